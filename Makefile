@@ -1,0 +1,104 @@
+# eptwin - build, test, measure.  `make help` lists the targets.
+
+CC      ?= gcc
+PREFIX  ?= /usr/local
+SAN     ?=
+V       ?=
+
+packages := glib-2.0 libzstd
+build    := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(notdir $(CC))),-clang)
+comma    := ,
+
+ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(shell pkg-config --exists $(packages) && echo yes),yes)
+$(error missing packages, see README.md: $(packages), libcsv, cunit)
+endif
+endif
+
+have_verbs := $(shell pkg-config --exists libibverbs && echo 1)
+have_ofi   := $(shell pkg-config --exists libfabric && echo 1)
+have_pmix  := $(shell pkg-config --exists pmix && echo 1)
+
+version  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+optional := $(if $(have_verbs),libibverbs) $(if $(have_ofi),libfabric) $(if $(have_pmix),pmix)
+CFLAGS   ?= -O2 -g
+cflags   := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
+            $(shell pkg-config --cflags $(packages) $(optional)) $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) \
+            $(if $(have_verbs),-DHAVE_VERBS) $(if $(have_ofi),-DHAVE_OFI) $(if $(have_pmix),-DHAVE_PMIX)
+libs     := $(shell pkg-config --libs $(packages) $(optional)) -lcsv -lm -lpthread -lrt
+
+sources  := $(filter-out sim/main.c,$(wildcard sim/*.c models/*.c models/*/*.c traces/*.c replay/*.c reports/*.c))
+objects  := $(sources:%.c=$(build)/%.o)
+helpers  := $(patsubst %.c,$(build)/%.o,$(wildcard tests/support_*.c))
+tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
+benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
+scripts  := $(sort $(wildcard tests/cli/*.sh))
+
+.PHONY: all check check-unit check-cli check-verbs accuracy bench fuzz tidy install clean help
+.SECONDARY:
+
+## all: the program, build/eptwin
+all: $(build)/eptwin
+
+$(build)/libeptwin.a: $(objects)
+	@rm -f $@
+	$(if $(V),,@echo '  AR  $@';) ar rcs $@ $^
+
+$(build)/eptwin: $(build)/sim/main.o $(build)/libeptwin.a
+	$(if $(V),,@echo '  LD  $@';) $(CC) $(cflags) -o $@ $^ $(libs)
+
+$(build)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(if $(V),,@echo '  CC  $<';) $(CC) $(cflags) -MMD -MP -c -o $@ $<
+
+# The version changes with every commit: only what prints it is rebuilt.
+$(build)/sim/version.o: cflags += -DEPTWIN_VERSION='"$(version)"'
+
+$(build)/tests/%: $(build)/tests/%.o $(helpers) $(build)/libeptwin.a
+	$(if $(V),,@echo '  LD  $@';) $(CC) $(cflags) -o $@ $^ $(libs) -lcunit
+
+## check: everything that proves the program right: unit tests, command-line tests, tidy
+check: check-unit check-cli tidy
+
+## check-unit: the CUnit programs, one a module
+check-unit: $(build)/eptwin $(tests)
+	@tests/run-unit $(tests)
+
+## check-cli: command lines with their exact output
+check-cli: $(build)/eptwin
+	@EPTWIN=$(abspath $(build)/eptwin) tests/run-cli $(scripts)
+
+## check-verbs: conformance, two worlds and replays on real verbs (soft-RoCE) in a small virtual machine
+check-verbs: $(build)/eptwin $(tests)
+	@tests/vm/check-verbs $(build)
+
+## accuracy: every published and measured case against its prediction, one table
+accuracy: $(build)/eptwin
+	@tests/accuracy/run $(build)/eptwin
+
+## bench: speed of the engine, the readers and the simulator, medians of several runs
+bench: $(build)/eptwin $(benches)
+	@for b in $(benches); do $$b || exit 1; done
+
+## fuzz: libFuzzer targets of every parser (FUZZ_SECONDS each, default 20; needs clang)
+fuzz:
+	@tests/fuzz/run $(or $(FUZZ_SECONDS),20)
+
+## tidy: the rules of the architecture (includes, symbols, function length, words)
+tidy: $(build)/libeptwin.a
+	@tests/tidy $(build)
+
+## install: the program, clusters and samples below PREFIX (default /usr/local)
+install: all
+	install -D -m 755 $(build)/eptwin $(DESTDIR)$(PREFIX)/bin/eptwin
+	for f in models/clusters/*.ini; do install -D -m 644 $$f $(DESTDIR)$(PREFIX)/share/eptwin/$$(basename $$f); done
+
+## clean: what was built
+clean:
+	rm -rf build build-*
+
+## help: this list
+help:
+	@sed -n 's/^## //p' Makefile
+
+-include $(shell find $(build) -name '*.d' 2>/dev/null)

@@ -1,0 +1,192 @@
+/* fabric.h - the seam: all that the dispatch/combine protocol may ask of the world it runs in.
+ *
+ * A struct fabric is one rank's view of a set of GPUs (or processes standing in for them) that reach each
+ * other with one-sided operations.  The simulated world (models/hardware) and the live worlds (replay)
+ * implement it; models/moe uses it and knows nothing below it.
+ *
+ * Memory.  Every rank owns two symmetric areas: a heap of bytes and an array of 64-bit signal words, both
+ * zero at the start.  Offsets and word numbers mean the same on every rank.  A rank reads its own directly
+ * and writes the others' only through the operations below.
+ *
+ * Paths.  fabric_path() says how a peer is reached: itself, by NVLink (the worker's own stores reach its
+ * memory) or by RDMA (a NIC moves the bytes).  fabric_store() is for the first two, fabric_put() for the last.
+ *
+ * Contract
+ *  1. Nothing blocks.  -EAGAIN means full: nothing was done, the worker returns WORKER_WAIT and tries again.
+ *     Any other negative errno ends the run.
+ *  2. Order.  A signal becomes visible at the peer after the data of every earlier store() by the same worker
+ *     and of every earlier put() on the same (peer, queue).  Signals to one word arrive in the order posted.
+ *     Between queues, and between data of different puts, there is no order.
+ *  3. A signal word has one remote writer, that only raises it: signal() stores an absolute value.
+ *     (So a live world may use an ordered inline write, a fetch-and-add of the difference or a write with
+ *     immediate.)  A word written with signal_add() is private to its rank: any worker of it may add.
+ *  4. store(): the source may be reused when the call returns.
+ *     put(): the source lies in the rank's own heap and belongs to the fabric until fabric_flush() of that
+ *     (peer, queue) returned 0, or until the peer's answer proves that it has arrived.
+ *  5. A target range must not be read by the peer's workers until a signal posted after the data was seen.
+ *  6. FABRIC_DEFER on a put lets the fabric hold back the doorbell until the next put without it, signal or
+ *     flush on the same (peer, queue).
+ *  7. work() is local work (cast, copy, reduce, scan).  A live world does it now, the simulated world charges
+ *     the worker for it.  It never fails.
+ *  8. Zero-sized writes are legal and deliver nothing.  Peer == own rank is legal for store and signal.
+ *  9. now_ps() does not move during a step in the simulated world.
+ *
+ * Workers.  A kernel is a set of workers, each an explicit state machine that its world steps.  A step does a
+ * bounded piece of work and says what it wants next:
+ *    WORKER_MORE  step again once what the operations cost has passed;
+ *    WORKER_WAIT  step again when a watched word changed or space became free;
+ *    WORKER_DONE  never step again in this launch.
+ * Steps may be spurious: a worker checks its own condition each time. */
+#ifndef MODELS_FABRIC_H
+#define MODELS_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FABRIC_MUST_CHECK __attribute__((warn_unused_result))
+
+struct fabric;
+struct fabric_worker;
+
+enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
+
+/* One warp group of a kernel.  Owned by the protocol object that it drives; embed it and use container_of. */
+struct fabric_worker {
+    enum worker_step (*step)(struct fabric_worker *w);
+    /* Writes what the worker waits for, with the peer if there is one, for the message of a run that hangs. */
+    void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
+    struct fabric *fabric;
+    uint32_t index;          /* its number among the workers of this rank, unique, from 0 */
+    uint16_t sm;             /* the SM that it runs on */
+    uint16_t warps;          /* how many warps of that SM it has */
+};
+
+enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
+
+enum { FABRIC_SPANS_MAX = 4 };
+
+struct fabric_span {
+    const void *data;
+    uint32_t    size_bytes;
+};
+
+/* A run of bytes at a peer, gathered from spans.  charge_bytes is what the link carries; it equals the sum of
+ * the spans in a live world and is more where the simulated world stores only part of the payload. */
+struct fabric_write {
+    uint64_t           target_offset;   /* in the peer's heap */
+    uint64_t           charge_bytes;
+    uint16_t           peer;
+    uint16_t           queue;           /* QP of this peer; ignored by store() */
+    uint8_t            span_count;      /* put(): at most 1 */
+    uint8_t            flags;           /* FABRIC_DEFER */
+    struct fabric_span span[FABRIC_SPANS_MAX];
+};
+
+enum { FABRIC_DEFER = 1 };
+
+struct fabric_signal {
+    uint64_t value;       /* what the word becomes */
+    uint32_t word;        /* of the peer */
+    uint16_t peer;
+    uint16_t queue;       /* where peer is reached by RDMA: the QP, in order with its puts */
+};
+
+enum fabric_work_kind {
+    FABRIC_WORK_CAST,     /* quantise rows */
+    FABRIC_WORK_COPY,     /* move rows within local memory */
+    FABRIC_WORK_REDUCE,   /* sum rows in FP32 */
+    FABRIC_WORK_SCAN,     /* read index arrays, count, prefix sums */
+};
+
+struct fabric_work {
+    enum fabric_work_kind kind;
+    uint32_t rows;              /* of tokens touched */
+    uint64_t read_bytes, write_bytes;
+    void   (*run)(void *context, uint64_t argument);   /* does it; not called where payload is not stored */
+    void    *context;
+    uint64_t argument;
+};
+
+struct fabric_ops {
+    const char *name;
+    uint64_t (*now_ps)(const struct fabric *f);
+    int  (*store)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
+    int  (*put)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
+    int  (*signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal);
+    void (*signal_add)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend);
+    int  (*flush)(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
+    void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
+    void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count);
+};
+
+struct fabric {
+    const struct fabric_ops *ops;
+    uint64_t *words;               /* own signal words; other ranks raise them: read with fabric_load() */
+    uint8_t  *heap;                /* own heap */
+    uint64_t  heap_bytes;
+    uint32_t  word_count;
+    uint16_t  rank, rank_count;
+    uint16_t  ranks_per_node;      /* ranks of one NVLink domain are consecutive */
+    uint16_t  queue_count;         /* QPs to each peer */
+    bool      nvlink_disabled;     /* same-node peers by RDMA too (the public tests' --disable-nvlink) */
+    bool      payload;             /* rows are stored and moved; false: only sizes and control data are */
+};
+
+static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer)
+{
+    if (peer == f->rank) return FABRIC_SELF;
+    if (f->nvlink_disabled || peer / f->ranks_per_node != f->rank / f->ranks_per_node) return FABRIC_RDMA;
+    return FABRIC_NVLINK;
+}
+
+/* The current value of an own word; what was written before the signal that raised it is visible after. */
+static inline uint64_t fabric_load(const struct fabric *f, uint32_t word)
+{
+    return __atomic_load_n(&f->words[word], __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t fabric_now_ps(const struct fabric *f) { return f->ops->now_ps(f); }
+
+FABRIC_MUST_CHECK static inline int fabric_store(struct fabric_worker *w, const struct fabric_write *write)
+{
+    return w->fabric->ops->store(w->fabric, w, write);
+}
+
+FABRIC_MUST_CHECK static inline int fabric_put(struct fabric_worker *w, const struct fabric_write *write)
+{
+    return w->fabric->ops->put(w->fabric, w, write);
+}
+
+FABRIC_MUST_CHECK static inline int fabric_signal(struct fabric_worker *w, const struct fabric_signal *signal)
+{
+    return w->fabric->ops->signal(w->fabric, w, signal);
+}
+
+/* Adds to an own, private word, in order after this worker's earlier work. */
+static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend)
+{
+    w->fabric->ops->signal_add(w->fabric, w, word, addend);
+}
+
+/* 0 once every put and signal of this rank on (peer, queue) is complete at the peer; -EAGAIN before. */
+FABRIC_MUST_CHECK static inline int fabric_flush(struct fabric_worker *w, uint16_t peer, uint16_t queue)
+{
+    return w->fabric->ops->flush(w->fabric, w, peer, queue);
+}
+
+static inline void fabric_work(struct fabric_worker *w, const struct fabric_work *work)
+{
+    w->fabric->ops->work(w->fabric, w, work);
+}
+
+/* Declares, before the launch, that a change of these own words is a reason to step this worker.
+ * A word may have several watchers; watches hold until the end of the kernel. */
+static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t word_count)
+{
+    w->fabric->ops->watch(w->fabric, w, word, word_count);
+}
+
+#define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
+
+#endif

@@ -1,0 +1,116 @@
+/* moe.h - the dispatch/combine protocol of one rank: options, phases, kernels, tensors.
+ *
+ * A struct moe_rank holds what one rank of an expert-parallel group keeps between calls.  Its phases (layout,
+ * notify, dispatch, combine, ...) are kernels: sets of workers that a world steps to the end.  The kernel
+ * families (moe_ll.c, moe_ht_intra.c, moe_ht_inter.c, moe_v2.c) share this interface; what each does step by step follows
+ * protocols.md (DeepEP at dd758ca), sections 1.1 to 1.7.  Needs libc and the seam, nothing else. */
+#ifndef MODELS_MOE_MOE_H
+#define MODELS_MOE_MOE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "models/fabric.h"
+#include "traces/routing.h"
+
+enum moe_kernel_family {
+    MOE_LOW_LATENCY,        /* protocols.md 1.4 */
+    MOE_NORMAL,             /* 1.1 to 1.3: intranode up to ranks_per_node ranks, else internode */
+    MOE_V2,                 /* 1.7 */
+};
+
+enum moe_dtype { MOE_BF16, MOE_FP8 };
+
+enum moe_data {
+    MOE_DATA_PATTERN,       /* x = rank - 128, last 128 columns the token index (public low-latency test) */
+    MOE_DATA_CONSTANT,      /* x = rank (public normal test) */
+    MOE_DATA_RANDOM,        /* normal deviates x 0.1, from the seed */
+};
+
+/* Ring and chunk sizes of the normal kernels, in tokens (protocols.md 2). */
+struct moe_chunks {
+    uint32_t nvl_send, nvl_recv, rdma_send, rdma_recv;
+};
+
+struct moe_options {
+    enum moe_kernel_family family;
+    uint32_t ranks, ranks_per_node;
+    uint32_t tokens_max;            /* most tokens of any rank (num_max_dispatch_tokens_per_rank) */
+    uint32_t hidden, topk, experts;
+    enum moe_dtype dtype;           /* of dispatch; combine is BF16 */
+    enum moe_data data;
+    uint64_t seed;
+    bool round_scale, ue8m0;        /* FP8 scales as powers of two; stored as exponents */
+    bool hook;                      /* low latency: send and receive as kernels of their own */
+    bool zero_copy;                 /* low latency combine: the rows already lie in the send buffer */
+    bool cached;                    /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
+    bool weights;                   /* combine carries top-k weights */
+    uint32_t expert_alignment;      /* normal: per-expert counts are rounded up to this */
+    bool worst_tokens;              /* normal: outputs sized at the worst case, no host wait */
+    uint32_t bias_count;            /* normal combine: 0 to 2 bias tensors */
+    uint32_t num_sms;               /* SMs that the kernels use */
+    struct moe_chunks dispatch, combine;
+};
+
+/* Checks the options against the kernels' limits.  NULL if they are fine, else text (filled with the reason:
+ * which option, what was expected, what was found). */
+const char *moe_options_refuse(const struct moe_options *options, char *text, size_t text_size);
+
+/* The recommended chunk sizes by number of ranks (protocols.md 2); rdma_recv is rounded up to rdma_send. */
+void moe_options_recommend(struct moe_options *options);
+
+/* What a fabric must offer for these options. */
+struct moe_needs {
+    uint64_t heap_bytes;
+    uint32_t word_count;
+    uint16_t queue_count;       /* QPs to each peer */
+    uint32_t queue_depth;       /* work requests on one QP */
+};
+void moe_options_needs(const struct moe_options *options, bool payload, struct moe_needs *needs);
+
+/* A launch: the workers of one kernel on one rank. */
+struct moe_kernel {
+    const char *phase;                  /* "dispatch", "combine", "notify", ... */
+    struct fabric_worker **worker;
+    uint32_t worker_count;
+};
+
+struct moe_rank;
+
+/* Makes the rank's state on a connected fabric.  options, fabric and routing (of all ranks; a rank reads only
+ * its own row, the checks read all) must outlive it.  NULL when memory is out. */
+struct moe_rank *moe_rank_new(const struct moe_options *options, struct fabric *fabric,
+                              const struct routing *routing);
+void moe_rank_free(struct moe_rank *rank);
+
+/* The phases of one iteration, in launch order.  All ranks launch the same ones. */
+uint32_t moe_phase_count(const struct moe_options *options);
+const char *moe_phase_name(const struct moe_options *options, uint32_t phase);
+
+/* Prepares phase for its next launch and returns it; owned by the rank, valid until the next call.  Phases
+ * must be launched in order, iteration after iteration; a rank may run ahead of its peers. */
+struct moe_kernel *moe_rank_launch(struct moe_rank *rank, uint32_t phase);
+
+/* What the last iteration moved, as the public tests count it (protocols.md 3.1), and what it received. */
+struct moe_traffic {
+    uint64_t logical_rdma_bytes, logical_nvl_bytes;     /* of the phase; local traffic included */
+    uint64_t tokens_sent, tokens_received;              /* rows */
+};
+void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic);
+
+/* One output tensor, for comparisons between worlds.  The pointer stays with the rank. */
+struct moe_tensor {
+    const char *name;
+    const void *data;
+    uint64_t    size_bytes;
+};
+/* The outputs of the last iteration, in a canonical order (where the protocol leaves the order of rows to
+ * arrival, rows are sorted by source and slot).  Only with payload.  Returns their number (at most max). */
+uint32_t moe_rank_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);
+
+/* Runs the checks of protocols.md section 4 that apply on the outputs of the last iteration.
+ * Returns the number of failed checks; text gets the first failure (number of the check, place, expected,
+ * found).  Only with payload. */
+uint32_t moe_rank_check(const struct moe_rank *rank, char *text, size_t text_size);
+
+#endif

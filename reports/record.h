@@ -1,0 +1,55 @@
+/* record.h - the result record that simulate, replay and measure write and that compare reads.
+ *
+ * A record is a list of "# key: value" lines (version, seed, every option, cluster, trace, machine) and rows
+ * phase,rank,metric,value,unit.  As CSV it looks exactly so; as JSON it has the same content.  Bandwidths never
+ * mix: see docs of the metrics in reports/README.md. */
+#ifndef REPORTS_RECORD_H
+#define REPORTS_RECORD_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define RECORD_ERROR (g_quark_from_static_string("eptwin-record"))
+
+enum { RECORD_ALL = -1 };           /* the rank of a row that stands for all: mean over ranks */
+
+enum record_format { RECORD_CSV, RECORD_JSON };
+
+struct record_row {
+    char    *phase;
+    int32_t  rank;                  /* RECORD_ALL or a rank */
+    char    *metric;
+    char    *text;                  /* the value as written: a number, or a word such as a bottleneck's name */
+    double   value;                 /* the value as a number; NAN for a word */
+    char    *unit;                  /* "" for none */
+};
+
+struct record;
+
+struct record *record_new(void);
+void record_free(struct record *record);
+
+/* Sets a header key (replacing its former value); order of first setting is kept. */
+void record_set(struct record *record, const char *key, const char *format, ...) G_GNUC_PRINTF(3, 4);
+const char *record_get(const struct record *record, const char *key);      /* NULL when absent */
+
+void record_add(struct record *record, const char *phase, int32_t rank, const char *metric, double value,
+                const char *unit);
+void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric,
+                     const char *text);
+
+/* Rows in the order added. */
+uint32_t record_row_count(const struct record *record);
+const struct record_row *record_row(const struct record *record, uint32_t index);
+/* First row that matches, or NULL. */
+const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank,
+                                     const char *metric);
+
+/* Writes to path ("-": standard output): beside it first, then renamed, so that a failure leaves nothing. */
+bool record_write(const struct record *record, const char *path, enum record_format format, GError **error);
+/* Reads CSV or JSON (told by the first character). "-": standard input. NULL and *error on failure. */
+struct record *record_read(const char *path, GError **error);
+
+#endif

@@ -1,0 +1,16 @@
+/* rng.h - the seeded generator (xoshiro256** seeded by splitmix64): the same seed gives the same numbers on
+ * every machine, for ever.  Never seeded from time.  Not for secrets.  Needs libc and libm only. */
+#ifndef SIM_RNG_H
+#define SIM_RNG_H
+
+#include <stdint.h>
+
+struct rng { uint64_t state[4]; };
+
+void     rng_seed(struct rng *rng, uint64_t seed);
+uint64_t rng_next(struct rng *rng);
+uint64_t rng_below(struct rng *rng, uint64_t limit);    /* uniform in [0, limit), unbiased; limit > 0 */
+double   rng_uniform(struct rng *rng);                  /* [0, 1), 53 bits */
+double   rng_normal(struct rng *rng);                   /* mean 0, deviation 1 (Box-Muller) */
+
+#endif

@@ -1,0 +1,42 @@
+/* trace.h - open a captured routing trace, whatever its format, and read one (step, layer) at a time.
+ *
+ * Knows files and formats; knows nothing of protocols, hardware or time.  All functions that take a GError
+ * report file, line or offset, field, what was expected and what was found. */
+#ifndef TRACES_TRACE_H
+#define TRACES_TRACE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "traces/routing.h"
+
+#define TRACE_ERROR (g_quark_from_static_string("eptwin-trace"))
+enum trace_error { TRACE_ERROR_FORMAT, TRACE_ERROR_RANGE, TRACE_ERROR_IO };
+
+struct trace;
+
+struct trace_info {
+    uint32_t steps, layers, ranks, topk;
+    uint32_t experts;          /* as told, as the file says, or the smallest multiple of ranks above the highest seen */
+    uint32_t tokens_max;       /* most tokens of a rank in any (step, layer) */
+    bool     weights;          /* some (step, layer) has gate weights */
+    const char *format;        /* "npy", "npy.zst", "csv", "ept", ... */
+};
+
+struct trace_options {
+    uint32_t    experts;       /* 0: from the file */
+    const char *weights_path;  /* an .npy[.zst] of the same shape, or NULL */
+};
+
+/* Opens path ("-": standard input).  NULL and *error on failure.  Close with trace_close(). */
+struct trace *trace_open(const char *path, const struct trace_options *options, GError **error);
+void trace_close(struct trace *trace);
+const struct trace_info *trace_info(const struct trace *trace);
+
+/* Reads one (step, layer) into *out, which the caller frees with routing_free(); untouched on failure.
+ * rank_count 0 means all ranks of the trace; otherwise the first rank_count of them (experts are then divided
+ * over these). */
+bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
+                GError **error);
+
+#endif
