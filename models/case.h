@@ -1,0 +1,55 @@
+/* case.h - a case: everything that a user says about one run of dispatch and combine.
+ *
+ * One table of options (name, type, default, help) serves the command lines of simulate and replay and the
+ * columns of validate's CSV files, so that a word means the same everywhere.  Names follow the public test
+ * scripts.  Knows routing sources (trace, generator, traffic matrix); knows no world. */
+#ifndef MODELS_CASE_H
+#define MODELS_CASE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/moe/moe.h"
+#include "reports/record.h"
+#include "traces/routing.h"
+
+#define CASE_ERROR (g_quark_from_static_string("eptwin-case"))
+
+struct case_options {
+    char *kernel;               /* "ll", "normal", "v2" */
+    uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
+    char *dtype;                /* of dispatch: "bf16", "fp8" */
+    bool disable_nvlink, hook, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
+    uint32_t num_sms, num_bias, expert_alignment;
+    uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer;                /* dispatch; 0: recommended */
+    uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
+    uint64_t seed;
+    char *data;                 /* "pattern", "constant", "random" */
+    char *routing;              /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
+    char *cluster;              /* path of a cluster file */
+    char *trace, *trace_weights;
+    uint32_t step, layer;
+    char *traffic;              /* tokens from each source (;) to each destination (|), or NULL */
+    char *placement;            /* expert placement, or NULL */
+};
+
+/* All defaults; then case_set() for each option given.  Clear with case_clear(). */
+void case_init(struct case_options *c);
+void case_clear(struct case_options *c);
+
+/* Sets the option called name (without dashes) from text.  Error: unknown name, bad or out-of-range value. */
+bool case_set(struct case_options *c, const char *name, const char *text, GError **error);
+bool case_has(const char *name);
+
+/* The same table as GLib option entries writing into *c (terminated; valid while c is). */
+GOptionEntry *case_entries(struct case_options *c);
+
+/* The case's routing: from the trace, the traffic matrix or the generator.  Free with routing_free(). */
+bool case_routing(const struct case_options *c, struct routing *routing, GError **error);
+/* The protocol's options, checked (moe_options_refuse).  sms: of the cluster's GPU, for defaults. */
+bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
+                      struct moe_options *options, GError **error);
+/* Writes every option into the record's header lines. */
+void case_record(const struct case_options *c, struct record *record);
+
+#endif

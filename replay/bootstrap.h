@@ -1,0 +1,73 @@
+/* bootstrap.h - how the processes of a live run find each other and exchange small things before and between
+ * kernels: an all-gather and a barrier, with a timeout and a named culprit.
+ *
+ * Three ways to be connected: forked locally by one parent, by TCP with a shared secret, by PMIx (mpirun, srun).
+ * Nothing here is on the data path. */
+#ifndef REPLAY_BOOTSTRAP_H
+#define REPLAY_BOOTSTRAP_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BOOTSTRAP_ERROR (g_quark_from_static_string("eptwin-bootstrap"))
+
+struct bootstrap;
+
+struct bootstrap_ops {
+    const char *name;
+    bool (*allgather)(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error);
+    void (*abort)(struct bootstrap *b, const char *reason);
+    void (*free)(struct bootstrap *b);
+};
+
+struct bootstrap {
+    const struct bootstrap_ops *ops;
+    uint32_t rank, rank_count;
+    uint32_t timeout_ms;        /* of one call; its error names the ranks that did not come */
+};
+
+/* out[rank_count][size_bytes] gets every rank's in.  All ranks call it with the same size; a rank with another
+ * size, or one that died, ends it for all with an error that names the rank. */
+static inline bool bootstrap_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out,
+                                       GError **error)
+{
+    return b->ops->allgather(b, in, size_bytes, out, error);
+}
+
+/* Returns when every rank has called it. */
+static inline bool bootstrap_barrier(struct bootstrap *b, GError **error)
+{
+    return b->ops->allgather(b, NULL, 0, NULL, error);
+}
+
+/* Tells the others that this rank gives up and why; their current or next call fails with the reason. */
+static inline void bootstrap_abort(struct bootstrap *b, const char *reason) { b->ops->abort(b, reason); }
+
+static inline void bootstrap_free(struct bootstrap *b)
+{
+    if (b) b->ops->free(b);
+}
+
+/* Forks rank_count children; each runs child(b, context) and exits with its return value.  The parent relays
+ * their exchanges, watches them, and returns the run's exit status: 0 when all returned 0, else the first
+ * failure, after it ended the others and reported which rank failed and how (exit status or signal).  No child
+ * outlives the parent. */
+int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms,
+                       int (*child)(struct bootstrap *b, void *context), void *context);
+
+struct bootstrap_tcp_options {
+    uint32_t rank, rank_count;
+    const char *root;           /* "host:port" of rank 0; rank 0 listens there; loopback unless told otherwise */
+    const char *secret;         /* shared by all; every message is authenticated with it */
+    uint32_t timeout_ms;
+};
+struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *options, GError **error);
+
+/* Under mpirun or srun.  Error when not started by them or built without PMIx (the message says which). */
+struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error);
+/* Whether this process looks started by mpirun or srun. */
+bool bootstrap_pmix_detected(void);
+
+#endif
