@@ -1,0 +1,57 @@
+/* moe_internal.h - private to models/moe: how a kernel family plugs into moe.h, and what families share. */
+#ifndef MODELS_MOE_MOE_INTERNAL_H
+#define MODELS_MOE_MOE_INTERNAL_H
+
+#include "models/moe/moe.h"
+
+struct moe_family {
+    const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);
+    void (*needs)(const struct moe_options *o, bool payload, struct moe_needs *needs);
+    uint32_t (*phase_count)(const struct moe_options *o);
+    const char *(*phase_name)(const struct moe_options *o, uint32_t phase);
+    struct moe_rank *(*create)(const struct moe_options *o, struct fabric *f, const struct routing *r);
+    void (*destroy)(struct moe_rank *rank);
+    struct moe_kernel *(*launch)(struct moe_rank *rank, uint32_t phase);
+    void (*traffic)(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic);
+    uint32_t (*outputs)(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);
+    uint32_t (*check)(const struct moe_rank *rank, char *text, size_t text_size);
+};
+
+/* Embedded first in each family's own rank struct. */
+struct moe_rank {
+    const struct moe_family *family;
+    const struct moe_options *options;
+    struct fabric *fabric;
+    const struct routing *routing;
+};
+
+extern const struct moe_family moe_family_ll;           /* moe_ll.c */
+extern const struct moe_family moe_family_intranode;    /* moe_ht_intra.c */
+extern const struct moe_family moe_family_internode;    /* moe_ht_inter.c */
+extern const struct moe_family moe_family_v2;           /* moe_v2.c */
+
+/* Row token of rank's input x as BF16, from the options' data mode and seed: any rank can recompute any row.
+ * hidden values. */
+void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, uint16_t *row);
+
+/* The work split over channels (get_channel_task_range, protocols.md 1): items [*start, *end) of n for channel
+ * c of channels. */
+static inline void moe_channel_range(uint32_t n, uint32_t channels, uint32_t c, uint32_t *start, uint32_t *end)
+{
+    const uint32_t per = (n + channels - 1) / channels;
+    *start = per * c < n ? per * c : n;
+    *end = *start + per < n ? *start + per : n;
+}
+
+/* Signal words keep the number of the launch in their high half, so that nothing need ever be zeroed: a word
+ * of an older launch reads as 0. */
+static inline uint64_t moe_word_make(uint32_t epoch, uint32_t value) { return (uint64_t)epoch << 32 | value; }
+static inline uint32_t moe_word_value(uint64_t word, uint32_t epoch)
+{
+    return (uint32_t)(word >> 32) == epoch ? (uint32_t)word : 0;
+}
+
+static inline uint64_t moe_align(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+static inline uint32_t moe_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+#endif
