@@ -62,6 +62,9 @@ struct fabric_worker {
     uint16_t warps;          /* how many warps of that SM it has */
 };
 
+/* A worker's operations follow one another, each taking all its warps, except those that name fewer: they run
+ * side by side, each on its own warps, as far as the worker has them. */
+
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
 enum { FABRIC_SPANS_MAX = 4 };
@@ -80,6 +83,8 @@ struct fabric_write {
     uint16_t           queue;           /* QP of this peer; ignored by store() */
     uint8_t            span_count;      /* put(): at most 1 */
     uint8_t            flags;           /* FABRIC_DEFER */
+    uint8_t            warps;           /* of the worker's, that do it side by side with its next ones; 0: all */
+    uint8_t            rows;            /* token rows in it, for costs by row; 0 counts as 1 */
     struct fabric_span span[FABRIC_SPANS_MAX];
 };
 
@@ -101,6 +106,7 @@ enum fabric_work_kind {
 
 struct fabric_work {
     enum fabric_work_kind kind;
+    uint16_t warps;             /* of the worker's, that do it side by side with its next ones; 0: all */
     uint32_t rows;              /* of tokens touched */
     uint64_t read_bytes, write_bytes;
     void   (*run)(void *context, uint64_t argument);   /* does it; not called where payload is not stored */

@@ -1,0 +1,140 @@
+/* moe.c - moe.h's entry points: picks the kernel family and forwards, and what all families share: limits,
+ * recommended chunk sizes, input data.  Knows no family's buffers or workers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "models/moe/formats.h"
+#include "models/moe/moe_internal.h"
+
+static const struct moe_family *family_of(const struct moe_options *o)
+{
+    switch (o->family) {
+    case MOE_LOW_LATENCY: return &moe_family_ll;
+    case MOE_V2:          return &moe_family_v2;
+    case MOE_NORMAL:      break;
+    }
+    return o->ranks <= o->ranks_per_node ? &moe_family_intranode : &moe_family_internode;
+}
+
+#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
+
+const char *moe_options_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    if (o->ranks == 0 || o->ranks > UINT16_MAX) REFUSE("num-ranks: expected 1 to 65535, found %u", o->ranks);
+    if (o->ranks_per_node == 0) REFUSE("ranks-per-node: expected at least 1, found 0");
+    if (o->ranks > o->ranks_per_node && o->ranks % o->ranks_per_node)
+        REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", o->ranks_per_node, o->ranks);
+    if (o->experts == 0 || o->experts % o->ranks)
+        REFUSE("num-experts: expected a positive multiple of num-ranks %u, found %u", o->ranks, o->experts);
+    if (o->topk == 0 || o->topk > o->experts)
+        REFUSE("num-topk: expected 1 to num-experts %u, found %u", o->experts, o->topk);
+    if (o->hidden == 0 || o->hidden % FORMATS_BLOCK)
+        REFUSE("hidden: expected a positive multiple of %d, found %u", FORMATS_BLOCK, o->hidden);
+    if (o->tokens_max == 0) REFUSE("num-tokens: expected at least 1, found 0");
+    if (o->num_sms == 0) REFUSE("num-sms: expected at least 1, found 0");
+    if (o->bias_count > 2) REFUSE("num-bias: expected 0 to 2, found %u", o->bias_count);
+    if (o->ue8m0 && !o->round_scale) REFUSE("ue8m0: needs round-scale");
+    return family_of(o)->refuse(o, text, text_size);
+}
+
+/* Recommended ring and chunk sizes, protocols.md 2: the row of the smallest table entry >= ranks. */
+void moe_options_recommend(struct moe_options *o)
+{
+    static const struct { uint32_t ranks; struct moe_chunks dispatch, combine; } table[] = {
+        {   2, { 24, 256,  6, 128 }, { 10, 256,  6, 128 } },
+        {   4, {  6, 256,  6, 128 }, {  9, 256,  6, 128 } },
+        {   8, {  6, 256,  6, 128 }, {  4, 256,  6, 128 } },
+        {  16, { 36, 288, 20, 128 }, {  4, 288, 12, 128 } },
+        {  64, { 32, 288,  8, 128 }, {  1, 288,  8, 128 } },
+        {  96, { 20, 480, 12, 128 }, {  1, 480,  8, 128 } },
+        { 128, { 20, 560, 12, 128 }, {  1, 560,  8, 128 } },
+        { 144, { 32, 720, 12, 128 }, {  2, 720,  8, 128 } },
+        { 160, { 28, 720, 12, 128 }, {  2, 720,  8, 128 } },
+    };
+    uint32_t i = 0;
+    while (i + 1 < sizeof table / sizeof table[0] && table[i].ranks < o->ranks) i++;
+    o->dispatch = table[i].dispatch;
+    o->combine = table[i].combine;
+    o->dispatch.rdma_recv = (uint32_t)moe_align(o->dispatch.rdma_recv, o->dispatch.rdma_send);
+    o->combine.rdma_recv = (uint32_t)moe_align(o->combine.rdma_recv, o->combine.rdma_send);
+}
+
+void moe_options_needs(const struct moe_options *o, bool payload, struct moe_needs *needs)
+{
+    family_of(o)->needs(o, payload, needs);
+}
+
+uint32_t moe_phase_count(const struct moe_options *o) { return family_of(o)->phase_count(o); }
+
+const char *moe_phase_name(const struct moe_options *o, uint32_t phase)
+{
+    return family_of(o)->phase_name(o, phase);
+}
+
+struct moe_rank *moe_rank_new(const struct moe_options *o, struct fabric *f, const struct routing *r)
+{
+    struct moe_rank *rank = family_of(o)->create(o, f, r);
+    if (!rank) return NULL;
+    rank->family = family_of(o);
+    return rank;
+}
+
+void moe_rank_free(struct moe_rank *rank)
+{
+    if (rank) rank->family->destroy(rank);
+}
+
+struct moe_kernel *moe_rank_launch(struct moe_rank *rank, uint32_t phase)
+{
+    return rank->family->launch(rank, phase);
+}
+
+void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
+{
+    *traffic = (struct moe_traffic){ 0 };
+    rank->family->traffic(rank, phase, traffic);
+}
+
+uint32_t moe_rank_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max)
+{
+    return rank->family->outputs(rank, tensor, max);
+}
+
+uint32_t moe_rank_check(const struct moe_rank *rank, char *text, size_t text_size)
+{
+    return rank->family->check(rank, text, text_size);
+}
+
+/* A cheap counter-based hash (the finaliser of splitmix64): any element is computed alone. */
+static uint64_t input_hash(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* Near-normal deviate x 0.1: the sum of four uniforms, centred, scaled to deviation 0.1. */
+static float input_random(uint64_t hash)
+{
+    const float sum = (float)(hash & 0xffff) + (float)(hash >> 16 & 0xffff) + (float)(hash >> 32 & 0xffff)
+                      + (float)(hash >> 48);
+    return (sum / 65535.0f - 2.0f) * 0.17320508f;
+}
+
+void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, uint16_t *row)
+{
+    if (o->data == MOE_DATA_RANDOM) {
+        const uint64_t base = input_hash(o->seed ^ (uint64_t)rank << 40) + ((uint64_t)token << 20);
+        for (uint32_t i = 0; i < o->hidden; i++) row[i] = format_bf16_from_f32(input_random(input_hash(base + i)));
+        return;
+    }
+    const float value = o->data == MOE_DATA_PATTERN ? (float)rank - 128.0f : (float)rank;
+    const uint16_t bits = format_bf16_from_f32(value);
+    for (uint32_t i = 0; i < o->hidden; i++) row[i] = bits;
+    if (o->data != MOE_DATA_PATTERN) return;
+    /* The public test keeps token indices below 256, which BF16 holds exactly; larger ones are split in digits. */
+    for (uint32_t i = 0; i < FORMATS_BLOCK; i++) {
+        const uint32_t digit = i % 2 ? token >> 8 : token & 0xff;
+        row[o->hidden - FORMATS_BLOCK + i] = format_bf16_from_f32((float)digit);
+    }
+}
