@@ -1,0 +1,106 @@
+/* main.c - the program: a table of commands, and the help that teaches them.
+ *
+ * Each command parses its own options and prints its own --help; this file knows only their names, what they
+ * are for and one example each. */
+#include "sim/command.h"
+#include "sim/version.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#pragma weak command_simulate
+#pragma weak command_validate
+#pragma weak command_replay
+#pragma weak command_measure
+#pragma weak command_compare
+#pragma weak command_report
+#pragma weak command_fit
+#pragma weak command_trace
+
+static const struct command {
+    const char       *name;
+    command_function *run;
+    const char       *purpose;
+    const char       *example;
+} commands[] = {
+    { "trace", command_trace, "inspect, convert, generate and place routing traces",
+      "eptwin trace info routing.npy.zst" },
+    { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
+      "eptwin simulate --cluster models/clusters/h800.ini --trace routing.npy.zst --output predicted.csv" },
+    { "measure", command_measure, "measure this machine's links and write them as a cluster file",
+      "eptwin measure --output here.ini" },
+    { "replay", command_replay, "run the same dispatch and combine on the links that this machine has",
+      "eptwin replay --num-ranks 4 --trace routing.npy.zst --output measured.csv" },
+    { "compare", command_compare, "put two results side by side: predicted, measured, error, bottleneck",
+      "eptwin compare predicted.csv measured.csv" },
+    { "validate", command_validate, "predict every row of a table of measured cases",
+      "eptwin validate cases.csv --output errors.csv" },
+    { "report", command_report, "write results as one HTML page with plots",
+      "eptwin report predicted.csv measured.csv --output report.html" },
+    { "fit", command_fit, "find the parameters of a part from its micro-benchmarks",
+      "eptwin fit --cluster here.ini puts.csv --output fitted.ini" },
+};
+
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static void print_help(FILE *out)
+{
+    fputs("eptwin - a digital twin of MoE expert-parallel dispatch and combine\n"
+          "\n"
+          "  eptwin COMMAND [OPTION...]      run a command\n"
+          "  eptwin COMMAND --help           explain a command and its options\n"
+          "  eptwin --version                say which eptwin this is\n"
+          "\n", out);
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (commands[i].run)
+            fprintf(out, "%-10s%s\n            %s\n", commands[i].name, commands[i].purpose,
+                    commands[i].example);
+    fputs("\n"
+          "Predict first, replay next, compare last; both write the same kind of file.\n"
+          "Exit status: 0 success, 1 the run failed, 2 bad input.\n", out);
+}
+
+static const struct command *command_find(const char *name)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (commands[i].run && !strcmp(commands[i].name, name))
+            return &commands[i];
+    return NULL;
+}
+
+/* Output that could not be written (a full disk, a closed pipe) must not look like success. */
+static int flush_output(int status)
+{
+    const bool failed = fflush(stdout) != 0 || ferror(stdout);
+
+    if (failed && status == EXIT_OK) {
+        perror("eptwin: standard output");
+        return EXIT_RUN_FAILED;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *const name = argc > 1 ? argv[1] : "";
+
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        print_help(stdout);
+        return flush_output(EXIT_OK);
+    }
+    if (!strcmp(name, "--version")) {
+        printf("eptwin %s\n", eptwin_version());
+        return flush_output(EXIT_OK);
+    }
+    const struct command *const command = command_find(name);
+
+    if (!command) {
+        if (argc > 1)
+            fprintf(stderr, "eptwin: unknown command '%s', expected one that eptwin --help lists\n", name);
+        else
+            print_help(stderr);
+        return EXIT_BAD_INPUT;
+    }
+    return flush_output(command->run(argc - 1, argv + 1));
+}
