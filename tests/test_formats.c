@@ -1,0 +1,312 @@
+/* test_formats.c - are the conversions of models/moe/formats.c exact?
+ *
+ * Aim: every BF16 and FP8 value, every halfway case between neighbours, and the row operations bit for bit.
+ * Method: a slow reference that searches all codes for the nearest value in double, and golden vectors made by
+ * PyTorch 2.11 (tests/golden).  The golden vectors give NaN beyond 448 where the kernels saturate; that
+ * difference is spelled out below. */
+#include "models/moe/formats.h"
+#include "tests/support_npy.h"
+
+#include <CUnit/Basic.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float make_f32(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t bits_f32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* The value of a non-negative E4M3 code from its definition. */
+static double e4m3_value(uint32_t code)
+{
+    const uint32_t exponent = code >> 3, mantissa = code & 7;
+    return exponent ? ldexp(1 + mantissa / 8.0, (int)exponent - 7) : ldexp(mantissa / 8.0, -6);
+}
+
+/* The nearest code by search; the even one of two equally near. */
+static uint8_t e4m3_search(float value)
+{
+    if (isnan(value)) return (uint8_t)(signbit(value) ? 0xff : 0x7f);
+    const double magnitude = fabs((double)value);
+    uint32_t best = 0;
+    for (uint32_t code = 0; code <= 0x7e; code++) {
+        const double distance = fabs(e4m3_value(code) - magnitude), least = fabs(e4m3_value(best) - magnitude);
+        if (distance < least || (distance == least && code % 2 == 0)) best = code;
+    }
+    return (uint8_t)(best | (signbit(value) ? 0x80 : 0));
+}
+
+static void test_bf16_all_values_round_trip(void)
+{
+    uint32_t wrong = 0;
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        const float value = format_f32_from_bf16((uint16_t)bits);
+        wrong += bits_f32(value) != bits << 16;
+        const uint16_t back = format_bf16_from_f32(value);
+        wrong += isnan(value) ? (back & 0x7fff) <= 0x7f80 : back != bits;
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+/* Around the middle between each BF16 value and the next, the nearer one is chosen, the even one at the tie. */
+static void test_bf16_halfway_cases(void)
+{
+    uint32_t wrong = 0;
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        if ((bits & 0x7fff) >= 0x7f80) continue;             /* infinities and NaN have no next value */
+        wrong += format_bf16_from_f32(make_f32(bits << 16 | 0x7fff)) != bits;
+        wrong += format_bf16_from_f32(make_f32(bits << 16 | 0x8000)) != bits + (bits & 1);
+        wrong += format_bf16_from_f32(make_f32(bits << 16 | 0x8001)) != bits + 1;
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(format_bf16_from_f32(make_f32(0x7f800001)) & 0x7fff, 0x7fc0);   /* a NaN, not infinity */
+}
+
+static void test_bf16_golden(void)
+{
+    struct npy from, to;
+    npy_read(&from, "f32_bits");
+    npy_read(&to, "f32_to_bf16_bits");
+    CU_ASSERT_EQUAL_FATAL(from.item_count, to.item_count);
+    const uint32_t *f32 = from.data;
+    const uint16_t *bf16 = to.data;
+    uint32_t wrong = 0;
+    for (uint64_t i = 0; i < from.item_count; i++) {
+        const uint16_t got = format_bf16_from_f32(make_f32(f32[i]));
+        wrong += isnan(make_f32(f32[i])) ? (got & 0x7fff) <= 0x7f80 : got != bf16[i];
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT(from.item_count > 50000);
+    npy_clear(&from);
+    npy_clear(&to);
+}
+
+static void test_e4m3_all_codes(void)
+{
+    struct npy golden;
+    npy_read(&golden, "e4m3fn_all_to_f32_bits");
+    CU_ASSERT_EQUAL_FATAL(golden.item_count, 256);
+    const uint32_t *f32 = golden.data;
+    for (uint32_t code = 0; code < 256; code++) {
+        const float value = format_f32_from_e4m3((uint8_t)code);
+        if ((code & 0x7f) == 0x7f) {
+            CU_ASSERT(isnan(value) && isnan(make_f32(f32[code])));
+            CU_ASSERT_EQUAL(signbit(value) != 0, code >= 0x80);
+            continue;
+        }
+        CU_ASSERT_EQUAL(bits_f32(value), f32[code]);
+        CU_ASSERT_EQUAL(fabs((double)value), e4m3_value(code & 0x7f));
+        CU_ASSERT_EQUAL(format_e4m3_from_f32(value), code);
+    }
+    npy_clear(&golden);
+}
+
+/* Every BF16 value, against the search and against PyTorch, which gives NaN where the kernels saturate: from
+ * 464 on, the middle between 448 and the 480 that E4M3 does not have. */
+static void test_e4m3_from_all_bf16(void)
+{
+    struct npy golden;
+    npy_read(&golden, "bf16_all_to_e4m3fn_torch");
+    CU_ASSERT_EQUAL_FATAL(golden.item_count, 65536);
+    const uint8_t *torch = golden.data;
+    uint32_t wrong = 0, wrong_torch = 0, saturated = 0;
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        const float value = format_f32_from_bf16((uint16_t)bits);
+        const uint8_t got = format_e4m3_from_f32(value);
+        wrong += got != e4m3_search(value);
+        if (!isnan(value) && fabsf(value) > 464) {
+            saturated++;
+            wrong_torch += (torch[bits] & 0x7f) != 0x7f || (got & 0x7f) != 0x7e || (got ^ torch[bits]) & 0x80;
+        } else {
+            wrong_torch += got != torch[bits];
+        }
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(wrong_torch, 0);
+    CU_ASSERT(saturated > 30000);
+    npy_clear(&golden);
+}
+
+static void test_e4m3_halfway_cases(void)
+{
+    for (uint32_t code = 0; code < 0x7e; code++) {
+        const float middle = (float)((e4m3_value(code) + e4m3_value(code + 1)) / 2);      /* exact in FP32 */
+        const uint8_t even = (uint8_t)(code + (code & 1));
+        CU_ASSERT_EQUAL(format_e4m3_from_f32(middle), even);
+        CU_ASSERT_EQUAL(format_e4m3_from_f32(-middle), even | 0x80);
+        CU_ASSERT_EQUAL(format_e4m3_from_f32(nextafterf(middle, 0)), code);
+        CU_ASSERT_EQUAL(format_e4m3_from_f32(nextafterf(middle, 448)), code + 1);
+    }
+    CU_ASSERT_EQUAL(format_e4m3_from_f32(INFINITY), 0x7e);
+    CU_ASSERT_EQUAL(format_e4m3_from_f32(-INFINITY), 0xfe);
+    CU_ASSERT_EQUAL(format_e4m3_from_f32(make_f32(1)), 0);                  /* FP32 subnormals vanish */
+    CU_ASSERT_EQUAL(format_e4m3_from_f32(make_f32(0x80000001)), 0x80);
+}
+
+static void test_e4m3_golden_within_448(void)
+{
+    struct npy from, to;
+    npy_read(&from, "f32_in448_bits");
+    npy_read(&to, "f32_in448_to_e4m3fn");
+    CU_ASSERT_EQUAL_FATAL(from.item_count, to.item_count);
+    const uint32_t *f32 = from.data;
+    const uint8_t *codes = to.data;
+    uint32_t wrong = 0;
+    for (uint64_t i = 0; i < from.item_count; i++) wrong += format_e4m3_from_f32(make_f32(f32[i])) != codes[i];
+    CU_ASSERT_EQUAL(wrong, 0);
+    npy_clear(&from);
+    npy_clear(&to);
+}
+
+static void test_ue8m0(void)
+{
+    for (uint32_t exponent = 1; exponent < 255; exponent++) {
+        const float scale = (float)ldexp(1.0, (int)exponent - 127);
+        CU_ASSERT_EQUAL(format_ue8m0_from_f32(scale), exponent);
+        CU_ASSERT_EQUAL(format_f32_from_ue8m0((uint8_t)exponent), scale);
+    }
+}
+
+static void test_rows_golden(void)
+{
+    struct npy x, codes, scales, back;
+    npy_read(&x, "x_bf16_bits");
+    npy_read(&codes, "x_e4m3");
+    npy_read(&scales, "x_scale_f32");
+    npy_read(&back, "x_back_bf16_bits");
+    const uint32_t rows = (uint32_t)x.dimension[0], hidden = (uint32_t)x.dimension[1];
+    CU_ASSERT_EQUAL_FATAL(hidden, 7168);
+    uint8_t *got = malloc(hidden);
+    float *got_scales = malloc(hidden / FORMATS_BLOCK * sizeof *got_scales);
+    uint16_t *got_back = malloc(hidden * sizeof *got_back);
+    for (uint32_t row = 0; row < rows; row++) {
+        const float *golden_scales = (const float *)scales.data + (size_t)row * (hidden / FORMATS_BLOCK);
+        format_row_to_fp8((uint16_t *)x.data + (size_t)row * hidden, hidden, false, got, got_scales);
+        CU_ASSERT_EQUAL(memcmp(got, (uint8_t *)codes.data + (size_t)row * hidden, hidden), 0);
+        CU_ASSERT_EQUAL(memcmp(got_scales, golden_scales, hidden / FORMATS_BLOCK * sizeof *got_scales), 0);
+        format_row_from_fp8(got, got_scales, hidden, got_back);
+        CU_ASSERT_EQUAL(memcmp(got_back, (uint16_t *)back.data + (size_t)row * hidden, hidden * 2), 0);
+    }
+    CU_ASSERT(rows > 0);
+    free(got);
+    free(got_scales);
+    free(got_back);
+    npy_clear(&x);
+    npy_clear(&codes);
+    npy_clear(&scales);
+    npy_clear(&back);
+}
+
+/* A block of zeros has the least scale; NaN does not decide the scale; rounded scales are powers of two, never
+ * below the exact one and below twice of it. */
+static void test_row_scales(void)
+{
+    uint16_t row[2 * FORMATS_BLOCK] = { 0 }, back[2 * FORMATS_BLOCK];
+    uint8_t codes[2 * FORMATS_BLOCK];
+    float exact[2], rounded[2];
+    row[FORMATS_BLOCK] = format_bf16_from_f32(3.0f);
+    row[FORMATS_BLOCK + 1] = 0x7fc0;
+    format_row_to_fp8(row, 2 * FORMATS_BLOCK, false, codes, exact);
+    CU_ASSERT_EQUAL(exact[0], 1e-4f * (1.0f / 448.0f));
+    CU_ASSERT_EQUAL(exact[1], 3.0f * (1.0f / 448.0f));
+    CU_ASSERT_EQUAL(codes[0], 0);
+    CU_ASSERT_EQUAL(codes[FORMATS_BLOCK], 0x7e);
+    CU_ASSERT_EQUAL(codes[FORMATS_BLOCK + 1], 0x7f);
+
+    format_row_to_fp8(row, 2 * FORMATS_BLOCK, true, codes, rounded);
+    for (uint32_t block = 0; block < 2; block++) {
+        int exponent;
+        CU_ASSERT_EQUAL(frexpf(rounded[block], &exponent), 0.5f);
+        CU_ASSERT(rounded[block] >= exact[block] && rounded[block] < 2 * exact[block]);
+    }
+    CU_ASSERT_EQUAL(rounded[1], 0x1p-7f);
+    format_row_from_fp8(codes, rounded, 2 * FORMATS_BLOCK, back);
+    CU_ASSERT_EQUAL(format_f32_from_bf16(back[FORMATS_BLOCK]), 3.0f);       /* 3 x 128 is an E4M3 value */
+
+    for (uint32_t i = 0; i < FORMATS_BLOCK; i++) row[i] = format_bf16_from_f32(-448.0f);
+    format_row_to_fp8(row, FORMATS_BLOCK, true, codes, rounded);
+    CU_ASSERT_EQUAL(rounded[0], 1.0f);                                      /* a power of two stays */
+    CU_ASSERT_EQUAL(codes[5], 0xfe);
+}
+
+static void test_reduce_golden(void)
+{
+    struct npy rows, weights, sums;
+    npy_read(&rows, "combine_rows_bf16_bits");
+    npy_read(&weights, "combine_w_f32");
+    npy_read(&sums, "combine_out_bf16_bits");
+    const uint32_t tokens = (uint32_t)rows.dimension[0], topk = (uint32_t)rows.dimension[1];
+    const uint32_t hidden = (uint32_t)rows.dimension[2];
+    CU_ASSERT_EQUAL_FATAL(topk, 8);
+    uint16_t *got = malloc(hidden * sizeof *got);
+    for (uint32_t token = 0; token < tokens; token++) {
+        const uint16_t *row[8];
+        for (uint32_t j = 0; j < topk; j++) row[j] = (uint16_t *)rows.data + ((size_t)token * topk + j) * hidden;
+        const uint16_t *golden = (uint16_t *)sums.data + (size_t)token * hidden;
+        format_rows_reduce(row, (float *)weights.data + token * topk, topk, hidden, got);
+        CU_ASSERT_EQUAL(memcmp(got, golden, hidden * sizeof *got), 0);
+        /* A width that is no multiple of the vector pieces ends the same way. */
+        memset(got, 0, hidden * sizeof *got);
+        format_rows_reduce(row, (float *)weights.data + token * topk, topk, hidden - 77, got);
+        CU_ASSERT_EQUAL(memcmp(got, golden, (hidden - 77) * sizeof *got), 0);
+        CU_ASSERT_EQUAL(got[hidden - 77], 0);
+    }
+    CU_ASSERT(tokens > 0);
+    free(got);
+    npy_clear(&rows);
+    npy_clear(&weights);
+    npy_clear(&sums);
+}
+
+/* Without weights: plain sums in the order of the rows; the order matters and is kept. */
+static void test_reduce_order(void)
+{
+    enum { HIDDEN = 384 };
+    uint16_t one[HIDDEN], big[HIDDEN], minus_big[HIDDEN], out[HIDDEN];
+    for (uint32_t i = 0; i < HIDDEN; i++) {
+        one[i] = format_bf16_from_f32(1.0f);
+        big[i] = format_bf16_from_f32(0x1p30f);
+        minus_big[i] = format_bf16_from_f32(-0x1p30f);
+    }
+    const uint16_t *lost[] = { one, big, minus_big }, *kept[] = { big, minus_big, one };
+    format_rows_reduce(lost, NULL, 3, HIDDEN, out);
+    CU_ASSERT_EQUAL(out[0], 0);
+    CU_ASSERT_EQUAL(out[HIDDEN - 1], 0);
+    format_rows_reduce(kept, NULL, 3, HIDDEN, out);
+    CU_ASSERT_EQUAL(format_f32_from_bf16(out[0]), 1.0f);
+    CU_ASSERT_EQUAL(format_f32_from_bf16(out[HIDDEN - 1]), 1.0f);
+    format_rows_reduce(kept, NULL, 0, HIDDEN, out);
+    CU_ASSERT_EQUAL(out[7], 0);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("formats", NULL, NULL);
+    CU_add_test(suite, "every BF16 value comes back", test_bf16_all_values_round_trip);
+    CU_add_test(suite, "BF16 halfway cases go to even", test_bf16_halfway_cases);
+    CU_add_test(suite, "BF16 as PyTorch rounds", test_bf16_golden);
+    CU_add_test(suite, "every E4M3 code", test_e4m3_all_codes);
+    CU_add_test(suite, "E4M3 from every BF16 value", test_e4m3_from_all_bf16);
+    CU_add_test(suite, "E4M3 halfway cases go to even", test_e4m3_halfway_cases);
+    CU_add_test(suite, "E4M3 as PyTorch rounds", test_e4m3_golden_within_448);
+    CU_add_test(suite, "UE8M0 scales", test_ue8m0);
+    CU_add_test(suite, "rows to FP8 and back as PyTorch", test_rows_golden);
+    CU_add_test(suite, "scales of blocks", test_row_scales);
+    CU_add_test(suite, "weighted sums as PyTorch", test_reduce_golden);
+    CU_add_test(suite, "sums keep the order of rows", test_reduce_order);
+    CU_basic_run_tests();
+    const unsigned failed = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failed ? 1 : 0;
+}
