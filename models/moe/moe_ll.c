@@ -1,0 +1,194 @@
+/* moe_ll.c - the low-latency kernel family: limits, memory map, phases and what dispatch and combine share.
+ * The two kernels stand in moe_ll_dispatch.c and moe_ll_combine.c, their checks in moe_ll_check.c. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "models/moe/formats.h"
+#include "models/moe/moe_ll.h"
+
+static struct ll_geometry geometry_of(const struct moe_options *o)
+{
+    struct ll_geometry g = { .experts = o->experts, .ranks = o->ranks, .local_experts = o->experts / o->ranks,
+                             .tokens_max = o->tokens_max, .topk = o->topk, .hidden = o->hidden };
+    g.groups = (o->experts + o->num_sms - 1) / o->num_sms;
+    g.warps_per_group = g.groups < LL_WARPS_PER_SM ? LL_WARPS_PER_SM / g.groups : 1;
+    g.grid = (o->experts + g.groups - 1) / g.groups;
+    g.scale_count = o->dtype == MOE_FP8 ? o->hidden / FORMATS_BLOCK : 0;
+    g.row_bytes = o->dtype == MOE_FP8 ? o->hidden : 2 * o->hidden;
+    g.message_bytes = LL_HEADER_BYTES + g.row_bytes + 4 * g.scale_count;
+    g.combine_bytes = 2 * o->hidden;
+    g.combine_stride = 2 * o->hidden + o->hidden / FORMATS_BLOCK * 4;
+    const uint64_t slots = (uint64_t)o->experts * o->tokens_max;
+    const uint64_t dispatch_send = (uint64_t)o->tokens_max * g.message_bytes;
+    const uint64_t combine = slots * g.combine_stride;
+    g.send_bytes = moe_align(dispatch_send > combine ? dispatch_send : combine, 128);
+    g.recv_bytes = moe_align(slots * (g.message_bytes > g.combine_stride ? g.message_bytes : g.combine_stride), 128);
+    return g;
+}
+
+static const char *ll_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    const struct ll_geometry g = geometry_of(o);
+    const char *reason = NULL;
+    if (o->topk > LL_TOPK_MAX) {
+        snprintf(text, text_size, "num-topk: the low-latency kernels take at most %d, found %u", LL_TOPK_MAX, o->topk);
+        reason = text;
+    } else if (o->dtype == MOE_FP8 && o->hidden % 512) {
+        snprintf(text, text_size, "hidden: FP8 needs a multiple of 512, found %u", o->hidden);
+        reason = text;
+    } else if (g.groups * g.warps_per_group < o->topk + 1) {
+        snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter", g.groups * g.warps_per_group,
+                 o->topk);
+        reason = text;
+    } else if (g.local_experts > UINT16_MAX) {
+        snprintf(text, text_size, "num-experts: at most %u for each rank, found %u", UINT16_MAX, g.local_experts);
+        reason = text;
+    }
+    return reason;
+}
+
+static void ll_needs(const struct moe_options *o, bool payload, struct moe_needs *needs)
+{
+    const struct ll_geometry g = geometry_of(o);
+    *needs = (struct moe_needs){
+        .heap_bytes = payload ? 2 * (g.send_bytes + g.recv_bytes) : 0,
+        .word_count = 5 * g.experts + LL_WORDS_EXTRA,
+        .queue_count = (uint16_t)g.local_experts,
+        .queue_depth = 2 * (o->tokens_max + 1),
+    };
+}
+
+static const char *const ll_phase_names[2][4] = {
+    { "dispatch", "combine" },
+    { "dispatch_send", "dispatch_recv", "combine_send", "combine_recv" },
+};
+static uint32_t ll_phase_count(const struct moe_options *o) { return o->hook ? 4 : 2; }
+static const char *ll_phase_name(const struct moe_options *o, uint32_t phase)
+{
+    assert(phase < ll_phase_count(o));
+    return ll_phase_names[o->hook][phase];
+}
+
+static void ll_destroy(struct moe_rank *rank)
+{
+    struct ll_rank *r = ll_rank_of(rank);
+    void *owned[] = { r->finish_target, r->slot_counter, r->packed_count, r->range, r->sender, r->counter, r->receiver,
+                      r->returner, r->reducer, r->worker, r->recv_x, r->recv_scale, r->recv_source_token,
+                      r->expert_out, r->combined, r->canonical[0], r->canonical[1], r->canonical[2] };
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
+    free(r);
+}
+
+/* Output tensors: fresh zeroed memory costs pages only where rows arrive. */
+static bool tensors_alloc(struct ll_rank *r)
+{
+    const size_t slots = (size_t)r->g.local_experts * r->g.ranks * r->g.tokens_max;
+    r->recv_x = calloc(slots, r->g.row_bytes);
+    r->recv_scale = calloc(slots, sizeof r->recv_scale[0] * (r->g.scale_count + 1));
+    r->recv_source_token = calloc(slots, sizeof r->recv_source_token[0]);
+    r->expert_out = calloc(slots * r->g.hidden, sizeof r->expert_out[0]);
+    r->combined = calloc((size_t)r->own->tokens * r->g.hidden + 1, sizeof r->combined[0]);
+    return r->recv_x && r->recv_scale && r->recv_source_token && r->expert_out && r->combined;
+}
+
+static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
+{
+    struct ll_rank *r = calloc(1, sizeof *r);
+    if (!r) return NULL;
+    const struct ll_geometry g = geometry_of(o);
+    r->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
+    r->g = g;
+    r->own = &routing->rank[f->rank];
+    assert(r->own->tokens <= g.tokens_max);
+    r->finish_target = calloc(g.experts, sizeof r->finish_target[0]);
+    r->slot_counter = calloc(g.experts, sizeof r->slot_counter[0]);
+    r->packed_count = calloc(g.local_experts, sizeof r->packed_count[0]);
+    r->range = calloc(g.experts, sizeof r->range[0]);
+    r->sender = calloc(g.grid, sizeof r->sender[0]);
+    r->counter = calloc(g.grid, sizeof r->counter[0]);
+    r->reducer = calloc(g.grid, sizeof r->reducer[0]);
+    r->receiver = calloc(g.experts, sizeof r->receiver[0]);
+    r->returner = calloc(g.experts, sizeof r->returner[0]);
+    r->worker = calloc(2 * (size_t)g.grid + g.experts + 1, sizeof r->worker[0]);
+    const bool complete = r->finish_target && r->slot_counter && r->packed_count && r->range && r->sender && r->counter
+                          && r->reducer && r->receiver && r->returner && r->worker
+                          && (!f->payload || tensors_alloc(r));
+    if (complete) return &r->base;
+    ll_destroy(&r->base);
+    return NULL;
+}
+
+void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps)
+{
+    w->fabric = r->base.fabric;
+    w->index = r->kernel.worker_count;
+    w->sm = (uint16_t)sm;
+    w->warps = (uint16_t)warps;
+    r->worker[r->kernel.worker_count++] = w;
+}
+
+static struct moe_kernel *ll_launch(struct moe_rank *rank, uint32_t phase)
+{
+    struct ll_rank *r = ll_rank_of(rank);
+    const bool hook = rank->options->hook;
+    const bool combine = hook ? phase >= 2 : phase == 1;
+    const bool send = !hook || phase % 2 == 0, receive = !hook || phase % 2 == 1;
+    if (send) r->call++;
+    r->kernel = (struct moe_kernel){ .phase = ll_phase_name(rank->options, phase), .worker = r->worker };
+    if (combine && send && rank->fabric->payload) ll_expert_run(r);
+    return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
+}
+
+float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
+{
+    if (r->own->weights) return r->own->weights[(uint64_t)token * r->g.topk + place];
+    return (float)((token * 7 + place * 13) % 16 + 1) / 64.0f;
+}
+
+float ll_weight_sum(const struct ll_rank *r, uint32_t token)
+{
+    float sum = 0;
+    for (uint32_t j = 0; j < r->g.topk; j++)
+        if (r->own->experts[(uint64_t)token * r->g.topk + j] != ROUTING_NONE) sum += ll_weight(r, token, j);
+    return sum;
+}
+
+/* Bytes as the public test counts them: every selection, whatever way it went (protocols.md 3.1). */
+static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
+{
+    const struct ll_rank *r = (const struct ll_rank *)rank;
+    const uint64_t places = (uint64_t)r->own->tokens * r->g.topk;
+    for (uint64_t i = 0; i < places; i++) traffic->tokens_sent += r->own->experts[i] != ROUTING_NONE;
+    for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range[i].count;
+    const bool combine = rank->options->hook ? phase >= 2 : phase == 1;
+    traffic->logical_rdma_bytes = traffic->tokens_sent * (combine ? r->g.combine_bytes : r->g.message_bytes);
+    traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;
+}
+
+enum worker_step ll_gate_step(struct fabric_worker *w)
+{
+    struct ll_gate *gate = fabric_container_of(w, struct ll_gate, worker);
+    struct ll_rank *r = gate->rank;
+    if (fabric_load(w->fabric, ll_word_gate(r)) < r->gate_target) return WORKER_WAIT;
+    while (gate->flag < r->g.experts
+           && moe_word_value(fabric_load(w->fabric, ll_word_flag(r, gate->flag)), r->call)) gate->flag++;
+    if (gate->flag < r->g.experts) return WORKER_WAIT;
+    fabric_signal_add(w, ll_word_open(r), 1);
+    return WORKER_DONE;
+}
+
+void ll_gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct ll_gate *gate = fabric_container_of(w, struct ll_gate, worker);
+    if (fabric_load(w->fabric, ll_word_gate(gate->rank)) < gate->rank->gate_target)
+        snprintf(text, text_size, "grid barrier waits for this rank's own senders");
+    else
+        snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", gate->flag,
+                 gate->flag / gate->rank->g.local_experts);
+}
+
+const struct moe_family moe_family_ll = {
+    .refuse = ll_refuse, .needs = ll_needs, .phase_count = ll_phase_count, .phase_name = ll_phase_name,
+    .create = ll_create, .destroy = ll_destroy, .launch = ll_launch, .traffic = ll_traffic,
+    .outputs = ll_outputs, .check = ll_check,
+};

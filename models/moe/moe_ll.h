@@ -1,0 +1,110 @@
+/* moe_ll.h - private to the low-latency kernels (protocols.md 1.4): geometry, memory map and state of a rank.
+ *
+ * Heap, only where payload is stored; calls alternate between the two halves (dispatch, combine, dispatch, ...):
+ *
+ *     | send 0 | send 1 | recv 0 | recv 1 |
+ *       send: dispatch  [token][message]                  combine  [local expert][destination][token][slot]
+ *       recv: dispatch  [local expert][source][token][message]     combine  [expert][token][slot]
+ *
+ * A dispatch message is a 16-byte header (source token) and the row: H FP8 values and H/128 scales, or H BF16.
+ *
+ * Signal words: counts[2][local expert][source], flags[2][expert] (raised by the peers), finish[expert], gate, open
+ * (private).  What the kernels zero between calls is here told apart by the call number in the high half. */
+#ifndef MODELS_MOE_MOE_LL_H
+#define MODELS_MOE_MOE_LL_H
+
+#include "models/moe/moe_internal.h"
+
+enum { LL_HEADER_BYTES = 16, LL_WARPS_PER_SM = 32, LL_TOPK_MAX = 11, LL_DOORBELL_EVERY = 4 };
+
+struct ll_geometry {
+    uint32_t experts, ranks, local_experts, tokens_max, topk, hidden;
+    uint32_t groups, warps_per_group, grid;         /* warp groups an SM; SMs in use */
+    uint32_t message_bytes, row_bytes, scale_count; /* dispatch: on the wire; values; scales */
+    uint32_t combine_bytes, combine_stride;
+    uint64_t send_bytes, recv_bytes;                /* of one half */
+};
+
+struct ll_rank;
+
+struct ll_sender   { struct fabric_worker worker; struct ll_rank *rank; uint32_t token, place; bool cast; };
+struct ll_counter  { struct fabric_worker worker; struct ll_rank *rank; uint32_t expert, expert_end; bool scanned; };
+struct ll_gate     { struct fabric_worker worker; struct ll_rank *rank; uint32_t flag; };
+struct ll_receiver { struct fabric_worker worker; struct ll_rank *rank; uint32_t local_expert, source; };
+struct ll_returner { struct fabric_worker worker; struct ll_rank *rank;     /* combine, sending side */
+                     uint32_t local_expert, destination, row, packed; };
+struct ll_reducer  { struct fabric_worker worker; struct ll_rank *rank; uint32_t token; };
+
+/* Rows that local expert le received from one source: packed at [begin, begin + count). */
+struct ll_range { uint32_t begin, count; };
+
+struct ll_rank {
+    struct moe_rank base;
+    struct ll_geometry g;
+    const struct routing_rank *own;
+    uint32_t call;                      /* number of this dispatch or combine, from 1; its parity picks the half */
+    uint64_t gate_target, open_target;  /* private words only grow */
+    uint64_t *finish_target;            /* [experts] */
+    uint32_t *slot_counter;             /* [experts] tokens sent to it in this call */
+    uint32_t *packed_count;             /* [local experts] rows received */
+    struct ll_range *range;             /* [local experts][ranks] */
+
+    struct ll_sender   *sender;         /* [grid] */
+    struct ll_counter  *counter;        /* [grid] */
+    struct ll_receiver *receiver;       /* [experts] */
+    struct ll_returner *returner;       /* [experts] */
+    struct ll_reducer  *reducer;        /* [grid] */
+    struct ll_gate      gate;
+    struct fabric_worker **worker;      /* of the kernel being launched */
+    struct moe_kernel kernel;
+
+    /* Tensors, only with payload. */
+    uint8_t  *recv_x;                   /* [local experts][ranks * tokens_max][row_bytes] */
+    float    *recv_scale;               /* [local experts][ranks * tokens_max][scale_count] */
+    uint32_t *recv_source_token;        /* [local experts][ranks * tokens_max] */
+    uint16_t *expert_out;               /* [local experts][ranks * tokens_max][hidden]: combine's input */
+    uint16_t *combined;                 /* [own tokens][hidden] */
+    uint8_t  *canonical[3];             /* moe_rank_outputs() */
+};
+
+static inline struct ll_rank *ll_rank_of(struct moe_rank *rank) { return (struct ll_rank *)rank; }
+
+static inline uint32_t ll_word_count_at(const struct ll_rank *r, uint32_t local_expert, uint32_t source)
+{
+    return (r->call & 1) * r->g.experts + local_expert * r->g.ranks + source;
+}
+static inline uint32_t ll_word_flag(const struct ll_rank *r, uint32_t expert)
+{
+    return (2 + (r->call & 1)) * r->g.experts + expert;
+}
+static inline uint32_t ll_word_finish(const struct ll_rank *r, uint32_t expert) { return 4 * r->g.experts + expert; }
+static inline uint32_t ll_word_gate(const struct ll_rank *r) { return 5 * r->g.experts; }
+static inline uint32_t ll_word_open(const struct ll_rank *r) { return 5 * r->g.experts + 1; }
+enum { LL_WORDS_EXTRA = 2 };
+
+static inline uint64_t ll_send_offset(const struct ll_rank *r) { return (r->call & 1) * r->g.send_bytes; }
+static inline uint64_t ll_recv_offset(const struct ll_rank *r)
+{
+    return 2 * r->g.send_bytes + (r->call & 1) * r->g.recv_bytes;
+}
+
+/* The combine weight of a top-k place: the trace's, or where it has none a reproducible stand-in. */
+float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place);
+/* The weight by which token's row comes back multiplied: the sum over its valid places. */
+float ll_weight_sum(const struct ll_rank *r, uint32_t token);
+
+/* Kernels: dispatch and combine, sending (receive == false), receiving (send == false) or both in one launch. */
+struct moe_kernel *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
+struct moe_kernel *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
+/* Fills combine's input from what dispatch received: the identity expert, dequantised. */
+void ll_expert_run(struct ll_rank *r);
+uint32_t ll_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);
+uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size);
+
+/* The worker at place n of the kernel being launched gets its number, SM and warps. */
+void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps);
+/* The gate: waits for gate_target (and in combine all flags) and then opens the receiving side. */
+enum worker_step ll_gate_step(struct fabric_worker *w);
+void ll_gate_describe(const struct fabric_worker *w, char *text, size_t text_size);
+
+#endif

@@ -1,0 +1,174 @@
+/* moe_ll_check.c - what low-latency dispatch and combine must have left (protocols.md 4, checks 12 to 14), computed
+ * anew from the routing of all ranks; and the outputs in canonical order.  Knows nothing of how they got there. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/moe/formats.h"
+#include "models/moe/moe_ll.h"
+
+struct report {
+    uint32_t failures;
+    char *text;
+    size_t text_size;
+};
+
+static void __attribute__((format(printf, 2, 3))) fail(struct report *report, const char *format, ...)
+{
+    if (report->failures++) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(report->text, report->text_size, format, arguments);
+    va_end(arguments);
+}
+
+/* How many tokens of source chose expert. */
+static uint32_t expected_count(const struct ll_rank *r, uint32_t source, uint32_t expert)
+{
+    const struct routing_rank *from = &r->base.routing->rank[source];
+    uint32_t count = 0;
+    for (uint64_t i = 0; i < (uint64_t)from->tokens * r->g.topk; i++) count += from->experts[i] == (int32_t)expert;
+    return count;
+}
+
+static bool token_chose(const struct ll_rank *r, uint32_t source, uint32_t token, uint32_t expert)
+{
+    const struct routing_rank *from = &r->base.routing->rank[source];
+    if (token >= from->tokens) return false;
+    for (uint32_t j = 0; j < r->g.topk; j++)
+        if (from->experts[(uint64_t)token * r->g.topk + j] == (int32_t)expert) return true;
+    return false;
+}
+
+/* Check 13, rows: each is bit for bit what its source's token quantises to. */
+static void check_row(const struct ll_rank *r, struct report *report, uint32_t expert, uint32_t source, uint64_t row)
+{
+    const struct moe_options *o = r->base.options;
+    const uint32_t token = r->recv_source_token[row];
+    if (!token_chose(r, source, token, expert)) {
+        fail(report, "check 13: expert %u holds token %u of rank %u, which did not choose it", expert, token, source);
+        return;
+    }
+    uint16_t in[o->hidden];
+    moe_input_row(o, source, token, in);
+    bool same;
+    if (o->dtype == MOE_FP8) {
+        uint8_t out[o->hidden];
+        float scale[r->g.scale_count];
+        format_row_to_fp8(in, o->hidden, o->round_scale, out, scale);
+        same = !memcmp(out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes)
+               && !memcmp(scale, r->recv_scale + row * r->g.scale_count, sizeof scale);
+    } else {
+        same = !memcmp(in, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
+    }
+    if (!same) fail(report, "check 13: expert %u, token %u of rank %u: received row differs from the one sent", expert, token, source);
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Check 13, counts and ranges: what each source sent lies together, each token once. */
+static void check_dispatch(const struct ll_rank *r, struct report *report)
+{
+    uint32_t *tokens = malloc(((size_t)r->g.tokens_max + 1) * sizeof *tokens);
+    if (!tokens) { fail(report, "check 13: out of memory"); return; }
+    for (uint32_t e = 0; e < r->g.local_experts; e++) {
+        const uint32_t expert = r->base.fabric->rank * r->g.local_experts + e;
+        uint64_t total = 0;
+        for (uint32_t s = 0; s < r->g.ranks; s++) {
+            const struct ll_range range = r->range[e * r->g.ranks + s];
+            const uint32_t expected = expected_count(r, s, expert);
+            total += expected;
+            if (range.count != expected) {
+                fail(report, "check 13: expert %u from rank %u: expected %u tokens, found %u", expert, s, expected, range.count);
+                continue;
+            }
+            const uint64_t first = (uint64_t)e * r->g.ranks * r->g.tokens_max + range.begin;
+            for (uint32_t i = 0; i < range.count; i++) check_row(r, report, expert, s, first + i);
+            memcpy(tokens, r->recv_source_token + first, range.count * sizeof *tokens);
+            qsort(tokens, range.count, sizeof *tokens, compare_u32);
+            for (uint32_t i = 1; i < range.count; i++)
+                if (tokens[i] == tokens[i - 1])
+                    fail(report, "check 13: expert %u: token %u of rank %u came twice", expert, tokens[i], s);
+        }
+        if (r->packed_count[e] != total)
+            fail(report, "check 13: expert %u: expected %llu rows in all, found %u", expert, (unsigned long long)total,
+                 r->packed_count[e]);
+    }
+    free(tokens);
+}
+
+/* Check 14: out = x * sum of valid weights, calc_diff below 1e-5 (BF16) or 9e-4 (FP8); no NaN. */
+static void check_combine(const struct ll_rank *r, struct report *report)
+{
+    const struct moe_options *o = r->base.options;
+    const double limit = o->dtype == MOE_FP8 ? 9e-4 : 1e-5;
+    double product = 0, squares = 0;
+    for (uint32_t t = 0; t < r->own->tokens; t++) {
+        uint16_t in[o->hidden];
+        moe_input_row(o, r->base.fabric->rank, t, in);
+        const double weight = ll_weight_sum(r, t);
+        for (uint32_t i = 0; i < o->hidden; i++) {
+            const double x = format_f32_from_bf16(in[i]) * weight + 1;
+            const double y = (double)format_f32_from_bf16(r->combined[(uint64_t)t * o->hidden + i]) + 1;
+            if (y != y) { fail(report, "check 14: token %u, column %u is NaN", t, i); return; }
+            product += x * y;
+            squares += x * x + y * y;
+        }
+    }
+    const double diff = squares > 0 ? 1 - 2 * product / squares : 0;
+    if (!o->round_scale && !(diff < limit)) fail(report, "check 14: combine: expected a difference below %g, found %g", limit, diff);
+    if (o->round_scale && !(diff < 0.007)) fail(report, "check 13: rounded scales: expected a difference below 0.007, found %g", diff);
+}
+
+uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size)
+{
+    const struct ll_rank *r = (const struct ll_rank *)rank;
+    struct report report = { .text = text, .text_size = text_size };
+    if (text_size) text[0] = 0;
+    check_dispatch(r, &report);
+    check_combine(r, &report);
+    return report.failures;
+}
+
+/* Copies the received rows in order of (expert, source, token); what lies in between is left out. */
+static void canonical_rows(struct ll_rank *r)
+{
+    uint8_t *row_out = r->canonical[0], *scale_out = r->canonical[1], *source_out = r->canonical[2];
+    for (uint32_t i = 0; i < r->g.experts; i++) {
+        const struct ll_range range = r->range[i];
+        const uint64_t first = (uint64_t)(i / r->g.ranks) * r->g.ranks * r->g.tokens_max + range.begin;
+        for (uint32_t token = 0; token < r->g.tokens_max; token++) {
+            for (uint64_t row = first; row < first + range.count; row++) {
+                if (r->recv_source_token[row] != token) continue;
+                memcpy(row_out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
+                memcpy(scale_out, r->recv_scale + row * r->g.scale_count, 4 * (size_t)r->g.scale_count);
+                memcpy(source_out, &token, sizeof token);
+                row_out += r->g.row_bytes, scale_out += 4 * r->g.scale_count, source_out += sizeof token;
+            }
+        }
+    }
+}
+
+uint32_t ll_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max)
+{
+    struct ll_rank *r = ll_rank_of(rank);
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < r->g.experts; i++) rows += r->range[i].count;
+    const uint64_t bytes[3] = { rows * r->g.row_bytes, rows * r->g.scale_count * 4, rows * sizeof(uint32_t) };
+    static const char *const name[3] = { "recv_x", "recv_scales", "recv_source_token" };
+    uint32_t count = 0;
+    for (; count < 3 && count < max; count++) {
+        free(r->canonical[count]);
+        r->canonical[count] = malloc(bytes[count] + 1);
+        if (!r->canonical[count]) return 0;
+        tensor[count] = (struct moe_tensor){ name[count], r->canonical[count], bytes[count] };
+    }
+    if (count == 3) canonical_rows(r);
+    if (count < max)
+        tensor[count++] = (struct moe_tensor){ "combined_x", r->combined, (uint64_t)r->own->tokens * r->g.combine_bytes };
+    return count;
+}

@@ -1,0 +1,188 @@
+/* moe_ll_combine.c - low-latency combine (protocols.md 1.4): every expert's rows return to where they came from
+ * and are summed there with the token's weights.
+ *
+ *   returner, one an          writes its rows back, then raises the expert's flag at the source
+ *   (expert, source)
+ *   gate                      waits for the flags of all experts
+ *   reducer, one an SM        out = sum over the top-k places, ascending, in FP32, to BF16 */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/moe/formats.h"
+#include "models/moe/moe_ll.h"
+
+/* First row of (local expert, destination) among the packed rows. */
+static uint64_t packed_row(const struct ll_returner *t)
+{
+    const struct ll_rank *r = t->rank;
+    return (uint64_t)t->local_expert * r->g.ranks * r->g.tokens_max
+           + r->range[t->local_expert * r->g.ranks + t->destination].begin;
+}
+
+static uint64_t send_slot_offset(const struct ll_returner *t, uint32_t row)
+{
+    const struct ll_rank *r = t->rank;
+    return ll_send_offset(r) + (((uint64_t)t->local_expert * r->g.ranks + t->destination) * r->g.tokens_max + row)
+                                   * r->g.combine_stride;
+}
+
+/* Rows [packed - count, packed) into the send buffer, from where the NIC takes them. */
+static void pack_run(void *context, uint64_t count)
+{
+    const struct ll_returner *t = context;
+    const struct ll_rank *r = t->rank;
+    for (uint32_t i = t->packed - (uint32_t)count; i < t->packed; i++)
+        memcpy(r->base.fabric->heap + send_slot_offset(t, i), r->expert_out + (packed_row(t) + i) * r->g.hidden,
+               r->g.combine_bytes);
+}
+
+static int row_return(struct ll_returner *t, enum fabric_path path)
+{
+    struct ll_rank *r = t->rank;
+    struct fabric *f = t->worker.fabric;
+    struct fabric_write write = {
+        .peer = (uint16_t)t->destination, .queue = (uint16_t)t->local_expert,
+        .charge_bytes = r->g.combine_bytes, .warps = 1,
+        .flags = (t->row + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
+    };
+    if (f->payload) {
+        const uint64_t row = packed_row(t) + t->row;
+        const uint32_t expert = f->rank * r->g.local_experts + t->local_expert;
+        write.target_offset = ll_recv_offset(r)
+            + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
+        write.span_count = 1;
+        write.span[0].size_bytes = r->g.combine_bytes;
+        write.span[0].data = path == FABRIC_RDMA ? (const void *)(f->heap + send_slot_offset(t, t->row))
+                                                 : (const void *)(r->expert_out + row * r->g.hidden);
+    }
+    return path == FABRIC_RDMA ? fabric_put(&t->worker, &write) : fabric_store(&t->worker, &write);
+}
+
+/* A batch: as many rows as the group has warps. */
+static enum worker_step returner_rows(struct ll_returner *t, uint32_t count, enum fabric_path path)
+{
+    struct ll_rank *r = t->rank;
+    const uint32_t batch = moe_min(count - t->row, t->worker.warps);
+    if (path == FABRIC_RDMA && !r->base.options->zero_copy && t->packed < t->row + batch) {
+        const uint32_t rows = t->row + batch - t->packed;
+        t->packed += rows;
+        const uint64_t bytes = (uint64_t)rows * r->g.combine_bytes;
+        fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .rows = rows, .read_bytes = bytes,
+            .write_bytes = bytes, .run = pack_run, .context = t, .argument = rows });
+    }
+    for (const uint32_t end = t->row + batch; t->row < end; t->row++) {
+        const int rc = row_return(t, path);
+        if (rc == -EAGAIN) return WORKER_WAIT;
+        assert(rc == 0);
+    }
+    return WORKER_MORE;
+}
+
+static enum worker_step returner_step(struct fabric_worker *w)
+{
+    struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
+    struct ll_rank *r = t->rank;
+    const uint32_t count = r->range[t->local_expert * r->g.ranks + t->destination].count;
+    if (t->row < count) {
+        const enum worker_step step = returner_rows(t, count, fabric_path(w->fabric, (uint16_t)t->destination));
+        if (step == WORKER_WAIT || t->row < count) return step;
+    }
+    const struct fabric_signal signal = {
+        .peer = (uint16_t)t->destination, .queue = (uint16_t)t->local_expert,
+        .word = ll_word_flag(r, w->fabric->rank * r->g.local_experts + t->local_expert),
+        .value = moe_word_make(r->call, 1),
+    };
+    const int rc = fabric_signal(w, &signal);
+    if (rc == -EAGAIN) return WORKER_WAIT;
+    assert(rc == 0);
+    fabric_signal_add(w, ll_word_gate(r), 1);
+    return WORKER_DONE;
+}
+
+static void returner_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
+    snprintf(text, text_size, "combine sender of local expert %u has no room on the queue to rank %u", t->local_expert,
+             t->destination);
+}
+
+static void reduce_run(void *context, uint64_t token)
+{
+    struct ll_rank *r = context;
+    const uint16_t *row[LL_TOPK_MAX];
+    float weight[LL_TOPK_MAX];
+    uint32_t count = 0;
+    for (uint32_t j = 0; j < r->g.topk; j++) {
+        const int32_t expert = r->own->experts[token * r->g.topk + j];
+        if (expert == ROUTING_NONE) continue;
+        weight[count] = ll_weight(r, (uint32_t)token, j);
+        row[count++] = (const uint16_t *)(r->base.fabric->heap + ll_recv_offset(r)
+            + ((uint64_t)expert * r->g.tokens_max + token) * r->g.combine_stride);
+    }
+    format_rows_reduce(row, weight, count, r->g.hidden, r->combined + token * r->g.hidden);
+}
+
+static enum worker_step reducer_step(struct fabric_worker *w)
+{
+    struct ll_reducer *d = fabric_container_of(w, struct ll_reducer, worker);
+    struct ll_rank *r = d->rank;
+    if (fabric_load(w->fabric, ll_word_open(r)) < r->open_target) return WORKER_WAIT;
+    if (d->token >= r->own->tokens) return WORKER_DONE;
+    uint32_t rows = 0;
+    for (uint32_t j = 0; j < r->g.topk; j++)
+        rows += r->own->experts[(uint64_t)d->token * r->g.topk + j] != ROUTING_NONE;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .rows = rows,
+        .read_bytes = (uint64_t)rows * r->g.combine_bytes, .write_bytes = r->g.combine_bytes,
+        .run = reduce_run, .context = r, .argument = d->token });
+    d->token += r->g.grid;
+    return d->token < r->own->tokens ? WORKER_MORE : WORKER_DONE;
+}
+
+static void reducer_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "combine reducer on SM %u waits for the grid barrier", w->sm);
+}
+
+void ll_expert_run(struct ll_rank *r)
+{
+    for (uint32_t e = 0; e < r->g.local_experts; e++) {
+        const uint64_t first = (uint64_t)e * r->g.ranks * r->g.tokens_max;
+        for (uint64_t row = first; row < first + r->packed_count[e]; row++) {
+            uint16_t *out = r->expert_out + row * r->g.hidden;
+            if (r->g.scale_count)
+                format_row_from_fp8(r->recv_x + row * r->g.row_bytes, r->recv_scale + row * r->g.scale_count, r->g.hidden, out);
+            else
+                memcpy(out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
+        }
+    }
+}
+
+static void send_side_prepare(struct ll_rank *r)
+{
+    for (uint32_t i = 0; i < r->g.experts; i++) {
+        struct ll_returner *t = &r->returner[i];
+        *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
+            .local_expert = i % r->g.local_experts, .destination = i / r->g.local_experts };
+        ll_worker_add(r, &t->worker, i / r->g.groups, r->g.warps_per_group);
+    }
+    r->gate_target += r->g.experts;
+}
+
+struct moe_kernel *ll_combine_launch(struct ll_rank *r, bool send, bool receive)
+{
+    if (send) send_side_prepare(r);
+    if (!receive) return &r->kernel;
+    r->gate = (struct ll_gate){ .worker = { .step = ll_gate_step, .describe = ll_gate_describe }, .rank = r };
+    ll_worker_add(r, &r->gate.worker, 0, 1);
+    fabric_watch(&r->gate.worker, ll_word_gate(r), 1);
+    fabric_watch(&r->gate.worker, ll_word_flag(r, 0), r->g.experts);
+    r->open_target++;
+    for (uint32_t i = 0; i < r->g.grid; i++) {
+        r->reducer[i] = (struct ll_reducer){ .worker = { .step = reducer_step, .describe = reducer_describe },
+                                             .rank = r, .token = i };
+        ll_worker_add(r, &r->reducer[i].worker, i, LL_WARPS_PER_SM);
+        fabric_watch(&r->reducer[i].worker, ll_word_open(r), 1);
+    }
+    return &r->kernel;
+}
