@@ -1,0 +1,101 @@
+/* cluster.h - the description of a cluster: its parts, their parameters, each with a unit and a source.
+ *
+ * A cluster file is a GLib key file, one section a part.  Values carry units ("45 GB/s", "870 ns", "4096 B");
+ * a comment beside each names its source.  Parameters belong to parts (this GPU, this NIC), never to a case.
+ * Knows no simulation. */
+#ifndef MODELS_CLUSTER_H
+#define MODELS_CLUSTER_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CLUSTER_ERROR (g_quark_from_static_string("eptwin-cluster"))
+
+/* How fast warps do one kind of row work (copy, cast, reduce, store to a peer). A warp alone is bound by the latency
+ * of its loads: row_ps for each row and warp_rate for its bytes; all warps of an SM share sm_rate. */
+struct cluster_work {
+    uint64_t row_ps;
+    uint64_t warp_rate_bps, sm_rate_bps;
+};
+
+struct cluster_gpu {
+    uint32_t sms;
+    uint64_t launch_ps;             /* of a kernel: what its duration holds beside its workers' time */
+    uint64_t step_ps;               /* a warp's loop once round: index arithmetic, shared memory, branches */
+    uint64_t poll_ps;               /* from a word's change to the spinning warp acting on it */
+    uint64_t fence_ps;              /* st.release.sys after stores of its own: until they are performed */
+    uint64_t flag_ps;               /* a flag from block to block on one GPU */
+    uint64_t hbm_rate_bps;          /* bytes read plus bytes written */
+    struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
+    struct cluster_work copy;       /* within the GPU, bulk copy engine of the SM */
+    struct cluster_work cast;       /* read BF16, write FP8 and scales; rates count bytes read */
+    struct cluster_work reduce;     /* rows summed; rates count bytes read */
+    uint64_t scan_rate_bps;         /* index arrays, one SM */
+};
+
+struct cluster_nvlink {
+    uint32_t gpus;                  /* of one NVLink domain; also what a node is */
+    uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
+    uint64_t latency_ps;            /* a store until it is visible at the peer */
+};
+
+/* Who posts work requests (protocols.md 1.5 and 5.2). */
+enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
+
+struct cluster_nic {
+    uint32_t gpus_per_nic;          /* GPUs that share one NIC */
+    uint64_t rate_bps;              /* payload and headers that it moves in one direction */
+    uint64_t header_bytes, mtu_bytes;
+    uint64_t message_ps;            /* the NIC's work on one request beside its bytes */
+    uint64_t signal_ps;             /* the same for a signal (an atomic or an inline write) */
+    uint64_t signal_bytes;          /* of a signal on the wire, headers included */
+    uint64_t fetch_ps;              /* doorbell until the first byte leaves: request and payload fetched over PCIe */
+    uint64_t deliver_ps;            /* last byte in until visible in the peer's memory */
+    enum cluster_posting posting;
+    uint64_t post_ps;               /* the poster's time for one request */
+    uint64_t doorbell_ps;           /* the poster's time for ringing it */
+    uint64_t proxy_ps;              /* PROXY: GPU to proxy thread and its turn */
+    uint32_t proxy_threads;         /* PROXY: threads of one GPU */
+    uint32_t queue_depth;           /* requests outstanding on one QP; 0: as the kernels ask */
+    uint64_t window_bytes;          /* bytes outstanding on one NIC; 0: no limit */
+};
+
+struct cluster_network {
+    uint64_t latency_ps;            /* NIC to NIC through the switches */
+    uint64_t rate_bps;              /* of a switch output port; 0: as the NIC */
+};
+
+/* Live ranks are processes on the cores of a host (replay/): no GPU, the same protocol. */
+struct cluster_host {
+    uint32_t cores;                 /* 0: the cluster has GPUs */
+    uint64_t step_ps, poll_ps;      /* a worker's step; from a change to the step that sees it */
+    uint64_t switch_ps;             /* another process takes over a core */
+    uint64_t store_ps, store_rate_bps;      /* a store to a peer's mapping: each, bytes */
+    uint64_t put_ps, put_rate_bps;          /* CPU time of a put, both ends */
+    uint64_t signal_ps;                     /* CPU time of a signal */
+    struct cluster_work copy, cast, reduce; /* a core's; warp_rate alone counts */
+    uint64_t scan_rate_bps;
+    uint64_t memory_rate_bps;               /* of all cores together */
+};
+
+struct cluster {
+    char *name, *path;
+    struct cluster_gpu gpu;
+    struct cluster_nvlink nvlink;
+    struct cluster_nic nic;
+    struct cluster_network network;
+    struct cluster_host host;
+};
+
+/* Reads a cluster file.  path is a file, or the name of one in models/clusters or the installed share folder (with or
+ * without ".ini").  NULL and *error (file, section, key, expected, found) on failure. */
+struct cluster *cluster_load(const char *path, GError **error);
+void cluster_free(struct cluster *cluster);
+
+/* "45 GB/s", "400 Gbit/s" -> bits per second; "1.46 us" -> picoseconds; "4096 B", "64 KB" -> bytes. */
+bool cluster_parse_rate(const char *text, uint64_t *rate_bps);
+bool cluster_parse_time(const char *text, uint64_t *time_ps);
+bool cluster_parse_size(const char *text, uint64_t *size_bytes);
+
+#endif

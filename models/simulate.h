@@ -1,0 +1,24 @@
+/* simulate.h - predicts one case on one cluster: builds the simulated world, runs the protocol's kernels in it
+ * and writes times, bandwidths, bounds and bottleneck into a record. */
+#ifndef MODELS_SIMULATE_H
+#define MODELS_SIMULATE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include "models/case.h"
+#include "models/cluster.h"
+#include "reports/record.h"
+#include "traces/routing.h"
+
+#define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
+
+/* Simulates the case (routing from case_routing()) with sizes only.  Adds the rows of every phase to record:
+ * time_us and bandwidths for each rank where per_rank is set, and for all; bounds, busy shares, bottleneck.
+ * False and *error when the case does not fit the cluster or the protocol refuses it. */
+bool simulate_routing(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+                      bool per_rank, struct record *record, GError **error);
+
+/* The same with the routing that the case describes; rows for all ranks only. */
+bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error);
+
+#endif
