@@ -2,8 +2,8 @@
  *
  * A live world is a struct fabric (models/fabric.h) over
  *   - shared memory, for the peers of the same host that stand in for NVLink (and for all, with link NULL);
- *   - a link, for the others: verbs (link_verbs.c), libfabric (link_ofi.c) or shared memory again (link_shm.c:
- *     a "network" between groups of local processes, posted and completed like the others).
+ *   - a link, for the others: verbs (link_verbs.c), libfabric (link_ofi.c) or shared memory again
+ *     (link_shm.c: a "network" between groups of local processes, posted and completed like the others).
  * Heap and words of a rank are one shared-memory object (words first, then the heap), mapped by every rank of
  * the host and registered by the link; its name is gone from the file system before the run starts, so that
  * nothing is left behind however it ends. */
@@ -26,16 +26,16 @@ enum live_signalling {
 };
 
 struct live_options {
-    const char *link;           /* "shm", "verbs", "ofi" */
+    const char *link;           /* "shm", "verbs", "ofi"; NULL: no network, puts are stores (one host) */
     const char *provider;       /* ofi: "tcp", "shm", "verbs", ...; NULL: best found */
-    const char *device;         /* verbs: device name, or a list "a,b" dealt out by local rank; NULL: automatic */
+    const char *device;         /* verbs: a name, or a list "a,b" dealt out by local rank; NULL: automatic */
     uint32_t port, service_level, traffic_class;
     int32_t  gid_index;         /* -1: automatic */
     enum live_signalling signalling;
     uint32_t ranks_per_node;    /* local processes that form an NVLink domain */
     bool     nvlink_disabled;
     uint32_t timeout_ms;        /* without progress, the run ends with a named cause */
-    bool     gpu_memory;        /* heap in GPU memory through dma-buf: refused with the reason where not available */
+    bool     gpu_memory;        /* heap in GPU memory through dma-buf: refused where not available */
 };
 
 struct live_needs {
@@ -46,7 +46,13 @@ struct live_needs {
 };
 
 /* One network below the live fabric.  Offsets are into the shared object (words, then heap); the data path
- * returns 0, -EAGAIN (full) or another negative errno after link->failure was filled. */
+ * returns 0, -EAGAIN (full) or another negative errno after link->failure was filled.
+ *
+ * What the live world guarantees to a link: remote[peer] holds for every peer it names; size_bytes > 0;
+ * ranges lie inside both objects; queue < needs->queue_count; one thread.  What a link guarantees: a put or
+ * signal that returns -EAGAIN has done nothing but ring the doorbell of what was deferred before it (else a
+ * queue full of deferred puts would never drain); a signal takes a place of queue_depth like a put; flush
+ * rings too. */
 struct live_link;
 struct live_link_ops {
     const char *name;
@@ -56,7 +62,8 @@ struct live_link_ops {
     /* Raises the peer's word at offset target to value, after all earlier puts of (peer, queue). */
     int  (*signal)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value);
     int  (*flush)(struct live_link *link, uint16_t peer, uint16_t queue);
-    /* Polls completions and whatever else needs the CPU. */
+    /* Polls completions and whatever else needs the CPU, a bounded amount.  Returns how many operations
+     * completed (0: nothing moved) or a negative errno. */
     int  (*progress)(struct live_link *link);
     void (*free)(struct live_link *link);
 };
@@ -73,27 +80,41 @@ struct live_memory {
 
 /* Constructors of links: register memory, connect to every peer that is not reached by shared memory (those
  * with remote[peer] set), exchanging addresses through b.  NULL and *error on failure. */
-struct live_link *link_shm_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
-                               const struct live_memory *memory, const bool *remote, uint8_t *const *peer_base,
+struct live_link *link_shm_new(const struct live_options *o, const struct live_needs *needs,
+                               struct bootstrap *b, const struct live_memory *memory, const bool *remote,
+                               uint8_t *const *peer_base, GError **error);
+struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs,
+                                 struct bootstrap *b, const struct live_memory *memory, const bool *remote,
+                                 GError **error);
+struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs,
+                               struct bootstrap *b, const struct live_memory *memory, const bool *remote,
                                GError **error);
-struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
-                                 const struct live_memory *memory, const bool *remote, GError **error);
-struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
-                               const struct live_memory *memory, const bool *remote, GError **error);
 
 struct live_world;
 
-/* Collective over b.  NULL and *error on failure (every rank gets one). */
+/* Sets the defaults: shared memory only, 8 ranks a node, GID automatic, 30 s without progress. */
+void live_options_init(struct live_options *options);
+
+/* Collective over b, which must outlive the world.  NULL and *error on failure (every rank gets one). */
 struct live_world *live_world_new(const struct live_options *options, const struct live_needs *needs,
                                   struct bootstrap *b, GError **error);
 void live_world_free(struct live_world *world);
 struct fabric *live_world_fabric(struct live_world *world);
 
-/* Steps the workers in turn until all are done.  False and *error (which worker waits for what, or what broke)
- * after timeout_ms without any progress or when the link failed. */
+/* Steps the workers in turn until all are done.  False and *error (which worker waits for what, or what
+ * broke) after timeout_ms without any progress or when the link failed. */
 bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count,
                     GError **error);
-/* Polls the link once (between kernels, in measurements); 0 or negative errno. */
+/* Polls the link once (between kernels, in measurements): how many operations completed, or negative
+ * errno. */
 int live_world_progress(struct live_world *world);
+/* Collective: returns when every rank has called it.  A dissemination barrier of signals over the fabric
+ * itself, so that ranks leave it as closely together as the links allow.  Errors as live_world_run. */
+bool live_world_barrier(struct live_world *world, GError **error);
+/* What broke, when a data-path call returned another negative errno than -EAGAIN; "" when nothing did. */
+const char *live_world_failure(const struct live_world *world);
+/* How many ranks of the run share this host, and how many CPUs this process may use. */
+uint32_t live_world_local_ranks(const struct live_world *world);
+uint32_t live_world_cpus(const struct live_world *world);
 
 #endif

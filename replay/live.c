@@ -1,0 +1,559 @@
+/* live.c - the live world of one rank: its shared-memory object, the mappings of its peers', the fabric
+ * operations on them, and the loop that steps workers.
+ *
+ * Knows memory, paths and waiting; knows nothing of what the workers do, of networks (those are links), or of
+ * how the processes found each other (bootstrap.h).
+ *
+ *      object of rank r (memfd, without a name)        mapped by r and by every peer of the same host
+ *      +--------------+---------------+-----+---------------------------------+
+ *      | signal words | barrier words | pad | heap                            |
+ *      +--------------+---------------+-----+---------------------------------+
+ *      0              8 * word_count        heap_offset (whole pages) */
+#include "replay/live.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "sim/units.h"
+
+enum {
+    LIVE_BARRIER_WORDS = 16,            /* rounds of a barrier of 65,536 ranks */
+    LIVE_PAGE_BYTES = 4096,
+    LIVE_HUGE_BYTES = 2 << 20,
+    LIVE_SPIN_ROUNDS = 2000,            /* empty rounds before giving a CPU of its own away */
+    LIVE_CLOCK_ROUNDS = 64,             /* empty rounds between looks at the clock */
+};
+static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* of idling: then the CPU may rest */
+
+struct live_barrier {
+    struct fabric_worker worker;
+    uint64_t generation;                /* of barriers; what the words become */
+    uint32_t posted, seen;              /* rounds of this barrier */
+};
+
+struct live_world {
+    struct fabric fabric;
+    struct live_options options;
+    struct bootstrap *bootstrap;
+    struct live_memory memory;
+    int memory_fd;
+    uint64_t heap_offset;
+    uint8_t **peer_base;                /* [rank]: its object as mapped here, NULL where it is not */
+    bool *remote;                       /* [rank]: reached through the link */
+    struct live_link *link;             /* NULL: none needed */
+    uint64_t operations;                /* done so far; it moves when the rank does */
+    int broken;                         /* first errno of the data path that was not -EAGAIN */
+    uint32_t local_ranks, cpus;
+    struct fabric_worker **active;      /* of the run in progress */
+    uint32_t active_max;
+    struct live_barrier barrier;
+};
+
+/* What a rank tells the others about its object. */
+struct live_hello {
+    char     host[96];                  /* boot id and process namespace: who can open /proc/pid/fd */
+    uint64_t pid, fd, device, inode, size_bytes;
+};
+
+static struct live_world *live_world_of(const struct fabric *f)
+{
+    return fabric_container_of(f, struct live_world, fabric);
+}
+
+static int live_broken(struct live_world *world, int rc)
+{
+    if (rc < 0 && rc != -EAGAIN && !world->broken) world->broken = rc;
+    return rc;
+}
+
+/* ---- the operations ------------------------------------------------------------------------------------ */
+
+static uint64_t live_now_ps(const struct fabric *f)
+{
+    (void)f;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * PS_PER_S + (uint64_t)now.tv_nsec * PS_PER_NS;
+}
+
+static void live_copy(struct live_world *world, const struct fabric_write *write)
+{
+    uint8_t *const base = world->peer_base[write->peer];
+    assert(base);
+    uint64_t offset = write->target_offset;
+    for (uint32_t i = 0; i < write->span_count; i++) {
+        const struct fabric_span *span = &write->span[i];
+        if (!span->size_bytes) continue;
+        assert(offset + span->size_bytes <= world->fabric.heap_bytes);
+        memcpy(base + world->heap_offset + offset, span->data, span->size_bytes);
+        offset += span->size_bytes;
+    }
+    world->operations++;
+}
+
+static int live_store(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    (void)w;
+    assert(write->peer < f->rank_count && fabric_path(f, write->peer) != FABRIC_RDMA);
+    live_copy(live_world_of(f), write);
+    return 0;
+}
+
+static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    (void)w;
+    struct live_world *world = live_world_of(f);
+    assert(write->peer < f->rank_count && write->queue < f->queue_count && write->span_count <= 1);
+    assert(fabric_path(f, write->peer) == FABRIC_RDMA);
+    if (!world->link) {
+        live_copy(world, write);
+        return 0;
+    }
+    const bool defer = write->flags & FABRIC_DEFER;
+    if (!write->span_count || !write->span[0].size_bytes) {
+        if (defer) return 0;
+        const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));
+        return rc == -EAGAIN ? 0 : rc;      /* it rang the doorbell, which is all that an empty put does */
+    }
+    const struct fabric_span *span = &write->span[0];
+    const uint64_t source = (uint64_t)((const uint8_t *)span->data - world->memory.base);
+    assert(source >= world->heap_offset && source + span->size_bytes <= world->memory.size_bytes);
+    assert(write->target_offset + span->size_bytes <= f->heap_bytes);
+    const int rc = world->link->ops->put(world->link, write->peer, write->queue, source,
+                                         world->heap_offset + write->target_offset, span->size_bytes, defer);
+    if (rc == 0) world->operations++;
+    return live_broken(world, rc);
+}
+
+static int live_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
+{
+    (void)w;
+    struct live_world *world = live_world_of(f);
+    assert(signal->peer < f->rank_count && signal->word < f->word_count + LIVE_BARRIER_WORDS);
+    if (!world->link || !world->remote[signal->peer]) {
+        uint64_t *words = (uint64_t *)(void *)world->peer_base[signal->peer];
+        __atomic_store_n(&words[signal->word], signal->value, __ATOMIC_RELEASE);
+        world->operations++;
+        return 0;
+    }
+    assert(signal->queue < f->queue_count);
+    const int rc = world->link->ops->signal(world->link, signal->peer, signal->queue,
+                                            signal->word * sizeof(uint64_t), signal->value);
+    if (rc == 0) world->operations++;
+    return live_broken(world, rc);
+}
+
+static void live_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend)
+{
+    (void)w;
+    assert(word < f->word_count);
+    __atomic_fetch_add(&f->words[word], addend, __ATOMIC_RELEASE);
+    live_world_of(f)->operations++;
+}
+
+static int live_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue)
+{
+    (void)w;
+    struct live_world *world = live_world_of(f);
+    assert(peer < f->rank_count && queue < f->queue_count);
+    if (!world->link || !world->remote[peer]) return 0;
+    return live_broken(world, world->link->ops->flush(world->link, peer, queue));
+}
+
+static void live_work(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
+{
+    (void)w;
+    if (work->run) work->run(work->context, work->argument);
+    live_world_of(f)->operations++;
+}
+
+/* Every waiting worker is stepped in every round: there is nothing to remember. */
+static void live_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count)
+{
+    (void)w;
+    assert((uint64_t)word + word_count <= f->word_count);
+}
+
+static const struct fabric_ops live_ops = {
+    .name = "live",
+    .now_ps = live_now_ps,
+    .store = live_store,
+    .put = live_put,
+    .signal = live_signal,
+    .signal_add = live_signal_add,
+    .flush = live_flush,
+    .work = live_work,
+    .watch = live_watch,
+};
+
+/* ---- construction -------------------------------------------------------------------------------------- */
+
+void live_options_init(struct live_options *options)
+{
+    *options = (struct live_options){ .ranks_per_node = 8, .gid_index = -1, .port = 1, .timeout_ms = 30000 };
+}
+
+/* All ranks say whether they failed; the first that did becomes everyone's error.  Consumes failure. */
+static bool live_agree(struct bootstrap *b, GError *failure, GError **error)
+{
+    char mine[240] = "";
+    if (failure) g_strlcpy(mine, failure->message, sizeof mine);
+    g_clear_error(&failure);
+    char (*all)[sizeof mine] = g_malloc(sizeof mine * b->rank_count);
+    bool fine = bootstrap_allgather(b, mine, sizeof mine, all, error);
+    for (uint32_t rank = 0; fine && rank < b->rank_count; rank++) {
+        if (!all[rank][0]) continue;
+        all[rank][sizeof mine - 1] = '\0';
+        g_set_error(error, LIVE_ERROR, 0, "rank %u: %s", rank, all[rank]);
+        fine = false;
+    }
+    g_free(all);
+    return fine;
+}
+
+static void live_host_name(char *text, size_t text_size)
+{
+    char *boot = NULL, *space = g_file_read_link("/proc/self/ns/pid", NULL);
+    g_file_get_contents("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL);
+    g_snprintf(text, (gulong)text_size, "%s %s", boot ? g_strstrip(boot) : g_get_host_name(),
+               space ? space : "");
+    g_free(boot);
+    g_free(space);
+}
+
+static uint8_t *live_map(int fd, uint64_t size_bytes)
+{
+    void *base = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) return NULL;
+    /* Only a wish: without huge pages for shared memory everything works, with more TLB misses. */
+    if (size_bytes >= LIVE_HUGE_BYTES) (void)!madvise(base, size_bytes, MADV_HUGEPAGE);
+    return base;
+}
+
+static bool live_memory_make(struct live_world *world, const struct live_needs *needs, GError **error)
+{
+    const uint64_t words = ((uint64_t)needs->word_count + LIVE_BARRIER_WORDS) * sizeof(uint64_t);
+    world->heap_offset = (words + LIVE_PAGE_BYTES - 1) / LIVE_PAGE_BYTES * LIVE_PAGE_BYTES;
+    world->memory.size_bytes = world->heap_offset + needs->heap_bytes;
+    world->memory_fd = memfd_create("eptwin-rank", MFD_CLOEXEC);
+    if (world->memory_fd >= 0 && ftruncate(world->memory_fd, (off_t)world->memory.size_bytes) == 0)
+        world->memory.base = live_map(world->memory_fd, world->memory.size_bytes);
+    if (world->memory.base) return true;
+    g_set_error(error, LIVE_ERROR, 0, "shared memory: expected %" G_GUINT64_FORMAT " bytes, found: %s",
+                world->memory.size_bytes, g_strerror(errno));
+    return false;
+}
+
+static bool live_peer_map(struct live_world *world, const struct live_hello *peer, uint32_t rank,
+                          GError **error)
+{
+    char path[64];
+    g_snprintf(path, sizeof path, "/proc/%" G_GUINT64_FORMAT "/fd/%" G_GUINT64_FORMAT, peer->pid, peer->fd);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    struct stat stat;
+    if (fd >= 0 && fstat(fd, &stat) == 0) {
+        if (stat.st_dev == peer->device && stat.st_ino == peer->inode &&
+            peer->size_bytes == world->memory.size_bytes)
+            world->peer_base[rank] = live_map(fd, peer->size_bytes);
+        else
+            errno = ESTALE;
+    }
+    if (!world->peer_base[rank])
+        g_set_error(error, LIVE_ERROR, 0, "shared memory of rank %u (%s): expected to map %" G_GUINT64_FORMAT
+                    " bytes, found: %s", rank, path, world->memory.size_bytes, g_strerror(errno));
+    if (fd >= 0) close(fd);
+    return world->peer_base[rank] != NULL;
+}
+
+/* Maps every peer that shared memory must reach, and says which the link must. */
+static bool live_peers_map(struct live_world *world, const struct live_hello *hello, GError **error)
+{
+    const struct fabric *f = &world->fabric;
+    const char *link = world->options.link;
+    const bool shared_link = !link || strcmp(link, "shm") == 0;
+    for (uint16_t peer = 0; peer < f->rank_count; peer++) {
+        const bool here = strcmp(hello[peer].host, hello[f->rank].host) == 0;
+        world->local_ranks += here;
+        world->remote[peer] = fabric_path(f, peer) == FABRIC_RDMA;
+        if (peer == f->rank) {
+            world->peer_base[peer] = world->memory.base;
+        } else if (shared_link || !world->remote[peer]) {
+            if (!here) {
+                g_set_error(error, LIVE_ERROR, 0, "rank %u is on another host: expected %s", peer,
+                            shared_link ? "one host with --fabric shm"
+                                        : "one host for each --ranks-per-node ranks, or --disable-nvlink");
+                return false;
+            }
+            if (!live_peer_map(world, &hello[peer], peer, error)) return false;
+        }
+    }
+    return true;
+}
+
+static bool live_link_make(struct live_world *world, const struct live_needs *needs, GError **error)
+{
+    const struct live_options *o = &world->options;
+    struct bootstrap *b = world->bootstrap;
+    bool any = false;
+    for (uint32_t peer = 0; peer < b->rank_count; peer++) any |= world->remote[peer];
+    if (!any || !o->link) return true;
+    if (strcmp(o->link, "shm") == 0)
+        world->link = link_shm_new(o, needs, b, &world->memory, world->remote, world->peer_base, error);
+    else if (strcmp(o->link, "verbs") == 0)
+        world->link = link_verbs_new(o, needs, b, &world->memory, world->remote, error);
+    else
+        world->link = link_ofi_new(o, needs, b, &world->memory, world->remote, error);
+    return world->link != NULL;
+}
+
+static bool live_options_check(const struct live_options *o, const struct bootstrap *b, GError **error)
+{
+    const char *link = o->link ? o->link : "shm";
+    if (strcmp(link, "shm") != 0 && strcmp(link, "verbs") != 0 && strcmp(link, "ofi") != 0)
+        g_set_error(error, LIVE_ERROR, 0, "fabric: expected shm, verbs or ofi, found '%s'", link);
+    else if (o->ranks_per_node == 0)
+        g_set_error(error, LIVE_ERROR, 0, "ranks-per-node: expected at least 1, found 0");
+    else if (b->rank_count > UINT16_MAX)
+        g_set_error(error, LIVE_ERROR, 0, "ranks: expected at most %u, found %u", UINT16_MAX, b->rank_count);
+    else if (o->gpu_memory && strcmp(link, "verbs") != 0)
+        g_set_error(error, LIVE_ERROR, 0, "gpu-memory: expected --fabric verbs (dma-buf), found '%s'", link);
+    else
+        return true;
+    return false;
+}
+
+static struct live_world *live_world_alloc(const struct live_options *o, const struct live_needs *needs,
+                                           struct bootstrap *b)
+{
+    struct live_world *world = g_new0(struct live_world, 1);
+    world->options = *o;
+    world->bootstrap = b;
+    world->memory_fd = -1;
+    world->peer_base = g_new0(uint8_t *, b->rank_count);
+    world->remote = g_new0(bool, b->rank_count);
+    cpu_set_t cpus;
+    world->cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
+    world->fabric = (struct fabric){
+        .ops = &live_ops,
+        .heap_bytes = needs->heap_bytes,
+        .word_count = needs->word_count,
+        .rank = (uint16_t)b->rank,
+        .rank_count = (uint16_t)b->rank_count,
+        .ranks_per_node = (uint16_t)MIN(o->ranks_per_node, UINT16_MAX),
+        .queue_count = needs->queue_count,
+        .nvlink_disabled = o->nvlink_disabled,
+        .payload = true,
+    };
+    return world;
+}
+
+/* The collective part of live_world_new: each step ends with all ranks agreeing that all came through. */
+static bool live_world_join(struct live_world *world, const struct live_needs *needs, GError **error)
+{
+    struct bootstrap *b = world->bootstrap;
+    GError *failure = NULL;
+    if (live_options_check(&world->options, b, &failure)) live_memory_make(world, needs, &failure);
+    if (!live_agree(b, failure, error)) return false;
+
+    struct stat stat = { 0 };
+    const int rc = fstat(world->memory_fd, &stat);
+    assert(rc == 0);
+    struct live_hello mine = {
+        .pid = (uint64_t)getpid(), .fd = (uint64_t)world->memory_fd, .device = stat.st_dev,
+        .inode = stat.st_ino, .size_bytes = world->memory.size_bytes,
+    };
+    live_host_name(mine.host, sizeof mine.host);
+    struct live_hello *hello = g_new0(struct live_hello, b->rank_count);
+    bool fine = bootstrap_allgather(b, &mine, sizeof mine, hello, error);
+    if (fine) {
+        failure = NULL;
+        live_peers_map(world, hello, &failure);
+        fine = live_agree(b, failure, error);
+    }
+    g_free(hello);
+    if (!fine) return false;
+    failure = NULL;
+    live_link_make(world, needs, &failure);
+    return live_agree(b, failure, error);
+}
+
+struct live_world *live_world_new(const struct live_options *options, const struct live_needs *needs,
+                                  struct bootstrap *b, GError **error)
+{
+    struct live_world *world = live_world_alloc(options, needs, b);
+    if (!live_world_join(world, needs, error)) {
+        live_world_free(world);
+        return NULL;
+    }
+    world->fabric.words = (uint64_t *)(void *)world->memory.base;
+    world->fabric.heap = world->memory.base + world->heap_offset;
+    return world;
+}
+
+void live_world_free(struct live_world *world)
+{
+    if (!world) return;
+    if (world->link) world->link->ops->free(world->link);
+    for (uint32_t peer = 0; peer < world->fabric.rank_count; peer++)
+        if (world->peer_base[peer] && peer != world->fabric.rank)
+            munmap(world->peer_base[peer], world->memory.size_bytes);
+    if (world->memory.base) munmap(world->memory.base, world->memory.size_bytes);
+    if (world->memory_fd >= 0) close(world->memory_fd);
+    g_free(world->peer_base);
+    g_free(world->remote);
+    g_free(world->active);
+    g_free(world);
+}
+
+struct fabric *live_world_fabric(struct live_world *world) { return &world->fabric; }
+uint32_t live_world_local_ranks(const struct live_world *world) { return world->local_ranks; }
+uint32_t live_world_cpus(const struct live_world *world) { return world->cpus; }
+
+const char *live_world_failure(const struct live_world *world)
+{
+    if (!world->broken) return "";
+    return world->link && world->link->failure[0] ? world->link->failure : g_strerror(-world->broken);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+int live_world_progress(struct live_world *world)
+{
+    if (!world->link) return 0;
+    return live_broken(world, world->link->ops->progress(world->link));
+}
+
+/* What a rank does when nothing moved: spin while the answer may be a few hundred nanoseconds away and there
+ * is a CPU for everyone; else let the others run, for they have what it waits for; after long idling, sleep. */
+static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint64_t idle_ps)
+{
+    if (world->local_ranks <= world->cpus && idle_rounds < LIVE_SPIN_ROUNDS) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("isb" ::: "memory");
+#endif
+    } else if (idle_ps < LIVE_SLEEP_AFTER_PS) {
+        sched_yield();
+    } else {
+        const struct timespec rest = { .tv_nsec = 50000 };
+        nanosleep(&rest, NULL);
+    }
+}
+
+/* Steps each active worker once and polls the link; keeps those that are not done, in order. */
+static bool live_round(struct live_world *world, uint32_t *active_count)
+{
+    const uint64_t before = world->operations;
+    bool moved = false;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *active_count; i++) {
+        struct fabric_worker *w = world->active[i];
+        const enum worker_step step = w->step(w);
+        moved |= step != WORKER_WAIT;
+        if (step != WORKER_DONE) world->active[kept++] = w;
+    }
+    *active_count = kept;
+    moved |= live_world_progress(world) > 0;
+    return moved || world->operations != before;
+}
+
+static void live_hang_describe(const struct live_world *world, uint32_t active_count, GError **error)
+{
+    const struct fabric_worker *w = world->active[0];
+    char text[200] = "";
+    if (w->describe) w->describe(w, text, sizeof text);
+    g_set_error(error, LIVE_ERROR, 0, "rank %u: no progress for %u ms: worker %u of %u waiting: %s",
+                world->fabric.rank, world->options.timeout_ms, w->index, active_count,
+                text[0] ? text : "(silent)");
+}
+
+static bool live_run_active(struct live_world *world, uint32_t active_count, GError **error)
+{
+    const uint64_t timeout_ps = world->options.timeout_ms * UINT64_C(1000) * PS_PER_US;
+    uint64_t idle_rounds = 0, idle_since_ps = 0, idle_ps = 0;
+    while (active_count) {
+        const bool moved = live_round(world, &active_count);
+        if (world->broken) {
+            g_set_error(error, LIVE_ERROR, -world->broken, "rank %u: %s", world->fabric.rank,
+                        live_world_failure(world));
+            return false;
+        }
+        if (moved) {
+            idle_rounds = 0;
+            continue;
+        }
+        if (idle_rounds == 0) {
+            idle_ps = 0;
+            idle_since_ps = live_now_ps(&world->fabric);
+        } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0) {
+            idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
+            if (idle_ps > timeout_ps) {
+                live_hang_describe(world, active_count, error);
+                return false;
+            }
+        }
+        live_wait(world, idle_rounds++, idle_ps);
+    }
+    return true;
+}
+
+bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count,
+                    GError **error)
+{
+    if (worker_count > world->active_max) {
+        world->active = g_renew(struct fabric_worker *, world->active, worker_count);
+        world->active_max = worker_count;
+    }
+    if (worker_count) memcpy(world->active, workers, sizeof *workers * worker_count);
+    return live_run_active(world, worker_count, error);
+}
+
+/* Round k: signal rank + 2^k, wait for rank - 2^k.  Each word has one writer, raising it once a barrier. */
+static enum worker_step live_barrier_step(struct fabric_worker *w)
+{
+    struct live_barrier *barrier = fabric_container_of(w, struct live_barrier, worker);
+    const struct fabric *f = w->fabric;
+    while ((UINT32_C(1) << barrier->seen) < f->rank_count) {
+        const uint32_t word = f->word_count + barrier->seen;
+        if (barrier->posted == barrier->seen) {
+            const struct fabric_signal signal = {
+                .value = barrier->generation, .word = word,
+                .peer = (uint16_t)((f->rank + (UINT32_C(1) << barrier->seen)) % f->rank_count),
+            };
+            if (fabric_signal(w, &signal) < 0) return WORKER_WAIT;
+            barrier->posted++;
+        }
+        if (fabric_load(f, word) < barrier->generation) return WORKER_WAIT;
+        barrier->seen++;
+    }
+    return WORKER_DONE;
+}
+
+static void live_barrier_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct live_barrier *barrier = fabric_container_of(w, struct live_barrier, worker);
+    const struct fabric *f = w->fabric;
+    const uint32_t step = (UINT32_C(1) << barrier->seen) % f->rank_count;
+    g_snprintf(text, (gulong)text_size, "barrier: waits for rank %u",
+               (f->rank + f->rank_count - step) % f->rank_count);
+}
+
+bool live_world_barrier(struct live_world *world, GError **error)
+{
+    struct live_barrier *barrier = &world->barrier;
+    barrier->worker = (struct fabric_worker){
+        .step = live_barrier_step, .describe = live_barrier_describe, .fabric = &world->fabric,
+    };
+    barrier->generation++;
+    barrier->posted = barrier->seen = 0;
+    struct fabric_worker *worker = &barrier->worker;
+    return live_world_run(world, &worker, 1, error);
+}
