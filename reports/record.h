@@ -1,8 +1,12 @@
 /* record.h - the result record that simulate, replay and measure write and that compare reads.
  *
  * A record is a list of "# key: value" lines (version, seed, every option, cluster, trace, machine) and rows
- * phase,rank,metric,value,unit.  As CSV it looks exactly so; as JSON it has the same content.  Bandwidths never
- * mix: see docs of the metrics in reports/README.md. */
+ * phase,rank,metric,value,unit.  As CSV it looks exactly so; as JSON it has the same content.  Bandwidths
+ * never mix: see docs of the metrics in reports/README.md.
+ *
+ * Keys, phases, metrics, words and units are one line of UTF-8 (control characters become spaces, white space
+ * around them goes); phase and metric are not empty, an empty word becomes "-".  A value that is not finite
+ * means "not known".  Rows stay where they are until record_free(). */
 #ifndef REPORTS_RECORD_H
 #define REPORTS_RECORD_H
 
@@ -21,7 +25,7 @@ struct record_row {
     char    *phase;
     int32_t  rank;                  /* RECORD_ALL or a rank */
     char    *metric;
-    char    *text;                  /* the value as written: a number, or a word such as a bottleneck's name */
+    char    *text;                  /* the value as written: a number, or a word (a bottleneck's name) */
     double   value;                 /* the value as a number; NAN for a word */
     char    *unit;                  /* "" for none */
 };
@@ -34,6 +38,8 @@ void record_free(struct record *record);
 /* Sets a header key (replacing its former value); order of first setting is kept. */
 void record_set(struct record *record, const char *key, const char *format, ...) G_GNUC_PRINTF(3, 4);
 const char *record_get(const struct record *record, const char *key);      /* NULL when absent */
+uint32_t record_key_count(const struct record *record);
+const char *record_key(const struct record *record, uint32_t index);       /* in the order of first setting */
 
 void record_add(struct record *record, const char *phase, int32_t rank, const char *metric, double value,
                 const char *unit);
@@ -47,9 +53,20 @@ const struct record_row *record_row(const struct record *record, uint32_t index)
 const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank,
                                      const char *metric);
 
+/* The shortest decimal text that reads back as value; "nan" for what is not finite. */
+enum { RECORD_NUMBER_MAX = 32 };
+void record_number_format(char text[RECORD_NUMBER_MAX], double value);
+/* Appends a field of a CSV line, quoted where it must be. */
+void record_csv_field_append(GString *out, const char *field);
+
+/* "csv" or "json", as --format names them. */
+bool record_format_parse(const char *name, enum record_format *format, GError **error);
+
 /* Writes to path ("-": standard output): beside it first, then renamed, so that a failure leaves nothing. */
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error);
 /* Reads CSV or JSON (told by the first character). "-": standard input. NULL and *error on failure. */
 struct record *record_read(const char *path, GError **error);
+/* The same from text in memory (a NUL stands at its end); source names it in messages. */
+struct record *record_parse(const char *source, const char *text, size_t size_bytes, GError **error);
 
 #endif

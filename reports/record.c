@@ -1,0 +1,549 @@
+/* record.c - the result record in memory, and as CSV and JSON text.
+ *
+ * Numbers are kept with the text that they were read with or, when made here, with the shortest text that
+ * reads back as the same double: a record that is read and written again is the same bytes.  A value that is
+ * not finite is "not known": the word nan in CSV, null in JSON, NAN in memory.  Words are one line of UTF-8;
+ * what would break the line is replaced when it is set.
+ * Knows nothing of what the metrics mean. */
+#include "reports/record.h"
+
+#include <assert.h>
+#include <csv.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/json.h"
+#include "reports/output.h"
+
+enum {
+    RECORD_FILE_BYTES_MAX = 256 * 1024 * 1024,
+    RECORD_FIELD_BYTES_MAX = 65536,
+    RECORD_KEYS_MAX = 4096,
+    RECORD_FIELDS = 5,
+};
+
+static const char record_columns[] = "phase,rank,metric,value,unit";
+
+struct record_header {
+    char *key, *value;
+};
+
+struct record {
+    GArray       *headers;      /* struct record_header, in the order of first setting */
+    GPtrArray    *rows;         /* struct record_row, in the order added */
+    GHashTable   *index;        /* (phase, rank, metric) -> first such row; looked up, never walked */
+    GStringChunk *words;        /* the rows' strings; names are stored once */
+};
+
+static guint record_key_hash(gconstpointer key)
+{
+    const struct record_row *row = key;
+    return (g_str_hash(row->phase) * 31u + (guint)row->rank) * 31u + g_str_hash(row->metric);
+}
+
+static gboolean record_key_equal(gconstpointer a, gconstpointer b)
+{
+    const struct record_row *x = a, *y = b;
+    return x->rank == y->rank && strcmp(x->phase, y->phase) == 0 && strcmp(x->metric, y->metric) == 0;
+}
+
+struct record *record_new(void)
+{
+    struct record *record = g_new0(struct record, 1);
+    record->headers = g_array_new(FALSE, FALSE, sizeof(struct record_header));
+    record->rows = g_ptr_array_new_with_free_func(g_free);
+    record->index = g_hash_table_new(record_key_hash, record_key_equal);
+    record->words = g_string_chunk_new(4096);
+    return record;
+}
+
+void record_free(struct record *record)
+{
+    if (!record) return;
+    for (guint i = 0; i < record->headers->len; i++) {
+        g_free(g_array_index(record->headers, struct record_header, i).key);
+        g_free(g_array_index(record->headers, struct record_header, i).value);
+    }
+    g_array_free(record->headers, TRUE);
+    g_hash_table_destroy(record->index);
+    g_ptr_array_free(record->rows, TRUE);
+    g_string_chunk_free(record->words);
+    g_free(record);
+}
+
+/* One line of UTF-8 without white space around it. */
+static char *record_word_clean(const char *text)
+{
+    char *word = g_utf8_make_valid(text, -1);
+    for (char *c = word; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = ' ';
+    return g_strstrip(word);
+}
+
+static struct record_header *record_header_find(const struct record *record, const char *key)
+{
+    for (guint i = 0; i < record->headers->len; i++) {
+        struct record_header *header = &g_array_index(record->headers, struct record_header, i);
+        if (strcmp(header->key, key) == 0) return header;
+    }
+    return NULL;
+}
+
+static bool record_key_valid(const char *key)
+{
+    if (*key == '\0' || *key == ' ' || strlen(key) > 128 || key[strlen(key) - 1] == ' ') return false;
+    for (const char *c = key; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == ':') return false;
+    return true;
+}
+
+static void record_value_set(struct record *record, const char *key, const char *value)
+{
+    struct record_header *header = record_header_find(record, key);
+    if (header) {
+        g_free(header->value);
+        header->value = record_word_clean(value);
+    } else {
+        const struct record_header added = { g_strdup(key), record_word_clean(value) };
+        g_array_append_val(record->headers, added);
+    }
+}
+
+void record_set(struct record *record, const char *key, const char *format, ...)
+{
+    assert(record_key_valid(key));
+    va_list arguments;
+    va_start(arguments, format);
+    char *value = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    record_value_set(record, key, value);
+    g_free(value);
+}
+
+const char *record_get(const struct record *record, const char *key)
+{
+    const struct record_header *header = record_header_find(record, key);
+    return header ? header->value : NULL;
+}
+
+uint32_t record_key_count(const struct record *record) { return record->headers->len; }
+
+const char *record_key(const struct record *record, uint32_t index)
+{
+    assert(index < record->headers->len);
+    return g_array_index(record->headers, struct record_header, index).key;
+}
+
+/* The strings must be clean: one line of UTF-8 without white space around them. */
+static void record_row_append(struct record *record, const char *phase, int32_t rank, const char *metric,
+                              const char *text, const char *unit)
+{
+    struct record_row *row = g_new(struct record_row, 1);
+    row->phase = g_string_chunk_insert_const(record->words, phase);
+    row->rank = rank;
+    row->metric = g_string_chunk_insert_const(record->words, metric);
+    row->text = g_string_chunk_insert_const(record->words, text);
+    row->unit = g_string_chunk_insert_const(record->words, unit);
+    if (!json_number_parse(text, &row->value)) row->value = NAN;
+    g_ptr_array_add(record->rows, row);
+    if (!g_hash_table_contains(record->index, row)) g_hash_table_add(record->index, row);
+}
+
+void record_number_format(char text[RECORD_NUMBER_MAX], double value)
+{
+    if (!isfinite(value)) {
+        g_strlcpy(text, "nan", RECORD_NUMBER_MAX);
+        return;
+    }
+    /* 15 digits always suffice for what was typed in decimal, 17 for any double. */
+    static const char *const formats[] = { "%.15g", "%.16g", "%.17g" };
+    for (size_t i = 0; i < G_N_ELEMENTS(formats); i++) {
+        g_ascii_formatd(text, RECORD_NUMBER_MAX, formats[i], value);
+        if (g_ascii_strtod(text, NULL) == value) return;
+    }
+    assert(!"17 digits tell any double from any other");
+}
+
+void record_add(struct record *record, const char *phase, int32_t rank, const char *metric, double value,
+                const char *unit)
+{
+    assert(rank >= RECORD_ALL && unit);
+    char text[RECORD_NUMBER_MAX];
+    record_number_format(text, value);
+    record_row_append(record, phase, rank, metric, text, unit);
+}
+
+void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric,
+                     const char *text)
+{
+    assert(rank >= RECORD_ALL);
+    char *word = record_word_clean(text);
+    record_row_append(record, phase, rank, metric, *word ? word : "-", "");
+    g_free(word);
+}
+
+uint32_t record_row_count(const struct record *record) { return record->rows->len; }
+
+const struct record_row *record_row(const struct record *record, uint32_t index)
+{
+    assert(index < record->rows->len);
+    return g_ptr_array_index(record->rows, index);
+}
+
+const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank,
+                                     const char *metric)
+{
+    const struct record_row key = { .phase = (char *)phase, .rank = rank, .metric = (char *)metric };
+    return g_hash_table_lookup(record->index, &key);
+}
+
+/* ---- text out ---- */
+
+static void record_rank_format(char text[16], int32_t rank)
+{
+    if (rank == RECORD_ALL) g_strlcpy(text, "all", 16);
+    else g_snprintf(text, 16, "%d", rank);
+}
+
+void record_csv_field_append(GString *out, const char *field)
+{
+    if (!strpbrk(field, ",\"#")) {
+        g_string_append(out, field);
+        return;
+    }
+    const size_t length = strlen(field), room = 2 * length + 2;
+    const size_t start = out->len;
+    g_string_set_size(out, start + room);
+    g_string_truncate(out, start + csv_write(out->str + start, room, field, length));
+}
+
+static GString *record_csv_text(const struct record *record)
+{
+    GString *out = g_string_new(NULL);
+    for (guint i = 0; i < record->headers->len; i++) {
+        const struct record_header *header = &g_array_index(record->headers, struct record_header, i);
+        g_string_append_printf(out, "# %s:%s%s\n", header->key, *header->value ? " " : "", header->value);
+    }
+    g_string_append_printf(out, "%s\n", record_columns);
+    for (guint i = 0; i < record->rows->len; i++) {
+        const struct record_row *row = record_row(record, i);
+        char rank[16];
+        record_rank_format(rank, row->rank);
+        const char *const fields[RECORD_FIELDS] = { row->phase, rank, row->metric, row->text, row->unit };
+        for (int f = 0; f < RECORD_FIELDS; f++) {
+            if (f) g_string_append_c(out, ',');
+            record_csv_field_append(out, fields[f]);
+        }
+        g_string_append_c(out, '\n');
+    }
+    return out;
+}
+
+static void record_json_member_append(GString *out, const char *name, const char *value)
+{
+    g_string_append_printf(out, "\"%s\": ", name);
+    json_string_append(out, value);
+}
+
+static GString *record_json_text(const struct record *record)
+{
+    GString *out = g_string_new("{\n\"header\": {");
+    for (guint i = 0; i < record->headers->len; i++) {
+        const struct record_header *header = &g_array_index(record->headers, struct record_header, i);
+        g_string_append(out, i ? ",\n  " : "\n  ");
+        json_string_append(out, header->key);
+        g_string_append(out, ": ");
+        json_string_append(out, header->value);
+    }
+    g_string_append(out, "\n},\n\"rows\": [");
+    for (guint i = 0; i < record->rows->len; i++) {
+        const struct record_row *row = record_row(record, i);
+        g_string_append(out, i ? ",\n  {" : "\n  {");
+        record_json_member_append(out, "phase", row->phase);
+        if (row->rank == RECORD_ALL) g_string_append(out, ", \"rank\": \"all\", ");
+        else g_string_append_printf(out, ", \"rank\": %d, ", row->rank);
+        record_json_member_append(out, "metric", row->metric);
+        g_string_append(out, ", \"value\": ");
+        if (isfinite(row->value)) g_string_append(out, row->text);
+        else if (strcmp(row->text, "nan") == 0) g_string_append(out, "null");
+        else json_string_append(out, row->text);
+        g_string_append(out, ", ");
+        record_json_member_append(out, "unit", row->unit);
+        g_string_append_c(out, '}');
+    }
+    g_string_append(out, "\n]\n}\n");
+    return out;
+}
+
+bool record_write(const struct record *record, const char *path, enum record_format format, GError **error)
+{
+    GString *text = format == RECORD_JSON ? record_json_text(record) : record_csv_text(record);
+    const bool done = output_text_write(path, text->str, text->len, error);
+    g_string_free(text, TRUE);
+    return done;
+}
+
+bool record_format_parse(const char *name, enum record_format *format, GError **error)
+{
+    if (strcmp(name, "csv") == 0) *format = RECORD_CSV;
+    else if (strcmp(name, "json") == 0) *format = RECORD_JSON;
+    else {
+        g_set_error(error, RECORD_ERROR, 0, "--format: expected csv or json, found '%s'", name);
+        return false;
+    }
+    return true;
+}
+
+/* ---- text in ---- */
+
+static bool record_rank_parse(const char *text, int32_t *rank)
+{
+    if (strcmp(text, "all") == 0) {
+        *rank = RECORD_ALL;
+        return true;
+    }
+    guint64 value;
+    if (!g_ascii_string_to_unsigned(text, 10, 0, INT32_MAX, &value, NULL)) return false;
+    *rank = (int32_t)value;
+    return true;
+}
+
+/* With a unit it must be a number or not known; without, any word will do but a number too large. */
+static bool record_value_plausible(const char *text, const char *unit)
+{
+    double value = 0;
+    if (json_number_parse(text, &value) || strcmp(text, "nan") == 0) return true;
+    return *unit == '\0' && isfinite(value);
+}
+
+/* Adds a row from outside.  NULL, or what was wrong with it (freed by the caller). */
+static char *record_row_take(struct record *record, char *const field[RECORD_FIELDS])
+{
+    static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
+    int32_t rank;
+    for (int i = 0; i < RECORD_FIELDS - 1; i++)
+        if (*field[i] == '\0') return g_strdup_printf("%s: expected a word, found nothing", names[i]);
+    if (!record_rank_parse(field[1], &rank))
+        return g_strdup_printf("rank: expected a number or 'all', found '%.40s'", field[1]);
+    if (!record_value_plausible(field[3], field[4]))
+        return g_strdup_printf("value: expected a finite number%s, found '%.40s'",
+                               *field[4] ? "" : " or a word", field[3]);
+    char *clean[RECORD_FIELDS];
+    for (int i = 0; i < RECORD_FIELDS; i++) clean[i] = record_word_clean(field[i]);
+    record_row_append(record, clean[0], rank, clean[2], clean[3], clean[4]);
+    for (int i = 0; i < RECORD_FIELDS; i++) g_free(clean[i]);
+    return NULL;
+}
+
+/* What libcsv's callbacks fill while the text is fed line by line. */
+struct record_csv {
+    struct record *record;
+    GPtrArray *fields;          /* of the row so far, owned */
+    char *wrong;                /* the first problem, owned */
+};
+
+static void record_csv_field(void *text, size_t length, void *context)
+{
+    struct record_csv *csv = context;
+    if (csv->wrong) return;
+    if (length > RECORD_FIELD_BYTES_MAX)
+        csv->wrong = g_strdup_printf("field longer than %d bytes", RECORD_FIELD_BYTES_MAX);
+    else if (csv->fields->len == RECORD_FIELDS)
+        csv->wrong = g_strdup_printf("expected %d fields (%s), found more", RECORD_FIELDS, record_columns);
+    else
+        g_ptr_array_add(csv->fields, g_strndup(text ? text : "", length));
+}
+
+static void record_csv_row(int terminator, void *context)
+{
+    (void)terminator;
+    struct record_csv *csv = context;
+    if (csv->wrong) return;
+    if (csv->fields->len != RECORD_FIELDS)
+        csv->wrong = g_strdup_printf("expected %d fields (%s), found %u", RECORD_FIELDS, record_columns,
+                                     csv->fields->len);
+    else
+        csv->wrong = record_row_take(csv->record, (char **)csv->fields->pdata);
+    g_ptr_array_set_size(csv->fields, 0);
+}
+
+/* Reads rows from text on; *line is the number of its first line.  NULL, or what was wrong in *line. */
+static char *record_csv_rows_read(struct record *record, const char *text, uint32_t *line)
+{
+    struct csv_parser parser;
+    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) return g_strdup("out of memory");
+    struct record_csv csv = { record, g_ptr_array_new_with_free_func(g_free), NULL };
+    while (*text && !csv.wrong) {
+        const char *end = strchr(text, '\n');
+        const size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
+        if (csv_parse(&parser, text, length, record_csv_field, record_csv_row, &csv) != length && !csv.wrong)
+            csv.wrong = g_strdup_printf("expected CSV, found %s", csv_strerror(csv_error(&parser)));
+        text += length;
+        if (!csv.wrong && *text) ++*line;
+    }
+    if (!csv.wrong && csv_fini(&parser, record_csv_field, record_csv_row, &csv) != 0)
+        csv.wrong = g_strdup("expected the closing '\"' of a field, found the end of the file");
+    csv_free(&parser);
+    g_ptr_array_free(csv.fields, TRUE);
+    return csv.wrong;
+}
+
+/* Reads one "# key: value" (without its line end).  NULL, or what was wrong. */
+static char *record_header_take(struct record *record, char *line)
+{
+    char *colon = strchr(line, ':');
+    if (!colon) return g_strdup_printf("expected '# key: value', found '%.40s'", line);
+    *colon = '\0';
+    const char *key = g_strstrip(line + 1);
+    if (!record_key_valid(key)) return g_strdup_printf("expected a key before ':', found '%.40s'", key);
+    if (record_get(record, key)) return g_strdup_printf("key '%s' stands twice", key);
+    if (record->headers->len == RECORD_KEYS_MAX) return g_strdup_printf("more than %d keys", RECORD_KEYS_MAX);
+    record_value_set(record, key, colon + 1);
+    return NULL;
+}
+
+/* NULL, or what was wrong in *line. */
+static char *record_csv_read(struct record *record, const char *text, uint32_t *line)
+{
+    bool columns = false;
+    char *wrong = NULL;
+    for (*line = 1; *text && !columns && !wrong; ++*line) {
+        const size_t length = strcspn(text, "\n");
+        char *copy = g_strstrip(g_strndup(text, length));
+        text += length + (text[length] == '\n');
+        if (*copy == '#') wrong = record_header_take(record, copy);
+        else if (strcmp(copy, record_columns) == 0) columns = true;
+        else if (*copy) wrong = g_strdup_printf("expected '%s', found '%.40s'", record_columns, copy);
+        g_free(copy);
+    }
+    if (wrong) {
+        --*line;
+        return wrong;
+    }
+    if (!columns) return g_strdup_printf("expected '%s', found the end of the file", record_columns);
+    return record_csv_rows_read(record, text, line);
+}
+
+/* Reads the value of one member of a row into field; numbers, words and (for values) null. */
+static void record_json_field_read(struct json *j, int index, GString *field)
+{
+    double value;
+    const char c = json_peek(j);
+    if (c == '"') json_string(j, field);
+    else if (c == 'n' && index == 3 && json_null(j)) g_string_assign(field, "nan");
+    else if (index == 1 || index == 3) json_number(j, field, &value);
+    else json_fail(j, "expected a string, found %s", c ? "another value" : "the end of the file");
+}
+
+static void record_json_row_read(struct json *j, struct record *record, GString *key,
+                                 GString *const field[RECORD_FIELDS])
+{
+    static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
+    unsigned seen = 0;
+    json_enter(j, '{');
+    while (!j->failure && json_next_key(j, key)) {
+        int i = 0;
+        while (i < RECORD_FIELDS && strcmp(key->str, names[i]) != 0) i++;
+        if (i == RECORD_FIELDS) json_fail(j, "expected one of %s, found '%.40s'", record_columns, key->str);
+        else if (seen & 1u << i) json_fail(j, "member '%s' stands twice", names[i]);
+        else record_json_field_read(j, i, field[i]);
+        seen |= 1u << i;
+    }
+    if (j->failure) return;
+    if (seen != (1u << RECORD_FIELDS) - 1) {
+        json_fail(j, "expected the members %s, found fewer", record_columns);
+        return;
+    }
+    char *text[RECORD_FIELDS];
+    for (int i = 0; i < RECORD_FIELDS; i++) text[i] = field[i]->str;
+    char *wrong = record_row_take(record, text);
+    if (wrong) json_fail(j, "%s", wrong);
+    g_free(wrong);
+}
+
+static void record_json_header_read(struct json *j, struct record *record, GString *key, GString *value)
+{
+    json_enter(j, '{');
+    while (!j->failure && json_next_key(j, key)) {
+        if (!record_key_valid(key->str)) json_fail(j, "expected a key, found '%.40s'", key->str);
+        else if (record_get(record, key->str)) json_fail(j, "key '%.40s' stands twice", key->str);
+        else if (record->headers->len == RECORD_KEYS_MAX) json_fail(j, "more than %d keys", RECORD_KEYS_MAX);
+        else if (json_string(j, value)) record_value_set(record, key->str, value->str);
+    }
+}
+
+static bool record_json_read(struct record *record, const char *source, const char *text, size_t size_bytes,
+                             GError **error)
+{
+    GString *key = g_string_new(NULL), *field[RECORD_FIELDS];
+    for (int i = 0; i < RECORD_FIELDS; i++) field[i] = g_string_new(NULL);
+    struct json j;
+    bool header = false, rows = false;
+    json_init(&j, source, text, size_bytes);
+    json_enter(&j, '{');
+    while (!j.failure && json_next_key(&j, key)) {
+        if (!header && strcmp(key->str, "header") == 0) {
+            header = true;
+            record_json_header_read(&j, record, key, field[0]);
+        } else if (!rows && strcmp(key->str, "rows") == 0) {
+            rows = json_enter(&j, '[');
+            while (!j.failure && json_next_element(&j)) record_json_row_read(&j, record, key, field);
+        } else {
+            json_fail(&j, "expected 'header' and 'rows' once each, found '%.40s'", key->str);
+        }
+    }
+    if (!j.failure && !(header && rows)) json_fail(&j, "expected 'header' and 'rows', found the end");
+    json_at_end(&j);
+    g_string_free(key, TRUE);
+    for (int i = 0; i < RECORD_FIELDS; i++) g_string_free(field[i], TRUE);
+    return json_finish(&j, error);
+}
+
+/* Text must be UTF-8 without NUL; the message names the line where it is not. */
+static bool record_text_check(const char *source, const char *text, size_t size_bytes, GError **error)
+{
+    const char *bad;
+    if (g_utf8_validate(text, (gssize)size_bytes, &bad)) return true;   /* a NUL ends it early: not valid */
+    uint32_t line = 1;
+    for (const char *c = text; c < bad; c++) line += *c == '\n';
+    g_set_error(error, RECORD_ERROR, 0, "%s:%u: expected UTF-8 text, found byte 0x%02x", source, line,
+                (unsigned)(unsigned char)*bad);
+    return false;
+}
+
+struct record *record_parse(const char *source, const char *text, size_t size_bytes, GError **error)
+{
+    assert(text[size_bytes] == '\0');
+    if (!record_text_check(source, text, size_bytes, error)) return NULL;
+    if (g_str_has_prefix(text, "\xef\xbb\xbf")) {
+        text += 3;
+        size_bytes -= 3;
+    }
+    struct record *record = record_new();
+    bool done;
+    if (text[strspn(text, " \t\r\n")] == '{') {
+        done = record_json_read(record, source, text, size_bytes, error);
+    } else {
+        uint32_t line;
+        char *wrong = record_csv_read(record, text, &line);
+        if (wrong) g_set_error(error, RECORD_ERROR, 0, "%s:%u: %s", source, line, wrong);
+        g_free(wrong);
+        done = wrong == NULL;
+    }
+    if (done) return record;
+    record_free(record);
+    return NULL;
+}
+
+struct record *record_read(const char *path, GError **error)
+{
+    size_t size_bytes;
+    char *text = input_text_read(path, RECORD_FILE_BYTES_MAX, &size_bytes, error);
+    if (!text) return NULL;
+    struct record *record = record_parse(strcmp(path, "-") == 0 ? "standard input" : path, text, size_bytes,
+                                         error);
+    g_free(text);
+    return record;
+}

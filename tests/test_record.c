@@ -1,0 +1,362 @@
+/* test_record.c - the result record.
+ *
+ * Aim: what is written reads back exactly, in both formats, for any number and any hostile word; what is damaged
+ * is refused with the line and the field.  Method: round trips over random doubles and awkward words; a table of
+ * bad texts with the exact message; truncation of a good text at every byte and every single byte changed, which
+ * must never crash and, when accepted, must survive another round trip. */
+#include <CUnit/Basic.h>
+#include <CUnit/CUnit.h>
+#include <glib/gstdio.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "reports/json.h"
+#include "reports/output.h"
+#include "reports/record.h"
+#include "sim/rng.h"
+
+static char *folder;
+
+static char *in_folder(const char *name) { return g_build_filename(folder, name, NULL); }
+
+/* The text that record_write() makes. */
+static char *written(const struct record *record, enum record_format format)
+{
+    char *path = in_folder("written"), *text = NULL;
+    GError *error = NULL;
+    CU_ASSERT_TRUE(record_write(record, path, format, &error));
+    CU_ASSERT_TRUE(g_file_get_contents(path, &text, NULL, NULL));
+    g_unlink(path);
+    g_free(path);
+    return text;
+}
+
+static struct record *parsed(const char *text)
+{
+    GError *error = NULL;
+    struct record *record = record_parse("test", text, strlen(text), &error);
+    if (!record) fprintf(stderr, "unexpected: %s\n", error->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(record);
+    return record;
+}
+
+static void assert_same(const struct record *a, const struct record *b)
+{
+    CU_ASSERT_EQUAL_FATAL(record_key_count(a), record_key_count(b));
+    for (uint32_t i = 0; i < record_key_count(a); i++) {
+        CU_ASSERT_STRING_EQUAL(record_key(a, i), record_key(b, i));
+        CU_ASSERT_STRING_EQUAL(record_get(a, record_key(a, i)), record_get(b, record_key(b, i)));
+    }
+    CU_ASSERT_EQUAL_FATAL(record_row_count(a), record_row_count(b));
+    for (uint32_t i = 0; i < record_row_count(a); i++) {
+        const struct record_row *x = record_row(a, i), *y = record_row(b, i);
+        CU_ASSERT_STRING_EQUAL(x->phase, y->phase);
+        CU_ASSERT_EQUAL(x->rank, y->rank);
+        CU_ASSERT_STRING_EQUAL(x->metric, y->metric);
+        CU_ASSERT_STRING_EQUAL(x->text, y->text);
+        CU_ASSERT_STRING_EQUAL(x->unit, y->unit);
+        CU_ASSERT_TRUE((isnan(x->value) && isnan(y->value)) || memcmp(&x->value, &y->value, 8) == 0);
+    }
+}
+
+static void assert_round_trips(const struct record *record)
+{
+    static const enum record_format formats[] = { RECORD_CSV, RECORD_JSON };
+    for (int i = 0; i < 2; i++) {
+        char *text = written(record, formats[i]);
+        struct record *again = parsed(text);
+        assert_same(record, again);
+        char *twice = written(again, formats[i]);
+        CU_ASSERT_STRING_EQUAL(text, twice);
+        g_free(twice);
+        g_free(text);
+        record_free(again);
+    }
+}
+
+static void test_layout(void)
+{
+    struct record *record = record_new();
+    record_set(record, "kind", "simulate");
+    record_set(record, "seed", "%d", 3);
+    record_set(record, "kind", "replay");
+    record_add(record, "dispatch", RECORD_ALL, "time_us", 163.25, "us");
+    record_add(record, "dispatch", 7, "time_us", NAN, "us");
+    record_add_text(record, "dispatch", RECORD_ALL, "bottleneck", "nic_tx, \"left\"");
+    char *csv = written(record, RECORD_CSV), *json = written(record, RECORD_JSON);
+    CU_ASSERT_STRING_EQUAL(csv, "# kind: replay\n# seed: 3\nphase,rank,metric,value,unit\n"
+        "dispatch,all,time_us,163.25,us\ndispatch,7,time_us,nan,us\n"
+        "dispatch,all,bottleneck,\"nic_tx, \"\"left\"\"\",\n");
+    CU_ASSERT_STRING_EQUAL(json, "{\n\"header\": {\n  \"kind\": \"replay\",\n  \"seed\": \"3\"\n},\n\"rows\": [\n"
+        "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"time_us\", \"value\": 163.25, \"unit\": \"us\"},\n"
+        "  {\"phase\": \"dispatch\", \"rank\": 7, \"metric\": \"time_us\", \"value\": null, \"unit\": \"us\"},\n"
+        "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"bottleneck\", "
+        "\"value\": \"nic_tx, \\\"left\\\"\", \"unit\": \"\"}\n]\n}\n");
+    assert_round_trips(record);
+    g_free(csv);
+    g_free(json);
+    record_free(record);
+}
+
+static void test_find(void)
+{
+    struct record *record = record_new();
+    CU_ASSERT_PTR_NULL(record_get(record, "kind"));
+    CU_ASSERT_PTR_NULL(record_find(record, "dispatch", 0, "time_us"));
+    for (int rank = 0; rank < 3000; rank++) record_add(record, "dispatch", rank, "time_us", rank, "us");
+    record_add(record, "dispatch", 7, "time_us", -1, "us");
+    CU_ASSERT_EQUAL(record_find(record, "dispatch", 7, "time_us")->value, 7);       /* the first */
+    CU_ASSERT_EQUAL(record_find(record, "dispatch", 2999, "time_us")->value, 2999);
+    CU_ASSERT_PTR_NULL(record_find(record, "dispatch", RECORD_ALL, "time_us"));
+    CU_ASSERT_PTR_NULL(record_find(record, "combine", 7, "time_us"));
+    CU_ASSERT_EQUAL(record_row_count(record), 3001);
+    record_free(record);
+}
+
+static void test_numbers(void)
+{
+    static const double awkward[] = { 0.0, -0.0, 0.1, 1.0 / 3, 1e300, 5e-324, 1.7976931348623157e308, 1e15, 1e21,
+                                      123456789012345678.0, 2.5e-7, INFINITY, -INFINITY };
+    struct record *record = record_new();
+    struct rng rng;
+    rng_seed(&rng, 11);
+    for (size_t i = 0; i < G_N_ELEMENTS(awkward); i++) record_add(record, "p", (int32_t)i, "m", awkward[i], "us");
+    for (int32_t i = 0; i < 20000; i++) {
+        const uint64_t bits = rng_next(&rng);
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        record_add(record, "q", i, "m", value, "us");
+        const struct record_row *row = record_row(record, record_row_count(record) - 1);
+        CU_ASSERT_TRUE(isfinite(value) ? row->value == value : isnan(row->value));
+    }
+    assert_round_trips(record);
+    record_free(record);
+    char text[RECORD_NUMBER_MAX];
+    record_number_format(text, 0.1);
+    CU_ASSERT_STRING_EQUAL(text, "0.1");
+    record_number_format(text, 0.1 + 0.2);
+    CU_ASSERT_STRING_EQUAL(text, "0.30000000000000004");
+}
+
+static void test_words(void)
+{
+    static const char *const words[] = { "a,b", "\"", "\"\"", "# x: y", "line\nbreak", "tab\tand\rreturn", "  padded  ",
+        "<script>alert(1)</script>", "\xff\xfe broken utf-8", "\xc3\xa9\xe2\x82\xac", "\\u0041 \\", "nan", "null", "-1.5",
+        "", "all", "a;b|c", "\x7f", "0x10", "1e999x" };
+    struct record *record = record_new();
+    for (size_t i = 0; i < G_N_ELEMENTS(words); i++) {
+        char key[16];
+        g_snprintf(key, sizeof key, "key %zu", i);
+        record_set(record, key, "%s", words[i]);
+        record_add_text(record, "phase, \"quoted\"", (int32_t)i, "#metric", words[i]);
+    }
+    CU_ASSERT_STRING_EQUAL(record_get(record, "key 4"), "line break");
+    CU_ASSERT_STRING_EQUAL(record_row(record, 14)->text, "-");
+    CU_ASSERT_EQUAL(record_row(record, 13)->value, -1.5);
+    assert_round_trips(record);
+    record_free(record);
+}
+
+static void test_accepted_variants(void)
+{
+    struct record *record = parsed("\xef\xbb\xbf# kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
+                                   "\"put\", all ,time_us,1.50,us\r\n\r\nput,0,bottleneck,cpu,");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "kind"), "measure");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "empty"), "");
+    CU_ASSERT_EQUAL_FATAL(record_row_count(record), 2);
+    CU_ASSERT_STRING_EQUAL(record_row(record, 0)->text, "1.50");
+    CU_ASSERT_EQUAL(record_row(record, 0)->value, 1.5);
+    CU_ASSERT_STRING_EQUAL(record_row(record, 1)->text, "cpu");
+    record_free(record);
+    record = parsed(" {\"rows\":[{\"unit\":\"\",\"value\":-1e2,\"metric\":\"m\",\"rank\":3,\"phase\":\"\\u00e9\\ud83d\\ude00\"}],"
+                    "\"header\":{\"a\":\"b\"}} \n");
+    CU_ASSERT_STRING_EQUAL(record_row(record, 0)->phase, "\xc3\xa9\xf0\x9f\x98\x80");
+    CU_ASSERT_EQUAL(record_row(record, 0)->value, -100);
+    record_free(record);
+}
+
+static const struct bad {
+    const char *text, *message;
+} bad_texts[] = {
+    { "", "test:1: expected 'phase,rank,metric,value,unit', found the end of the file" },
+    { "# a: b\n", "test:2: expected 'phase,rank,metric,value,unit', found the end of the file" },
+    { "# a b\n", "test:1: expected '# key: value', found '# a b'" },
+    { "# a: b\n# a: c\n", "test:2: key 'a' stands twice" },
+    { "#: b\n", "test:1: expected a key before ':', found ''" },
+    { "time,us\n", "test:1: expected 'phase,rank,metric,value,unit', found 'time,us'" },
+    { "\xff", "test:1: expected UTF-8 text, found byte 0xff" },
+    { "phase,rank,metric,value,unit\nd,0,m,1\n", "test:2: expected 5 fields (phase,rank,metric,value,unit), found 4" },
+    { "phase,rank,metric,value,unit\nd,0,m,1,us,x\n",
+      "test:2: expected 5 fields (phase,rank,metric,value,unit), found more" },
+    { "phase,rank,metric,value,unit\nd,0,m,1,us\nd,-1,m,1,us\n",
+      "test:3: rank: expected a number or 'all', found '-1'" },
+    { "phase,rank,metric,value,unit\nd,2147483648,m,1,us\n",
+      "test:2: rank: expected a number or 'all', found '2147483648'" },
+    { "phase,rank,metric,value,unit\n,0,m,1,us\n", "test:2: phase: expected a word, found nothing" },
+    { "phase,rank,metric,value,unit\nd,0,m,,us\n", "test:2: value: expected a word, found nothing" },
+    { "phase,rank,metric,value,unit\nd,0,m,fast,us\n", "test:2: value: expected a finite number, found 'fast'" },
+    { "phase,rank,metric,value,unit\nd,0,m,1e999,\n",
+      "test:2: value: expected a finite number or a word, found '1e999'" },
+    { "phase,rank,metric,value,unit\nd,0,m,0x10,us\n", "test:2: value: expected a finite number, found '0x10'" },
+    { "phase,rank,metric,value,unit\nd,0,m,\"1,us\n",
+      "test:2: expected the closing '\"' of a field, found the end of the file" },
+    { "{", "test:1: expected a string, found the end of the file" },
+    { "{}", "test:1: expected 'header' and 'rows', found the end" },
+    { "{\"header\":{},\n\"rows\":[]}x", "test:2: expected the end of the file, found 'x'" },
+    { "{\"header\":{},\"rows\":[],}", "test:1: expected a string, found '}'" },
+    { "{\"header\":{},\"header\":{}}", "test:1: expected 'header' and 'rows' once each, found 'header'" },
+    { "{\"header\":{\"a\":1}}", "test:1: expected a string, found '1'" },
+    { "{\"header\":{\"a\":\"\\ud800\"}}", "test:1: expected the second half of a surrogate pair, found '\"'" },
+    { "{\"header\":{\"a\":\"\\u0000\"}}", "test:1: expected a character, found \\u0000" },
+    { "{\"header\":{},\"rows\":[{\"phase\":\"d\"}]}",
+      "test:1: expected the members phase,rank,metric,value,unit, found fewer" },
+    { "{\"header\":{},\"rows\":[{\"phase\":\"d\",\"phase\":\"d\"}]}", "test:1: member 'phase' stands twice" },
+    { "{\"header\":{},\"rows\":[{\"phase\":null}]}", "test:1: expected a string, found another value" },
+    { "{\"header\":{},\"rows\":[{\"phase\":\"d\",\"rank\":1.5,\"metric\":\"m\",\"value\":1,\"unit\":\"\"}]}",
+      "test:1: rank: expected a number or 'all', found '1.5'" },
+    { "{\"header\":{},\"rows\":[{\"value\":01}]}", "test:1: expected ',' or '}', found '1'" },
+    { "{\"header\":{},\"rows\":[{\"value\":1e400}]}", "test:1: expected a finite number, found 1e400" },
+    { "{\"header\":{},\"rows\":[[[[[", "test:1: expected '{', found '['" },
+};
+
+static void test_refusals(void)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(bad_texts); i++) {
+        GError *error = NULL;
+        CU_ASSERT_PTR_NULL(record_parse("test", bad_texts[i].text, strlen(bad_texts[i].text), &error));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+        CU_ASSERT_STRING_EQUAL(error->message, bad_texts[i].message);
+        if (strcmp(error->message, bad_texts[i].message) != 0) fprintf(stderr, "got: %s\n", error->message);
+        g_error_free(error);
+    }
+    GError *error = NULL;
+    CU_ASSERT_PTR_NULL(record_parse("test", "# a: \0b\n", 8, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "test:1: expected UTF-8 text, found byte 0x00");
+    g_clear_error(&error);
+    CU_ASSERT_PTR_NULL(record_read("/nonexistent/record.csv", &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "/nonexistent/record.csv: cannot open: No such file or directory");
+    g_clear_error(&error);
+}
+
+/* JSON that nests without end is refused, whether it is read or skipped. */
+static void test_json_skip_and_depth(void)
+{
+    struct json j;
+    static const char fine[] = "[{\"a\":[1,{},[],true,false,null,\"x\"],\"b\":{\"c\":-0.5e1}},2]";
+    json_init(&j, "test", fine, strlen(fine));
+    CU_ASSERT_TRUE(json_skip(&j) && json_at_end(&j));
+    CU_ASSERT_TRUE(json_finish(&j, NULL));
+    char *deep = g_strnfill(100000, '[');
+    json_init(&j, "test", deep, strlen(deep));
+    CU_ASSERT_FALSE(json_skip(&j));
+    GError *error = NULL;
+    CU_ASSERT_FALSE(json_finish(&j, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "test:1: nested deeper than 16");
+    g_error_free(error);
+    g_free(deep);
+    static const char *const broken[] = { "[1,]", "{\"a\"}", "{\"a\":}", "[1 2]", "tru", "\"", "[", "{\"a\":1,}", "" };
+    for (size_t i = 0; i < G_N_ELEMENTS(broken); i++) {
+        json_init(&j, "test", broken[i], strlen(broken[i]));
+        CU_ASSERT_FALSE(json_skip(&j) && json_at_end(&j));
+        CU_ASSERT_FALSE(json_finish(&j, NULL));
+    }
+}
+
+/* Whatever is accepted must survive a round trip; nothing may crash (the sanitizers watch). */
+static void survive(const char *text, size_t size_bytes)
+{
+    char *copy = g_malloc(size_bytes + 1);      /* its own block, so that reading past it is seen */
+    memcpy(copy, text, size_bytes);
+    copy[size_bytes] = '\0';
+    GError *error = NULL;
+    struct record *record = record_parse("test", copy, size_bytes, &error);
+    CU_ASSERT_TRUE((record == NULL) == (error != NULL));
+    if (record) assert_round_trips(record);
+    g_clear_error(&error);
+    record_free(record);
+    g_free(copy);
+}
+
+static void test_damage(void)
+{
+    static const char *const texts[] = {
+        "# kind: simulate\n# seed: 1\nphase,rank,metric,value,unit\ndispatch,all,time_us,1.5e1,us\nd,3,b,\"a,\"\"b\",\n",
+        "{\"header\": {\"k\": \"v\\u00e9\\n\"}, \"rows\": [{\"phase\": \"d\", \"rank\": \"all\", \"metric\": \"m\", "
+        "\"value\": -1.5e1, \"unit\": \"us\"}]}\n" };
+    for (int t = 0; t < 2; t++) {
+        const size_t size = strlen(texts[t]);
+        for (size_t cut = 0; cut <= size; cut++) survive(texts[t], cut);
+        char *copy = g_strdup(texts[t]);
+        for (size_t i = 0; i < size; i++) {
+            for (int bit = 0; bit < 8; bit++) {
+                copy[i] = (char)(texts[t][i] ^ (1 << bit));
+                survive(copy, size);
+            }
+            copy[i] = texts[t][i];
+        }
+        g_free(copy);
+    }
+}
+
+static void test_write_failures(void)
+{
+    struct record *record = record_new();
+    record_add(record, "d", 0, "m", 1, "us");
+    char *missing = in_folder("no/such/place.csv"), *kept = in_folder("kept.csv");
+    GError *error = NULL;
+    CU_ASSERT_FALSE(record_write(record, missing, RECORD_CSV, &error));
+    CU_ASSERT_TRUE(g_str_has_prefix(error->message, missing) && strstr(error->message, "No such file"));
+    g_clear_error(&error);
+    CU_ASSERT_FALSE(record_write(record, folder, RECORD_CSV, &error));
+    CU_ASSERT_TRUE(strstr(error->message, "is a directory") != NULL);
+    g_clear_error(&error);
+    CU_ASSERT_FALSE(record_write(record, "/dev/full", RECORD_CSV, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "/dev/full: cannot write: No space left on device");
+    g_clear_error(&error);
+    CU_ASSERT_TRUE(record_write(record, "/dev/null", RECORD_CSV, NULL));
+    struct stat status;
+    CU_ASSERT_TRUE(stat("/dev/null", &status) == 0 && S_ISCHR(status.st_mode));
+
+    /* A link stays a link, its target is replaced, and nothing lies beside it. */
+    char *link = in_folder("link.csv");
+    CU_ASSERT_TRUE(g_file_set_contents(kept, "old", -1, NULL) && symlink("kept.csv", link) == 0);
+    CU_ASSERT_TRUE(record_write(record, link, RECORD_CSV, NULL));
+    CU_ASSERT_TRUE(lstat(link, &status) == 0 && S_ISLNK(status.st_mode));
+    record_free(record);
+    record = record_read(kept, NULL);
+    CU_ASSERT_PTR_NOT_NULL(record);
+    record_free(record);
+    g_unlink(kept);
+    g_unlink(link);
+    GDir *entries = g_dir_open(folder, 0, NULL);
+    CU_ASSERT_PTR_NULL(g_dir_read_name(entries));
+    g_dir_close(entries);
+    g_free(missing);
+    g_free(kept);
+    g_free(link);
+}
+
+int main(void)
+{
+    folder = g_dir_make_tmp("eptwin-record-XXXXXX", NULL);
+    if (!folder || CU_initialize_registry() != CUE_SUCCESS) return 1;
+    CU_pSuite suite = CU_add_suite("record", NULL, NULL);
+    CU_add_test(suite, "the bytes of both formats", test_layout);
+    CU_add_test(suite, "find", test_find);
+    CU_add_test(suite, "numbers round-trip exactly", test_numbers);
+    CU_add_test(suite, "hostile words round-trip", test_words);
+    CU_add_test(suite, "variants that other tools write", test_accepted_variants);
+    CU_add_test(suite, "refusals name line and field", test_refusals);
+    CU_add_test(suite, "json: skipping and depth", test_json_skip_and_depth);
+    CU_add_test(suite, "truncation and bit flips", test_damage);
+    CU_add_test(suite, "failed writes leave nothing", test_write_failures);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+    CU_cleanup_registry();
+    g_rmdir(folder);
+    g_free(folder);
+    return failed;
+}
