@@ -1,0 +1,250 @@
+/* cluster.c - reads cluster files.  One table names every section and key, its kind of unit and its place in the
+ * struct; what the table does not name is an error, so that a misspelt parameter cannot pass for a default. */
+#include "models/cluster.h"
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_COUNT, KIND_POSTING };
+
+struct key {
+    const char *section, *name;
+    enum kind kind;
+    bool optional;
+    size_t offset;
+};
+
+#define KEY(section, name, kind, optional, field) { section, name, kind, optional, offsetof(struct cluster, field) }
+#define WORK(section, name, optional, field)                               \
+    KEY(section, name "-row", KIND_TIME, optional, field.row_ps),          \
+    KEY(section, name "-warp-rate", KIND_RATE, optional, field.warp_rate_bps), \
+    KEY(section, name "-sm-rate", KIND_RATE, optional, field.sm_rate_bps)
+#define HOST_WORK(name, field)                                             \
+    KEY("host", name "-row", KIND_TIME, false, field.row_ps),              \
+    KEY("host", name "-rate", KIND_RATE, false, field.warp_rate_bps)
+
+static const struct key keys[] = {
+    KEY("gpu", "sms", KIND_COUNT, false, gpu.sms),
+    KEY("gpu", "launch", KIND_TIME, false, gpu.launch_ps),
+    KEY("gpu", "step", KIND_TIME, false, gpu.step_ps),
+    KEY("gpu", "poll", KIND_TIME, false, gpu.poll_ps),
+    KEY("gpu", "fence", KIND_TIME, false, gpu.fence_ps),
+    KEY("gpu", "flag", KIND_TIME, false, gpu.flag_ps),
+    KEY("gpu", "hbm-rate", KIND_RATE, false, gpu.hbm_rate_bps),
+    WORK("gpu", "store", false, gpu.store),
+    WORK("gpu", "copy", false, gpu.copy),
+    WORK("gpu", "cast", false, gpu.cast),
+    WORK("gpu", "reduce", false, gpu.reduce),
+    KEY("gpu", "scan-rate", KIND_RATE, false, gpu.scan_rate_bps),
+    KEY("nvlink", "gpus", KIND_COUNT, false, nvlink.gpus),
+    KEY("nvlink", "egress-rate", KIND_RATE, false, nvlink.egress_rate_bps),
+    KEY("nvlink", "ingress-rate", KIND_RATE, false, nvlink.ingress_rate_bps),
+    KEY("nvlink", "latency", KIND_TIME, false, nvlink.latency_ps),
+    KEY("nic", "gpus-per-nic", KIND_COUNT, true, nic.gpus_per_nic),
+    KEY("nic", "rate", KIND_RATE, false, nic.rate_bps),
+    KEY("nic", "header", KIND_SIZE, true, nic.header_bytes),
+    KEY("nic", "mtu", KIND_SIZE, true, nic.mtu_bytes),
+    KEY("nic", "message", KIND_TIME, true, nic.message_ps),
+    KEY("nic", "signal", KIND_TIME, true, nic.signal_ps),
+    KEY("nic", "signal-size", KIND_SIZE, true, nic.signal_bytes),
+    KEY("nic", "fetch", KIND_TIME, true, nic.fetch_ps),
+    KEY("nic", "deliver", KIND_TIME, true, nic.deliver_ps),
+    KEY("nic", "posting", KIND_POSTING, true, nic.posting),
+    KEY("nic", "post", KIND_TIME, true, nic.post_ps),
+    KEY("nic", "doorbell", KIND_TIME, true, nic.doorbell_ps),
+    KEY("nic", "proxy", KIND_TIME, true, nic.proxy_ps),
+    KEY("nic", "proxy-threads", KIND_COUNT, true, nic.proxy_threads),
+    KEY("nic", "queue-depth", KIND_COUNT, true, nic.queue_depth),
+    KEY("nic", "window", KIND_SIZE, true, nic.window_bytes),
+    KEY("network", "latency", KIND_TIME, false, network.latency_ps),
+    KEY("network", "rate", KIND_RATE, true, network.rate_bps),
+    KEY("host", "cores", KIND_COUNT, false, host.cores),
+    KEY("host", "step", KIND_TIME, false, host.step_ps),
+    KEY("host", "poll", KIND_TIME, false, host.poll_ps),
+    KEY("host", "switch", KIND_TIME, false, host.switch_ps),
+    KEY("host", "store", KIND_TIME, false, host.store_ps),
+    KEY("host", "store-rate", KIND_RATE, false, host.store_rate_bps),
+    KEY("host", "put", KIND_TIME, false, host.put_ps),
+    KEY("host", "put-rate", KIND_RATE, false, host.put_rate_bps),
+    KEY("host", "signal", KIND_TIME, false, host.signal_ps),
+    HOST_WORK("copy", host.copy),
+    HOST_WORK("cast", host.cast),
+    HOST_WORK("reduce", host.reduce),
+    KEY("host", "scan-rate", KIND_RATE, false, host.scan_rate_bps),
+    KEY("host", "memory-rate", KIND_RATE, false, host.memory_rate_bps),
+};
+
+struct unit { const char *name; double factor; };
+
+/* "<number> <unit>", the number finite and not negative; the result rounded to a whole number below 2^63. */
+static bool parse_with_unit(const char *text, const struct unit *units, uint64_t *value)
+{
+    char *end;
+    const double number = g_ascii_strtod(text, &end);
+    if (end == text || !isfinite(number) || number < 0) return false;
+    while (*end == ' ') end++;
+    for (const struct unit *u = units; u->name; u++) {
+        if (strcmp(end, u->name)) continue;
+        const double scaled = number * u->factor + 0.5;
+        if (scaled >= 9.2e18) return false;
+        *value = (uint64_t)scaled;
+        return true;
+    }
+    return false;
+}
+
+bool cluster_parse_rate(const char *text, uint64_t *rate_bps)
+{
+    static const struct unit units[] = { { "GB/s", 8e9 }, { "MB/s", 8e6 }, { "KB/s", 8e3 }, { "Tbit/s", 1e12 },
+        { "Gbit/s", 1e9 }, { "Mbit/s", 1e6 }, { "TB/s", 8e12 }, { NULL, 0 } };
+    return parse_with_unit(text, units, rate_bps);
+}
+
+bool cluster_parse_time(const char *text, uint64_t *time_ps)
+{
+    static const struct unit units[] = { { "ps", 1 }, { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { NULL, 0 } };
+    return parse_with_unit(text, units, time_ps);
+}
+
+bool cluster_parse_size(const char *text, uint64_t *size_bytes)
+{
+    static const struct unit units[] = { { "B", 1 }, { "KB", 1e3 }, { "KiB", 1024 }, { "MB", 1e6 }, { "MiB", 1048576 },
+        { "GB", 1e9 }, { NULL, 0 } };
+    return parse_with_unit(text, units, size_bytes);
+}
+
+static bool parse_count(const char *text, uint32_t *count)
+{
+    guint64 value;
+    if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT32, &value, NULL)) return false;
+    *count = (uint32_t)value;
+    return true;
+}
+
+static bool parse_posting(const char *text, enum cluster_posting *posting)
+{
+    *posting = strcmp(text, "gpu") ? CLUSTER_POST_PROXY : CLUSTER_POST_GPU;
+    return !strcmp(text, "gpu") || !strcmp(text, "proxy");
+}
+
+static bool parse_value(const struct key *k, const char *text, struct cluster *c, GError **error)
+{
+    static const char *const expected[] = {
+        [KIND_TIME] = "a time such as \"870 ns\" (ps, ns, us, ms)",
+        [KIND_RATE] = "a rate above 0 such as \"45 GB/s\" (KB/s, MB/s, GB/s, TB/s, Mbit/s, Gbit/s, Tbit/s)",
+        [KIND_SIZE] = "a size such as \"4096 B\" (B, KB, KiB, MB, MiB, GB)",
+        [KIND_COUNT] = "a whole number above 0",
+        [KIND_POSTING] = "\"gpu\" or \"proxy\"",
+    };
+    void *field = (char *)c + k->offset;
+    bool good = false;
+    switch (k->kind) {
+    case KIND_TIME:    good = cluster_parse_time(text, field); break;
+    case KIND_RATE:    good = cluster_parse_rate(text, field) && *(uint64_t *)field > 0; break;
+    case KIND_SIZE:    good = cluster_parse_size(text, field); break;
+    case KIND_COUNT:   good = parse_count(text, field); break;
+    case KIND_POSTING: good = parse_posting(text, field); break;
+    }
+    if (!good)
+        g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: expected %s, found \"%s\"", c->path, k->section, k->name,
+                    expected[k->kind], text);
+    return good;
+}
+
+static bool read_keys(GKeyFile *file, struct cluster *c, GError **error)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
+        if (!g_key_file_has_group(file, keys[i].section)) continue;
+        g_autofree char *text = g_key_file_get_string(file, keys[i].section, keys[i].name, NULL);
+        if (!text && keys[i].optional) continue;
+        if (!text) {
+            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] lacks the key %s", c->path, keys[i].section, keys[i].name);
+            return false;
+        }
+        char *comment = strpbrk(text, "#;");
+        if (comment) *comment = 0;
+        if (!parse_value(&keys[i], g_strstrip(text), c, error)) return false;
+    }
+    return true;
+}
+
+static bool key_known(const char *section, const char *name)
+{
+    if (!strcmp(section, "cluster")) return !strcmp(name, "name");
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
+        if (!strcmp(section, keys[i].section) && !strcmp(name, keys[i].name)) return true;
+    return false;
+}
+
+static bool refuse_unknown(GKeyFile *file, const struct cluster *c, GError **error)
+{
+    g_auto(GStrv) sections = g_key_file_get_groups(file, NULL);
+    for (char **s = sections; *s; s++) {
+        g_auto(GStrv) names = g_key_file_get_keys(file, *s, NULL, NULL);
+        for (char **n = names; n && *n; n++) {
+            if (key_known(*s, *n)) continue;
+            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: unknown key", c->path, *s, *n);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The parts must make a whole: GPUs with NVLink, or a host; RDMA parts come together. */
+static bool check_parts(GKeyFile *file, struct cluster *c, GError **error)
+{
+    const bool gpu = g_key_file_has_group(file, "gpu"), host = g_key_file_has_group(file, "host");
+    const char *missing = NULL;
+    if (!gpu && !host) missing = "[gpu] or [host]";
+    else if (gpu && !g_key_file_has_group(file, "nvlink")) missing = "[nvlink]";
+    else if (c->nic.rate_bps && !c->network.latency_ps && gpu) missing = "[network]";
+    if (missing) {
+        g_set_error(error, CLUSTER_ERROR, 0, "%s: lacks the section %s", c->path, missing);
+        return false;
+    }
+    if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
+    if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
+    if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;
+    g_autofree char *name = g_key_file_get_string(file, "cluster", "name", NULL);
+    c->name = name ? g_strdup(name) : g_path_get_basename(c->path);
+    return true;
+}
+
+/* The file itself, or a shipped one of that name. */
+static char *find_file(const char *path)
+{
+    if (g_file_test(path, G_FILE_TEST_EXISTS) || strchr(path, '/')) return g_strdup(path);
+    static const char *const folders[] = { "models/clusters", "/usr/local/share/eptwin", "/usr/share/eptwin" };
+    const char *suffix = g_str_has_suffix(path, ".ini") ? "" : ".ini";
+    for (size_t i = 0; i < G_N_ELEMENTS(folders); i++) {
+        char *candidate = g_strdup_printf("%s/%s%s", folders[i], path, suffix);
+        if (g_file_test(candidate, G_FILE_TEST_EXISTS)) return candidate;
+        g_free(candidate);
+    }
+    return g_strdup(path);
+}
+
+struct cluster *cluster_load(const char *path, GError **error)
+{
+    struct cluster *c = g_new0(struct cluster, 1);
+    c->path = find_file(path);
+    g_autoptr(GKeyFile) file = g_key_file_new();
+    GError *cause = NULL;
+    if (!g_key_file_load_from_file(file, c->path, G_KEY_FILE_NONE, &cause)) {
+        g_set_error(error, CLUSTER_ERROR, 0, "%s: cannot read the cluster file: %s", path, cause->message);
+        g_error_free(cause);
+        cluster_free(c);
+        return NULL;
+    }
+    if (refuse_unknown(file, c, error) && read_keys(file, c, error) && check_parts(file, c, error)) return c;
+    cluster_free(c);
+    return NULL;
+}
+
+void cluster_free(struct cluster *cluster)
+{
+    if (!cluster) return;
+    g_free(cluster->name);
+    g_free(cluster->path);
+    g_free(cluster);
+}
