@@ -13,6 +13,12 @@
 
 #define BOOTSTRAP_ERROR (g_quark_from_static_string("eptwin-bootstrap"))
 
+enum bootstrap_error {
+    BOOTSTRAP_FAILED,           /* this rank is the first to know */
+    BOOTSTRAP_PEER_FAILED,      /* another process already reports it: no need to print it once more */
+    BOOTSTRAP_BAD_INPUT,        /* an option or a secret is wrong */
+};
+
 struct bootstrap;
 
 struct bootstrap_ops {
@@ -29,7 +35,7 @@ struct bootstrap {
 };
 
 /* out[rank_count][size_bytes] gets every rank's in.  All ranks call it with the same size; a rank with another
- * size, or one that died, ends it for all with an error that names the rank. */
+ * size, or one that died, ends it for all with an error that names the rank.  At most 256 MiB in all. */
 static inline bool bootstrap_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out,
                                        GError **error)
 {
@@ -53,16 +59,17 @@ static inline void bootstrap_free(struct bootstrap *b)
 /* Forks rank_count children; each runs child(b, context) and exits with its return value.  The parent relays
  * their exchanges, watches them, and returns the run's exit status: 0 when all returned 0, else the first
  * failure, after it ended the others and reported which rank failed and how (exit status or signal).  No child
- * outlives the parent. */
+ * outlives the parent.  b belongs to bootstrap_fork_run (freeing it is harmless). */
 int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms,
                        int (*child)(struct bootstrap *b, void *context), void *context);
 
 struct bootstrap_tcp_options {
     uint32_t rank, rank_count;
-    const char *root;           /* "host:port" of rank 0; rank 0 listens there; loopback unless told otherwise */
+    const char *root;           /* "host:port" of rank 0, who listens there and nowhere else; ":port" is loopback */
     const char *secret;         /* shared by all; every message is authenticated with it */
     uint32_t timeout_ms;
 };
+/* Returns when all ranks have joined.  Processes without the secret are refused and change nothing. */
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *options, GError **error);
 
 /* Under mpirun or srun.  Error when not started by them or built without PMIx (the message says which). */

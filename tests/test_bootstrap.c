@@ -1,0 +1,289 @@
+/* test_bootstrap.c - real processes that find each other, exchange, fail and are ended.
+ *
+ * Method: each case forks its ranks, with the fork bootstrap itself or as plain children that connect by TCP,
+ * and looks at what came back: exit statuses and the text on standard error, caught in a file.  Nothing is
+ * asserted about how long anything takes; a bootstrap that hangs is ended by alarm(). */
+#include "replay/bootstrap.h"
+
+#include <CUnit/Basic.h>
+#include <glib/gstdio.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 20000, SHORT_MS = 300 };
+
+/* --- catching standard error --- */
+
+static char *caught_path;
+static int   caught_saved;
+
+static void catch_start(void)
+{
+    GError *error = NULL;
+    const int fd = g_file_open_tmp("eptwin-test-XXXXXX", &caught_path, &error);
+
+    g_assert_no_error(error);
+    fflush(stderr);
+    caught_saved = dup(2);
+    dup2(fd, 2);
+    close(fd);
+}
+
+/* The text since catch_start(); free with g_free(). */
+static char *catch_end(void)
+{
+    char *text = NULL;
+
+    fflush(stderr);
+    dup2(caught_saved, 2);
+    close(caught_saved);
+    g_file_get_contents(caught_path, &text, NULL, NULL);
+    g_unlink(caught_path);
+    g_free(caught_path);
+    return text;
+}
+
+#define ASSERT_CONTAINS(text, part) \
+    do { \
+        if (!strstr(text, part)) fprintf(stderr, "expected \"%s\" in:\n%s\n", part, text); \
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, part)); \
+    } while (0)
+
+/* --- children that are ranks --- */
+
+static int report(GError *error)
+{
+    fprintf(stderr, "[%s]\n", error->message);
+    const int status = error->code == BOOTSTRAP_PEER_FAILED ? 4 : 3;
+
+    g_error_free(error);
+    return status;
+}
+
+/* Exchanges of many sizes, with contents that name rank, round and place; returns 0 when all is right. */
+static int rank_exchanges(struct bootstrap *b, void *context)
+{
+    static const size_t sizes[] = { 8, 1, 0, 4096, 300001 };
+    GError *error = NULL;
+
+    (void)context;
+    for (size_t k = 0; k < G_N_ELEMENTS(sizes); k++) {
+        const size_t n = sizes[k];
+        uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
+
+        for (size_t i = 0; i < n; i++)
+            in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
+        if (!bootstrap_allgather(b, in, n, out, &error)) return report(error);
+        for (size_t i = 0; i < n * b->rank_count; i++)
+            if (out[i] != (uint8_t)(i / n * 31 + k * 7 + i % n)) return 9;
+        if (!bootstrap_barrier(b, &error)) return report(error);
+        g_free(in);
+        g_free(out);
+    }
+    return 0;
+}
+
+static void test_fork_exchanges(void)
+{
+    for (uint32_t n = 1; n <= 9; n += 4)
+        CU_ASSERT_EQUAL(bootstrap_fork_run(n, TIMEOUT_MS, rank_exchanges, NULL), 0);
+}
+
+static int rank_two_is_killed(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+
+    (void)context;
+    if (b->rank == 2) kill(getpid(), SIGKILL);
+    return bootstrap_barrier(b, &error) ? 0 : report(error);
+}
+
+static void test_fork_killed(void)
+{
+    catch_start();
+    const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_is_killed, NULL);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 1);
+    ASSERT_CONTAINS(text, "eptwin: rank 2 was killed by signal 9 (Killed)\n");
+    ASSERT_CONTAINS(text, "[rank 2 was killed by signal 9 (Killed)]");
+    g_free(text);
+}
+
+/* The others never look at the bootstrap again: they must be ended. */
+static int rank_one_exits(struct bootstrap *b, void *context)
+{
+    (void)context;
+    if (b->rank == 1) return 7;
+    for (;;)
+        pause();
+}
+
+static void test_fork_exit_ends_others(void)
+{
+    catch_start();
+    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_exits, NULL);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 7);
+    CU_ASSERT_STRING_EQUAL(text, "eptwin: rank 1 exited with status 7\n");
+    g_free(text);
+}
+
+static int rank_stubborn(struct bootstrap *b, void *context)
+{
+    signal(SIGTERM, SIG_IGN);
+    return rank_one_exits(b, context);
+}
+
+static void test_fork_ends_stubborn(void)
+{
+    catch_start();
+    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_stubborn, NULL);
+
+    g_free(catch_end());
+    CU_ASSERT_EQUAL(status, 7);
+}
+
+static int ranks_one_and_three_stay_away(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+
+    (void)context;
+    if (b->rank % 2)
+        for (;;)
+            pause();
+    return bootstrap_barrier(b, &error) ? 0 : report(error);
+}
+
+static void test_fork_timeout(void)
+{
+    catch_start();
+    const int status = bootstrap_fork_run(4, SHORT_MS, ranks_one_and_three_stay_away, NULL);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 1);
+    ASSERT_CONTAINS(text, "eptwin: ranks 1 and 3 did not come to exchange 0 within 300 ms\n");
+    g_free(text);
+}
+
+static int rank_two_leaves_early(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+
+    (void)context;
+    if (b->rank == 2) return 0;
+    return bootstrap_barrier(b, &error) ? 0 : report(error);
+}
+
+static void test_fork_leaves_early(void)
+{
+    catch_start();
+    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_two_leaves_early, NULL);
+    char *const text = catch_end();
+
+    CU_ASSERT_NOT_EQUAL(status, 0);
+    ASSERT_CONTAINS(text, "eptwin: rank 2 ended before exchange 0, for which others wait\n");
+    g_free(text);
+}
+
+static int rank_two_brings_more(struct bootstrap *b, void *context)
+{
+    uint64_t in[2] = { 0 }, out[8];
+    GError *error = NULL;
+
+    (void)context;
+    return bootstrap_allgather(b, in, b->rank == 2 ? 16 : 8, out, &error) ? 0 : report(error);
+}
+
+static void test_fork_sizes_differ(void)
+{
+    catch_start();
+    const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_brings_more, NULL);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 1);
+    ASSERT_CONTAINS(text, "eptwin: exchange 0: rank 2 brought 16 bytes, rank 0 8: the ranks do not do the same");
+    g_free(text);
+}
+
+static int rank_one_gives_up(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+
+    (void)context;
+    if (b->rank == 1) {
+        bootstrap_abort(b, "trace.npy: not here");
+        return 2;
+    }
+    return bootstrap_barrier(b, &error) ? 0 : report(error);
+}
+
+static void test_fork_gives_up(void)
+{
+    catch_start();
+    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_gives_up, NULL);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 2);
+    ASSERT_CONTAINS(text, "eptwin: rank 1 gave up: trace.npy: not here\n");
+    CU_ASSERT_PTR_NULL(strstr(text, "exited with status"));
+    g_free(text);
+}
+
+/* A parent that is killed takes its ranks with it: each holds the write end of a pipe open, which reads as
+ * ended once all of them are gone. */
+static int rank_says_hello_and_stays(struct bootstrap *b, void *context)
+{
+    const int *const pipe_ends = context;
+
+    (void)b;
+    if (write(pipe_ends[1], "x", 1) != 1) return 1;
+    for (;;)
+        pause();
+}
+
+static void test_fork_no_orphans(void)
+{
+    int pipe_ends[2];
+    char byte;
+
+    CU_ASSERT_EQUAL_FATAL(pipe(pipe_ends), 0);
+    const pid_t parent = fork();
+
+    if (parent == 0) _exit(bootstrap_fork_run(3, TIMEOUT_MS, rank_says_hello_and_stays, pipe_ends));
+    close(pipe_ends[1]);
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(read(pipe_ends[0], &byte, 1), 1);
+    kill(parent, SIGKILL);
+    waitpid(parent, NULL, 0);
+    CU_ASSERT_EQUAL(read(pipe_ends[0], &byte, 1), 0);
+    close(pipe_ends[0]);
+}
+
+int main(void)
+{
+    alarm(300);
+    CU_initialize_registry();
+    CU_pSuite fork_suite = CU_add_suite("fork", NULL, NULL);
+
+    CU_add_test(fork_suite, "exchanges", test_fork_exchanges);
+    CU_add_test(fork_suite, "a rank is killed", test_fork_killed);
+    CU_add_test(fork_suite, "a rank's exit ends the others", test_fork_exit_ends_others);
+    CU_add_test(fork_suite, "ranks that ignore SIGTERM", test_fork_ends_stubborn);
+    CU_add_test(fork_suite, "ranks that do not come are named", test_fork_timeout);
+    CU_add_test(fork_suite, "a rank leaves early", test_fork_leaves_early);
+    CU_add_test(fork_suite, "sizes differ", test_fork_sizes_differ);
+    CU_add_test(fork_suite, "a rank gives up", test_fork_gives_up);
+    CU_add_test(fork_suite, "no orphans", test_fork_no_orphans);
+    CU_basic_set_mode(CU_BRM_NORMAL);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
