@@ -1,0 +1,60 @@
+/* generate.h - synthetic routing: random top-k as the public test scripts draw it, skewed routing in the shapes
+ * that captures show, and routing with an exact traffic matrix.
+ *
+ * Knows routing only.  The same options give the same routing on every machine. */
+#ifndef TRACES_GENERATE_H
+#define TRACES_GENERATE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "traces/routing.h"
+
+#define GENERATE_ERROR (g_quark_from_static_string("eptwin-generate"))
+enum generate_error { GENERATE_ERROR_OPTION };
+
+/* Limits of every routing, generated or read. */
+enum { ROUTING_RANKS_MAX = 1 << 20, ROUTING_EXPERTS_MAX = 1 << 20, ROUTING_TOPK_MAX = 256 };
+
+/* Distributions, "NAME" or "NAME:VALUE":
+ *   uniform         top-k of scores |N(0,1)|+1, as the public tests (NULL means the same)
+ *   zipf:S          popularity 1/n^S over experts in random order
+ *   zipf-packed:S   the same over experts in their own order: the hot ones sit together on rank 0
+ *   lognormal:S     popularity exp(S * N(0,1))
+ *   imbalance:F     log-normal, S searched so that the most loaded rank gets F times the mean
+ *   hot-expert:P    a share P of the tokens picks expert 0 first
+ *   hot-rank:P      a share P of the tokens has all its experts on rank 0
+ *   local           all experts on the token's own rank
+ *   ring            all experts on the next rank */
+struct routing_options {
+    uint32_t ranks, tokens, topk, experts;      /* tokens of each rank */
+    uint32_t groups, topk_groups;               /* group-limited top-k; groups 0 or topk_groups 0: plain */
+    uint32_t masked;                            /* that many random places of each rank become ROUTING_NONE */
+    bool     weights;                           /* also draw gate weights (descending, sum 1 a token) */
+    uint32_t step, layer;                       /* popularity depends on the layer, draws on both */
+    double   correlation;                       /* share of tokens that keep their experts of the step before */
+    uint64_t seed;
+    const char *distribution;
+};
+
+/* Draws a routing into *out; free with routing_free().  Error: an option out of range, named. */
+bool routing_generate(const struct routing_options *options, struct routing *out, GError **error);
+
+/* The same, where `correlation` of the tokens keep what they have in previous (same shape, or NULL). */
+bool routing_generate_after(const struct routing_options *options, const struct routing *previous,
+                            struct routing *out, GError **error);
+
+struct traffic_options {
+    const char *matrix;             /* tokens from each source (rows, ';') to each destination (columns, '|') */
+    uint32_t ranks;                 /* expected size of the matrix; 0: any */
+    uint32_t tokens, topk, experts; /* tokens of each rank */
+    bool     pairs;                 /* the matrix counts (token, expert) pairs; else tokens, once a destination */
+    uint64_t seed;
+};
+
+/* Draws a routing with exactly this traffic.  With pairs false, token t of source s has at least one expert on
+ * rank d for matrix[s][d] tokens t; its other places hold more experts of the same ranks, or ROUTING_NONE when
+ * these have too few.  Error: the text is no square matrix, or no routing has this traffic. */
+bool routing_from_traffic(const struct traffic_options *options, struct routing *out, GError **error);
+
+#endif

@@ -1,0 +1,212 @@
+/* traffic.c - routing with an exact traffic matrix.
+ *
+ * Knows numbers of tokens between ranks, not why they are so.  Each source is on its own: its row is laid out as
+ * a list of destinations (each as often as the matrix says, equal ones adjacent) and dealt to its tokens in turn,
+ *
+ *     destinations  2 2 2 2 0 0 0 1 1 1        tokens 5
+ *     token         0 1 2 3 4 0 1 2 3 4        so token 0 goes to ranks 2 and 0
+ *
+ * A destination that occurs no more often than there are tokens never meets the same token twice, and tokens
+ * differ by at most one in what they get: whatever is possible at all is possible so. */
+#include "traces/generate.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/rng.h"
+#include "traces/urn.h"
+
+struct row {
+    const struct traffic_options *options;
+    uint32_t ranks, source, local_experts;
+    const uint32_t *count;          /* [ranks] of this source */
+    uint32_t *token_at;             /* [tokens] random order of the tokens */
+    uint32_t *rank_at;              /* [ranks] random order of the destinations */
+    uint32_t *given;                /* [tokens] destinations so far */
+    uint32_t *destination;          /* [tokens][topk] */
+    struct urn urn;
+};
+
+static bool matrix_error(GError **error, uint32_t row, uint32_t column, const char *expected, const char *found)
+{
+    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                "traffic: row %u column %u: expected %s, found '%s'", row, column, expected, found);
+    return false;
+}
+
+/* Reads one row into the matrix of ranks columns. */
+static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t *counts, GError **error)
+{
+    char **const cells = g_strsplit(text, "|", -1);
+    const uint32_t columns = g_strv_length(cells);
+    bool good = columns == ranks;
+    if (!good)
+        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                    "traffic: row %u: expected %u columns, as many as rows, found %u", row, ranks, columns);
+    for (uint32_t c = 0; good && c < columns; c++) {
+        const char *const cell = g_strstrip(cells[c]);
+        guint64 value = 0;
+        good = g_ascii_string_to_unsigned(cell, 10, 0, UINT32_MAX, &value, NULL);
+        counts[c] = (uint32_t)value;
+        if (!good)
+            matrix_error(error, row, c, "a number of tokens", cell);
+    }
+    g_strfreev(cells);
+    return good;
+}
+
+static uint32_t *matrix_parse(const struct traffic_options *o, uint32_t *ranks, GError **error)
+{
+    char **const rows = g_strsplit(o->matrix ? o->matrix : "", ";", -1);
+    *ranks = g_strv_length(rows);
+    uint32_t *matrix = NULL;
+    if (*ranks < 1 || *ranks > 65536 || (o->ranks && *ranks != o->ranks)) {
+        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                    "traffic: expected %u rows separated by ';', found %u", o->ranks ? o->ranks : 1, *ranks);
+        goto rows_free;
+    }
+    matrix = g_new0(uint32_t, (size_t)*ranks * *ranks);
+    for (uint32_t r = 0; r < *ranks; r++) {
+        if (!row_parse(rows[r], r, *ranks, matrix + (size_t)r * *ranks, error)) {
+            g_clear_pointer(&matrix, g_free);
+            break;
+        }
+    }
+rows_free:
+    g_strfreev(rows);
+    return matrix;
+}
+
+/* Whether some routing has this row. */
+static bool row_check(const struct row *row, GError **error)
+{
+    const struct traffic_options *const o = row->options;
+    const uint64_t each_max = o->pairs ? (uint64_t)o->tokens * MIN(o->topk, row->local_experts) : o->tokens;
+    const uint64_t sum_max = (uint64_t)o->tokens * (o->pairs ? o->topk : MIN(o->topk, row->ranks));
+    uint64_t sum = 0;
+    char expected[96], found[32];
+    for (uint32_t d = 0; d < row->ranks; d++) {
+        sum += row->count[d];
+        if (row->count[d] <= each_max)
+            continue;
+        g_snprintf(expected, sizeof expected, "at most %" G_GUINT64_FORMAT " (tokens %u, topk %u)", each_max,
+                   o->tokens, o->topk);
+        g_snprintf(found, sizeof found, "%u", row->count[d]);
+        return matrix_error(error, row->source, d, expected, found);
+    }
+    if (sum <= sum_max)
+        return true;
+    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                "traffic: row %u: expected a sum of at most %" G_GUINT64_FORMAT
+                " (tokens %u, topk %u), found %" G_GUINT64_FORMAT, row->source, sum_max, o->tokens, o->topk, sum);
+    return false;
+}
+
+static void shuffle(struct urn *urn, uint32_t *values, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        values[i] = i;
+    for (uint32_t i = count; i > 1; i--) {
+        const uint32_t other = urn_below(urn, i), kept = values[i - 1];
+        values[i - 1] = values[other];
+        values[other] = kept;
+    }
+}
+
+/* Deals the row's destinations to the tokens in turn. */
+static void row_deal(struct row *row)
+{
+    const struct traffic_options *const o = row->options;
+    memset(row->given, 0, o->tokens * sizeof *row->given);
+    shuffle(&row->urn, row->token_at, o->tokens);
+    shuffle(&row->urn, row->rank_at, row->ranks);
+    uint32_t turn = 0;
+    for (uint32_t i = 0; i < row->ranks; i++) {
+        const uint32_t destination = row->rank_at[i];
+        for (uint32_t n = 0; n < row->count[destination]; n++) {
+            const uint32_t token = row->token_at[turn];
+            assert(row->given[token] < o->topk);
+            row->destination[(size_t)token * o->topk + row->given[token]++] = destination;
+            turn = turn + 1 == o->tokens ? 0 : turn + 1;
+        }
+    }
+}
+
+/* Draws the experts of one token: one for each destination dealt, then (unless pairs are counted) more of the
+ * same ranks, as evenly as their experts allow. */
+static void token_draw(struct row *row, uint32_t token, int32_t *experts)
+{
+    const struct traffic_options *const o = row->options;
+    const uint32_t *const destination = row->destination + (size_t)token * o->topk;
+    const uint32_t given = row->given[token], local = row->local_experts;
+    urn_token_next(&row->urn);
+    if (given == 0)
+        return;
+    const uint64_t places = o->pairs ? given : MIN((uint64_t)o->topk, (uint64_t)given * local);
+    const uint32_t turn = urn_below(&row->urn, given);
+    for (uint32_t k = 0; k < places; k++)
+        experts[k] = (int32_t)urn_draw_within(&row->urn, destination[(turn + k) % given] * local, local);
+    for (uint32_t k = o->topk; k > 1; k--) {
+        const uint32_t other = urn_below(&row->urn, k);
+        const int32_t kept = experts[k - 1];
+        experts[k - 1] = experts[other];
+        experts[other] = kept;
+    }
+}
+
+static bool traffic_check(const struct traffic_options *o, uint32_t ranks, GError **error)
+{
+    const char *field = NULL, *expected = NULL;
+    uint32_t found = 0;
+    if (o->experts < 1 || o->experts > ROUTING_EXPERTS_MAX || o->experts % ranks) {
+        field = "experts", expected = "a multiple of the ranks", found = o->experts;
+    } else if (o->topk < 1 || o->topk > ROUTING_TOPK_MAX || o->topk > o->experts) {
+        field = "topk", expected = "1 to 256, and no more than experts", found = o->topk;
+    }
+    if (field)
+        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %u", field, expected,
+                    found);
+    return !field;
+}
+
+bool routing_from_traffic(const struct traffic_options *options, struct routing *out, GError **error)
+{
+    uint32_t ranks = 0;
+    uint32_t *const matrix = matrix_parse(options, &ranks, error);
+    bool good = matrix && traffic_check(options, ranks, error);
+    if (!good) {
+        g_free(matrix);
+        return false;
+    }
+    struct row row = { .options = options, .ranks = ranks, .local_experts = options->experts / ranks };
+    for (row.source = 0; good && row.source < ranks; row.source++) {
+        row.count = matrix + (size_t)row.source * ranks;
+        good = row_check(&row, error);
+    }
+    uint32_t *const tokens = g_new(uint32_t, ranks);
+    for (uint32_t r = 0; r < ranks; r++)
+        tokens[r] = options->tokens;
+    row.token_at = g_new(uint32_t, options->tokens);
+    row.given = g_new(uint32_t, options->tokens + 1);    /* never a null pointer */
+    row.destination = g_new(uint32_t, (size_t)options->tokens * options->topk);
+    row.rank_at = g_new(uint32_t, ranks);
+    urn_init(&row.urn, options->experts, 0, 0, NULL);
+    if (good)
+        routing_alloc(out, ranks, options->topk, options->experts, tokens, false);
+    for (row.source = 0; good && row.source < ranks; row.source++) {
+        urn_seed(&row.urn, options->seed + row.source);
+        row.count = matrix + (size_t)row.source * ranks;
+        row_deal(&row);
+        for (uint32_t t = 0; t < options->tokens; t++)
+            token_draw(&row, t, out->rank[row.source].experts + (size_t)t * options->topk);
+    }
+    urn_clear(&row.urn);
+    g_free(row.rank_at);
+    g_free(row.destination);
+    g_free(row.given);
+    g_free(row.token_at);
+    g_free(tokens);
+    g_free(matrix);
+    return good;
+}

@@ -1,0 +1,227 @@
+/* urn.c - distinct experts in score order without drawing scores.
+ *
+ * Why this is exact.  Scores |N(0,1)|+1 of all experts are independent and alike, so their descending order is a
+ * uniformly random permutation of the experts, and top-k is its first k.  Drawing one expert after another,
+ * uniformly out of those not drawn yet, walks along such a permutation.
+ *
+ * Group-limited top-k keeps the topk_groups groups with the best maxima and takes the best k of their experts.
+ * Along the permutation the groups appear in the order of their maxima, so the kept groups are the first
+ * topk_groups distinct groups met, and the answer is the first k experts of the walk that skips experts of other
+ * groups.  Once all kept groups are known, what is left of the walk is again a uniformly random order of their
+ * undrawn experts, so drawing can go on within them directly.
+ *
+ * With popularity the scores are log p + Gumbel noise, whose order is drawing without replacement with
+ * probabilities proportional to p among those left; drawing with replacement and throwing repeats away
+ * renormalises just so.  After RETRIES_MAX throws the rest is weighed one by one instead. */
+#include "traces/urn.h"
+
+#include <assert.h>
+#include <glib.h>
+#include <math.h>
+
+enum { RETRIES_MAX = 64 };
+
+/* Walker's alias table: column i gives i with probability threshold[i] / 2^32, else alias[i]. */
+static void urn_alias_build(struct urn *urn)
+{
+    const uint32_t n = urn->experts;
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += urn->popularity[i];
+    double *const scaled = g_new(double, n);
+    uint32_t *const small = g_new(uint32_t, n), *const large = g_new(uint32_t, n);
+    uint32_t small_count = 0, large_count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        scaled[i] = urn->popularity[i] * n / sum;
+        urn->alias[i] = i;
+        urn->threshold[i] = UINT32_MAX;
+        if (scaled[i] < 1)
+            small[small_count++] = i;
+        else
+            large[large_count++] = i;
+    }
+    while (small_count && large_count) {
+        const uint32_t s = small[--small_count], l = large[large_count - 1];
+        urn->threshold[s] = (uint32_t)(scaled[s] * UINT32_MAX);
+        urn->alias[s] = l;
+        scaled[l] -= 1 - scaled[s];
+        if (scaled[l] < 1) {
+            large_count--;
+            small[small_count++] = l;
+        }
+    }
+    g_free(large);
+    g_free(small);
+    g_free(scaled);
+}
+
+void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max, const double *popularity)
+{
+    const bool limited = groups && groups_max && groups_max < groups;
+    assert(experts > 0 && (!limited || experts % groups == 0));
+    *urn = (struct urn){ .experts = experts, .popularity = popularity };
+    urn->drawn = g_new0(uint32_t, experts);
+    if (limited) {
+        urn->group_size = experts / groups;
+        urn->groups_max = groups_max;
+        urn->kept = g_new0(uint32_t, groups_max);
+        urn->group_drawn = g_new0(uint32_t, groups);
+    }
+    if (popularity) {
+        urn->alias = g_new(uint32_t, experts);
+        urn->threshold = g_new(uint32_t, experts);
+        urn_alias_build(urn);
+    }
+}
+
+void urn_clear(struct urn *urn)
+{
+    g_free(urn->threshold);
+    g_free(urn->alias);
+    g_free(urn->group_drawn);
+    g_free(urn->kept);
+    g_free(urn->drawn);
+    *urn = (struct urn){ 0 };
+}
+
+void urn_seed(struct urn *urn, uint64_t seed)
+{
+    rng_seed(&urn->rng, seed);
+    urn->half = false;
+}
+
+void urn_token_next(struct urn *urn)
+{
+    urn->token++;
+    urn->kept_count = 0;
+}
+
+static inline uint32_t urn_bits(struct urn *urn)
+{
+    if (urn->half) {
+        urn->half = false;
+        return (uint32_t)(urn->bits >> 32);
+    }
+    urn->bits = rng_next(&urn->rng);
+    urn->half = true;
+    return (uint32_t)urn->bits;
+}
+
+/* Lemire's multiplication, with his rejection of the few values that would make it uneven. */
+static inline uint32_t urn_limit(struct urn *urn, uint32_t limit)
+{
+    uint64_t product = (uint64_t)urn_bits(urn) * limit;
+    if ((uint32_t)product < limit) {
+        const uint32_t uneven = -limit % limit;
+        while ((uint32_t)product < uneven)
+            product = (uint64_t)urn_bits(urn) * limit;
+    }
+    return (uint32_t)(product >> 32);
+}
+
+uint32_t urn_below(struct urn *urn, uint32_t limit)
+{
+    assert(limit > 0);
+    return urn_limit(urn, limit);
+}
+
+double urn_uniform(struct urn *urn)
+{
+    return rng_uniform(&urn->rng);
+}
+
+/* Whether the token may have this expert; marks it (and its group) when so. */
+static inline bool urn_accept(struct urn *urn, uint32_t expert)
+{
+    if (urn->drawn[expert] == urn->token)
+        return false;
+    if (urn->groups_max) {
+        const uint32_t group = expert / urn->group_size;
+        if (urn->group_drawn[group] != urn->token) {
+            if (urn->kept_count == urn->groups_max)
+                return false;
+            urn->group_drawn[group] = urn->token;
+            urn->kept[urn->kept_count++] = group;
+        }
+    }
+    urn->drawn[expert] = urn->token;
+    return true;
+}
+
+static inline uint32_t urn_candidate(struct urn *urn)
+{
+    if (urn->popularity) {
+        const uint32_t column = urn_limit(urn, urn->experts);
+        return urn_bits(urn) <= urn->threshold[column] ? column : urn->alias[column];
+    }
+    if (urn->groups_max && urn->kept_count == urn->groups_max) {
+        const uint32_t place = urn_limit(urn, urn->groups_max * urn->group_size);
+        return urn->kept[place / urn->group_size] * urn->group_size + place % urn->group_size;
+    }
+    return urn_limit(urn, urn->experts);
+}
+
+static bool urn_allowed(const struct urn *urn, uint32_t expert)
+{
+    return urn->drawn[expert] != urn->token &&
+           (!urn->groups_max || urn->kept_count < urn->groups_max ||
+            urn->group_drawn[expert / urn->group_size] == urn->token);
+}
+
+/* Weighs every expert that may still be drawn. */
+static uint32_t urn_draw_weighed(struct urn *urn)
+{
+    double sum = 0;
+    for (uint32_t e = 0; e < urn->experts; e++)
+        if (urn_allowed(urn, e))
+            sum += urn->popularity ? urn->popularity[e] : 1;
+    double at = urn_uniform(urn) * sum;
+    uint32_t last = urn->experts;
+    for (uint32_t e = 0; e < urn->experts; e++) {
+        if (!urn_allowed(urn, e))
+            continue;
+        last = e;
+        at -= urn->popularity ? urn->popularity[e] : 1;
+        if (at < 0)
+            break;
+    }
+    assert(last < urn->experts);        /* more experts were asked for than there are */
+    urn_take(urn, last);
+    return last;
+}
+
+uint32_t urn_draw(struct urn *urn)
+{
+    for (int i = 0; i < RETRIES_MAX; i++) {
+        const uint32_t expert = urn_candidate(urn);
+        if (urn_accept(urn, expert))
+            return expert;
+    }
+    return urn_draw_weighed(urn);
+}
+
+uint32_t urn_draw_within(struct urn *urn, uint32_t first, uint32_t count)
+{
+    for (int i = 0; i < RETRIES_MAX; i++) {
+        const uint32_t expert = first + urn_limit(urn, count);
+        if (urn->drawn[expert] != urn->token) {
+            urn->drawn[expert] = urn->token;
+            return expert;
+        }
+    }
+    uint32_t left = 0;
+    for (uint32_t e = first; e < first + count; e++)
+        left += urn->drawn[e] != urn->token;
+    assert(left > 0);
+    uint32_t skip = urn_limit(urn, left), expert = first;
+    while (urn->drawn[expert] == urn->token || skip-- > 0)
+        expert++;
+    urn->drawn[expert] = urn->token;
+    return expert;
+}
+
+void urn_take(struct urn *urn, uint32_t expert)
+{
+    const bool taken = urn_accept(urn, expert);
+    (void)taken;
+}
