@@ -22,12 +22,14 @@ struct sim_event {
 struct sim *sim_new(uint32_t event_count_max);
 void        sim_free(struct sim *sim);
 
-/* Back to time 0 with no events; keeps the memory. */
+/* Back to time 0 with no events; keeps the memory.  Events still pending become not pending, so they must
+ * still be in place here (sim_free() touches no event). */
 void        sim_reset(struct sim *sim);
 
 uint64_t    sim_now_ps(const struct sim *sim);
 
-/* Schedules event (not pending now) at time_ps >= now. The event must stay in place until it runs. */
+/* Schedules event (not pending now) at time_ps >= now. The event must stay in place until it runs.
+ * UINT64_MAX is no time: a sum that saturates or wraps is caught by an assertion. */
 void        sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 static inline bool sim_event_pending(const struct sim_event *event) { return event->sequence != 0; }
 
