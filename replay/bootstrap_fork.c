@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -22,6 +21,8 @@
 
 /* After a failure: how long the other ranks may take to report it and leave, and then to obey SIGTERM. */
 enum { GRACE_LEAVE_MS = 700, GRACE_TERMINATE_MS = 500 };
+/* Between a child's closing of its socket, which is what wakes the parent, and its end. */
+enum { REAP_TICK_MS = 2, ENDING_MS = 300 };
 /* How much longer than the timeout a child waits for the parent, which is the one to name who is missing. */
 enum { PARENT_MARGIN_MS = 3000 };
 
@@ -122,7 +123,8 @@ static const struct bootstrap_ops child_ops = { "fork", child_allgather, child_a
 
 struct fork_rank {
     pid_t   pid;
-    int     socket, pidfd;      /* pidfd -1: reaped */
+    int     socket;
+    bool    running, judged;    /* judged: its end has been looked at */
     bool    came;               /* its share of the current exchange lies in share */
     bool    closed;             /* its end of the socket is gone */
     GByteArray *in;             /* bytes that do not yet make a message */
@@ -134,6 +136,7 @@ struct fork_rank {
 struct fork_parent {
     uint32_t rank_count, timeout_ms, running, came_count, exchange;
     uint64_t deadline_ms;       /* of the current exchange, or of the next step of ending all */
+    uint64_t ending_deadline_ms;
     struct fork_rank *ranks;
     char    *failure;           /* what broke first; NULL while all is well */
     uint32_t failed_rank;       /* whose exit status becomes the run's; rank_count: nobody's */
@@ -270,42 +273,52 @@ static char *describe_end(uint32_t rank, int wait_status)
     return g_strdup_printf("rank %u exited with status %d", rank, WEXITSTATUS(wait_status));
 }
 
-/* Who was killed comes first: that ranks then exit with errors is what follows from it. */
-static void parent_judge(struct fork_parent *p, bool signalled, const bool *ended)
+static void parent_judge(struct fork_parent *p, bool signalled)
 {
-    for (uint32_t i = 0; i < p->rank_count; i++)
-        if (ended[i] && p->ranks[i].wait_status != 0 && !!WIFSIGNALED(p->ranks[i].wait_status) == signalled)
-            parent_fail(p, i, describe_end(i, p->ranks[i].wait_status));
+    for (uint32_t i = 0; i < p->rank_count; i++) {
+        struct fork_rank *const r = &p->ranks[i];
+
+        if (r->running || r->judged || r->pid < 0 || !!WIFSIGNALED(r->wait_status) != signalled) continue;
+        r->judged = true;
+        if (r->wait_status != 0) parent_fail(p, i, describe_end(i, r->wait_status));
+        if (i == p->failed_rank && WIFEXITED(r->wait_status) && WEXITSTATUS(r->wait_status))
+            p->exit_status = WEXITSTATUS(r->wait_status);
+    }
 }
 
+static bool parent_any_ending(const struct fork_parent *p)
+{
+    for (uint32_t i = 0; i < p->rank_count; i++)
+        if (p->ranks[i].running && p->ranks[i].closed) return true;
+    return false;
+}
+
+/* Who was killed comes first: that other ranks then exit with errors is what follows from it.  So an exit is
+ * judged only once nobody else is on the way out (but for a while at most). */
 static void parent_reap(struct fork_parent *p)
 {
-    bool *const ended = g_new0(bool, p->rank_count);
+    bool exits_wait = false;
 
     for (uint32_t i = 0; i < p->rank_count; i++) {
         struct fork_rank *const r = &p->ranks[i];
 
-        if (r->pidfd < 0 || waitpid(r->pid, &r->wait_status, WNOHANG) != r->pid) continue;
-        close(r->pidfd);
-        r->pidfd = -1;
-        p->running--;
-        ended[i] = true;
+        if (r->running && waitpid(r->pid, &r->wait_status, WNOHANG) == r->pid) {
+            r->running = false;
+            p->running--;
+            parent_read(p, i);
+        }
+        exits_wait |= !r->running && !r->judged;
     }
-    for (uint32_t i = 0; i < p->rank_count; i++)
-        if (ended[i]) parent_read(p, i);
-    parent_judge(p, true, ended);
-    parent_judge(p, false, ended);
-    for (uint32_t i = 0; i < p->rank_count; i++)
-        if (i == p->failed_rank && WIFEXITED(p->ranks[i].wait_status) && WEXITSTATUS(p->ranks[i].wait_status))
-            p->exit_status = WEXITSTATUS(p->ranks[i].wait_status);
-    g_free(ended);
+    parent_judge(p, true);
+    if (!exits_wait || !parent_any_ending(p)) p->ending_deadline_ms = bootstrap_now_ms() + ENDING_MS;
+    if (!parent_any_ending(p) || bootstrap_now_ms() >= p->ending_deadline_ms) parent_judge(p, false);
 }
 
 /* A rank that ended well cannot come to an exchange any more. */
 static void parent_check_absent(struct fork_parent *p)
 {
     for (uint32_t i = 0; i < p->rank_count && p->came_count && !p->failure; i++)
-        if (p->ranks[i].pidfd < 0 && !p->ranks[i].came)
+        if (p->ranks[i].judged && !p->ranks[i].came)
             parent_fail(p, p->rank_count,
                         g_strdup_printf("rank %u ended before exchange %u, for which others wait", i,
                                         p->exchange));
@@ -315,7 +328,7 @@ static void parent_timeout(struct fork_parent *p)
 {
     if (p->failure) {
         for (uint32_t i = 0; i < p->rank_count; i++)
-            if (p->ranks[i].pidfd >= 0) kill(p->ranks[i].pid, p->next_signal);
+            if (p->ranks[i].running) kill(p->ranks[i].pid, p->next_signal);
         p->next_signal = SIGKILL;
         p->deadline_ms = bootstrap_now_ms() + GRACE_TERMINATE_MS;
         return;
@@ -332,23 +345,27 @@ static void parent_timeout(struct fork_parent *p)
     g_free(absent);
 }
 
+/* -1, for ever, while there is nothing to be in time for. */
+static int parent_poll_timeout_ms(const struct fork_parent *p)
+{
+    if (parent_any_ending(p)) return REAP_TICK_MS;
+    return p->failure || p->came_count ? bootstrap_remaining_ms(p->deadline_ms) : -1;
+}
+
 static void parent_run(struct fork_parent *p)
 {
-    struct pollfd *const pollers = g_new0(struct pollfd, 2 * p->rank_count);
+    struct pollfd *const pollers = g_new0(struct pollfd, p->rank_count);
 
     while (p->running) {
         for (uint32_t i = 0; i < p->rank_count; i++) {
             const struct fork_rank *const r = &p->ranks[i];
 
-            pollers[2 * i] = (struct pollfd){ .fd = r->closed ? -1 : r->socket,
-                                              .events = POLLIN | (r->out->len ? POLLOUT : 0) };
-            pollers[2 * i + 1] = (struct pollfd){ .fd = r->pidfd, .events = POLLIN };
+            pollers[i] = (struct pollfd){ .fd = r->closed ? -1 : r->socket,
+                                          .events = POLLIN | (r->out->len ? POLLOUT : 0) };
         }
-        const bool timed = p->failure || p->came_count;
-
-        poll(pollers, 2 * p->rank_count, timed ? bootstrap_remaining_ms(p->deadline_ms) : -1);
+        poll(pollers, p->rank_count, parent_poll_timeout_ms(p));
         for (uint32_t i = 0; i < p->rank_count; i++)
-            if (pollers[2 * i].revents) parent_read(p, i);
+            if (pollers[i].revents) parent_read(p, i);
         parent_reap(p);
         parent_check_absent(p);
         if ((p->failure || p->came_count) && bootstrap_now_ms() >= p->deadline_ms) parent_timeout(p);
@@ -387,10 +404,8 @@ static bool parent_start_rank(struct fork_parent *p, uint32_t rank,
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
     r->pid = fork();
     if (r->pid == 0) {
-        for (uint32_t i = 0; i < rank; i++) {
+        for (uint32_t i = 0; i < rank; i++)
             close(p->ranks[i].socket);
-            close(p->ranks[i].pidfd);
-        }
         close(ends[0]);
         exit(child_main(p, rank, ends[1], parent_pid, child, context));
     }
@@ -400,8 +415,7 @@ static bool parent_start_rank(struct fork_parent *p, uint32_t rank,
         return false;
     }
     r->socket = ends[0];
-    r->pidfd = pidfd_open(r->pid, 0);
-    g_assert(r->pidfd >= 0);
+    r->running = true;
     p->running++;
     return true;
 }
@@ -428,7 +442,7 @@ int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms,
     g_assert(rank_count > 0);
     p.ranks = g_new0(struct fork_rank, rank_count);
     for (uint32_t i = 0; i < rank_count; i++)
-        p.ranks[i] = (struct fork_rank){ .pid = -1, .socket = -1, .pidfd = -1, .in = g_byte_array_new(),
+        p.ranks[i] = (struct fork_rank){ .pid = -1, .socket = -1, .in = g_byte_array_new(),
                                          .share = g_byte_array_new(), .out = g_byte_array_new() };
     void (*const child_handler)(int) = signal(SIGCHLD, SIG_DFL);    /* ignored, it would lose exit statuses */
 
