@@ -14,10 +14,13 @@
 #include "traces/routing.h"
 
 #define CASE_ERROR (g_quark_from_static_string("eptwin-case"))
+enum case_error { CASE_ERROR_NAME, CASE_ERROR_VALUE };
 
+/* Numbers that are 0 and texts that are NULL take their default when the case is used (case_resolve()). */
 struct case_options {
     char *kernel;               /* "ll", "normal", "v2" */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
+    char *tokens_per_rank;      /* "4096|2048|...": where ranks differ */
     char *dtype;                /* of dispatch: "bf16", "fp8" */
     bool disable_nvlink, hook, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
     uint32_t num_sms, num_bias, expert_alignment;
@@ -36,20 +39,32 @@ struct case_options {
 /* All defaults; then case_set() for each option given.  Clear with case_clear(). */
 void case_init(struct case_options *c);
 void case_clear(struct case_options *c);
+/* A copy of its own; clear it as well. */
+void case_copy(struct case_options *to, const struct case_options *from);
 
-/* Sets the option called name (without dashes) from text.  Error: unknown name, bad or out-of-range value. */
+/* Sets the option called name (without leading dashes; '-' and '_' are the same, or left out) from text.
+ * Error: unknown name, bad or out-of-range value. */
 bool case_set(struct case_options *c, const char *name, const char *text, GError **error);
 bool case_has(const char *name);
 
-/* The same table as GLib option entries writing into *c (terminated; valid while c is). */
+/* The table's names in order ("num-tokens"), NULL after the last. */
+const char *case_option_name(uint32_t index);
+/* The value of that option as case_set() would take it; NULL: not set.  Free with g_free(). */
+char *case_option_text(const struct case_options *c, uint32_t index);
+
+/* The same table as GLib option entries writing into *c (terminated; valid while c is, until the next call). */
 GOptionEntry *case_entries(struct case_options *c);
+
+/* Puts the defaults that depend on other options in place: tokens, experts and data by kernel, ranks and
+ * tokens by traffic matrix.  What a trace decides stays 0 (all of it).  Done on a copy by the functions below. */
+void case_resolve(struct case_options *c);
 
 /* The case's routing: from the trace, the traffic matrix or the generator.  Free with routing_free(). */
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error);
 /* The protocol's options, checked (moe_options_refuse).  sms: of the cluster's GPU, for defaults. */
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error);
-/* Writes every option into the record's header lines. */
+/* Writes every option into the record's header lines, defaults resolved. */
 void case_record(const struct case_options *c, struct record *record);
 
 #endif

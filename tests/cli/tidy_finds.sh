@@ -1,0 +1,30 @@
+# Every rule of tests/tidy finds the fault planted for it, in a small tree of its own.
+mkdir -p tree/tests tree/sim tree/models/moe tree/replay tree/traces
+cp "$SOURCE/tests/tidy" tree/tests/tidy
+cd tree || exit 1
+
+echo '/* sim.h - an engine. */' >sim/sim.h
+printf '%s\n' '/* fabric.h - a seam. */' >models/fabric.h
+printf '%s\n' '/* good.c - nothing wrong. */' '#include <stdint.h>' '#include "models/fabric.h"' >models/moe/good.c
+echo '# nothing wrong'
+sh tests/tidy nowhere
+
+printf '%s\n' '/* arrow.c - arrows. */' '#include <glib.h>' '#include "sim/sim.h"' '#include "models/none.h"' >models/moe/arrow.c
+printf '%s\n' '/* live.c - arrows. */' '#include "sim/sim.h"' >replay/live.c
+printf '%s\n' '/* other name.c - paragraph. */' >traces/paragraph.c
+mkdir -p reports && printf '%s\n' '/* live.c - the same name. */' >reports/live.c
+{ echo '/* long.c - shape. */'; echo 'void f(void)'; echo '{'; seq -f '    g(%g);' 80; echo '}'
+  printf '%0130d\n' 0; printf '\tint tab;\n'; echo 'int blank; '; } >traces/long.c
+{ echo '/* words.c - words. */'; echo "/* TO""DO later */"; echo 'int a = ato''i("3");'
+  echo '/* see /ho''me/me/notes */'; } >traces/words.c
+printf '%s\n' '/* clock.c - clocks. */' '#include <time.h>' 'time_t now(void) { return time(0); }' >sim/clock.c
+echo '# a fault for each rule'
+sh tests/tidy nowhere
+echo "exit $?"
+
+echo '# a symbol of another library'
+rm -r replay reports traces sim/clock.c models/moe/arrow.c
+printf '%s\n' '/* good.c - a symbol. */' 'double sin(double x);' 'double f(double x) { return sin(x); }' >models/moe/good.c
+mkdir -p out/models/moe && cc -c -fno-builtin -o out/models/moe/good.o models/moe/good.c
+sh tests/tidy out
+echo "exit $?"
