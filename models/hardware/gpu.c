@@ -1,0 +1,146 @@
+/* gpu.c - what the seam's operations cost a warp group on a GPU.
+ *
+ * An operation's own time is what its warps need when they are alone: a fixed time a row (the latency of the first
+ * loads) and their bytes at a warp's rate.  Beside that it asks the ports that it crosses (SM, NVLink egress and ingress,
+ * HBM) for its bytes at their rates.  It is done when the slowest is.  Ports are asked at the time of the step, so
+ * that requests of one step do not stand before those that other workers make meanwhile. */
+#include "models/hardware/world_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* When an operation on warps of the worker begins; 0: all of them. */
+static uint64_t lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
+{
+    const uint32_t all = ww->worker->warps;
+    *lanes = warps && warps < all ? warps : all;
+    if (ww->lane_warps + *lanes > all) {
+        ww->lane_start_ps = ww->cursor_ps;
+        ww->lane_warps = 0;
+    }
+    ww->lane_warps = (uint16_t)(ww->lane_warps + *lanes);
+    return ww->lane_start_ps;
+}
+
+static void lane_end(struct world_worker *ww, uint64_t end_ps)
+{
+    ww->last_end_ps = end_ps;
+    if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
+}
+
+static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Rows dealt out to warps, one warp a row. */
+static uint64_t alone_ps(const struct work_rates *k, uint32_t rows, uint32_t lanes, uint64_t size_bytes)
+{
+    const uint32_t busy = rows && rows < lanes ? rows : lanes;
+    const uint64_t rounds = (rows + busy - 1) / busy;
+    return rounds * k->row_ps + rate_time(k->warp, size_bytes) / busy;
+}
+
+static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->current;
+    assert(ww && ww->worker == worker && fabric_path(f, write->peer) != FABRIC_RDMA);
+    const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
+    uint32_t lanes;
+    const uint64_t start = lane_begin(ww, write->warps, &lanes);
+    uint64_t end = start + alone_ps(&w->store, write->rows ? write->rows : 1, lanes, size);
+    end = later(end, port_reserve(&rank->sm[worker->sm], now, rate_time(w->store.sm, size), size));
+    end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
+    if (write->peer != f->rank) {
+        end = later(end, port_reserve(&rank->egress, now, rate_time(w->egress, size), size));
+        end = later(end, port_reserve(&w->rank[write->peer].ingress, now, rate_time(w->ingress, size), size));
+        world_bisection_note(w, f->rank, write->peer, size);
+    }
+    lane_end(ww, end);
+    world_store_payload(rank, write);
+    return 0;
+}
+
+/* When the NIC may see a request that the worker posts now; the worker is busy for the posting. */
+static uint64_t post(struct world_rank *rank, struct world_worker *ww, uint32_t warps, uint16_t queue, bool defer)
+{
+    const struct cluster_nic *nic = &rank->world->cluster->nic;
+    uint32_t lanes;
+    const uint64_t start = lane_begin(ww, warps, &lanes);
+    if (nic->posting == CLUSTER_POST_GPU) {
+        const uint64_t end = start + nic->post_ps + (defer ? 0 : nic->doorbell_ps);
+        lane_end(ww, end);
+        return end;
+    }
+    const uint64_t end = start + nic->post_ps;
+    lane_end(ww, end);
+    struct port *thread = &rank->proxy[queue % nic->proxy_threads];
+    rank->posting.busy_ps += nic->doorbell_ps / nic->proxy_threads;
+    return port_reserve(thread, end + nic->proxy_ps, nic->doorbell_ps, 0);
+}
+
+static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world_worker *ww = rank->current;
+    assert(ww && ww->worker == worker && write->peer != f->rank);
+    if (world_queue_full(rank, write->peer, write->queue)) return -EAGAIN;
+    const bool defer = write->flags & FABRIC_DEFER;
+    const uint64_t ready_ps = post(rank, ww, write->warps, write->queue, defer);
+    nic_post(world_request_write(rank, write), ready_ps, defer);
+    return 0;
+}
+
+static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->current;
+    assert(ww && ww->worker == worker && signal->word < f->word_count);
+    const enum fabric_path path = fabric_path(f, signal->peer);
+    if (path == FABRIC_RDMA) {
+        if (world_queue_full(rank, signal->peer, signal->queue)) return -EAGAIN;
+        nic_post(world_request_signal(rank, signal), post(rank, ww, 0, signal->queue, false), false);
+        return 0;
+    }
+    uint32_t lanes;
+    const uint64_t start = lane_begin(ww, 0, &lanes);
+    lane_end(ww, path == FABRIC_SELF ? start : start + w->cluster->gpu.fence_ps);
+    const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps : w->cluster->nvlink.latency_ps);
+    world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, visible_ps);
+    return 0;
+}
+
+static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend)
+{
+    struct world_rank *rank = rank_of(f);
+    assert(rank->current && rank->current->worker == worker && word < f->word_count);
+    world_word_schedule(rank, word, addend, true, rank->current->last_end_ps + rank->world->cluster->gpu.flag_ps);
+}
+
+static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->current;
+    assert(ww && ww->worker == worker);
+    const uint64_t now = sim_now_ps(w->sim);
+    uint32_t lanes;
+    const uint64_t start = lane_begin(ww, work->warps, &lanes);
+    if (work->kind == FABRIC_WORK_SCAN) {
+        lane_end(ww, start + rate_time(w->scan, work->read_bytes));
+    } else {
+        const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
+                                     : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
+        const uint64_t both = work->read_bytes + work->write_bytes;
+        uint64_t end = start + alone_ps(k, work->rows, lanes, work->read_bytes);
+        end = later(end, port_reserve(&rank->sm[worker->sm], now, rate_time(k->sm, work->read_bytes), work->read_bytes));
+        end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
+        lane_end(ww, end);
+    }
+    if (f->payload && work->run) work->run(work->context, work->argument);
+}
+
+const struct fabric_ops gpu_fabric_ops = {
+    .name = "sim-gpu", .now_ps = world_now_ps, .store = gpu_store, .put = gpu_put, .signal = gpu_signal,
+    .signal_add = gpu_signal_add, .flush = world_flush, .work = gpu_work, .watch = world_watch,
+};

@@ -1,0 +1,103 @@
+/* host.c - what the seam's operations cost a live rank: a process that steps all its workers in one thread, on a
+ * host whose cores it shares with the other ranks.
+ *
+ * Every operation is CPU time.  It starts when the process's thread is free and a core of its node is, the one that is
+ * free first; a core that ran another process before takes switch_ps longer.  Bytes that come in by a link cost the
+ * receiver CPU time too. */
+#include "models/hardware/world_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* Runs for duration_ps from start_ps at the earliest; returns the end. */
+static uint64_t cpu_run(struct world_rank *rank, uint64_t start_ps, uint64_t duration_ps)
+{
+    struct world *w = rank->world;
+    const uint32_t cores = w->cluster->host.cores;
+    struct core *core = &w->core[rank->fabric.rank / w->options.ranks_per_node * cores], *best = core;
+    for (uint32_t i = 1; i < cores; i++)
+        if (core[i].port.free_ps < best->port.free_ps) best = &core[i];
+    if (rank->thread_free_ps > start_ps) start_ps = rank->thread_free_ps;
+    if (best->last != rank) duration_ps += w->cluster->host.switch_ps;
+    best->last = rank;
+    rank->thread_free_ps = port_reserve(&best->port, start_ps, duration_ps, 0);
+    return rank->thread_free_ps;
+}
+
+static uint64_t charge(struct world_rank *rank, uint64_t duration_ps)
+{
+    struct world_worker *ww = rank->current;
+    assert(ww);
+    ww->cursor_ps = ww->last_end_ps = cpu_run(rank, ww->cursor_ps, duration_ps);
+    return ww->cursor_ps;
+}
+
+uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
+{
+    return cpu_run(rank, now_ps, rank->world->cluster->host.step_ps);
+}
+
+uint64_t host_receive(struct world_rank *target, uint64_t now_ps, uint64_t size_bytes)
+{
+    const struct world *w = target->world;
+    return cpu_run(target, now_ps, (size_bytes ? w->cluster->host.put_ps : w->cluster->host.signal_ps)
+                                       + rate_time(w->put, size_bytes));
+}
+
+static int host_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    (void)worker;
+    struct world_rank *rank = rank_of(f);
+    charge(rank, rank->world->store.row_ps + rate_time(rank->world->store.warp, write->charge_bytes));
+    world_store_payload(rank, write);
+    return 0;
+}
+
+static int host_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    (void)worker;
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    if (world_queue_full(rank, write->peer, write->queue)) return -EAGAIN;
+    const uint64_t ready_ps = charge(rank, w->cluster->host.put_ps + rate_time(w->put, write->charge_bytes));
+    nic_post(world_request_write(rank, write), ready_ps, write->flags & FABRIC_DEFER);
+    return 0;
+}
+
+static int host_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
+{
+    (void)worker;
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    if (fabric_path(f, signal->peer) == FABRIC_RDMA) {
+        if (world_queue_full(rank, signal->peer, signal->queue)) return -EAGAIN;
+        nic_post(world_request_signal(rank, signal), charge(rank, w->cluster->host.signal_ps), false);
+        return 0;
+    }
+    world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, charge(rank, 0));
+    return 0;
+}
+
+static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend)
+{
+    (void)worker;
+    struct world_rank *rank = rank_of(f);
+    world_word_schedule(rank, word, addend, true, rank->current->cursor_ps);
+}
+
+static void host_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+{
+    (void)worker;
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
+                                 : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
+    if (work->kind == FABRIC_WORK_SCAN) charge(rank, rate_time(w->scan, work->read_bytes));
+    else charge(rank, work->rows * k->row_ps + rate_time(k->warp, work->read_bytes));
+    if (f->payload && work->run) work->run(work->context, work->argument);
+}
+
+const struct fabric_ops host_fabric_ops = {
+    .name = "sim-host", .now_ps = world_now_ps, .store = host_store, .put = host_put, .signal = host_signal,
+    .signal_add = host_signal_add, .flush = world_flush, .work = host_work, .watch = world_watch,
+};

@@ -1,0 +1,417 @@
+/* world.c - the simulated world: ranks, words, workers and their waking; launches a kernel and runs it to the end.
+ * What operations cost stands in gpu.c and host.c, what a NIC does in nic.c. */
+#include "models/hardware/world_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REQUESTS_A_BLOCK = 4096, EVENTS_MAX = 4 * 1024 * 1024 };
+
+const char *world_resource_name(enum world_resource resource)
+{
+    static const char *const name[WORLD_RESOURCE_COUNT] = { "sm", "hbm", "nvlink_egress", "nvlink_ingress", "nic_tx", "nic_rx",
+                                                            "posting", "core" };
+    return name[resource];
+}
+
+/* ---- requests ---- */
+
+static bool request_block_add(struct world *w)
+{
+    struct request **blocks = realloc(w->request_block, (w->request_block_count + 1) * sizeof *blocks);
+    if (!blocks) return false;
+    w->request_block = blocks;
+    struct request *block = calloc(REQUESTS_A_BLOCK, sizeof *block);
+    if (!block) return false;
+    blocks[w->request_block_count++] = block;
+    for (uint32_t i = 0; i < REQUESTS_A_BLOCK; i++) {
+        block[i].next = w->request_free;
+        w->request_free = &block[i];
+    }
+    return true;
+}
+
+struct request *world_request_get(struct world *w)
+{
+    if (!w->request_free && !request_block_add(w)) abort();
+    struct request *r = w->request_free;
+    w->request_free = r->next;
+    return r;
+}
+
+void world_request_put(struct world *w, struct request *r)
+{
+    r->next = w->request_free;
+    w->request_free = r;
+}
+
+struct request *world_request_write(struct world_rank *source, const struct fabric_write *write)
+{
+    struct request *r = world_request_get(source->world);
+    const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, write->charge_bytes);
+    assert(wire <= UINT32_MAX && write->span_count <= 1);
+    *r = (struct request){
+        .source = source, .target = &source->world->rank[write->peer], .queue = write->queue,
+        .wire_bytes = (uint32_t)wire, .target_offset = write->target_offset,
+        .payload = write->span_count ? write->span[0].data : NULL,
+        .payload_bytes = write->span_count ? write->span[0].size_bytes : 0,
+    };
+    return r;
+}
+
+struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal)
+{
+    struct request *r = world_request_get(source->world);
+    *r = (struct request){
+        .source = source, .target = &source->world->rank[signal->peer], .queue = signal->queue, .signal = true,
+        .word = signal->word, .value = signal->value, .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes,
+    };
+    return r;
+}
+
+void world_store_payload(struct world_rank *source, const struct fabric_write *write)
+{
+    struct fabric *target = &source->world->rank[write->peer].fabric;
+    uint64_t offset = write->target_offset;
+    for (uint32_t i = 0; i < write->span_count; i++) {
+        const struct fabric_span *span = &write->span[i];
+        if (!span->size_bytes) continue;
+        assert(offset + span->size_bytes <= target->heap_bytes);
+        memcpy(target->heap + offset, span->data, span->size_bytes);
+        offset += span->size_bytes;
+    }
+}
+
+/* ---- words and waking ---- */
+
+static void worker_wake(struct world_worker *ww, uint64_t time_ps)
+{
+    if (ww->done || sim_event_pending(&ww->event)) return;
+    sim_schedule_at(ww->rank->world->sim, &ww->event, time_ps > ww->cursor_ps ? time_ps : ww->cursor_ps);
+}
+
+void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add)
+{
+    const struct cluster *c = rank->world->cluster;
+    uint64_t *place = &rank->fabric.words[word];
+    assert(add || value >= *place);
+    *place = add ? *place + value : value;
+    const uint64_t seen_ps = sim_now_ps(rank->world->sim) + (c->host.cores ? c->host.poll_ps : c->gpu.poll_ps);
+    for (uint32_t i = rank->watch_head[word]; i; i = rank->watch[i - 1].next) worker_wake(rank->watch[i - 1].worker, seen_ps);
+}
+
+static void word_event_run(struct sim *sim, struct sim_event *event)
+{
+    (void)sim;
+    struct request *r = fabric_container_of(event, struct request, event);
+    struct world_rank *target = r->target;
+    const uint32_t word = r->word;
+    const uint64_t value = r->value;
+    const bool add = r->add;
+    world_request_put(target->world, r);
+    world_word_deliver(target, word, value, add);
+}
+
+void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
+{
+    struct request *r = world_request_get(target->world);
+    *r = (struct request){ .event.run = word_event_run, .target = target, .word = word, .value = value, .add = add };
+    sim_schedule_at(target->world->sim, &r->event, time_ps);
+}
+
+void world_space_wake(struct world_rank *rank, uint64_t time_ps)
+{
+    if (!rank->waiting_for_space) return;
+    for (uint32_t i = 0; i < rank->worker_count; i++) {
+        if (!rank->worker[i].wants_space) continue;
+        rank->worker[i].wants_space = false;
+        worker_wake(&rank->worker[i], time_ps);
+    }
+    rank->waiting_for_space = 0;
+}
+
+static void want_space(struct world_rank *rank)
+{
+    rank->waiting_for_space += !rank->current->wants_space;
+    rank->current->wants_space = true;
+}
+
+bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue)
+{
+    const struct cluster_nic *nic = &rank->world->cluster->nic;
+    const uint32_t depth = nic->queue_depth ? nic->queue_depth : rank->world->options.queue_depth;
+    if (!depth || nic_qp(rank, peer, queue)->outstanding < depth) return false;
+    want_space(rank);
+    return true;
+}
+
+int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue)
+{
+    (void)w;
+    struct world_rank *rank = rank_of(f);
+    struct qp *qp = nic_qp(rank, peer, queue);
+    if (qp->held_first) nic_ring(rank, qp, rank->current->cursor_ps);
+    if (qp->outstanding == 0 && qp->done_ps <= rank->current->cursor_ps) return 0;
+    want_space(rank);
+    if (qp->outstanding == 0) world_space_wake(rank, qp->done_ps);
+    return -EAGAIN;
+}
+
+uint64_t world_now_ps(const struct fabric *f)
+{
+    return sim_now_ps(((const struct world_rank *)f)->world->sim);
+}
+
+static struct world_worker *worker_find(struct world_rank *rank, const struct fabric_worker *w)
+{
+    assert(w->index < rank->worker_max);
+    return &rank->worker[w->index];
+}
+
+void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count)
+{
+    struct world_rank *rank = rank_of(f);
+    assert(word + word_count <= f->word_count);
+    while (w->index >= rank->worker_max) {
+        /* Launch order: workers are numbered from 0 as they are prepared, so growing here moves only idle ones. */
+        const uint32_t max = rank->worker_max ? 2 * rank->worker_max : 256;
+        struct world_worker *worker = realloc(rank->worker, max * sizeof *worker);
+        if (!worker) abort();
+        for (uint32_t i = 0; i < rank->watch_count; i++)
+            rank->watch[i].worker = worker + (rank->watch[i].worker - rank->worker);
+        rank->worker = worker;
+        rank->worker_max = max;
+    }
+    if (rank->watch_count + word_count > rank->watch_max) {
+        rank->watch_max = 2 * (rank->watch_count + word_count);
+        rank->watch = realloc(rank->watch, rank->watch_max * sizeof rank->watch[0]);
+        if (!rank->watch) abort();
+    }
+    for (uint32_t i = 0; i < word_count; i++) {
+        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], worker_find(rank, w) };
+        rank->watch_head[word + i] = rank->watch_count;
+    }
+}
+
+/* ---- stepping ---- */
+
+static void worker_event_run(struct sim *sim, struct sim_event *event)
+{
+    struct world_worker *ww = fabric_container_of(event, struct world_worker, event);
+    struct world_rank *rank = ww->rank;
+    const struct cluster *c = rank->world->cluster;
+    const uint64_t now = sim_now_ps(sim);
+    ww->cursor_ps = c->host.cores ? host_step(rank, now) : now + c->gpu.step_ps;
+    ww->lane_start_ps = ww->last_end_ps = ww->cursor_ps;
+    ww->lane_warps = 0;
+    rank->current = ww;
+    switch (ww->worker->step(ww->worker)) {
+    case WORKER_MORE:
+        assert(ww->cursor_ps > now);
+        sim_schedule_at(sim, &ww->event, ww->cursor_ps);
+        break;
+    case WORKER_WAIT:
+        break;
+    case WORKER_DONE:
+        ww->done = true;
+        if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
+        if (--rank->running == 0) rank->world->ranks_running--;
+        break;
+    }
+    rank->current = NULL;
+}
+
+static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
+{
+    if (count > rank->worker_max) {
+        struct world_worker *grown = realloc(rank->worker, count * sizeof *grown);
+        if (!grown) abort();
+        for (uint32_t i = 0; i < rank->watch_count; i++) rank->watch[i].worker = grown + (rank->watch[i].worker - rank->worker);
+        rank->worker = grown;
+        rank->worker_max = count;
+    }
+    rank->worker_count = rank->running = count;
+    rank->waiting_for_space = 0;
+    rank->end_ps = now_ps;
+    struct port *const ports[] = { &rank->hbm, &rank->egress, &rank->ingress, &rank->posting };
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) ports[i]->busy_ps = ports[i]->bytes = 0;
+    for (uint32_t i = 0; i < rank->world->cluster->gpu.sms; i++) rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        assert(worker[i]->index == i && worker[i]->warps > 0);
+        rank->worker[i] = (struct world_worker){ .event.run = worker_event_run, .worker = worker[i], .rank = rank,
+                                                 .cursor_ps = now_ps };
+        sim_schedule_at(rank->world->sim, &rank->worker[i].event, now_ps);
+    }
+    rank->world->ranks_running += count > 0;
+}
+
+static void watches_clear(struct world_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->watch_count; i++) rank->watch_head[rank->watch[i].word] = 0;
+    rank->watch_count = 0;
+}
+
+static void rank_result(struct world_rank *rank, uint64_t start_ps, struct world_result *result)
+{
+    const struct world *w = rank->world;
+    const struct cluster *c = w->cluster;
+    *result = (struct world_result){ .time_ps = rank->end_ps - start_ps + (c->host.cores ? 0 : c->gpu.launch_ps) };
+    const struct { enum world_resource resource; const struct port *port; } single[] = {
+        { WORLD_HBM, &rank->hbm }, { WORLD_NVLINK_EGRESS, &rank->egress }, { WORLD_NVLINK_INGRESS, &rank->ingress },
+        { WORLD_NIC_TX, &rank->nic->tx }, { WORLD_NIC_RX, &rank->nic->rx }, { WORLD_POSTING, &rank->posting },
+    };
+    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
+        result->use[single[i].resource] = (struct world_use){ single[i].port->busy_ps, single[i].port->bytes };
+    struct world_use *sm = &result->use[WORLD_SM], *core = &result->use[WORLD_CORE];
+    for (uint32_t i = 0; i < c->gpu.sms; i++) {
+        if (rank->sm[i].busy_ps > sm->busy_ps) sm->busy_ps = rank->sm[i].busy_ps;
+        sm->bytes += rank->sm[i].bytes;
+    }
+    for (uint32_t i = 0; i < c->host.cores; i++)
+        core->busy_ps += w->core[rank->fabric.rank / w->options.ranks_per_node * c->host.cores + i].port.busy_ps;
+    if (c->host.cores) core->busy_ps /= c->host.cores;
+}
+
+static void stuck_describe(const struct world *w, char *text, size_t text_size)
+{
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        for (uint32_t i = 0; i < w->rank[r].worker_count; i++) {
+            const struct world_worker *ww = &w->rank[r].worker[i];
+            if (ww->done) continue;
+            const int used = snprintf(text, text_size, "rank %u: ", r);
+            if (used > 0 && (size_t)used < text_size) ww->worker->describe(ww->worker, text + used, text_size - (size_t)used);
+            return;
+        }
+    }
+}
+
+bool world_run(struct world *w, struct fabric_worker **const *worker, const uint32_t *worker_count,
+               struct world_result *result, char *text, size_t text_size)
+{
+    const uint64_t start_ps = sim_now_ps(w->sim);
+    w->bisection_bytes[0] = w->bisection_bytes[1] = 0;
+    for (uint32_t i = 0; i < w->nic_count; i++) {
+        w->nic[i].tx.busy_ps = w->nic[i].tx.bytes = 0;
+        w->nic[i].rx.busy_ps = w->nic[i].rx.bytes = 0;
+    }
+    const uint32_t nodes = (w->options.ranks + w->options.ranks_per_node - 1) / w->options.ranks_per_node;
+    for (uint32_t i = 0; i < nodes * w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
+    for (uint32_t r = 0; r < w->options.ranks; r++) rank_launch(&w->rank[r], worker[r], worker_count[r], start_ps);
+    sim_run(w->sim);
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        watches_clear(&w->rank[r]);
+        rank_result(&w->rank[r], start_ps, &result[r]);
+    }
+    if (!w->ranks_running) return true;
+    stuck_describe(w, text, text_size);
+    return false;
+}
+
+/* ---- construction ---- */
+
+static void rates_init(struct world *w)
+{
+    const struct cluster *c = w->cluster;
+    const struct { struct work_rates *to; const struct cluster_work *from; } kinds[] = {
+        { &w->store, &c->gpu.store },
+        { &w->copy, c->host.cores ? &c->host.copy : &c->gpu.copy },
+        { &w->cast, c->host.cores ? &c->host.cast : &c->gpu.cast },
+        { &w->reduce, c->host.cores ? &c->host.reduce : &c->gpu.reduce },
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
+                                             rate_make(kinds[i].from->sm_rate_bps) };
+    if (c->host.cores) w->store = (struct work_rates){ c->host.store_ps, rate_make(c->host.store_rate_bps), 0 };
+    w->hbm = rate_make(c->host.cores ? c->host.memory_rate_bps : c->gpu.hbm_rate_bps);
+    w->scan = rate_make(c->host.cores ? c->host.scan_rate_bps : c->gpu.scan_rate_bps);
+    w->egress = rate_make(c->nvlink.egress_rate_bps);
+    w->ingress = rate_make(c->nvlink.ingress_rate_bps);
+    w->nic_rate = rate_make(c->nic.rate_bps);
+    w->put = rate_make(c->host.put_rate_bps);
+}
+
+static bool rank_init(struct world *w, uint32_t index)
+{
+    struct world_rank *rank = &w->rank[index];
+    const struct world_options *o = &w->options;
+    rank->world = w;
+    rank->nic = &w->nic[index / w->cluster->nic.gpus_per_nic];
+    rank->sm = calloc(w->cluster->gpu.sms + 1, sizeof rank->sm[0]);
+    rank->proxy = calloc(w->cluster->nic.proxy_threads + 1, sizeof rank->proxy[0]);
+    rank->qp = calloc((size_t)o->ranks * o->queue_count + 1, sizeof rank->qp[0]);
+    rank->watch_head = calloc((size_t)o->word_count + 1, sizeof rank->watch_head[0]);
+    rank->fabric = (struct fabric){
+        .ops = w->cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops,
+        .words = calloc((size_t)o->word_count + 1, sizeof(uint64_t)), .word_count = o->word_count,
+        .heap = calloc(o->heap_bytes + 1, 1), .heap_bytes = o->heap_bytes,
+        .rank = (uint16_t)index, .rank_count = (uint16_t)o->ranks, .ranks_per_node = (uint16_t)o->ranks_per_node,
+        .queue_count = o->queue_count, .nvlink_disabled = o->nvlink_disabled, .payload = o->payload,
+    };
+    return rank->sm && rank->proxy && rank->qp && rank->watch_head && rank->fabric.words && rank->fabric.heap;
+}
+
+struct world *world_new(const struct cluster *cluster, const struct world_options *options)
+{
+    struct world *w = calloc(1, sizeof *w);
+    if (!w) return NULL;
+    w->cluster = cluster;
+    w->options = *options;
+    const uint32_t share = cluster->nic.gpus_per_nic;
+    const uint32_t nodes = (options->ranks + options->ranks_per_node - 1) / options->ranks_per_node;
+    w->nic_count = (options->ranks + share - 1) / share;
+    rates_init(w);
+    w->sim = sim_new(EVENTS_MAX);
+    w->nic = calloc(w->nic_count, sizeof w->nic[0]);
+    w->rank = calloc(options->ranks, sizeof w->rank[0]);
+    w->core = calloc((size_t)nodes * cluster->host.cores + 1, sizeof w->core[0]);
+    bool complete = w->sim && w->nic && w->rank && w->core;
+    for (uint32_t i = 0; complete && i < w->nic_count; i++) nic_init(&w->nic[i]);
+    for (uint32_t i = 0; complete && i < options->ranks; i++) complete = rank_init(w, i);
+    if (complete) return w;
+    world_free(w);
+    return NULL;
+}
+
+void world_free(struct world *w)
+{
+    if (!w) return;
+    for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
+        struct world_rank *rank = &w->rank[i];
+        free(rank->sm);
+        free(rank->proxy);
+        free(rank->qp);
+        free(rank->worker);
+        free(rank->watch_head);
+        free(rank->watch);
+        free(rank->fabric.words);
+        free(rank->fabric.heap);
+    }
+    for (uint32_t i = 0; i < w->request_block_count; i++) free(w->request_block[i]);
+    free(w->request_block);
+    free(w->rank);
+    free(w->nic);
+    free(w->core);
+    sim_free(w->sim);
+    free(w);
+}
+
+struct fabric *world_fabric(struct world *w, uint32_t rank)
+{
+    assert(rank < w->options.ranks);
+    return &w->rank[rank].fabric;
+}
+
+uint64_t world_event_count(const struct world *w) { return sim_event_count(w->sim); }
+
+uint64_t world_bisection_ps(const struct world *w)
+{
+    const struct cluster *c = w->cluster;
+    const uint64_t half = w->options.ranks / 2;
+    const uint64_t bytes = w->bisection_bytes[0] > w->bisection_bytes[1] ? w->bisection_bytes[0] : w->bisection_bytes[1];
+    const bool rdma = w->options.ranks > w->options.ranks_per_node || w->options.nvlink_disabled;
+    const uint64_t rate_bps = rdma ? c->nic.rate_bps / c->nic.gpus_per_nic : c->nvlink.egress_rate_bps;
+    return half && rate_bps ? units_transfer_ps(bytes / half, rate_bps) : 0;
+}

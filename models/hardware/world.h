@@ -1,0 +1,69 @@
+/* world.h - the simulated world: GPUs, NVLink, NICs and switches of a cluster in virtual time.
+ *
+ * A world is one struct fabric a rank (models/fabric.h) over shared parts.  A part is a port: a server that takes
+ * requests first come, first served and is described by one clock, the time at which it will be free.
+ *
+ *    worker ──store──► SM port ─► NVLink egress ─► NVLink ingress ─► peer's memory, word
+ *       │                                                  (the worker is busy until the slowest let go)
+ *       └──put/signal──► QP ─► NIC transmit ─► network ─► NIC receive ─► peer's memory, word
+ *                               (the worker is busy for the posting; a NIC event sends the next request)
+ *
+ * A store costs no event, a signal one, a put two, a signal by RDMA three, a step of a worker one.
+ *
+ * Knows the cluster's parameters and the seam; knows no protocol. */
+#ifndef MODELS_HARDWARE_WORLD_H
+#define MODELS_HARDWARE_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/cluster.h"
+#include "models/fabric.h"
+
+struct world;
+
+struct world_options {
+    uint32_t ranks;
+    uint32_t ranks_per_node;
+    bool     nvlink_disabled;
+    bool     payload;               /* store and move all bytes */
+    uint64_t heap_bytes;
+    uint32_t word_count;
+    uint16_t queue_count;
+    uint32_t queue_depth;
+};
+
+/* What a part did during one launch. */
+enum world_resource {
+    WORLD_SM, WORLD_HBM, WORLD_NVLINK_EGRESS, WORLD_NVLINK_INGRESS, WORLD_NIC_TX, WORLD_NIC_RX, WORLD_POSTING,
+    WORLD_CORE, WORLD_RESOURCE_COUNT
+};
+const char *world_resource_name(enum world_resource resource);      /* "nvlink_egress", ... */
+
+struct world_use {
+    uint64_t busy_ps;           /* of the port; for SMs the busiest, for cores all of the node over their number */
+    uint64_t bytes;             /* that crossed it, headers included */
+};
+
+struct world_result {           /* of one rank, of the last launch */
+    uint64_t time_ps;           /* kernel duration */
+    struct world_use use[WORLD_RESOURCE_COUNT];
+};
+
+/* NULL when memory is out. The cluster must outlive the world. */
+struct world *world_new(const struct cluster *cluster, const struct world_options *options);
+void world_free(struct world *world);
+
+struct fabric *world_fabric(struct world *world, uint32_t rank);
+
+/* Runs one kernel on every rank, all launched at the same time, to the end; result[ranks].  False, with text filled
+ * (which rank's worker waits for what), when nothing can ever happen any more before all are done. */
+bool world_run(struct world *world, struct fabric_worker **const *worker, const uint32_t *worker_count,
+               struct world_result *result, char *text, size_t text_size);
+
+/* What the bytes of the last launch that crossed between the halves of the ranks take at the halves' full rate: of RDMA
+ * traffic between nodes, or of NVLink traffic within one. */
+uint64_t world_bisection_ps(const struct world *world);
+
+uint64_t world_event_count(const struct world *world);
+
+#endif

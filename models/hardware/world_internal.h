@@ -1,0 +1,167 @@
+/* world_internal.h - private to models/hardware: the state of the simulated world. */
+#ifndef MODELS_HARDWARE_WORLD_INTERNAL_H
+#define MODELS_HARDWARE_WORLD_INTERNAL_H
+
+#include "models/hardware/world.h"
+#include "sim/sim.h"
+#include "sim/units.h"
+
+/* A server, first come, first served. */
+struct port {
+    uint64_t free_ps;           /* when all that was asked of it so far will be done */
+    uint64_t busy_ps, bytes;    /* in this launch */
+};
+
+/* Asks at now for service_ps; returns when it is done. */
+static inline uint64_t port_reserve(struct port *p, uint64_t now_ps, uint64_t service_ps, uint64_t size_bytes)
+{
+    p->free_ps = (p->free_ps > now_ps ? p->free_ps : now_ps) + service_ps;
+    p->busy_ps += service_ps;
+    p->bytes += size_bytes;
+    return p->free_ps;
+}
+
+struct world_rank;
+
+/* A worker while its kernel runs. */
+struct world_worker {
+    struct sim_event event;         /* its next step */
+    struct fabric_worker *worker;
+    struct world_rank *rank;
+    uint64_t cursor_ps;             /* when all its operations so far are done */
+    uint64_t lane_start_ps;         /* when the operations that now run side by side began */
+    uint64_t last_end_ps;           /* when the last one is done */
+    uint16_t lane_warps;            /* warps that they have taken */
+    bool done, wants_space;
+};
+
+/* A work request on its way: posted, sent, arrived, visible. */
+struct request {
+    struct sim_event event;
+    struct request *next;           /* on its QP's held list, on the NIC's list, or on the free list */
+    struct world_rank *source, *target;
+    uint64_t ready_ps;              /* the doorbell has rung */
+    uint64_t value;                 /* of a signal */
+    uint64_t target_offset;
+    const void *payload;            /* of a put, or NULL: nothing is stored */
+    uint32_t payload_bytes, wire_bytes;
+    uint32_t word;
+    uint16_t queue;
+    bool signal, add;
+};
+
+struct qp {
+    struct request *held_first, *held_last;     /* posted, doorbell not rung yet */
+    uint64_t done_ps;                           /* when all that arrived is known to have */
+    uint32_t outstanding;                       /* requests posted that have not arrived */
+};
+
+struct nic {
+    struct sim_event event;         /* sends the next request */
+    struct request *first, *last;
+    struct port tx, rx;
+    uint64_t outstanding_bytes;
+    bool stalled;                   /* by its window */
+};
+
+struct watch { uint32_t word, next; struct world_worker *worker; };
+
+struct world_rank {
+    struct fabric fabric;
+    struct world *world;
+    struct nic *nic;
+    struct port *sm;                /* [sms] */
+    struct port hbm, egress, ingress, posting;
+    struct port *proxy;             /* [threads] */
+    struct qp *qp;                  /* [ranks * queue_count] */
+    struct world_worker *worker;    /* [worker_count] */
+    struct world_worker *current;   /* the one being stepped */
+    uint32_t *watch_head;           /* [words], 0: none, else place in watch + 1 */
+    struct watch *watch;
+    uint32_t watch_count, watch_max;
+    uint32_t worker_count, worker_max, running;
+    uint32_t waiting_for_space;
+    uint64_t thread_free_ps;        /* host: the process's one thread */
+    uint64_t end_ps;
+};
+
+/* A core of a host node. */
+struct core { struct port port; const struct world_rank *last; };
+
+/* A rate as picoseconds for a byte with 20 binary places: no division for each operation. */
+typedef uint64_t rate_q20;
+static inline rate_q20 rate_make(uint64_t rate_bps)
+{
+    return rate_bps ? (rate_q20)(((unsigned __int128)8 * PS_PER_S << 20) / rate_bps) : 0;
+}
+static inline uint64_t rate_time(rate_q20 rate, uint64_t size_bytes)
+{
+    return (uint64_t)(((unsigned __int128)rate * size_bytes + ((1u << 20) - 1)) >> 20);
+}
+
+struct work_rates { uint64_t row_ps; rate_q20 warp, sm; };
+
+struct world {
+    const struct cluster *cluster;
+    struct world_options options;
+    struct sim *sim;
+    struct world_rank *rank;
+    struct nic *nic;
+    uint32_t nic_count;
+    struct core *core;              /* [nodes * cores] of a host cluster */
+    struct request *request_free;
+    struct request **request_block; /* blocks of requests, all freed in the end */
+    uint32_t request_block_count;
+    uint32_t ranks_running;
+    uint64_t bisection_bytes[2];    /* that went from the lower half of the ranks to the upper, and back */
+    struct work_rates store, copy, cast, reduce;
+    rate_q20 hbm, scan, egress, ingress, nic_rate, put;
+};
+
+static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
+
+struct request *world_request_get(struct world *w);
+void world_request_put(struct world *w, struct request *r);
+
+/* world.c: the word of a rank rises (or is added to) and its watchers wake. */
+void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add);
+/* world.c: workers that found no room, and those that wait for a flush, step again at time_ps. */
+void world_space_wake(struct world_rank *rank, uint64_t time_ps);
+
+/* nic.c: hands a request to its QP; held back when defer is set, else the QP's held ones and it become ready. */
+void nic_post(struct request *r, uint64_t ready_ps, bool defer);
+struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* Bytes on the wire for a message: headers for each packet of the MTU. */
+uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
+void nic_init(struct nic *nic);
+/* Rings the doorbell for what a QP holds back. */
+void nic_ring(struct world_rank *source, struct qp *qp, uint64_t ready_ps);
+
+/* gpu.c and host.c: what operations cost the worker that is being stepped. */
+extern const struct fabric_ops gpu_fabric_ops;
+extern const struct fabric_ops host_fabric_ops;
+uint64_t world_now_ps(const struct fabric *f);
+void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count);
+/* Delivers to a word at time_ps. */
+void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
+/* Fills a request with a put or a signal. */
+struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
+struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal);
+/* Moves the bytes of a store at once: nobody reads them before the signal. */
+void world_store_payload(struct world_rank *source, const struct fabric_write *write);
+int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
+bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue);
+
+/* Notes bytes that may cross between the halves of the ranks. */
+static inline void world_bisection_note(struct world *w, uint16_t source, uint16_t target, uint64_t size_bytes)
+{
+    const bool from = source >= w->options.ranks / 2, to = target >= w->options.ranks / 2;
+    if (from != to) w->bisection_bytes[from] += size_bytes;
+}
+
+/* host.c: a step begins: the CPU time of looking; returns when the worker may go on. */
+uint64_t host_step(struct world_rank *rank, uint64_t now_ps);
+/* host.c: the receiving process's CPU time for bytes that arrived by a link; returns when it is done. */
+uint64_t host_receive(struct world_rank *target, uint64_t now_ps, uint64_t size_bytes);
+
+#endif
