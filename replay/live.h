@@ -73,9 +73,16 @@ struct live_link {
     char failure[256];          /* what broke: peer, QP state, work completion status */
 };
 
+/* Where GPU memory is exported for NICs. */
+struct live_dmabuf {
+    int      fd;
+    uint64_t offset;
+};
+
 struct live_memory {
     uint8_t *base;              /* words, then heap */
     uint64_t size_bytes;
+    const struct live_dmabuf *dmabuf;   /* NULL: host memory */
 };
 
 /* Constructors of links: register memory, connect to every peer that is not reached by shared memory (those

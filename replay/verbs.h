@@ -1,0 +1,121 @@
+/* verbs.h - what link_verbs.c, verbs_nic.c and verbs_qp.c share: NICs opened for one rank and their QPs.
+ *
+ * A rank uses one to VERBS_NICS_MAX NICs; queue q of every peer goes over its NIC q modulo their number.  Two
+ * ranks need not have the same number.  Nothing here is on the data path except the fields of struct
+ * verbs_qp. */
+#ifndef REPLAY_VERBS_H
+#define REPLAY_VERBS_H
+
+#include <glib.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "replay/live.h"
+
+enum {
+    VERBS_NICS_MAX = 4,
+    VERBS_BATCH_MAX = 32,           /* work requests of one doorbell */
+    VERBS_RETRIES = 7,              /* of a packet before its QP gives up; the most that the field holds */
+};
+
+/* An opened device with one of its ports and one of its GIDs, and all that belongs to it. */
+struct verbs_nic {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_mr *mr;              /* the rank's memory: words and heap */
+    struct ibv_mr *scratch_mr;      /* link_verbs.c's own */
+    struct ibv_cq *send_cq;
+    struct ibv_cq *receive_cq;      /* LIVE_SIGNAL_IMM only, else NULL */
+    uint32_t completions_free;      /* entries of send_cq that no posted work request will take */
+    struct ibv_device_attr device_attr;
+    struct ibv_port_attr port_attr;
+    union ibv_gid gid;
+    uint8_t port, gid_index;
+    bool global;                    /* addressed by GID (always on Ethernet) */
+    char name[IBV_SYSFS_NAME_MAX];
+};
+
+/* How a NIC is reached by another. */
+struct verbs_address {
+    uint8_t  gid[16];
+    uint32_t memory_key, scratch_key;
+    uint16_t lid;
+    uint8_t  mtu;                   /* enum ibv_mtu */
+    uint8_t  ethernet;
+};
+_Static_assert(sizeof(struct verbs_address) == 28, "crosses the bootstrap");
+
+/* completed <= posted - chained <= posted; those after the last signalled complete unseen until one after
+ * them is signalled. */
+struct verbs_qp {
+    struct ibv_qp *qp;              /* NULL: this peer is not reached by verbs */
+    struct verbs_nic *nic;
+    uint64_t posted, completed;     /* work requests, as counters that only grow; chained ones included */
+    uint64_t signalled;             /* the last one that asked for a completion */
+    uint64_t signals_sent, signals_received;                /* LIVE_SIGNAL_IMM */
+    uint64_t peer_memory, peer_scratch;                     /* its addresses */
+    uint32_t peer_memory_key, peer_scratch_key;
+    uint32_t inline_bytes;
+    uint16_t peer, queue;
+    uint16_t chained;               /* built, doorbell not rung */
+    uint16_t receives_owed;         /* receive requests to post again */
+    struct ibv_send_wr *wr;         /* [VERBS_BATCH_MAX], a chain */
+    struct ibv_sge *sge;            /* [VERBS_BATCH_MAX] */
+};
+
+struct verbs_qp_limits {
+    uint32_t send_depth, receive_depth;
+    uint32_t inline_bytes;          /* wish; lowered to what the device grants */
+};
+
+/* ---- verbs_nic.c -------------------------------------------------------------------------------------- */
+
+/* Which NICs the rank that is local_rank-th of its host uses: from o->device, "a,b" dealt out by local rank
+ * and "a+b" used together, or automatically one of those with an active port.  names is NULL-terminated; free
+ * it with g_strfreev().  NULL and *error when there is none. */
+char **verbs_nic_names(const struct live_options *o, uint32_t local_rank, GError **error);
+
+/* Opens the device and chooses port and GID.  Close also after failure. */
+bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_options *o, GError **error);
+void verbs_nic_close(struct verbs_nic *nic);
+
+/* Registers the rank's memory for remote writes (and atomics where the signalling needs them). */
+bool verbs_nic_register(struct verbs_nic *nic, const struct live_options *o, const struct live_memory *memory,
+                        GError **error);
+/* Registers any other memory.  *error names what it is. */
+struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, uint64_t size_bytes, int access,
+                                     const char *what, GError **error);
+/* The completion queues: send_entries is lowered to what the device has; receive_entries 0 makes none. */
+bool verbs_nic_queues_make(struct verbs_nic *nic, uint32_t send_entries, uint32_t receive_entries,
+                           GError **error);
+
+struct verbs_address verbs_nic_address(const struct verbs_nic *nic);
+
+/* Drains asynchronous events.  False when one of them ends the run; it is then described in text. */
+bool verbs_nic_events_check(struct verbs_nic *nic, char *text, size_t text_size);
+/* Whether the port still is active. */
+bool verbs_nic_port_active(const struct verbs_nic *nic);
+
+/* ---- verbs_qp.c --------------------------------------------------------------------------------------- */
+
+/* Makes the QP, ready to receive posts of receive requests.  limits->inline_bytes becomes what was granted.
+ * */
+bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic, const struct live_options *o,
+                   struct verbs_qp_limits *limits, GError **error);
+
+struct verbs_connection {
+    struct verbs_address peer;
+    uint32_t peer_qp_number, packet_number, peer_packet_number;
+};
+bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const struct verbs_connection *c,
+                      GError **error);
+
+/* Exponent of the time that a packet may stay unacknowledged, 4.096 us x 2^n: so chosen that a dead peer is
+ * named well before o->timeout_ms has passed. */
+uint8_t verbs_timeout_exponent(const struct live_options *o);
+
+/* "QP 17 (queue 2) in state ERR: transport retry counter exceeded (...)" */
+void verbs_qp_describe(const struct verbs_qp *qp, const struct live_options *o, const struct ibv_wc *wc,
+                       char *text, size_t text_size);
+
+#endif
