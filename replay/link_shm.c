@@ -12,8 +12,8 @@
 #include "sim/rng.h"
 
 enum {
-    SHM_PROGRESS_ENTRIES = 32,          /* most operations of one progress() */
-    SHM_PROGRESS_BYTES = 256 << 10,     /* and where it stops within them */
+    SHM_PROGRESS_ENTRIES = 16,          /* most operations of one progress() */
+    SHM_PROGRESS_BYTES = 64 << 10,     /* and where it stops within them */
     SHM_SEED = 0x51,
 };
 

@@ -73,7 +73,7 @@ static int live_broken(struct live_world *world, int rc)
     return rc;
 }
 
-/* ---- the operations ------------------------------------------------------------------------------------ */
+/* ---- the operations ---- */
 
 static uint64_t live_now_ps(const struct fabric *f)
 {
@@ -193,7 +193,7 @@ static const struct fabric_ops live_ops = {
     .watch = live_watch,
 };
 
-/* ---- construction -------------------------------------------------------------------------------------- */
+/* ---- construction ---- */
 
 void live_options_init(struct live_options *options)
 {
@@ -422,7 +422,7 @@ const char *live_world_failure(const struct live_world *world)
     return world->link && world->link->failure[0] ? world->link->failure : g_strerror(-world->broken);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 int live_world_progress(struct live_world *world)
 {
@@ -431,7 +431,7 @@ int live_world_progress(struct live_world *world)
 }
 
 /* What a rank does when nothing moved: spin while the answer may be a few hundred nanoseconds away and there
- * is a CPU for everyone; else let the others run, for they have what it waits for; after long idling, sleep. */
+ * is a CPU for everyone; else let the others run, who have what it waits for; after long idling, sleep. */
 static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint64_t idle_ps)
 {
     if (world->local_ranks <= world->cpus && idle_rounds < LIVE_SPIN_ROUNDS) {

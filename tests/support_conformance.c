@@ -1,0 +1,613 @@
+/* support_conformance.c - the cases, and the interpreter of their programs.
+ *
+ * Every (case, rank) gets a few workers; each runs a list of operations to the end.  Data is a pattern that
+ * follows from a number and a position, so that a receiver knows every byte that it must see, and bytes from
+ * the wrong place, the wrong time or the wrong sender show.  Knows no world: those are handed in. */
+#include "tests/support_conformance.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+#include "sim/rng.h"
+
+enum { OPS_PER_STEP = 24 };     /* more than CONFORMANCE_DEPTH: a step can fill a queue */
+
+enum op_kind {
+    OP_FILL,        /* own heap [source, size) becomes pattern value */
+    OP_WRITE,       /* own [source, size) to peer's [target, size), by the path to that peer */
+    OP_SIGNAL,      /* peer's word becomes value */
+    OP_WAIT,        /* until the own word is at least value; it must never fall */
+    OP_CHECK,       /* own [target, size) must be pattern value, or zeros where value is 0 */
+    OP_ADD,         /* value to the own word */
+    OP_FLUSH,       /* until all on (peer, queue) is complete */
+    OP_WORK,        /* a piece of local work that counts itself */
+    OP_CLOCK,       /* time must not run backwards */
+};
+
+struct op {
+    enum op_kind kind;
+    uint16_t peer, queue;
+    uint8_t  flags;
+    uint32_t word, size;
+    uint64_t source, target, value;
+};
+
+struct program {
+    struct fabric_worker worker;
+    GArray  *ops;
+    uint32_t at;
+    uint64_t last_word, last_ps;
+    uint64_t works, refusals;
+    char     why[160];
+};
+
+/* One run of one case. */
+struct suite {
+    const struct conformance_world *world;
+    struct rng rng;                         /* the same on every process: all draw for all ranks */
+    uint32_t next_word;
+    uint64_t next_heap;
+    uint64_t next_pattern;
+    uint32_t worker_count;                  /* programs of each rank in this case */
+    struct program *program[CONFORMANCE_RANKS];     /* [rank][worker_count], NULL for ranks elsewhere */
+    char why[200];
+};
+
+/* ---- the interpreter --- */
+
+static uint8_t pattern_byte(uint64_t pattern, uint64_t i)
+{
+    const uint64_t mixed = (pattern * 0x9e3779b97f4a7c15u) ^ (i * 0xbf58476d1ce4e5b9u);
+    return (uint8_t)(mixed >> 40 | 1);      /* never 0: what was not written shows */
+}
+
+static void program_fail(struct program *p, const struct op *op, const char *what, uint64_t expected,
+                         uint64_t found)
+{
+    if (p->why[0]) return;
+    snprintf(p->why, sizeof p->why, "rank %u worker %u op %u (peer %u queue %u): %s: "
+             "expected %llu, found %llu",
+             p->worker.fabric->rank, p->worker.index, p->at, op->peer, op->queue, what,
+             (unsigned long long)expected, (unsigned long long)found);
+}
+
+static int program_write(struct program *p, const struct op *op)
+{
+    const struct fabric *f = p->worker.fabric;
+    struct fabric_write write = {
+        .target_offset = op->target, .charge_bytes = op->size, .peer = op->peer, .queue = op->queue,
+        .flags = op->flags, .span_count = 1, .span = { { f->heap + op->source, op->size } },
+    };
+    if (op->size == 0 && op->value) write.span_count = 0;
+    if (fabric_path(f, op->peer) == FABRIC_RDMA) return fabric_put(&p->worker, &write);
+    if (op->size > 4) {             /* stores gather: give them several spans */
+        const uint32_t head = op->size / 3, middle = op->size / 4;
+        write.span_count = 3;
+        write.span[0].size_bytes = head;
+        write.span[1] = (struct fabric_span){ f->heap + op->source + head, middle };
+        write.span[2].data = f->heap + op->source + head + middle;
+        write.span[2].size_bytes = op->size - head - middle;
+    }
+    return fabric_store(&p->worker, &write);
+}
+
+static void program_check(struct program *p, const struct op *op)
+{
+    const uint8_t *data = p->worker.fabric->heap + op->target;
+    for (uint32_t i = 0; i < op->size; i++) {
+        const uint8_t expected = op->value ? pattern_byte(op->value, i) : 0;
+        if (data[i] == expected) continue;
+        char what[64];
+        snprintf(what, sizeof what, "byte %u of %u", i, op->size);
+        program_fail(p, op, what, expected, data[i]);
+        return;
+    }
+}
+
+static void program_work(void *context, uint64_t argument)
+{
+    struct program *p = context;
+    p->works += argument;
+}
+
+static int program_wait(struct program *p, const struct op *op)
+{
+    const uint64_t now = fabric_load(p->worker.fabric, op->word);
+    if (now < p->last_word) program_fail(p, op, "the word fell", p->last_word, now);
+    p->last_word = now;
+    if (now < op->value) return -EAGAIN;
+    p->last_word = 0;
+    return 0;
+}
+
+/* 0, or -EAGAIN: not yet. */
+static int program_op(struct program *p, const struct op *op)
+{
+    struct fabric *f = p->worker.fabric;
+    const uint64_t now_ps = fabric_now_ps(f);
+    const struct fabric_signal signal = { op->value, op->word, op->peer, op->queue };
+    const struct fabric_work work = {
+        .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = 64, .write_bytes = 64,
+        .run = program_work, .context = p, .argument = op->value,
+    };
+    switch (op->kind) {
+    case OP_FILL:
+        for (uint32_t i = 0; i < op->size; i++) f->heap[op->source + i] = pattern_byte(op->value, i);
+        return 0;
+    case OP_WRITE:  return program_write(p, op);
+    case OP_SIGNAL: return fabric_signal(&p->worker, &signal);
+    case OP_WAIT:   return program_wait(p, op);
+    case OP_CHECK:  program_check(p, op); return 0;
+    case OP_ADD:    fabric_signal_add(&p->worker, op->word, op->value); return 0;
+    case OP_FLUSH:  return fabric_flush(&p->worker, op->peer, op->queue);
+    case OP_WORK:   fabric_work(&p->worker, &work); return 0;
+    case OP_CLOCK:
+        if (now_ps < p->last_ps) program_fail(p, op, "time ran backwards", p->last_ps, now_ps);
+        p->last_ps = now_ps;
+        return 0;
+    }
+    return -EINVAL;
+}
+
+static enum worker_step program_step(struct fabric_worker *w)
+{
+    struct program *p = fabric_container_of(w, struct program, worker);
+    for (uint32_t i = 0; i < OPS_PER_STEP && p->at < p->ops->len; i++) {
+        const struct op *op = &g_array_index(p->ops, struct op, p->at);
+        const int rc = program_op(p, op);
+        if (rc == -EAGAIN) {
+            p->refusals += op->kind == OP_WRITE || op->kind == OP_SIGNAL;
+            return WORKER_WAIT;
+        }
+        if (rc < 0) {
+            program_fail(p, op, "errno", 0, (uint64_t)-rc);
+            return WORKER_DONE;
+        }
+        p->at++;
+    }
+    return p->at < p->ops->len ? WORKER_MORE : WORKER_DONE;
+}
+
+static void program_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct program *p = fabric_container_of(w, struct program, worker);
+    const struct op *op = &g_array_index(p->ops, struct op, p->at);
+    snprintf(text, text_size, "op %u of kind %d, peer %u, word %u", p->at, (int)op->kind, op->peer, op->word);
+}
+
+/* ---- writing programs --- */
+
+static uint32_t suite_words(struct suite *s, uint32_t count)
+{
+    const uint32_t word = s->next_word;
+    s->next_word += count;
+    assert(s->next_word <= CONFORMANCE_WORDS);
+    return word;
+}
+
+static uint64_t suite_heap(struct suite *s, uint64_t size)
+{
+    const uint64_t offset = s->next_heap;
+    s->next_heap += (size + 63) / 64 * 64;
+    assert(s->next_heap <= CONFORMANCE_HEAP_BYTES);
+    return offset;
+}
+
+/* A program of a rank elsewhere is not written. */
+static void suite_op(struct suite *s, uint32_t rank, uint32_t worker, struct op op)
+{
+    if (s->program[rank]) g_array_append_val(s->program[rank][worker].ops, op);
+}
+
+static void suite_begin(struct suite *s, uint32_t worker_count)
+{
+    s->worker_count = worker_count;
+    s->why[0] = '\0';
+    for (uint32_t rank = 0; rank < s->world->rank_count; rank++) {
+        struct fabric *f = s->world->fabric[rank];
+        s->program[rank] = NULL;
+        if (!f) continue;
+        s->program[rank] = g_new0(struct program, worker_count);
+        for (uint32_t i = 0; i < worker_count; i++) {
+            struct program *p = &s->program[rank][i];
+            p->ops = g_array_new(FALSE, FALSE, sizeof(struct op));
+            p->worker = (struct fabric_worker){
+                .step = program_step, .describe = program_describe, .fabric = f, .index = i,
+                .sm = (uint16_t)i, .warps = 1,
+            };
+        }
+    }
+}
+
+static void suite_watch(struct program *p)
+{
+    for (uint32_t i = 0; i < p->ops->len; i++) {
+        const struct op *op = &g_array_index(p->ops, struct op, i);
+        if (op->kind == OP_WAIT) fabric_watch(&p->worker, op->word, 1);
+    }
+}
+
+/* Runs the programs to the end; all processes leave together.  The programs stay for their results. */
+static void suite_run(struct suite *s)
+{
+    struct fabric_worker *worker[CONFORMANCE_RANKS * 8];
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < s->world->rank_count; rank++) {
+        for (uint32_t i = 0; s->program[rank] && i < s->worker_count; i++) {
+            suite_watch(&s->program[rank][i]);
+            worker[count++] = &s->program[rank][i].worker;
+        }
+    }
+    if (!s->world->run(s->world->context, worker, count, s->why, sizeof s->why)) return;
+    for (uint32_t rank = 0; rank < s->world->rank_count; rank++)
+        for (uint32_t i = 0; s->program[rank] && i < s->worker_count && !s->why[0]; i++)
+            g_strlcpy(s->why, s->program[rank][i].why, sizeof s->why);
+}
+
+static void suite_end(struct suite *s)
+{
+    for (uint32_t rank = 0; rank < s->world->rank_count; rank++) {
+        for (uint32_t i = 0; s->program[rank] && i < s->worker_count; i++)
+            g_array_free(s->program[rank][i].ops, TRUE);
+        g_clear_pointer(&s->program[rank], g_free);
+    }
+}
+
+#define EACH_RANK(s, rank) for (uint32_t rank = 0; rank < (s)->world->rank_count; rank++)
+
+/* Self is reached by store only, never by put: everything else may be asked of every pair. */
+static uint16_t suite_queue(struct suite *s) { return (uint16_t)rng_below(&s->rng, CONFORMANCE_QUEUES); }
+
+/* ---- the cases --- */
+
+static void case_zero_at_start(struct suite *s)
+{
+    suite_begin(s, 1);
+    EACH_RANK(s, rank)
+        suite_op(s, rank, 0, (struct op){ .kind = OP_CHECK, .size = CONFORMANCE_HEAP_BYTES });
+    suite_run(s);
+    EACH_RANK(s, rank) {
+        const struct fabric *f = s->world->fabric[rank];
+        for (uint32_t word = 0; f && word < CONFORMANCE_WORDS; word++)
+            if (fabric_load(f, word))
+                snprintf(s->why, sizeof s->why, "rank %u: word %u is not zero", rank, word);
+    }
+}
+
+/* Every rank sends blocks of many sizes to every rank, itself included, each followed by a signal; whoever
+ * sees the signal must see the block. */
+static void case_signal_after_data(struct suite *s)
+{
+    static const uint32_t sizes[] = { 1, 2, 7, 8, 64, 100, 4096, 7408, 20000 };
+    enum { BLOCKS = sizeof sizes / sizeof sizes[0] };
+    suite_begin(s, 2);
+    const uint32_t words = suite_words(s, s->world->rank_count);
+    EACH_RANK(s, from) EACH_RANK(s, to) {
+        const uint16_t queue = suite_queue(s);
+        for (uint32_t i = 0; i < BLOCKS; i++) {
+            const uint64_t source = suite_heap(s, sizes[i]), target = suite_heap(s, sizes[i]);
+            const uint64_t pattern = ++s->next_pattern;
+            struct op op = { .peer = (uint16_t)to, .queue = queue, .size = sizes[i], .source = source,
+                             .target = target, .value = pattern, .kind = OP_FILL };
+            suite_op(s, from, 0, op);
+            op.kind = OP_WRITE;
+            suite_op(s, from, 0, op);
+            suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
+                                              .word = words + from, .value = i + 1 });
+            suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + from, .value = i + 1 });
+            op.kind = OP_CHECK;
+            suite_op(s, to, 1, op);
+        }
+    }
+    suite_run(s);
+}
+
+/* Many signals to one word: the reader sees it rise only, up to the last. */
+static void case_signals_in_order(struct suite *s)
+{
+    enum { SIGNALS = 200 };
+    suite_begin(s, 2);
+    const uint32_t words = suite_words(s, s->world->rank_count);
+    EACH_RANK(s, from) EACH_RANK(s, to) {
+        const uint16_t queue = suite_queue(s);
+        for (uint32_t i = 1; i <= SIGNALS; i++)
+            suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
+                                              .word = words + from, .value = i * UINT64_C(0x100000001) });
+        suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + from,
+                                        .value = SIGNALS * UINT64_C(0x100000001) });
+    }
+    suite_run(s);
+}
+
+/* Far more puts than a queue holds, without a flush: refused ones did nothing and go through when retried. */
+static void case_back_pressure(struct suite *s)
+{
+    enum { PUTS = 20 * CONFORMANCE_DEPTH, SIZE = 160 };
+    suite_begin(s, 1);
+    const uint32_t words = suite_words(s, s->world->rank_count);
+    bool remote = false;
+    EACH_RANK(s, from) {
+        const uint32_t to = (from + 1) % s->world->rank_count;
+        const uint64_t source = suite_heap(s, PUTS * SIZE), target = suite_heap(s, PUTS * SIZE);
+        const uint64_t pattern = s->next_pattern;
+        for (uint32_t i = 0; i < PUTS; i++) {
+            struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .size = SIZE, .value = ++s->next_pattern,
+                             .source = source + i * SIZE, .target = target + i * SIZE };
+            suite_op(s, from, 0, op);
+        }
+        for (uint32_t i = 0; i < PUTS; i++)
+            suite_op(s, from, 0, (struct op){ .kind = OP_WRITE, .peer = (uint16_t)to, .size = SIZE,
+                                              .source = source + i * SIZE, .target = target + i * SIZE });
+        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words,
+                                          .value = 1 });
+        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words, .value = 1 });
+        for (uint32_t i = 0; i < PUTS; i++)
+            suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE,
+                                            .value = pattern + i + 1 });
+        const struct fabric *f = s->world->fabric[from];
+        remote |= f && fabric_path(f, (uint16_t)to) == FABRIC_RDMA;
+    }
+    suite_run(s);
+    uint64_t refusals = 0;
+    EACH_RANK(s, rank) refusals += s->program[rank] ? s->program[rank][0].refusals : 0;
+    if (!s->why[0] && s->world->refuses && remote && refusals == 0)
+        g_strlcpy(s->why, "no put was refused, though more than a queue holds were posted", sizeof s->why);
+}
+
+/* A stored source is free at once; a put source is after the flush. */
+static void case_ownership(struct suite *s)
+{
+    enum { SIZE = 5000, TURNS = 12 };
+    suite_begin(s, 1);
+    const uint32_t words = suite_words(s, s->world->rank_count);
+    EACH_RANK(s, from) {
+        const uint32_t to = (from + 1) % s->world->rank_count;
+        const uint16_t queue = suite_queue(s);
+        const uint64_t source = suite_heap(s, SIZE), target = suite_heap(s, TURNS * SIZE);
+        for (uint32_t i = 0; i < TURNS; i++) {
+            struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .queue = queue, .size = SIZE,
+                             .source = source, .target = target + i * SIZE, .value = ++s->next_pattern };
+            suite_op(s, from, 0, op);
+            op.kind = OP_WRITE;
+            suite_op(s, from, 0, op);
+            op.kind = OP_FLUSH;     /* where the path is a store there is nothing to wait for: 0 at once */
+            suite_op(s, from, 0, op);
+        }
+        suite_op(s, from, 0, (struct op){ .kind = OP_FILL, .source = source, .size = SIZE,
+                                          .value = UINT32_MAX });
+        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
+                                          .word = words, .value = 1 });
+        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words, .value = 1 });
+        for (uint32_t i = 0; i < TURNS; i++)
+            suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE,
+                                            .value = s->next_pattern - TURNS + i + 1 });
+    }
+    suite_run(s);
+}
+
+/* Empty writes deliver nothing, with a span or without, deferred or not, and ring for what was deferred. */
+static void case_zero_size(struct suite *s)
+{
+    enum { GUARD = 64 };
+    suite_begin(s, 1);
+    const uint32_t words = suite_words(s, s->world->rank_count);
+    EACH_RANK(s, from) EACH_RANK(s, to) {
+        const uint64_t source = suite_heap(s, GUARD);
+        const uint64_t guard = suite_heap(s, GUARD), target = suite_heap(s, GUARD);
+        struct op op = { .peer = (uint16_t)to, .source = source, .target = target, .size = GUARD,
+                         .value = ++s->next_pattern, .kind = OP_FILL };
+        suite_op(s, from, 0, op);
+        for (uint32_t i = 0; i < 4; i++)
+            suite_op(s, from, 0, (struct op){ .kind = OP_WRITE, .peer = (uint16_t)to, .source = source,
+                                              .target = guard, .value = i & 1,
+                                              .flags = i & 2 ? FABRIC_DEFER : 0 });
+        op.kind = OP_WRITE;
+        op.flags = FABRIC_DEFER;
+        suite_op(s, from, 0, op);
+        suite_op(s, from, 0, (struct op){ .kind = OP_WRITE, .peer = (uint16_t)to, .source = source,
+                                          .target = guard });
+        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words + from,
+                                          .value = 1 });
+    }
+    EACH_RANK(s, to) EACH_RANK(s, from) {
+        const uint32_t pair = from * s->world->rank_count + to;
+        const uint32_t pairs = s->world->rank_count * s->world->rank_count;
+        const uint64_t guard = s->next_heap - (uint64_t)(pairs - pair) * 3 * GUARD + GUARD;
+        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words + from, .value = 1 });
+        suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .target = guard, .size = GUARD });
+        suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .target = guard + GUARD, .size = GUARD,
+                                        .value = s->next_pattern - pairs + pair + 1 });
+    }
+    suite_run(s);
+}
+
+/* Flush means complete at the peer: a signal on another queue, unordered otherwise, proves it. */
+static void case_flush_is_complete(struct suite *s)
+{
+    enum { SIZE = 30000, PUTS = 6 };
+    suite_begin(s, 1);
+    const uint32_t words = suite_words(s, s->world->rank_count);
+    EACH_RANK(s, from) {
+        const uint32_t to = (from + s->world->rank_count - 1) % s->world->rank_count;
+        for (uint32_t i = 0; i < PUTS; i++) {
+            const uint64_t source = suite_heap(s, SIZE), target = suite_heap(s, SIZE);
+            struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .size = SIZE, .value = ++s->next_pattern,
+                             .source = source, .target = target, .flags = i % 2 ? FABRIC_DEFER : 0 };
+            suite_op(s, from, 0, op);
+            op.kind = OP_WRITE;
+            suite_op(s, from, 0, op);
+        }
+        suite_op(s, from, 0, (struct op){ .kind = OP_FLUSH, .peer = (uint16_t)to });
+        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = 1, .word = words,
+                                          .value = 1 });
+        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words, .value = 1 });
+        for (uint32_t i = 0; i < PUTS; i++) {
+            const uint64_t block = (SIZE + 63) / 64 * 64;
+            suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE,
+                                            .target = s->next_heap - (PUTS - i) * 2 * block + block,
+                                            .value = s->next_pattern - PUTS + i + 1 });
+        }
+    }
+    suite_run(s);
+}
+
+/* Deferred puts, more than a queue holds: they drain although none of them asks for the doorbell. */
+static void case_defer(struct suite *s)
+{
+    enum { PUTS = 3 * CONFORMANCE_DEPTH, SIZE = 96 };
+    suite_begin(s, 1);
+    const uint32_t words = suite_words(s, s->world->rank_count);
+    EACH_RANK(s, from) EACH_RANK(s, to) {
+        const uint64_t source = suite_heap(s, SIZE), target = suite_heap(s, (PUTS + 1) * SIZE);
+        const uint16_t queue = suite_queue(s);
+        struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .queue = queue, .size = SIZE,
+                         .source = source, .value = ++s->next_pattern, .flags = FABRIC_DEFER };
+        suite_op(s, from, 0, op);
+        op.kind = OP_WRITE;
+        for (uint32_t i = 0; i < PUTS; i++) {
+            op.target = target + i * SIZE;
+            suite_op(s, from, 0, op);
+        }
+        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
+                                          .word = words + from, .value = 1 });
+        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words + from, .value = 1 });
+        for (uint32_t i = 0; i < PUTS; i++)
+            suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE,
+                                            .value = s->next_pattern });
+        suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + PUTS * SIZE });
+    }
+    suite_run(s);
+}
+
+/* Several workers add to one private word: nothing is lost.  Work is done exactly once, time never falls. */
+static void case_local(struct suite *s)
+{
+    enum { WORKERS = 4, TURNS = 50 };
+    const uint64_t sum = WORKERS * TURNS * (TURNS + 1) / 2 + TURNS * WORKERS * (WORKERS - 1) / 2;
+    suite_begin(s, WORKERS);
+    const uint32_t word = suite_words(s, 1);
+    EACH_RANK(s, rank) for (uint32_t i = 0; i < WORKERS; i++) {
+        for (uint32_t turn = 1; turn <= TURNS; turn++) {
+            suite_op(s, rank, i, (struct op){ .kind = OP_WORK, .value = turn });
+            suite_op(s, rank, i, (struct op){ .kind = OP_ADD, .word = word, .value = i + turn });
+            suite_op(s, rank, i, (struct op){ .kind = OP_CLOCK });
+        }
+        suite_op(s, rank, i, (struct op){ .kind = OP_WAIT, .word = word,
+                                             .value = sum });
+    }
+    suite_run(s);
+    EACH_RANK(s, rank) for (uint32_t i = 0; s->program[rank] && i < WORKERS; i++)
+        if (s->program[rank][i].works != TURNS * (TURNS + 1) / 2 && !s->why[0])
+            snprintf(s->why, sizeof s->why, "rank %u worker %u: work was not done exactly once", rank, i);
+    EACH_RANK(s, rank) {
+        const struct fabric *f = s->world->fabric[rank];
+        if (f && fabric_load(f, word) != sum && !s->why[0])
+            snprintf(s->why, sizeof s->why, "rank %u: the sum of all adds is wrong", rank);
+    }
+}
+
+/* One message of the all-to-all: written by worker, then a signal; from's messages to to count up. */
+static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint32_t from,
+                          uint32_t to, uint64_t n)
+{
+    const uint32_t size = 1 + (uint32_t)rng_below(&s->rng, 3000);
+    const uint16_t queue = (uint16_t)worker;
+    const uint64_t source = suite_heap(s, size), target = suite_heap(s, size);
+    struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .queue = queue, .size = size,
+                     .source = source, .target = target, .value = ++s->next_pattern,
+                     .flags = rng_below(&s->rng, 2) ? FABRIC_DEFER : 0 };
+    const uint32_t word = words + from * 2 + worker;
+    suite_op(s, from, worker, op);
+    op.kind = OP_WRITE;
+    suite_op(s, from, worker, op);
+    suite_op(s, from, worker, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
+                                           .word = word, .value = n });
+    suite_op(s, to, 2 + worker, (struct op){ .kind = OP_WAIT, .word = word, .value = n });
+    op.kind = OP_CHECK;
+    suite_op(s, to, 2 + worker, op);
+}
+
+/* Everybody to everybody with two sending and two receiving workers, sizes and order drawn from the seed. */
+static void suite_all_to_all(struct suite *s)
+{
+    enum { ROUNDS = 5 };
+    const uint32_t ranks = s->world->rank_count;
+    suite_begin(s, 4);
+    const uint32_t words = suite_words(s, ranks * 2);
+    for (uint32_t n = 1; n <= ROUNDS; n++)
+        for (uint32_t worker = 0; worker < 2; worker++)
+            EACH_RANK(s, from) {
+                const uint32_t first = (uint32_t)rng_below(&s->rng, ranks);
+                EACH_RANK(s, i) suite_message(s, words, worker, from, (first + i) % ranks, n);
+            }
+    suite_run(s);
+}
+
+static void case_all_to_all(struct suite *s) { suite_all_to_all(s); }
+
+/* Heaps of all local ranks from offset on, in one number. */
+static uint64_t suite_digest(const struct suite *s, uint64_t from, uint64_t to)
+{
+    uint64_t digest = 0;
+    EACH_RANK(s, rank) {
+        const struct fabric *f = s->world->fabric[rank];
+        for (uint64_t i = from; f && i < to; i++) digest = (digest ^ f->heap[i]) * UINT64_C(0x100000001b3);
+    }
+    return digest;
+}
+
+/* The same traffic twice leaves the same bytes. */
+static void case_reproducible(struct suite *s)
+{
+    uint64_t digest[2], start = 0;
+    const struct rng rng = s->rng;
+    const uint64_t pattern = s->next_pattern;
+    for (uint32_t i = 0; i < 2; i++) {
+        s->rng = rng;
+        s->next_pattern = pattern;
+        start = s->next_heap;
+        suite_all_to_all(s);
+        if (s->why[0]) return;
+        digest[i] = suite_digest(s, start, s->next_heap);
+        if (i == 0) suite_end(s);
+    }
+    if (digest[0] != digest[1]) g_strlcpy(s->why, "the second run left other bytes", sizeof s->why);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(struct suite *s);
+} cases[] = {
+    { "zero at the start", case_zero_at_start },
+    { "signal after data", case_signal_after_data },
+    { "signals in order", case_signals_in_order },
+    { "back-pressure", case_back_pressure },
+    { "ownership", case_ownership },
+    { "zero size", case_zero_size },
+    { "flush is complete", case_flush_is_complete },
+    { "defer", case_defer },
+    { "local work and adds", case_local },
+    { "all to all", case_all_to_all },
+    { "reproducible", case_reproducible },
+};
+
+uint32_t conformance_run(const struct conformance_world *world, uint64_t seed)
+{
+    assert(world->rank_count <= CONFORMANCE_RANKS);
+    struct suite s = { .world = world };
+    rng_seed(&s.rng, seed);
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (world->barrier && !world->barrier(world->context, s.why, sizeof s.why)) {
+            world->report(world->context, cases[i].name, s.why);
+            return failed + 1;
+        }
+        cases[i].run(&s);
+        suite_end(&s);
+        world->report(world->context, cases[i].name, s.why);
+        failed += s.why[0] != '\0';
+    }
+    return failed;
+}

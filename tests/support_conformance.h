@@ -1,0 +1,41 @@
+/* support_conformance.h - the contract of models/fabric.h as a suite of cases that every fabric must pass.
+ *
+ * A case is a program for each worker of each rank (write, signal, wait, check, ...).  The world runs them:
+ * all ranks in one process, or one rank a process.  Knows the seam only. */
+#ifndef TESTS_SUPPORT_CONFORMANCE_H
+#define TESTS_SUPPORT_CONFORMANCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "models/fabric.h"
+
+/* What a world under test must offer (live_needs); its ranks are at most CONFORMANCE_RANKS. */
+enum {
+    CONFORMANCE_RANKS = 8,
+    CONFORMANCE_WORDS = 2048,
+    CONFORMANCE_HEAP_BYTES = 16 << 20,
+    CONFORMANCE_QUEUES = 3,
+    CONFORMANCE_DEPTH = 8,
+};
+
+struct conformance_world {
+    void *context;
+    uint32_t rank_count;
+    struct fabric *const *fabric;       /* [rank]; NULL for a rank that another process runs */
+    /* Runs the workers of all local ranks as one kernel until all are done.  False: why is filled. */
+    bool (*run)(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
+                size_t why_size);
+    /* Meets the other processes; NULL when all ranks are local. */
+    bool (*barrier)(void *context, char *why, size_t why_size);
+    /* Told about every case; why is "" when it passed. */
+    void (*report)(void *context, const char *name, const char *why);
+    /* A queue of CONFORMANCE_DEPTH must refuse within one step that posts more (false: it may never). */
+    bool refuses;
+};
+
+/* Runs all cases on a fresh world; sizes, orders and data are drawn from the seed, equal on all processes.
+ * Returns the number of failed cases. */
+uint32_t conformance_run(const struct conformance_world *world, uint64_t seed);
+
+#endif

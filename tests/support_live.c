@@ -1,0 +1,177 @@
+/* support_live.c - the thread bootstrap and the single-threaded loop over many live worlds.
+ *
+ * One thread that steps all ranks makes runs repeatable: the only order is the order of the loop. */
+#include "tests/support_live.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* One exchange at a time: everyone puts its part into the table, waits, copies the table out, waits. */
+struct thread_exchange {
+    pthread_barrier_t barrier;
+    uint8_t *table;
+    uint32_t users;
+};
+
+struct thread_bootstrap {
+    struct bootstrap b;
+    struct thread_exchange *exchange;
+};
+
+static bool thread_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out,
+                             GError **error)
+{
+    (void)error;
+    struct thread_exchange *exchange = ((struct thread_bootstrap *)b)->exchange;
+    if (pthread_barrier_wait(&exchange->barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+        exchange->table = g_realloc(exchange->table, size_bytes * b->rank_count + 1);
+    pthread_barrier_wait(&exchange->barrier);
+    if (size_bytes) memcpy(exchange->table + size_bytes * b->rank, in, size_bytes);
+    pthread_barrier_wait(&exchange->barrier);
+    if (size_bytes) memcpy(out, exchange->table, size_bytes * b->rank_count);
+    pthread_barrier_wait(&exchange->barrier);
+    return true;
+}
+
+static void thread_abort(struct bootstrap *b, const char *reason)
+{
+    fprintf(stderr, "rank %u gave up: %s\n", b->rank, reason);
+}
+
+static void thread_free(struct bootstrap *b) { g_free(b); }
+
+static const struct bootstrap_ops thread_ops = {
+    .name = "threads", .allgather = thread_allgather, .abort = thread_abort, .free = thread_free,
+};
+
+struct bootstrap **support_bootstraps_new(uint32_t rank_count)
+{
+    struct thread_exchange *exchange = g_new0(struct thread_exchange, 1);
+    pthread_barrier_init(&exchange->barrier, NULL, rank_count);
+    struct bootstrap **b = g_new0(struct bootstrap *, rank_count);
+    for (uint32_t rank = 0; rank < rank_count; rank++) {
+        struct thread_bootstrap *made = g_new0(struct thread_bootstrap, 1);
+        made->b = (struct bootstrap){ .ops = &thread_ops, .rank = rank, .rank_count = rank_count,
+                                      .timeout_ms = 20000 };
+        made->exchange = exchange;
+        b[rank] = &made->b;
+    }
+    return b;
+}
+
+void support_bootstraps_free(struct bootstrap **b, uint32_t rank_count)
+{
+    struct thread_exchange *exchange = ((struct thread_bootstrap *)b[0])->exchange;
+    pthread_barrier_destroy(&exchange->barrier);
+    g_free(exchange->table);
+    g_free(exchange);
+    for (uint32_t rank = 0; rank < rank_count; rank++) bootstrap_free(b[rank]);
+    g_free(b);
+}
+
+struct thread_call {
+    struct bootstrap *b;
+    bool (*body)(struct bootstrap *b, void *context);
+    void *context;
+    bool fine;
+};
+
+static void *thread_main(void *argument)
+{
+    struct thread_call *call = argument;
+    call->fine = call->body(call->b, call->context);
+    return NULL;
+}
+
+uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
+                                bool (*body)(struct bootstrap *b, void *context), void *context)
+{
+    pthread_t *thread = g_new(pthread_t, rank_count);
+    struct thread_call *call = g_new(struct thread_call, rank_count);
+    uint32_t failed = 0;
+    for (uint32_t rank = 0; rank < rank_count; rank++) {
+        call[rank] = (struct thread_call){ b[rank], body, context, false };
+        if (pthread_create(&thread[rank], NULL, thread_main, &call[rank]) != 0) g_error("no thread");
+    }
+    for (uint32_t rank = 0; rank < rank_count; rank++) {
+        pthread_join(thread[rank], NULL);
+        failed += !call[rank].fine;
+    }
+    g_free(call);
+    g_free(thread);
+    return failed;
+}
+
+struct worlds_call {
+    const struct live_options *options;
+    const struct live_needs *needs;
+    struct live_world **world;
+    GError **error;             /* [rank] */
+};
+
+static bool worlds_make(struct bootstrap *b, void *context)
+{
+    struct worlds_call *call = context;
+    call->world[b->rank] = live_world_new(call->options, call->needs, b, &call->error[b->rank]);
+    return call->world[b->rank] != NULL;
+}
+
+bool support_worlds_new(const struct live_options *options, const struct live_needs *needs,
+                        struct bootstrap **b, uint32_t rank_count, struct live_world **world, GError **error)
+{
+    GError **errors = g_new0(GError *, rank_count);
+    struct worlds_call call = { options, needs, world, errors };
+    const uint32_t failed = support_bootstraps_run(b, rank_count, worlds_make, &call);
+    for (uint32_t rank = 0; rank < rank_count; rank++) {
+        if (!errors[rank]) continue;
+        if (error && !*error) g_propagate_error(error, errors[rank]);
+        else g_error_free(errors[rank]);
+    }
+    g_free(errors);
+    return failed == 0;
+}
+
+/* Steps every worker that is not done once, polls every link; -1 when one broke, else whether any moved. */
+static int worlds_round(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,
+                        uint32_t *worker_count, char *why, size_t why_size)
+{
+    bool moved = false;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *worker_count; i++) {
+        struct fabric_worker *w = worker[i];
+        const enum worker_step step = w->step(w);
+        moved |= step != WORKER_WAIT;
+        if (step != WORKER_DONE) worker[kept++] = w;
+    }
+    *worker_count = kept;
+    for (uint32_t rank = 0; rank < rank_count; rank++) {
+        const int rc = world[rank] ? live_world_progress(world[rank]) : 0;
+        moved |= rc > 0;
+        if (rc >= 0) continue;
+        snprintf(why, why_size, "rank %u: %s", rank, live_world_failure(world[rank]));
+        return -1;
+    }
+    return moved;
+}
+
+bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,
+                        uint32_t worker_count, char *why, size_t why_size)
+{
+    struct fabric_worker **active = g_memdup2(worker, sizeof *worker * worker_count);
+    gint64 moved_us = g_get_monotonic_time();
+    bool fine = true;
+    while (fine && worker_count) {
+        const int rc = worlds_round(world, rank_count, active, &worker_count, why, why_size);
+        if (rc > 0) moved_us = g_get_monotonic_time();
+        fine = rc >= 0;
+        if (rc == 0 && worker_count && g_get_monotonic_time() - moved_us > 20 * G_USEC_PER_SEC) {
+            char text[128] = "";
+            active[0]->describe(active[0], text, sizeof text);
+            snprintf(why, why_size, "nothing moves: rank %u: %s", active[0]->fabric->rank, text);
+            fine = false;
+        }
+    }
+    g_free(active);
+    return fine;
+}

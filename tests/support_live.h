@@ -1,0 +1,29 @@
+/* support_live.h - live worlds of several ranks in one process, for tests: each rank is made by a thread,
+ * then all are stepped by one.  Also a bootstrap between threads. */
+#ifndef TESTS_SUPPORT_LIVE_H
+#define TESTS_SUPPORT_LIVE_H
+
+#include <glib.h>
+#include "replay/bootstrap.h"
+#include "replay/live.h"
+
+/* rank_count connected bootstraps for as many threads of this process.  Free the array with
+ * support_bootstraps_free(). */
+struct bootstrap **support_bootstraps_new(uint32_t rank_count);
+void support_bootstraps_free(struct bootstrap **b, uint32_t rank_count);
+
+/* Runs body(b[rank], context) in one thread a rank; returns the number of those that returned false. */
+uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
+                                bool (*body)(struct bootstrap *b, void *context), void *context);
+
+/* Makes a live world for each rank; world[rank] and *error (of one that failed) as from live_world_new.
+ * True if all were made. */
+bool support_worlds_new(const struct live_options *options, const struct live_needs *needs,
+                        struct bootstrap **b, uint32_t rank_count, struct live_world **world, GError **error);
+
+/* Steps the workers of all ranks in one thread until all are done; false with why filled when a link failed
+ * or nothing moved for 20 seconds. */
+bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,
+                        uint32_t worker_count, char *why, size_t why_size);
+
+#endif

@@ -1,0 +1,180 @@
+/* test_conformance_faults.c - the conformance suite catches what it is there for.
+ *
+ * Method: live worlds over the stand-in network, with one operation replaced by one that breaks one rule of
+ * the contract.  The suite must fail in the case that is about this rule; without a fault it must pass. */
+#include <CUnit/Basic.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "tests/support_conformance.h"
+#include "tests/support_live.h"
+
+enum { RANKS = 4 };
+
+static struct live_world *worlds[RANKS];
+static struct fabric *fabrics[RANKS];
+static const struct fabric_ops *honest;
+static char failed_cases[400];
+
+static bool faults_run(void *context, struct fabric_worker **worker, uint32_t count, char *why,
+                       size_t why_size)
+{
+    (void)context;
+    return support_worlds_run(worlds, RANKS, worker, count, why, why_size);
+}
+
+static void faults_report(void *context, const char *name, const char *why)
+{
+    (void)context;
+    if (!why[0]) return;
+    g_strlcat(failed_cases, name, sizeof failed_cases);
+    g_strlcat(failed_cases, ";", sizeof failed_cases);
+}
+
+/* Runs the suite on ranks that use ops (NULL: the real ones); names of failed cases are in failed_cases. */
+static uint32_t run_with(const struct fabric_ops *ops)
+{
+    struct live_options options;
+    live_options_init(&options);
+    options.link = "shm";
+    options.ranks_per_node = 2;
+    const struct live_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
+                                      CONFORMANCE_DEPTH };
+    struct bootstrap **b = support_bootstraps_new(RANKS);
+    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &needs, b, RANKS, worlds, NULL));
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        fabrics[rank] = live_world_fabric(worlds[rank]);
+        honest = fabrics[rank]->ops;
+    }
+    for (uint32_t rank = 0; ops && rank < RANKS; rank++) fabrics[rank]->ops = ops;
+    failed_cases[0] = '\0';
+    const struct conformance_world world = {
+        .rank_count = RANKS, .fabric = fabrics, .run = faults_run, .report = faults_report, .refuses = true,
+    };
+    const uint32_t failed = conformance_run(&world, 7);
+    for (uint32_t rank = 0; rank < RANKS; rank++) live_world_free(worlds[rank]);
+    support_bootstraps_free(b, RANKS);
+    return failed;
+}
+
+static int signal_overtaking(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
+{
+    (void)f, (void)w;
+    fabrics[signal->peer]->words[signal->word] = signal->value;
+    return 0;
+}
+
+static int signal_falling(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
+{
+    struct fabric_signal wrong = *signal;
+    if (wrong.value >> 32 && wrong.value % 3 == 2) wrong.value /= 2;
+    return honest->signal(f, w, &wrong);
+}
+
+static int flush_at_once(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue)
+{
+    (void)honest->flush(f, w, peer, queue);
+    return 0;
+}
+
+static int store_short(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    struct fabric_write wrong = *write;
+    if (wrong.span_count > 2) wrong.span_count--;
+    return honest->store(f, w, &wrong);
+}
+
+static int put_never_full(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    const int rc = honest->put(f, w, write);
+    return rc == -EAGAIN ? 0 : rc;
+}
+
+static int store_when_empty(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    if (!write->span_count || !write->span[0].size_bytes)
+        fabrics[write->peer]->heap[write->target_offset] = 99;
+    return honest->store(f, w, write);
+}
+
+static void add_lossy(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend)
+{
+    if (addend != 5) honest->signal_add(f, w, word, addend);
+    else honest->signal_add(f, w, word, 50);
+}
+
+static void work_twice(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
+{
+    honest->work(f, w, work);
+    honest->work(f, w, work);
+}
+
+static uint64_t clock_backwards(const struct fabric *f)
+{
+    (void)f;
+    static uint64_t now = UINT64_C(1) << 40;
+    return now--;
+}
+
+static void expect(const struct fabric_ops *ops, const char *name)
+{
+    CU_ASSERT(run_with(ops) > 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(failed_cases, name));
+    if (!strstr(failed_cases, name))
+        printf("\n      expected '%s' to fail, found '%s'\n", name, failed_cases);
+}
+
+#define FAULT(member, function, name) \
+    do { \
+        struct fabric_ops ops = *honest; \
+        ops.member = function; \
+        expect(&ops, name); \
+    } while (0)
+
+static void test_honest(void)
+{
+    CU_ASSERT_EQUAL(run_with(NULL), 0);
+}
+
+static void test_order(void)
+{
+    FAULT(signal, signal_overtaking, "signal after data");
+    FAULT(signal, signal_falling, "signals in order");
+    FAULT(flush, flush_at_once, "flush is complete");
+    FAULT(flush, flush_at_once, "ownership");
+}
+
+static void test_data(void)
+{
+    FAULT(store, store_short, "all to all");
+    FAULT(store, store_when_empty, "zero size");
+    FAULT(put, put_never_full, "back-pressure");
+}
+
+static void test_local(void)
+{
+    FAULT(work, work_twice, "local work and adds");
+    FAULT(now_ps, clock_backwards, "local work and adds");
+}
+
+/* Adds that come to too much pass a wait for "at least"; the suite must look at the sum itself. */
+static void test_add(void)
+{
+    FAULT(signal_add, add_lossy, "local work and adds");
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("conformance suite against planted faults", NULL, NULL);
+    CU_add_test(suite, "nothing planted", test_honest);
+    CU_add_test(suite, "order", test_order);
+    CU_add_test(suite, "data", test_data);
+    CU_add_test(suite, "local work", test_local);
+    CU_add_test(suite, "adds", test_add);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
