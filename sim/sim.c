@@ -8,7 +8,7 @@
  *     level  0 |.|#|#|.| ... 64 slots,   64 ps
  *                 v  when the front is empty: a slot of few events is sorted into it,
  *                 v  a slot of many is dealt out to the levels below
- *     front    [ ... later, sooner ] ==> run          everything sooner than front_end_ps
+ *     run <== [ sooner, later, ... ] front            everything sooner than front_end_ps
  *
  * An event moves down at most once a level, in practice two or three times, always in streams; no step
  * depends on how times are distributed.  Ties: events of one instant differ from base alike, so they are
@@ -26,10 +26,13 @@ enum {
     DIGIT_BITS      = 6,
     DIGIT_COUNT     = 1 << DIGIT_BITS,
     LEVEL_COUNT     = (64 + DIGIT_BITS - 1) / DIGIT_BITS,
-    CHUNK_ENTRIES   = 15,       /* with its link, four cache lines */
+    CHUNK_ENTRIES   = 31,       /* with its link, eight cache lines */
     FRONT_FILL_MAX  = 32,       /* taken from slots at once; the sort is quadratic */
-    FRONT_COUNT_MAX = 64,       /* with what is scheduled into the front afterwards */
+    FRONT_SPARE     = 32,       /* below, for what is scheduled into the front afterwards */
+    FRONT_SIZE      = FRONT_SPARE + FRONT_FILL_MAX,
 };
+
+_Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
 
 struct entry {
     uint64_t          time_ps;
@@ -58,8 +61,8 @@ struct sim {
     /* Every time in the front is < front_end_ps and every time in the trie is not; but when the front is a
      * part of a slot of one instant, both have that instant, which is front_end_ps. */
     uint64_t front_end_ps;
-    uint32_t front_count;
-    struct entry front[FRONT_COUNT_MAX];        /* the next to run is the last */
+    uint32_t front_head, front_tail;            /* it is front[front_head] ... front[front_tail - 1] */
+    struct entry front[FRONT_SIZE];
 
     uint64_t base_ps;           /* <= every time in the trie, and <= now while an event runs */
     uint32_t level_mask;        /* levels that have a slot in use */
@@ -74,7 +77,8 @@ static const uint32_t NONE = UINT32_MAX;
 
 static void queue_clear(struct sim *sim)
 {
-    sim->pending_count = sim->front_count = 0;
+    sim->pending_count = 0;
+    sim->front_head = sim->front_tail = FRONT_SIZE;
     sim->front_end_ps = UINT64_MAX;
     sim->base_ps = 0;
     sim->level_mask = 0;
@@ -91,7 +95,7 @@ struct sim *sim_new(uint32_t event_count_max)
 {
     const size_t slot_count = (size_t)LEVEL_COUNT * DIGIT_COUNT;
     const size_t partial = event_count_max < slot_count ? event_count_max : slot_count;
-    const size_t chunk_count = event_count_max / CHUNK_ENTRIES + partial + 1;   /* 1: being dealt out */
+    const size_t chunk_count = event_count_max / CHUNK_ENTRIES + partial + 2;   /* 2: of the slot dealt out */
     struct sim *const sim = malloc(sizeof *sim + chunk_count * sizeof sim->chunks[0]);
 
     if (!sim)
@@ -213,13 +217,30 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 
 /* ---- the front ---- */
 
-/* After those of the same time, which were scheduled before. */
+/* After those of the same time, which were scheduled before.  Moves what is sooner: most often little is. */
 static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
-    uint32_t place = sim->front_count++;
 
-    while (place > 0 && front[place - 1].time_ps <= entry.time_ps) {
+    if (sim->front_head == sim->front_tail)
+        sim->front_head = sim->front_tail = FRONT_SIZE;
+    const uint32_t tail = sim->front_tail;
+    uint32_t place = --sim->front_head;
+
+    while (place + 1 < tail && front[place + 1].time_ps <= entry.time_ps) {
+        front[place] = front[place + 1];
+        place++;
+    }
+    front[place] = entry;
+}
+
+/* The same for what comes from the trie, the soonest slot first: moves what is later. */
+static void front_append(struct sim *sim, struct entry entry)
+{
+    struct entry *const front = sim->front;
+    uint32_t place = sim->front_tail++;
+
+    while (place > sim->front_head && front[place - 1].time_ps > entry.time_ps) {
         front[place] = front[place - 1];
         place--;
     }
@@ -229,10 +250,10 @@ static void front_insert(struct sim *sim, struct entry entry)
 /* The front is full: what is in it goes to the trie, at the finer levels that now as the base opens. */
 static void front_spill(struct sim *sim)
 {
-    sim->base_ps = sim->now_ps;
-    while (sim->front_count > 0)
-        trie_insert(sim, sim->front[--sim->front_count]);
-    sim->front_end_ps = sim->now_ps;
+    sim->base_ps = sim->front_end_ps = sim->now_ps;
+    for (uint32_t i = sim->front_head; i < sim->front_tail; i++)
+        trie_insert(sim, sim->front[i]);
+    sim->front_head = sim->front_tail = FRONT_SIZE;
 }
 
 static void front_take_chunk(struct sim *sim, struct slot *slot)
@@ -242,7 +263,7 @@ static void front_take_chunk(struct sim *sim, struct slot *slot)
 
     for (uint32_t i = 0; i < fill; i++) {
         __builtin_prefetch(chunk->entries[i].event, 1);
-        front_insert(sim, chunk->entries[i]);
+        front_append(sim, chunk->entries[i]);
     }
     slot_drop_first(sim, slot);
 }
@@ -262,17 +283,17 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
         if (sim->slot_mask[level] == 0)
             break;
         digit = (unsigned)__builtin_ctzll(sim->slot_mask[level]);
-        if (sim->front_count + slots[digit].count > FRONT_FILL_MAX)
+        if (sim->front_tail + slots[digit].count > FRONT_SIZE)
             break;
     }
-    /* The shift loses the top bit when the last slot of all time was taken. */
-    const uint64_t end = sim->front_end_ps << shift;
-
-    sim->front_end_ps = sim->level_mask == 0 || end >> shift != sim->front_end_ps ? UINT64_MAX : end;
+    /* Nothing is later when the trie is empty: so it is whenever the shift would lose the top bit. */
+    sim->front_end_ps = sim->level_mask == 0 ? UINT64_MAX : sim->front_end_ps << shift;
 }
 
+/* The front is empty and the trie is not. */
 static void front_fill(struct sim *sim)
 {
+    sim->front_head = sim->front_tail = FRONT_SPARE;
     for (;;) {
         const unsigned level = (unsigned)__builtin_ctz(sim->level_mask);
         const unsigned digit = (unsigned)__builtin_ctzll(sim->slot_mask[level]);
@@ -304,7 +325,7 @@ void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
     event->time_ps = time_ps;
     event->sequence = ++sim->sequence;
     sim->pending_count++;
-    if (time_ps < sim->front_end_ps && sim->front_count == FRONT_COUNT_MAX)
+    if (time_ps < sim->front_end_ps && sim->front_head == 0)
         front_spill(sim);
     if (time_ps < sim->front_end_ps)
         front_insert(sim, entry);
@@ -316,9 +337,9 @@ bool sim_step(struct sim *sim)
 {
     if (sim->pending_count == 0)
         return false;
-    if (sim->front_count == 0)
+    if (sim->front_head == sim->front_tail)
         front_fill(sim);
-    struct sim_event *const event = sim->front[--sim->front_count].event;
+    struct sim_event *const event = sim->front[sim->front_head++].event;
 
     sim->pending_count--;
     sim->event_count++;
@@ -340,9 +361,9 @@ uint64_t sim_run(struct sim *sim)
 void sim_reset(struct sim *sim)
 {
     while (sim->pending_count > 0) {
-        if (sim->front_count == 0)
+        if (sim->front_head == sim->front_tail)
             front_fill(sim);
-        sim->front[--sim->front_count].event->sequence = 0;
+        sim->front[sim->front_head++].event->sequence = 0;
         sim->pending_count--;
     }
     sim->now_ps = sim->sequence = sim->event_count = 0;

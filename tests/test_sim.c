@@ -1,0 +1,346 @@
+/* test_sim.c - the engine runs events by (time, order of scheduling), whatever the times.
+ *
+ * Method: a world of events that schedule one another by a seeded plan is run beside a reference, a plain
+ * sorted array; every event that runs must be the first of the reference.  The plans lean on what breaks
+ * queues: ties, skew over forty powers of two, queues that grow from nothing and drain, the end of time.
+ * What must assert is tried in a child process. */
+#include "sim/rng.h"
+#include "sim/sim.h"
+#include "sim/units.h"
+
+#include <CUnit/Basic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EVENT_COUNT = 3000 };
+
+struct planned { uint64_t time_ps, order; int index; };
+
+struct member { struct sim_event event; struct world *world; };     /* event first: a cast finds it again */
+
+/* The reference and the plan: how events breed and how far ahead they are scheduled. */
+struct world {
+    struct sim    *sim;
+    struct rng     rng;
+    uint64_t     (*delay_ps)(struct rng *rng);
+    struct member  members[EVENT_COUNT];
+    int            idle[EVENT_COUNT], idle_count;   /* stack of members that are not pending */
+    struct planned planned[EVENT_COUNT];            /* pending, sorted, the next to run last */
+    int            planned_count;
+    int            planned_count_wanted;            /* about as many should be pending */
+    uint64_t       order, run_count, wrong_count, digest, now_ps;
+};
+
+static void world_schedule(struct world *world, uint64_t time_ps)
+{
+    const int index = world->idle[--world->idle_count];
+    const struct planned planned = { time_ps, world->order++, index };
+    int place = world->planned_count++;
+
+    while (place > 0 && world->planned[place - 1].time_ps <= time_ps) {
+        world->planned[place] = world->planned[place - 1];
+        place--;
+    }
+    world->planned[place] = planned;
+    sim_schedule_at(world->sim, &world->members[index].event, time_ps);
+}
+
+static void world_breed(struct world *world)
+{
+    const uint64_t room = UINT64_MAX - 1 - sim_now_ps(world->sim);
+    const int wanted = world->planned_count_wanted;     /* 0: no more */
+    uint64_t count = wanted == 0 ? 0 : rng_below(&world->rng, world->planned_count < wanted ? 4 : 2);
+
+    while (count-- > 0 && world->idle_count > 0) {
+        const uint64_t delay_ps = world->delay_ps(&world->rng);
+
+        world_schedule(world, sim_now_ps(world->sim) + (delay_ps < room ? delay_ps : room));
+    }
+}
+
+static void member_run(struct sim *sim, struct sim_event *event)
+{
+    struct world *const world = ((struct member *)event)->world;
+    const struct planned planned = world->planned[--world->planned_count];
+
+    world->run_count++;
+    world->wrong_count += event != &world->members[planned.index].event || sim_now_ps(sim) != planned.time_ps
+                          || sim_now_ps(sim) < world->now_ps || sim_event_pending(event);
+    world->now_ps = sim_now_ps(sim);
+    world->digest = (world->digest ^ planned.order ^ planned.time_ps) * UINT64_C(0x100000001b3);
+    world->idle[world->idle_count++] = planned.index;
+    world_breed(world);
+}
+
+static void world_start(struct world *world, uint64_t seed, uint64_t (*delay_ps)(struct rng *rng), int wanted)
+{
+    struct sim *const sim = world->sim;
+
+    memset(world, 0, sizeof *world);
+    world->sim = sim;
+    world->delay_ps = delay_ps;
+    world->planned_count_wanted = wanted;
+    rng_seed(&world->rng, seed);
+    for (int i = 0; i < EVENT_COUNT; i++) {
+        world->members[i] = (struct member){ { .run = member_run }, world };
+        world->idle[world->idle_count++] = i;
+    }
+    world_breed(world);
+    world_schedule(world, 0);
+}
+
+/* Runs about run_count events at each of several sizes, growing and draining; then to the end. */
+static void world_run(struct world *world, uint64_t run_count)
+{
+    const int wanted = world->planned_count_wanted;
+
+    while (world->run_count < run_count) {
+        world->planned_count_wanted = (int)rng_below(&world->rng, (uint64_t)wanted) + 1;
+        for (uint64_t i = rng_below(&world->rng, 3 * (uint64_t)wanted); i > 0; i--)
+            if (!sim_step(world->sim))
+                world_schedule(world, sim_now_ps(world->sim));
+    }
+    world->planned_count_wanted = 0;
+    sim_run(world->sim);
+}
+
+static uint64_t delay_zero(struct rng *rng) { (void)rng; return 0; }
+static uint64_t delay_constant(struct rng *rng) { (void)rng; return 1000; }
+static uint64_t delay_ties(struct rng *rng) { return 64 * rng_below(rng, 3); }
+static uint64_t delay_near(struct rng *rng) { return rng_below(rng, 100); }
+static uint64_t delay_uniform(struct rng *rng) { return rng_below(rng, 2000000); }
+static uint64_t delay_skewed(struct rng *rng) { return rng_next(rng) >> (24 + rng_below(rng, 40)); }
+static uint64_t delay_end(struct rng *rng)
+{
+    return rng_below(rng, 4) ? rng_below(rng, 50) : rng_next(rng) >> rng_below(rng, 64);
+}
+static uint64_t delay_mixed(struct rng *rng)
+{
+    static uint64_t (*const delays[])(struct rng *rng) = { delay_zero, delay_constant, delay_ties, delay_near,
+                                                           delay_uniform, delay_skewed };
+    return delays[rng_below(rng, sizeof delays / sizeof delays[0])](rng);
+}
+
+static uint64_t (*const plans[])(struct rng *rng) = { delay_zero, delay_constant, delay_ties, delay_near,
+                                                      delay_uniform, delay_skewed, delay_end, delay_mixed };
+enum { PLAN_COUNT = sizeof plans / sizeof plans[0] };
+
+static struct world *world_new(void)
+{
+    struct world *const world = calloc(1, sizeof *world);
+
+    world->sim = sim_new(EVENT_COUNT);
+    return world;
+}
+
+static void world_free(struct world *world)
+{
+    sim_free(world->sim);
+    free(world);
+}
+
+static void test_order_is_that_of_the_reference(void)
+{
+    static const int sizes[] = { 1, 3, 40, 70, 300, 2900 };
+    struct world *const world = world_new();
+
+    for (int plan = 0; plan < PLAN_COUNT; plan++)
+        for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
+            sim_reset(world->sim);
+            world_start(world, (uint64_t)plan * 100 + size, plans[plan], sizes[size]);
+            world_run(world, 10000);
+            CU_ASSERT_EQUAL(world->wrong_count, 0);
+            CU_ASSERT_EQUAL(world->planned_count, 0);
+            CU_ASSERT_EQUAL(sim_event_count(world->sim), world->run_count);
+            CU_ASSERT(world->run_count >= 10000);
+            CU_ASSERT_FALSE(sim_step(world->sim));
+        }
+    world_free(world);
+}
+
+static void test_same_seed_same_run(void)
+{
+    struct world *const first = world_new(), *const second = world_new();
+
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        world_start(first, seed, delay_mixed, 500);
+        world_run(first, 3000);
+        world_start(second, seed, delay_mixed, 500);
+        for (int i = 0; i < 1000 && sim_step(second->sim); i++)     /* leave events pending, begin again */
+            ;
+        sim_reset(second->sim);
+        for (int i = 0; i < EVENT_COUNT; i++)
+            CU_ASSERT_FATAL(!sim_event_pending(&second->members[i].event));
+        CU_ASSERT_EQUAL(sim_now_ps(second->sim), 0);
+        CU_ASSERT_EQUAL(sim_event_count(second->sim), 0);
+        CU_ASSERT_FALSE(sim_step(second->sim));
+        world_start(second, seed, delay_mixed, 500);
+        world_run(second, 3000);
+        CU_ASSERT_EQUAL(first->digest, second->digest);
+        CU_ASSERT_EQUAL(first->now_ps, second->now_ps);
+        sim_reset(first->sim);
+        sim_reset(second->sim);
+    }
+    world_start(first, 1, delay_mixed, 500);
+    world_start(second, 2, delay_mixed, 500);
+    world_run(first, 3000);
+    world_run(second, 3000);
+    CU_ASSERT_NOT_EQUAL(first->digest, second->digest);     /* else the digest would prove nothing */
+    world_free(first);
+    world_free(second);
+}
+
+static void ignore_run(struct sim *sim, struct sim_event *event) { (void)sim; (void)event; }
+
+/* One event in each place that the queue can tell apart, all pending at once, in an engine of just that
+ * size: what is set aside for sizes has to suffice (ASan and valgrind watch). */
+static void test_full_engine(void)
+{
+    for (uint32_t count = 1; count <= 1500; count += count < 100 ? 1 : 97) {
+        struct sim *const sim = sim_new(count);
+        struct sim_event *const events = calloc(count, sizeof *events);
+        struct rng rng;
+        uint64_t last_ps = 0;
+
+        rng_seed(&rng, count);
+        for (int round = 0; round < 3; round++) {
+            for (uint32_t i = 0; i < count; i++) {
+                const uint64_t delay_ps = (1 + rng_below(&rng, 63)) << 6 * rng_below(&rng, 9);
+
+                events[i].run = ignore_run;
+                sim_schedule_at(sim, &events[i], sim_now_ps(sim) + delay_ps);
+                last_ps = events[i].time_ps > last_ps ? events[i].time_ps : last_ps;
+            }
+            CU_ASSERT_EQUAL(sim_run(sim), count);
+            CU_ASSERT_EQUAL(sim_now_ps(sim), last_ps);
+        }
+        free(events);
+        sim_free(sim);
+    }
+}
+
+static void test_end_of_time(void)
+{
+    static const uint64_t times_ps[] = { UINT64_MAX - 1, UINT64_MAX - 2, UINT64_MAX - 64, UINT64_MAX - 65,
+                                         UINT64_MAX - 1, UINT64_C(1) << 63, (UINT64_C(1) << 63) - 1, 0,
+                                         UINT64_C(15) << 60, (UINT64_C(15) << 60) - 1 };
+    enum { COUNT = sizeof times_ps / sizeof times_ps[0] };
+    struct sim_event events[COUNT * 10];
+    struct sim *const sim = sim_new(COUNT * 10);
+    uint64_t before_ps = 0;
+
+    for (int i = 0; i < COUNT * 10; i++) {      /* few: the sorted front; with copies: slots as well */
+        events[i] = (struct sim_event){ .run = ignore_run };
+        sim_schedule_at(sim, &events[i], times_ps[i % COUNT]);
+    }
+    for (int i = 0; i < COUNT * 10; i++) {
+        CU_ASSERT(sim_step(sim));
+        CU_ASSERT(sim_now_ps(sim) >= before_ps);
+        before_ps = sim_now_ps(sim);
+    }
+    CU_ASSERT_EQUAL(before_ps, UINT64_MAX - 1);
+    sim_schedule_at(sim, &events[0], UINT64_MAX - 1);
+    CU_ASSERT_EQUAL(sim_run(sim), 1);
+    sim_free(sim);
+}
+
+/* ---- what must assert ---- */
+
+static struct sim_event two_events[2];
+static struct sim *doomed;      /* not a local: a child that aborts leaks nothing */
+static uint64_t result;
+
+static void fail_in_the_past(struct sim *sim)
+{
+    sim_schedule_at(sim, &two_events[0], 10);
+    sim_step(sim);
+    sim_schedule_at(sim, &two_events[0], 9);
+}
+
+static void fail_after_the_end(struct sim *sim) { sim_schedule_at(sim, &two_events[0], UINT64_MAX); }
+
+static void fail_by_wrapping(struct sim *sim)
+{
+    sim_schedule_at(sim, &two_events[0], UINT64_MAX - 5);
+    sim_step(sim);
+    sim_schedule_at(sim, &two_events[0], sim_now_ps(sim) + 10);
+}
+
+static void fail_pending_twice(struct sim *sim)
+{
+    sim_schedule_at(sim, &two_events[0], 1);
+    sim_schedule_at(sim, &two_events[0], 2);
+}
+
+static void fail_when_full(struct sim *sim)
+{
+    sim_schedule_at(sim, &two_events[0], 1);
+    sim_schedule_at(sim, &two_events[1], 1);
+}
+
+static void fail_without_rate(struct sim *sim) { result = units_transfer_ps(1, sim_now_ps(sim)); }
+
+static void fail_with_empty_range(struct sim *sim)
+{
+    struct rng rng;
+
+    rng_seed(&rng, 1);
+    result = rng_below(&rng, sim_now_ps(sim));
+}
+
+static bool aborts(void (*fail)(struct sim *sim), uint32_t event_count_max)
+{
+    int status = 0;
+
+    fflush(NULL);
+    const pid_t child = fork();
+
+    if (child == 0) {
+        const struct rlimit no_core = { 0, 0 };
+
+        setrlimit(RLIMIT_CORE, &no_core);
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(2);
+        two_events[0].run = two_events[1].run = ignore_run;
+        doomed = sim_new(event_count_max);
+        fail(doomed);
+        _exit(result != 0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status)
+           && WTERMSIG(status) == SIGABRT;
+}
+
+static void test_programmer_errors_assert(void)
+{
+    CU_ASSERT(aborts(fail_in_the_past, 2));
+    CU_ASSERT(aborts(fail_after_the_end, 2));
+    CU_ASSERT(aborts(fail_by_wrapping, 2));
+    CU_ASSERT(aborts(fail_pending_twice, 2));
+    CU_ASSERT(aborts(fail_when_full, 1));
+    CU_ASSERT_FALSE(aborts(fail_when_full, 2));
+    CU_ASSERT(aborts(fail_without_rate, 1));
+    CU_ASSERT(aborts(fail_with_empty_range, 1));
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("sim", NULL, NULL);
+
+    CU_add_test(suite, "order is that of the reference", test_order_is_that_of_the_reference);
+    CU_add_test(suite, "same seed, same run", test_same_seed_same_run);
+    CU_add_test(suite, "full engine", test_full_engine);
+    CU_add_test(suite, "end of time", test_end_of_time);
+    CU_add_test(suite, "programmer errors assert", test_programmer_errors_assert);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+
+    CU_cleanup_registry();
+    return failed;
+}
