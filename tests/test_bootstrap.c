@@ -1,12 +1,12 @@
 /* test_bootstrap.c - real processes that find each other, exchange, fail and are ended.
  *
- * Method: each case forks its ranks, with the fork bootstrap itself or as plain children that connect by TCP,
- * and looks at what came back: exit statuses and the text on standard error, caught in a file.  Nothing is
- * asserted about how long anything takes; a bootstrap that hangs is ended by alarm(). */
+ * Method: each case forks its ranks and looks at what came back: exit statuses and the text on standard error,
+ * caught in a file (support_catch.h).  Nothing is asserted about how long anything takes; a bootstrap that hangs
+ * is ended by alarm(). */
 #include "replay/bootstrap.h"
+#include "tests/support_catch.h"
 
 #include <CUnit/Basic.h>
-#include <glib/gstdio.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,43 +15,6 @@
 #include <unistd.h>
 
 enum { TIMEOUT_MS = 20000, SHORT_MS = 300 };
-
-/* --- catching standard error --- */
-
-static char *caught_path;
-static int   caught_saved;
-
-static void catch_start(void)
-{
-    GError *error = NULL;
-    const int fd = g_file_open_tmp("eptwin-test-XXXXXX", &caught_path, &error);
-
-    g_assert_no_error(error);
-    fflush(stderr);
-    caught_saved = dup(2);
-    dup2(fd, 2);
-    close(fd);
-}
-
-/* The text since catch_start(); free with g_free(). */
-static char *catch_end(void)
-{
-    char *text = NULL;
-
-    fflush(stderr);
-    dup2(caught_saved, 2);
-    close(caught_saved);
-    g_file_get_contents(caught_path, &text, NULL, NULL);
-    g_unlink(caught_path);
-    g_free(caught_path);
-    return text;
-}
-
-#define ASSERT_CONTAINS(text, part) \
-    do { \
-        if (!strstr(text, part)) fprintf(stderr, "expected \"%s\" in:\n%s\n", part, text); \
-        CU_ASSERT_PTR_NOT_NULL(strstr(text, part)); \
-    } while (0)
 
 /* --- children that are ranks --- */
 

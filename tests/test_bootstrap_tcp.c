@@ -1,0 +1,708 @@
+/* test_bootstrap_tcp.c - ranks that join by TCP, and everyone who should not get in.
+ *
+ * Method: ranks are forked processes that connect over loopback; exit statuses and standard error are looked
+ * at.  Strangers, liars and recorded bytes are played by this program itself, with the structs and MACs of
+ * replay/bootstrap_wire.h, so that each lie is exactly one thing wrong.  A hang is ended by alarm(). */
+#include "replay/bootstrap.h"
+#include "replay/bootstrap_internal.h"
+#include "replay/bootstrap_wire.h"
+#include "sim/version.h"
+#include "tests/support_catch.h"
+
+#include <CUnit/Basic.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 20000, SHORT_MS = 400, RANKS_MAX = 8 };
+
+#define SECRET "open sesame"
+
+typedef int rank_function(struct bootstrap *b, void *context);
+
+/* --- worlds of forked ranks --- */
+
+static uint16_t free_port(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t address_bytes = sizeof address;
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+
+    g_assert(bind(s, (struct sockaddr *)&address, sizeof address) == 0);
+    g_assert(getsockname(s, (struct sockaddr *)&address, &address_bytes) == 0);
+    close(s);
+    return ntohs(address.sin_port);
+}
+
+/* Options of a rank at a port of loopback; root is overwritten by the next call. */
+static struct bootstrap_tcp_options at_port(uint16_t port, uint32_t rank, uint32_t rank_count, uint32_t timeout_ms)
+{
+    static char root[32];
+
+    g_snprintf(root, sizeof root, "127.0.0.1:%u", port);
+    return (struct bootstrap_tcp_options){ .rank = rank, .rank_count = rank_count, .root = root, .secret = SECRET,
+                                           .timeout_ms = timeout_ms };
+}
+
+static int report(uint32_t rank, GError *error)
+{
+    const int status = error->code == BOOTSTRAP_BAD_INPUT ? 2 : 1;
+
+    fprintf(stderr, "[%u: %s]\n", rank, error->message);
+    g_error_free(error);
+    return status;
+}
+
+static pid_t start_rank(const struct bootstrap_tcp_options *o, rank_function *run, void *context)
+{
+    fflush(NULL);
+    const pid_t pid = fork();
+
+    if (pid != 0) return pid;
+    GError *error = NULL;
+    struct bootstrap *const b = bootstrap_tcp_new(o, &error);
+    const int status = b ? run(b, context) : report(o->rank, error);
+
+    bootstrap_free(b);
+    exit(status);
+}
+
+static int end_rank(pid_t pid)
+{
+    int wait_status;
+
+    g_assert(waitpid(pid, &wait_status, 0) == pid);
+    return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+}
+
+/* Runs a world; returns standard error (free with g_free()), statuses[] if not NULL. */
+static char *run_world(const char *root, uint32_t rank_count, uint32_t timeout_ms, rank_function *run,
+                       int *statuses)
+{
+    pid_t pids[RANKS_MAX];
+
+    catch_start();
+    for (uint32_t r = 0; r < rank_count; r++) {
+        const struct bootstrap_tcp_options o = { .rank = r, .rank_count = rank_count, .root = root,
+                                                 .secret = SECRET, .timeout_ms = timeout_ms };
+        pids[r] = start_rank(&o, run, NULL);
+    }
+    for (uint32_t r = 0; r < rank_count; r++)
+        statuses[r] = end_rank(pids[r]);
+    return catch_end();
+}
+
+static int run_barrier(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+
+    (void)context;
+    return bootstrap_barrier(b, &error) ? 0 : report(b->rank, error);
+}
+
+/* --- worlds that work, and ranks that fail in one --- */
+
+static int run_exchanges(struct bootstrap *b, void *context)
+{
+    static const size_t sizes[] = { 8, 1, 0, 4096, 700001 };
+    GError *error = NULL;
+
+    (void)context;
+    for (size_t k = 0; k < G_N_ELEMENTS(sizes); k++) {
+        const size_t n = sizes[k];
+        uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
+
+        for (size_t i = 0; i < n; i++)
+            in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
+        if (!bootstrap_allgather(b, in, n, out, &error)) return report(b->rank, error);
+        for (size_t i = 0; i < n * b->rank_count; i++)
+            if (out[i] != (uint8_t)(i / n * 31 + k * 7 + i % n)) return 9;
+        if (!bootstrap_barrier(b, &error)) return report(b->rank, error);
+        g_free(in);
+        g_free(out);
+    }
+    return 0;
+}
+
+static bool has_ipv6(void)
+{
+    const struct sockaddr_in6 address = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    const int s = socket(AF_INET6, SOCK_STREAM, 0);
+    const bool has = s >= 0 && bind(s, (const struct sockaddr *)&address, sizeof address) == 0;
+
+    if (s >= 0) close(s);
+    return has;
+}
+
+static void test_exchanges(void)
+{
+    static const char *const formats[] = { "127.0.0.1:%u", ":%u", "[::1]:%u", "localhost:%u" };
+
+    for (size_t k = 0; k < G_N_ELEMENTS(formats); k++) {
+        if (formats[k][0] == '[' && !has_ipv6()) continue;
+        const uint16_t port = free_port();
+        char root[64];
+        int statuses[RANKS_MAX];
+        const uint32_t rank_count = k == 0 ? 7 : (uint32_t)k;
+
+        g_snprintf(root, sizeof root, formats[k], port);
+        char *const text = run_world(root, rank_count, TIMEOUT_MS, run_exchanges, statuses);
+
+        for (uint32_t r = 0; r < rank_count; r++)
+            CU_ASSERT_EQUAL(statuses[r], 0);
+        CU_ASSERT_STRING_EQUAL(text, "");
+        g_free(text);
+    }
+}
+
+static int run_two_dies(struct bootstrap *b, void *context)
+{
+    if (b->rank == 2) raise(SIGKILL);
+    return run_barrier(b, context);
+}
+
+static void test_dead_peer(void)
+{
+    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 4, TIMEOUT_MS);
+    int statuses[RANKS_MAX];
+    char *const text = run_world(o.root, 4, TIMEOUT_MS, run_two_dies, statuses);
+
+    CU_ASSERT_EQUAL(statuses[2], 128 + SIGKILL);
+    for (uint32_t r = 0; r < 4; r++)
+        if (r != 2) CU_ASSERT_EQUAL(statuses[r], 1);
+    ASSERT_CONTAINS(text, "[0: exchange 1: rank 2 closed the connection]");
+    ASSERT_CONTAINS(text, "[1: exchange 1: rank 2 closed the connection]");
+    ASSERT_CONTAINS(text, "[3: exchange 1: rank 2 closed the connection]");
+    g_free(text);
+}
+
+static int run_root_dies(struct bootstrap *b, void *context)
+{
+    if (b->rank == 0) raise(SIGKILL);
+    return run_barrier(b, context);
+}
+
+static void test_dead_root(void)
+{
+    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
+    int statuses[RANKS_MAX];
+    char *const text = run_world(o.root, 3, TIMEOUT_MS, run_root_dies, statuses);
+
+    CU_ASSERT_EQUAL(statuses[1], 1);
+    CU_ASSERT_EQUAL(statuses[2], 1);
+    ASSERT_CONTAINS(text, "[1: exchange 1: rank 0 closed the connection]");
+    ASSERT_CONTAINS(text, "[2: exchange 1: rank 0 closed the connection]");
+    g_free(text);
+}
+
+/* Stays, connected, until its peers have ended: they hold the other end of its socket. */
+static int run_one_stays_away(struct bootstrap *b, void *context)
+{
+    if (b->rank == 1) g_usleep(3 * SHORT_MS * 1000);
+    return run_barrier(b, context);
+}
+
+static void test_timeout_names(void)
+{
+    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, SHORT_MS);
+    int statuses[RANKS_MAX];
+    char *const text = run_world(o.root, 3, SHORT_MS, run_one_stays_away, statuses);
+
+    CU_ASSERT_EQUAL(statuses[0], 1);
+    CU_ASSERT_EQUAL(statuses[1], 1);
+    CU_ASSERT_EQUAL(statuses[2], 1);
+    ASSERT_CONTAINS(text, "[0: rank 1 did not come to exchange 1 within 400 ms]");
+    ASSERT_CONTAINS(text, "[1: rank 1 did not come to exchange 1 within 400 ms]");
+    ASSERT_CONTAINS(text, "[2: rank 1 did not come to exchange 1 within 400 ms]");
+    g_free(text);
+}
+
+static int run_root_stuck(struct bootstrap *b, void *context)
+{
+    if (b->rank == 0) {
+        g_usleep(8 * SHORT_MS * 1000);
+        return 0;
+    }
+    return run_barrier(b, context);
+}
+
+static void test_root_stuck(void)
+{
+    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 2, SHORT_MS);
+    int statuses[RANKS_MAX];
+    char *const text = run_world(o.root, 2, SHORT_MS, run_root_stuck, statuses);
+
+    CU_ASSERT_EQUAL(statuses[1], 1);
+    ASSERT_CONTAINS(text, "[1: exchange 1: rank 0 does not answer]");
+    g_free(text);
+}
+
+static int run_gives_up(struct bootstrap *b, void *context)
+{
+    if (b->rank == 2) {
+        bootstrap_abort(b, "trace.npy: not here");
+        GError *error = NULL;
+
+        return bootstrap_barrier(b, &error) ? 0 : report(b->rank, error);
+    }
+    return run_barrier(b, context);
+}
+
+static void test_gives_up(void)
+{
+    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
+    int statuses[RANKS_MAX];
+    char *const text = run_world(o.root, 3, TIMEOUT_MS, run_gives_up, statuses);
+
+    for (uint32_t r = 0; r < 3; r++)
+        CU_ASSERT_EQUAL(statuses[r], 1);
+    ASSERT_CONTAINS(text, "[0: rank 2 gave up: trace.npy: not here]");
+    ASSERT_CONTAINS(text, "[1: rank 2 gave up: trace.npy: not here]");
+    ASSERT_CONTAINS(text, "[2: rank 2 gave up: trace.npy: not here]");
+    g_free(text);
+}
+
+static int run_two_brings_more(struct bootstrap *b, void *context)
+{
+    static uint8_t in[100000], out[300000];
+    GError *error = NULL;
+
+    (void)context;
+    return bootstrap_allgather(b, in, b->rank == 2 ? 100000 : 8, out, &error) ? 0 : report(b->rank, error);
+}
+
+static void test_sizes_differ(void)
+{
+    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
+    int statuses[RANKS_MAX];
+    char *const text = run_world(o.root, 3, TIMEOUT_MS, run_two_brings_more, statuses);
+
+    ASSERT_CONTAINS(text, "[0: exchange 1: rank 2 announced 100000 bytes, rank 0 expects 8]");
+    ASSERT_CONTAINS(text, "[1: exchange 1: rank 2 announced 100000 bytes, rank 0 expects 8]");
+    g_free(text);
+}
+
+/* --- ranks started wrongly --- */
+
+/* Rank 0 of two and one other, which differs in what the case says; their standard error. */
+static char *run_pair(const struct bootstrap_tcp_options *root, const struct bootstrap_tcp_options *other,
+                      int *statuses)
+{
+    catch_start();
+    const pid_t pids[2] = { start_rank(root, run_barrier, NULL), start_rank(other, run_barrier, NULL) };
+
+    statuses[0] = end_rank(pids[0]);
+    statuses[1] = end_rank(pids[1]);
+    return catch_end();
+}
+
+static void test_wrong_secret(void)
+{
+    const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000);
+    struct bootstrap_tcp_options other = root;
+    int statuses[2];
+
+    other.rank = 1;
+    other.secret = "open barley";
+    char *const text = run_pair(&root, &other, statuses);
+    char *const expected = g_strdup_printf("[1: rank 1 and rank 0 at %s do not have the same secret]", root.root);
+    char *const refusal = g_strdup_printf("[0: rank 1 did not join at %s within 1000 ms; refused without the right "
+                                          "secret: 1, the last 127.0.0.1:", root.root);
+
+    CU_ASSERT_EQUAL(statuses[0], 1);
+    CU_ASSERT_EQUAL(statuses[1], 2);
+    ASSERT_CONTAINS(text, expected);
+    ASSERT_CONTAINS(text, refusal);
+    g_free(expected);
+    g_free(refusal);
+    g_free(text);
+}
+
+static void test_wrong_world(void)
+{
+    const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, TIMEOUT_MS);
+    struct bootstrap_tcp_options other = root;
+    int statuses[2];
+
+    other.rank = 1;
+    other.rank_count = 3;
+    char *const text = run_pair(&root, &other, statuses);
+
+    CU_ASSERT_EQUAL(statuses[0], 2);
+    CU_ASSERT_EQUAL(statuses[1], 2);
+    ASSERT_CONTAINS(text, "was started for a world of 3, rank 0 for 2]");
+    ASSERT_CONTAINS(text, "[1: rank 1 was started for a world of 3, rank 0 at 127.0.0.1:");
+    g_free(text);
+}
+
+static void test_rank_twice(void)
+{
+    const struct bootstrap_tcp_options root = at_port(free_port(), 0, 3, TIMEOUT_MS);
+    struct bootstrap_tcp_options other = root;
+
+    other.rank = 1;
+    catch_start();
+    const pid_t pids[3] = { start_rank(&root, run_barrier, NULL), start_rank(&other, run_barrier, NULL),
+                            start_rank(&other, run_barrier, NULL) };
+    int statuses[3];
+
+    for (int i = 0; i < 3; i++)
+        statuses[i] = end_rank(pids[i]);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(statuses[0], 2);
+    CU_ASSERT_NOT_EQUAL(statuses[1], 0);
+    CU_ASSERT_NOT_EQUAL(statuses[2], 0);
+    ASSERT_CONTAINS(text, "[0: two processes say they are rank 1, the second at 127.0.0.1:");
+    ASSERT_CONTAINS(text, "has a rank 1 already]");
+    ASSERT_CONTAINS(text, "[1: two processes say they are rank 1, the second at 127.0.0.1:");
+    g_free(text);
+}
+
+static void test_bad_options(void)
+{
+    static const struct { struct bootstrap_tcp_options options; const char *message; } cases[] = {
+        { { .rank = 2, .rank_count = 2, .root = ":1", .secret = "x" }, "--rank 2 is not below --world 2" },
+        { { .rank = 0, .rank_count = 2, .root = ":1", .secret = "" }, "needs a secret shared by all ranks" },
+        { { .rank = 0, .rank_count = 2, .root = "here", .secret = "x" }, "--root: expected host:port, found 'here'" },
+        { { .rank = 0, .rank_count = 2, .root = "here:", .secret = "x" }, "--root: expected host:port, found" },
+        { { .rank = 1, .rank_count = 2, .root = NULL, .secret = "x" }, "--root: expected host:port, found ''" },
+        { { .rank = 1, .rank_count = 2, .root = ":http", .secret = "x" }, "--root :http: " },
+    };
+
+    for (size_t k = 0; k < G_N_ELEMENTS(cases); k++) {
+        GError *error = NULL;
+
+        CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&cases[k].options, &error));
+        CU_ASSERT_EQUAL(error->code, BOOTSTRAP_BAD_INPUT);
+        ASSERT_CONTAINS(error->message, cases[k].message);
+        g_error_free(error);
+    }
+}
+
+/* Rank 0 where nobody listens, an address that is taken. */
+static void test_addresses(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct bootstrap_tcp_options o = at_port(free_port(), 1, 2, SHORT_MS);
+    GError *error = NULL;
+
+    CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&o, &error));
+    ASSERT_CONTAINS(error->message, "rank 1 cannot connect to rank 0 at 127.0.0.1:");
+    ASSERT_CONTAINS(error->message, "within 400 ms: Connection refused");
+    g_clear_error(&error);
+
+    const uint16_t port = free_port();
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+
+    address.sin_port = htons(port);
+    CU_ASSERT_EQUAL(bind(s, (struct sockaddr *)&address, sizeof address) || listen(s, 1), 0);
+    o = at_port(port, 0, 2, SHORT_MS);
+    CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&o, &error));
+    ASSERT_CONTAINS(error->message, "rank 0 cannot listen at 127.0.0.1:");
+    ASSERT_CONTAINS(error->message, "Address already in use");
+    g_error_free(error);
+    close(s);
+}
+
+/* --- strangers and liars --- */
+
+static int dial(uint16_t port)
+{
+    const struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port),
+                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+
+    while (connect(s, (const struct sockaddr *)&address, sizeof address) != 0)
+        g_usleep(2000);
+    return s;
+}
+
+static uint64_t soon(void) { return bootstrap_now_ms() + TIMEOUT_MS; }
+
+struct liar {
+    int socket;
+    struct wire_challenge challenge;
+    struct wire_hello hello;
+    struct wire_welcome welcome;
+};
+
+static void liar_dial(struct liar *l, uint16_t port, uint32_t rank, uint32_t rank_count)
+{
+    l->socket = dial(port);
+    CU_ASSERT_EQUAL_FATAL(wire_read(l->socket, &l->challenge, sizeof l->challenge, soon()), 0);
+    l->hello = (struct wire_hello){ .magic = WIRE_MAGIC, .rank = rank, .rank_count = rank_count, .nonce = { 1 } };
+    g_strlcpy(l->hello.build, eptwin_version(), sizeof l->hello.build);
+    wire_hello_sign(SECRET, &l->challenge, &l->hello, l->hello.mac);
+}
+
+static uint32_t liar_greet(struct liar *l)
+{
+    CU_ASSERT_EQUAL_FATAL(wire_write(l->socket, &l->hello, sizeof l->hello, soon()), 0);
+    CU_ASSERT_EQUAL_FATAL(wire_read(l->socket, &l->welcome, sizeof l->welcome, soon()), 0);
+    return l->welcome.verdict;
+}
+
+/* Garbage, silence, a half hello and too many connections at the door of rank 0; then rank 1 joins. */
+static void test_strangers(void)
+{
+    enum { SILENT = 80 };
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
+    struct bootstrap_tcp_options other = root;
+    char garbage[1000];
+    int sockets[SILENT];
+
+    memset(garbage, 'G', sizeof garbage);
+    catch_start();
+    const pid_t root_pid = start_rank(&root, run_exchanges, NULL);
+
+    for (int i = 0; i < SILENT; i++)
+        sockets[i] = dial(port);
+    CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 1], garbage, sizeof garbage, soon()), 0);
+    CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 2], WIRE_MAGIC, 8, soon()), 0);
+    close(sockets[SILENT - 3]);
+    other.rank = 1;
+    const pid_t other_pid = start_rank(&other, run_exchanges, NULL);
+
+    CU_ASSERT_EQUAL(end_rank(root_pid), 0);
+    CU_ASSERT_EQUAL(end_rank(other_pid), 0);
+    for (int i = 0; i < SILENT; i++)
+        if (i != SILENT - 3) close(sockets[i]);
+    g_free(catch_end());
+}
+
+/* A hello that was good once is worth nothing on the next connection, and disturbs nobody. */
+static void test_replayed_hello(void)
+{
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options root = at_port(port, 0, 3, TIMEOUT_MS);
+    struct bootstrap_tcp_options other = root;
+    struct liar first, second;
+
+    catch_start();
+    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
+
+    liar_dial(&first, port, 1, 3);
+    CU_ASSERT_EQUAL(liar_greet(&first), WIRE_JOINED);
+    liar_dial(&second, port, 2, 3);
+    second.hello = first.hello;
+    CU_ASSERT_EQUAL(liar_greet(&second), WIRE_WRONG_SECRET);
+    close(second.socket);
+    other.rank = 2;
+    const pid_t other_pid = start_rank(&other, run_barrier, NULL);
+    struct wire_channel channel;
+
+    wire_channel_open(&channel, first.socket, false, SECRET, &first.challenge, &first.hello);
+    for (int i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(wire_channel_send(&channel, WIRE_SHARE, NULL, 0, soon()), 0);
+    CU_ASSERT_EQUAL(end_rank(root_pid), 0);
+    CU_ASSERT_EQUAL(end_rank(other_pid), 0);
+    wire_channel_close(&channel);
+    g_free(catch_end());
+}
+
+/* One field of a signed hello changed on its way. */
+static void test_altered_hello(void)
+{
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options root = at_port(port, 0, 3, 1000);
+    struct liar l;
+
+    catch_start();
+    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
+
+    liar_dial(&l, port, 1, 3);
+    l.hello.rank = 2;
+    CU_ASSERT_EQUAL(liar_greet(&l), WIRE_WRONG_SECRET);
+    close(l.socket);
+    CU_ASSERT_EQUAL(end_rank(root_pid), 1);
+    char *const text = catch_end();
+
+    ASSERT_CONTAINS(text, "[0: ranks 1 and 2 did not join at 127.0.0.1:");
+    ASSERT_CONTAINS(text, "refused without the right secret: 1, the last 127.0.0.1:");
+    g_free(text);
+}
+
+static void expect_refusal(const struct wire_hello *change, uint32_t verdict, const char *message)
+{
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options root = at_port(port, 0, 3, TIMEOUT_MS);
+    struct liar l;
+    uint8_t mac[WIRE_MAC_BYTES];
+
+    catch_start();
+    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
+
+    liar_dial(&l, port, change->rank, change->rank_count);
+    if (change->build[0]) memcpy(l.hello.build, change->build, sizeof l.hello.build);
+    wire_hello_sign(SECRET, &l.challenge, &l.hello, l.hello.mac);
+    CU_ASSERT_EQUAL(liar_greet(&l), verdict);
+    wire_welcome_sign(SECRET, &l.challenge, &l.hello, &l.welcome, mac);
+    CU_ASSERT(wire_macs_equal(mac, l.welcome.mac));
+    close(l.socket);
+    CU_ASSERT_EQUAL(end_rank(root_pid), 2);
+    char *const text = catch_end();
+
+    ASSERT_CONTAINS(text, message);
+    g_free(text);
+}
+
+static void test_refusals(void)
+{
+    expect_refusal(&(struct wire_hello){ .rank = 1, .rank_count = 3, .build = "another" }, WIRE_WRONG_BUILD,
+                   " is eptwin another, rank 0 is ");
+    expect_refusal(&(struct wire_hello){ .rank = 3, .rank_count = 3 }, WIRE_WRONG_RANK,
+                   " says it is rank 3, expected 1 to 2]");
+    expect_refusal(&(struct wire_hello){ .rank = 0, .rank_count = 3 }, WIRE_WRONG_RANK,
+                   " says it is rank 0, expected 1 to 2]");
+    expect_refusal(&(struct wire_hello){ .rank = 1, .rank_count = 4 }, WIRE_WRONG_WORLD,
+                   " was started for a world of 4, rank 0 for 3]");
+}
+
+/* --- messages after the welcome --- */
+
+/* A member that joins well, says what it should in the first exchange, then the given bytes. */
+static void expect_message_fails(void (*lie)(struct wire_channel *c), const char *message)
+{
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
+    struct wire_channel channel;
+    struct liar l;
+
+    catch_start();
+    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
+
+    liar_dial(&l, port, 1, 2);
+    CU_ASSERT_EQUAL(liar_greet(&l), WIRE_JOINED);
+    wire_channel_open(&channel, l.socket, false, SECRET, &l.challenge, &l.hello);
+    CU_ASSERT_EQUAL(wire_channel_send(&channel, WIRE_SHARE, NULL, 0, soon()), 0);
+    lie(&channel);
+    CU_ASSERT_EQUAL(end_rank(root_pid), 1);
+    wire_channel_close(&channel);
+    char *const text = catch_end();
+
+    ASSERT_CONTAINS(text, message);
+    g_free(text);
+}
+
+/* The very bytes of the first message once more: made anew with the same key and number, they are the same. */
+static void lie_repeat(struct wire_channel *c)
+{
+    c->sent = 0;
+    CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0);
+}
+
+static void lie_reflect(struct wire_channel *c)
+{
+    c->root = true;
+    CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0);
+}
+
+static void lie_forge(struct wire_channel *c)
+{
+    c->key[5] ^= 1;
+    CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0);
+}
+
+static void lie_oversize(struct wire_channel *c)
+{
+    const struct wire_header header = { .kind = WIRE_SHARE, .sequence = c->sent, .size_bytes = UINT64_MAX / 2 };
+
+    CU_ASSERT_EQUAL(wire_write(c->socket, &header, sizeof header, soon()), 0);
+}
+
+static void lie_cut(struct wire_channel *c)
+{
+    const struct wire_header header = { .kind = WIRE_SHARE, .sequence = c->sent };
+
+    CU_ASSERT_EQUAL(wire_write(c->socket, &header, sizeof header - 1, soon()), 0);
+    shutdown(c->socket, SHUT_WR);
+}
+
+static void test_messages(void)
+{
+    expect_message_fails(lie_repeat, "[0: exchange 1: rank 1 sent a message that is forged, altered or repeated]");
+    expect_message_fails(lie_reflect, "[0: exchange 1: rank 1 sent a message that is forged, altered or repeated]");
+    expect_message_fails(lie_forge, "[0: exchange 1: rank 1 sent a message that is forged, altered or repeated]");
+    expect_message_fails(lie_oversize, "[0: exchange 1: rank 1 announced 9223372036854775807 bytes, rank 0 expects 0]");
+    expect_message_fails(lie_cut, "[0: exchange 1: rank 1 closed the connection]");
+}
+
+/* --- roots that are not --- */
+
+static void expect_root_refused(const void *bytes, size_t size_bytes, bool welcome, const char *message)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options o = at_port(port, 1, 2, 1000);
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    const struct wire_welcome lie = { .verdict = WIRE_JOINED, .rank_count = 2 };
+    struct wire_hello hello;
+
+    address.sin_port = htons(port);
+    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1), 0);
+    catch_start();
+    const pid_t pid = start_rank(&o, run_barrier, NULL);
+    const int s = accept(listener, NULL, NULL);
+
+    CU_ASSERT_EQUAL(wire_write(s, bytes, size_bytes, soon()), 0);
+    if (welcome) {
+        CU_ASSERT_EQUAL(wire_read(s, &hello, sizeof hello, soon()), 0);
+        CU_ASSERT_EQUAL(wire_write(s, &lie, sizeof lie, soon()), 0);
+    }
+    CU_ASSERT_NOT_EQUAL(end_rank(pid), 0);
+    close(s);
+    close(listener);
+    char *const text = catch_end();
+
+    ASSERT_CONTAINS(text, message);
+    g_free(text);
+}
+
+static void test_false_roots(void)
+{
+    const struct wire_challenge challenge = { .magic = WIRE_MAGIC, .nonce = { 7 } };
+    char web[100] = "HTTP/1.1 400 Bad Request\r\n";
+
+    expect_root_refused(web, sizeof web, false, " is not rank 0 of this eptwin]");
+    expect_root_refused(&challenge, sizeof challenge, true, "do not have the same secret]");
+    expect_root_refused(&challenge, 10, false, " does not answer before it let this rank join]");
+}
+
+int main(void)
+{
+    alarm(600);
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("tcp", NULL, NULL);
+
+    CU_add_test(suite, "exchanges, IPv4 and IPv6", test_exchanges);
+    CU_add_test(suite, "a dead rank is named to all", test_dead_peer);
+    CU_add_test(suite, "a dead root is named", test_dead_root);
+    CU_add_test(suite, "who does not come is named to all", test_timeout_names);
+    CU_add_test(suite, "a stuck root", test_root_stuck);
+    CU_add_test(suite, "a rank gives up", test_gives_up);
+    CU_add_test(suite, "sizes differ", test_sizes_differ);
+    CU_add_test(suite, "wrong secret", test_wrong_secret);
+    CU_add_test(suite, "wrong world", test_wrong_world);
+    CU_add_test(suite, "a rank started twice", test_rank_twice);
+    CU_add_test(suite, "bad options", test_bad_options);
+    CU_add_test(suite, "nobody there, address taken", test_addresses);
+    CU_add_test(suite, "strangers", test_strangers);
+    CU_add_test(suite, "a recorded hello", test_replayed_hello);
+    CU_add_test(suite, "an altered hello", test_altered_hello);
+    CU_add_test(suite, "refusals by what differs", test_refusals);
+    CU_add_test(suite, "messages repeated, reflected, forged, oversized, cut", test_messages);
+    CU_add_test(suite, "false roots", test_false_roots);
+    CU_basic_set_mode(CU_BRM_NORMAL);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
