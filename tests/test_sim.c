@@ -252,7 +252,7 @@ static void test_end_of_time(void)
 /* ---- what must assert ---- */
 
 static struct sim_event two_events[2];
-static struct sim *doomed;      /* not a local: a child that aborts leaks nothing */
+static struct sim *volatile doomed;      /* not a local: a child that aborts leaks nothing */
 static uint64_t result;
 
 static void fail_in_the_past(struct sim *sim)

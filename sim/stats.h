@@ -1,0 +1,32 @@
+/* stats.h - descriptive statistics of doubles: the one definition of each that all of eptwin uses.
+ *
+ * Values may come in any order, are not changed and must not be NaN (asserted where it would matter: in what
+ * sorts).  count == 0 gives NAN: there is no mean of nothing.  Needs libc and libm only. */
+#ifndef SIM_STATS_H
+#define SIM_STATS_H
+
+#include <stddef.h>
+
+double stats_sum(const double *values, size_t count);       /* compensated (Neumaier); 0 of nothing */
+double stats_mean(const double *values, size_t count);
+double stats_min(const double *values, size_t count);
+double stats_max(const double *values, size_t count);
+
+/* Square root of the mean square distance from the mean (of a population: divided by count). */
+double stats_deviation(const double *values, size_t count);
+
+/* Linear between the two values around rank (count - 1) * percent / 100 of the sorted values, as numpy's
+ * default; percent in [0, 100].  50 is the median. */
+double stats_percentile(const double *values, size_t count, double percent);
+double stats_median(const double *values, size_t count);
+
+/* How unequally values (>= 0, a load per expert or rank) share their sum; NAN when the sum is 0.
+ *
+ * Gini: mean absolute difference of all pairs over twice the mean, 0 (all equal) to 1 - 1/count (one has all).
+ * Entropy: -sum p log2 p of the shares p, in bits, 0 (one has all) to log2(count) (all equal).
+ * Imbalance: max over mean, 1 (all equal) to count (one has all). */
+double stats_gini(const double *values, size_t count);
+double stats_entropy_bits(const double *values, size_t count);
+double stats_imbalance(const double *values, size_t count);
+
+#endif
