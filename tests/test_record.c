@@ -1,9 +1,9 @@
 /* test_record.c - the result record.
  *
- * Aim: what is written reads back exactly, in both formats, for any number and any hostile word; what is damaged
- * is refused with the line and the field.  Method: round trips over random doubles and awkward words; a table of
- * bad texts with the exact message; truncation of a good text at every byte and every single byte changed, which
- * must never crash and, when accepted, must survive another round trip. */
+ * Aim: what is written reads back exactly, in both formats, for any number and any hostile word; what is
+ * damaged is refused with the line and the field.  Method: round trips over random doubles and awkward words; a
+ * table of bad texts with the exact message; truncation of a good text at every byte and every bit flipped,
+ * which must never crash and, when accepted, must survive another round trip. */
 #include <CUnit/Basic.h>
 #include <CUnit/CUnit.h>
 #include <glib/gstdio.h>
@@ -89,9 +89,12 @@ static void test_layout(void)
     CU_ASSERT_STRING_EQUAL(csv, "# kind: replay\n# seed: 3\nphase,rank,metric,value,unit\n"
         "dispatch,all,time_us,163.25,us\ndispatch,7,time_us,nan,us\n"
         "dispatch,all,bottleneck,\"nic_tx, \"\"left\"\"\",\n");
-    CU_ASSERT_STRING_EQUAL(json, "{\n\"header\": {\n  \"kind\": \"replay\",\n  \"seed\": \"3\"\n},\n\"rows\": [\n"
-        "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"time_us\", \"value\": 163.25, \"unit\": \"us\"},\n"
-        "  {\"phase\": \"dispatch\", \"rank\": 7, \"metric\": \"time_us\", \"value\": null, \"unit\": \"us\"},\n"
+    CU_ASSERT_STRING_EQUAL(json,
+    "{\n\"header\": {\n  \"kind\": \"replay\",\n  \"seed\": \"3\"\n},\n\"rows\": [\n"
+        "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"time_us\", \"value\": 163.25, "
+            "\"unit\": \"us\"},\n"
+        "  {\"phase\": \"dispatch\", \"rank\": 7, \"metric\": \"time_us\", \"value\": null, \"unit\": "
+            "\"us\"},\n"
         "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"bottleneck\", "
         "\"value\": \"nic_tx, \\\"left\\\"\", \"unit\": \"\"}\n]\n}\n");
     assert_round_trips(record);
@@ -117,12 +120,13 @@ static void test_find(void)
 
 static void test_numbers(void)
 {
-    static const double awkward[] = { 0.0, -0.0, 0.1, 1.0 / 3, 1e300, 5e-324, 1.7976931348623157e308, 1e15, 1e21,
-                                      123456789012345678.0, 2.5e-7, INFINITY, -INFINITY };
+    static const double awkward[] = { 0.0, -0.0, 0.1, 1.0 / 3, 1e300, 5e-324, 1.7976931348623157e308, 1e15,
+                                      1e21, 123456789012345678.0, 2.5e-7, INFINITY, -INFINITY };
     struct record *record = record_new();
     struct rng rng;
     rng_seed(&rng, 11);
-    for (size_t i = 0; i < G_N_ELEMENTS(awkward); i++) record_add(record, "p", (int32_t)i, "m", awkward[i], "us");
+    for (size_t i = 0; i < G_N_ELEMENTS(awkward); i++) record_add(record, "p", (int32_t)i,
+    "m", awkward[i], "us");
     for (int32_t i = 0; i < 20000; i++) {
         const uint64_t bits = rng_next(&rng);
         double value;
@@ -142,8 +146,10 @@ static void test_numbers(void)
 
 static void test_words(void)
 {
-    static const char *const words[] = { "a,b", "\"", "\"\"", "# x: y", "line\nbreak", "tab\tand\rreturn", "  padded  ",
-        "<script>alert(1)</script>", "\xff\xfe broken utf-8", "\xc3\xa9\xe2\x82\xac", "\\u0041 \\", "nan", "null", "-1.5",
+    static const char *const words[] = { "a,b", "\"", "\"\"", "# x: y", "line\nbreak", "tab\tand\rreturn",
+    "  padded  ",
+        "<script>alert(1)</script>", "\xff\xfe broken utf-8", "\xc3\xa9\xe2\x82\xac", "\\u0041 \\", "nan",
+        "null", "-1.5",
         "", "all", "a;b|c", "\x7f", "0x10", "1e999x" };
     struct record *record = record_new();
     for (size_t i = 0; i < G_N_ELEMENTS(words); i++) {
@@ -161,7 +167,8 @@ static void test_words(void)
 
 static void test_accepted_variants(void)
 {
-    struct record *record = parsed("\xef\xbb\xbf# kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
+    struct record *record = parsed("\xef\xbb\xbf# "
+        "kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
                                    "\"put\", all ,time_us,1.50,us\r\n\r\nput,0,bottleneck,cpu,");
     CU_ASSERT_STRING_EQUAL(record_get(record, "kind"), "measure");
     CU_ASSERT_STRING_EQUAL(record_get(record, "empty"), "");
@@ -170,7 +177,8 @@ static void test_accepted_variants(void)
     CU_ASSERT_EQUAL(record_row(record, 0)->value, 1.5);
     CU_ASSERT_STRING_EQUAL(record_row(record, 1)->text, "cpu");
     record_free(record);
-    record = parsed(" {\"rows\":[{\"unit\":\"\",\"value\":-1e2,\"metric\":\"m\",\"rank\":3,\"phase\":\"\\u00e9\\ud83d\\ude00\"}],"
+    record = parsed(" "
+        "{\"rows\":[{\"unit\":\"\",\"value\":-1e2,\"metric\":\"m\",\"rank\":3,\"phase\":\"\\u00e9\\ud83d\\ude00\"}],"
                     "\"header\":{\"a\":\"b\"}} \n");
     CU_ASSERT_STRING_EQUAL(record_row(record, 0)->phase, "\xc3\xa9\xf0\x9f\x98\x80");
     CU_ASSERT_EQUAL(record_row(record, 0)->value, -100);
@@ -187,7 +195,8 @@ static const struct bad {
     { "#: b\n", "test:1: expected a key before ':', found ''" },
     { "time,us\n", "test:1: expected 'phase,rank,metric,value,unit', found 'time,us'" },
     { "\xff", "test:1: expected UTF-8 text, found byte 0xff" },
-    { "phase,rank,metric,value,unit\nd,0,m,1\n", "test:2: expected 5 fields (phase,rank,metric,value,unit), found 4" },
+    { "phase,rank,metric,value,unit\nd,0,m,1\n",
+    "test:2: expected 5 fields (phase,rank,metric,value,unit), found 4" },
     { "phase,rank,metric,value,unit\nd,0,m,1,us,x\n",
       "test:2: expected 5 fields (phase,rank,metric,value,unit), found more" },
     { "phase,rank,metric,value,unit\nd,0,m,1,us\nd,-1,m,1,us\n",
@@ -196,10 +205,12 @@ static const struct bad {
       "test:2: rank: expected a number or 'all', found '2147483648'" },
     { "phase,rank,metric,value,unit\n,0,m,1,us\n", "test:2: phase: expected a word, found nothing" },
     { "phase,rank,metric,value,unit\nd,0,m,,us\n", "test:2: value: expected a word, found nothing" },
-    { "phase,rank,metric,value,unit\nd,0,m,fast,us\n", "test:2: value: expected a finite number, found 'fast'" },
+    { "phase,rank,metric,value,unit\nd,0,m,fast,us\n",
+    "test:2: value: expected a finite number, found 'fast'" },
     { "phase,rank,metric,value,unit\nd,0,m,1e999,\n",
       "test:2: value: expected a finite number or a word, found '1e999'" },
-    { "phase,rank,metric,value,unit\nd,0,m,0x10,us\n", "test:2: value: expected a finite number, found '0x10'" },
+    { "phase,rank,metric,value,unit\nd,0,m,0x10,us\n",
+    "test:2: value: expected a finite number, found '0x10'" },
     { "phase,rank,metric,value,unit\nd,0,m,\"1,us\n",
       "test:2: expected the closing '\"' of a field, found the end of the file" },
     { "{", "test:1: expected a string, found the end of the file" },
@@ -208,7 +219,8 @@ static const struct bad {
     { "{\"header\":{},\"rows\":[],}", "test:1: expected a string, found '}'" },
     { "{\"header\":{},\"header\":{}}", "test:1: expected 'header' and 'rows' once each, found 'header'" },
     { "{\"header\":{\"a\":1}}", "test:1: expected a string, found '1'" },
-    { "{\"header\":{\"a\":\"\\ud800\"}}", "test:1: expected the second half of a surrogate pair, found '\"'" },
+    { "{\"header\":{\"a\":\"\\ud800\"}}",
+    "test:1: expected the second half of a surrogate pair, found '\"'" },
     { "{\"header\":{\"a\":\"\\u0000\"}}", "test:1: expected a character, found \\u0000" },
     { "{\"header\":{},\"rows\":[{\"phase\":\"d\"}]}",
       "test:1: expected the members phase,rank,metric,value,unit, found fewer" },
@@ -256,7 +268,8 @@ static void test_json_skip_and_depth(void)
     CU_ASSERT_STRING_EQUAL(error->message, "test:1: nested deeper than 16");
     g_error_free(error);
     g_free(deep);
-    static const char *const broken[] = { "[1,]", "{\"a\"}", "{\"a\":}", "[1 2]", "tru", "\"", "[", "{\"a\":1,}", "" };
+    static const char *const broken[] = { "[1,]", "{\"a\"}", "{\"a\":}", "[1 2]", "tru", "\"", "[",
+    "{\"a\":1,}", "" };
     for (size_t i = 0; i < G_N_ELEMENTS(broken); i++) {
         json_init(&j, "test", broken[i], strlen(broken[i]));
         CU_ASSERT_FALSE(json_skip(&j) && json_at_end(&j));
@@ -282,8 +295,10 @@ static void survive(const char *text, size_t size_bytes)
 static void test_damage(void)
 {
     static const char *const texts[] = {
-        "# kind: simulate\n# seed: 1\nphase,rank,metric,value,unit\ndispatch,all,time_us,1.5e1,us\nd,3,b,\"a,\"\"b\",\n",
-        "{\"header\": {\"k\": \"v\\u00e9\\n\"}, \"rows\": [{\"phase\": \"d\", \"rank\": \"all\", \"metric\": \"m\", "
+        "# kind: simulate\n# seed: "
+            "1\nphase,rank,metric,value,unit\ndispatch,all,time_us,1.5e1,us\nd,3,b,\"a,\"\"b\",\n",
+        "{\"header\": {\"k\": \"v\\u00e9\\n\"}, \"rows\": [{\"phase\": \"d\", \"rank\": \"all\", "
+            "\"metric\": \"m\", "
         "\"value\": -1.5e1, \"unit\": \"us\"}]}\n" };
     for (int t = 0; t < 2; t++) {
         const size_t size = strlen(texts[t]);

@@ -1,0 +1,237 @@
+/* compare.c - finds the rows that two records share and how far they are apart.
+ * Knows nothing of files and of how the result is shown. */
+#include "reports/compare.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The header keys that make a case.  Not in it: where it ran (cluster, fabric, machine), and what does not
+ * change its time (data, checks). */
+static const char *const compare_case_keys[] = {
+    "kernel", "num-tokens", "tokens-per-rank", "hidden", "num-topk", "num-experts", "num-topk-groups",
+    "num-ranks", "ranks-per-node", "dtype", "disable-nvlink", "hook", "zero-copy", "cached", "weights",
+    "round-scale", "ue8m0", "worst-tokens", "num-sms", "num-bias", "expert-alignment", "nvl-chunk",
+    "rdma-chunk", "nvl-buffer", "rdma-buffer", "combine-nvl-chunk", "combine-rdma-chunk",
+    "combine-nvl-buffer", "combine-rdma-buffer", "routing", "trace", "step", "layer", "steps", "layers",
+    "traffic", "placement", "seed",
+};
+
+bool compare_record_predicted(const struct record *record)
+{
+    const char *kind = record_get(record, "kind");
+    return kind && strcmp(kind, "simulate") == 0;
+}
+
+/* The value of a case key; dashes and underscores mean the same.  "" for absent: an empty option is none. */
+static const char *compare_key_value(const struct record *record, const char *key)
+{
+    const char *value = record_get(record, key);
+    if (!value) {
+        char *other = g_strdelimit(g_strdup(key), "-", '_');
+        value = record_get(record, other);
+        g_free(other);
+    }
+    return value ? value : "";
+}
+
+static bool compare_key_is(const struct record *record, const char *key, const char *value)
+{
+    return strcmp(compare_key_value(record, key), value) == 0;
+}
+
+/* Files may lie elsewhere on another machine: their names count.  The seed draws routing only where there is no
+ * trace; the low-latency kernels take the SMs that there are. */
+static bool compare_key_same(const struct record *a, const struct record *b, const char *key)
+{
+    const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
+    if (strcmp(key, "seed") == 0 && !compare_key_is(a, "trace", "") && !compare_key_is(b, "trace", "")) return true;
+    if (strcmp(key, "num-sms") == 0 && compare_key_is(a, "kernel", "ll")) return true;
+    if (strcmp(key, "trace") != 0 && strcmp(key, "placement") != 0) return strcmp(x, y) == 0;
+    const char *x_slash = strrchr(x, '/'), *y_slash = strrchr(y, '/');
+    return strcmp(x_slash ? x_slash + 1 : x, y_slash ? y_slash + 1 : y) == 0;
+}
+
+char *compare_case_difference(const struct record *a, const struct record *b)
+{
+    GString *text = NULL;
+    for (size_t i = 0; i < G_N_ELEMENTS(compare_case_keys); i++) {
+        const char *key = compare_case_keys[i];
+        if (compare_key_same(a, b, key)) continue;
+        if (!text) text = g_string_new(NULL);
+        const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
+        g_string_append_printf(text, "%s%s: %.60s against %.60s", text->len ? "; " : "", key, *x ? x : "none",
+                               *y ? y : "none");
+    }
+    return text ? g_string_free(text, FALSE) : NULL;
+}
+
+GPtrArray *compare_phases(const struct record *record)
+{
+    GPtrArray *phases = g_ptr_array_new();
+    GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        char *phase = record_row(record, i)->phase;
+        if (g_hash_table_add(seen, phase)) g_ptr_array_add(phases, phase);
+    }
+    g_hash_table_destroy(seen);
+    return phases;
+}
+
+/* Times and bandwidths; not the shares and bounds that explain them. */
+static bool compare_metric_comparable(const char *metric)
+{
+    return g_str_has_prefix(metric, "time_us") || g_str_has_suffix(metric, "_gbs");
+}
+
+static double compare_error_pct(double predicted, double measured)
+{
+    return measured != 0 ? (predicted - measured) / fabs(measured) * 100.0 : NAN;
+}
+
+/* Finds the rank that is furthest off in the metric of an "all" row. */
+static void compare_worst_find(const struct record *measured, const GPtrArray *rank_rows,
+                               struct compare_row *row)
+{
+    for (guint i = 0; i < rank_rows->len; i++) {
+        const struct record_row *a = g_ptr_array_index(rank_rows, i);
+        if (strcmp(a->metric, row->metric) != 0) continue;
+        const struct record_row *b = record_find(measured, row->phase, a->rank, row->metric);
+        const double error_pct = b ? compare_error_pct(a->value, b->value) : NAN;
+        if (!isfinite(error_pct)) continue;
+        if (row->worst_rank == COMPARE_NO_RANK || fabs(error_pct) > fabs(row->worst_error_pct)) {
+            row->worst_rank = a->rank;
+            row->worst_error_pct = error_pct;
+        }
+    }
+}
+
+static void compare_row_add(struct compare *compare, const struct record_row *a, const struct record_row *b,
+                            const GPtrArray *rank_rows)
+{
+    struct compare_row row = { .phase = a->phase, .metric = a->metric, .unit = a->unit, .rank = a->rank,
+                               .predicted = a->value, .measured = b->value,
+                               .error_pct = compare_error_pct(a->value, b->value),
+                               .worst_rank = COMPARE_NO_RANK, .worst_error_pct = NAN };
+    if (a->rank == RECORD_ALL) compare_worst_find(compare->measured, rank_rows, &row);
+    g_array_append_val(compare->rows, row);
+}
+
+/* The comparable rows of one phase of the prediction: those for all ranks, then those of each rank. */
+static void compare_phase_add(struct compare *compare, const char *phase, const GPtrArray *all_rows,
+                              const GPtrArray *rank_rows, bool by_rank)
+{
+    const guint before = compare->rows->len;
+    const GPtrArray *const parts[] = { all_rows, by_rank ? rank_rows : NULL };
+    for (int part = 0; part < 2; part++) {
+        for (guint i = 0; parts[part] && i < parts[part]->len; i++) {
+            const struct record_row *a = g_ptr_array_index(parts[part], i);
+            const struct record_row *b = record_find(compare->measured, phase, a->rank, a->metric);
+            if (b && isfinite(a->value) && isfinite(b->value)) compare_row_add(compare, a, b, rank_rows);
+        }
+    }
+    if (compare->rows->len == before) g_ptr_array_add(compare->lonely, (gpointer)phase);
+}
+
+static void compare_phases_match(struct compare *compare, bool by_rank)
+{
+    GPtrArray *phases = compare_phases(compare->predicted);
+    GHashTable *place = g_hash_table_new(g_str_hash, g_str_equal);
+    GPtrArray **all_rows = g_new0(GPtrArray *, phases->len + 1), **rank_rows = g_new0(GPtrArray *, phases->len + 1);
+    for (guint p = 0; p < phases->len; p++) {
+        all_rows[p] = g_ptr_array_new();
+        rank_rows[p] = g_ptr_array_new();
+        g_hash_table_insert(place, g_ptr_array_index(phases, p), GUINT_TO_POINTER(p));
+    }
+    for (uint32_t i = 0; i < record_row_count(compare->predicted); i++) {
+        const struct record_row *row = record_row(compare->predicted, i);
+        if (!compare_metric_comparable(row->metric)) continue;
+        const guint p = GPOINTER_TO_UINT(g_hash_table_lookup(place, row->phase));
+        g_ptr_array_add(row->rank == RECORD_ALL ? all_rows[p] : rank_rows[p], (gpointer)row);
+    }
+    for (guint p = 0; p < phases->len; p++) {
+        if (all_rows[p]->len + rank_rows[p]->len > 0)
+            compare_phase_add(compare, g_ptr_array_index(phases, p), all_rows[p], rank_rows[p], by_rank);
+        g_ptr_array_free(all_rows[p], TRUE);
+        g_ptr_array_free(rank_rows[p], TRUE);
+    }
+    GPtrArray *others = compare_phases(compare->measured);
+    for (guint i = 0; i < others->len; i++)
+        if (!g_hash_table_contains(place, g_ptr_array_index(others, i)))
+            g_ptr_array_add(compare->lonely, g_ptr_array_index(others, i));
+    g_ptr_array_free(others, TRUE);
+    g_ptr_array_free(phases, TRUE);
+    g_hash_table_destroy(place);
+    g_free(all_rows);
+    g_free(rank_rows);
+}
+
+struct compare *compare_new(const struct record *a, const struct record *b, const struct compare_options *options,
+                            GError **error)
+{
+    char *difference = options->force ? NULL : compare_case_difference(a, b);
+    if (difference) {
+        g_set_error(error, COMPARE_ERROR, 0, "the records are of different cases (%s); --force compares them "
+                    "nevertheless", difference);
+        g_free(difference);
+        return NULL;
+    }
+    struct compare *compare = g_new0(struct compare, 1);
+    compare->swapped = !compare_record_predicted(a) && compare_record_predicted(b);
+    compare->predicted = compare->swapped ? b : a;
+    compare->measured = compare->swapped ? a : b;
+    const bool kinds = compare_record_predicted(a) != compare_record_predicted(b);
+    compare->predicted_name = kinds ? "predicted" : "first";
+    compare->measured_name = kinds ? "measured" : "second";
+    compare->rows = g_array_new(FALSE, FALSE, sizeof(struct compare_row));
+    compare->lonely = g_ptr_array_new();
+    compare_phases_match(compare, options->by_rank);
+    if (compare->rows->len > 0) return compare;
+    compare_free(compare);
+    g_set_error(error, COMPARE_ERROR, 0, "nothing to compare: no phase has a time or bandwidth in both records");
+    return NULL;
+}
+
+void compare_free(struct compare *compare)
+{
+    if (!compare) return;
+    g_array_free(compare->rows, TRUE);
+    g_ptr_array_free(compare->lonely, TRUE);
+    g_free(compare);
+}
+
+/* The part of a metric's name between prefix and suffix, or NULL when it has not that shape. */
+static char *compare_metric_middle(const char *metric, const char *prefix, const char *suffix)
+{
+    const size_t length = strlen(metric), edges = strlen(prefix) + strlen(suffix);
+    if (length <= edges || !g_str_has_prefix(metric, prefix) || !g_str_has_suffix(metric, suffix)) return NULL;
+    return g_strndup(metric + strlen(prefix), length - edges);
+}
+
+void compare_limit_find(const struct record *record, const char *phase, struct compare_limit *limit)
+{
+    *limit = (struct compare_limit){ .busy_pct = NAN, .bound_us = NAN, .efficiency_pct = NAN };
+    const struct record_row *named = record_find(record, phase, RECORD_ALL, "bottleneck");
+    if (named) {
+        char *metric = g_strdup_printf("busy_%s_pct", named->text);
+        const struct record_row *busy = record_find(record, phase, RECORD_ALL, metric);
+        g_free(metric);
+        if (!busy) busy = record_find(record, phase, RECORD_ALL, "bottleneck_busy_pct");
+        limit->resource = named->text;
+        if (busy) limit->busy_pct = busy->value;
+    }
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        if (row->rank != RECORD_ALL || strcmp(row->phase, phase) != 0) continue;
+        char *name = compare_metric_middle(row->metric, "bound_", "_us");
+        if (name && isfinite(row->value) && !(row->value <= limit->bound_us)) {
+            g_strlcpy(limit->bound, name, sizeof limit->bound);
+            limit->bound_us = row->value;
+        }
+        g_free(name);
+    }
+    const struct record_row *time = record_find(record, phase, RECORD_ALL, "time_us_max");
+    if (!time) time = record_find(record, phase, RECORD_ALL, "time_us");
+    if (time && time->value > 0) limit->efficiency_pct = limit->bound_us / time->value * 100.0;
+}

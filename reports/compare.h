@@ -1,0 +1,83 @@
+/* compare.h - two records of one case side by side: a pure function of the two.
+ *
+ * One of the records is the prediction (kind: simulate), the other the measurement (any other kind); two records
+ * of the same kind are compared as they were given, the second being what the first is held against.
+ * error_pct is (predicted - measured) / measured: negative when the prediction is too low. */
+#ifndef REPORTS_COMPARE_H
+#define REPORTS_COMPARE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "reports/record.h"
+
+#define COMPARE_ERROR (g_quark_from_static_string("eptwin-compare"))
+
+enum { COMPARE_NO_RANK = -2 };
+
+/* One metric of one phase that both records have.  Strings belong to the predicted record. */
+struct compare_row {
+    const char *phase, *metric, *unit;
+    int32_t rank;
+    double  predicted, measured, error_pct;
+    int32_t worst_rank;             /* of the ranks that both have; COMPARE_NO_RANK without */
+    double  worst_error_pct;
+};
+
+/* What holds a phase up, as the record says it.  Names are NULL and numbers NAN where it says nothing. */
+struct compare_limit {
+    const char *resource;           /* the bottleneck: nic_tx, nvlink_egress, ... */
+    double busy_pct;                /* its busy share of the phase's time; of "latency": the busiest resource's */
+    char   bound[64];               /* the tightest bound's name; "" without */
+    double bound_us;
+    double efficiency_pct;          /* bound over the time of the slowest rank */
+};
+
+struct compare {
+    const struct record *predicted, *measured;      /* borrowed: must outlive this */
+    const char *predicted_name, *measured_name;     /* "predicted" and "measured", or "first" and "second" */
+    bool    swapped;                /* the second record given is the prediction */
+    GArray *rows;                   /* struct compare_row; a phase's rows are together */
+    GPtrArray *lonely;              /* phases (char *) that only one of the two has */
+};
+
+struct compare_options {
+    bool by_rank;                   /* rows of every rank, too */
+    bool force;                     /* compare different cases nevertheless */
+};
+
+/* NULL and *error when the cases differ (the message lists the keys) or nothing can be compared. */
+struct compare *compare_new(const struct record *a, const struct record *b, const struct compare_options *options,
+                            GError **error);
+void compare_free(struct compare *compare);
+
+/* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL when they are
+ * the same case.  Freed by the caller. */
+char *compare_case_difference(const struct record *a, const struct record *b);
+bool compare_record_predicted(const struct record *record);
+
+/* Phases of a record in order of first appearance (strings belong to the record; free the array). */
+GPtrArray *compare_phases(const struct record *record);
+void compare_limit_find(const struct record *record, const char *phase, struct compare_limit *limit);
+
+/* How far a set of errors is off. */
+struct compare_spread {
+    uint32_t count;
+    double median_pct, p90_pct, worst_pct;      /* of absolute errors */
+    double bias_pct;                            /* mean of the signed errors */
+    uint32_t worst_index;
+};
+void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread);
+
+/* Words: the table of a comparison, and the paragraph that names what limits each phase. */
+void compare_table_append(const struct compare *compare, GString *out);
+void compare_words_append(const struct compare *compare, GString *out);
+/* A sentence about what limits a phase, between before and after; nothing when the record does not say. */
+void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
+                          const char *after);
+/* "time_us" and "logical_rdma_gbs" as "time" and "logical rdma" (the unit stands elsewhere); freed by the caller. */
+char *compare_metric_name(const char *metric);
+/* Four significant digits and the unit; freed by the caller. */
+char *compare_value_text(double value, const char *unit);
+
+#endif

@@ -1,0 +1,296 @@
+/* compare_command.c - eptwin compare: pairs of records in, a table, words and a summary out.
+ * Knows options and files; what is compared and how it is said stands in compare.c and compare_text.c. */
+#include <glib.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/compare.h"
+#include "reports/json.h"
+#include "reports/output.h"
+#include "reports/record.h"
+#include "reports/text_table.h"
+#include "sim/command.h"
+#include "sim/version.h"
+
+static const char compare_summary[] =
+    "Puts predictions and measurements side by side: phase by phase the times and bandwidths that both have, the\n"
+    "error (predicted against measured) in percent, the rank that is furthest off, and what the prediction says\n"
+    "limits the phase.  Which is the prediction is told by the records themselves (kind: simulate).  Several\n"
+    "pairs end in a summary.  '-' reads a record from standard input.\n"
+    "\n"
+    "  eptwin compare predicted.csv measured.csv\n"
+    "  eptwin compare p1.csv m1.csv p2.csv m2.csv --max-error 15\n"
+    "  eptwin compare predicted.csv measured.json --by-rank --output table.csv";
+
+struct compare_run {
+    struct compare_options options;
+    char  *output, *format_name;
+    double error_pct_max;           /* INFINITY: any */
+    char **paths;
+    guint  path_count;
+};
+
+/* One pair and what came of it. */
+struct compare_pair {
+    const char *a_path, *b_path;
+    struct record *a, *b;
+    struct compare *compare;
+};
+
+static bool compare_run_parse(struct compare_run *run, int argc, char **argv, enum record_format *format,
+                              GError **error)
+{
+    gboolean by_rank = FALSE, force = FALSE;
+    const GOptionEntry entries[] = {
+        { "by-rank", 0, 0, G_OPTION_ARG_NONE, &by_rank, "Show the rows of every rank, too", NULL },
+        { "force", 0, 0, G_OPTION_ARG_NONE, &force, "Compare records of different cases nevertheless", NULL },
+        { "max-error", 0, 0, G_OPTION_ARG_DOUBLE, &run->error_pct_max,
+          "Exit with 1 when the time of a phase is further off than this", "PERCENT" },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &run->output, "Write the comparison to FILE ('-': standard output)",
+          "FILE" },
+        { "format", 0, 0, G_OPTION_ARG_STRING, &run->format_name, "Of FILE: csv (the default) or json", "NAME" },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->paths, NULL, "A B [A B ...]" },
+        { 0 },
+    };
+    g_set_prgname("eptwin compare");
+    GOptionContext *context = g_option_context_new(NULL);
+    g_option_context_set_summary(context, compare_summary);
+    g_option_context_add_main_entries(context, entries, NULL);
+    bool done = g_option_context_parse(context, &argc, &argv, error);
+    g_option_context_free(context);
+    run->options = (struct compare_options){ .by_rank = by_rank, .force = force };
+    run->path_count = run->paths ? g_strv_length(run->paths) : 0;
+    if (done && (run->path_count == 0 || run->path_count % 2 != 0)) {
+        g_set_error(error, COMPARE_ERROR, 0, "expected pairs of records, found %u", run->path_count);
+        done = false;
+    }
+    if (done && !(run->error_pct_max >= 0)) {
+        g_set_error(error, COMPARE_ERROR, 0, "--max-error: expected a percentage, found %g", run->error_pct_max);
+        done = false;
+    }
+    return done && record_format_parse(run->format_name ? run->format_name : "csv", format, error);
+}
+
+static bool compare_pair_read(struct compare_pair *pair, const struct compare_options *options, GError **error)
+{
+    pair->a = record_read(pair->a_path, error);
+    pair->b = pair->a ? record_read(pair->b_path, error) : NULL;
+    if (!pair->b) return false;
+    GError *cause = NULL;
+    pair->compare = compare_new(pair->a, pair->b, options, &cause);
+    if (pair->compare) return true;
+    g_set_error(error, COMPARE_ERROR, 0, "%s, %s: %s", pair->a_path, pair->b_path, cause->message);
+    g_error_free(cause);
+    return false;
+}
+
+static void compare_pair_clear(struct compare_pair *pair)
+{
+    compare_free(pair->compare);
+    record_free(pair->b);
+    record_free(pair->a);
+}
+
+static void compare_pair_append(const struct compare_pair *pair, GString *out)
+{
+    const struct compare *compare = pair->compare;
+    g_string_append_printf(out, "%s: %s\n%s: %s\n\n", compare->predicted_name,
+                           compare->swapped ? pair->b_path : pair->a_path, compare->measured_name,
+                           compare->swapped ? pair->a_path : pair->b_path);
+    compare_table_append(compare, out);
+    g_string_append_c(out, '\n');
+    compare_words_append(compare, out);
+}
+
+/* The time errors of one phase (NULL: of all) over the pairs; pair_of gets the pair of each. */
+static GArray *compare_errors_gather(const struct compare_pair *pairs, guint count, const char *phase,
+                                     GArray *pair_of)
+{
+    GArray *errors = g_array_new(FALSE, FALSE, sizeof(double));
+    g_array_set_size(pair_of, 0);
+    for (guint p = 0; p < count; p++) {
+        const GArray *rows = pairs[p].compare->rows;
+        for (guint i = 0; i < rows->len; i++) {
+            const struct compare_row *row = &g_array_index(rows, struct compare_row, i);
+            if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
+            if (!isfinite(row->error_pct) || (phase && strcmp(phase, row->phase) != 0)) continue;
+            g_array_append_val(errors, row->error_pct);
+            g_array_append_val(pair_of, p);
+        }
+    }
+    return errors;
+}
+
+static void compare_summary_row(const struct compare_pair *pairs, guint count, const char *phase,
+                                struct text_table *table)
+{
+    GArray *pair_of = g_array_new(FALSE, FALSE, sizeof(guint));
+    GArray *errors = compare_errors_gather(pairs, count, phase, pair_of);
+    struct compare_spread spread;
+    compare_spread_find((const double *)(void *)errors->data, errors->len, &spread);
+    if (spread.count > 0) {
+        const guint worst = g_array_index(pair_of, guint, spread.worst_index);
+        text_table_cell(table, "%s", phase ? phase : "all");
+        text_table_cell(table, "%u", spread.count);
+        text_table_cell(table, "%.1f %%", spread.median_pct);
+        text_table_cell(table, "%.1f %%", spread.p90_pct);
+        text_table_cell(table, "%.1f %%", spread.worst_pct);
+        text_table_cell(table, "%+.1f %%", spread.bias_pct);
+        text_table_cell(table, "%s", pairs[worst].b_path);
+    }
+    g_array_free(errors, TRUE);
+    g_array_free(pair_of, TRUE);
+}
+
+/* Phases in order of first appearance over all pairs, then all together. */
+static void compare_summary_append(const struct compare_pair *pairs, guint count, GString *out)
+{
+    static const char *const titles[] = { "time error", "cases", "median", "p90", "worst", "bias", "worst case" };
+    struct text_table *table = text_table_new("lrrrrrl", titles);
+    GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
+    for (guint p = 0; p < count; p++) {
+        const GArray *rows = pairs[p].compare->rows;
+        for (guint i = 0; i < rows->len; i++) {
+            const char *phase = g_array_index(rows, struct compare_row, i).phase;
+            if (g_hash_table_add(seen, (gpointer)phase)) compare_summary_row(pairs, count, phase, table);
+        }
+    }
+    compare_summary_row(pairs, count, NULL, table);
+    g_hash_table_destroy(seen);
+    text_table_append(table, out);
+    text_table_free(table);
+}
+
+/* ---- for machines ---- */
+
+static const char *const compare_columns[] = { "predicted_file", "measured_file", "phase", "rank", "metric", "unit",
+                                               "predicted", "measured", "error_pct", "bottleneck", "busy_pct" };
+enum { COMPARE_COLUMNS = G_N_ELEMENTS(compare_columns), COMPARE_NUMBERS_FROM = 6, COMPARE_WORD = 9 };
+
+static void compare_row_fields(const struct compare_pair *pair, const struct compare_row *row,
+                               char *field[COMPARE_COLUMNS])
+{
+    const struct compare *compare = pair->compare;
+    struct compare_limit limit;
+    compare_limit_find(compare->predicted, row->phase, &limit);
+    const double numbers[] = { row->predicted, row->measured, row->error_pct };
+    field[0] = g_strdup(compare->swapped ? pair->b_path : pair->a_path);
+    field[1] = g_strdup(compare->swapped ? pair->a_path : pair->b_path);
+    field[2] = g_strdup(row->phase);
+    field[3] = row->rank == RECORD_ALL ? g_strdup("all") : g_strdup_printf("%d", row->rank);
+    field[4] = g_strdup(row->metric);
+    field[5] = g_strdup(row->unit);
+    for (int i = 0; i < 3; i++) record_number_format(field[COMPARE_NUMBERS_FROM + i] = g_malloc(RECORD_NUMBER_MAX),
+                                                     numbers[i]);
+    field[COMPARE_WORD] = g_strdup(limit.resource ? limit.resource : "");
+    record_number_format(field[COMPARE_WORD + 1] = g_malloc(RECORD_NUMBER_MAX), limit.busy_pct);
+}
+
+static void compare_fields_append(char *const field[COMPARE_COLUMNS], enum record_format format, GString *out)
+{
+    for (int i = 0; i < COMPARE_COLUMNS; i++) {
+        const bool number = i >= COMPARE_NUMBERS_FROM && i != COMPARE_WORD;
+        if (format == RECORD_CSV) {
+            if (i) g_string_append_c(out, ',');
+            record_csv_field_append(out, field[i]);
+            continue;
+        }
+        g_string_append_printf(out, "%s\"%s\": ", i ? ", " : "", compare_columns[i]);
+        if (!number) json_string_append(out, field[i]);
+        else g_string_append(out, strcmp(field[i], "nan") == 0 ? "null" : field[i]);
+    }
+}
+
+static GString *compare_machine_text(const struct compare_pair *pairs, guint count, enum record_format format)
+{
+    GString *out = g_string_new(NULL);
+    if (format == RECORD_JSON) {
+        g_string_append_printf(out, "{\n\"header\": {\"kind\": \"compare\", \"version\": \"%s\"},\n\"rows\": [",
+                               eptwin_version());
+    } else {
+        g_string_append_printf(out, "# kind: compare\n# version: %s\n", eptwin_version());
+        for (int i = 0; i < COMPARE_COLUMNS; i++) g_string_append_printf(out, "%s%s", i ? "," : "", compare_columns[i]);
+        g_string_append_c(out, '\n');
+    }
+    bool first = true;
+    for (guint p = 0; p < count; p++) {
+        for (guint i = 0; i < pairs[p].compare->rows->len; i++, first = false) {
+            char *field[COMPARE_COLUMNS];
+            compare_row_fields(&pairs[p], &g_array_index(pairs[p].compare->rows, struct compare_row, i), field);
+            if (format == RECORD_JSON) g_string_append(out, first ? "\n  {" : ",\n  {");
+            compare_fields_append(field, format, out);
+            g_string_append(out, format == RECORD_JSON ? "}" : "\n");
+            for (int f = 0; f < COMPARE_COLUMNS; f++) g_free(field[f]);
+        }
+    }
+    if (format == RECORD_JSON) g_string_append(out, "\n]\n}\n");
+    return out;
+}
+
+/* The exit status: of --max-error, after everything was shown. */
+static int compare_verdict(const struct compare_pair *pairs, guint count, double error_pct_max)
+{
+    if (isinf(error_pct_max)) return EXIT_OK;
+    GArray *pair_of = g_array_new(FALSE, FALSE, sizeof(guint));
+    GArray *errors = compare_errors_gather(pairs, count, NULL, pair_of);
+    struct compare_spread spread;
+    compare_spread_find((const double *)(void *)errors->data, errors->len, &spread);
+    g_array_free(errors, TRUE);
+    g_array_free(pair_of, TRUE);
+    if (spread.count > 0 && spread.worst_pct <= error_pct_max) return EXIT_OK;
+    fprintf(stderr, "eptwin compare: the worst time error is %.1f %%, more than --max-error %g\n", spread.worst_pct,
+            error_pct_max);
+    return EXIT_RUN_FAILED;
+}
+
+static bool compare_pairs_show(const struct compare_run *run, const struct compare_pair *pairs, guint count,
+                               enum record_format format, GError **error)
+{
+    bool done = true;
+    if (run->output) {
+        GString *machine = compare_machine_text(pairs, count, format);
+        done = output_text_write(run->output, machine->str, machine->len, error);
+        g_string_free(machine, TRUE);
+        if (strcmp(run->output, "-") == 0) return done;      /* the table would spoil it */
+    }
+    GString *text = g_string_new(NULL);
+    for (guint p = 0; p < count; p++) {
+        if (p) g_string_append_c(text, '\n');
+        compare_pair_append(&pairs[p], text);
+    }
+    if (count > 1) {
+        g_string_append_c(text, '\n');
+        compare_summary_append(pairs, count, text);
+    }
+    done = done && output_text_write("-", text->str, text->len, error);
+    g_string_free(text, TRUE);
+    return done;
+}
+
+int command_compare(int argc, char **argv)
+{
+    struct compare_run run = { .error_pct_max = INFINITY };
+    enum record_format format = RECORD_CSV;
+    GError *error = NULL;
+    int status = EXIT_BAD_INPUT;
+    bool done = compare_run_parse(&run, argc, argv, &format, &error);
+    const guint count = run.path_count / 2;
+    struct compare_pair *pairs = g_new0(struct compare_pair, count + 1);
+    for (guint p = 0; done && p < count; p++) {
+        pairs[p].a_path = run.paths[2 * p];
+        pairs[p].b_path = run.paths[2 * p + 1];
+        done = compare_pair_read(&pairs[p], &run.options, &error);
+    }
+    done = done && compare_pairs_show(&run, pairs, count, format, &error);
+    if (done) status = compare_verdict(pairs, count, run.error_pct_max);
+    else fprintf(stderr, "eptwin compare: %s\n", error->message);
+    for (guint p = 0; p < count; p++) compare_pair_clear(&pairs[p]);
+    g_clear_error(&error);
+    g_free(pairs);
+    g_strfreev(run.paths);
+    g_free(run.output);
+    g_free(run.format_name);
+    return status;
+}

@@ -1,0 +1,145 @@
+/* compare_text.c - a comparison in words: the table, what limits each phase, how far a set of errors is off.
+ * Knows no files. */
+#include "reports/compare.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/text_table.h"
+#include "sim/stats.h"
+
+void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread)
+{
+    *spread = (struct compare_spread){ .count = count };
+    if (count == 0) return;
+    double *size = g_new(double, count);
+    for (uint32_t i = 0; i < count; i++) {
+        assert(isfinite(error_pct[i]));
+        size[i] = fabs(error_pct[i]);
+        if (size[i] > size[spread->worst_index]) spread->worst_index = i;
+    }
+    spread->worst_pct = size[spread->worst_index];
+    spread->bias_pct = stats_mean(error_pct, count);
+    spread->median_pct = stats_median(size, count);
+    spread->p90_pct = stats_percentile(size, count, 90.0);
+    g_free(size);
+}
+
+char *compare_metric_name(const char *metric)
+{
+    char *name = g_strdup(metric);
+    char *unit = strstr(name, "_us");
+    if (unit) memmove(unit, unit + 3, strlen(unit + 3) + 1);
+    else if (g_str_has_suffix(name, "_gbs")) name[strlen(name) - 4] = '\0';
+    return g_strdelimit(name, "_", ' ');
+}
+
+char *compare_value_text(double value, const char *unit)
+{
+    if (!isfinite(value)) return g_strdup("-");
+    const double size = fabs(value);
+    const int digits = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+    return g_strdup_printf("%.*f%s%s", digits, value, *unit ? " " : "", unit);
+}
+
+static void compare_row_cells(const struct compare *compare, const struct compare_row *row, bool same_phase,
+                              struct text_table *table)
+{
+    char *metric = compare_metric_name(row->metric);
+    char *predicted = compare_value_text(row->predicted, row->unit);
+    char *measured = compare_value_text(row->measured, row->unit);
+    struct compare_limit limit;
+    compare_limit_find(compare->predicted, row->phase, &limit);
+    text_table_cell(table, "%s", same_phase ? "" : row->phase);
+    if (row->rank == RECORD_ALL) text_table_cell(table, "%s", metric);
+    else text_table_cell(table, "%s, rank %d", metric, row->rank);
+    text_table_cell(table, "%s", predicted);
+    text_table_cell(table, "%s", measured);
+    if (isfinite(row->error_pct)) text_table_cell(table, "%+.1f %%", row->error_pct);
+    else text_table_cell(table, "-");
+    if (row->worst_rank == COMPARE_NO_RANK) text_table_cell(table, "%s", "");
+    else text_table_cell(table, "%+.1f %% (rank %d)", row->worst_error_pct, row->worst_rank);
+    if (same_phase || !limit.resource) text_table_cell(table, "%s", "");
+    else if (isfinite(limit.busy_pct) && strcmp(limit.resource, "latency") != 0)
+        text_table_cell(table, "%s %.0f %% busy", limit.resource, limit.busy_pct);
+    else text_table_cell(table, "%s", limit.resource);
+    g_free(metric);
+    g_free(predicted);
+    g_free(measured);
+}
+
+void compare_table_append(const struct compare *compare, GString *out)
+{
+    const char *const titles[] = { "phase", "metric", compare->predicted_name, compare->measured_name, "error",
+                                   "worst rank", "bottleneck" };
+    struct text_table *table = text_table_new("llrrrrl", titles);
+    const char *phase = NULL;
+    for (guint i = 0; i < compare->rows->len; i++) {
+        const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
+        compare_row_cells(compare, row, phase && strcmp(phase, row->phase) == 0, table);
+        phase = row->phase;
+    }
+    text_table_append(table, out);
+    text_table_free(table);
+}
+
+void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
+                          const char *after)
+{
+    struct compare_limit limit;
+    compare_limit_find(record, phase, &limit);
+    if (!limit.resource && !*limit.bound) return;
+    g_string_append(out, before);
+    if (limit.resource) {
+        g_string_append_printf(out, "The bottleneck is %s", limit.resource);
+        const bool waiting = strcmp(limit.resource, "latency") == 0;
+        if (isfinite(limit.busy_pct))
+            g_string_append_printf(out, waiting ? ": nothing is busy for more than %.0f %% of the time"
+                                                : ", busy %.0f %% of the time", limit.busy_pct);
+    }
+    if (*limit.bound) {
+        char *bound = compare_value_text(limit.bound_us, "us");
+        g_string_append_printf(out, "%sthe tightest bound is %s (%s)", limit.resource ? "; " : "Of the bounds, ",
+                               limit.bound, bound);
+        if (isfinite(limit.efficiency_pct))
+            g_string_append_printf(out, ", %.0f %% of the slowest rank's time", limit.efficiency_pct);
+        g_free(bound);
+    }
+    g_string_append_printf(out, ".%s", after);
+}
+
+/* What the measurement says about the prediction's bound, where they contradict each other. */
+static void compare_contradiction_append(const struct compare *compare, const struct compare_row *row, GString *out)
+{
+    struct compare_limit limit;
+    compare_limit_find(compare->predicted, row->phase, &limit);
+    const struct record_row *slowest = record_find(compare->measured, row->phase, RECORD_ALL, "time_us_max");
+    const double measured_us = slowest ? slowest->value : row->measured;
+    if (*limit.bound && measured_us < limit.bound_us * 0.98)
+        g_string_append_printf(out, "  The measurement is faster than the bound %s allows: what was measured is not "
+                               "what the cluster file describes.\n", limit.bound);
+}
+
+void compare_words_append(const struct compare *compare, GString *out)
+{
+    for (guint i = 0; i < compare->rows->len; i++) {
+        const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
+        if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
+        char *predicted = compare_value_text(row->predicted, "us");
+        char *measured = compare_value_text(row->measured, "us");
+        g_string_append_printf(out, "%s: %s %s, %s %s", row->phase, compare->predicted_name, predicted,
+                               compare->measured_name, measured);
+        if (isfinite(row->error_pct))
+            g_string_append_printf(out, ", %.1f %% too %s", fabs(row->error_pct), row->error_pct < 0 ? "low" : "high");
+        g_string_append(out, ".\n");
+        compare_limit_append(compare->predicted, row->phase, out, "  ", "\n");
+        compare_contradiction_append(compare, row, out);
+        g_free(predicted);
+        g_free(measured);
+    }
+    for (guint i = 0; i < compare->lonely->len; i++)
+        g_string_append_printf(out, "%s: only in one of the records.\n",
+                               (const char *)g_ptr_array_index(compare->lonely, i));
+}

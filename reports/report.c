@@ -1,0 +1,144 @@
+/* report.c - which records make a case, and what its plots and tables are made of.
+ * Knows nothing of HTML and terminals. */
+#include "reports/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void report_case_free(gpointer pointer)
+{
+    struct report_case *c = pointer;
+    compare_free(c->compare);
+    g_free(c->title);
+    g_free(c);
+}
+
+static void report_title_add(GString *title, const struct record *record, const char *key, const char *format)
+{
+    const char *value = record_get(record, key);
+    if (!value || !*value || strcmp(value, "0") == 0) return;
+    if (title->len) g_string_append(title, ", ");
+    char **part = g_strsplit(format, "$", 2);
+    g_string_append_printf(title, "%s%s%s", part[0], value, part[1]);
+    g_strfreev(part);
+}
+
+/* A few words for what a record is of: those options that people name a case by. */
+static char *report_title(const struct record *record)
+{
+    GString *title = g_string_new(NULL);
+    report_title_add(title, record, "kernel", "$ kernels");
+    report_title_add(title, record, "num-ranks", "$ ranks");
+    report_title_add(title, record, "num-tokens", "$ tokens");
+    report_title_add(title, record, "hidden", "hidden $");
+    report_title_add(title, record, "num-topk", "top-$");
+    report_title_add(title, record, "num-experts", "$ experts");
+    report_title_add(title, record, "dtype", "$");
+    const char *trace = record_get(record, "trace");
+    if (trace && *trace) {
+        char *base = g_path_get_basename(trace);
+        g_string_append_printf(title, "%s%s", title->len ? ", " : "", base);
+        g_free(base);
+        report_title_add(title, record, "step", "step $");
+        report_title_add(title, record, "layer", "layer $");
+    }
+    if (!title->len) g_string_append(title, "a record");
+    return g_string_free(title, FALSE);
+}
+
+static struct report_series report_series_make(const struct record *record, const char *path, const char *name)
+{
+    const char *kind = record_get(record, "kind");
+    return (struct report_series){ name ? name : kind ? kind : "record", path, record,
+                                   compare_record_predicted(record) };
+}
+
+static struct report_case *report_case_single(const struct record *record, const char *path)
+{
+    struct report_case *c = g_new0(struct report_case, 1);
+    c->title = report_title(record);
+    c->series[0] = report_series_make(record, path, NULL);
+    c->series_count = 1;
+    return c;
+}
+
+/* A case of two records, or NULL when they cannot be compared. */
+static struct report_case *report_case_pair(const struct record *predicted, const char *predicted_path,
+                                            const struct record *measured, const char *measured_path)
+{
+    const struct compare_options options = { 0 };
+    struct compare *compare = compare_new(predicted, measured, &options, NULL);
+    if (!compare) return NULL;
+    struct report_case *c = g_new0(struct report_case, 1);
+    c->title = report_title(predicted);
+    c->series[0] = report_series_make(predicted, predicted_path, "predicted");
+    c->series[1] = report_series_make(measured, measured_path, "measured");
+    c->series_count = 2;
+    c->compare = compare;
+    return c;
+}
+
+GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count)
+{
+    GPtrArray *cases = g_ptr_array_new_with_free_func(report_case_free);
+    bool *used = g_new0(bool, count + 1);
+    for (guint m = 0; m < count; m++) {
+        if (compare_record_predicted(records[m])) continue;
+        struct report_case *pair = NULL;
+        for (guint p = 0; p < count && !pair; p++) {
+            if (!compare_record_predicted(records[p])) continue;
+            pair = report_case_pair(records[p], paths[p], records[m], paths[m]);
+            if (pair) used[p] = used[m] = true;
+        }
+        if (pair) g_ptr_array_add(cases, pair);
+    }
+    for (guint i = 0; i < count; i++)
+        if (!used[i]) g_ptr_array_add(cases, report_case_single(records[i], paths[i]));
+    g_free(used);
+    return cases;
+}
+
+GPtrArray *report_case_phases(const struct report_case *c, const char *metric_prefix, guint count_max)
+{
+    GPtrArray *phases = g_ptr_array_new();
+    GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
+    for (int s = 0; s < c->series_count; s++) {
+        const struct record *record = c->series[s].record;
+        for (uint32_t i = 0; i < record_row_count(record) && phases->len < count_max; i++) {
+            const struct record_row *row = record_row(record, i);
+            if (row->rank == RECORD_ALL && isfinite(row->value) && g_str_has_prefix(row->metric, metric_prefix) &&
+                g_hash_table_add(seen, row->phase))
+                g_ptr_array_add(phases, row->phase);
+        }
+    }
+    g_hash_table_destroy(seen);
+    return phases;
+}
+
+static gint report_sample_order(gconstpointer a, gconstpointer b)
+{
+    const struct report_sample *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+GArray *report_samples(const struct record *record, const char *phase, const char *metric)
+{
+    GArray *samples = g_array_new(FALSE, FALSE, sizeof(struct report_sample));
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        if (row->rank == RECORD_ALL || !isfinite(row->value)) continue;
+        if (strcmp(row->metric, metric) != 0 || strcmp(row->phase, phase) != 0) continue;
+        const struct report_sample sample = { row->value, row->rank };
+        g_array_append_val(samples, sample);
+    }
+    g_array_sort(samples, report_sample_order);
+    return samples;
+}
+
+double report_value(const struct record *record, const char *phase, const char *metric)
+{
+    const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
+    return row ? row->value : NAN;
+}

@@ -1,0 +1,54 @@
+/* report.h - records as something to look at: one HTML page that needs nothing else, or text for a terminal.
+ *
+ * A case is a prediction and a measurement of the same thing, where both were given, or one record alone.
+ * Pure: the same records give the same bytes. */
+#ifndef REPORTS_REPORT_H
+#define REPORTS_REPORT_H
+
+#include <glib.h>
+#include "reports/compare.h"
+#include "reports/record.h"
+
+struct report_series {
+    const char *name;               /* "predicted", "measured", or the record's kind */
+    const char *path;
+    const struct record *record;
+    bool predicted;
+};
+
+struct report_case {
+    char *title;
+    struct report_series series[2];
+    int series_count;
+    struct compare *compare;        /* of the two series; NULL for one */
+};
+
+/* Makes cases of the records, which they borrow (paths too): every measurement with the first prediction of the
+ * same case, what is left alone.  Free with g_ptr_array_unref(). */
+GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count);
+
+/* Phases of a case that have a metric that starts so, in order; at most count_max.  Free the array. */
+GPtrArray *report_case_phases(const struct report_case *c, const char *metric_prefix, guint count_max);
+/* The values of a metric on the ranks of a phase, ascending, each with its rank.  Free the array. */
+struct report_sample {
+    double  value;
+    int32_t rank;
+};
+GArray *report_samples(const struct record *record, const char *phase, const char *metric);
+/* The metric's value for all ranks; NAN when absent. */
+double report_value(const struct record *record, const char *phase, const char *metric);
+
+/* The whole page.  version: of the program that makes it. */
+GString *report_html(const GPtrArray *cases, const char *version);
+/* The same for a terminal, width columns wide. */
+GString *report_text(const GPtrArray *cases, int width);
+
+/* The plots, each with its heading; nothing where the case has no such rows. */
+void report_plot_times(const struct report_case *c, GString *out);
+void report_plot_bounds(const struct report_case *c, GString *out);
+void report_plot_busy(const struct report_case *c, GString *out);
+void report_plot_ranks(const struct report_case *c, GString *out);
+/* Predicted against measured times of all cases, with diagonals at 10 % off. */
+void report_plot_scatter(const GPtrArray *cases, GString *out);
+
+#endif

@@ -1,0 +1,91 @@
+/* report_command.c - eptwin report: records in, one HTML page or text out.  Knows options and files only. */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "reports/output.h"
+#include "reports/record.h"
+#include "reports/report.h"
+#include "sim/command.h"
+#include "sim/version.h"
+
+static const char report_summary[] =
+    "Shows records: times and bandwidths of each phase, predicted beside measured where both are given, bounds,\n"
+    "busy shares, the spread over ranks and where the numbers come from.  A measurement is shown with the first\n"
+    "prediction of the same case.  The page is one file that needs nothing else.\n"
+    "\n"
+    "  eptwin report report.html predicted.csv measured.csv\n"
+    "  eptwin report --text predicted.csv measured.csv\n"
+    "  eptwin report --output report.html *.csv";
+
+enum { REPORT_TEXT_WIDTH = 100 };
+
+struct report_run {
+    char *output;
+    gboolean text;
+    char **paths;
+    guint  first, count;            /* the records among paths */
+};
+
+static bool report_run_parse(struct report_run *run, int argc, char **argv, GError **error)
+{
+    const GOptionEntry entries[] = {
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &run->output, "Write to FILE ('-': standard output)", "FILE" },
+        { "text", 0, 0, G_OPTION_ARG_NONE, &run->text, "Text for a terminal in place of HTML", NULL },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->paths, NULL, "[OUT.html] RECORD..." },
+        { 0 },
+    };
+    g_set_prgname("eptwin report");
+    GOptionContext *context = g_option_context_new(NULL);
+    g_option_context_set_summary(context, report_summary);
+    g_option_context_add_main_entries(context, entries, NULL);
+    const bool done = g_option_context_parse(context, &argc, &argv, error);
+    g_option_context_free(context);
+    if (!done) return false;
+
+    run->count = run->paths ? g_strv_length(run->paths) : 0;
+    if (!run->output && !run->text && run->count > 0) {
+        if (!g_str_has_suffix(run->paths[0], ".html") && strcmp(run->paths[0], "-") != 0) {
+            g_set_error(error, RECORD_ERROR, 0, "expected the page's name (OUT.html) first, or --output or --text, "
+                        "found '%s'", run->paths[0]);
+            return false;
+        }
+        run->output = g_strdup(run->paths[0]);
+        run->first = 1;
+        run->count--;
+    }
+    if (run->count == 0) {
+        g_set_error(error, RECORD_ERROR, 0, "expected records, found none");
+        return false;
+    }
+    return true;
+}
+
+static bool report_run_write(const struct report_run *run, struct record *const *records, GError **error)
+{
+    GPtrArray *cases = report_cases_new((const struct record *const *)records,
+                                        (const char *const *)run->paths + run->first, run->count);
+    GString *page = run->text ? report_text(cases, REPORT_TEXT_WIDTH) : report_html(cases, eptwin_version());
+    const bool done = output_text_write(run->output ? run->output : "-", page->str, page->len, error);
+    g_string_free(page, TRUE);
+    g_ptr_array_unref(cases);
+    return done;
+}
+
+int command_report(int argc, char **argv)
+{
+    struct report_run run = { 0 };
+    GError *error = NULL;
+    bool done = report_run_parse(&run, argc, argv, &error);
+    struct record **records = g_new0(struct record *, run.count + 1);
+    for (guint i = 0; done && i < run.count; i++)
+        done = (records[i] = record_read(run.paths[run.first + i], &error)) != NULL;
+    done = done && report_run_write(&run, records, &error);
+    if (!done) fprintf(stderr, "eptwin report: %s\n", error->message);
+    for (guint i = 0; i < run.count; i++) record_free(records[i]);
+    g_free(records);
+    g_strfreev(run.paths);
+    g_free(run.output);
+    g_clear_error(&error);
+    return done ? EXIT_OK : EXIT_BAD_INPUT;
+}

@@ -1,0 +1,107 @@
+/* report_text.c - the report for a terminal: bars of characters, then the same table and words as compare.
+ * Knows no escape sequences: it reads the same in a file. */
+#include "reports/report.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TEXT_PHASES_MAX = 40 };
+
+/* A bar of eighths of characters, fraction (0 to 1) of width. */
+static void text_bar_append(GString *out, double fraction, int width)
+{
+    static const char *const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+    const int eighths = (int)lround(CLAMP(fraction, 0, 1) * width * 8);
+    for (int i = 0; i < eighths / 8; i++) g_string_append(out, "█");
+    g_string_append(out, parts[eighths % 8]);
+    if (eighths == 0) g_string_append(out, parts[1]);
+}
+
+/* Names are cut so that the bars stay in line. */
+static void text_name_append(GString *out, const char *name, int width)
+{
+    const glong length = g_utf8_strlen(name, -1);
+    char *cut = g_utf8_substring(name, 0, MIN(length, width));
+    g_string_append(out, cut);
+    for (glong i = MIN(length, width); i < width + 1; i++) g_string_append_c(out, ' ');
+    g_free(cut);
+}
+
+static void text_times(const struct report_case *c, int width, GString *out)
+{
+    GPtrArray *phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);
+    double value_max = 0;
+    for (guint p = 0; p < phases->len; p++)
+        for (int s = 0; s < c->series_count; s++)
+            value_max = fmax(value_max, report_value(c->series[s].record, g_ptr_array_index(phases, p), "time_us"));
+    const int bar = MAX(width - 16 - 10 - 14, 10);
+    for (guint p = 0; p < phases->len; p++)
+        for (int s = 0; s < c->series_count; s++) {
+            const double value = report_value(c->series[s].record, g_ptr_array_index(phases, p), "time_us");
+            if (!isfinite(value) || value_max <= 0) continue;
+            char *text = compare_value_text(value, "us");
+            text_name_append(out, s ? "" : g_ptr_array_index(phases, p), 15);
+            text_name_append(out, c->series[s].name, 9);
+            text_bar_append(out, value / value_max, bar);
+            g_string_append_printf(out, " %s\n", text);
+            g_free(text);
+        }
+    if (phases->len) g_string_append_c(out, '\n');
+    g_ptr_array_free(phases, TRUE);
+}
+
+/* Least, median and most of the ranks, in words. */
+static void text_ranks(const struct report_case *c, GString *out)
+{
+    GPtrArray *phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);
+    bool any = false;
+    for (guint p = 0; p < phases->len; p++)
+        for (int s = 0; s < c->series_count; s++) {
+            const char *phase = g_ptr_array_index(phases, p);
+            GArray *samples = report_samples(c->series[s].record, phase, "time_us");
+            if (samples->len > 1) {
+                const struct report_sample *first = &g_array_index(samples, struct report_sample, 0);
+                const struct report_sample *last = &first[samples->len - 1], *middle = &first[samples->len / 2];
+                g_string_append_printf(out, "%s, %s: %u ranks from %.4g us (rank %d) to %.4g us (rank %d), median "
+                                       "%.4g us\n", phase, c->series[s].name, samples->len, first->value, first->rank,
+                                       last->value, last->rank, middle->value);
+                any = true;
+            }
+            g_array_free(samples, TRUE);
+        }
+    if (any) g_string_append_c(out, '\n');
+    g_ptr_array_free(phases, TRUE);
+}
+
+static void text_case(const struct report_case *c, int width, GString *out)
+{
+    g_string_append_printf(out, "%s\n", c->title);
+    for (int s = 0; s < c->series_count; s++)
+        g_string_append_printf(out, "%s: %s\n", c->series[s].name, c->series[s].path);
+    g_string_append_c(out, '\n');
+    text_times(c, width, out);
+    text_ranks(c, out);
+    if (c->compare) {
+        compare_table_append(c->compare, out);
+        g_string_append_c(out, '\n');
+        compare_words_append(c->compare, out);
+        return;
+    }
+    GPtrArray *phases = compare_phases(c->series[0].record);
+    for (guint i = 0; i < MIN(phases->len, (guint)TEXT_PHASES_MAX); i++) {
+        char *before = g_strdup_printf("%s: ", (const char *)g_ptr_array_index(phases, i));
+        compare_limit_append(c->series[0].record, g_ptr_array_index(phases, i), out, before, "\n");
+        g_free(before);
+    }
+    g_ptr_array_free(phases, TRUE);
+}
+
+GString *report_text(const GPtrArray *cases, int width)
+{
+    GString *out = g_string_new(NULL);
+    for (guint i = 0; i < cases->len; i++) {
+        if (i) g_string_append_c(out, '\n');
+        text_case(g_ptr_array_index(cases, i), width, out);
+    }
+    return out;
+}

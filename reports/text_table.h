@@ -1,0 +1,19 @@
+/* text_table.h - a table of words for a terminal: columns as wide as their widest cell, numbers to the right. */
+#ifndef REPORTS_TEXT_TABLE_H
+#define REPORTS_TEXT_TABLE_H
+
+#include <glib.h>
+#include <stdint.h>
+
+struct text_table;
+
+/* format: one letter a column, 'l' or 'r' for where its cells lean.  titles: as many, the first row. */
+struct text_table *text_table_new(const char *format, const char *const *titles);
+void text_table_free(struct text_table *table);
+
+/* Adds the next cell, row by row. */
+void text_table_cell(struct text_table *table, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* The table as lines, two spaces between columns, a rule below the titles. */
+void text_table_append(const struct text_table *table, GString *out);
+
+#endif
