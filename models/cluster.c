@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_COUNT, KIND_POSTING };
+enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_COUNT, KIND_PERCENT, KIND_POSTING };
 
 struct key {
     const char *section, *name;
@@ -40,6 +40,7 @@ static const struct key keys[] = {
     KEY("nvlink", "egress-rate", KIND_RATE, false, nvlink.egress_rate_bps),
     KEY("nvlink", "ingress-rate", KIND_RATE, false, nvlink.ingress_rate_bps),
     KEY("nvlink", "latency", KIND_TIME, false, nvlink.latency_ps),
+    KEY("nvlink", "crossing", KIND_PERCENT, true, nvlink.crossing_percent),
     KEY("nic", "gpus-per-nic", KIND_COUNT, true, nic.gpus_per_nic),
     KEY("nic", "rate", KIND_RATE, false, nic.rate_bps),
     KEY("nic", "header", KIND_SIZE, true, nic.header_bytes),
@@ -121,6 +122,15 @@ static bool parse_count(const char *text, uint32_t *count)
     return true;
 }
 
+static bool parse_percent(const char *text, uint32_t *percent)
+{
+    char *end;
+    guint64 value = g_ascii_strtoull(text, &end, 10);
+    if (end == text || value > 1000 || (strcmp(end, " %") && strcmp(end, "%"))) return false;
+    *percent = (uint32_t)value;
+    return true;
+}
+
 static bool parse_posting(const char *text, enum cluster_posting *posting)
 {
     *posting = strcmp(text, "gpu") ? CLUSTER_POST_PROXY : CLUSTER_POST_GPU;
@@ -134,6 +144,7 @@ static bool parse_value(const struct key *k, const char *text, struct cluster *c
         [KIND_RATE] = "a rate above 0 such as \"45 GB/s\" (KB/s, MB/s, GB/s, TB/s, Mbit/s, Gbit/s, Tbit/s)",
         [KIND_SIZE] = "a size such as \"4096 B\" (B, KB, KiB, MB, MiB, GB)",
         [KIND_COUNT] = "a whole number above 0",
+        [KIND_PERCENT] = "a percentage from 0 to 1000 such as \"40 %\"",
         [KIND_POSTING] = "\"gpu\" or \"proxy\"",
     };
     void *field = (char *)c + k->offset;
@@ -143,6 +154,7 @@ static bool parse_value(const struct key *k, const char *text, struct cluster *c
     case KIND_RATE:    good = cluster_parse_rate(text, field) && *(uint64_t *)field > 0; break;
     case KIND_SIZE:    good = cluster_parse_size(text, field); break;
     case KIND_COUNT:   good = parse_count(text, field); break;
+    case KIND_PERCENT: good = parse_percent(text, field); break;
     case KIND_POSTING: good = parse_posting(text, field); break;
     }
     if (!good)

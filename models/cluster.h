@@ -38,6 +38,7 @@ struct cluster_nvlink {
     uint32_t gpus;                  /* of one NVLink domain; also what a node is */
     uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
     uint64_t latency_ps;            /* a store until it is visible at the peer */
+    uint32_t crossing_percent;      /* more time for the same bytes where flows of several senders and receivers cross */
 };
 
 /* Who posts work requests (protocols.md 1.5 and 5.2). */

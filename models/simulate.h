@@ -11,6 +11,7 @@
 #include "traces/routing.h"
 
 #define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
+enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN };      /* the case is wrong; the run failed */
 
 /* Simulates the case (routing from case_routing()) with sizes only.  Adds the rows of every phase to record:
  * time_us and bandwidths for each rank where per_rank is set, and for all; bounds, busy shares, bottleneck.

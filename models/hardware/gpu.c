@@ -38,6 +38,41 @@ static uint64_t alone_ps(const struct work_rates *k, uint32_t rows, uint32_t lan
     return rounds * k->row_ps + rate_time(k->warp, size_bytes) / busy;
 }
 
+/* Whether the port is busy at now for another peer than this one; notes that it will be for this one until end_ps. */
+static bool others_busy(const struct flows *f, uint16_t peer, uint64_t now_ps)
+{
+    return (f->peer == peer ? f->others_end_ps : f->end_ps) > now_ps;
+}
+
+static void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
+{
+    if (f->peer != peer) {
+        f->others_end_ps = later(f->others_end_ps, f->end_ps);
+        f->peer = peer;
+    }
+    f->end_ps = end_ps;
+}
+
+/* Takes bytes through the sender's egress and the receiver's ingress.  Where flows cross, that is, the egress is busy
+ * for other receivers too and the ingress for other senders too, packets wait for each other at the head of the line
+ * and the same bytes take longer, by the measured part. */
+static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes)
+{
+    struct world *w = from->world;
+    const uint16_t source = from->fabric.rank, target = to->fabric.rank;
+    uint64_t out_ps = rate_time(w->egress, size_bytes), in_ps = rate_time(w->ingress, size_bytes);
+    if (others_busy(&from->egress_flows, target, now_ps) && others_busy(&to->ingress_flows, source, now_ps)) {
+        out_ps += out_ps * w->cluster->nvlink.crossing_percent / 100;
+        in_ps += in_ps * w->cluster->nvlink.crossing_percent / 100;
+    }
+    out_ps = port_reserve(&from->egress, now_ps, out_ps, size_bytes);
+    in_ps = port_reserve(&to->ingress, now_ps, in_ps, size_bytes);
+    flows_note(&from->egress_flows, target, out_ps);
+    flows_note(&to->ingress_flows, source, in_ps);
+    world_bisection_note(w, source, target, size_bytes);
+    return later(out_ps, in_ps);
+}
+
 static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
@@ -50,11 +85,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     uint64_t end = start + alone_ps(&w->store, write->rows ? write->rows : 1, lanes, size);
     end = later(end, port_reserve(&rank->sm[worker->sm], now, rate_time(w->store.sm, size), size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
-    if (write->peer != f->rank) {
-        end = later(end, port_reserve(&rank->egress, now, rate_time(w->egress, size), size));
-        end = later(end, port_reserve(&w->rank[write->peer].ingress, now, rate_time(w->ingress, size), size));
-        world_bisection_note(w, f->rank, write->peer, size);
-    }
+    if (write->peer != f->rank) end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size));
     lane_end(ww, end);
     world_store_payload(rank, write);
     return 0;

@@ -1,11 +1,14 @@
-/* nic.c - the NIC: takes requests in the order of their doorbells, sends one after another, receives what others send.
+/* nic.c - the NIC: sends the requests of its QPs, receives what others send.
  *
- *   post ─► QP's held list ─doorbell─► NIC list ─► tx port ─fetch, network─► rx port of the peer ─► visible
+ *   post ─► QP's held list ─doorbell─► QP's ready list ─► tx port ─fetch, network─► rx port of the peer ─► visible
  *
- * Order on a QP is kept because tx and rx serve first come, first served.  Knows nothing of who posts. */
+ * Each time it sends, it picks one of the QPs that have something, each alike (from a seed: hardware arbitrates
+ * between QPs, in an order that is not documented and that no two ranks share), and sends its first request.  Order
+ * on a QP is kept because lists, tx and rx serve first come, first served.  Knows nothing of who posts. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue)
@@ -68,53 +71,86 @@ static void request_arrived(struct sim *sim, struct sim_event *event)
     sim_schedule_at(sim, &r->event, visible_ps);
 }
 
+/* Takes the next request of some QP. */
+static struct request *nic_pick(struct nic *nic)
+{
+    const uint32_t place = nic->active_count > 1 ? (uint32_t)rng_below(&nic->rng, nic->active_count) : 0;
+    struct qp *qp = nic->active[place];
+    struct request *r = qp->ready_first;
+    qp->ready_first = r->next;
+    if (!qp->ready_first) nic->active[place] = nic->active[--nic->active_count];
+    return r;
+}
+
 static void nic_send_next(struct sim *sim, struct sim_event *event)
 {
     struct nic *nic = fabric_container_of(event, struct nic, event);
-    struct request *r = nic->first;
-    if (!r) return;
-    struct world *w = r->source->world;
+    struct world *w = nic->world;
     const struct cluster_nic *c = &w->cluster->nic;
-    const uint64_t now = sim_now_ps(sim);
-    if (r->ready_ps > now) {
-        sim_schedule_at(sim, event, r->ready_ps);
-        return;
-    }
-    if (c->window_bytes && nic->outstanding_bytes && nic->outstanding_bytes + r->wire_bytes > c->window_bytes) {
+    if (!nic->active_count) return;
+    if (c->window_bytes && nic->outstanding_bytes >= c->window_bytes) {
         nic->stalled = true;
         return;
     }
-    nic->first = r->next;
+    struct request *r = nic_pick(nic);
+    const uint64_t now = sim_now_ps(sim);
     nic->outstanding_bytes += r->wire_bytes;
     const uint64_t service_ps = (r->signal ? c->signal_ps : c->message_ps) + rate_time(w->nic_rate, r->wire_bytes);
     const uint64_t sent_ps = port_reserve(&nic->tx, now, service_ps, r->wire_bytes);
     r->event.run = request_arrived;
     sim_schedule_at(sim, &r->event, now + c->fetch_ps + w->cluster->network.latency_ps);
-    if (nic->first) sim_schedule_at(sim, event, sent_ps);
+    if (nic->active_count) sim_schedule_at(sim, event, sent_ps);
 }
 
-void nic_init(struct nic *nic)
+bool nic_init(struct world *w, struct nic *nic, uint32_t qp_count, uint64_t seed)
 {
     nic->event.run = nic_send_next;
+    nic->world = w;
+    nic->active = malloc(((size_t)qp_count + 1) * sizeof nic->active[0]);
+    rng_seed(&nic->rng, seed);
+    return nic->active != NULL;
 }
 
-static void list_append(struct nic *nic, struct request *first, struct request *last)
+void nic_clear(struct nic *nic)
 {
-    if (nic->first) nic->last->next = first;
-    else nic->first = first;
-    nic->last = last;
+    free(nic->active);
 }
 
-void nic_ring(struct world_rank *source, struct qp *qp, uint64_t ready_ps)
+static void qp_ring(struct request *first, struct request *last)
 {
-    struct world *w = source->world;
+    struct world_rank *source = last->source;
     struct nic *nic = source->nic;
-    for (struct request *held = qp->held_first; held; held = held->next) held->ready_ps = ready_ps;
-    const bool idle = !nic->first && !nic->stalled;
-    list_append(nic, qp->held_first, qp->held_last);
+    struct qp *qp = nic_qp(source, last->target->fabric.rank, last->queue);
+    last->next = NULL;
+    if (qp->ready_first) {
+        qp->ready_last->next = first;
+        qp->ready_last = last;
+        return;
+    }
+    qp->ready_first = first;
+    qp->ready_last = last;
+    nic->active[nic->active_count++] = qp;
+    if (nic->stalled || sim_event_pending(&nic->event)) return;
+    const uint64_t now = sim_now_ps(source->world->sim);
+    sim_schedule_at(source->world->sim, &nic->event, nic->tx.free_ps > now ? nic->tx.free_ps : now);
+}
+
+static void doorbell_rung(struct sim *sim, struct sim_event *event)
+{
+    (void)sim;
+    struct request *last = fabric_container_of(event, struct request, event);
+    qp_ring(last->ring_first, last);
+}
+
+void nic_ring(struct world_rank *source, struct qp *qp)
+{
+    struct request *last = qp->held_last;
+    last->ring_first = qp->held_first;
     qp->held_first = qp->held_last = NULL;
-    if (!idle || sim_event_pending(&nic->event)) return;
-    sim_schedule_at(w->sim, &nic->event, nic->tx.free_ps > ready_ps ? nic->tx.free_ps : ready_ps);
+    /* Doorbells of one QP ring in the order posted, whichever worker was quicker. */
+    if (qp->held_ps > qp->ring_ps) qp->ring_ps = qp->held_ps;
+    last->event.run = doorbell_rung;
+    sim_schedule_at(source->world->sim, &last->event, qp->ring_ps);
 }
 
 void nic_post(struct request *r, uint64_t ready_ps, bool defer)
@@ -128,5 +164,6 @@ void nic_post(struct request *r, uint64_t ready_ps, bool defer)
     if (qp->held_first) qp->held_last->next = r;
     else qp->held_first = r;
     qp->held_last = r;
-    if (!defer) nic_ring(source, qp, ready_ps);
+    if (ready_ps > qp->held_ps) qp->held_ps = ready_ps;
+    if (!defer) nic_ring(source, qp);
 }

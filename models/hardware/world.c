@@ -153,7 +153,7 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     (void)w;
     struct world_rank *rank = rank_of(f);
     struct qp *qp = nic_qp(rank, peer, queue);
-    if (qp->held_first) nic_ring(rank, qp, rank->current->cursor_ps);
+    if (qp->held_first) nic_ring(rank, qp);
     if (qp->outstanding == 0 && qp->done_ps <= rank->current->cursor_ps) return 0;
     want_space(rank);
     if (qp->outstanding == 0) world_space_wake(rank, qp->done_ps);
@@ -243,7 +243,6 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         assert(worker[i]->index == i && worker[i]->warps > 0);
         rank->worker[i] = (struct world_worker){ .event.run = worker_event_run, .worker = worker[i], .rank = rank,
                                                  .cursor_ps = now_ps };
-        sim_schedule_at(rank->world->sim, &rank->worker[i].event, now_ps);
     }
     rank->world->ranks_running += count > 0;
 }
@@ -299,7 +298,15 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
     }
     const uint32_t nodes = (w->options.ranks + w->options.ranks_per_node - 1) / w->options.ranks_per_node;
     for (uint32_t i = 0; i < nodes * w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
-    for (uint32_t r = 0; r < w->options.ranks; r++) rank_launch(&w->rank[r], worker[r], worker_count[r], start_ps);
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        rank_launch(&w->rank[r], worker[r], worker_count[r], start_ps);
+        most = worker_count[r] > most ? worker_count[r] : most;
+    }
+    /* All begin in the same instant: in turn by worker, not by rank, so that no rank is first everywhere. */
+    for (uint32_t i = 0; i < most; i++)
+        for (uint32_t r = 0; r < w->options.ranks; r++)
+            if (i < worker_count[r]) sim_schedule_at(w->sim, &w->rank[r].worker[i].event, start_ps);
     sim_run(w->sim);
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         watches_clear(&w->rank[r]);
@@ -368,7 +375,8 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->rank = calloc(options->ranks, sizeof w->rank[0]);
     w->core = calloc((size_t)nodes * cluster->host.cores + 1, sizeof w->core[0]);
     bool complete = w->sim && w->nic && w->rank && w->core;
-    for (uint32_t i = 0; complete && i < w->nic_count; i++) nic_init(&w->nic[i]);
+    const uint32_t qp_count = share * options->ranks * options->queue_count;
+    for (uint32_t i = 0; complete && i < w->nic_count; i++) complete = nic_init(w, &w->nic[i], qp_count, options->seed + i);
     for (uint32_t i = 0; complete && i < options->ranks; i++) complete = rank_init(w, i);
     if (complete) return w;
     world_free(w);
@@ -389,6 +397,7 @@ void world_free(struct world *w)
         free(rank->fabric.words);
         free(rank->fabric.heap);
     }
+    for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_clear(&w->nic[i]);
     for (uint32_t i = 0; i < w->request_block_count; i++) free(w->request_block[i]);
     free(w->request_block);
     free(w->rank);

@@ -30,6 +30,7 @@ struct world_options {
     uint32_t word_count;
     uint16_t queue_count;
     uint32_t queue_depth;
+    uint64_t seed;                  /* of what hardware leaves open */
 };
 
 /* What a part did during one launch. */

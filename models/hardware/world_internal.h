@@ -3,6 +3,7 @@
 #define MODELS_HARDWARE_WORLD_INTERNAL_H
 
 #include "models/hardware/world.h"
+#include "sim/rng.h"
 #include "sim/sim.h"
 #include "sim/units.h"
 
@@ -38,9 +39,9 @@ struct world_worker {
 /* A work request on its way: posted, sent, arrived, visible. */
 struct request {
     struct sim_event event;
-    struct request *next;           /* on its QP's held list, on the NIC's list, or on the free list */
+    struct request *next;           /* on its QP's held or ready list, or on the free list */
+    struct request *ring_first;     /* of the last request that a doorbell covers: the first */
     struct world_rank *source, *target;
-    uint64_t ready_ps;              /* the doorbell has rung */
     uint64_t value;                 /* of a signal */
     uint64_t target_offset;
     const void *payload;            /* of a put, or NULL: nothing is stored */
@@ -52,17 +53,25 @@ struct request {
 
 struct qp {
     struct request *held_first, *held_last;     /* posted, doorbell not rung yet */
+    struct request *ready_first, *ready_last;   /* rung, not sent yet */
+    uint64_t held_ps, ring_ps;                  /* when the last held one is posted; the last doorbell rings */
     uint64_t done_ps;                           /* when all that arrived is known to have */
     uint32_t outstanding;                       /* requests posted that have not arrived */
 };
 
 struct nic {
     struct sim_event event;         /* sends the next request */
-    struct request *first, *last;
+    struct world *world;
+    struct qp **active;             /* QPs with something to send */
+    uint32_t active_count, active_max;
+    struct rng rng;                 /* which of them goes next */
     struct port tx, rx;
     uint64_t outstanding_bytes;
     bool stalled;                   /* by its window */
 };
+
+/* Until when a port is busy for the last peer and for any other. */
+struct flows { uint64_t end_ps, others_end_ps; uint16_t peer; };
 
 struct watch { uint32_t word, next; struct world_worker *worker; };
 
@@ -72,6 +81,7 @@ struct world_rank {
     struct nic *nic;
     struct port *sm;                /* [sms] */
     struct port hbm, egress, ingress, posting;
+    struct flows egress_flows, ingress_flows;
     struct port *proxy;             /* [threads] */
     struct qp *qp;                  /* [ranks * queue_count] */
     struct world_worker *worker;    /* [worker_count] */
@@ -133,9 +143,10 @@ void nic_post(struct request *r, uint64_t ready_ps, bool defer);
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes on the wire for a message: headers for each packet of the MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
-void nic_init(struct nic *nic);
+bool nic_init(struct world *w, struct nic *nic, uint32_t qp_count, uint64_t seed);    /* false: out of memory */
+void nic_clear(struct nic *nic);
 /* Rings the doorbell for what a QP holds back. */
-void nic_ring(struct world_rank *source, struct qp *qp, uint64_t ready_ps);
+void nic_ring(struct world_rank *source, struct qp *qp);
 
 /* gpu.c and host.c: what operations cost the worker that is being stepped. */
 extern const struct fabric_ops gpu_fabric_ops;

@@ -1,0 +1,109 @@
+/* simulate_command.c - `eptwin simulate`: one case on one cluster, or every (step, layer) of a trace. */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/simulate.h"
+#include "models/simulate_trace.h"
+#include "sim/command.h"
+#include "sim/version.h"
+
+static const char summary[] =
+    "Predicts how long dispatch and combine take on a cluster, and which part bounds them.\n"
+    "\n"
+    "Examples:\n"
+    "  eptwin simulate --cluster h800-cx7 --num-ranks 64\n"
+    "      the public low-latency test on 64 H800 GPUs\n"
+    "  eptwin simulate --kernel normal --cluster h800-cx7 --num-ranks 16 --cached\n"
+    "      the public normal test, as its tuning loop runs it\n"
+    "  eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --step 0 --layer 2 --output predicted.csv\n"
+    "      captured routing; the record goes to a file for `eptwin compare`\n"
+    "  eptwin simulate --cluster h800-cx7 --trace routing.ept --steps 0:8 --layers all\n"
+    "      every (step, layer), with a table by layer";
+
+struct arguments {
+    char *output, *format, *steps, *layers;
+    int jobs;
+    gboolean per_rank;
+};
+
+static int fail(GError *error, int status)
+{
+    fprintf(stderr, "eptwin simulate: %s\n", error->message);
+    g_error_free(error);
+    return status;
+}
+
+static bool parse(struct case_options *c, struct arguments *a, int *argc, char ***argv, GError **error)
+{
+    const GOptionEntry own[] = {
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output, "Write the record here; - is standard output (default)", "FILE" },
+        { "format", 0, 0, G_OPTION_ARG_STRING, &a->format, "csv (default) or json", "NAME" },
+        { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all", "A:B" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers A:B of the trace, or all", "A:B" },
+        { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs, "With --steps or --layers: processes (default: all cores)", "N" },
+        { 0 },
+    };
+    g_autoptr(GOptionContext) context = g_option_context_new("- predict dispatch and combine on a cluster");
+    g_option_context_set_summary(context, summary);
+    g_option_context_add_main_entries(context, own, NULL);
+    g_autofree GOptionEntry *entries = case_entries(c);
+    g_option_context_add_main_entries(context, entries, NULL);
+    if (!g_option_context_parse(context, argc, argv, error)) return false;
+    if (*argc > 1) g_set_error(error, SIMULATE_ERROR, 0, "unexpected argument \"%s\"; options begin with --", (*argv)[1]);
+    else if (!c->cluster) g_set_error(error, SIMULATE_ERROR, 0, "--cluster: expected a cluster file (models/clusters/*.ini), found none");
+    else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json"))
+        g_set_error(error, SIMULATE_ERROR, 0, "--format: expected csv or json, found \"%s\"", a->format);
+    else if ((a->steps || a->layers) && !c->trace)
+        g_set_error(error, SIMULATE_ERROR, 0, "--steps, --layers: need --trace");
+    else return true;
+    return false;
+}
+
+static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster, struct record *record,
+                GError **error)
+{
+    if (a->steps || a->layers) {
+        const struct simulate_trace_options o = { .steps = a->steps, .layers = a->layers, .jobs = (uint32_t)MAX(a->jobs, 0) };
+        return simulate_trace(c, cluster, &o, record, error);
+    }
+    struct routing routing = { 0 };
+    if (!case_routing(c, &routing, error)) return false;
+    const bool good = simulate_routing(c, cluster, &routing, a->per_rank, record, error);
+    routing_free(&routing);
+    return good;
+}
+
+/* What the user said is wrong, or the run failed: a case that can never end is no bad input. */
+static int status_of(const GError *error)
+{
+    return g_error_matches(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
+}
+
+int command_simulate(int argc, char **argv)
+{
+    struct case_options c;
+    struct arguments a = { 0 };
+    GError *error = NULL;
+    struct cluster *cluster = NULL;
+    struct record *record = record_new();
+    case_init(&c);
+    bool good = parse(&c, &a, &argc, &argv, &error) && (cluster = cluster_load(c.cluster, &error)) != NULL;
+    if (good) {
+        record_set(record, "kind", "simulate");
+        record_set(record, "version", "%s", eptwin_version());
+        case_record(&c, record);
+        record_set(record, "cluster", "%s", cluster->name);
+        good = run(&c, &a, cluster, record, &error)
+               && record_write(record, a.output ? a.output : "-", a.format && !strcmp(a.format, "json") ? RECORD_JSON : RECORD_CSV, &error);
+    }
+    const int status = good ? EXIT_OK : fail(error, status_of(error));
+    record_free(record);
+    cluster_free(cluster);
+    case_clear(&c);
+    g_free(a.output);
+    g_free(a.format);
+    g_free(a.steps);
+    g_free(a.layers);
+    return status;
+}
