@@ -53,8 +53,7 @@ struct link_verbs {
     const struct live_memory *memory;
     uint32_t rank, rank_count, queue_count;
     uint32_t queue_depth;               /* as asked: the same on all ranks */
-    uint32_t send_depth;                /* work requests a QP has: one more,
-    for the write that ends a flush */
+    uint32_t send_depth;                /* work requests of a QP: one more, for the write that ends a flush */
     uint32_t receive_depth;             /* <= queue_depth; 0 but with IMM */
     uint32_t signal_every;
     uint32_t word_count;                /* all before the heap */
@@ -64,8 +63,8 @@ struct link_verbs {
     uint32_t nic_count;
     struct verbs_qp *qp;                /* [peer][queue] */
     uint64_t *shadow;                   /* ATOMIC: [peer][word], the last value sent */
-    struct verbs_slot *slot;            /* [peer][queue][send_depth], then with IMM the rings */
-    uint64_t slot_count, ring_first;
+    struct verbs_slot *slot;            /* [peer][queue][send_depth], then the rings */
+    struct verbs_slot *ring;            /* IMM: [peer][queue][2 queue_depth] */
 };
 
 static struct link_verbs *link_verbs_of(struct live_link *link)
@@ -78,10 +77,11 @@ static uint32_t verbs_index(const struct link_verbs *v, const struct verbs_qp *q
     return (uint32_t)(qp - v->qp);
 }
 
+/* Which slot of a rank's rings the QP that has this index there gets its n-th signal in. */
 static uint64_t verbs_ring_slot(const struct link_verbs *v, uint32_t index, uint64_t signal)
 {
     const uint64_t ring_slots = 2 * (uint64_t)v->queue_depth;
-    return v->ring_first + index * ring_slots + signal % ring_slots;
+    return index * ring_slots + signal % ring_slots;
 }
 
 /* ---- failing ------------------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static int verbs_signal_receive(struct link_verbs *v, const struct ibv_wc *wc)
 {
     struct verbs_qp *qp = &v->qp[wc->wr_id >> 32];
     if (wc->status != IBV_WC_SUCCESS) return verbs_completion_fail(v, qp, wc);
-    const struct verbs_slot *slot = &v->slot[verbs_ring_slot(v, verbs_index(v, qp), qp->signals_received)];
+    const struct verbs_slot *slot = &v->ring[verbs_ring_slot(v, verbs_index(v, qp), qp->signals_received)];
     if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || ntohl(wc->imm_data) != (uint32_t)qp->signals_received ||
         slot->word >= v->word_count) {
         char text[sizeof v->link.failure];
@@ -291,13 +291,13 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     const enum live_signalling how = v->options.signalling;
     const uint32_t word = (uint32_t)(target / sizeof value);
     struct ibv_send_wr *wr = verbs_next(v, qp, opcodes[how]);
-    struct verbs_slot *slot = &v->slot[(uint64_t)verbs_index(v,
-                                                             qp) * v->send_depth + qp->posted % v->send_depth];
+    const uint64_t first = (uint64_t)verbs_index(v, qp) * v->send_depth;
+    struct verbs_slot *slot = &v->slot[first + qp->posted % v->send_depth];
     *slot = (struct verbs_slot){ .value = value, .word = word };
     if (how == LIVE_SIGNAL_IMM) {
         const uint32_t there = v->rank * v->queue_count + qp->queue;    /* our index among its QPs */
-        wr->wr.rdma.remote_addr = qp->peer_scratch + verbs_ring_slot(v, there,
-                                                                     qp->signals_sent) * sizeof *slot;
+        const uint64_t at = verbs_ring_slot(v, there, qp->signals_sent);
+        wr->wr.rdma.remote_addr = qp->peer_ring + at * sizeof *slot;
         wr->wr.rdma.rkey = qp->peer_scratch_key;
         wr->imm_data = htonl((uint32_t)qp->signals_sent++);
         verbs_payload(qp, wr, slot, sizeof *slot, qp->nic->scratch_mr->lkey);
@@ -382,7 +382,7 @@ static const struct live_link_ops verbs_ops = {
  * not prepare says why, so that all of them end with the same error. */
 struct verbs_hello {
     char     failure[240];
-    uint64_t memory, memory_bytes, scratch;
+    uint64_t memory, memory_bytes, ring;
     uint32_t word_count, queue_depth, signalling, packet_number;
     uint32_t nic_count, reserved;
     struct verbs_address nic[VERBS_NICS_MAX];
@@ -456,12 +456,12 @@ static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GErro
         return false;
     }
     v->signal_every = MAX(1, MIN(VERBS_SIGNAL_EVERY, v->send_depth / 4));
-    v->ring_first = all * v->send_depth;
-    v->slot_count = v->ring_first + (imm ? all * 2 * v->queue_depth : 0);
-    const size_t bytes = (v->slot_count * sizeof *v->slot + 4095) / 4096 * 4096;
+    const uint64_t slot_count = all * v->send_depth + (imm ? all * 2 * v->queue_depth : 0);
+    const size_t bytes = (slot_count * sizeof *v->slot + 4095) / 4096 * 4096;
     v->slot = aligned_alloc(4096, bytes);
     if (!v->slot) g_error("no memory for %zu bytes of signal slots", bytes);
     memset(v->slot, 0, bytes);
+    v->ring = v->slot + all * v->send_depth;
     for (uint32_t i = 0; i < v->nic_count; i++) {
         struct verbs_nic *nic = &v->nic[i];
         nic->scratch_mr = verbs_memory_register(nic, v->slot, bytes, IBV_ACCESS_LOCAL_WRITE |
@@ -516,7 +516,7 @@ static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GErr
     if (failure) g_strlcpy(mine->failure, failure->message, sizeof mine->failure);
     mine->memory = (uint64_t)(uintptr_t)v->memory->base;
     mine->memory_bytes = v->memory->size_bytes;
-    mine->scratch = (uint64_t)(uintptr_t)v->slot;
+    mine->ring = (uint64_t)(uintptr_t)v->ring;
     mine->word_count = v->word_count;
     mine->queue_depth = v->queue_depth;
     mine->signalling = v->options.signalling;
@@ -569,7 +569,7 @@ static bool verbs_peer_connect(struct link_verbs *v, const struct verbs_hello *m
         if (!verbs_qp_connect(qp, &v->options, &connection, error)) return false;
         qp->peer_memory = peer->memory;
         qp->peer_memory_key = connection.peer.memory_key;
-        qp->peer_scratch = peer->scratch;
+        qp->peer_ring = peer->ring;
         qp->peer_scratch_key = connection.peer.scratch_key;
     }
     return true;

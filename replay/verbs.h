@@ -15,7 +15,7 @@
 enum {
     VERBS_NICS_MAX = 4,
     VERBS_BATCH_MAX = 32,           /* work requests of one doorbell */
-    VERBS_RETRIES = 7,              /* of a packet before its QP gives up; the most that the field holds */
+    VERBS_RETRIES = 6,              /* of a packet before its QP gives up; soft-RoCE takes 7 for "for ever" */
 };
 
 /* An opened device with one of its ports and one of its GIDs, and all that belongs to it. */
@@ -53,7 +53,7 @@ struct verbs_qp {
     uint64_t posted, completed;     /* work requests, as counters that only grow; chained ones included */
     uint64_t signalled;             /* the last one that asked for a completion */
     uint64_t signals_sent, signals_received;                /* LIVE_SIGNAL_IMM */
-    uint64_t peer_memory, peer_scratch;                     /* its addresses */
+    uint64_t peer_memory, peer_ring;                        /* its addresses */
     uint32_t peer_memory_key, peer_scratch_key;
     uint32_t inline_bytes;
     uint16_t peer, queue;

@@ -146,7 +146,7 @@ static bool verbs_port_choose(struct verbs_nic *nic, const struct live_options *
         nic->port = (uint8_t)port;
         if (nic->port_attr.state == IBV_PORT_ACTIVE) return true;
     }
-    g_set_error(error, LIVE_ERROR, ENETDOWN, "device %s port %u: expected state PORT_ACTIVE, found %s (see "
+    g_set_error(error, LIVE_ERROR, ENETDOWN, "device %s port %u: expected an active port, found state %s (see "
                 "ibv_devinfo)", nic->name, nic->port, verbs_port_state_name(nic->port_attr.state));
     return false;
 }

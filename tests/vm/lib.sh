@@ -32,11 +32,12 @@ vm_devices_make() {
         ip route add 10.0.0.0/24 dev v$i src 10.0.0.$((i + 1)) table $((1000 + i))
     done
     ip rule del pref 0
-    # Permanent neighbours: else each connect of a QP waits half a second for ARP.
+    # Permanent neighbours: else each connect of a QP waits half a second for ARP.  Its own for a device that is
+    # shared by ranks.
     for ((i = 0; i < count; i++)); do
         read -r mac </sys/class/net/v$i/address
         for ((j = 0; j < count; j++)); do
-            [ $i = $j ] || echo "neigh replace 10.0.0.$((i + 1)) lladdr $mac dev v$j nud permanent"
+            echo "neigh replace 10.0.0.$((i + 1)) lladdr $mac dev v$j nud permanent"
         done
     done | ip -batch -
     for ((i = 0; i < count; i++)); do rdma link add r$i type rxe netdev v$i || return 1; done

@@ -1,0 +1,494 @@
+/* test_verbs.c - the verbs link: the contract of the seam on real queue pairs, and what it says when devices,
+ * limits or peers are not as they should be.
+ *
+ * Method: ranks made by threads, stepped by one; faults planted by taking a peer's queue pairs away, by
+ * limits of the process and by wrong options.  Where there is no RDMA device only the refusals and the choice
+ * of devices are tested, and the program says so (tests/vm/check-verbs runs it where there are devices).
+ * EPTWIN_TEST_INTERFACE names a network interface under the first device that may be taken down. */
+#include <CUnit/Basic.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "tests/support_conformance.h"
+#include "tests/support_live.h"
+
+static struct live_options options_for(const char *device, enum live_signalling signalling)
+{
+    struct live_options options;
+    live_options_init(&options);
+    options.link = "verbs";
+    options.device = device;
+    options.signalling = signalling;
+    options.nvlink_disabled = true;
+    return options;
+}
+
+#ifdef HAVE_VERBS
+#include "replay/verbs.h"
+
+static uint32_t device_count;
+
+struct verbs_world {
+    struct live_world *world[CONFORMANCE_RANKS];
+    struct bootstrap **b;
+    uint32_t rank_count, reported;
+};
+
+static bool verbs_world_run(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
+                            size_t why_size)
+{
+    struct verbs_world *w = context;
+    return support_worlds_run(w->world, w->rank_count, worker, worker_count, why, why_size);
+}
+
+static void verbs_world_report(void *context, const char *name, const char *why)
+{
+    struct verbs_world *w = context;
+    w->reported++;
+    if (why[0]) printf("\n      %s: %s\n", name, why);
+    CU_ASSERT_EQUAL(why[0], '\0');
+}
+
+static bool world_open(struct verbs_world *w, uint32_t rank_count, const struct live_options *options,
+                       const struct live_needs *needs, GError **error)
+{
+    *w = (struct verbs_world){ .rank_count = rank_count, .b = support_bootstraps_new(rank_count) };
+    return support_worlds_new(options, needs, w->b, rank_count, w->world, error);
+}
+
+static void world_close(struct verbs_world *w)
+{
+    for (uint32_t rank = 0; rank < w->rank_count; rank++) live_world_free(w->world[rank]);
+    support_bootstraps_free(w->b, w->rank_count);
+}
+
+static void run_suite(uint32_t rank_count, const struct live_options *options, uint32_t depth, uint64_t seed)
+{
+    struct verbs_world w;
+    const struct live_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, depth };
+    GError *error = NULL;
+    if (!world_open(&w, rank_count, options, &needs, &error)) {
+        printf("\n      %s\n", error->message);
+        CU_FAIL_FATAL("no world");
+    }
+    struct fabric *fabric[CONFORMANCE_RANKS];
+    for (uint32_t rank = 0; rank < rank_count; rank++) fabric[rank] = live_world_fabric(w.world[rank]);
+    const struct conformance_world world = {
+        .context = &w, .rank_count = rank_count, .fabric = fabric, .run = verbs_world_run,
+        .report = verbs_world_report,
+    };
+    CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
+    CU_ASSERT(w.reported >= 10);
+    world_close(&w);
+}
+
+static void test_conformance(void)
+{
+    const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
+    for (uint32_t i = 0; i < G_N_ELEMENTS(ways); i++) {
+        struct live_options options = options_for(NULL, ways[i]);
+        run_suite(2, &options, CONFORMANCE_DEPTH, 1 + i);
+        run_suite(8, &options, CONFORMANCE_DEPTH, 11 + i);
+        options.nvlink_disabled = false;
+        options.ranks_per_node = 2;
+        run_suite(6, &options, 100, 21 + i);
+    }
+}
+
+static char *first_device(void)
+{
+    struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+    char **names = verbs_nic_names(&options, 0, NULL);
+    char *name = g_strdup(names[0]);
+    g_strfreev(names);
+    return name;
+}
+
+/* One device shared by all ranks, and every rank with all devices. */
+static void test_devices_shared(void)
+{
+    char *first = first_device();
+    struct live_options options = options_for(first, LIVE_SIGNAL_WRITE);
+    run_suite(4, &options, 1, 31);
+    if (device_count >= 2) {
+        int count;
+        struct ibv_device **list = ibv_get_device_list(&count);
+        char *both = g_strdup_printf("%s+%s,%s", ibv_get_device_name(list[0]), ibv_get_device_name(list[1]),
+                                     first);
+        ibv_free_device_list(list);
+        options.device = both;
+        options.signalling = LIVE_SIGNAL_IMM;
+        run_suite(4, &options, 5, 32);
+        options.signalling = LIVE_SIGNAL_ATOMIC;
+        run_suite(3, &options, 5, 33);
+        g_free(both);
+    }
+    g_free(first);
+}
+
+/* ---- a link by itself ---------------------------------------------------------------------------------- */
+
+enum { LINK_HEAP_BYTES = 1 << 20, LINK_WORDS = 8, LINK_WORDS_BYTES = 4096, LINK_DEPTH = 64 };
+
+/* Two ranks' links over memory of the test's own, so that nothing but the link is tested. */
+struct link_pair {
+    struct live_options options;
+    struct live_needs needs;
+    struct live_memory memory[2];
+    struct live_link *link[2];
+    GError *error[2];
+    struct bootstrap **b;
+};
+
+static bool link_make(struct bootstrap *b, void *context)
+{
+    struct link_pair *pair = context;
+    bool remote[2] = { true, true };
+    remote[b->rank] = false;
+    pair->link[b->rank] = link_verbs_new(&pair->options, &pair->needs, b, &pair->memory[b->rank], remote,
+                                         &pair->error[b->rank]);
+    return pair->link[b->rank] != NULL;
+}
+
+static bool pair_open(struct link_pair *pair, const struct live_options *options)
+{
+    *pair = (struct link_pair){ .options = *options, .b = support_bootstraps_new(2) };
+    pair->needs = (struct live_needs){ LINK_HEAP_BYTES, LINK_WORDS, 2, LINK_DEPTH };
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        pair->memory[rank].size_bytes = LINK_WORDS_BYTES + LINK_HEAP_BYTES;
+        pair->memory[rank].base = aligned_alloc(4096, pair->memory[rank].size_bytes);
+        memset(pair->memory[rank].base, 0, pair->memory[rank].size_bytes);
+    }
+    return support_bootstraps_run(pair->b, 2, link_make, pair) == 0;
+}
+
+static void pair_close(struct link_pair *pair)
+{
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        if (pair->link[rank]) pair->link[rank]->ops->free(pair->link[rank]);
+        free(pair->memory[rank].base);
+        g_clear_error(&pair->error[rank]);
+    }
+    support_bootstraps_free(pair->b, 2);
+}
+
+/* Polls both ends until done() or seconds have passed; the last error of rank 0's, or -EAGAIN. */
+static int pair_poll(struct link_pair *pair, double seconds, int (*done)(struct link_pair *pair))
+{
+    const gint64 end_us = g_get_monotonic_time() + (gint64)(seconds * G_USEC_PER_SEC);
+    int rc = -EAGAIN;
+    while (rc == -EAGAIN && g_get_monotonic_time() < end_us) {
+        const int moved = pair->link[0]->ops->progress(pair->link[0]);
+        if (pair->link[1]) (void)pair->link[1]->ops->progress(pair->link[1]);
+        rc = moved < 0 ? moved : done(pair);
+    }
+    return rc;
+}
+
+static int pair_flushed(struct link_pair *pair) { return pair->link[0]->ops->flush(pair->link[0], 1, 0); }
+
+/* Puts deferred one after the other are held back until the queue is full or rung, none is lost, and a flush
+ * that returns 0 means that they are there. */
+static void test_deferred(void)
+{
+    struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+    struct link_pair pair;
+    CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
+    uint8_t *heap = pair.memory[0].base + LINK_WORDS_BYTES;
+    for (uint32_t i = 0; i < LINK_HEAP_BYTES; i++) heap[i] = (uint8_t)(i * 7 + i / 251);
+    for (uint32_t i = 0; i < 1024; i++) {
+        const uint64_t offset = LINK_WORDS_BYTES + i * 1024;
+        int rc;
+        do rc = pair.link[0]->ops->put(pair.link[0], 1, 0, offset, offset, 1024, true);
+        while (rc == -EAGAIN);
+        CU_ASSERT_EQUAL_FATAL(rc, 0);
+    }
+    CU_ASSERT_EQUAL(pair_poll(&pair, 20, pair_flushed), 0);
+    CU_ASSERT_EQUAL(memcmp(heap, pair.memory[1].base + LINK_WORDS_BYTES, LINK_HEAP_BYTES), 0);
+    /* A single deferred put does not go before it is rung: nothing was posted, so nothing can complete. */
+    memset(pair.memory[1].base + LINK_WORDS_BYTES, 0, 64);
+    CU_ASSERT_EQUAL(pair.link[0]->ops->put(pair.link[0], 1, 1, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 64,
+                                           true), 0);
+    usleep(50000);
+    CU_ASSERT_EQUAL(pair.memory[1].base[LINK_WORDS_BYTES + 1], 0);
+    CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 1, 8, 42), 0);
+    const uint64_t *word = (const uint64_t *)(const void *)pair.memory[1].base;
+    for (uint32_t i = 0; i < 2000 && __atomic_load_n(&word[1], __ATOMIC_ACQUIRE) != 42; i++) usleep(1000);
+    CU_ASSERT_EQUAL(word[1], 42);
+    CU_ASSERT_EQUAL(pair.memory[1].base[LINK_WORDS_BYTES + 1], pair.memory[0].base[LINK_WORDS_BYTES + 1]);
+    pair_close(&pair);
+}
+
+/* Far more signals than a ring has slots, the receiver looking only now and then; the word only rises. */
+static void test_signals_many(enum live_signalling signalling)
+{
+    enum { SIGNALS = 3000 };
+    struct live_options options = options_for(NULL, signalling);
+    struct link_pair pair;
+    CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
+    const uint64_t *word = (const uint64_t *)(const void *)pair.memory[1].base;
+    uint64_t seen = 0, sent = 0;
+    const gint64 end_us = g_get_monotonic_time() + 60 * G_USEC_PER_SEC;
+    while (seen < SIGNALS * 5 && g_get_monotonic_time() < end_us) {
+        while (sent < SIGNALS) {
+            const int rc = pair.link[0]->ops->signal(pair.link[0], 1, 0, 3 * 8, (sent + 1) * 5);
+            if (rc == -EAGAIN) break;
+            CU_ASSERT_EQUAL_FATAL(rc, 0);
+            sent++;
+        }
+        CU_ASSERT_FATAL(pair.link[0]->ops->progress(pair.link[0]) >= 0);
+        CU_ASSERT_FATAL(pair.link[1]->ops->progress(pair.link[1]) >= 0);
+        const uint64_t now = __atomic_load_n(&word[3], __ATOMIC_ACQUIRE);
+        CU_ASSERT_FATAL(now >= seen && now % 5 == 0 && now <= sent * 5);
+        seen = now;
+    }
+    CU_ASSERT_EQUAL(seen, SIGNALS * 5);
+    pair_close(&pair);
+}
+
+static void test_signals(void)
+{
+    test_signals_many(LIVE_SIGNAL_WRITE);
+    test_signals_many(LIVE_SIGNAL_ATOMIC);
+    test_signals_many(LIVE_SIGNAL_IMM);
+}
+
+/* ---- faults -------------------------------------------------------------------------------------------- */
+
+static void expect_text(const char *text, const char *part)
+{
+    if (!strstr(text, part)) printf("\n      expected \"...%s...\", found \"%s\"\n", part, text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, part));
+}
+
+static int pair_writes(struct link_pair *pair)
+{
+    return pair->link[0]->ops->put(pair->link[0], 1, 0, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 4096, false);
+}
+
+static int pair_keeps_writing(struct link_pair *pair)
+{
+    const int rc = pair_writes(pair);
+    return rc == 0 ? -EAGAIN : rc;
+}
+
+/* The peer's queue pairs vanish as they do when its process is killed. */
+static void test_peer_gone(void)
+{
+    struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+    struct link_pair pair;
+    CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
+    pair.link[1]->ops->free(pair.link[1]);
+    pair.link[1] = NULL;
+    /* Nothing completes any more: the queue takes as many as it is deep, then says full. */
+    for (uint32_t i = 0; i < LINK_DEPTH; i++) CU_ASSERT_EQUAL(pair_writes(&pair), 0);
+    CU_ASSERT_EQUAL(pair_writes(&pair), -EAGAIN);
+    CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1), -EAGAIN);
+    const int rc = pair_poll(&pair, 30, pair_keeps_writing);
+    CU_ASSERT(rc < 0 && rc != -EAGAIN);
+    printf("\n      %s\n", pair.link[0]->failure);
+    expect_text(pair.link[0]->failure, "peer 1: QP ");
+    expect_text(pair.link[0]->failure, " in state ERR: transport retry counter exceeded "
+                "(no answer to 7 tries in 1.");
+    CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1), rc);
+    pair_close(&pair);
+}
+
+/* A write that the peer's registration does not allow is the peer's refusal, and named as such. */
+static void test_access_refused(void)
+{
+    struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+    struct link_pair pair;
+    CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
+    const uint64_t end = LINK_WORDS_BYTES + LINK_HEAP_BYTES;
+    CU_ASSERT_EQUAL(pair.link[0]->ops->put(pair.link[0], 1, 0, LINK_WORDS_BYTES, end - 64, 4096, false), 0);
+    const int rc = pair_poll(&pair, 30, pair_flushed);
+    CU_ASSERT(rc < 0 && rc != -EAGAIN);
+    printf("\n      %s\n", pair.link[0]->failure);
+    expect_text(pair.link[0]->failure, "remote access error");
+    pair_close(&pair);
+}
+
+/* What rank 0 reads when a world with these options cannot be made. */
+static void refuse(const struct live_options *options, const char *part)
+{
+    struct verbs_world w;
+    const struct live_needs needs = { 1 << 20, 64, 2, 16 };
+    GError *error = NULL;
+    CU_ASSERT_FALSE(world_open(&w, 2, options, &needs, &error));
+    if (error) printf("\n      %s", error->message);
+    if (error) expect_text(error->message, part);
+    CU_ASSERT_PTR_NOT_NULL(error);
+    g_clear_error(&error);
+    world_close(&w);
+}
+
+static void test_options_refused(void)
+{
+    char *first = first_device();
+    struct live_options options = options_for("nothere", LIVE_SIGNAL_WRITE);
+    refuse(&options, "found 'nothere'");
+    options = options_for(first, LIVE_SIGNAL_WRITE);
+    options.port = 9;
+    refuse(&options, "expected port 1 to ");
+    options = options_for(first, LIVE_SIGNAL_WRITE);
+    options.gid_index = 200;
+    refuse(&options, "found --gid-index 200");
+    options = options_for(first, LIVE_SIGNAL_WRITE);
+    options.service_level = 16;
+    refuse(&options, "sl: expected 0 to 15, found 16");
+    options = options_for(first, LIVE_SIGNAL_WRITE);
+    options.gpu_memory = true;
+    refuse(&options, "GPU memory");
+    /* A fault of one rank only: the other learns which and why. */
+    char *uneven = g_strdup_printf("%s,nothere", first);
+    options = options_for(uneven, LIVE_SIGNAL_WRITE);
+    refuse(&options, "found 'nothere'");
+    g_free(uneven);
+    g_free(first);
+}
+
+/* In a child that is not root, as limits of locked memory do not bind root. */
+static void test_memlock(void)
+{
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = { 1 << 16, 1 << 16 };
+        if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (getuid() == 0 && setuid(65534) != 0)) _exit(3);
+        struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+        struct link_pair pair;
+        if (pair_open(&pair, &options)) _exit(4);
+        printf("\n      %s\n", pair.error[0]->message);
+        fflush(stdout);
+        _exit(strstr(pair.error[0]->message, "the limit of locked memory is 0.06 MiB; raise it (ulimit "
+                     "-l") ? 0 : 5);
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void test_link_down(void)
+{
+    const char *interface = getenv("EPTWIN_TEST_INTERFACE");
+    if (!interface) {
+        printf(" (no EPTWIN_TEST_INTERFACE: not tested) ");
+        return;
+    }
+    char *first = first_device();
+    struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+    struct link_pair pair;
+    CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
+    char *down = g_strdup_printf("ip link set %s down", interface);
+    CU_ASSERT_EQUAL(system(down), 0);
+    const int rc = pair_poll(&pair, 30, pair_keeps_writing);
+    CU_ASSERT(rc < 0 && rc != -EAGAIN);
+    printf("\n      %s\n", pair.link[0]->failure);
+    char *expected = g_strdup_printf("device %s port 1 ", first);
+    expect_text(pair.link[0]->failure, expected);
+    expect_text(pair.link[0]->failure, "down");
+    pair_close(&pair);
+    options.device = first;
+    refuse(&options, "expected an active port, found state down");
+    g_free(expected);
+    g_free(down);
+    g_free(first);
+}
+
+/* ---- what needs no device ------------------------------------------------------------------------------ */
+
+static void expect_names(const char *device, uint32_t local_rank, const char *expected)
+{
+    const struct live_options options = options_for(device, LIVE_SIGNAL_WRITE);
+    GError *error = NULL;
+    char **names = verbs_nic_names(&options, local_rank, &error);
+    char *text = names ? g_strjoinv("+", names) : g_strdup(error->message);
+    if (!g_str_has_prefix(text, expected)) printf("\n      expected \"%s\", found \"%s\"\n", expected, text);
+    CU_ASSERT_TRUE(g_str_has_prefix(text, expected));
+    CU_ASSERT_EQUAL(names != NULL, error == NULL);
+    g_clear_error(&error);
+    g_strfreev(names);
+    g_free(text);
+}
+
+static void test_names(void)
+{
+    expect_names("a", 0, "a");
+    expect_names("a", 5, "a");
+    expect_names("a,b,c", 1, "b");
+    expect_names("a,b,c", 5, "c");
+    expect_names("a+b,c+d", 0, "a+b");
+    expect_names("a+b,c+d", 3, "c+d");
+    expect_names("a,", 1, "device: expected names as \"a,b\"");
+    expect_names("a+", 0, "device: expected names as \"a,b\"");
+    expect_names("a+b+c+d+e", 0, "device: expected names as \"a,b\"");
+}
+
+static void test_timeouts(void)
+{
+    struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+    options.timeout_ms = 30000;
+    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 16);
+    options.timeout_ms = 5000;
+    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 15);
+    options.timeout_ms = 1;
+    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 12);
+}
+#endif
+
+/* With no device, or built without libibverbs: one line that says what to do. */
+static void test_no_device(void)
+{
+    const struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+    const struct live_needs needs = { 1 << 20, 64, 2, 16 };
+    struct live_world *world[2] = { NULL, NULL };
+    struct bootstrap **b = support_bootstraps_new(2);
+    GError *error = NULL;
+    CU_ASSERT_FALSE(support_worlds_new(&options, &needs, b, 2, world, &error));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+    CU_ASSERT_TRUE(strstr(error->message, "expected an RDMA device with an active port, found: none") ||
+                   strstr(error->message, "built without libibverbs"));
+    g_clear_error(&error);
+    support_bootstraps_free(b, 2);
+}
+
+static void add_tests(CU_pSuite suite)
+{
+#ifdef HAVE_VERBS
+    CU_add_test(suite, "devices are dealt out by local rank", test_names);
+    CU_add_test(suite, "timeouts end before the world's", test_timeouts);
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    for (device_count = 0; list && list[device_count];) device_count++;
+    if (list) ibv_free_device_list(list);
+    if (device_count) {
+        CU_add_test(suite, "conformance, three ways to signal", test_conformance);
+        CU_add_test(suite, "conformance, shared and several devices", test_devices_shared);
+        CU_add_test(suite, "deferred puts", test_deferred);
+        CU_add_test(suite, "many signals", test_signals);
+        CU_add_test(suite, "peer gone", test_peer_gone);
+        CU_add_test(suite, "access refused", test_access_refused);
+        CU_add_test(suite, "options refused", test_options_refused);
+        CU_add_test(suite, "limit of locked memory", test_memlock);
+        CU_add_test(suite, "link down", test_link_down);
+        return;
+    }
+#endif
+    printf("no RDMA device on this machine: the verbs link cannot run here (see make check-verbs)\n");
+    CU_add_test(suite, "refusal without a device", test_no_device);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    add_tests(CU_add_suite("verbs", NULL, NULL));
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
