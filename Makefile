@@ -5,7 +5,7 @@ PREFIX  ?= /usr/local
 SAN     ?=
 V       ?=
 
-packages := glib-2.0 libzstd
+packages := glib-2.0 libzstd jansson
 build    := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(notdir $(CC))),-clang)
 comma    := ,
 

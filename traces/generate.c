@@ -33,7 +33,7 @@ static const struct shape_name {
 struct generator {
     const struct routing_options *options;
     enum shape shape;
-    double value;
+    double value, rank_weight;
     uint32_t local_experts;
     double *popularity;         /* [experts] or NULL */
     struct urn urn;
@@ -110,7 +110,8 @@ static bool options_check(const struct generator *g, GError **error)
     return true;
 }
 
-/* Popularity of a shape with one number: Zipf's exponent or the deviation of the logarithm. */
+/* Popularity of a shape with one number: Zipf's exponent or the deviation of the logarithm.  For an asked
+ * imbalance the experts of a rank may also share rank_weight times a deviate of their rank. */
 static void popularity_fill(struct generator *g, double value)
 {
     const uint32_t n = g->options->experts;
@@ -118,7 +119,14 @@ static void popularity_fill(struct generator *g, double value)
     rng_seed(&rng, stream_seed(g->options, 1, 0));
     if (g->shape == SHAPE_LOGNORMAL || g->shape == SHAPE_IMBALANCE) {
         for (uint32_t e = 0; e < n; e++)
-            g->popularity[e] = exp(value * rng_normal(&rng));
+            g->popularity[e] = value * rng_normal(&rng);
+        for (uint32_t r = 0; g->rank_weight > 0 && r < g->options->ranks; r++) {
+            const double shared = value * g->rank_weight * rng_normal(&rng);
+            for (uint32_t e = r * g->local_experts; e < (r + 1) * g->local_experts; e++)
+                g->popularity[e] += shared;
+        }
+        for (uint32_t e = 0; e < n; e++)
+            g->popularity[e] = exp(g->popularity[e]);
         return;
     }
     uint32_t *const order = g_new(uint32_t, n);
@@ -137,7 +145,7 @@ static void popularity_fill(struct generator *g, double value)
 /* Most loaded rank over the mean, by (token, expert) pairs, in a sample with the popularity as it stands. */
 static double imbalance_sample(struct generator *g)
 {
-    enum { SAMPLE_TOKENS = 32768 };
+    enum { SAMPLE_TOKENS = 16384 };
     const struct routing_options *const o = g->options;
     struct urn urn;
     urn_init(&urn, o->experts, o->groups, o->topk_groups, g->popularity);
@@ -156,27 +164,43 @@ static double imbalance_sample(struct generator *g)
     return (double)most * o->ranks / ((double)SAMPLE_TOKENS * o->topk);
 }
 
-/* Bisects the deviation for the asked imbalance; the same random numbers each time keep it monotone enough. */
+static double imbalance_at(struct generator *g, double deviation)
+{
+    popularity_fill(g, deviation);
+    return imbalance_sample(g);
+}
+
+/* Finds the smallest deviation with the asked imbalance: steps up to it, then bisects.  More deviation is not
+ * always more imbalance: in the end all tokens take the same topk experts, which may lie on different ranks.
+ * Where independent experts never get there, ranks are made to differ as a whole. */
 static bool imbalance_search(struct generator *g, GError **error)
 {
-    double low = 0, high = 8;
-    popularity_fill(g, high);
-    const double most = imbalance_sample(g);
-    if (most < g->value) {
-        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                    "routing: expected imbalance of at most %.3g (what these ranks, experts and topk allow), found %g",
-                    most, g->value);
-        return false;
+    static const double rank_weights[] = { 0, 1, 3, 10 };
+    const double step = 0.25, deviation_max = 3;
+    double most = 0;
+    for (size_t w = 0; w < G_N_ELEMENTS(rank_weights); w++) {
+        g->rank_weight = rank_weights[w];
+        for (double high = step; high <= deviation_max; high += step) {
+            const double reached = imbalance_at(g, high);
+            most = MAX(most, reached);
+            if (reached < g->value)
+                continue;
+            double low = high - step;
+            for (int i = 0; i < 8; i++) {
+                const double middle = (low + high) / 2;
+                if (imbalance_at(g, middle) < g->value)
+                    low = middle;
+                else
+                    high = middle;
+            }
+            popularity_fill(g, high);
+            return true;
+        }
     }
-    for (int i = 0; i < 16; i++) {
-        const double middle = (low + high) / 2;
-        popularity_fill(g, middle);
-        if (imbalance_sample(g) < g->value)
-            low = middle;
-        else
-            high = middle;
-    }
-    return true;
+    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                "routing: expected imbalance of at most %.3g (what these ranks, experts and topk allow), found %g",
+                most, g->value);
+    return false;
 }
 
 static bool generator_init(struct generator *g, const struct routing_options *options, GError **error)

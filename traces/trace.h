@@ -21,11 +21,22 @@ struct trace_info {
     uint32_t tokens_max;       /* most tokens of a rank in any (step, layer) */
     bool     weights;          /* some (step, layer) has gate weights */
     const char *format;        /* "npy", "npy.zst", "csv", "ept", ... */
+    const char *model, *provenance;     /* what the file says it is a trace of, and from where; "" when silent */
 };
+
+/* Which file a path means.  "FORMAT:FILE" says how to read FILE where its bytes do not tell:
+ *   npy:FILE        [steps, layers, ranks, tokens, topk], leading dimensions of 1 left out (int16 with 3 dimensions
+ *                   needs this or the next)
+ *   vllm:FILE       int16 [tokens, layers, topk], as vLLM returns routed experts: one step, one rank
+ *   llama@K:FILE    "layer,expert" lines, K a token
+ *   splits@B:FILE   a matrix of all-to-all split sizes in units of B bytes a token (B 1: tokens)
+ * Everything else (.npy, .csv, .ept, JSON lines of Megatron-Core, each also compressed by zstd) is told by its
+ * bytes.  Weights may cover fewer layers than the trace: "FILE@0,4,-" says that the file's first layer belongs to
+ * the trace's layer 0, its second to layer 4, and that its third is not in the trace. */
 
 struct trace_options {
     uint32_t    experts;       /* 0: from the file */
-    const char *weights_path;  /* an .npy[.zst] of the same shape, or NULL */
+    const char *weights_path;  /* an .npy[.zst] of the same shape, or of fewer layers, see above; or NULL */
 };
 
 /* Opens path ("-": standard input).  NULL and *error on failure.  Close with trace_close(). */
@@ -38,5 +49,8 @@ const struct trace_info *trace_info(const struct trace *trace);
  * over these). */
 bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
                 GError **error);
+
+/* Limits of what is read: a (step, layer) may hold this many top-k places (1 GiB of experts). */
+#define TRACE_PLACES_MAX (UINT64_C(1) << 28)
 
 #endif

@@ -1,0 +1,280 @@
+/* stream.c - plain and zstd-compressed files behind one read call; see stream.h. */
+#include "traces/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+#include "traces/trace.h"
+
+enum { SPOOL_CHUNK = 1 << 18 };
+
+struct stream {
+    char    *path;
+    int      file;
+    uint64_t file_bytes;
+    uint64_t offset;            /* decompressed */
+    /* compressed files only */
+    ZSTD_DCtx *context;
+    uint8_t *input;
+    size_t   input_size;
+    ZSTD_inBuffer in;
+    uint64_t file_offset;       /* of the next compressed byte to load */
+    bool     frame_open;        /* the last call ended inside a frame */
+};
+
+static bool system_error(GError **error, const char *path, const char *doing)
+{
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot %s: %s", path, doing, g_strerror(errno));
+    return false;
+}
+
+/* Copies a pipe into an unnamed file, so that it can be read twice and out of order. */
+static int spool(int source, const char *path, GError **error)
+{
+    FILE *const target = tmpfile();
+    if (!target) {
+        system_error(error, path, "make a temporary file");
+        return -1;
+    }
+    const int file = dup(fileno(target));
+    (void)fclose(target);
+    if (file < 0) {
+        system_error(error, path, "keep a temporary file");
+        return -1;
+    }
+    char *const chunk = g_malloc(SPOOL_CHUNK);
+    bool good = true;
+    for (;;) {
+        const ssize_t got = read(source, chunk, SPOOL_CHUNK);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            good = got == 0 || system_error(error, path, "read");
+            break;
+        }
+        ssize_t put = 0;
+        while (put < got) {
+            const ssize_t n = write(file, chunk + put, (size_t)(got - put));
+            if (n < 0 && errno != EINTR)
+                break;
+            put += n > 0 ? n : 0;
+        }
+        if (put < got) {
+            good = system_error(error, path, "write a temporary copy");
+            break;
+        }
+    }
+    g_free(chunk);
+    if (good)
+        return file;
+    close(file);
+    return -1;
+}
+
+/* Reads at an offset of the file; short only at its end. */
+static bool file_read(struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
+{
+    *got = 0;
+    while (*got < size) {
+        const ssize_t n = pread(s->file, (char *)buffer + *got, size - *got, (off_t)(offset + *got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return system_error(error, s->path, "read");
+        if (n == 0)
+            break;
+        *got += (size_t)n;
+    }
+    return true;
+}
+
+static bool stream_detect(struct stream *s, GError **error)
+{
+    uint8_t magic[4];
+    size_t got;
+    if (!file_read(s, 0, magic, sizeof magic, &got, error))
+        return false;
+    const uint32_t number = got == 4 ? magic[0] | magic[1] << 8 | magic[2] << 16 | (uint32_t)magic[3] << 24 : 0;
+    if (number == ZSTD_MAGICNUMBER) {
+        s->context = ZSTD_createDCtx();
+        s->input_size = ZSTD_DStreamInSize();
+        s->input = g_malloc(s->input_size);
+        s->in = (ZSTD_inBuffer){ s->input, 0, 0 };
+    }
+    return true;
+}
+
+/* The descriptor to read path from: the file itself, or a copy of a pipe. */
+static int path_open(const char *path, uint64_t *file_bytes, GError **error)
+{
+    const bool standard = strcmp(path, "-") == 0;
+    struct stat status;
+    int file = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &status) != 0) {
+        system_error(error, path, "open");
+        goto refuse;
+    }
+    if (S_ISDIR(status.st_mode)) {
+        errno = EISDIR;
+        system_error(error, path, "open");
+        goto refuse;
+    }
+    if (standard || !S_ISREG(status.st_mode)) {
+        const int copy = spool(file, path, error);
+        close(file);
+        file = copy;
+        if (file < 0)
+            return -1;
+        if (fstat(file, &status) != 0) {
+            system_error(error, path, "look at");
+            goto refuse;
+        }
+    }
+    *file_bytes = (uint64_t)status.st_size;
+    return file;
+refuse:
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+struct stream *stream_open(const char *path, GError **error)
+{
+    uint64_t file_bytes = 0;
+    const int file = path_open(path, &file_bytes, error);
+    if (file < 0)
+        return NULL;
+    struct stream *const s = g_new0(struct stream, 1);
+    s->path = g_strdup(strcmp(path, "-") == 0 ? "(standard input)" : path);
+    s->file = file;
+    s->file_bytes = file_bytes;
+    if (!stream_detect(s, error)) {
+        stream_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+void stream_close(struct stream *s)
+{
+    if (!s)
+        return;
+    ZSTD_freeDCtx(s->context);
+    g_free(s->input);
+    close(s->file);
+    g_free(s->path);
+    g_free(s);
+}
+
+const char *stream_path(const struct stream *s) { return s->path; }
+bool stream_is_compressed(const struct stream *s) { return s->context != NULL; }
+uint64_t stream_file_bytes(const struct stream *s) { return s->file_bytes; }
+uint64_t stream_offset(const struct stream *s) { return s->offset; }
+
+static bool stream_limit(const struct stream *s, GError **error)
+{
+    if (s->offset <= STREAM_FREE_BYTES || s->offset / STREAM_RATIO_MAX <= s->file_bytes)
+        return true;
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                "%s: offset %" G_GUINT64_FORMAT ": expected decompressed data of at most %d times the file's "
+                "%" G_GUINT64_FORMAT " bytes, found more", s->path, s->offset, STREAM_RATIO_MAX, s->file_bytes);
+    return false;
+}
+
+static bool inflate(struct stream *s, void *buffer, size_t size, size_t *got, GError **error)
+{
+    ZSTD_outBuffer out = { buffer, size, 0 };
+    bool ended = false;
+    while (out.pos < out.size) {
+        if (s->in.pos == s->in.size && !ended) {
+            if (!file_read(s, s->file_offset, s->input, s->input_size, &s->in.size, error))
+                return false;
+            s->in.pos = 0;
+            s->file_offset += s->in.size;
+            ended = s->in.size == 0;
+        }
+        if (ended && !s->frame_open)
+            break;
+        const size_t before_in = s->in.pos, before_out = out.pos;
+        const size_t result = ZSTD_decompressStream(s->context, &out, &s->in);
+        if (ZSTD_isError(result)) {
+            g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                        "%s: compressed offset %" G_GUINT64_FORMAT ": expected zstd data, found: %s", s->path,
+                        s->file_offset - s->in.size + s->in.pos, ZSTD_getErrorName(result));
+            return false;
+        }
+        s->frame_open = result != 0;
+        if (s->in.pos == before_in && out.pos == before_out && ended) {
+            g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                        "%s: compressed offset %" G_GUINT64_FORMAT ": expected more zstd data, found the end of the file",
+                        s->path, s->file_bytes);
+            return false;
+        }
+    }
+    s->offset += out.pos;
+    *got = out.pos;
+    return stream_limit(s, error);
+}
+
+bool stream_read(struct stream *s, void *buffer, size_t size, size_t *got, GError **error)
+{
+    *got = 0;
+    if (s->context)
+        return inflate(s, buffer, size, got, error);
+    if (!file_read(s, s->offset, buffer, size, got, error))
+        return false;
+    s->offset += *got;
+    return true;
+}
+
+bool stream_read_exactly(struct stream *s, void *buffer, size_t size, const char *what, GError **error)
+{
+    const uint64_t start = s->offset;
+    size_t got;
+    if (!stream_read(s, buffer, size, &got, error))
+        return false;
+    if (got == size)
+        return true;
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path, start,
+                size, what, got);
+    return false;
+}
+
+bool stream_seek(struct stream *s, uint64_t offset, GError **error)
+{
+    if (!s->context || offset == s->offset) {
+        s->offset = offset;
+        return true;
+    }
+    if (offset < s->offset) {
+        ZSTD_DCtx_reset(s->context, ZSTD_reset_session_only);
+        s->in.pos = s->in.size = 0;
+        s->file_offset = s->offset = 0;
+        s->frame_open = false;
+    }
+    uint8_t *const skipped = g_malloc(SPOOL_CHUNK);
+    bool good = true;
+    while (good && s->offset < offset)
+        good = stream_read_exactly(s, skipped, MIN(offset - s->offset, (uint64_t)SPOOL_CHUNK), "data", error);
+    g_free(skipped);
+    return good;
+}
+
+bool stream_read_raw(struct stream *s, uint64_t offset, void *buffer, size_t size, const char *what,
+                     GError **error)
+{
+    size_t got;
+    if (!file_read(s, offset, buffer, size, &got, error))
+        return false;
+    if (got == size)
+        return true;
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path, offset,
+                size, what, got);
+    return false;
+}

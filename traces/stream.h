@@ -1,0 +1,43 @@
+/* stream.h - the bytes of a trace file, decompressed on the way when they are zstd.
+ *
+ * A stream reads from any offset; going back in a compressed file starts it anew.  What is no regular file
+ * (standard input, a pipe) is first copied to an unnamed temporary file.  Knows no trace format. */
+#ifndef TRACES_STREAM_H
+#define TRACES_STREAM_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decompressed data may be this big whatever its ratio, and this many times its compressed size beyond: a few
+ * bytes must not become many gigabytes.  Captured routing compresses 1 to 20 times. */
+enum { STREAM_FREE_BYTES = 64 << 20, STREAM_RATIO_MAX = 1000 };
+
+struct stream;
+
+/* Opens path ("-": standard input).  NULL and *error on failure. */
+struct stream *stream_open(const char *path, GError **error);
+void stream_close(struct stream *stream);
+
+const char *stream_path(const struct stream *stream);
+bool stream_is_compressed(const struct stream *stream);
+/* Bytes in the file, as it lies there. */
+uint64_t stream_file_bytes(const struct stream *stream);
+/* Where the next read starts, in decompressed bytes. */
+uint64_t stream_offset(const struct stream *stream);
+
+/* Moves to a (decompressed) offset.  Moving behind the end of a compressed stream is an error; of a plain file,
+ * only the read there finds nothing. */
+bool stream_seek(struct stream *stream, uint64_t offset, GError **error);
+
+/* Reads up to size bytes; *got is less than size only at the end. */
+bool stream_read(struct stream *stream, void *buffer, size_t size, size_t *got, GError **error);
+/* Reads exactly size bytes of what; the end of the data before that is an error that names what. */
+bool stream_read_exactly(struct stream *stream, void *buffer, size_t size, const char *what, GError **error);
+
+/* Reads bytes as they lie in the file, not decompressed, without moving the stream. */
+bool stream_read_raw(struct stream *stream, uint64_t offset, void *buffer, size_t size, const char *what,
+                     GError **error);
+
+#endif

@@ -1,0 +1,38 @@
+/* table.h - a trace held in memory, filled token by token: what text formats become when they are opened.
+ *
+ * Steps and layers are given by number in any order; in the end the numbers met, sorted, become 0, 1, 2, ...
+ * unless the file says how many there are.  Internal to traces/. */
+#ifndef TRACES_TABLE_H
+#define TRACES_TABLE_H
+
+#include "traces/trace_source.h"
+
+struct table;
+
+struct table_rows {             /* the tokens of one rank in one (step, layer) */
+    uint32_t tokens, capacity;
+    int32_t *experts;           /* [capacity][topk] */
+    float   *weights;           /* [capacity][topk], or NULL */
+};
+
+struct table *table_new(uint32_t topk);
+void table_free(struct table *table);
+uint32_t table_topk(const struct table *table);
+
+/* The rows of a rank, made when missing.  rank is below ROUTING_RANKS_MAX.  Valid until the next call.  NULL when
+ * the table has its limit: a few far-out numbers in a small file must not become gigabytes. */
+#define TABLE_FULL "at most 16777216 (step, layer, rank)s in a text trace"
+struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer, uint32_t rank);
+
+/* Room for one more token; its experts (set to ROUTING_NONE) are returned, and in *weights (if not NULL) its
+ * weights, set to 0. */
+int32_t *table_row_add(struct table *table, struct table_rows *rows, float **weights);
+
+/* What a file may say of itself; 0 where it is silent. */
+struct table_claims { uint32_t steps, layers, ranks, experts; };
+
+/* Makes the table the trace's source: fills info (but format) and takes the table over, also on failure.  Error:
+ * a claim that what was read contradicts. */
+bool table_serve(struct table *table, const struct table_claims *claims, struct trace *trace, GError **error);
+
+#endif

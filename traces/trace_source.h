@@ -1,0 +1,50 @@
+/* trace_source.h - what the reader of one format gives to trace.c.  Internal to traces/.
+ *
+ * An opener gets the stream (owned by it from then on, also when it fails) and fills trace->info, ->ops and
+ * ->state.  trace.c checks what the reader reads: experts in range, weights finite are the reader's to convert
+ * but not to judge. */
+#ifndef TRACES_TRACE_SOURCE_H
+#define TRACES_TRACE_SOURCE_H
+
+#include "traces/stream.h"
+#include "traces/trace.h"
+
+struct trace_weights;
+
+struct trace_source_ops {
+    /* Allocates and fills *out with the first rank_count ranks of (step, layer); both are within info. */
+    bool (*read)(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
+                 GError **error);
+    void (*close)(struct trace *trace);
+};
+
+struct trace {
+    struct trace_info info;
+    char *path, *model, *provenance;
+    const struct trace_source_ops *ops;
+    void *state;
+    struct trace_weights *weights;
+};
+
+bool npy_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
+                    GError **error);
+bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
+                     GError **error);
+bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
+                    GError **error);
+bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk,
+                      const struct trace_options *options, GError **error);
+bool megatron_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
+                         GError **error);
+bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t token_bytes,
+                       const struct trace_options *options, GError **error);
+bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
+                    GError **error);
+
+/* Checks dimensions against the limits of traces and routing; names the one that breaks them. */
+bool trace_info_check(const struct trace *trace, GError **error);
+
+/* The experts of a trace that does not say: the smallest multiple of ranks above the highest seen. */
+uint32_t trace_experts_guess(uint32_t ranks, int64_t highest);
+
+#endif
