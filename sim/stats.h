@@ -22,7 +22,8 @@ double stats_median(const double *values, size_t count);
 
 /* How unequally values (>= 0, a load per expert or rank) share their sum; NAN when the sum is 0.
  *
- * Gini: mean absolute difference of all pairs over twice the mean, 0 (all equal) to 1 - 1/count (one has all).
+ * Gini: mean absolute difference of all pairs over twice the mean, 0 (all equal) to 1 - 1/count (one has
+ * all).
  * Entropy: -sum p log2 p of the shares p, in bits, 0 (one has all) to log2(count) (all equal).
  * Imbalance: max over mean, 1 (all equal) to count (one has all). */
 double stats_gini(const double *values, size_t count);

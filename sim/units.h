@@ -13,14 +13,20 @@
 #define PS_PER_US UINT64_C(1000000)
 #define PS_PER_S  UINT64_C(1000000000000)
 
-/* Time to move size_bytes at rate_bps (> 0), rounded up. */
+/* Time to move size_bytes at rate_bps (> 0), rounded up; must fit the clock. */
 static inline uint64_t units_transfer_ps(uint64_t size_bytes, uint64_t rate_bps)
 {
     assert(rate_bps > 0);
-    if (size_bytes < UINT64_C(2000000))   /* 8 * 2e6 * 1e12 fits 64 bits: the common case stays narrow */
-        return (size_bytes * 8 * PS_PER_S + rate_bps - 1) / rate_bps;
+    if (size_bytes < UINT64_C(2000000)) {   /* 8 * 2e6 * 1e12 fits 64 bits: the common case stays narrow */
+        const uint64_t bits_ps = size_bytes * 8 * PS_PER_S;
+
+        return bits_ps / rate_bps + (bits_ps % rate_bps != 0);
+    }
     const unsigned __int128 bits_ps = (unsigned __int128)size_bytes * 8 * PS_PER_S;
-    return (uint64_t)((bits_ps + rate_bps - 1) / rate_bps);
+    const unsigned __int128 time_ps = (bits_ps + rate_bps - 1) / rate_bps;
+
+    assert(time_ps <= UINT64_MAX);
+    return (uint64_t)time_ps;
 }
 
 /* Gigabytes (1e9) per second at which size_bytes moved in time_ps; 0 when no time passed. */

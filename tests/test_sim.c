@@ -285,6 +285,11 @@ static void fail_when_full(struct sim *sim)
 
 static void fail_without_rate(struct sim *sim) { result = units_transfer_ps(1, sim_now_ps(sim)); }
 
+static void fail_beyond_the_clock(struct sim *sim)
+{
+    result = units_transfer_ps(UINT64_C(1) << 50, 1 + sim_now_ps(sim));
+}
+
 static void fail_with_empty_range(struct sim *sim)
 {
     struct rng rng;
@@ -324,6 +329,7 @@ static void test_programmer_errors_assert(void)
     CU_ASSERT(aborts(fail_when_full, 1));
     CU_ASSERT_FALSE(aborts(fail_when_full, 2));
     CU_ASSERT(aborts(fail_without_rate, 1));
+    CU_ASSERT(aborts(fail_beyond_the_clock, 1));
     CU_ASSERT(aborts(fail_with_empty_range, 1));
 }
 

@@ -1,0 +1,32 @@
+/* progress.h - a progress bar on standard error: how much is done, how fast, how long it will still take.
+ *
+ * Only a terminal sees it: redirected output stays the same bytes, whatever the time.  A bar that is off is
+ * NULL, and every function takes NULL.  Any thread may advance it.  Needs libc only. */
+#ifndef SIM_PROGRESS_H
+#define SIM_PROGRESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct progress;
+
+/* Starts a bar of total units, labelled what (kept as a pointer).  NULL, which is fine, when standard error
+ * is no terminal or memory is out. */
+struct progress *progress_new(const char *what, uint64_t total);
+
+/* So many more are done; draws at most ten times a second. */
+void progress_advance(struct progress *progress, uint64_t count);
+
+/* Takes the bar off the screen and frees it. */
+void progress_free(struct progress *progress);
+
+/* The line that a bar shows, as text: "cases [#####.....]  50 %  120/240  8.0/s  15 s left". */
+struct progress_state {
+    const char *what;
+    uint64_t    done, total;
+    double      elapsed_s;
+};
+
+void progress_format(char *text, size_t text_size, const struct progress_state *state);
+
+#endif

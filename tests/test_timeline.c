@@ -1,0 +1,127 @@
+/* test_timeline.c - what the recorder keeps and the exact JSON that it writes; names that JSON must escape,
+ * the ring when it is full, times at the end of the clock, files that cannot be written. */
+#include "sim/timeline.h"
+
+#include <CUnit/Basic.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/test_timeline.XXXXXX";
+
+static const char *path_of(const char *name)
+{
+    static char path[200];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static int file_count(void)
+{
+    glob_t found;
+    const int count = glob(path_of("*"), 0, NULL, &found) == 0 ? (int)found.gl_pathc : 0;
+
+    globfree(&found);
+    return count;
+}
+
+static void assert_saved_text(const struct timeline *timeline, const char *expected)
+{
+    char text[4096];
+
+    CU_ASSERT_EQUAL_FATAL(timeline_save(timeline, path_of("timeline.json")), 0);
+    CU_ASSERT_EQUAL(file_count(), 1);
+    FILE *const in = fopen(path_of("timeline.json"), "r");
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(in);
+    text[fread(text, 1, sizeof text - 1, in)] = '\0';
+    fclose(in);
+    CU_ASSERT_STRING_EQUAL(text, expected);
+}
+
+static void test_json_exactly(void)
+{
+    struct timeline *const timeline = timeline_new(4);
+
+    CU_ASSERT_EQUAL(timeline_name_process(timeline, 3, "rank 3"), 0);
+    CU_ASSERT_EQUAL(timeline_name_track(timeline, 3, 1, "a \"port\"\\\n"), 0);
+    timeline_span(timeline, &(struct timeline_span){ "put", 1, 2000003, 4096, 3, 1 });
+    timeline_span(timeline, &(struct timeline_span){ "wait", 7, 7, 0, 3, 2 });
+    assert_saved_text(timeline,
+        "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"0\"},\"traceEvents\":[\n"
+        "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":3,\"tid\":0,\"args\":{\"name\":\"rank 3\"}},\n"
+        "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":3,\"tid\":1,"
+        "\"args\":{\"name\":\"a \\\"port\\\"\\\\\\u000a\"}},\n"
+        "{\"name\":\"put\",\"ph\":\"X\",\"pid\":3,\"tid\":1,\"ts\":0.000001,\"dur\":2.000002,"
+        "\"args\":{\"bytes\":4096}},\n"
+        "{\"name\":\"wait\",\"ph\":\"X\",\"pid\":3,\"tid\":2,\"ts\":0.000007,\"dur\":0.000000}\n]}\n");
+    timeline_free(timeline);
+}
+
+static void test_nothing_recorded(void)
+{
+    struct timeline *const timeline = timeline_new(1);
+
+    assert_saved_text(timeline, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"0\"},"
+                                "\"traceEvents\":[\n]}\n");
+    timeline_free(timeline);
+    timeline_free(NULL);
+    timeline_span(NULL, &(struct timeline_span){ "off", 2, 1, 0, 0, 0 });      /* not even looked at */
+}
+
+static void test_full_ring_loses_the_oldest(void)
+{
+    struct timeline *const timeline = timeline_new(2);
+
+    for (uint64_t i = 0; i < 5; i++)
+        timeline_span(timeline, &(struct timeline_span){ "s", i, UINT64_MAX - 1 + (i == 4), 0, 0, 0 });
+    CU_ASSERT_EQUAL(timeline_span_count(timeline), 2);
+    CU_ASSERT_EQUAL(timeline_span_count_lost(timeline), 3);
+    assert_saved_text(timeline,
+        "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"3\"},\"traceEvents\":[\n"
+        "{\"name\":\"s\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0.000003,\"dur\":18446744073709.551611},\n"
+        "{\"name\":\"s\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0.000004,\"dur\":18446744073709.551611}\n"
+        "]}\n");
+    timeline_free(timeline);
+}
+
+static void test_files_that_cannot_be_written(void)
+{
+    struct timeline *const timeline = timeline_new(1);
+    const int before = file_count();
+
+    CU_ASSERT_EQUAL(timeline_save(timeline, path_of("none/timeline.json")), -ENOENT);
+    CU_ASSERT_EQUAL(timeline_save(timeline, folder), -EISDIR);
+    CU_ASSERT_EQUAL(file_count(), before);
+    char beside[300];
+
+    snprintf(beside, sizeof beside, "%s.%ld.part", folder, (long)getpid());
+    CU_ASSERT_NOT_EQUAL(access(beside, F_OK), 0);
+    timeline_free(timeline);
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder))
+        return 2;
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("timeline", NULL, NULL);
+
+    CU_add_test(suite, "json exactly", test_json_exactly);
+    CU_add_test(suite, "nothing recorded", test_nothing_recorded);
+    CU_add_test(suite, "full ring loses the oldest", test_full_ring_loses_the_oldest);
+    CU_add_test(suite, "files that cannot be written", test_files_that_cannot_be_written);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+
+    CU_cleanup_registry();
+    unlink(path_of("timeline.json"));
+    rmdir(folder);
+    return failed;
+}

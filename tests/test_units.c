@@ -1,0 +1,80 @@
+/* test_units.c - conversions against long arithmetic: what they round, where the narrow path ends and the
+ * wide one begins, and the largest that there is.  (That a rate of 0 and times beyond the clock assert is
+ * tried in test_sim.c.) */
+#include "sim/rng.h"
+#include "sim/units.h"
+
+#include <CUnit/Basic.h>
+#include <stdbool.h>
+
+/* By its property: the least time in which the rate moves all the bits. */
+static bool is_least_time(uint64_t size_bytes, uint64_t rate_bps, uint64_t time_ps)
+{
+    const unsigned __int128 needed = (unsigned __int128)size_bytes * 8 * PS_PER_S;
+    const unsigned __int128 moved = (unsigned __int128)time_ps * rate_bps;
+
+    return moved >= needed && (time_ps == 0 || moved - rate_bps < needed);
+}
+
+static void test_transfer_known(void)
+{
+    CU_ASSERT_EQUAL(units_transfer_ps(1, UINT64_C(400000000000)), 20);      /* 400 Gb/s: 20 ps a byte */
+    CU_ASSERT_EQUAL(units_transfer_ps(4096, UINT64_C(400000000000)), 81920);
+    CU_ASSERT_EQUAL(units_transfer_ps(1, 3), UINT64_C(2666666666667));      /* rounded up */
+    CU_ASSERT_EQUAL(units_transfer_ps(0, 1), 0);
+    CU_ASSERT_EQUAL(units_transfer_ps(1, UINT64_MAX), 1);                   /* never nothing */
+    CU_ASSERT_EQUAL(units_transfer_ps(1999999, 1), UINT64_C(15999992) * PS_PER_S);
+    CU_ASSERT_EQUAL(units_transfer_ps(UINT64_MAX, UINT64_C(8) * PS_PER_S), UINT64_MAX);
+}
+
+static void test_transfer_by_property(void)
+{
+    static const uint64_t edges[] = { 1, 2, 1999998, 1999999, 2000000, 2000001, UINT64_C(1) << 40 };
+    struct rng rng;
+
+    rng_seed(&rng, 7);
+    for (int i = 0; i < 200000; i++) {
+        const uint64_t any = rng_next(&rng) >> (24 + rng_below(&rng, 40));
+        const uint64_t size = i % 2 ? edges[rng_below(&rng, 7)] : any;
+        const uint64_t rate = (rng_next(&rng) >> rng_below(&rng, 30)) | 1;
+
+        CU_ASSERT_FATAL(is_least_time(size, rate, units_transfer_ps(size, rate)));
+    }
+}
+
+static void test_transfer_both_paths_meet(void)
+{
+    for (uint64_t rate = 1; rate < PS_PER_S; rate = rate * 3 + 1) {
+        const uint64_t narrow = units_transfer_ps(1999999, rate), wide = units_transfer_ps(2000000, rate);
+
+        CU_ASSERT(narrow <= wide);
+        CU_ASSERT(wide - narrow <= 8 * PS_PER_S / rate + 1);
+    }
+}
+
+static void test_rates_and_us(void)
+{
+    CU_ASSERT_DOUBLE_EQUAL(units_gbs(50000, PS_PER_US), 50.0, 1e-12);
+    CU_ASSERT_EQUAL(units_gbs(50000, 0), 0.0);
+    CU_ASSERT_EQUAL(units_gbs(0, 5), 0.0);
+    CU_ASSERT_DOUBLE_EQUAL(units_us(1500000), 1.5, 1e-12);
+    CU_ASSERT_EQUAL(PS_PER_NS * 1000, PS_PER_US);
+    CU_ASSERT_EQUAL(PS_PER_US * 1000000, PS_PER_S);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("units", NULL, NULL);
+
+    CU_add_test(suite, "transfer, known", test_transfer_known);
+    CU_add_test(suite, "transfer, by property", test_transfer_by_property);
+    CU_add_test(suite, "transfer, both paths meet", test_transfer_both_paths_meet);
+    CU_add_test(suite, "rates and us", test_rates_and_us);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+
+    CU_cleanup_registry();
+    return failed;
+}
