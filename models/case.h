@@ -61,7 +61,8 @@ void case_resolve(struct case_options *c);
 
 /* The case's routing: from the trace, the traffic matrix or the generator.  Free with routing_free(). */
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error);
-/* The protocol's options, checked (moe_options_refuse).  sms: of the cluster's GPU, for defaults. */
+/* The protocol's options, checked (moe_options_refuse).  device_sms: of the GPU, the default of low latency and
+ * the limit of all; 0 where ranks are processes of a host, which have no SMs to count. */
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error);
 /* Writes every option into the record's header lines, defaults resolved. */

@@ -1,0 +1,56 @@
+/* validate.h - a table of measured cases, predicted row by row: read from CSV, simulated on all cores, written
+ * back with predictions, summed up as distributions of the error.
+ *
+ * A column whose name is an option of a case (case.h) sets it; "phase", "measured_us", "measured_gbs" and
+ * "metric" say what was measured; every other column is a label, kept as it is.  Private to the validate
+ * command. */
+#ifndef MODELS_VALIDATE_H
+#define MODELS_VALIDATE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/case.h"
+#include "models/cluster.h"
+
+#define VALIDATE_ERROR (g_quark_from_static_string("eptwin-validate"))
+
+struct validate_row {
+    uint32_t line;                      /* where it begins in the file */
+    char   **cell;                      /* one a column, as read; NULL-terminated */
+    struct case_options options;
+    const char *phase, *metric;         /* cells; metric NULL: by kernel */
+    double   measured_us, measured_gbs; /* NAN: not given */
+    char    *problem;                   /* why there is no prediction; NULL: fine so far */
+    uint32_t job;                       /* rows of the same case share one */
+    double   predicted_us, predicted_gbs, error_pct;    /* NAN: none */
+    char    *bottleneck;
+};
+
+struct validate_table {
+    char  *path;
+    char **column;                      /* names; NULL-terminated */
+    uint32_t column_count, row_count, job_count;
+    struct validate_row *row;
+};
+
+/* Reads path ("-": standard input).  base holds the options of rows that do not say otherwise.  A bad row gets its
+ * problem and stays; NULL and *error when the file as a whole cannot be used. */
+struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error);
+void validate_table_free(struct validate_table *table);
+
+/* Index of a column, or -1. */
+int validate_column_find(const struct validate_table *table, const char *name);
+
+/* The table as CSV with predicted_us, predicted_gbs, error_pct and bottleneck added (or replaced). */
+void validate_table_append(const struct validate_table *table, GString *out);
+
+/* Simulates every row without a problem, jobs shared out to worker processes, with a progress bar.  A case that
+ * cannot be simulated, or whose worker dies, becomes a problem of its rows.  False and *error when no worker can
+ * be started. */
+bool validate_table_run(struct validate_table *table, uint32_t workers, GError **error);
+
+/* The distribution of error_pct as text: all rows, then by phase, kernel, num-tokens and each column of by. */
+void validate_summary_append(const struct validate_table *table, char **by, GString *out);
+
+#endif
