@@ -1,0 +1,201 @@
+/* test_bootstrap_pmix.c - exchanges between ranks that mpirun started.
+ *
+ * Method: the program runs itself under mpirun, once a case, and looks at what all ranks wrote and at the exit
+ * status.  Where there is no mpirun, or no PMIx in this build, it checks that the refusal says so. */
+#include "replay/bootstrap.h"
+#include "tests/support_catch.h"
+
+#include <CUnit/Basic.h>
+#include <glib.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The library keeps some of what it allocates to the end. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libpmix\nleak:libevent\nleak:PMIx_Init\n"; }
+
+static const char *self_path;
+
+/* --- as a rank --- */
+
+static int report(const struct bootstrap *b, GError *error)
+{
+    fprintf(stderr, "[%u: %s]\n", b ? b->rank : 0, error->message);
+    g_error_free(error);
+    return 3;
+}
+
+static int run_exchanges(struct bootstrap *b)
+{
+    static const size_t sizes[] = { 8, 1, 0, 4096, 300001 };
+    GError *error = NULL;
+
+    for (size_t k = 0; k < G_N_ELEMENTS(sizes); k++) {
+        const size_t n = sizes[k];
+        uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
+
+        for (size_t i = 0; i < n; i++)
+            in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
+        if (!bootstrap_allgather(b, in, n, out, &error)) return report(b, error);
+        for (size_t i = 0; i < n * b->rank_count; i++)
+            if (out[i] != (uint8_t)(i / n * 31 + k * 7 + i % n)) return 9;
+        g_free(in);
+        g_free(out);
+        if (!bootstrap_barrier(b, &error)) return report(b, error);
+    }
+    fprintf(stderr, "[%u of %u: exchanged]\n", b->rank, b->rank_count);
+    return 0;
+}
+
+static int run_sizes_differ(struct bootstrap *b)
+{
+    uint8_t in[16] = { 0 }, out[64];
+    GError *error = NULL;
+
+    return bootstrap_allgather(b, in, b->rank == 1 ? 16 : 8, out, &error) ? 0 : report(b, error);
+}
+
+static int run_timeout(struct bootstrap *b)
+{
+    GError *error = NULL;
+
+    if (b->rank == 1) {
+        pause();
+        return 0;
+    }
+    return bootstrap_barrier(b, &error) ? 0 : report(b, error);
+}
+
+static int run_gives_up(struct bootstrap *b)
+{
+    GError *error = NULL;
+
+    if (b->rank == 1) {
+        bootstrap_abort(b, "no trace");
+        return 2;
+    }
+    return bootstrap_barrier(b, &error) ? 0 : report(b, error);
+}
+
+static int rank_main(const char *name)
+{
+    static const struct { const char *name; int (*run)(struct bootstrap *b); uint32_t timeout_ms; } cases[] = {
+        { "exchanges", run_exchanges, 60000 }, { "sizes", run_sizes_differ, 60000 },
+        { "timeout", run_timeout, 1000 },      { "gives-up", run_gives_up, 60000 },
+    };
+    GError *error = NULL;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        if (strcmp(cases[i].name, name) != 0) continue;
+        struct bootstrap *const b = bootstrap_pmix_new(cases[i].timeout_ms, &error);
+
+        if (!b) return report(NULL, error);
+        const int status = cases[i].run(b);
+
+        bootstrap_free(b);
+        return status;
+    }
+    return 8;
+}
+
+/* --- as the test --- */
+
+static bool can_run(void)
+{
+#ifdef HAVE_PMIX
+    char *const mpirun = g_find_program_in_path("mpirun");
+    const bool can = mpirun != NULL;
+
+    g_free(mpirun);
+    return can;
+#else
+    return false;
+#endif
+}
+
+static char *mpirun(const char *name, int *status)
+{
+    const char *const arguments[] = { "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", self_path,
+                                      name, NULL };
+    GError *error = NULL;
+
+    catch_start();
+    const gboolean ran = g_spawn_sync(NULL, (gchar **)arguments, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL,
+                                      status, &error);
+    char *const text = catch_end();
+
+    g_assert_no_error(error);
+    CU_ASSERT_FATAL(ran);
+    CU_ASSERT(WIFEXITED(*status));
+    *status = WEXITSTATUS(*status);
+    return text;
+}
+
+static void test_mpirun(void)
+{
+    static const struct { const char *name, *message; bool ok; } cases[] = {
+        { "exchanges", "[2 of 3: exchanged]", true },
+        { "sizes", "exchange 1: rank 1 brought 16 bytes, rank ", false },
+        { "timeout", ": rank 1 did not come to exchange 1 within 1000 ms]", false },
+        { "gives-up", ": rank 1 gave up: no trace]", false },
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases) && can_run(); i++) {
+        int status;
+        char *const text = mpirun(cases[i].name, &status);
+
+        CU_ASSERT_EQUAL(status == 0, cases[i].ok);
+        ASSERT_CONTAINS(text, cases[i].message);
+        g_free(text);
+    }
+    if (!can_run()) fprintf(stderr, "no mpirun or no PMIx in this build: exchanges not tested\n");
+}
+
+static void test_refusal(void)
+{
+    GError *error = NULL;
+
+    g_unsetenv("PMIX_RANK");
+    CU_ASSERT_PTR_NULL(bootstrap_pmix_new(1000, &error));
+    CU_ASSERT_EQUAL(error->code, BOOTSTRAP_BAD_INPUT);
+    ASSERT_CONTAINS(error->message, "PMIx");
+    ASSERT_CONTAINS(error->message, "started by mpirun");
+    g_error_free(error);
+}
+
+static void test_detection(void)
+{
+    static const char *const names[] = { "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS" };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+        g_unsetenv(names[i]);
+    CU_ASSERT_FALSE(bootstrap_pmix_detected());
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+        g_setenv(names[i], "2", TRUE);
+        CU_ASSERT_TRUE(bootstrap_pmix_detected());
+        g_unsetenv(names[i]);
+    }
+    g_setenv("SLURM_STEP_NUM_TASKS", "1", TRUE);
+    CU_ASSERT_FALSE(bootstrap_pmix_detected());
+    g_unsetenv("SLURM_STEP_NUM_TASKS");
+}
+
+int main(int argc, char **argv)
+{
+    alarm(300);
+    if (argc > 1) return rank_main(argv[1]);
+    self_path = argv[0];
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("pmix", NULL, NULL);
+
+    CU_add_test(suite, "under mpirun", test_mpirun);
+    CU_add_test(suite, "refusal elsewhere", test_refusal);
+    CU_add_test(suite, "detection", test_detection);
+    CU_basic_set_mode(CU_BRM_NORMAL);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
