@@ -42,6 +42,17 @@ static bool options_refuse(GError **error, const char *text)
     return false;
 }
 
+/* "-j4" as make has it: GLib's parser knows "-j 4" only.  The copy replaces the argument; free the array. */
+static char **arguments_spell_out(int argc, char **argv)
+{
+    char **spelt = g_new0(char *, argc + 1);
+    for (int i = 0; i < argc; i++) {
+        const bool joined = strncmp(argv[i], "-j", 2) == 0 && g_ascii_isdigit(argv[i][2]);
+        spelt[i] = joined ? g_strconcat("--jobs=", argv[i] + 2, NULL) : g_strdup(argv[i]);
+    }
+    return spelt;
+}
+
 static bool options_parse(struct validate_options *o, int argc, char **argv, GError **error)
 {
     const GOptionEntry entries[] = {
@@ -58,7 +69,9 @@ static bool options_parse(struct validate_options *o, int argc, char **argv, GEr
     g_option_context_set_description(context, validate_description);
     g_option_context_add_main_entries(context, entries, NULL);
     g_option_context_add_main_entries(context, case_entries(&o->base), NULL);
-    const bool parsed = g_option_context_parse(context, &argc, &argv, error);
+    char **arguments = arguments_spell_out(argc, argv);
+    const bool parsed = g_option_context_parse_strv(context, &arguments, error);
+    g_strfreev(arguments);
     g_option_context_free(context);
     if (!parsed) return false;
     if (!o->paths || g_strv_length(o->paths) != 1)
