@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include "sim/units.h"
@@ -28,6 +29,7 @@ enum {
     LIVE_PAGE_BYTES = 4096,
     LIVE_HUGE_BYTES = 2 << 20,
     LIVE_SPIN_ROUNDS = 2000,            /* empty rounds before giving a CPU of its own away */
+    LIVE_SLICE_NS = 100000,             /* the shortest that Linux gives */
     LIVE_CLOCK_ROUNDS = 64,             /* empty rounds between looks at the clock */
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* of idling: then the CPU may rest */
@@ -384,6 +386,25 @@ static bool live_world_join(struct live_world *world, const struct live_needs *n
     return live_agree(b, failure, error);
 }
 
+/* Ranks that outnumber the CPUs take turns.  A yield costs up to a time slice wherever other processes want
+ * the CPU too, and slices are milliseconds by default; so this thread asks for short ones (Linux 6.12; any
+ * process may).  Only a wish: an older kernel ignores or refuses it. */
+static void live_slice_shorten(void)
+{
+    struct {
+        uint32_t size_bytes, policy;
+        uint64_t flags;
+        int32_t  nice;
+        uint32_t priority;
+        uint64_t slice_ns, deadline_ns, period_ns;
+    } attributes = { .size_bytes = 48 };
+    _Static_assert(sizeof attributes == 48, "the kernel's struct sched_attr, first version");
+    if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+    if (attributes.policy != SCHED_OTHER) return;
+    attributes.slice_ns = LIVE_SLICE_NS;
+    (void)!syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
 struct live_world *live_world_new(const struct live_options *options, const struct live_needs *needs,
                                   struct bootstrap *b, GError **error)
 {
@@ -392,6 +413,7 @@ struct live_world *live_world_new(const struct live_options *options, const stru
         live_world_free(world);
         return NULL;
     }
+    if (world->local_ranks > world->cpus) live_slice_shorten();
     world->fabric.words = (uint64_t *)(void *)world->memory.base;
     world->fabric.heap = world->memory.base + world->heap_offset;
     return world;

@@ -1,0 +1,249 @@
+/* live_command.c - options of live links, and the start of one process a rank.
+ *
+ * Bad options are found before any process starts, and before any minute of running: also an output that
+ * cannot be written. */
+#include "replay/live_command.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include "sim/command.h"
+#include "sim/version.h"
+
+GOptionEntry *live_command_entries(struct live_command *c)
+{
+    c->port = 1;
+    c->gid_index = c->rank = c->world = -1;
+    c->timeout_s = 60;
+    const GOptionEntry entries[] = {
+        { "fabric", 0, 0, G_OPTION_ARG_STRING, &c->fabric,
+          "Network: shm (the default), verbs or ofi", "NAME" },
+        { "provider", 0, 0, G_OPTION_ARG_STRING, &c->provider,
+          "ofi: tcp, shm, verbs, efa, cxi (default: best)", "NAME" },
+        { "device", 0, 0, G_OPTION_ARG_STRING, &c->device, "verbs: device, or a list for the local ranks",
+          "NAME[,NAME]" },
+        { "port", 0, 0, G_OPTION_ARG_INT, &c->port, "verbs: port of the device (default 1)", "N" },
+        { "gid-index", 0, 0, G_OPTION_ARG_INT, &c->gid_index, "verbs: GID (default: chosen)", "N" },
+        { "sl", 0, 0, G_OPTION_ARG_INT, &c->service_level, "verbs: service level, 0 to 15", "N" },
+        { "traffic-class", 0, 0, G_OPTION_ARG_INT, &c->traffic_class, "verbs: traffic class, 0 to 255", "N" },
+        { "signalling", 0, 0, G_OPTION_ARG_STRING, &c->signalling,
+          "How signals cross the network: write (the default), atomic or imm", "NAME" },
+        { "gpu-memory", 0, 0, G_OPTION_ARG_NONE, &c->gpu_memory,
+          "verbs: heap in GPU memory (dma-buf)", NULL },
+        { "timeout", 0, 0, G_OPTION_ARG_INT, &c->timeout_s,
+          "Seconds without progress that end a run (default 60)", "S" },
+        { "ranks", 0, 0, G_OPTION_ARG_INT, &c->ranks, "Ranks, forked on this host (as --num-ranks)", "N" },
+        { "rank", 0, 0, G_OPTION_ARG_INT, &c->rank, "This process is rank N of --world, by TCP", "N" },
+        { "world", 0, 0, G_OPTION_ARG_INT, &c->world, "With --rank: number of ranks", "N" },
+        { "root", 0, 0, G_OPTION_ARG_STRING, &c->root, "With --rank: address of rank 0", "HOST:PORT" },
+        { "secret-file", 0, 0, G_OPTION_ARG_FILENAME, &c->secret_file,
+          "With --rank: what all ranks know", "FILE" },
+        { "output", 0, 0, G_OPTION_ARG_FILENAME, &c->output, "Where the record goes (default -)", "FILE" },
+        { "format", 0, 0, G_OPTION_ARG_STRING, &c->format, "csv (the default) or json", "NAME" },
+        { 0 },
+    };
+    return g_memdup2(entries, sizeof entries);
+}
+
+void live_command_clear(struct live_command *c)
+{
+    bootstrap_free(c->bootstrap);
+    char *texts[] = { c->fabric, c->provider, c->device, c->signalling, c->root, c->secret_file, c->output,
+                      c->format };
+    for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) g_free(texts[i]);
+    *c = (struct live_command){ 0 };
+}
+
+static bool number_check(const char *name, gint value, gint least, gint most, GError **error)
+{
+    if (value >= least && value <= most) return true;
+    g_set_error(error, LIVE_ERROR, 0, "--%s: expected a whole number from %d to %d, found %d", name, least,
+                most, value);
+    return false;
+}
+
+static bool numbers_check(const struct live_command *c, GError **error)
+{
+    return number_check("port", c->port, 1, 255, error)
+           && number_check("gid-index", c->gid_index, -1, 255, error)
+           && number_check("sl", c->service_level, 0, 15, error)
+           && number_check("traffic-class", c->traffic_class, 0, 255, error)
+           && number_check("timeout", c->timeout_s, 1, 3600, error)
+           && number_check("ranks", c->ranks, 0, 1024, error);
+}
+
+static bool joining_check(const struct live_command *c, GError **error)
+{
+    const bool any = c->rank >= 0 || c->world >= 0 || c->root || c->secret_file;
+    if (!any) return true;
+    if (c->rank < 0 || c->world < 1 || !c->root || !c->secret_file) {
+        g_set_error(error, LIVE_ERROR, 0,
+                    "--rank, --world, --root, --secret-file: expected all four, found only some");
+        return false;
+    }
+    if (c->ranks && c->ranks != c->world) {
+        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected --world's %d or nothing, found %d", c->world,
+                    c->ranks);
+        return false;
+    }
+    return number_check("world", c->world, 1, UINT16_MAX, error)
+           && number_check("rank", c->rank, 0, c->world - 1, error);
+}
+
+/* The value's place in choices ("a|b|c"); -1 and *error when it is none of them. */
+static int choice_find(const char *name, const char *choices, const char *value, GError **error)
+{
+    char **choice = g_strsplit(choices, "|", 0);
+    int found = value ? -1 : 0;
+    for (int i = 0; found < 0 && choice[i]; i++)
+        if (strcmp(choice[i], value) == 0) found = i;
+    char *list = g_strjoinv(", ", choice);
+    if (found < 0)
+        g_set_error(error, LIVE_ERROR, 0, "--%s: expected one of %s, found '%s'", name, list, value);
+    g_free(list);
+    g_strfreev(choice);
+    return found;
+}
+
+static bool output_check(const char *output, GError **error)
+{
+    if (!output || strcmp(output, "-") == 0) return true;
+    char *folder = g_path_get_dirname(output);
+    const bool fine = g_access(folder, W_OK | X_OK) == 0 && !g_file_test(output, G_FILE_TEST_IS_DIR);
+    if (!fine)
+        g_set_error(error, LIVE_ERROR, 0, "--output: expected a file that can be written, found '%s': %s",
+                    output, g_file_test(output, G_FILE_TEST_IS_DIR) ? "it is a folder" : g_strerror(errno));
+    g_free(folder);
+    return fine;
+}
+
+bool live_command_check(struct live_command *c, GError **error)
+{
+    if (!numbers_check(c, error) || !joining_check(c, error)) return false;
+    const int fabric = choice_find("fabric", "shm|verbs|ofi", c->fabric, error);
+    if (fabric < 0) return false;
+    const int signalling = choice_find("signalling", "write|atomic|imm", c->signalling, error);
+    if (signalling < 0) return false;
+    if (!record_format_parse(c->format ? c->format : "csv", &c->record_format, error)) {
+        g_prefix_error(error, "--format: ");
+        return false;
+    }
+    if (!output_check(c->output, error)) return false;
+    live_options_init(&c->live);
+    c->live.link = c->fabric ? c->fabric : "shm";
+    c->live.provider = c->provider;
+    c->live.device = c->device;
+    c->live.port = (uint32_t)c->port;
+    c->live.gid_index = c->gid_index;
+    c->live.service_level = (uint32_t)c->service_level;
+    c->live.traffic_class = (uint32_t)c->traffic_class;
+    c->live.signalling = (enum live_signalling)signalling;
+    c->live.timeout_ms = (uint32_t)c->timeout_s * 1000;
+    c->live.gpu_memory = c->gpu_memory;
+    return true;
+}
+
+static struct bootstrap *tcp_join(const struct live_command *c, GError **error)
+{
+    char *secret = NULL;
+    if (!g_file_get_contents(c->secret_file, &secret, NULL, error)) {
+        g_prefix_error(error, "--secret-file: ");
+        return NULL;
+    }
+    g_strchomp(secret);
+    struct bootstrap *b = NULL;
+    if (*secret) {
+        const struct bootstrap_tcp_options options = {
+            .rank = (uint32_t)c->rank, .rank_count = (uint32_t)c->world, .root = c->root, .secret = secret,
+            .timeout_ms = c->live.timeout_ms,
+        };
+        b = bootstrap_tcp_new(&options, error);
+    } else {
+        g_set_error(error, LIVE_ERROR, 0, "--secret-file: %s: expected a line of text, found none",
+                    c->secret_file);
+    }
+    g_free(secret);
+    return b;
+}
+
+bool live_command_join(struct live_command *c, GError **error)
+{
+    if (c->rank >= 0)
+        c->bootstrap = tcp_join(c, error);
+    else if (bootstrap_pmix_detected())
+        c->bootstrap = bootstrap_pmix_new(c->live.timeout_ms, error);
+    else
+        return true;
+    return c->bootstrap != NULL;
+}
+
+int live_command_fail(const struct live_command *c, GError *error, int status)
+{
+    fprintf(stderr, "eptwin %s: %s\n", c->name, error->message);
+    g_error_free(error);
+    return status;
+}
+
+struct rank_call {
+    const struct live_command *command;
+    bool (*rank_main)(struct bootstrap *b, void *context, GError **error);
+    void *context;
+};
+
+/* Of a forked rank: the parent tells what broke, once; of a joined one: this process does. */
+static int rank_call_run(struct bootstrap *b, void *context)
+{
+    const struct rank_call *call = context;
+    GError *error = NULL;
+    if (call->rank_main(b, call->context, &error)) return EXIT_OK;
+    const bool follows = g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED);
+    if (!follows) bootstrap_abort(b, error->message);
+    if (call->command->bootstrap) return live_command_fail(call->command, error, EXIT_RUN_FAILED);
+    g_error_free(error);
+    return EXIT_RUN_FAILED;
+}
+
+int live_command_run(struct live_command *c, uint32_t rank_count,
+                     bool (*rank_main)(struct bootstrap *b, void *context, GError **error), void *context)
+{
+    struct rank_call call = { c, rank_main, context };
+    if (c->bootstrap) return rank_call_run(c->bootstrap, &call);
+    fflush(NULL);               /* what is buffered now would be written by every child once more */
+    return bootstrap_fork_run(rank_count, c->live.timeout_ms, rank_call_run, &call);
+}
+
+/* The processor's name as the kernel has it. */
+static char *processor_name(void)
+{
+    char *text = NULL, *name = NULL;
+    if (g_file_get_contents("/proc/cpuinfo", &text, NULL, NULL)) {
+        const char *line = strstr(text, "model name");
+        const char *start = line ? strchr(line, ':') : NULL;
+        if (start) name = g_strndup(start + 1, strcspn(start + 1, "\n"));
+    }
+    g_free(text);
+    return name ? g_strstrip(name) : g_strdup("unknown processor");
+}
+
+void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record)
+{
+    struct utsname system;
+    if (uname(&system) != 0) memset(&system, 0, sizeof system);
+    cpu_set_t cpus;
+    const int cpu_count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
+    char *processor = processor_name();
+    record_set(record, "version", "%s", eptwin_version());
+    record_set(record, "kind", "%s", c->name);
+    record_set(record, "machine", "%s, %d CPUs, %s %s", processor, cpu_count, system.sysname, system.release);
+    record_set(record, "cpus", "%d", cpu_count);
+    record_set(record, "bootstrap", "%s", b->ops->name);
+    record_set(record, "fabric", "%s", c->live.link);
+    if (c->live.provider) record_set(record, "provider", "%s", c->live.provider);
+    if (c->live.device) record_set(record, "device", "%s", c->live.device);
+    record_set(record, "signalling", "%s", c->signalling ? c->signalling : "write");
+    g_free(processor);
+}

@@ -1,0 +1,53 @@
+/* live_command.h - what the commands that run on live links share: the options that choose link and
+ * bootstrap, the start of one process a rank, and the words about the machine in a record.
+ *
+ * Knows processes and options; knows no kernels and no measurements. */
+#ifndef REPLAY_LIVE_COMMAND_H
+#define REPLAY_LIVE_COMMAND_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include "replay/bootstrap.h"
+#include "replay/live.h"
+#include "reports/record.h"
+
+/* Zero, then live_command_entries(); g_free()s in live_command_clear(). */
+struct live_command {
+    const char *name;                   /* of the command, for messages */
+    char *fabric, *provider, *device, *signalling;
+    gint port, gid_index, service_level, traffic_class;
+    gboolean gpu_memory;
+    gint timeout_s;
+    gint ranks;                         /* --ranks: forked here; 0: not given */
+    gint rank, world;                   /* --rank, --world: connected by TCP; -1: not given */
+    char *root, *secret_file;
+    char *output, *format;
+    enum record_format record_format;
+    struct live_options live;           /* what the above come to (live_command_check) */
+    struct bootstrap *bootstrap;        /* joined before the run (TCP, PMIx); NULL: ranks are forked */
+};
+
+/* Sets the defaults and returns the options that write into *c; free the array, which is valid while c is. */
+GOptionEntry *live_command_entries(struct live_command *c);
+void live_command_clear(struct live_command *c);
+
+/* Checks values and fills live (but for ranks_per_node and nvlink_disabled, which the case says).  False and
+ * *error: which option, expected, found. */
+bool live_command_check(struct live_command *c, GError **error);
+
+/* Joins the other processes where they were started by somebody else.  False and *error. */
+bool live_command_join(struct live_command *c, GError **error);
+
+/* Runs rank_main in every rank: in this process when it has joined others, else in rank_count forked ones.
+ * rank_main returns false with *error set when its rank failed; the error is told once, by the rank that it
+ * concerns.  Returns the exit status. */
+int live_command_run(struct live_command *c, uint32_t rank_count,
+                     bool (*rank_main)(struct bootstrap *b, void *context, GError **error), void *context);
+
+/* "eptwin replay: message" on stderr; frees the error; returns status. */
+int live_command_fail(const struct live_command *c, GError *error, int status);
+
+/* Header lines: version, kind, machine, link. */
+void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record);
+
+#endif

@@ -1,0 +1,55 @@
+/* replay.h - private to `eptwin replay`: what is to be run, what one rank does, and what its times become. */
+#ifndef REPLAY_REPLAY_H
+#define REPLAY_REPLAY_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/case.h"
+#include "models/moe/moe.h"
+#include "replay/bootstrap.h"
+#include "replay/live_command.h"
+#include "reports/record.h"
+#include "traces/routing.h"
+
+/* One (step, layer) and what the kernels are told about it. */
+struct replay_item {
+    uint32_t step, layer;
+    struct routing routing;
+    struct moe_options options;
+};
+
+struct replay_plan {
+    struct live_command *command;
+    struct case_options *case_options;
+    struct replay_item *item;
+    uint32_t item_count;
+    char *steps, *layers;               /* as given; NULL: the case's one */
+    uint32_t warmup, repeat;
+    bool check;
+};
+
+/* The times of one item, of all ranks. */
+struct replay_result {
+    uint32_t ranks, phases, repeat;
+    double *time_us;                    /* [rank][phase][repeat] */
+    struct moe_traffic *traffic;        /* [rank][phase] */
+};
+
+static inline double *replay_result_times(const struct replay_result *r, uint32_t rank, uint32_t phase)
+{
+    return &r->time_us[((size_t)rank * r->phases + phase) * r->repeat];
+}
+
+/* What a rank does: agrees with the others on what is run, runs every item, and as rank 0 writes the record.
+ * context is the plan. */
+bool replay_rank_main(struct bootstrap *b, void *context, GError **error);
+
+/* All ranks must run the same program, options and routing: false and *error naming the rank and what differs. */
+bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error);
+
+/* Adds the header of the run, and the rows of result[item]; with several items also the rows over all. */
+void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b,
+                        const struct replay_result *result, struct record *record);
+
+#endif

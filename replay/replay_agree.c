@@ -1,0 +1,86 @@
+/* replay_agree.c - before anything runs, the ranks compare what they are about to run: the program, every
+ * option, and the routing itself.  A run of ranks that differ would not hang, it would measure nonsense. */
+#include "replay/replay.h"
+
+#include <string.h>
+#include "sim/version.h"
+
+enum { AGREE_BYTES = 6144 };
+
+/* Options that may differ between hosts because they only name files. */
+static bool option_is_path(const char *name)
+{
+    static const char *const paths[] = { "cluster", "trace", "trace-weights", NULL };
+    return g_strv_contains(paths, name);
+}
+
+static void digest_routing(GChecksum *checksum, const struct routing *routing)
+{
+    const uint32_t shape[] = { routing->ranks, routing->topk, routing->experts };
+    g_checksum_update(checksum, (const guchar *)shape, sizeof shape);
+    for (uint32_t r = 0; r < routing->ranks; r++) {
+        const struct routing_rank *rank = &routing->rank[r];
+        const size_t places = (size_t)rank->tokens * routing->topk;
+        g_checksum_update(checksum, (const guchar *)&rank->tokens, sizeof rank->tokens);
+        if (!places) continue;
+        g_checksum_update(checksum, (const guchar *)rank->experts, (gssize)(sizeof *rank->experts * places));
+        if (rank->weights)
+            g_checksum_update(checksum, (const guchar *)rank->weights, (gssize)(sizeof *rank->weights * places));
+    }
+}
+
+/* Lines "name value": what all ranks must have alike. */
+static char *identity_text(const struct replay_plan *plan)
+{
+    GString *text = g_string_new(NULL);
+    g_string_append_printf(text, "version %s\n", eptwin_version());
+    const struct live_command *command = plan->command;
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        if (option_is_path(case_option_name(i))) continue;
+        char *value = case_option_text(plan->case_options, i);
+        g_string_append_printf(text, "%s %s\n", case_option_name(i), value ? value : "(default)");
+        g_free(value);
+    }
+    g_string_append_printf(text, "fabric %s\nsignalling %d\nwarmup %u\nrepeat %u\nitems %u\n", command->live.link,
+                           (int)command->live.signalling, plan->warmup, plan->repeat, plan->item_count);
+    g_string_append_printf(text, "sms %u\n", plan->item[0].options.num_sms);
+    GChecksum *checksum = g_checksum_new(G_CHECKSUM_SHA256);
+    for (uint32_t i = 0; i < plan->item_count; i++) digest_routing(checksum, &plan->item[i].routing);
+    g_string_append_printf(text, "routing %s\n", g_checksum_get_string(checksum));
+    g_checksum_free(checksum);
+    return g_string_free(text, FALSE);
+}
+
+/* The first line in which the two differ becomes the error. */
+static void identity_refuse(const char *first, const char *other, uint32_t rank, GError **error)
+{
+    char **expected = g_strsplit(first, "\n", 0), **found = g_strsplit(other, "\n", 0);
+    for (uint32_t i = 0; expected[i] && found[i]; i++) {
+        if (strcmp(expected[i], found[i]) == 0) continue;
+        const char *value = strchr(expected[i], ' '), *other_value = strchr(found[i], ' ');
+        g_set_error(error, LIVE_ERROR, 0, "%.*s: expected the same on all ranks, found%s on rank 0 and%s on rank %u",
+                    (int)strcspn(expected[i], " "), expected[i], value ? value : "", other_value ? other_value : "",
+                    rank);
+        break;
+    }
+    g_strfreev(expected);
+    g_strfreev(found);
+}
+
+bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error)
+{
+    char *text = identity_text(plan);
+    char mine[AGREE_BYTES] = "";
+    g_strlcpy(mine, text, sizeof mine);
+    char (*all)[AGREE_BYTES] = g_malloc0((gsize)AGREE_BYTES * b->rank_count);
+    bool fine = bootstrap_allgather(b, mine, sizeof mine, all, error);
+    for (uint32_t rank = 1; fine && rank < b->rank_count; rank++) {
+        all[rank][AGREE_BYTES - 1] = '\0';
+        if (strcmp(all[0], all[rank]) == 0) continue;
+        identity_refuse(all[0], all[rank], rank, error);
+        fine = false;
+    }
+    g_free(all);
+    g_free(text);
+    return fine;
+}

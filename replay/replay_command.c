@@ -1,0 +1,222 @@
+/* replay_command.c - `eptwin replay`: reads the options, draws up what is to be run, starts the ranks.
+ *
+ * All that can be wrong with the input is found here, before any rank starts. */
+#include "replay/replay.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include "sim/command.h"
+#include "traces/trace.h"
+
+enum { REPLAY_ITEMS_MAX = 100000 };
+
+static const char description[] =
+    "Runs the same dispatch and combine code as `eptwin simulate`, with real bytes on real links, checks what\n"
+    "arrives, and writes times and bandwidths as `simulate` does.\n"
+    "\n"
+    "Ranks are forked on this host, or started by mpirun/srun, or one by one with --rank, --world, --root and\n"
+    "--secret-file.  Ranks of one node (--ranks-per-node) reach each other through shared memory, the others\n"
+    "through --fabric.\n"
+    "\n"
+    "Example: eptwin replay --ranks 4 --trace routing.npy.zst --layers 0:3 --output measured.csv\n"
+    "Exit status: 0 done, 1 a run or a check failed, 2 bad input.";
+
+static void list_fill(GArray *list, uint64_t first, uint64_t last)
+{
+    for (uint64_t n = first; n < last; n++) {
+        const uint32_t value = (uint32_t)n;
+        g_array_append_val(list, value);
+    }
+}
+
+/* "N", "A:B" (B not included), several with commas, or "all" (of all). */
+static bool list_parse(const char *name, const char *text, uint32_t all, GArray *list, GError **error)
+{
+    if (strcmp(text, "all") == 0) {
+        list_fill(list, 0, all);
+        return true;
+    }
+    char **part = g_strsplit(text, ",", 0);
+    bool fine = part[0] != NULL;
+    for (uint32_t i = 0; fine && part[i]; i++) {
+        char **end = g_strsplit(part[i], ":", 3);
+        const guint ends = g_strv_length(end);
+        guint64 first = 0, last = 0;
+        fine = (ends == 1 || ends == 2) && g_ascii_string_to_unsigned(end[0], 10, 0, UINT32_MAX - 1, &first, NULL);
+        if (fine && ends == 1) last = first + 1;
+        else fine = fine && g_ascii_string_to_unsigned(end[1], 10, first + 1, UINT32_MAX, &last, NULL);
+        fine = fine && last - first + list->len <= REPLAY_ITEMS_MAX;
+        if (fine) list_fill(list, first, last);
+        g_strfreev(end);
+    }
+    g_strfreev(part);
+    if (!fine)
+        g_set_error(error, LIVE_ERROR, 0, "--%s: expected N, A:B or all (at most %d), found '%s'", name,
+                    REPLAY_ITEMS_MAX, text);
+    return fine;
+}
+
+static uint32_t cpu_count(void)
+{
+    cpu_set_t cpus;
+    return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
+}
+
+static bool item_make(struct replay_plan *plan, struct replay_item *item, GError **error)
+{
+    struct case_options *c = plan->case_options;
+    c->step = item->step;
+    c->layer = item->layer;
+    /* A live rank has as many "SMs" as the host has CPUs, unless told otherwise. */
+    const uint32_t sms = MAX(cpu_count(), c->num_sms);
+    return case_routing(c, &item->routing, error)
+           && case_moe_options(c, &item->routing, sms, &item->options, error);
+}
+
+/* Items are ordered by step, then layer. */
+static bool items_make(struct replay_plan *plan, const GArray *steps, const GArray *layers, GError **error)
+{
+    const uint64_t count = (uint64_t)steps->len * layers->len;
+    if (count > REPLAY_ITEMS_MAX) {
+        g_set_error(error, LIVE_ERROR, 0, "--steps, --layers: expected at most %d in all, found %" G_GUINT64_FORMAT,
+                    REPLAY_ITEMS_MAX, count);
+        return false;
+    }
+    plan->item = g_new0(struct replay_item, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct replay_item *item = &plan->item[plan->item_count++];
+        item->step = g_array_index(steps, uint32_t, i / layers->len);
+        item->layer = g_array_index(layers, uint32_t, i % layers->len);
+        if (!item_make(plan, item, error)) return false;
+    }
+    return true;
+}
+
+/* How many steps and layers the case's trace has. */
+static bool trace_extent(const struct case_options *c, uint32_t *steps, uint32_t *layers, GError **error)
+{
+    const struct trace_options options = { .experts = c->num_experts, .weights_path = c->trace_weights };
+    struct trace *trace = trace_open(c->trace, &options, error);
+    if (!trace) return false;
+    *steps = trace_info(trace)->steps;
+    *layers = trace_info(trace)->layers;
+    trace_close(trace);
+    return true;
+}
+
+static bool lists_make(const struct replay_plan *plan, GArray *steps, GArray *layers, GError **error)
+{
+    const struct case_options *c = plan->case_options;
+    uint32_t steps_all, layers_all;
+    if (!plan->steps) g_array_append_val(steps, c->step);
+    if (!plan->layers) g_array_append_val(layers, c->layer);
+    if (!plan->steps && !plan->layers) return true;
+    if (!c->trace) {
+        g_set_error(error, LIVE_ERROR, 0, "--%s: needs --trace", plan->steps ? "steps" : "layers");
+        return false;
+    }
+    return trace_extent(c, &steps_all, &layers_all, error)
+           && (!plan->steps || list_parse("steps", plan->steps, steps_all, steps, error))
+           && (!plan->layers || list_parse("layers", plan->layers, layers_all, layers, error));
+}
+
+static bool plan_make(struct replay_plan *plan, GError **error)
+{
+    GArray *steps = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    GArray *layers = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    const bool fine = lists_make(plan, steps, layers, error) && items_make(plan, steps, layers, error);
+    g_array_free(steps, TRUE);
+    g_array_free(layers, TRUE);
+    return fine;
+}
+
+static void plan_clear(struct replay_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->item_count; i++) routing_free(&plan->item[i].routing);
+    g_free(plan->item);
+    g_free(plan->steps);
+    g_free(plan->layers);
+}
+
+/* Fills plan, command and case from the command line. */
+static bool options_parse(int argc, char **argv, struct replay_plan *plan, GError **error)
+{
+    gint warmup = 3, repeat = 10;
+    gboolean no_check = FALSE, check = FALSE;
+    const GOptionEntry own[] = {
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &plan->steps, "Steps of the trace (B excluded), or all", "A:B" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &plan->layers, "Layers of the trace (B excluded), or all", "A:B" },
+        { "warmup", 0, 0, G_OPTION_ARG_INT, &warmup, "Iterations before those that count (default 3)", "N" },
+        { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Iterations that count (default 10)", "N" },
+        { "check", 0, 0, G_OPTION_ARG_NONE, &check, "Check what arrived (the default)", NULL },
+        { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not check what arrived", NULL },
+        { 0 },
+    };
+    GOptionContext *context = g_option_context_new("- run dispatch and combine on live links");
+    g_option_context_set_description(context, description);
+    GOptionEntry *live = live_command_entries(plan->command);
+    g_option_context_add_main_entries(context, case_entries(plan->case_options), NULL);
+    g_option_context_add_main_entries(context, live, NULL);
+    g_option_context_add_main_entries(context, own, NULL);
+    bool fine = g_option_context_parse(context, &argc, &argv, error);
+    g_option_context_free(context);
+    g_free(live);
+    if (fine && argc > 1) {
+        g_set_error(error, LIVE_ERROR, 0, "expected options only, found '%s'", argv[1]);
+        fine = false;
+    }
+    if (fine && (warmup < 0 || warmup > 1000000 || repeat < 1 || repeat > 1000000)) {
+        g_set_error(error, LIVE_ERROR, 0, "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup,
+                    repeat);
+        fine = false;
+    }
+    plan->warmup = (uint32_t)warmup;
+    plan->repeat = (uint32_t)repeat;
+    plan->check = !no_check;
+    return fine && live_command_check(plan->command, error);
+}
+
+/* --ranks, --world, mpirun and --num-ranks all say the same thing, or one of them is wrong. */
+static bool ranks_settle(struct replay_plan *plan, GError **error)
+{
+    const struct live_command *command = plan->command;
+    struct case_options *c = plan->case_options;
+    const uint32_t given = command->bootstrap ? command->bootstrap->rank_count : (uint32_t)command->ranks;
+    if (given && c->num_ranks && c->num_ranks != given) {
+        g_set_error(error, LIVE_ERROR, 0, "--num-ranks: expected the run's %u ranks, found %u", given, c->num_ranks);
+        return false;
+    }
+    if (given) c->num_ranks = given;
+    return true;
+}
+
+static int replay_run(struct replay_plan *plan)
+{
+    GError *error = NULL;
+    if (!live_command_join(plan->command, &error)) {
+        const bool input = g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT)
+                           || error->domain != BOOTSTRAP_ERROR;
+        return live_command_fail(plan->command, error, input ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
+    }
+    if (!ranks_settle(plan, &error) || !plan_make(plan, &error)) {
+        if (plan->command->bootstrap) bootstrap_abort(plan->command->bootstrap, error->message);
+        return live_command_fail(plan->command, error, EXIT_BAD_INPUT);
+    }
+    return live_command_run(plan->command, plan->item[0].routing.ranks, replay_rank_main, plan);
+}
+
+int command_replay(int argc, char **argv)
+{
+    struct case_options c;
+    case_init(&c);
+    struct live_command command = { .name = "replay" };
+    struct replay_plan plan = { .command = &command, .case_options = &c };
+    GError *error = NULL;
+    const int status = options_parse(argc, argv, &plan, &error) ? replay_run(&plan)
+                                                                : live_command_fail(&command, error, EXIT_BAD_INPUT);
+    plan_clear(&plan);
+    live_command_clear(&command);
+    case_clear(&c);
+    return status;
+}

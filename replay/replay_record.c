@@ -1,0 +1,111 @@
+/* replay_record.c - from the times of all ranks to the rows of a record (reports/record.h).
+ *
+ * Of a rank: the median over the repetitions (where there are several steps or layers, the mean of theirs), and
+ * the 90th percentile and minimum of all.  Of all: the mean of the ranks; _max, _min and _p90 are over ranks.
+ * Bandwidths are the bytes that the public tests count over the same time. */
+#include "replay/replay.h"
+
+#include <string.h>
+#include "sim/stats.h"
+#include "sim/units.h"
+
+static double gbs(double bytes, double time_us) { return time_us > 0 ? bytes / time_us / 1e3 : 0; }
+
+static void rows_of_rank(struct record *record, const char *phase, int32_t rank, double time_us,
+                         double rdma_bytes, double nvl_bytes)
+{
+    record_add(record, phase, rank, "time_us", time_us, "us");
+    record_add(record, phase, rank, "logical_rdma_gbs", gbs(rdma_bytes, time_us), "GB/s");
+    record_add(record, phase, rank, "logical_nvl_gbs", gbs(nvl_bytes, time_us), "GB/s");
+}
+
+struct rank_summary { double time_us, rdma_bytes, nvl_bytes; };
+
+/* One rank's rows of one phase over result[pick[0 .. count)]. */
+static struct rank_summary rows_of_items(struct record *record, const char *name, int32_t rank,
+                                         const struct replay_result *result, const GArray *pick, uint32_t phase)
+{
+    struct rank_summary sum = { 0 };
+    const uint32_t repeat = result[0].repeat, count = pick->len;
+    double *times = g_new(double, (gsize)count * repeat);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct replay_result *item = &result[g_array_index(pick, uint32_t, i)];
+        const struct moe_traffic *traffic = &item->traffic[(uint32_t)rank * item->phases + phase];
+        const double *measured = replay_result_times(item, (uint32_t)rank, phase);
+        memcpy(times + (size_t)i * repeat, measured, sizeof *times * repeat);
+        sum.time_us += stats_median(measured, repeat) / count;
+        sum.rdma_bytes += (double)traffic->logical_rdma_bytes / count;
+        sum.nvl_bytes += (double)traffic->logical_nvl_bytes / count;
+    }
+    rows_of_rank(record, name, rank, sum.time_us, sum.rdma_bytes, sum.nvl_bytes);
+    record_add(record, name, rank, "time_us_p90", stats_percentile(times, (size_t)count * repeat, 90), "us");
+    record_add(record, name, rank, "time_us_min", stats_min(times, (size_t)count * repeat), "us");
+    g_free(times);
+    return sum;
+}
+
+static void rows_of_phase(struct record *record, const char *name, const struct replay_result *result,
+                          const GArray *pick, uint32_t phase)
+{
+    const uint32_t ranks = result[0].ranks;
+    double *time_us = g_new(double, ranks), rdma_bytes = 0, nvl_bytes = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const struct rank_summary sum = rows_of_items(record, name, (int32_t)rank, result, pick, phase);
+        time_us[rank] = sum.time_us;
+        rdma_bytes += sum.rdma_bytes / ranks;
+        nvl_bytes += sum.nvl_bytes / ranks;
+    }
+    rows_of_rank(record, name, RECORD_ALL, stats_mean(time_us, ranks), rdma_bytes, nvl_bytes);
+    record_add(record, name, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
+    record_add(record, name, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
+    record_add(record, name, RECORD_ALL, "time_us_p90", stats_percentile(time_us, ranks, 90), "us");
+    g_free(time_us);
+}
+
+/* The rows of each layer by itself, named as the predictions are. */
+static void rows_of_layers(const struct replay_plan *plan, const char *name, const struct replay_result *result,
+                           uint32_t phase, struct record *record)
+{
+    GArray *pick = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    for (uint32_t first = 0; first < plan->item_count && plan->item[first].step == plan->item[0].step; first++) {
+        g_array_set_size(pick, 0);
+        for (uint32_t i = first; i < plan->item_count; i++)
+            if (plan->item[i].layer == plan->item[first].layer) g_array_append_val(pick, i);
+        char *of_layer = g_strdup_printf("%s_layer%u", name, plan->item[first].layer);
+        rows_of_phase(record, of_layer, result, pick, phase);
+        g_free(of_layer);
+    }
+    g_array_free(pick, TRUE);
+}
+
+static void header_fill(const struct replay_plan *plan, const struct bootstrap *b, struct record *record)
+{
+    live_command_record(plan->command, b, record);
+    case_record(plan->case_options, record);
+    const struct moe_options *o = &plan->item[0].options;
+    record_set(record, "num-ranks", "%u", b->rank_count);
+    record_set(record, "num-tokens", "%u", o->tokens_max);
+    record_set(record, "num-topk", "%u", o->topk);
+    record_set(record, "num-experts", "%u", o->experts);
+    record_set(record, "num-sms", "%u", o->num_sms);
+    if (plan->steps) record_set(record, "step", "%s", plan->steps);
+    if (plan->layers) record_set(record, "layer", "%s", plan->layers);
+    record_set(record, "warmup", "%u", plan->warmup);
+    record_set(record, "repeat", "%u", plan->repeat);
+    record_set(record, "checks", "%s", plan->check ? "passed" : "not run");
+}
+
+void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b,
+                        const struct replay_result *result, struct record *record)
+{
+    header_fill(plan, b, record);
+    const struct moe_options *o = &plan->item[0].options;
+    GArray *every = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    for (uint32_t i = 0; i < plan->item_count; i++) g_array_append_val(every, i);
+    for (uint32_t phase = 0; phase < result[0].phases; phase++) {
+        const char *name = moe_phase_name(o, phase);
+        rows_of_phase(record, name, result, every, phase);
+        if (plan->item_count > 1) rows_of_layers(plan, name, result, phase, record);
+    }
+    g_array_free(every, TRUE);
+}
