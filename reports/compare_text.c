@@ -131,7 +131,7 @@ void compare_words_append(const struct compare *compare, GString *out)
         char *measured = compare_value_text(row->measured, "us");
         g_string_append_printf(out, "%s: %s %s, %s %s", row->phase, compare->predicted_name, predicted,
                                compare->measured_name, measured);
-        if (isfinite(row->error_pct))
+        if (fabs(row->error_pct) >= 0.05)
             g_string_append_printf(out, ", %.1f %% too %s", fabs(row->error_pct), row->error_pct < 0 ? "low" : "high");
         g_string_append(out, ".\n");
         compare_limit_append(compare->predicted, row->phase, out, "  ", "\n");

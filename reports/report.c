@@ -137,6 +137,12 @@ GArray *report_samples(const struct record *record, const char *phase, const cha
     return samples;
 }
 
+double report_samples_median(const GArray *samples)
+{
+    const struct report_sample *sample = (const struct report_sample *)(void *)samples->data;
+    return (sample[(samples->len - 1) / 2].value + sample[samples->len / 2].value) / 2;
+}
+
 double report_value(const struct record *record, const char *phase, const char *metric)
 {
     const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);

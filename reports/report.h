@@ -35,6 +35,7 @@ struct report_sample {
     int32_t rank;
 };
 GArray *report_samples(const struct record *record, const char *phase, const char *metric);
+double report_samples_median(const GArray *samples);        /* of at least one */
 /* The metric's value for all ranks; NAN when absent. */
 double report_value(const struct record *record, const char *phase, const char *metric);
 

@@ -148,11 +148,14 @@ static void html_words(const struct report_case *c, GString *out)
         g_ptr_array_free(phases, TRUE);
     }
     char **lines = g_strsplit(words->str, "\n", -1);
+    bool open = false;
     g_string_append(out, "<div class=\"words\">");
     for (char **line = lines; *line; line++) {
         const char *colon = strstr(*line, ": ");
         if (!**line) continue;
-        if (**line != ' ') g_string_append(out, "<p>");             /* what is indented belongs to the line before */
+        if (**line != ' ' || !open)                 /* what is indented belongs to the line before */
+            g_string_append(out, open ? "</p>\n<p>" : "<p>");
+        open = true;
         if (**line != ' ' && colon) {
             char *phase = g_strndup(*line, (gsize)(colon - *line));
             g_string_append(out, "<b>");
@@ -163,7 +166,7 @@ static void html_words(const struct report_case *c, GString *out)
         svg_escape_append(out, **line != ' ' && colon ? colon : *line);
         g_string_append_c(out, '\n');
     }
-    g_string_append(out, "</div>\n");
+    g_string_append(out, open ? "</p></div>\n" : "</div>\n");
     g_strfreev(lines);
     g_string_free(words, TRUE);
 }
@@ -222,7 +225,7 @@ static void html_case(const struct report_case *c, GString *out)
     svg_escape_append(out, c->title);
     g_string_append(out, "</h2>\n<p class=\"path\">");
     for (int s = 0; s < c->series_count; s++) {
-        if (s) g_string_append(out, " &middot; ");
+        if (s) g_string_append(out, " · ");
         svg_escape_append(out, c->series[s].name);
         g_string_append(out, ": ");
         svg_escape_append(out, c->series[s].path);
@@ -267,8 +270,8 @@ static void html_summary(const GPtrArray *cases, GString *out)
 
 GString *report_html(const GPtrArray *cases, const char *version)
 {
-    GString *out = g_string_new("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                                "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+    GString *out = g_string_new("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+                                "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>\n"
                                 "<title>eptwin report</title>\n<style>\n");
     g_string_append(out, html_style);
     g_string_append(out, "</style>\n</head>\n<body>\n<main>\n<h1>Dispatch and combine</h1>\n<p class=\"note\">"

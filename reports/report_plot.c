@@ -223,8 +223,7 @@ static void report_strip(const struct report_series *series, const char *phase, 
         g_free(text);
     }
     if (samples->len == 0) return;
-    const struct report_sample *middle = &g_array_index(samples, struct report_sample, samples->len / 2);
-    const double x = svg_scale_pixel(scale, middle->value);
+    const double x = svg_scale_pixel(scale, report_samples_median(samples));
     svg_line(out, x, y - 10, x, y + 10, "median", "median");
 }
 

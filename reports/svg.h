@@ -27,7 +27,8 @@ void svg_line(GString *out, double x1, double y1, double x2, double y2, const ch
 /* anchor: "start", "middle" or "end". */
 void svg_text(GString *out, double x, double y, const char *class, const char *anchor, const char *text);
 
-/* An axis that reaches value_max (> 0) or a little more, with about tick_count ticks. */
+/* An axis that reaches value_max or a little more, with about tick_count ticks; to 1 for a value_max that is not
+ * between 1e-30 and 1e30.  Values beyond an axis are drawn at its end. */
 void svg_scale_set(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
 double svg_scale_pixel(const struct svg_scale *scale, double value);
 /* Vertical grid lines from top to bottom with the values below and the unit after the last. */

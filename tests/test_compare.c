@@ -1,0 +1,242 @@
+/* test_compare.c - two records side by side.
+ *
+ * Aim: errors have the right sign, size and place; records of different cases are refused with what differs;
+ * what limits a phase is found.  Method: small records made here, with the results worked out by hand. */
+#include <CUnit/Basic.h>
+#include <CUnit/CUnit.h>
+#include <math.h>
+#include <string.h>
+
+#include "reports/compare.h"
+#include "reports/record.h"
+
+static struct record *record_of(const char *kind, double scale)
+{
+    struct record *record = record_new();
+    record_set(record, "kind", "%s", kind);
+    record_set(record, "kernel", "ll");
+    record_set(record, "num-tokens", "128");
+    record_set(record, "trace", "/%s/some/t.npy", kind);
+    record_set(record, "cluster", "%s", kind);
+    for (int rank = 0; rank < 4; rank++) record_add(record, "dispatch", rank, "time_us", (100 + rank) * scale, "us");
+    record_add(record, "dispatch", RECORD_ALL, "time_us", 101.5 * scale, "us");
+    record_add(record, "dispatch", RECORD_ALL, "logical_rdma_gbs", 40 / scale, "GB/s");
+    record_add(record, "combine", RECORD_ALL, "time_us", 200, "us");
+    return record;
+}
+
+static const struct compare_row *row_of(const struct compare *compare, const char *phase, int32_t rank,
+                                        const char *metric)
+{
+    for (guint i = 0; i < compare->rows->len; i++) {
+        const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
+        if (row->rank == rank && !strcmp(row->phase, phase) && !strcmp(row->metric, metric)) return row;
+    }
+    return NULL;
+}
+
+static struct compare *compared(const struct record *a, const struct record *b, bool by_rank)
+{
+    const struct compare_options options = { .by_rank = by_rank };
+    GError *error = NULL;
+    struct compare *compare = compare_new(a, b, &options, &error);
+    if (!compare) fprintf(stderr, "unexpected: %s\n", error->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(compare);
+    return compare;
+}
+
+static void test_errors(void)
+{
+    struct record *p = record_of("simulate", 0.8), *m = record_of("replay", 1);
+    struct compare *compare = compared(p, m, false);
+    const struct compare_row *row = row_of(compare, "dispatch", RECORD_ALL, "time_us");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(row);
+    CU_ASSERT_DOUBLE_EQUAL(row->error_pct, -20, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(row->predicted, 81.2, 1e-9);
+    CU_ASSERT_EQUAL(row->measured, 101.5);
+    row = row_of(compare, "dispatch", RECORD_ALL, "logical_rdma_gbs");
+    CU_ASSERT_DOUBLE_EQUAL(row->error_pct, 25, 1e-9);
+    CU_ASSERT_EQUAL(row->worst_rank, COMPARE_NO_RANK);
+    CU_ASSERT_EQUAL(row_of(compare, "combine", RECORD_ALL, "time_us")->error_pct, 0);
+    CU_ASSERT_PTR_NULL(row_of(compare, "dispatch", 0, "time_us"));
+    CU_ASSERT_EQUAL(compare->lonely->len, 0);
+    CU_ASSERT_STRING_EQUAL(compare->predicted_name, "predicted");
+    compare_free(compare);
+    record_free(p);
+    record_free(m);
+}
+
+/* The order of the arguments does not matter: the records say which is the prediction. */
+static void test_roles(void)
+{
+    struct record *p = record_of("simulate", 0.8), *m = record_of("replay", 1);
+    struct compare *compare = compared(m, p, false);
+    CU_ASSERT_TRUE(compare->swapped);
+    CU_ASSERT_PTR_EQUAL(compare->predicted, p);
+    CU_ASSERT_DOUBLE_EQUAL(row_of(compare, "dispatch", RECORD_ALL, "time_us")->error_pct, -20, 1e-9);
+    compare_free(compare);
+    struct record *other = record_of("replay", 0.5);
+    compare = compared(m, other, false);
+    CU_ASSERT_FALSE(compare->swapped);
+    CU_ASSERT_STRING_EQUAL(compare->predicted_name, "first");
+    CU_ASSERT_STRING_EQUAL(compare->measured_name, "second");
+    CU_ASSERT_DOUBLE_EQUAL(row_of(compare, "dispatch", RECORD_ALL, "time_us")->error_pct, 100, 1e-9);
+    compare_free(compare);
+    record_free(p);
+    record_free(m);
+    record_free(other);
+}
+
+static void test_ranks(void)
+{
+    struct record *p = record_of("simulate", 1), *m = record_new();
+    record_set(m, "kind", "replay");
+    record_set(m, "kernel", "ll");
+    record_set(m, "num-tokens", "128");
+    record_set(m, "trace", "t.npy");
+    static const double times[] = { 100, 101, 51, 206 };        /* +0, +0, +100 and -50 % against 100 .. 103 */
+    for (int rank = 0; rank < 4; rank++) record_add(m, "dispatch", rank, "time_us", times[rank], "us");
+    record_add(m, "dispatch", RECORD_ALL, "time_us", 101.5, "us");
+    struct compare *compare = compared(p, m, true);
+    const struct compare_row *row = row_of(compare, "dispatch", RECORD_ALL, "time_us");
+    CU_ASSERT_EQUAL(row->worst_rank, 2);
+    CU_ASSERT_DOUBLE_EQUAL(row->worst_error_pct, 100, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(row_of(compare, "dispatch", 3, "time_us")->error_pct, -50, 1e-9);
+    CU_ASSERT_EQUAL(compare->lonely->len, 1);
+    CU_ASSERT_STRING_EQUAL(g_ptr_array_index(compare->lonely, 0), "combine");
+    compare_free(compare);
+    record_free(p);
+    record_free(m);
+}
+
+static void test_refusals(void)
+{
+    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    CU_ASSERT_PTR_NULL(compare_case_difference(p, m));          /* the trace's folder does not matter */
+    record_set(m, "num-tokens", "64");
+    record_set(m, "num_topk", "8");
+    struct compare_options options = { 0 };
+    GError *error = NULL;
+    CU_ASSERT_PTR_NULL(compare_new(p, m, &options, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "the records are of different cases (num-tokens: 128 against 64; "
+                           "num-topk: none against 8); --force compares them nevertheless");
+    g_clear_error(&error);
+    options.force = true;
+    struct compare *compare = compare_new(p, m, &options, &error);
+    CU_ASSERT_PTR_NOT_NULL(compare);
+    compare_free(compare);
+
+    struct record *empty = record_new();
+    CU_ASSERT_PTR_NULL(compare_new(p, empty, &options, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "nothing to compare: no phase has a time or bandwidth in both records");
+    g_clear_error(&error);
+    record_free(empty);
+    record_free(p);
+    record_free(m);
+}
+
+/* The seed draws the routing when there is no trace, and nothing when there is one. */
+static void test_seed(void)
+{
+    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    record_set(p, "seed", "1");
+    record_set(m, "seed", "2");
+    CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
+    record_set(p, "trace", "%s", "");
+    record_set(m, "trace", "%s", "");
+    char *difference = compare_case_difference(p, m);
+    CU_ASSERT_STRING_EQUAL(difference, "seed: 1 against 2");
+    g_free(difference);
+    record_free(p);
+    record_free(m);
+}
+
+/* A value that is not known, or a measured zero, is no error of any size. */
+static void test_unknown(void)
+{
+    struct record *p = record_new(), *m = record_new();
+    record_add(p, "a", RECORD_ALL, "time_us", NAN, "us");
+    record_add(m, "a", RECORD_ALL, "time_us", 1, "us");
+    record_add(p, "b", RECORD_ALL, "time_us", 1, "us");
+    record_add(m, "b", RECORD_ALL, "time_us", 0, "us");
+    struct compare *compare = compared(p, m, false);
+    CU_ASSERT_PTR_NULL(row_of(compare, "a", RECORD_ALL, "time_us"));
+    CU_ASSERT_TRUE(isnan(row_of(compare, "b", RECORD_ALL, "time_us")->error_pct));
+    compare_free(compare);
+    record_free(p);
+    record_free(m);
+}
+
+static void test_limit(void)
+{
+    struct record *p = record_of("simulate", 1);
+    struct compare_limit limit;
+    compare_limit_find(p, "dispatch", &limit);
+    CU_ASSERT_PTR_NULL(limit.resource);
+    CU_ASSERT_STRING_EQUAL(limit.bound, "");
+    record_add_text(p, "dispatch", RECORD_ALL, "bottleneck", "nic_tx");
+    record_add(p, "dispatch", RECORD_ALL, "busy_nic_tx_pct", 91, "%");
+    record_add(p, "dispatch", RECORD_ALL, "busy_sm_pct", 95, "%");
+    record_add(p, "dispatch", RECORD_ALL, "bound_send_us", 80, "us");
+    record_add(p, "dispatch", RECORD_ALL, "bound_latency_us", 10, "us");
+    record_add(p, "dispatch", RECORD_ALL, "time_us_max", 160, "us");
+    record_add(p, "combine", RECORD_ALL, "bound_send_us", 999, "us");
+    compare_limit_find(p, "dispatch", &limit);
+    CU_ASSERT_STRING_EQUAL(limit.resource, "nic_tx");
+    CU_ASSERT_EQUAL(limit.busy_pct, 91);
+    CU_ASSERT_STRING_EQUAL(limit.bound, "send");
+    CU_ASSERT_EQUAL(limit.bound_us, 80);
+    CU_ASSERT_EQUAL(limit.efficiency_pct, 50);
+
+    GString *words = g_string_new(NULL);
+    compare_limit_append(p, "dispatch", words, "[", "]");
+    CU_ASSERT_STRING_EQUAL(words->str, "[The bottleneck is nic_tx, busy 91 % of the time; the tightest bound is send "
+                           "(80.00 us), 50 % of the slowest rank's time.]");
+    g_string_truncate(words, 0);
+    compare_limit_append(p, "layout", words, "[", "]");
+    CU_ASSERT_STRING_EQUAL(words->str, "");
+
+    /* A measurement that beats the bound contradicts the cluster file. */
+    struct record *m = record_of("replay", 0.5);
+    struct compare *compare = compared(p, m, false);
+    compare_words_append(compare, words);
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "faster than the bound send allows"));
+    g_string_free(words, TRUE);
+    compare_free(compare);
+    record_free(p);
+    record_free(m);
+}
+
+static void test_spread(void)
+{
+    static const double errors[] = { -1, 2, -3, 4, -30 };
+    struct compare_spread spread;
+    compare_spread_find(errors, 5, &spread);
+    CU_ASSERT_EQUAL(spread.count, 5);
+    CU_ASSERT_EQUAL(spread.median_pct, 3);
+    CU_ASSERT_EQUAL(spread.worst_pct, 30);
+    CU_ASSERT_EQUAL(spread.worst_index, 4);
+    CU_ASSERT_DOUBLE_EQUAL(spread.bias_pct, -5.6, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(spread.p90_pct, 4 + 0.6 * 26, 1e-9);
+    compare_spread_find(errors, 0, &spread);
+    CU_ASSERT_EQUAL(spread.count, 0);
+}
+
+int main(void)
+{
+    if (CU_initialize_registry() != CUE_SUCCESS) return 1;
+    CU_pSuite suite = CU_add_suite("compare", NULL, NULL);
+    CU_add_test(suite, "errors of phases", test_errors);
+    CU_add_test(suite, "which is the prediction", test_roles);
+    CU_add_test(suite, "the worst rank", test_ranks);
+    CU_add_test(suite, "different cases are refused", test_refusals);
+    CU_add_test(suite, "the seed counts where it draws", test_seed);
+    CU_add_test(suite, "unknown values", test_unknown);
+    CU_add_test(suite, "what limits a phase", test_limit);
+    CU_add_test(suite, "the spread of errors", test_spread);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+    CU_cleanup_registry();
+    return failed;
+}

@@ -1,0 +1,240 @@
+/* test_report.c - the report.
+ *
+ * Aim: the page is well-formed, needs nothing from elsewhere and cannot be taken over by what stands in a
+ * record; plots hold every value.  Method: pages of records with hostile words in every place go through a strict
+ * parser, which sees each element and attribute; marks are counted and placed where arithmetic says. */
+#include <CUnit/Basic.h>
+#include <CUnit/CUnit.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/record.h"
+#include "reports/report.h"
+#include "reports/svg.h"
+
+static const char hostile[] = "</script><script>alert('1')</script>\"onload=\"x\" & <img src=http://x> ]]> --> ${x}";
+
+/* What the parser saw. */
+struct page {
+    guint rects[2], dots, svgs;         /* rects: predicted and measured bars */
+    bool  hostile_text;                 /* the hostile word came through as text */
+};
+
+static bool element_allowed(const char *element)
+{
+    static const char *const allowed[] = { "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3",
+        "p", "section", "span", "div", "b", "table", "tr", "th", "td", "details", "summary", "svg", "rect", "line",
+        "circle", "text" };
+    for (size_t i = 0; i < G_N_ELEMENTS(allowed); i++)
+        if (strcmp(element, allowed[i]) == 0) return true;
+    return false;
+}
+
+static void on_element(GMarkupParseContext *context, const char *element, const char **names, const char **values,
+                       gpointer data, GError **error)
+{
+    (void)context;
+    (void)error;
+    struct page *page = data;
+    if (!element_allowed(element)) fprintf(stderr, "element <%s>\n", element);
+    CU_ASSERT_TRUE(element_allowed(element));
+    page->svgs += strcmp(element, "svg") == 0;
+    page->dots += strcmp(element, "circle") == 0;
+    for (int i = 0; names[i]; i++) {
+        CU_ASSERT_FALSE(g_str_has_prefix(names[i], "on"));
+        CU_ASSERT_PTR_NULL(strstr(names[i], "href"));
+        CU_ASSERT_STRING_NOT_EQUAL(names[i], "src");
+        if (strcmp(names[i], "x") == 0 || strcmp(names[i], "width") == 0 || strcmp(names[i], "cx") == 0)
+            CU_ASSERT_TRUE(isfinite(g_ascii_strtod(values[i], NULL)) && g_ascii_strtod(values[i], NULL) >= 0);
+        if (strcmp(names[i], "class") != 0 || strcmp(element, "rect") != 0) continue;
+        page->rects[0] += strcmp(values[i], "predicted") == 0;
+        page->rects[1] += strcmp(values[i], "measured") == 0;
+    }
+}
+
+static void on_text(GMarkupParseContext *context, const char *text, gsize length, gpointer data, GError **error)
+{
+    (void)error;
+    struct page *page = data;
+    if (g_strstr_len(text, (gssize)length, hostile)) page->hostile_text = true;
+    if (strcmp(g_markup_parse_context_get_element(context), "style") == 0)
+        CU_ASSERT_TRUE(!g_strstr_len(text, (gssize)length, "url(") && !g_strstr_len(text, (gssize)length, "@import"));
+}
+
+static struct page parsed(const char *html)
+{
+    static const GMarkupParser parser = { .start_element = on_element, .text = on_text };
+    struct page page = { 0 };
+    GError *error = NULL;
+    GMarkupParseContext *context = g_markup_parse_context_new(&parser, 0, &page, NULL);
+    const bool good = g_markup_parse_context_parse(context, html, (gssize)strlen(html), &error) &&
+                      g_markup_parse_context_end_parse(context, &error);
+    if (!good) fprintf(stderr, "not well-formed: %s\n", error->message);
+    CU_ASSERT_TRUE(good);
+    g_clear_error(&error);
+    g_markup_parse_context_free(context);
+    return page;
+}
+
+static struct record *record_of(const char *kind, int ranks, double time_us)
+{
+    static const char *const phases[] = { "dispatch", "combine" };
+    struct record *record = record_new();
+    record_set(record, "kind", "%s", kind);
+    record_set(record, "kernel", "ll");
+    for (int p = 0; p < 2; p++) {
+        record_add(record, phases[p], RECORD_ALL, "time_us", time_us * (p + 1), "us");
+        record_add(record, phases[p], RECORD_ALL, "logical_rdma_gbs", 40, "GB/s");
+        for (int rank = 0; rank < ranks; rank++)
+            record_add(record, phases[p], rank, "time_us", time_us * (p + 1) + rank, "us");
+    }
+    if (strcmp(kind, "simulate") != 0) return record;
+    record_add_text(record, "dispatch", RECORD_ALL, "bottleneck", "nic_tx");
+    record_add(record, "dispatch", RECORD_ALL, "busy_nic_tx_pct", 90, "%");
+    record_add(record, "dispatch", RECORD_ALL, "bound_send_us", 80, "us");
+    return record;
+}
+
+static GString *page_of(struct record *const *records, const char *const *paths, guint count)
+{
+    GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, count);
+    GString *html = report_html(cases, "1.0");
+    g_ptr_array_unref(cases);
+    return html;
+}
+
+static void test_pair(void)
+{
+    struct record *records[] = { record_of("replay", 5, 110), record_of("simulate", 5, 100) };
+    const char *const paths[] = { "m.csv", "p.csv" };
+    GString *html = page_of(records, paths, 2), *again = page_of(records, paths, 2);
+    const struct page page = parsed(html->str);
+    CU_ASSERT_EQUAL(page.rects[0], 2);          /* one bar a phase and record */
+    CU_ASSERT_EQUAL(page.rects[1], 2);
+    CU_ASSERT_EQUAL(page.dots, 2 * 2 * 5);      /* one dot a phase, record and rank */
+    CU_ASSERT_EQUAL(page.svgs, 1 + 2 + 1 + 1);  /* times, ranks of two phases, bounds, busy */
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<b>dispatch</b>: predicted 100.0 us, measured 110.0 us, 9.1 % too low."));
+    CU_ASSERT_STRING_EQUAL(html->str, again->str);
+    g_string_free(html, TRUE);
+    g_string_free(again, TRUE);
+    for (int i = 0; i < 2; i++) record_free(records[i]);
+}
+
+static void test_hostile(void)
+{
+    struct record *records[2];
+    static const char *const kinds[] = { "simulate", "replay" };
+    for (int i = 0; i < 2; i++) {
+        records[i] = record_new();
+        record_set(records[i], "kind", "%s", kinds[i]);
+        record_set(records[i], "kernel", "%s", hostile);
+        record_set(records[i], "trace", "%s", hostile);
+        record_set(records[i], "<script>", "%s", hostile);
+        for (int rank = RECORD_ALL; rank < 3; rank++) record_add(records[i], hostile, rank, "time_us", 5, hostile);
+        record_add_text(records[i], hostile, RECORD_ALL, "bottleneck", hostile);
+        record_add(records[i], hostile, RECORD_ALL, "busy_</svg>_pct", 50, hostile);
+        record_add(records[i], hostile, RECORD_ALL, "bound_<b>_us", 4, hostile);
+        record_add(records[i], hostile, RECORD_ALL, "<i>_gbs", 4, hostile);
+    }
+    const char *const paths[] = { hostile, hostile };
+    GString *html = page_of(records, paths, 2);
+    CU_ASSERT_TRUE(parsed(html->str).hostile_text);
+    g_string_free(html, TRUE);
+    html = page_of(records, paths, 1);
+    CU_ASSERT_TRUE(parsed(html->str).hostile_text);
+    g_string_free(html, TRUE);
+    GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, 2);
+    GString *text = report_text(cases, 20);
+    CU_ASSERT_TRUE(g_utf8_validate(text->str, (gssize)text->len, NULL));
+    g_string_free(text, TRUE);
+    g_ptr_array_unref(cases);
+    for (int i = 0; i < 2; i++) record_free(records[i]);
+}
+
+/* Numbers that would break a scale: zero, negative, huge, tiny, unknown, and many. */
+static void test_odd_numbers(void)
+{
+    static const double odd[] = { 0, -5, 1e300, 5e-324, NAN, 1e-9 };
+    for (size_t i = 0; i < G_N_ELEMENTS(odd); i++)
+        for (size_t k = 0; k < G_N_ELEMENTS(odd); k++) {
+            struct record *records[2] = { record_new(), record_new() };
+            record_set(records[0], "kind", "simulate");
+            const char *const paths[] = { "a", "b" };
+            for (int r = 0; r < 2; r++)
+                for (int rank = RECORD_ALL; rank < 2; rank++) {
+                    record_add(records[r], "a", rank, "time_us", r ? odd[i] : odd[k], "us");
+                    record_add(records[r], "b", rank, "time_us", odd[k], "us");
+                    record_add(records[r], "c", rank, "time_us", 1, "us");
+                    record_add(records[r], "a", rank, "bound_x_us", odd[i], "us");
+                    record_add(records[r], "a", rank, "busy_x_pct", odd[k], "%");
+                }
+            GString *html = page_of(records, paths, 2);
+            parsed(html->str);
+            CU_ASSERT_PTR_NULL(strstr(html->str, "=\"nan\""));
+            CU_ASSERT_PTR_NULL(strstr(html->str, "=\"inf\""));
+            g_string_free(html, TRUE);
+            for (int r = 0; r < 2; r++) record_free(records[r]);
+        }
+    struct record *many = record_of("simulate", 5000, 100);
+    const char *const path = "many";
+    GString *html = page_of(&many, &path, 1);
+    const struct page page = parsed(html->str);
+    CU_ASSERT_TRUE(page.dots >= 300 && page.dots <= 2 * 400);       /* thinned out, not left out */
+    g_string_free(html, TRUE);
+    record_free(many);
+}
+
+/* Each measurement stands with its own prediction; what has no partner stands alone. */
+static void test_cases(void)
+{
+    struct record *records[4] = { record_of("simulate", 0, 1), record_of("replay", 0, 2), record_of("replay", 0, 3),
+                                  record_of("simulate", 0, 4) };
+    record_set(records[1], "kernel", "normal");
+    record_set(records[3], "kernel", "normal");
+    const char *const paths[] = { "p-ll", "m-normal", "m-ll", "p-normal" };
+    GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, 4);
+    CU_ASSERT_EQUAL_FATAL(cases->len, 2);
+    const struct report_case *first = g_ptr_array_index(cases, 0), *second = g_ptr_array_index(cases, 1);
+    CU_ASSERT_STRING_EQUAL(first->series[0].path, "p-normal");
+    CU_ASSERT_STRING_EQUAL(first->series[1].path, "m-normal");
+    CU_ASSERT_STRING_EQUAL(second->series[0].path, "p-ll");
+    CU_ASSERT_STRING_EQUAL(second->series[1].path, "m-ll");
+    g_ptr_array_unref(cases);
+    cases = report_cases_new((const struct record *const *)records, paths, 2);
+    CU_ASSERT_EQUAL(cases->len, 2);
+    g_ptr_array_unref(cases);
+    for (int i = 0; i < 4; i++) record_free(records[i]);
+}
+
+static void test_scale(void)
+{
+    struct svg_scale scale;
+    svg_scale_set(&scale, 100, 500, 163, 6);
+    CU_ASSERT_EQUAL(scale.tick, 50);
+    CU_ASSERT_EQUAL(scale.value_to, 200);
+    CU_ASSERT_EQUAL(svg_scale_pixel(&scale, 0), 100);
+    CU_ASSERT_EQUAL(svg_scale_pixel(&scale, 100), 300);
+    svg_scale_set(&scale, 0, 1, 100, 5);
+    CU_ASSERT_EQUAL(scale.value_to, 100);
+    svg_scale_set(&scale, 0, 1, 0.3, 3);
+    CU_ASSERT_DOUBLE_EQUAL(scale.value_to, 0.3, 1e-12);
+    svg_scale_set(&scale, 0, 1, NAN, 3);
+    CU_ASSERT_TRUE(isfinite(scale.value_to) && scale.value_to > 0);
+}
+
+int main(void)
+{
+    if (CU_initialize_registry() != CUE_SUCCESS) return 1;
+    CU_pSuite suite = CU_add_suite("report", NULL, NULL);
+    CU_add_test(suite, "a pair's page", test_pair);
+    CU_add_test(suite, "hostile words stay words", test_hostile);
+    CU_add_test(suite, "odd numbers", test_odd_numbers);
+    CU_add_test(suite, "who stands with whom", test_cases);
+    CU_add_test(suite, "scales", test_scale);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+    CU_cleanup_registry();
+    return failed;
+}
