@@ -30,6 +30,7 @@ enum {
     FRONT_FILL_MAX  = 32,       /* taken from slots at once; the sort is quadratic */
     FRONT_SPARE     = 32,       /* below, for what is scheduled into the front afterwards */
     FRONT_SIZE      = FRONT_SPARE + FRONT_FILL_MAX,
+    LINE_BYTES      = 64,
 };
 
 _Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
@@ -262,7 +263,10 @@ static void front_take_chunk(struct sim *sim, struct slot *slot)
     const uint32_t fill = slot_first_fill(slot);
 
     for (uint32_t i = 0; i < fill; i++) {
-        __builtin_prefetch(chunk->entries[i].event, 1);
+        const uintptr_t event = (uintptr_t)chunk->entries[i].event;
+
+        __builtin_prefetch((void *)event, 1);
+        __builtin_prefetch((void *)(event + LINE_BYTES), 1);      /* of what it belongs to */
         front_append(sim, chunk->entries[i]);
     }
     slot_drop_first(sim, slot);
