@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "models/validate.h"
-#include "reports/output.h"
+#include "reports/whole_file.h"
 #include "sim/command.h"
 
 static const char validate_description[] =
@@ -125,7 +125,7 @@ static bool results_write(const struct validate_options *o, const struct validat
     const bool rows_to_stdout = !o->output || strcmp(o->output, "-") == 0;
     GString *text = g_string_new(NULL);
     validate_table_append(table, text);
-    const bool good = output_text_write(rows_to_stdout ? "-" : o->output, text->str, text->len, error);
+    const bool good = whole_file_write(rows_to_stdout ? "-" : o->output, text->str, text->len, error);
     g_string_truncate(text, 0);
     validate_summary_append(table, o->by, text);
     if (problems) g_string_append_printf(text, "%u of %u rows could not be predicted\n", problems, table->row_count);

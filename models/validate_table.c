@@ -6,7 +6,7 @@
 #include <csv.h>
 #include <math.h>
 #include <string.h>
-#include "reports/output.h"
+#include "reports/whole_file.h"
 #include "reports/record.h"
 
 enum { FILE_BYTES_MAX = 1 << 30 };
@@ -193,7 +193,7 @@ static bool table_columns_check(const struct validate_table *table, GError **err
 struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error)
 {
     size_t size_bytes;
-    char *text = input_text_read(path, FILE_BYTES_MAX, &size_bytes, error);
+    char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return NULL;
     struct validate_table *table = g_new0(struct validate_table, 1);
     table->path = g_strdup(path);

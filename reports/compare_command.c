@@ -8,7 +8,7 @@
 
 #include "reports/compare.h"
 #include "reports/json.h"
-#include "reports/output.h"
+#include "reports/whole_file.h"
 #include "reports/record.h"
 #include "reports/text_table.h"
 #include "sim/command.h"
@@ -251,7 +251,7 @@ static bool compare_pairs_show(const struct compare_run *run, const struct compa
     bool done = true;
     if (run->output) {
         GString *machine = compare_machine_text(pairs, count, format);
-        done = output_text_write(run->output, machine->str, machine->len, error);
+        done = whole_file_write(run->output, machine->str, machine->len, error);
         g_string_free(machine, TRUE);
         if (strcmp(run->output, "-") == 0) return done;      /* the table would spoil it */
     }
@@ -264,7 +264,7 @@ static bool compare_pairs_show(const struct compare_run *run, const struct compa
         g_string_append_c(text, '\n');
         compare_summary_append(pairs, count, text);
     }
-    done = done && output_text_write("-", text->str, text->len, error);
+    done = done && whole_file_write("-", text->str, text->len, error);
     g_string_free(text, TRUE);
     return done;
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "reports/json.h"
-#include "reports/output.h"
+#include "reports/whole_file.h"
 
 enum {
     RECORD_FILE_BYTES_MAX = 256 * 1024 * 1024,
@@ -280,7 +280,7 @@ static GString *record_json_text(const struct record *record)
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error)
 {
     GString *text = format == RECORD_JSON ? record_json_text(record) : record_csv_text(record);
-    const bool done = output_text_write(path, text->str, text->len, error);
+    const bool done = whole_file_write(path, text->str, text->len, error);
     g_string_free(text, TRUE);
     return done;
 }
@@ -540,7 +540,7 @@ struct record *record_parse(const char *source, const char *text, size_t size_by
 struct record *record_read(const char *path, GError **error)
 {
     size_t size_bytes;
-    char *text = input_text_read(path, RECORD_FILE_BYTES_MAX, &size_bytes, error);
+    char *text = whole_file_read(path, RECORD_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return NULL;
     struct record *record = record_parse(strcmp(path, "-") == 0 ? "standard input" : path, text, size_bytes,
                                          error);

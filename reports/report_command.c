@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "reports/output.h"
+#include "reports/whole_file.h"
 #include "reports/record.h"
 #include "reports/report.h"
 #include "sim/command.h"
@@ -66,7 +66,7 @@ static bool report_run_write(const struct report_run *run, struct record *const 
     GPtrArray *cases = report_cases_new((const struct record *const *)records,
                                         (const char *const *)run->paths + run->first, run->count);
     GString *page = run->text ? report_text(cases, REPORT_TEXT_WIDTH) : report_html(cases, eptwin_version());
-    const bool done = output_text_write(run->output ? run->output : "-", page->str, page->len, error);
+    const bool done = whole_file_write(run->output ? run->output : "-", page->str, page->len, error);
     g_string_free(page, TRUE);
     g_ptr_array_unref(cases);
     return done;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "reports/json.h"
-#include "reports/output.h"
+#include "reports/whole_file.h"
 #include "reports/record.h"
 #include "sim/rng.h"
 

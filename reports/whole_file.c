@@ -1,5 +1,5 @@
-/* output.c - whole files, read with a limit and written beside and renamed.  Knows nothing of what they hold. */
-#include "reports/output.h"
+/* whole_file.c - whole files, read with a limit and written beside and renamed.  Knows nothing of what they hold. */
+#include "reports/whole_file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -8,44 +8,44 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool output_stream_write(FILE *stream, const char *path, const char *text, size_t size_bytes,
-                                GError **error)
+static bool whole_file_stream_write(FILE *stream, const char *path, const char *text, size_t size_bytes,
+                                    GError **error)
 {
     const bool done = fwrite(text, 1, size_bytes, stream) == size_bytes && fflush(stream) == 0;
     if (!done)
-        g_set_error(error, OUTPUT_ERROR, 0, "%s: cannot write: %s", path, g_strerror(errno));
+        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot write: %s", path, g_strerror(errno));
     return done;
 }
 
 /* Renaming over a device or a pipe would replace it by a file. */
-static bool output_in_place_write(const char *path, const char *text, size_t size_bytes, GError **error)
+static bool whole_file_in_place_write(const char *path, const char *text, size_t size_bytes, GError **error)
 {
     FILE *stream = fopen(path, "w");
     if (!stream) {
-        g_set_error(error, OUTPUT_ERROR, 0, "%s: cannot open for writing: %s", path, g_strerror(errno));
+        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot open for writing: %s", path, g_strerror(errno));
         return false;
     }
-    bool done = output_stream_write(stream, path, text, size_bytes, error);
+    bool done = whole_file_stream_write(stream, path, text, size_bytes, error);
     if (fclose(stream) != 0 && done) {
-        g_set_error(error, OUTPUT_ERROR, 0, "%s: cannot write: %s", path, g_strerror(errno));
+        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot write: %s", path, g_strerror(errno));
         done = false;
     }
     return done;
 }
 
-bool output_text_write(const char *path, const char *text, size_t size_bytes, GError **error)
+bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error)
 {
     assert(path && (text || size_bytes == 0));
     if (strcmp(path, "-") == 0)
-        return output_stream_write(stdout, "standard output", text, size_bytes, error);
+        return whole_file_stream_write(stdout, "standard output", text, size_bytes, error);
 
     struct stat status;
     const bool exists = stat(path, &status) == 0;
     if (exists && S_ISDIR(status.st_mode)) {
-        g_set_error(error, OUTPUT_ERROR, 0, "%s: cannot write: is a directory", path);
+        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot write: is a directory", path);
         return false;
     }
-    if (exists && !S_ISREG(status.st_mode)) return output_in_place_write(path, text, size_bytes, error);
+    if (exists && !S_ISREG(status.st_mode)) return whole_file_in_place_write(path, text, size_bytes, error);
 
     char *resolved = exists ? realpath(path, NULL) : NULL;    /* a link stays a link */
     GError *cause = NULL;
@@ -54,20 +54,20 @@ bool output_text_write(const char *path, const char *text, size_t size_bytes, GE
     free(resolved);
     if (!done) {
         const char *reason = strrchr(cause->message, ':');    /* GLib names its temporary file before it */
-        g_set_error(error, OUTPUT_ERROR, 0, "%s: cannot write:%s", path, reason ? reason + 1 : " failed");
+        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot write:%s", path, reason ? reason + 1 : " failed");
         g_error_free(cause);
     }
     return done;
 }
 
-char *input_text_read(const char *path, size_t size_max, size_t *size_bytes, GError **error)
+char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GError **error)
 {
     assert(path && size_bytes);
     const bool standard = strcmp(path, "-") == 0;
     const char *name = standard ? "standard input" : path;
     FILE *stream = standard ? stdin : fopen(path, "r");
     if (!stream) {
-        g_set_error(error, OUTPUT_ERROR, 0, "%s: cannot open: %s", name, g_strerror(errno));
+        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot open: %s", name, g_strerror(errno));
         return NULL;
     }
     GByteArray *all = g_byte_array_new();
@@ -78,8 +78,8 @@ char *input_text_read(const char *path, size_t size_max, size_t *size_bytes, GEr
     const int failed = ferror(stream) ? (errno ? errno : EIO) : 0;
     if (!standard) fclose(stream);
     if (failed || all->len > size_max) {
-        if (failed) g_set_error(error, OUTPUT_ERROR, 0, "%s: cannot read: %s", name, g_strerror(failed));
-        else g_set_error(error, OUTPUT_ERROR, 0, "%s: longer than the limit of %zu bytes", name, size_max);
+        if (failed) g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot read: %s", name, g_strerror(failed));
+        else g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: longer than the limit of %zu bytes", name, size_max);
         g_byte_array_free(all, TRUE);
         return NULL;
     }

@@ -1,19 +1,19 @@
-/* output.h - files in and out of reports/: read whole with a limit, written whole or not at all. */
-#ifndef REPORTS_OUTPUT_H
-#define REPORTS_OUTPUT_H
+/* whole_file.h - files in and out of reports/: read whole with a limit, written whole or not at all. */
+#ifndef REPORTS_WHOLE_FILE_H
+#define REPORTS_WHOLE_FILE_H
 
 #include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#define OUTPUT_ERROR (g_quark_from_static_string("eptwin-output"))
+#define WHOLE_FILE_ERROR (g_quark_from_static_string("eptwin-file"))
 
 /* Writes text to path: beside it first, then renamed, so that a failure leaves the former file or none.
  * "-" is standard output; what exists and is no regular file (a device, a pipe) is written in place. */
-bool output_text_write(const char *path, const char *text, size_t size_bytes, GError **error);
+bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error);
 
 /* Reads all of path ("-": standard input), at most size_max bytes; the result ends in a NUL that is not
  * counted, and is freed with g_free().  NULL and *error on failure. */
-char *input_text_read(const char *path, size_t size_max, size_t *size_bytes, GError **error);
+char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GError **error);
 
 #endif
