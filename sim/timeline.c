@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct name {
     struct name *next;
@@ -170,9 +169,9 @@ int timeline_save(const struct timeline *timeline, const char *path)
 {
     char *beside = NULL;
 
-    if (asprintf(&beside, "%s.%ld.part", path, (long)getpid()) < 0)
+    if (asprintf(&beside, "%s.part", path) < 0)
         return -ENOMEM;
-    FILE *const out = fopen(beside, "wx");
+    FILE *const out = fopen(beside, "w");
     int result = out ? 0 : -errno;
 
     if (out) {
@@ -181,7 +180,7 @@ int timeline_save(const struct timeline *timeline, const char *path)
         if (result == 0 && rename(beside, path) != 0)
             result = -errno;
         if (result != 0)
-            unlink(beside);
+            remove(beside);
     }
     free(beside);
     return result;

@@ -264,7 +264,7 @@ static void bench_row(const char *distribution, uint32_t pending_count, int run_
 int main(int argc, char **argv)
 {
     static const uint32_t pending_counts[] = { 10, 1000, 100000, 1000000 };
-    const int run_count = argc > 1 ? atoi(argv[1]) : 5;
+    const int run_count = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 5;
     struct rng rng;
 
     if (run_count < 1 || run_count > RUN_COUNT_MAX) {

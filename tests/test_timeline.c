@@ -5,10 +5,12 @@
 #include <CUnit/Basic.h>
 #include <errno.h>
 #include <glob.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/test_timeline.XXXXXX";
@@ -100,8 +102,31 @@ static void test_files_that_cannot_be_written(void)
     CU_ASSERT_EQUAL(file_count(), before);
     char beside[300];
 
-    snprintf(beside, sizeof beside, "%s.%ld.part", folder, (long)getpid());
+    snprintf(beside, sizeof beside, "%s.part", folder);
     CU_ASSERT_NOT_EQUAL(access(beside, F_OK), 0);
+    timeline_free(timeline);
+}
+
+/* A limit on file sizes stands in for a disk that is full. */
+static void test_full_disk(void)
+{
+    struct timeline *const timeline = timeline_new(100);
+    const int before = file_count();
+    struct rlimit limit, small;
+
+    for (uint64_t i = 0; i < 100; i++)
+        timeline_span(timeline, &(struct timeline_span){ "s", i, i + 1, 0, 0, 0 });
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    small = limit;
+    small.rlim_cur = 1000;
+    setrlimit(RLIMIT_FSIZE, &small);
+    const int result = timeline_save(timeline, path_of("full.json"));
+
+    setrlimit(RLIMIT_FSIZE, &limit);
+    CU_ASSERT(result < 0);
+    CU_ASSERT_EQUAL(file_count(), before);
+    CU_ASSERT_EQUAL(timeline_save(timeline, path_of("timeline.json")), 0);
     timeline_free(timeline);
 }
 
@@ -116,6 +141,7 @@ int main(void)
     CU_add_test(suite, "nothing recorded", test_nothing_recorded);
     CU_add_test(suite, "full ring loses the oldest", test_full_ring_loses_the_oldest);
     CU_add_test(suite, "files that cannot be written", test_files_that_cannot_be_written);
+    CU_add_test(suite, "full disk", test_full_disk);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
