@@ -1,0 +1,54 @@
+/* placement.h - which rank holds which expert, and what moving or replicating experts makes of a routing.
+ *
+ * A routing knows only numbers: expert e lives on rank e / (experts / ranks).  A placement renames logical experts
+ * to slots ("physical experts") numbered just so; the placed routing has slots instead of experts and runs
+ * wherever the original did.  Knows routing and loads, no time. */
+#ifndef TRACES_PLACEMENT_H
+#define TRACES_PLACEMENT_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "traces/routing.h"
+
+#define PLACEMENT_ERROR (g_quark_from_static_string("eptwin-placement"))
+enum placement_error { PLACEMENT_ERROR_SPEC, PLACEMENT_ERROR_FILE };
+
+/* Placements, by their text:
+ *   identity        experts stay in order
+ *   greedy          heaviest expert first, to the least loaded rank with room
+ *   eplb:N          N redundant slots go to the heaviest experts, then all slots to ranks as above
+ *   eplb:N:G        the same in a hierarchy: the G groups of experts are packed to nodes first, replicas and ranks are
+ *                   chosen within each node; where groups do not divide over nodes, as eplb:N
+ *   file:PATH       a line a rank: the logical experts of its slots, separated by blanks; '#' begins a comment */
+struct placement {
+    uint32_t experts, ranks, slots;
+    uint32_t *expert_of;        /* [slots] the logical expert in a slot; rank = slot / (slots / ranks) */
+    uint32_t *replicas_start;   /* [experts + 1] ... */
+    uint32_t *replicas;         /* [slots] slots by expert: replicas[replicas_start[e]] .. [replicas_start[e + 1] - 1] */
+};
+
+struct placement_input {
+    uint32_t experts, ranks, ranks_per_node;
+    const uint64_t *load;       /* [experts] tokens that chose each expert, from the past that placement looks at */
+};
+
+/* Makes the placement that spec asks for.  Clear with placement_clear(); untouched on failure. */
+bool placement_make(const char *spec, const struct placement_input *input, struct placement *out, GError **error);
+void placement_clear(struct placement *placement);
+
+/* Renames in's experts; tokens of a source take the replicas of an expert in turn.  in has the placement's experts
+ * and ranks (asserted).  Free *out with routing_free(). */
+void placement_apply(const struct placement *placement, const struct routing *in, struct routing *out);
+
+/* Adds the routing's choices to load[experts]. */
+void placement_load_add(const struct routing *routing, uint64_t *load);
+
+/* Both at once, for a routing on its own: places it by its own load. */
+bool routing_place(const struct routing *in, const char *spec, uint32_t ranks_per_node, struct routing *out,
+                   GError **error);
+
+/* The placement as text that "file:" reads.  Free with g_free(). */
+char *placement_text(const struct placement *placement);
+
+#endif
