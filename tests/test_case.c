@@ -1,0 +1,367 @@
+/* test_case.c - does one table of options mean the same on command lines, in CSV columns and in records?
+ *
+ * Aim: names, ranges and defaults of models/case.c; routing and protocol options that a case describes; messages
+ * for values that are wrong.  Method: every option is set and read back through the table itself, then each
+ * source of routing is asked for something whose result is known. */
+#include "models/case.h"
+
+#include <CUnit/Basic.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool set_fails(const char *name, const char *text, const char *message)
+{
+    struct case_options c;
+    case_init(&c);
+    GError *error = NULL;
+    const bool refused = !case_set(&c, name, text, &error);
+    const bool said = refused && strcmp(error->message, message) == 0;
+    if (refused && !said) fprintf(stderr, "said: %s\n", error->message);
+    g_clear_error(&error);
+    case_clear(&c);
+    return said;
+}
+
+static void set_all(struct case_options *c, const char *const *pairs)
+{
+    for (; *pairs; pairs += 2) CU_ASSERT_FATAL(case_set(c, pairs[0], pairs[1], NULL));
+}
+
+/* Every option takes a value of its kind and gives it back as text. */
+static void test_every_option_reads_back(void)
+{
+    static const char *const values[] = { "3", "true", "0", "ll", "bf16", "random", "some text", "7", "1" };
+    struct case_options c, copy;
+    case_init(&c);
+    uint32_t count = 0;
+    for (uint32_t i = 0; case_option_name(i); i++, count++) {
+        const char *taken = NULL;
+        for (uint32_t v = 0; v < G_N_ELEMENTS(values) && !taken; v++)
+            if (case_set(&c, case_option_name(i), values[v], NULL)) taken = values[v];
+        CU_ASSERT_PTR_NOT_NULL_FATAL(taken);
+        char *text = case_option_text(&c, i);
+        CU_ASSERT_STRING_EQUAL(text, taken);
+        g_free(text);
+        CU_ASSERT(case_has(case_option_name(i)));
+    }
+    CU_ASSERT(count >= 35);
+    CU_ASSERT_PTR_NULL(case_option_name(count));
+    case_copy(&copy, &c);
+    case_clear(&c);
+    for (uint32_t i = 0; i < count; i++) {          /* the copy owns what it says */
+        char *text = case_option_text(&copy, i);
+        CU_ASSERT_PTR_NOT_NULL(text);
+        g_free(text);
+    }
+    case_clear(&copy);
+}
+
+static void test_names(void)
+{
+    struct case_options c;
+    case_init(&c);
+    CU_ASSERT(case_set(&c, "--num-tokens", "11", NULL) && c.num_tokens == 11);
+    CU_ASSERT(case_set(&c, "num_tokens", "12", NULL) && c.num_tokens == 12);
+    CU_ASSERT(case_set(&c, "numtokens", "13", NULL) && c.num_tokens == 13);
+    CU_ASSERT(!case_has("num-token"));
+    CU_ASSERT(!case_has("numtokensx"));
+    CU_ASSERT(!case_has("phase"));
+    CU_ASSERT(set_fails("num-token", "1", "num-token: there is no such option of a case"));
+    case_clear(&c);
+}
+
+static void test_bad_values(void)
+{
+    CU_ASSERT(set_fails("num-tokens", "0", "num-tokens: expected a whole number from 1 to 1048576, found '0'"));
+    CU_ASSERT(set_fails("hidden", "-7168", "hidden: expected a whole number from 1 to 1048576, found '-7168'"));
+    CU_ASSERT(set_fails("hidden", "7168.0", "hidden: expected a whole number from 1 to 1048576, found '7168.0'"));
+    CU_ASSERT(set_fails("num-ranks", "65536", "num-ranks: expected a whole number from 1 to 65535, found '65536'"));
+    CU_ASSERT(set_fails("num-ranks", "", "num-ranks: expected a whole number from 1 to 65535, found ''"));
+    CU_ASSERT(set_fails("num-topk", "8 ", "num-topk: expected a whole number from 1 to 256, found '8 '"));
+    CU_ASSERT(set_fails("cached", "maybe", "cached: expected true or false, found 'maybe'"));
+    CU_ASSERT(set_fails("dtype", "fp16", "dtype: expected one of fp8, bf16, found 'fp16'"));
+    CU_ASSERT(set_fails("kernel", "normal|v2", "kernel: expected one of ll, normal, v2, found 'normal|v2'"));
+    CU_ASSERT(set_fails("seed", "-1", "seed: expected a whole number of 64 bits, found '-1'"));
+    CU_ASSERT(set_fails("trace", "", "trace: expected FILE, found ''"));
+    CU_ASSERT(set_fails("seed", "18446744073709551616",
+                        "seed: expected a whole number of 64 bits, found '18446744073709551616'"));
+}
+
+static bool entries_parse(struct case_options *c, const char *line, GError **error)
+{
+    char **arguments = g_strsplit(line, " ", 0);
+    GOptionContext *context = g_option_context_new(NULL);
+    g_option_context_add_main_entries(context, case_entries(c), NULL);
+    const bool parsed = g_option_context_parse_strv(context, &arguments, error);
+    g_option_context_free(context);
+    g_strfreev(arguments);
+    return parsed;
+}
+
+static void test_command_line(void)
+{
+    struct case_options c;
+    case_init(&c);
+    CU_ASSERT(entries_parse(&c, "test --kernel normal --num-tokens=512 --cached --traffic 1|2;3|4 --num-tokens 513", NULL));
+    CU_ASSERT_STRING_EQUAL(c.kernel, "normal");
+    CU_ASSERT_EQUAL(c.num_tokens, 513);
+    CU_ASSERT(c.cached);
+    CU_ASSERT_STRING_EQUAL(c.traffic, "1|2;3|4");
+    GError *error = NULL;
+    CU_ASSERT(!entries_parse(&c, "test --num-sms none", &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "--num-sms: expected a whole number from 1 to 4096, found 'none'");
+    g_clear_error(&error);
+    case_clear(&c);
+}
+
+static void test_defaults(void)
+{
+    struct case_options c;
+    case_init(&c);
+    case_resolve(&c);
+    CU_ASSERT_STRING_EQUAL(c.kernel, "ll");
+    CU_ASSERT(c.num_tokens == 128 && c.hidden == 7168 && c.num_topk == 8 && c.num_experts == 288);
+    CU_ASSERT(c.num_ranks == 8 && c.num_topk_groups == 0);
+    CU_ASSERT_STRING_EQUAL(c.data, "pattern");
+    case_clear(&c);
+
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "kernel", "normal", "num-ranks", "64", NULL });
+    case_resolve(&c);
+    CU_ASSERT(c.num_tokens == 4096 && c.num_experts == 256 && c.num_topk_groups == 4);
+    CU_ASSERT_STRING_EQUAL(c.data, "constant");
+    case_clear(&c);
+
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "num-ranks", "64", NULL });
+    case_resolve(&c);
+    CU_ASSERT_EQUAL(c.num_experts, 256);                /* 288 do not divide over 64 ranks */
+    case_clear(&c);
+
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "traffic", "5|5;5|5", "kernel", "normal", NULL });
+    case_resolve(&c);
+    CU_ASSERT(c.num_ranks == 2 && c.num_topk_groups == 0);
+    CU_ASSERT_PTR_NULL(c.routing);
+    case_clear(&c);
+
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "trace", "t.npy", NULL });
+    case_resolve(&c);                                   /* the trace decides */
+    CU_ASSERT(c.num_ranks == 0 && c.num_tokens == 0 && c.num_topk == 0 && c.num_experts == 0);
+    case_clear(&c);
+}
+
+static uint32_t experts_valid(const struct routing *routing, uint32_t rank)
+{
+    uint32_t valid = 0;
+    for (uint32_t i = 0; i < routing->rank[rank].tokens * routing->topk; i++)
+        valid += routing->rank[rank].experts[i] >= 0 && (uint32_t)routing->rank[rank].experts[i] < routing->experts;
+    return valid;
+}
+
+static void test_routing_generated(void)
+{
+    struct case_options c;
+    struct routing routing = { 0 };
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "num-ranks", "4", "num-experts", "64", "tokens-per-rank", "7|1|30|2", NULL });
+    CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
+    CU_ASSERT(routing.ranks == 4 && routing.topk == 8 && routing.experts == 64);
+    static const uint32_t tokens[] = { 7, 1, 30, 2 };
+    for (uint32_t r = 0; r < 4; r++) {
+        CU_ASSERT_EQUAL(routing.rank[r].tokens, tokens[r]);
+        CU_ASSERT_EQUAL(experts_valid(&routing, r), tokens[r] * 8);
+    }
+    struct routing again = { 0 };
+    CU_ASSERT_FATAL(case_routing(&c, &again, NULL));
+    CU_ASSERT_EQUAL(memcmp(again.rank[2].experts, routing.rank[2].experts, 30 * 8 * sizeof(int32_t)), 0);
+    routing_free(&again);
+    routing_free(&routing);
+    CU_ASSERT_FATAL(case_set(&c, "tokens-per-rank", "7|1|30", NULL));
+    GError *error = NULL;
+    CU_ASSERT(!case_routing(&c, &routing, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "tokens-per-rank: expected 4 numbers divided by '|', found 3");
+    g_clear_error(&error);
+    case_clear(&c);
+}
+
+/* Tokens of source s with an expert on rank d, each token once. */
+static uint32_t traffic_count(const struct routing *routing, uint32_t s, uint32_t d)
+{
+    const struct routing_rank *from = &routing->rank[s];
+    const uint32_t experts_per_rank = routing->experts / routing->ranks;
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < from->tokens; t++) {
+        bool reaches = false;
+        for (uint32_t j = 0; j < routing->topk; j++) {
+            const int32_t expert = from->experts[t * routing->topk + j];
+            reaches |= expert >= 0 && (uint32_t)expert / experts_per_rank == d;
+        }
+        count += reaches;
+    }
+    return count;
+}
+
+static void test_routing_traffic(void)
+{
+    static const uint32_t wanted[2][2] = { { 90, 20 }, { 55, 100 } };
+    struct case_options c;
+    struct routing routing = { 0 };
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "kernel", "normal", "num-tokens", "100", "num-topk", "4", "num-experts", "16",
+                                       "traffic", "90|20;55|100", NULL });
+    CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
+    CU_ASSERT_EQUAL(routing.ranks, 2);
+    for (uint32_t s = 0; s < 2; s++)
+        for (uint32_t d = 0; d < 2; d++) CU_ASSERT_EQUAL(traffic_count(&routing, s, d), wanted[s][d]);
+    routing_free(&routing);
+    GError *error = NULL;
+    CU_ASSERT_FATAL(case_set(&c, "routing", "uniform", NULL));
+    CU_ASSERT(!case_routing(&c, &routing, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "routing: not together with traffic, which says how many go where");
+    g_clear_error(&error);
+    case_clear(&c);
+}
+
+/* A trace of 1 step, 2 layers, 2 ranks, 3 tokens, 2 places: expert = 6 * layer + 3 * rank + token, then the next. */
+static char *trace_write(void)
+{
+    uint8_t file[128 + 24] = "\x93NUMPY\x01\x00\x76\x00{'descr': '|u1', 'fortran_order': False, 'shape': (1, 2, 2, 3, 2), }";
+    memset(file + 10 + strlen((char *)file + 10), ' ', 117 - strlen((char *)file + 10));
+    file[127] = '\n';
+    for (uint32_t i = 0; i < 12; i++) {
+        file[128 + 2 * i] = (uint8_t)i;
+        file[129 + 2 * i] = (uint8_t)(i + 1);
+    }
+    char *path = NULL;
+    const int fd = g_file_open_tmp("eptwin-case-XXXXXX.npy", &path, NULL);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, file, sizeof file) == sizeof file);
+    close(fd);
+    return path;
+}
+
+static void test_routing_trace(void)
+{
+    char *path = trace_write();
+    struct case_options c;
+    struct routing routing = { 0 };
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "layer", "1", "num-experts", "16", "num-tokens", "2", NULL });
+    CU_ASSERT_FATAL(case_set(&c, "trace", path, NULL));
+    GError *error = NULL;
+    const bool read = case_routing(&c, &routing, &error);
+    CU_ASSERT(read);
+    if (!read) fprintf(stderr, "%s\n", error->message);
+    CU_ASSERT_FATAL(routing.ranks == 2 && routing.topk == 2 && routing.experts == 16);
+    for (uint32_t r = 0; r < 2; r++) {
+        CU_ASSERT_EQUAL(routing.rank[r].tokens, 2);             /* of 3 */
+        for (uint32_t i = 0; i < 4; i++)
+            CU_ASSERT_EQUAL(routing.rank[r].experts[i], (int32_t)(6 + 3 * r + i / 2 + i % 2));
+    }
+    routing_free(&routing);
+    CU_ASSERT_FATAL(case_set(&c, "num-topk", "8", NULL));
+    CU_ASSERT(!case_routing(&c, &routing, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "num-topk: expected the trace's 2 or nothing, found 8");
+    g_clear_error(&error);
+    case_clear(&c);
+    unlink(path);
+    g_free(path);
+}
+
+static bool options_refused(struct case_options *c, uint32_t sms, const char *message)
+{
+    struct routing routing = { 0 };
+    struct moe_options options;
+    GError *error = NULL;
+    CU_ASSERT_FATAL(case_routing(c, &routing, NULL));
+    const bool refused = !case_moe_options(c, &routing, sms, &options, &error);
+    const bool said = refused && strcmp(error->message, message) == 0;
+    if (refused && !said) fprintf(stderr, "said: %s\n", error->message);
+    g_clear_error(&error);
+    routing_free(&routing);
+    return said;
+}
+
+static void test_protocol_options(void)
+{
+    struct case_options c;
+    struct routing routing = { 0 };
+    struct moe_options o;
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "kernel", "normal", "num-ranks", "16", "num-tokens", "8", "dtype", "bf16",
+                                       "cached", "1", "nvl-chunk", "12", "rdma-chunk", "12", "combine-nvl-buffer", "300", NULL });
+    CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
+    routing.rank[3].tokens = 5;
+    CU_ASSERT_FATAL(case_moe_options(&c, &routing, 132, &o, NULL));
+    CU_ASSERT(o.family == MOE_NORMAL && o.ranks == 16 && o.ranks_per_node == 8 && o.tokens_max == 8);
+    CU_ASSERT(o.dtype == MOE_BF16 && o.data == MOE_DATA_CONSTANT && o.cached && !o.weights && o.num_sms == 24);
+    CU_ASSERT(o.dispatch.nvl_send == 12 && o.dispatch.nvl_recv == 288);
+    CU_ASSERT(o.dispatch.rdma_send == 12 && o.dispatch.rdma_recv % 12 == 0 && o.dispatch.rdma_recv >= 128);
+    CU_ASSERT(o.combine.nvl_send == 4 && o.combine.nvl_recv == 300 && o.combine.rdma_send == 12);
+    routing_free(&routing);
+    case_clear(&c);
+
+    case_init(&c);
+    CU_ASSERT_FATAL(case_set(&c, "num-tokens", "4", NULL));
+    CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
+    CU_ASSERT(case_moe_options(&c, &routing, 78, &o, NULL));
+    CU_ASSERT(o.family == MOE_LOW_LATENCY && o.num_sms == 78 && o.dtype == MOE_FP8 && o.data == MOE_DATA_PATTERN);
+    CU_ASSERT(case_moe_options(&c, &routing, 0, &o, NULL));
+    CU_ASSERT_EQUAL(o.num_sms, 24);
+    routing_free(&routing);
+    CU_ASSERT_FATAL(case_set(&c, "num-sms", "79", NULL));
+    CU_ASSERT(options_refused(&c, 78, "num-sms: expected at most the GPU's 78, found 79"));
+    set_all(&c, (const char *const[]){ "num-sms", "8", "hidden", "100", NULL });
+    CU_ASSERT(options_refused(&c, 78, "hidden: expected a positive multiple of 128, found 100"));
+    case_clear(&c);
+}
+
+static void test_record(void)
+{
+    struct case_options c;
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "seed", "42", "num-ranks", "16", NULL });
+    struct record *record = record_new();
+    case_record(&c, record);
+    CU_ASSERT_STRING_EQUAL(record_get(record, "seed"), "42");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "num-ranks"), "16");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "num-tokens"), "128");        /* resolved */
+    CU_ASSERT_STRING_EQUAL(record_get(record, "disable-nvlink"), "false");
+    CU_ASSERT_PTR_NULL(record_get(record, "trace"));
+    /* What a record says gives the same case again. */
+    struct case_options again;
+    case_init(&again);
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        const char *text = record_get(record, case_option_name(i));
+        if (text) case_set(&again, case_option_name(i), text, NULL);
+    }
+    struct record *second = record_new();
+    case_record(&again, second);
+    for (uint32_t i = 0; case_option_name(i); i++)
+        CU_ASSERT_EQUAL(g_strcmp0(record_get(record, case_option_name(i)), record_get(second, case_option_name(i))), 0);
+    record_free(second);
+    record_free(record);
+    case_clear(&again);
+    case_clear(&c);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("case", NULL, NULL);
+    CU_add_test(suite, "every option reads back", test_every_option_reads_back);
+    CU_add_test(suite, "names with and without dashes", test_names);
+    CU_add_test(suite, "bad values are told", test_bad_values);
+    CU_add_test(suite, "command line", test_command_line);
+    CU_add_test(suite, "defaults by kernel and source", test_defaults);
+    CU_add_test(suite, "generated routing", test_routing_generated);
+    CU_add_test(suite, "routing with exact traffic", test_routing_traffic);
+    CU_add_test(suite, "routing of a trace", test_routing_trace);
+    CU_add_test(suite, "options of the protocol", test_protocol_options);
+    CU_add_test(suite, "record headers", test_record);
+    CU_basic_run_tests();
+    const unsigned failed = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failed ? 1 : 0;
+}
