@@ -1,0 +1,18 @@
+# The program without a command: help on standard output when asked for, else on standard error with status 2.
+$EPTWIN --help
+echo "exit $?"
+$EPTWIN -h | cmp - <($EPTWIN --help) && $EPTWIN help | cmp - <($EPTWIN --help) && echo "the same for -h and help"
+$EPTWIN 2>&1 >/dev/null | cmp - <($EPTWIN --help) && echo "the same as an error"
+$EPTWIN >/dev/null 2>&1
+echo "exit $?"
+$EPTWIN --version | sed 's|^eptwin [^ ]*$|eptwin VERSION|'
+$EPTWIN simulat
+echo "exit $?"
+$EPTWIN ''
+echo "exit $?"
+$EPTWIN --help >/dev/full
+echo "exit $?"
+for command in trace simulate measure replay compare validate report fit; do
+    $EPTWIN $command --help >help 2>errors || echo "$command --help: exit $?"
+    [ -s help ] && [ ! -s errors ] || echo "$command --help: expected text on standard output alone"
+done
