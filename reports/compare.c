@@ -41,12 +41,20 @@ static bool compare_key_is(const struct record *record, const char *key, const c
     return strcmp(compare_key_value(record, key), value) == 0;
 }
 
+/* Options whose 0 means "as recommended": it says nothing against a number. */
+static bool compare_key_open(const char *key, const char *value)
+{
+    return strcmp(value, "0") == 0 && (g_str_has_suffix(key, "-chunk") || g_str_has_suffix(key, "-buffer") ||
+                                       (g_str_has_prefix(key, "num-") && strcmp(key, "num-bias") != 0));
+}
+
 /* Files may lie elsewhere on another machine: their names count.  The seed draws routing only where there is no
  * trace; the low-latency kernels take the SMs that there are. */
 static bool compare_key_same(const struct record *a, const struct record *b, const char *key)
 {
     const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
     if (strcmp(key, "seed") == 0 && !compare_key_is(a, "trace", "") && !compare_key_is(b, "trace", "")) return true;
+    if (compare_key_open(key, x) || compare_key_open(key, y)) return true;
     if (strcmp(key, "num-sms") == 0 && compare_key_is(a, "kernel", "ll")) return true;
     if (strcmp(key, "trace") != 0 && strcmp(key, "placement") != 0) return strcmp(x, y) == 0;
     const char *x_slash = strrchr(x, '/'), *y_slash = strrchr(y, '/');

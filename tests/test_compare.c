@@ -135,12 +135,15 @@ static void test_refusals(void)
     record_free(m);
 }
 
-/* The seed draws the routing when there is no trace, and nothing when there is one. */
-static void test_seed(void)
+/* The seed draws the routing when there is no trace, and nothing when there is one; 0 means as recommended. */
+static void test_conditional_keys(void)
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
     record_set(p, "seed", "1");
     record_set(m, "seed", "2");
+    CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
+    record_set(p, "nvl-chunk", "0");            /* as recommended */
+    record_set(m, "nvl-chunk", "8");
     CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
     record_set(p, "trace", "%s", "");
     record_set(m, "trace", "%s", "");
@@ -230,7 +233,7 @@ int main(void)
     CU_add_test(suite, "which is the prediction", test_roles);
     CU_add_test(suite, "the worst rank", test_ranks);
     CU_add_test(suite, "different cases are refused", test_refusals);
-    CU_add_test(suite, "the seed counts where it draws", test_seed);
+    CU_add_test(suite, "keys that count only sometimes", test_conditional_keys);
     CU_add_test(suite, "unknown values", test_unknown);
     CU_add_test(suite, "what limits a phase", test_limit);
     CU_add_test(suite, "the spread of errors", test_spread);
