@@ -105,7 +105,10 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
     struct case_options resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
-    const bool good = resolved.trace     ? routing_of_trace(&resolved, routing, error)
+    const bool good = resolved.num_ranks && resolved.num_experts % resolved.num_ranks
+                          ? case_refuse(error, "num-experts: expected a multiple of num-ranks %u, found %u",
+                                        resolved.num_ranks, resolved.num_experts)
+                      : resolved.trace   ? routing_of_trace(&resolved, routing, error)
                       : resolved.traffic ? routing_of_traffic(&resolved, routing, error)
                                          : routing_of_generator(&resolved, routing, error);
     case_clear(&resolved);

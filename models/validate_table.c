@@ -118,8 +118,9 @@ static void reader_row(int end, void *context)
 
 static bool parse_refuse(const struct reader *reader, struct csv_parser *parser, GError **error)
 {
+    const int code = csv_error(parser);
     g_set_error(error, VALIDATE_ERROR, 0, "%s:%u: expected CSV, found %s", reader->table->path, reader->line,
-                csv_strerror(csv_error(parser)));
+                code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
     return false;
 }
 
@@ -255,9 +256,10 @@ static void number_append(GString *out, double value, const char *format)
 
 static void row_append(const struct validate_table *table, const struct validate_row *row, GString *out)
 {
-    for (uint32_t i = 0; row->cell[i]; i++) {
-        if (i < table->column_count && column_is_result(table->column[i])) continue;
-        record_csv_field_append(out, row->cell[i]);
+    const uint32_t cells = g_strv_length(row->cell);        /* of a bad row: any number */
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        if (column_is_result(table->column[i])) continue;
+        if (i < cells) record_csv_field_append(out, row->cell[i]);
         g_string_append_c(out, ',');
     }
     number_append(out, row->predicted_us, "%.3f");

@@ -102,7 +102,8 @@ static void test_command_line(void)
 {
     struct case_options c;
     case_init(&c);
-    CU_ASSERT(entries_parse(&c, "test --kernel normal --num-tokens=512 --cached --traffic 1|2;3|4 --num-tokens 513", NULL));
+    const char *line = "test --kernel normal --num-tokens=512 --cached --traffic 1|2;3|4 --num-tokens 513";
+    CU_ASSERT(entries_parse(&c, line, NULL));
     CU_ASSERT_STRING_EQUAL(c.kernel, "normal");
     CU_ASSERT_EQUAL(c.num_tokens, 513);
     CU_ASSERT(c.cached);
@@ -227,7 +228,8 @@ static void test_routing_traffic(void)
 /* A trace of 1 step, 2 layers, 2 ranks, 3 tokens, 2 places: expert = 6 * layer + 3 * rank + token, then the next. */
 static char *trace_write(void)
 {
-    uint8_t file[128 + 24] = "\x93NUMPY\x01\x00\x76\x00{'descr': '|u1', 'fortran_order': False, 'shape': (1, 2, 2, 3, 2), }";
+    uint8_t file[128 + 24] = "\x93NUMPY\x01\x00\x76\x00"
+                             "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 2, 2, 3, 2), }";
     memset(file + 10 + strlen((char *)file + 10), ' ', 117 - strlen((char *)file + 10));
     file[127] = '\n';
     for (uint32_t i = 0; i < 12; i++) {
@@ -290,7 +292,8 @@ static void test_protocol_options(void)
     struct moe_options o;
     case_init(&c);
     set_all(&c, (const char *const[]){ "kernel", "normal", "num-ranks", "16", "num-tokens", "8", "dtype", "bf16",
-                                       "cached", "1", "nvl-chunk", "12", "rdma-chunk", "12", "combine-nvl-buffer", "300", NULL });
+                                       "cached", "1", "nvl-chunk", "12", "rdma-chunk", "12",
+                                       "combine-nvl-buffer", "300", NULL });
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     routing.rank[3].tokens = 5;
     CU_ASSERT_FATAL(case_moe_options(&c, &routing, 132, &o, NULL));

@@ -1,0 +1,56 @@
+# What is wrong with a table is told with its line; bad rows do not stop the others.
+cluster=source/models/clusters/h800-cx7.ini
+run() {
+    $EPTWIN validate "$@" >out 2>err
+    echo "exit $?"
+    grep -E '^(eptwin|[a-z]+\.csv:)|could not' err
+}
+good='ll,2,8,2048,16,dispatch,20,'
+head='kernel,num-ranks,num-tokens,hidden,num-experts,phase,measured_us,metric'
+
+echo '# bad rows among good ones'
+{ echo "$head"
+  echo "$good"
+  echo 'll,2,0,2048,16,dispatch,20,'
+  echo 'll,2,8,2048,16,dispatch,20'
+  echo 'll,2,8,2048,16,dispatch,fast,'
+  echo 'll,2,8,2048,16,dispatch,-3,'
+  echo 'll,2,8,2048,16,dispatch,nan,'
+  echo 'll,2,8,2048,16,,20,'
+  echo 'll,2,8,2048,16,notify,20,'
+  echo 'll,2,8,2048,16,dispatch,20,speed_gbs'
+  echo 'll,2,8,2048,17,dispatch,20,'
+  echo 'fast,2,8,2048,16,dispatch,20,'
+  echo '"ll",2,8,"20
+48",16,dispatch,20,'
+  echo "$good"; } >cases.csv
+run cases.csv --cluster $cluster
+awk -F, '{ print NF, $(NF - 3) == "" ? "none" : NR == 1 ? $(NF - 3) : "predicted" }' out
+
+echo '# a row whose trace or traffic cannot be had'
+printf 'phase,trace,traffic,num-ranks\ndispatch,none.npy,,\ndispatch,,1|2|3;4,\ndispatch,,,16\n' >cases.csv
+run cases.csv --cluster $cluster --hidden 2048 --num-tokens 4
+
+echo '# a simulation that ends its process costs its own rows'
+printf 'num-ranks,num-tokens,phase\n2,8,dispatch\n128,8192,dispatch\n128,8192,combine\n2,9,combine\n' >cases.csv
+(ulimit -c 0; ulimit -t 1; run cases.csv --cluster $cluster --num-experts 256 -j1)
+
+echo '# tables that are none'
+run none.csv --cluster $cluster
+: >empty.csv;                          run empty.csv --cluster $cluster
+echo 'num-ranks,measured_us' >no.csv;  run no.csv --cluster $cluster
+echo 'num-ranks,phase' >no.csv;        run no.csv --cluster $cluster
+printf 'phase\n"dispatch' >no.csv;     run no.csv --cluster $cluster
+printf 'phase\n\ndis"patch\n' >no.csv; run no.csv --cluster $cluster
+
+echo '# arguments'
+echo "$head" >cases.csv; echo "$good" >>cases.csv
+run
+run cases.csv cases.csv --cluster $cluster
+run cases.csv
+run cases.csv --cluster none
+run cases.csv --cluster $cluster --by color
+run cases.csv --cluster $cluster -j -1
+run cases.csv --cluster $cluster --num-ranks two
+run cases.csv --cluster $cluster --output no/where.csv
+ls

@@ -1,0 +1,41 @@
+# Measured cases in, the same rows with predictions out.  Predictions are checked for being there, not for their
+# value: that is tests/accuracy.
+cluster=source/models/clusters/h800-cx7.ini
+cat >cases.csv <<'CSV'
+# two phases of one case, a case by bandwidth, one without a measurement, quoted and empty cells
+kernel,num-ranks,num_tokens,hidden,num-experts,dtype,phase,measured_us,measured_gbs,label,traffic
+ll,2,8,2048,16,fp8,dispatch,20,,"a, quoted",
+ll,2,8,2048,16,fp8,combine,20.5,,"two ""words""",
+
+ll,2,16,2048,,bf16,dispatch,,30,,
+,2,16,2048,,,combine,,,none,64|64;100|28
+CSV
+masked() {      # numbers of the four results become words
+    sed -E '1!s/,([0-9.]+),([0-9.]+),(-?[0-9.]*),([a-z_]+)$/,TIME,RATE,\3,BOTTLENECK/; s/,-?[0-9]+\.[0-9]+,BOTTLENECK/,ERROR,BOTTLENECK/'
+}
+echo '# rows to standard output'
+$EPTWIN validate cases.csv --cluster $cluster -j2 2>summary | masked
+echo "status ${PIPESTATUS[0]}"
+cut -c1-25 summary
+
+echo '# rows to a file, summary by a column and by an option'
+$EPTWIN validate cases.csv --cluster $cluster --output rows.csv --by label --by dtype | cut -c1-25
+masked <rows.csv | head -2
+
+echo '# the same bytes whatever the number of workers, and again from what was written'
+$EPTWIN validate cases.csv --cluster $cluster -j1 2>/dev/null | cmp - rows.csv && echo same
+$EPTWIN validate rows.csv --cluster $cluster -j 3 2>/dev/null | cmp - rows.csv && echo same
+$EPTWIN validate - --cluster $cluster <cases.csv 2>/dev/null | cmp - rows.csv && echo same
+
+echo '# error_pct is the distance of what was measured'
+awk -F, 'NR == 2 { printf "%s\n", ((100 * ($(NF - 3) / $8 - 1) - $(NF - 1))^2 < 0.0004 ? "right" : "wrong") }' rows.csv
+grep ',bf16,' rows.csv | awk -F, '{ printf "%s\n", ((100 * ($(NF - 2) / $9 - 1) - $(NF - 1))^2 < 0.0004 ? "right" : "wrong") }'
+
+echo '# a cluster for each row, a trace beside the table'
+mkdir -p folder
+printf 'step,layer,rank,token,expert0,expert1\n0,0,0,0,0,2\n0,0,1,0,1,3\n' >folder/trace.csv
+printf 'cluster,trace,hidden,phase,measured_us\nsource/models/clusters/h800-cx7.ini,trace.csv,2048,dispatch,10\n' >folder/cases.csv
+$EPTWIN validate folder/cases.csv 2>/dev/null | masked
+
+echo '# options given are the default of rows'
+printf 'phase,hidden\ndispatch,2048\n' | $EPTWIN validate - --cluster $cluster --num-ranks 4 --num-tokens 8 2>/dev/null | masked
