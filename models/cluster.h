@@ -12,8 +12,8 @@
 
 #define CLUSTER_ERROR (g_quark_from_static_string("eptwin-cluster"))
 
-/* How fast warps do one kind of row work (copy, cast, reduce, store to a peer). A warp alone is bound by the latency
- * of its loads: row_ps for each row and warp_rate for its bytes; all warps of an SM share sm_rate. */
+/* How fast warps do one kind of row work (copy, cast, reduce, store to a peer).  A row takes a warp row_ps (latencies that
+ * nothing hides) and its bytes at warp_rate; all warps of an SM share sm_rate. */
 struct cluster_work {
     uint64_t row_ps;
     uint64_t warp_rate_bps, sm_rate_bps;
@@ -30,8 +30,11 @@ struct cluster_gpu {
     struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
     struct cluster_work copy;       /* within the GPU, bulk copy engine of the SM */
     struct cluster_work cast;       /* read BF16, write FP8 and scales; rates count bytes read */
-    struct cluster_work reduce;     /* rows summed; rates count bytes read */
+    struct cluster_work reduce;     /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
+    uint64_t reduce_load_rate_bps;  /* beside that, a warp's bytes read */
     uint64_t scan_rate_bps;         /* index arrays, one SM */
+    uint64_t scan_row_ps;           /* a warp looks at one token's entry in a loop that depends on it */
+    uint64_t peek_ps;               /* a load from a peer's memory, there and back */
 };
 
 struct cluster_nvlink {

@@ -102,6 +102,7 @@ enum fabric_work_kind {
     FABRIC_WORK_COPY,     /* move rows within local memory */
     FABRIC_WORK_REDUCE,   /* sum rows in FP32 */
     FABRIC_WORK_SCAN,     /* read index arrays, count, prefix sums */
+    FABRIC_WORK_PEEK,     /* read a word in a peer's memory; here its own copy is read, which the peer raised */
 };
 
 struct fabric_work {

@@ -1,9 +1,9 @@
 /* gpu.c - what the seam's operations cost a warp group on a GPU.
  *
- * An operation's own time is what its warps need when they are alone: a fixed time a row (the latency of the first
- * loads) and their bytes at a warp's rate.  Beside that it asks the ports that it crosses (SM, NVLink egress and ingress,
- * HBM) for its bytes at their rates.  It is done when the slowest is.  Ports are asked at the time of the step, so
- * that requests of one step do not stand before those that other workers make meanwhile. */
+ * An operation moves its bytes at the rate of its warps when they are alone, but not before the ports that it crosses
+ * (SM, NVLink egress and ingress, HBM) have moved them too, each at its own rate and first come, first served; then come
+ * the latencies of its rows, one after another on each warp.  Ports are asked at the time of the step, so that requests
+ * of one step do not stand before those that other workers make meanwhile. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -30,12 +30,12 @@ static void lane_end(struct world_worker *ww, uint64_t end_ps)
 
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Rows dealt out to warps, one warp a row. */
-static uint64_t alone_ps(const struct work_rates *k, uint32_t rows, uint32_t lanes, uint64_t size_bytes)
+/* Rows are dealt out to warps, one warp a row: how many are busy, and the latencies of the rows of one. */
+static uint32_t warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
+
+static uint64_t rows_ps(const struct work_rates *k, uint32_t rows, uint32_t busy)
 {
-    const uint32_t busy = rows && rows < lanes ? rows : lanes;
-    const uint64_t rounds = (rows + busy - 1) / busy;
-    return rounds * k->row_ps + rate_time(k->warp, size_bytes) / busy;
+    return (rows + busy - 1) / busy * k->row_ps;
 }
 
 /* Whether the port is busy at now for another peer than this one; notes that it will be for this one until end_ps. */
@@ -82,11 +82,13 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
-    uint64_t end = start + alone_ps(&w->store, write->rows ? write->rows : 1, lanes, size);
+    const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
+    uint64_t end = start + rate_time(w->store.warp, size) / busy;
     end = later(end, port_reserve(&rank->sm[worker->sm], now, rate_time(w->store.sm, size), size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != f->rank) end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size));
-    lane_end(ww, end);
+    lane_end(ww, end + rows_ps(&w->store, rows, busy));
+    ww->unfenced = true;
     world_store_payload(rank, write);
     return 0;
 }
@@ -135,7 +137,8 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     }
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, 0, &lanes);
-    lane_end(ww, path == FABRIC_SELF ? start : start + w->cluster->gpu.fence_ps);
+    lane_end(ww, ww->unfenced ? start + w->cluster->gpu.fence_ps : start);
+    ww->unfenced = false;
     const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps : w->cluster->nvlink.latency_ps);
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, visible_ps);
     return 0;
@@ -148,25 +151,39 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     world_word_schedule(rank, word, addend, true, rank->current->last_end_ps + rank->world->cluster->gpu.flag_ps);
 }
 
+/* Casts, copies and reductions.  A reducing warp walks along the row: each stretch that it writes waits for the loads of
+ * that stretch from all rows, so its time goes with the bytes written, and only little with the bytes read. */
+static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *work, uint16_t sm, uint64_t start, uint32_t lanes)
+{
+    struct world *w = rank->world;
+    const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
+                                 : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
+    const uint32_t busy = warps_busy(work->rows, lanes);
+    const uint64_t alone = work->kind == FABRIC_WORK_REDUCE
+                               ? rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)
+                               : rate_time(k->warp, work->read_bytes);
+    uint64_t end = start + alone / busy;
+    end = later(end, port_reserve(&rank->sm[sm], now, rate_time(k->sm, work->read_bytes), work->read_bytes));
+    end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
+    return end + rows_ps(k, work->rows, busy);
+}
+
 static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
     struct world_worker *ww = rank->current;
     assert(ww && ww->worker == worker);
-    const uint64_t now = sim_now_ps(w->sim);
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, work->warps, &lanes);
-    if (work->kind == FABRIC_WORK_SCAN) {
-        lane_end(ww, start + rate_time(w->scan, work->read_bytes));
-    } else {
-        const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
-                                     : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
-        const uint64_t both = work->read_bytes + work->write_bytes;
-        uint64_t end = start + alone_ps(k, work->rows, lanes, work->read_bytes);
-        end = later(end, port_reserve(&rank->sm[worker->sm], now, rate_time(k->sm, work->read_bytes), work->read_bytes));
-        end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
-        lane_end(ww, end);
+    switch (work->kind) {
+    case FABRIC_WORK_PEEK: lane_end(ww, start + gpu->peek_ps); break;
+    case FABRIC_WORK_SCAN: lane_end(ww, start + rate_time(w->scan, work->read_bytes) + work->rows * gpu->scan_row_ps); break;
+    case FABRIC_WORK_CAST:
+    case FABRIC_WORK_COPY:
+    case FABRIC_WORK_REDUCE: lane_end(ww, rows_work(rank, work, worker->sm, start, lanes)); break;
     }
     if (f->payload && work->run) work->run(work->context, work->argument);
 }

@@ -92,6 +92,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     struct world *w = rank->world;
     const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
                                  : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
+    if (work->kind == FABRIC_WORK_PEEK) return;
     if (work->kind == FABRIC_WORK_SCAN) charge(rank, rate_time(w->scan, work->read_bytes));
     else charge(rank, work->rows * k->row_ps + rate_time(k->warp, work->read_bytes));
     if (f->payload && work->run) work->run(work->context, work->argument);

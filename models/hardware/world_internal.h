@@ -34,6 +34,7 @@ struct world_worker {
     uint64_t last_end_ps;           /* when the last one is done */
     uint16_t lane_warps;            /* warps that they have taken */
     bool done, wants_space;
+    bool unfenced;                  /* stored since its last signal: that must wait for the stores */
 };
 
 /* A work request on its way: posted, sent, arrived, visible. */
@@ -125,7 +126,7 @@ struct world {
     uint32_t ranks_running;
     uint64_t bisection_bytes[2];    /* that went from the lower half of the ranks to the upper, and back */
     struct work_rates store, copy, cast, reduce;
-    rate_q20 hbm, scan, egress, ingress, nic_rate, put;
+    rate_q20 reduce_load, hbm, scan, egress, ingress, nic_rate, put;
 };
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
