@@ -1,0 +1,63 @@
+/* measure.h - private to `eptwin measure`: a table of micro-benchmarks, and the runner that repeats them on all
+ * ranks and keeps medians and spread.  replay/README.md says what every row means. */
+#ifndef REPLAY_MEASURE_H
+#define REPLAY_MEASURE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "replay/bootstrap.h"
+#include "replay/live.h"
+#include "replay/live_command.h"
+#include "reports/record.h"
+
+enum {
+    MEASURE_VALUES = 4,                     /* metrics that one benchmark gives at once */
+    MEASURE_AREA_BYTES = 16 << 20,          /* of the heap: sources; as much again: targets */
+    MEASURE_QUEUE_DEPTH = 128,
+    MEASURE_WORDS = 1024,                   /* one a source rank */
+    MEASURE_ROWS_MAX = 4096,
+};
+
+/* Rows cross from rank 0 to the process that writes the record in memory that both have. */
+struct measure_row { char phase[32], metric[40], unit[8]; double value; };
+struct measure_rows { uint32_t count; struct measure_row row[MEASURE_ROWS_MAX]; };
+
+struct measure {
+    struct live_command *command;
+    struct bootstrap *bootstrap;
+    uint32_t repeat, sample_ms;
+    struct measure_rows *rows;
+
+    /* of the rank, while it runs */
+    struct live_world *store_world;         /* all ranks by shared memory; NULL: they are on several hosts */
+    struct live_world *link_world;          /* all ranks by the link */
+    struct live_world *atomic_world;        /* the same, signals by fetch-and-add; NULL: not asked or not there */
+    uint64_t serial;                        /* grows alike on all ranks; what signal words become */
+};
+
+/* One benchmark: count operations of size_bytes, on every rank.  value[]: what this rank found, NAN where it
+ * took no part; they are averaged over the ranks that did.  value[0] is the time of one operation in
+ * microseconds: from it the runner chooses how many operations make a sample. */
+struct measure_test {
+    const char *phase;
+    const char *metric[MEASURE_VALUES], *unit[MEASURE_VALUES];
+    bool (*run)(struct measure *m, uint32_t size_bytes, uint32_t count, double *value, GError **error);
+    const uint32_t *sizes;                  /* ends with 0; NULL: it has no size, metrics have no suffix */
+};
+
+/* Runs test at all its sizes, repeat times each; rank 0 adds the rows.  suffix is put after the phase. */
+bool measure_test_run(struct measure *m, const struct measure_test *test, const char *suffix, GError **error);
+
+/* What this process does alone: work on rows, steps, polls (measure_local.c). */
+bool measure_local_run(struct measure *m, GError **error);
+/* The same work on all ranks at once, as suffix _xN. */
+bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **error);
+/* Between two ranks: stores, puts, signals (measure_links.c). */
+bool measure_pair_run(struct measure *m, GError **error);
+/* Between all ranks. */
+bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
+
+double measure_now_us(void);
+
+#endif

@@ -1,0 +1,393 @@
+/* measure_links.c - what links do: streams of stores and puts, ping-pong, incast and all-to-all, by size.
+ *
+ * Senders and receivers are workers, stepped by the live world as the kernels' workers are: what is measured
+ * is what a kernel gets.  A stream ends when everything is complete at the peers (flush). */
+#include "replay/measure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { BATCH = 64 };            /* operations of one step: few looks at the clock for each */
+
+/* ---- a stream of writes to one or more peers ---- */
+
+struct stream {
+    struct fabric_worker worker;
+    uint32_t size_bytes, count;             /* count to each peer */
+    uint16_t first_peer, peer_count;        /* peers first_peer, first_peer + 1, ... modulo ranks, never itself */
+    uint32_t posted;                        /* over all peers, round robin */
+    uint32_t flushed, signalled;            /* peers */
+    bool     deliver;                       /* say so to the peers in the end */
+    uint64_t done_value;
+    double   post_us;                       /* spent in the calls that post */
+};
+
+static uint16_t stream_peer(const struct stream *s, uint32_t i)
+{
+    const struct fabric *f = s->worker.fabric;
+    return (uint16_t)((s->first_peer + i % s->peer_count) % f->rank_count);
+}
+
+static int stream_post(struct stream *s)
+{
+    const struct fabric *f = s->worker.fabric;
+    const uint32_t places = MEASURE_AREA_BYTES / s->size_bytes;
+    const uint64_t place = (uint64_t)(s->posted / s->peer_count % places) * s->size_bytes;
+    const struct fabric_write write = {
+        .target_offset = MEASURE_AREA_BYTES + place, .charge_bytes = s->size_bytes,
+        .peer = stream_peer(s, s->posted), .span_count = 1, .span = { { f->heap + place, s->size_bytes } },
+    };
+    if (fabric_path(f, write.peer) == FABRIC_RDMA) return fabric_put(&s->worker, &write);
+    return fabric_store(&s->worker, &write);
+}
+
+static enum worker_step stream_step(struct fabric_worker *w)
+{
+    struct stream *s = fabric_container_of(w, struct stream, worker);
+    const uint32_t total = s->count * s->peer_count;
+    if (s->posted < total) {
+        const double start_us = measure_now_us();
+        int rc = 0;
+        for (uint32_t i = 0; i < BATCH && s->posted < total && rc == 0; i++) {
+            rc = stream_post(s);
+            if (rc == 0) s->posted++;
+        }
+        s->post_us += measure_now_us() - start_us;
+        return rc < 0 ? WORKER_WAIT : WORKER_MORE;
+    }
+    for (; s->flushed < s->peer_count; s->flushed++)
+        if (fabric_flush(w, stream_peer(s, s->flushed), 0) < 0) return WORKER_WAIT;
+    for (; s->deliver && s->signalled < s->peer_count; s->signalled++) {
+        const struct fabric_signal signal = { .value = s->done_value, .word = w->fabric->rank,
+                                              .peer = stream_peer(s, s->signalled) };
+        if (fabric_signal(w, &signal) < 0) return WORKER_WAIT;
+    }
+    return WORKER_DONE;
+}
+
+static void stream_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct stream *s = fabric_container_of(w, struct stream, worker);
+    snprintf(text, text_size, "stream of %u writes of %u bytes: %u posted, %u of %u peers flushed", s->count,
+             s->size_bytes, s->posted, s->flushed, s->peer_count);
+}
+
+/* Waits until the ranks in [first, last) but itself have delivered. */
+struct sink {
+    struct fabric_worker worker;
+    uint32_t first, last;
+    uint64_t done_value;
+};
+
+static enum worker_step sink_step(struct fabric_worker *w)
+{
+    struct sink *s = fabric_container_of(w, struct sink, worker);
+    for (; s->first < s->last; s->first++)
+        if (s->first != w->fabric->rank && fabric_load(w->fabric, s->first) < s->done_value) return WORKER_WAIT;
+    return WORKER_DONE;
+}
+
+static void sink_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct sink *s = fabric_container_of(w, struct sink, worker);
+    snprintf(text, text_size, "the end of the stream from rank %u", s->first);
+}
+
+/* Time of one write as this rank sees it, and of posting it; nothing where it only receives. */
+static bool stream_run(struct live_world *world, struct stream *s, struct sink *k, double *value, GError **error)
+{
+    struct fabric *f = live_world_fabric(world);
+    s->worker = (struct fabric_worker){ .step = stream_step, .describe = stream_describe, .fabric = f };
+    k->worker = (struct fabric_worker){ .step = sink_step, .describe = sink_describe, .fabric = f, .index = 1 };
+    struct fabric_worker *workers[2];
+    uint32_t count = 0;
+    if (s->peer_count) workers[count++] = &s->worker;
+    if (k->first < k->last) workers[count++] = &k->worker;
+    if (!live_world_barrier(world, error)) return false;
+    const double start_us = measure_now_us();
+    if (!live_world_run(world, workers, count, error)) return false;
+    if (!s->peer_count) return true;
+    const uint32_t writes = s->count * s->peer_count;
+    value[0] = (measure_now_us() - start_us) / writes;
+    value[1] = s->size_bytes / value[0] / 1e3;
+    value[2] = 1 / value[0];
+    value[3] = s->post_us / writes;
+    return true;
+}
+
+/* Rank 0 to rank 1, which sleeps in the bootstrap while stores go to it, for it has nothing to do for them. */
+static bool test_store(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    if (m->bootstrap->rank != 0) return true;
+    struct stream s = { .size_bytes = size, .count = count, .first_peer = 1, .peer_count = 1 };
+    s.worker = (struct fabric_worker){ .step = stream_step, .describe = stream_describe,
+                                       .fabric = live_world_fabric(m->store_world) };
+    struct fabric_worker *worker = &s.worker;
+    const double start_us = measure_now_us();
+    if (!live_world_run(m->store_world, &worker, 1, error)) return false;
+    value[0] = (measure_now_us() - start_us) / count;
+    value[1] = size / value[0] / 1e3;
+    return true;
+}
+
+static bool streams_run(struct live_world *world, struct measure *m, struct stream s, struct sink k, double *value,
+                        GError **error)
+{
+    m->serial++;
+    s.done_value = k.done_value = m->serial;
+    s.deliver = true;
+    return stream_run(world, &s, &k, value, error);
+}
+
+/* Rank 0 to rank 1, which polls: some links need both ends. */
+static bool test_put(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    const uint32_t rank = m->bootstrap->rank;
+    const struct stream s = { .size_bytes = size, .count = count, .first_peer = 1, .peer_count = rank == 0 };
+    const struct sink k = { .last = rank == 1 };
+    return streams_run(m->link_world, m, s, k, value, error);
+}
+
+static bool to_all(struct live_world *world, struct measure *m, uint32_t size, uint32_t count, double *value,
+                   GError **error)
+{
+    const struct bootstrap *b = m->bootstrap;
+    const uint32_t peers = b->rank_count - 1;
+    const struct stream s = { .size_bytes = size, .count = (count + peers - 1) / peers,
+                              .first_peer = (uint16_t)(b->rank + 1), .peer_count = (uint16_t)peers };
+    return streams_run(world, m, s, (struct sink){ .last = b->rank_count }, value, error);
+}
+
+static bool test_put_to_all(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    return to_all(m->link_world, m, size, count, value, error);
+}
+
+static bool test_store_to_all(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    return to_all(m->store_world, m, size, count, value, error);
+}
+
+/* All others to rank 0.  The bandwidth is what comes in there. */
+static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    const struct bootstrap *b = m->bootstrap;
+    const struct stream s = { .size_bytes = size, .count = count, .peer_count = b->rank != 0 };
+    const struct sink k = { .last = b->rank == 0 ? b->rank_count : 0 };
+    if (!streams_run(m->link_world, m, s, k, value, error)) return false;
+    value[1] *= b->rank_count - 1;
+    value[2] *= b->rank_count - 1;
+    return true;
+}
+
+/* ---- ping-pong ---- */
+
+struct pong {
+    struct fabric_worker worker;
+    uint32_t size_bytes, count;             /* 0 bytes: the signal alone */
+    uint64_t base;
+    uint32_t sent, seen;
+    bool     written;
+    double   post_us;
+};
+
+static int pong_send(struct pong *p)
+{
+    struct fabric *f = p->worker.fabric;
+    const uint16_t peer = !f->rank;
+    if (p->size_bytes && !p->written) {
+        const uint32_t places = MEASURE_AREA_BYTES / p->size_bytes;
+        const uint64_t place = (uint64_t)(p->sent % places) * p->size_bytes;
+        const struct fabric_write write = {
+            .target_offset = MEASURE_AREA_BYTES + place, .charge_bytes = p->size_bytes, .peer = peer,
+            .flags = FABRIC_DEFER, .span_count = 1, .span = { { f->heap + place, p->size_bytes } },
+        };
+        const int rc = fabric_path(f, peer) == FABRIC_RDMA ? fabric_put(&p->worker, &write)
+                                                           : fabric_store(&p->worker, &write);
+        if (rc < 0) return rc;
+        p->written = true;
+    }
+    const struct fabric_signal signal = { .value = p->base + p->sent + 1, .word = f->rank, .peer = peer };
+    const int rc = fabric_signal(&p->worker, &signal);
+    if (rc < 0) return rc;
+    p->written = false;
+    p->sent++;
+    return 0;
+}
+
+/* Rank 0 serves; rank 1 answers each. */
+static enum worker_step pong_step(struct fabric_worker *w)
+{
+    struct pong *p = fabric_container_of(w, struct pong, worker);
+    const struct fabric *f = w->fabric;
+    if (p->seen < p->count && fabric_load(f, !f->rank) >= p->base + p->seen + 1) p->seen++;
+    const bool turn = f->rank == 0 ? p->sent == p->seen : p->sent < p->seen;
+    if (turn && p->sent < p->count) return pong_send(p) < 0 ? WORKER_WAIT : WORKER_MORE;
+    return p->seen == p->count && p->sent == p->count ? WORKER_DONE : WORKER_WAIT;
+}
+
+static void pong_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct pong *p = fabric_container_of(w, struct pong, worker);
+    snprintf(text, text_size, "ping-pong of %u bytes: %u sent, %u seen", p->size_bytes, p->sent, p->seen);
+}
+
+static bool pong_run(struct measure *m, struct live_world *world, uint32_t size, uint32_t count, double *value,
+                     GError **error)
+{
+    struct pong p = { .size_bytes = size, .count = count, .base = m->serial };
+    m->serial += count + 1;
+    if (m->bootstrap->rank > 1) return true;
+    p.worker = (struct fabric_worker){ .step = pong_step, .describe = pong_describe,
+                                       .fabric = live_world_fabric(world) };
+    struct fabric_worker *worker = &p.worker;
+    const double start_us = measure_now_us();
+    if (!live_world_run(world, &worker, 1, error)) return false;
+    if (m->bootstrap->rank == 0) value[0] = (measure_now_us() - start_us) / count / 2;
+    return true;
+}
+
+static bool test_store_latency(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    return pong_run(m, m->store_world, size, count, value, error);
+}
+
+static bool test_put_latency(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    return pong_run(m, m->link_world, size, count, value, error);
+}
+
+static bool test_atomic_latency(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    return pong_run(m, m->atomic_world, size, count, value, error);
+}
+
+/* ---- signals ---- */
+
+struct signals {
+    struct fabric_worker worker;
+    uint32_t count, sent;
+    uint64_t base;
+    double   post_us;
+};
+
+static enum worker_step signals_step(struct fabric_worker *w)
+{
+    struct signals *s = fabric_container_of(w, struct signals, worker);
+    const double start_us = measure_now_us();
+    int rc = 0;
+    for (uint32_t i = 0; i < BATCH && s->sent < s->count && rc == 0; i++) {
+        const struct fabric_signal signal = { .value = s->base + s->sent + 1, .word = 0, .peer = 1 };
+        rc = fabric_signal(w, &signal);
+        if (rc == 0) s->sent++;
+    }
+    s->post_us += measure_now_us() - start_us;
+    if (s->sent < s->count) return rc < 0 ? WORKER_WAIT : WORKER_MORE;
+    return fabric_flush(w, 1, 0) < 0 ? WORKER_WAIT : WORKER_DONE;
+}
+
+/* Rank 0 signals rank 1 again and again; rank 1 waits for the last. */
+static bool signals_run(struct measure *m, struct live_world *world, uint32_t count, double *value, GError **error)
+{
+    struct signals s = { .count = count, .base = m->serial };
+    struct sink k = { .last = 1, .done_value = m->serial + count };
+    m->serial += count;
+    const uint32_t rank = m->bootstrap->rank;
+    struct fabric *f = live_world_fabric(world);
+    s.worker = (struct fabric_worker){ .step = signals_step, .describe = sink_describe, .fabric = f };
+    k.worker = (struct fabric_worker){ .step = sink_step, .describe = sink_describe, .fabric = f };
+    struct fabric_worker *worker = rank == 0 ? &s.worker : &k.worker;
+    if (rank > 1) return true;
+    const double start_us = measure_now_us();
+    if (!live_world_run(world, &worker, 1, error)) return false;
+    if (rank != 0) return true;
+    value[0] = (measure_now_us() - start_us) / count;
+    value[1] = s.post_us / count;
+    return true;
+}
+
+static bool test_store_signal(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    return signals_run(m, m->store_world, count, value, error);
+}
+
+static bool test_put_signal(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    return signals_run(m, m->link_world, count, value, error);
+}
+
+static bool test_atomic_signal(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    return signals_run(m, m->atomic_world, count, value, error);
+}
+
+static bool test_barrier(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    struct live_world *world = m->store_world ? m->store_world : m->link_world;
+    if (!live_world_barrier(world, error)) return false;
+    const double start_us = measure_now_us();
+    for (uint32_t i = 0; i < count; i++)
+        if (!live_world_barrier(world, error)) return false;
+    value[0] = (measure_now_us() - start_us) / count;
+    return true;
+}
+
+/* ---- tables ---- */
+
+static const uint32_t stream_sizes[] = { 8, 64, 512, 1024, 2048, 4096, 7408, 14336, 65536, 262144, 1048576, 0 };
+static const uint32_t latency_sizes[] = { 8, 512, 4096, 7408, 14336, 65536, 0 };
+static const uint32_t crowd_sizes[] = { 1024, 7408, 14336, 65536, 0 };
+
+#define STREAM_METRICS { "time_us", "bandwidth_gbs", "rate_mops", "post_us" }, { "us", "GB/s", "M/s", "us" }
+#define STREAM_OF_STORES { "time_us", "bandwidth_gbs" }, { "us", "GB/s" }
+#define SIGNAL_METRICS { "time_us", "post_us" }, { "us", "us" }
+
+enum { NEEDS_STORE = 1, NEEDS_ATOMIC = 2 };
+
+static bool tests_run(struct measure *m, const struct measure_test *test, uint32_t count, const uint8_t *needs,
+                      const char *suffix, GError **error)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if ((needs[i] == NEEDS_STORE && !m->store_world) || (needs[i] == NEEDS_ATOMIC && !m->atomic_world)) continue;
+        if (!measure_test_run(m, &test[i], suffix, error)) return false;
+    }
+    return true;
+}
+
+bool measure_pair_run(struct measure *m, GError **error)
+{
+    static const struct measure_test tests[] = {
+        { "store", STREAM_OF_STORES, test_store, stream_sizes },
+        { "store", { "latency_us" }, { "us" }, test_store_latency, latency_sizes },
+        { "store_signal", SIGNAL_METRICS, test_store_signal, NULL },
+        { "store_signal", { "latency_us" }, { "us" }, test_store_latency, NULL },
+        { "put", STREAM_METRICS, test_put, stream_sizes },
+        { "put", { "latency_us" }, { "us" }, test_put_latency, latency_sizes },
+        { "put_signal", SIGNAL_METRICS, test_put_signal, NULL },
+        { "put_signal", { "latency_us" }, { "us" }, test_put_latency, NULL },
+        { "put_bidir", STREAM_METRICS, test_put_to_all, stream_sizes },
+        { "put_atomic", SIGNAL_METRICS, test_atomic_signal, NULL },
+        { "put_atomic", { "latency_us" }, { "us" }, test_atomic_latency, NULL },
+    };
+    static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE, [1] = NEEDS_STORE, [2] = NEEDS_STORE,
+                                                        [3] = NEEDS_STORE, [9] = NEEDS_ATOMIC,
+                                                        [10] = NEEDS_ATOMIC };
+    return tests_run(m, tests, G_N_ELEMENTS(tests), needs, "", error);
+}
+
+bool measure_crowd_run(struct measure *m, const char *suffix, GError **error)
+{
+    static const struct measure_test tests[] = {
+        { "store_alltoall", STREAM_OF_STORES, test_store_to_all, crowd_sizes },
+        { "put_alltoall", STREAM_METRICS, test_put_to_all, crowd_sizes },
+        { "put_incast", STREAM_METRICS, test_put_incast, crowd_sizes },
+        { "barrier", { "time_us" }, { "us" }, test_barrier, NULL },
+    };
+    static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE };
+    return tests_run(m, tests, G_N_ELEMENTS(tests), needs, suffix, error);
+}

@@ -1,0 +1,301 @@
+/* measure_local.c - what a rank's own CPU does: copy, cast, reduce and scan rows as the kernels do, step a
+ * waiting worker, poll an idle link, start a kernel, hand the CPU to another process.
+ *
+ * Rows walk through an area larger than the caches of one core, as a kernel's rows do. */
+#include "replay/measure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/moe/formats.h"
+
+enum { REDUCE_ROWS = 8, SCAN_BYTES = 64 << 10 };
+
+static struct live_world *any_world(struct measure *m) { return m->store_world ? m->store_world : m->link_world; }
+
+/* ---- work on rows: through the seam's work(), as kernels do it ---- */
+
+struct row_work {
+    uint8_t *from, *to;
+    uint32_t size_bytes;            /* of a BF16 row */
+    uint32_t rows_in_area;
+    uint64_t sum;
+};
+
+static uint16_t *row_at(const struct row_work *r, uint64_t i)
+{
+    return (uint16_t *)(void *)(r->from + (i % r->rows_in_area) * r->size_bytes);
+}
+
+static void work_copy(void *context, uint64_t i)
+{
+    const struct row_work *r = context;
+    memcpy(r->to + (i % r->rows_in_area) * r->size_bytes, row_at(r, i), r->size_bytes);
+}
+
+static void work_cast(void *context, uint64_t i)
+{
+    const struct row_work *r = context;
+    uint8_t *out = r->to + (i % r->rows_in_area) * r->size_bytes;
+    const uint32_t hidden = r->size_bytes / 2;
+    float *scales = (float *)(void *)(out + hidden);
+    format_row_to_fp8(row_at(r, i), hidden, false, out, scales);
+}
+
+static void work_reduce(void *context, uint64_t i)
+{
+    const struct row_work *r = context;
+    static const float weight[REDUCE_ROWS] = { 0.25f, 0.125f, 0.125f, 0.125f, 0.125f, 0.125f, 0.0625f, 0.0625f };
+    const uint16_t *rows[REDUCE_ROWS];
+    for (uint32_t j = 0; j < REDUCE_ROWS; j++) rows[j] = row_at(r, i * REDUCE_ROWS + j);
+    uint16_t *out = (uint16_t *)(void *)(r->to + (i % r->rows_in_area) * r->size_bytes);
+    format_rows_reduce(rows, weight, REDUCE_ROWS, r->size_bytes / 2, out);
+}
+
+static void work_scan(void *context, uint64_t i)
+{
+    struct row_work *r = context;
+    const int32_t *index = (const int32_t *)(const void *)row_at(r, i);
+    for (uint32_t j = 0; j < r->size_bytes / sizeof *index; j++) r->sum += index[j] == (int32_t)(i & 63);
+}
+
+static void area_fill(struct fabric *f)
+{
+    uint16_t *values = (uint16_t *)(void *)f->heap;
+    if (values[1]) return;          /* done before */
+    for (uint32_t i = 0; i < MEASURE_AREA_BYTES / sizeof *values; i++)
+        values[i] = format_bf16_from_f32((float)(i % 251) / 64.0f - 1.5f);
+}
+
+static enum worker_step no_step(struct fabric_worker *w)
+{
+    (void)w;
+    return WORKER_DONE;
+}
+
+static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
+                      uint32_t count, double *value)
+{
+    struct fabric *f = live_world_fabric(any_world(m));
+    area_fill(f);
+    struct row_work r = { .from = f->heap, .to = f->heap + MEASURE_AREA_BYTES, .size_bytes = size,
+                          .rows_in_area = MEASURE_AREA_BYTES / size };
+    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    const double start_us = measure_now_us();
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fabric_work work = { .kind = kind, .rows = 1, .read_bytes = size, .run = run, .context = &r,
+                                          .argument = i };
+        fabric_work(&worker, &work);
+    }
+    value[0] = (measure_now_us() - start_us) / count;
+    const double read_bytes = (double)size * (kind == FABRIC_WORK_REDUCE ? REDUCE_ROWS : 1);
+    value[1] = read_bytes / value[0] / 1e3;
+    __asm__ volatile("" : : "r"(r.sum));        /* the scan's result counts as used */
+}
+
+static bool test_copy(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_COPY, work_copy, size, count, value);
+    return true;
+}
+
+static bool test_cast(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_CAST, work_cast, size, count, value);
+    return true;
+}
+
+static bool test_reduce(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_REDUCE, work_reduce, size, count, value);
+    return true;
+}
+
+static bool test_scan(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_SCAN, work_scan, size, count, value);
+    return true;
+}
+
+/* ---- the loop that steps workers ---- */
+
+struct step_worker {
+    struct fabric_worker worker;
+    uint32_t left;                  /* steps until this one ends */
+    const bool *over;               /* a waiting one ends when this is set */
+    bool *ends;                     /* what a counting one sets in the end */
+};
+
+static enum worker_step waiting_step(struct fabric_worker *w)
+{
+    const struct step_worker *s = fabric_container_of(w, struct step_worker, worker);
+    if (fabric_load(w->fabric, MEASURE_WORDS - 1)) return WORKER_DONE;
+    return *s->over ? WORKER_DONE : WORKER_WAIT;
+}
+
+static enum worker_step counting_step(struct fabric_worker *w)
+{
+    struct step_worker *s = fabric_container_of(w, struct step_worker, worker);
+    if (--s->left) return WORKER_MORE;
+    *s->ends = true;
+    return WORKER_DONE;
+}
+
+/* Many workers that wait, and one that keeps the loop going for count rounds. */
+static bool test_step(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    enum { WORKERS = 64 };
+    (void)size;
+    if (m->bootstrap->rank != 0) return true;
+    struct step_worker s[WORKERS];
+    struct fabric_worker *worker[WORKERS];
+    bool over = false;
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        s[i] = (struct step_worker){ .left = count, .over = &over, .ends = &over };
+        s[i].worker = (struct fabric_worker){ .step = i ? waiting_step : counting_step,
+                                              .fabric = live_world_fabric(any_world(m)), .index = i };
+        worker[i] = &s[i].worker;
+    }
+    const double start_us = measure_now_us();
+    if (!live_world_run(any_world(m), worker, WORKERS, error)) return false;
+    value[0] = (measure_now_us() - start_us) / count / WORKERS;
+    return true;
+}
+
+static bool test_launch(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    if (m->bootstrap->rank != 0) return true;
+    struct fabric_worker worker = { .step = no_step, .fabric = live_world_fabric(any_world(m)) };
+    struct fabric_worker *workers = &worker;
+    const double start_us = measure_now_us();
+    for (uint32_t i = 0; i < count; i++)
+        if (!live_world_run(any_world(m), &workers, 1, error)) return false;
+    value[0] = (measure_now_us() - start_us) / count;
+    return true;
+}
+
+static bool test_poll(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    if (m->bootstrap->rank != 0) return true;
+    const double start_us = measure_now_us();
+    for (uint32_t i = 0; i < count; i++) {
+        const int rc = live_world_progress(m->link_world);
+        if (rc >= 0) continue;
+        g_set_error(error, LIVE_ERROR, -rc, "%s", live_world_failure(m->link_world));
+        return false;
+    }
+    value[0] = (measure_now_us() - start_us) / count;
+    return true;
+}
+
+static bool test_clock(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size, (void)error;
+    if (m->bootstrap->rank != 0) return true;
+    const double start_us = measure_now_us();
+    double last_us = start_us;
+    for (uint32_t i = 0; i < count; i++) last_us = measure_now_us();
+    value[0] = (last_us - start_us) / count;
+    return true;
+}
+
+/* ---- two processes on one CPU ---- */
+
+/* Pins this process to the first CPU that it may use; was: where it might run before. */
+static bool cpu_pin(cpu_set_t *was)
+{
+    if (sched_getaffinity(0, sizeof *was, was) != 0) return false;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, was)) cpu++;
+    CPU_SET(cpu, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+/* Ranks 0 and 1 take turns on the same CPU: one waits by yielding until the other has answered. */
+static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    const uint32_t rank = m->bootstrap->rank;
+    const uint64_t base = m->serial;
+    m->serial += count + 1;
+    cpu_set_t was;
+    if (rank > 1) return true;
+    struct fabric *f = live_world_fabric(m->store_world);
+    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    if (!cpu_pin(&was)) {
+        g_set_error(error, LIVE_ERROR, errno, "sched_setaffinity: %s", g_strerror(errno));
+        return false;
+    }
+    struct fabric_signal signal = { .word = rank, .peer = (uint16_t)!rank };
+    int rc = 0;
+    const double start_us = measure_now_us();
+    for (uint32_t i = 1; i <= count && rc == 0; i++) {
+        signal.value = base + i;
+        if (rank == 0) rc = fabric_signal(&worker, &signal);
+        while (fabric_load(f, !rank) < base + i) sched_yield();
+        if (rank == 1) rc = fabric_signal(&worker, &signal);
+    }
+    if (rank == 0) value[0] = (measure_now_us() - start_us) / count / 2;
+    sched_setaffinity(0, sizeof was, &was);
+    return rc == 0;
+}
+
+/* ---- tables ---- */
+
+/* Bytes of BF16 rows of 512 to 7168 values; cast needs whole blocks of 128 values. */
+static const uint32_t row_sizes[] = { 1024, 2048, 4096, 8192, 14336, 0 };
+static const uint32_t scan_sizes[] = { 4096, SCAN_BYTES, 0 };
+
+static const struct measure_test row_tests[] = {
+    { "copy", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_copy, row_sizes },
+    { "cast", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_cast, row_sizes },
+    { "reduce", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_reduce, row_sizes },
+    { "scan", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_scan, scan_sizes },
+};
+
+/* A row benchmark by rank 0 while the others sleep in the bootstrap. */
+static const struct measure_test *alone_test;
+
+static bool test_alone(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    return m->bootstrap->rank != 0 || alone_test->run(m, size, count, value, error);
+}
+
+bool measure_local_run(struct measure *m, GError **error)
+{
+    static const struct measure_test loop_tests[] = {
+        { "step", { "time_us" }, { "us" }, test_step, NULL },
+        { "launch", { "time_us" }, { "us" }, test_launch, NULL },
+        { "poll", { "time_us" }, { "us" }, test_poll, NULL },
+        { "clock", { "time_us" }, { "us" }, test_clock, NULL },
+        { "switch", { "time_us" }, { "us" }, test_switch, NULL },
+    };
+    for (uint32_t i = 0; i < G_N_ELEMENTS(loop_tests); i++) {
+        if (loop_tests[i].run == test_switch && !m->store_world) continue;
+        if (!measure_test_run(m, &loop_tests[i], "", error)) return false;
+    }
+    for (uint32_t i = 0; i < G_N_ELEMENTS(row_tests); i++) {
+        struct measure_test test = row_tests[i];
+        alone_test = &row_tests[i];
+        test.run = test_alone;
+        if (!measure_test_run(m, &test, "", error)) return false;
+    }
+    return true;
+}
+
+bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **error)
+{
+    for (uint32_t i = 0; i < G_N_ELEMENTS(row_tests); i++)
+        if (!measure_test_run(m, &row_tests[i], suffix, error)) return false;
+    return true;
+}
