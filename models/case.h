@@ -61,6 +61,9 @@ void case_resolve(struct case_options *c);
 
 /* The case's routing: from the trace, the traffic matrix or the generator.  Free with routing_free(). */
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error);
+/* Whether the routings of a and b are the same: one may be used for the other. */
+bool case_routing_same(const struct case_options *a, const struct case_options *b);
+
 /* The protocol's options, checked (moe_options_refuse).  device_sms: of the GPU, the default of low latency and
  * the limit of all; 0 where ranks are processes of a host, which have no SMs to count. */
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,

@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include "traces/generate.h"
+#include "traces/placement.h"
 #include "traces/trace.h"
 
 static bool case_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
@@ -100,19 +101,52 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
     return good;
 }
 
+/* Experts where the placement puts them, judged by this routing's own load. */
+static bool routing_replace_placed(const struct case_options *c, struct routing *routing, GError **error)
+{
+    struct routing placed;
+    const bool good = routing_place(routing, c->placement, c->ranks_per_node, &placed, error);
+    routing_free(routing);
+    if (good) *routing = placed;
+    else g_prefix_error(error, "placement: ");
+    return good;
+}
+
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error)
 {
     struct case_options resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
-    const bool good = resolved.num_ranks && resolved.num_experts % resolved.num_ranks
+    bool good = resolved.num_ranks && resolved.num_experts % resolved.num_ranks
                           ? case_refuse(error, "num-experts: expected a multiple of num-ranks %u, found %u",
                                         resolved.num_ranks, resolved.num_experts)
                       : resolved.trace   ? routing_of_trace(&resolved, routing, error)
                       : resolved.traffic ? routing_of_traffic(&resolved, routing, error)
                                          : routing_of_generator(&resolved, routing, error);
+    if (good && resolved.placement) good = routing_replace_placed(&resolved, routing, error);
     case_clear(&resolved);
     return good;
+}
+
+bool case_routing_same(const struct case_options *a, const struct case_options *b)
+{
+    struct case_options one, other;
+    case_copy(&one, a);
+    case_copy(&other, b);
+    case_resolve(&one);
+    case_resolve(&other);
+    const bool same =
+        g_strcmp0(one.kernel, other.kernel) == 0 && one.num_tokens == other.num_tokens &&
+        one.num_topk == other.num_topk && one.num_experts == other.num_experts &&
+        one.num_topk_groups == other.num_topk_groups && one.num_ranks == other.num_ranks &&
+        one.ranks_per_node == other.ranks_per_node && one.weights == other.weights && one.seed == other.seed &&
+        one.step == other.step && one.layer == other.layer &&
+        g_strcmp0(one.tokens_per_rank, other.tokens_per_rank) == 0 && g_strcmp0(one.routing, other.routing) == 0 &&
+        g_strcmp0(one.trace, other.trace) == 0 && g_strcmp0(one.trace_weights, other.trace_weights) == 0 &&
+        g_strcmp0(one.traffic, other.traffic) == 0 && g_strcmp0(one.placement, other.placement) == 0;
+    case_clear(&one);
+    case_clear(&other);
+    return same;
 }
 
 static void chunks_override(struct moe_chunks *chunks, uint32_t nvl_send, uint32_t rdma_send, uint32_t nvl_recv,

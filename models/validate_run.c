@@ -83,14 +83,29 @@ static void row_predict(const struct validate_row *row, const struct record *rec
     }
 }
 
-static void job_run(const struct run *run, uint32_t job)
+/* The routing of the job before: sweeps of SMs or chunks come one after another and share it. */
+struct routing_memory { const struct case_options *of; struct routing routing; };
+
+static bool routing_recall(struct routing_memory *memory, const struct case_options *c, GError **error)
+{
+    if (memory->of && case_routing_same(memory->of, c)) return true;
+    routing_free(&memory->routing);
+    memory->of = NULL;
+    if (!case_routing(c, &memory->routing, error)) return false;
+    memory->of = c;
+    return true;
+}
+
+static void job_run(const struct run *run, uint32_t job, struct routing_memory *memory)
 {
     const uint32_t start = run->row_start[job], end = run->row_start[job + 1];
     if (start == end) return;           /* its rows have no cluster */
     const struct case_options *c = &run->table->row[run->row_of[start]].options;
     struct record *record = record_new();
     GError *error = NULL;
-    const bool good = simulate_case(c, g_hash_table_lookup(run->cluster, c->cluster), record, &error);
+    const struct cluster *cluster = g_hash_table_lookup(run->cluster, c->cluster);
+    const bool good = routing_recall(memory, c, &error) &&
+                      simulate_routing(c, cluster, &memory->routing, false, record, &error);
     for (uint32_t i = start; i < end; i++) {
         struct shared_row *out = &run->shared->row[run->row_of[i]];
         if (good) row_predict(&run->table->row[run->row_of[i]], record, out);
@@ -105,12 +120,13 @@ static void worker_main(const struct run *run)
     const pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
+    struct routing_memory memory = { 0 };
     for (;;) {
         const uint32_t turn = atomic_fetch_add(&run->shared->next, 1);
         if (turn >= run->table->job_count) _exit(0);
         struct shared_job *job = &run->shared->job[run->order[turn]];
         job->worker = getpid();
-        job_run(run, run->order[turn]);
+        job_run(run, run->order[turn], &memory);
         job->done = true;
         atomic_fetch_add(&run->shared->done, 1);
     }

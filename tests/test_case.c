@@ -187,6 +187,31 @@ static void test_routing_generated(void)
     case_clear(&c);
 }
 
+static void test_routing_same(void)
+{
+    static const char *const matters[][2] = {
+        { "kernel", "normal" }, { "num-tokens", "9" }, { "num-topk", "2" }, { "num-experts", "64" }, { "seed", "3" },
+        { "num-ranks", "4" }, { "routing", "local" }, { "tokens-per-rank", "1|2|3|4|5|6|7|8" }, { "trace", "t" },
+        { "trace-weights", "w" }, { "traffic", "1|2;3|4" }, { "placement", "greedy" }, { "step", "1" },
+        { "layer", "1" }, { "weights", "1" }, { "ranks-per-node", "4" }, { "num-topk-groups", "1" },
+    };
+    static const char *const indifferent[][2] = {
+        { "num-sms", "20" }, { "nvl-chunk", "3" }, { "hidden", "2048" }, { "dtype", "bf16" }, { "cached", "1" },
+        { "cluster", "c" }, { "num-tokens", "128" }, { "routing", "uniform" },
+    };
+    struct case_options plain, other;
+    case_init(&plain);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(matters) + G_N_ELEMENTS(indifferent); i++) {
+        const bool different = i < G_N_ELEMENTS(matters);
+        const char *const *set = different ? matters[i] : indifferent[i - G_N_ELEMENTS(matters)];
+        case_init(&other);
+        CU_ASSERT_FATAL(case_set(&other, set[0], set[1], NULL));
+        CU_ASSERT_EQUAL(case_routing_same(&plain, &other), !different);
+        case_clear(&other);
+    }
+    case_clear(&plain);
+}
+
 /* Tokens of source s with an expert on rank d, each token once. */
 static uint32_t traffic_count(const struct routing *routing, uint32_t s, uint32_t d)
 {
@@ -269,6 +294,25 @@ static void test_routing_trace(void)
     case_clear(&c);
     unlink(path);
     g_free(path);
+}
+
+static void test_routing_placed(void)
+{
+    struct case_options c;
+    struct routing routing = { 0 };
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "num-ranks", "2", "num-experts", "16", "num-tokens", "9", "placement", "eplb:4",
+                                       NULL });
+    CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
+    CU_ASSERT(routing.ranks == 2 && routing.experts == 20 && routing.rank[1].tokens == 9);
+    routing_free(&routing);
+    GError *error = NULL;
+    CU_ASSERT_FATAL(case_set(&c, "placement", "somehow", NULL));
+    CU_ASSERT(!case_routing(&c, &routing, &error));
+    CU_ASSERT(g_str_has_prefix(error->message, "placement: ") && strstr(error->message, "somehow"));
+    g_clear_error(&error);
+    CU_ASSERT_PTR_NULL(routing.rank);
+    case_clear(&c);
 }
 
 static bool options_refused(struct case_options *c, uint32_t sms, const char *message)
@@ -359,8 +403,10 @@ int main(void)
     CU_add_test(suite, "command line", test_command_line);
     CU_add_test(suite, "defaults by kernel and source", test_defaults);
     CU_add_test(suite, "generated routing", test_routing_generated);
+    CU_add_test(suite, "same routing or not", test_routing_same);
     CU_add_test(suite, "routing with exact traffic", test_routing_traffic);
     CU_add_test(suite, "routing of a trace", test_routing_trace);
+    CU_add_test(suite, "placed experts", test_routing_placed);
     CU_add_test(suite, "options of the protocol", test_protocol_options);
     CU_add_test(suite, "record headers", test_record);
     CU_basic_run_tests();
