@@ -1,0 +1,65 @@
+/* ofi.h - one libfabric endpoint of a rank and what is registered with it: opened and connected by ofi_port.c,
+ * used by link_ofi.c. */
+#ifndef REPLAY_OFI_H
+#define REPLAY_OFI_H
+
+#include "replay/live.h"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+/* What carries a signal. */
+enum ofi_carrier {
+    OFI_CARRY_WRITE,            /* an 8-byte RMA write of the value: where words are placed at once */
+    OFI_CARRY_ATOMIC,           /* an atomic sum of the difference */
+    OFI_CARRY_MESSAGE,          /* a message {value, word}, from which the receiver's progress() sets the word */
+};
+
+/* What small operations send from and messages arrive in; lies in registered memory. */
+struct ofi_message {
+    uint64_t value;
+    uint32_t word;              /* OFI_HELLO: none, the sender greets */
+    uint32_t rank;              /* the sender */
+};
+_Static_assert(sizeof(struct ofi_message) == 16, "crosses the link");
+#define OFI_HELLO UINT32_MAX
+
+/* Where a peer's registered memory is for RMA. */
+struct ofi_target {
+    fi_addr_t address;
+    uint64_t  memory_base, memory_key;      /* words and heap */
+    uint64_t  arena_base, arena_key;        /* its messages; the first takes writes that nobody reads */
+};
+
+struct ofi_port {
+    struct fi_info    *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av     *av;
+    struct fid_cq     *cq;
+    struct fid_ep     *ep;
+    struct fid_mr     *memory_mr, *arena_mr;
+    enum ofi_carrier   carrier;
+    /* A write or message that follows others to the same peer takes effect after them.  Without that, whatever
+     * must come later waits until the others are known to have been delivered. */
+    bool               ordered;
+    uint32_t           send_count, receive_count;   /* operations in flight */
+    struct ofi_message *arena;                      /* [1 + send_count + receive_count] */
+    struct ofi_target  *target;                     /* [rank] */
+    char               *provider;                   /* as it calls itself */
+};
+
+/* Zeroed before; ofi_port_close() after, also on failure. */
+bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct live_needs *needs,
+                   uint32_t rank_count, const struct live_memory *memory, GError **error);
+/* Collective, also for a rank that has failed before (failure, which it takes; else NULL): exchanges addresses
+ * and keys.  Connections are made by the first messages. */
+bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory,
+                       const bool *remote, GError *failure, GError **error);
+/* Takes the names of shared-memory objects away, once all peers have them open; no crash then leaves them behind. */
+void ofi_port_hide(struct ofi_port *p);
+void ofi_port_close(struct ofi_port *p);
+
+#endif
