@@ -1,0 +1,359 @@
+/* moe_ht.c - what the intranode and internode kernels share: limits, phases, the layout of a rank's tokens, launches,
+ * barriers and rings of slots.  Knows no kernel's workers; tensors are in moe_ht_tensor.c. */
+#include "models/moe/moe_ht.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *ht_alloc(uint64_t count, uint64_t size_bytes)
+{
+    void *memory = calloc(count ? count : 1, size_bytes ? size_bytes : 1);
+    if (memory) return memory;
+    fprintf(stderr, "eptwin: out of memory (%llu x %llu bytes)\n", (unsigned long long)count,
+            (unsigned long long)size_bytes);
+    abort();
+}
+
+#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
+
+static const char *chunks_refuse(const char *phase, const struct moe_chunks *c, char *text, size_t text_size)
+{
+    if (c->nvl_send == 0 || c->nvl_send > UINT8_MAX)
+        REFUSE("%s nvl-chunk: expected 1 to %d tokens, found %u", phase, UINT8_MAX, c->nvl_send);
+    if (c->nvl_send >= c->nvl_recv)
+        REFUSE("%s nvl-buffer: expected more than nvl-chunk %u, found %u", phase, c->nvl_send, c->nvl_recv);
+    return NULL;
+}
+
+const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    if (o->num_sms < 2 || o->num_sms % 2) REFUSE("num-sms: expected an even number, at least 2, found %u", o->num_sms);
+    if (o->topk > HT_TOPK_MAX) REFUSE("num-topk: expected at most %d, found %u", HT_TOPK_MAX, o->topk);
+    if (o->experts / o->ranks > 1024)
+        REFUSE("num-experts: expected at most 1024 for each rank, found %u", o->experts / o->ranks);
+    if (o->ue8m0 && o->hidden % 512) REFUSE("hidden: ue8m0 needs a multiple of 512, found %u", o->hidden);
+    if (o->expert_alignment == 0) REFUSE("expert-alignment: expected at least 1, found 0");
+    if (o->cached && o->weights) REFUSE("weights: a cached dispatch carries no top-k weights to combine");
+    if (o->cached && o->worst_tokens) REFUSE("worst-tokens: a cached dispatch knows how many tokens come");
+    const char *reason = chunks_refuse("dispatch", &o->dispatch, text, text_size);
+    return reason ? reason : chunks_refuse("combine", &o->combine, text, text_size);
+}
+
+/* A slot's parts follow one another; internode slots are padded to 16 bytes. */
+static void slot_finish(struct ht_slot *slot, uint32_t meta_bytes, uint32_t weight_bytes, bool payload,
+                        uint32_t align)
+{
+    slot->scale = slot->row_bytes;
+    slot->meta = slot->scale + slot->scale_bytes;
+    slot->index = slot->meta + meta_bytes;
+    slot->weight = slot->index + slot->topk * slot->index_bytes;
+    slot->bytes = (uint32_t)moe_align(slot->weight + slot->topk * weight_bytes, align);
+    slot->stored = payload ? slot->bytes : 0;
+}
+
+void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot)
+{
+    const bool fp8 = o->dtype == MOE_FP8;
+    *slot = (struct ht_slot){ .row_bytes = fp8 ? o->hidden : 2 * o->hidden, .topk = o->cached ? 0 : o->topk,
+                              .scale_bytes = fp8 ? o->hidden / 128 * (o->ue8m0 ? 1 : 4) : 0,
+                              .index_bytes = internode ? 4 : 8 };
+    slot_finish(slot, internode ? 8 : 4, 4, payload, internode ? 16 : 1);
+}
+
+void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot)
+{
+    *slot = (struct ht_slot){ .row_bytes = 2 * o->hidden, .topk = o->weights ? o->topk : 0 };
+    slot_finish(slot, internode ? 8 : 4, 4, payload, internode ? 16 : 1);
+}
+
+/* ---- phases -------------------------------------------------------------------------------------------- */
+
+static const enum ht_phase ht_phases[2][5] = {
+    { HT_LAYOUT, HT_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE },
+    { HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE },
+};
+static const char *const ht_phase_names[2][5] = {
+    { "layout", "notify", "dispatch", "cached_notify", "combine" },
+    { "cached_notify", "dispatch", "cached_notify_combine", "combine" },
+};
+
+uint32_t ht_phase_count(const struct moe_options *o) { return o->cached ? 4 : 5; }
+
+const char *ht_phase_name(const struct moe_options *o, uint32_t phase)
+{
+    assert(phase < ht_phase_count(o));
+    return ht_phase_names[o->cached][phase];
+}
+
+enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase)
+{
+    assert(phase < ht_phase_count(o));
+    return ht_phases[o->cached][phase];
+}
+
+/* ---- a rank -------------------------------------------------------------------------------------------- */
+
+static void layout_alloc(struct ht_rank *h)
+{
+    const struct ht_geometry *g = &h->g;
+    struct ht_layout *l = &h->layout;
+    l->targets = g->nodes == 1 ? g->ranks : g->nodes;
+    l->tokens_per_rank = ht_alloc(g->ranks, sizeof(uint32_t));
+    l->tokens_per_node = ht_alloc(g->nodes, sizeof(uint32_t));
+    l->tokens_per_expert = ht_alloc(g->experts, sizeof(uint32_t));
+    l->bits = ht_alloc((uint64_t)g->tokens * g->nodes, 1);
+    l->rank_prefix = ht_alloc((uint64_t)g->ranks * (g->channels + 1), sizeof(uint32_t));
+    l->node_prefix = ht_alloc((uint64_t)g->nodes * (g->channels + 1), sizeof(uint32_t));
+    l->position = ht_alloc((uint64_t)g->tokens * l->targets, sizeof(uint32_t));
+    if (g->nodes == 1) l->list = ht_alloc((uint64_t)g->tokens * g->ranks, sizeof(uint32_t));
+}
+
+void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric *f, const struct routing *routing,
+                  bool internode, uint32_t scan_max, uint32_t worker_max)
+{
+    const uint32_t local = internode ? o->ranks_per_node : o->ranks;
+    assert(local <= HT_LOCAL_MAX && o->ranks / local <= HT_NODES_MAX && f->rank < o->ranks);
+    h->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
+    h->g = (struct ht_geometry){
+        .ranks = o->ranks, .nodes = o->ranks / local, .local = local, .rank = f->rank, .node = f->rank / local,
+        .self = f->rank % local, .channels = o->num_sms / 2, .tokens = routing->rank[f->rank].tokens,
+        .hidden = o->hidden, .topk = o->topk, .experts = o->experts, .local_experts = o->experts / o->ranks,
+    };
+    assert(h->g.tokens <= o->tokens_max);
+    layout_alloc(h);
+    ht_slot_dispatch(o, f->payload, internode, &h->dispatch_slot);
+    ht_slot_combine(o, f->payload, internode, &h->combine_slot);
+    h->expert_counts = ht_alloc(h->g.local_experts, sizeof(uint32_t));
+    const uint32_t layout_sms = (o->experts + 3) / 4 + (o->ranks + 7) / 8;
+    h->scan_max = scan_max > layout_sms ? scan_max : layout_sms;
+    h->scan = ht_alloc(h->scan_max, sizeof h->scan[0]);
+    h->worker_max = worker_max > h->scan_max + 1 ? worker_max : h->scan_max + 1;
+    h->kernel.worker = ht_alloc(h->worker_max, sizeof h->kernel.worker[0]);
+    if (!o->cached) return;
+    ht_layout_make(h);
+    for (uint32_t source = 0; source < o->ranks; source++)
+        h->recv_before[source + 1] = h->recv_before[source] + ht_tokens_between(h, source, f->rank);
+}
+
+void ht_rank_clear(struct ht_rank *h)
+{
+    struct ht_layout *l = &h->layout;
+    struct ht_tensors *t = &h->t;
+    void *owned[] = {
+        l->tokens_per_rank, l->tokens_per_node, l->tokens_per_expert, l->bits, l->rank_prefix, l->node_prefix,
+        l->position, l->list, h->expert_counts, h->scan, h->kernel.worker, t->x, t->scales, t->weights, t->recv_x,
+        t->recv_scales, t->recv_meta, t->recv_index, t->recv_weights, t->combine_x, t->bias[0], t->bias[1],
+        t->combined_x, t->combined_weights, t->stage,
+    };
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
+}
+
+uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target)
+{
+    const struct routing_rank *row = &h->base.routing->rank[source];
+    const uint32_t first = target * h->g.local_experts, count = h->g.local_experts;
+    const int32_t *expert = row->experts;
+    uint32_t tokens = 0;
+    for (uint32_t t = 0; t < row->tokens; t++, expert += h->g.topk) {
+        uint32_t hit = 0;
+        for (uint32_t j = 0; j < h->g.topk; j++) hit |= (uint32_t)expert[j] - first < count;
+        tokens += hit;
+    }
+    return tokens;
+}
+
+/* ---- layout -------------------------------------------------------------------------------------------- */
+
+/* Which ranks need each token, and the counts by expert. */
+static void layout_bits_make(struct ht_rank *h)
+{
+    const struct ht_geometry *g = &h->g;
+    struct ht_layout *l = &h->layout;
+    uint8_t node_of[g->experts], bit_of[g->experts];
+    for (uint32_t e = 0; e < g->experts; e++) {
+        const uint32_t rank = e / g->local_experts;
+        node_of[e] = (uint8_t)(rank / g->local);
+        bit_of[e] = (uint8_t)(1u << rank % g->local);
+    }
+    memset(l->bits, 0, (size_t)g->tokens * g->nodes);
+    memset(l->tokens_per_expert, 0, g->experts * sizeof(uint32_t));
+    const int32_t *expert = h->base.routing->rank[g->rank].experts;
+    uint8_t *bits = l->bits;
+    for (uint32_t t = 0; t < g->tokens; t++, expert += g->topk, bits += g->nodes) {
+        for (uint32_t j = 0; j < g->topk; j++) {
+            const int32_t e = expert[j];
+            if (e < 0) continue;
+            l->tokens_per_expert[e]++;
+            bits[node_of[e]] |= bit_of[e];
+        }
+    }
+}
+
+/* One token enters the rings of its targets: counts[] are the totals so far. */
+static void layout_token_add(struct ht_rank *h, uint32_t token, const uint32_t *start)
+{
+    const struct ht_geometry *g = &h->g;
+    struct ht_layout *l = &h->layout;
+    const uint8_t *bits = &l->bits[(size_t)token * g->nodes];
+    uint32_t *position = &l->position[(size_t)token * l->targets];
+    for (uint32_t i = 0; i < l->targets; i++)
+        position[i] = (g->nodes == 1 ? l->tokens_per_rank[i] : l->tokens_per_node[i]) - start[i];
+    for (uint32_t n = 0; n < g->nodes; n++) {
+        l->tokens_per_node[n] += bits[n] != 0;
+        for (uint32_t left = bits[n]; left; left &= left - 1) {
+            const uint32_t rank = n * g->local + (uint32_t)__builtin_ctz(left);
+            if (l->list) l->list[(size_t)rank * g->tokens + l->tokens_per_rank[rank]] = token;
+            l->tokens_per_rank[rank]++;
+        }
+    }
+}
+
+void ht_layout_make(struct ht_rank *h)
+{
+    const struct ht_geometry *g = &h->g;
+    struct ht_layout *l = &h->layout;
+    layout_bits_make(h);
+    memset(l->tokens_per_rank, 0, g->ranks * sizeof(uint32_t));
+    memset(l->tokens_per_node, 0, g->nodes * sizeof(uint32_t));
+    for (uint32_t c = 0; c < g->channels; c++) {
+        uint32_t start, end, first[HT_RANKS_MAX];
+        moe_channel_range(g->tokens, g->channels, c, &start, &end);
+        memcpy(first, g->nodes == 1 ? l->tokens_per_rank : l->tokens_per_node, l->targets * sizeof(uint32_t));
+        for (uint32_t t = start; t < end; t++) layout_token_add(h, t, first);
+        for (uint32_t r = 0; r < g->ranks; r++)
+            l->rank_prefix[(size_t)r * (g->channels + 1) + c + 1] = l->tokens_per_rank[r];
+        for (uint32_t n = 0; n < g->nodes; n++)
+            l->node_prefix[(size_t)n * (g->channels + 1) + c + 1] = l->tokens_per_node[n];
+    }
+}
+
+/* ---- launches ------------------------------------------------------------------------------------------ */
+
+void ht_kernel_begin(struct ht_rank *h, uint32_t phase)
+{
+    h->epoch++;
+    h->scan_count = 0;
+    h->kernel.phase = ht_phase_name(h->base.options, phase);
+    h->kernel.worker_count = 0;
+}
+
+void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, uint32_t sm, uint32_t warps)
+{
+    assert(h->kernel.worker_count < h->worker_max && warps > 0);
+    w->fabric = h->base.fabric;
+    w->index = h->kernel.worker_count;
+    w->sm = (uint16_t)sm;
+    w->warps = (uint16_t)warps;
+    h->kernel.worker[h->kernel.worker_count++] = w;
+}
+
+void ht_scan_charge(struct fabric_worker *w, uint32_t rows, uint64_t read_bytes, uint64_t write_bytes)
+{
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = rows, .read_bytes = read_bytes,
+                                          .write_bytes = write_bytes });
+}
+
+static enum worker_step scan_step(struct fabric_worker *w)
+{
+    struct ht_scan *s = fabric_container_of(w, struct ht_scan, worker);
+    if (s->layout) ht_layout_make(s->rank);
+    ht_scan_charge(w, s->rows / (32 * w->warps), s->read_bytes, s->write_bytes);     /* a thread a row */
+    return WORKER_DONE;
+}
+
+static void scan_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "scan on SM %u waits for nothing", w->sm);
+}
+
+void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t rows, uint64_t read_bytes,
+                 uint64_t write_bytes)
+{
+    assert(h->scan_count < h->scan_max);
+    struct ht_scan *s = &h->scan[h->scan_count++];
+    *s = (struct ht_scan){ .worker = { .step = scan_step, .describe = scan_describe }, .rank = h, .rows = rows,
+                           .read_bytes = read_bytes, .write_bytes = write_bytes };
+    ht_kernel_add(h, &s->worker, sm, warps);
+}
+
+/* 4 experts or 8 ranks an SM, 256 threads; each reads all choices. */
+void ht_layout_launch(struct ht_rank *h)
+{
+    const struct ht_geometry *g = &h->g;
+    const uint64_t read_bytes = (uint64_t)g->tokens * g->topk * sizeof(int64_t);
+    uint32_t sm = 0;
+    for (uint32_t e = 0; e < g->experts; e += 4) ht_scan_add(h, sm++, 8, g->tokens, read_bytes, 4 * sizeof(int32_t));
+    for (uint32_t r = 0; r < g->ranks; r += 8)
+        ht_scan_add(h, sm++, 8, g->tokens, read_bytes, (uint64_t)g->tokens * moe_min(g->ranks - r, 8));
+    h->scan[0].layout = true;
+}
+
+/* ---- words, barriers, rings ---------------------------------------------------------------------------- */
+
+bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t peer, uint32_t queue, uint32_t word,
+                  uint32_t value)
+{
+    return fabric_signal(w, &(struct fabric_signal){ .value = moe_word_make(h->epoch, value), .word = word,
+                                                     .peer = (uint16_t)peer, .queue = (uint16_t)queue }) == 0;
+}
+
+void ht_barrier_begin(struct ht_barrier *b)
+{
+    b->round++;
+    b->sent = 0;
+}
+
+int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint32_t epoch)
+{
+    for (uint16_t i = 0; i < b->count; i++)
+        if (i != b->number && !ht_word_reached(f, b->word + i, moe_word_make(epoch, b->round)))
+            return b->first + i * b->stride;
+    return -1;
+}
+
+bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
+{
+    for (; b->sent < b->count; b->sent++) {
+        if (b->sent == b->number) continue;
+        const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round), .word = b->word + b->number,
+                                              .peer = (uint16_t)(b->first + b->sent * b->stride) };
+        if (fabric_signal(w, &signal)) return false;
+    }
+    return ht_barrier_missing(w->fabric, b, epoch) < 0;
+}
+
+uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring)
+{
+    return ring->slots - (ring->tail - ht_word(h, ring->head_word));
+}
+
+bool ht_ring_write(struct fabric_worker *w, struct ht_rank *h, struct ht_ring *ring, const struct ht_slot *slot,
+                   ht_fill *fill)
+{
+    while (ring->pending) {
+        const uint32_t at = ring->tail % ring->slots, run = moe_min(ring->pending, ring->slots - at);
+        struct fabric_write write = {
+            .target_offset = ring->offset + (uint64_t)at * slot->stored, .peer = ring->peer, .rows = (uint8_t)run,
+            .charge_bytes = (uint64_t)run * slot->bytes, .warps = (uint8_t)(run < w->warps ? run : 0),
+        };
+        if (slot->stored) {
+            for (uint32_t i = 0; i < run; i++) fill(w, ring->tail + i, h->t.stage + (size_t)i * slot->stored);
+            write.span[0] = (struct fabric_span){ h->t.stage, run * slot->stored };
+            write.span_count = 1;
+        }
+        if (fabric_store(w, &write)) return false;
+        ring->tail += run;
+        ring->pending -= run;
+    }
+    return true;
+}
+
+bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring)
+{
+    if (ring->published == ring->tail) return true;
+    if (!ht_word_send(w, h, ring->peer, 0, ring->tail_word, ring->tail)) return false;
+    ring->published = ring->tail;
+    return true;
+}

@@ -1,0 +1,185 @@
+/* moe_ht.h - private to the high-throughput kernels (protocols.md 1.1 to 1.3): what intranode and internode share.
+ *
+ * A rank's place in the group, the layout of its own tokens (who needs which), the form of a token on a link (a
+ * slot), rings of slots, barriers, the tensors of a rank, and their checks.  Which workers move the slots, and over
+ * what, is each family's own matter (moe_ht_intra.c, moe_ht_inter.c).
+ *
+ * Where payload is not stored, a slot in memory shrinks to what control flow needs (slot.stored bytes), while links
+ * still carry slot.bytes; every worker takes the same steps either way.
+ *
+ * Memory that runs out ends the program with a message, as GLib does. */
+#ifndef MODELS_MOE_MOE_HT_H
+#define MODELS_MOE_MOE_HT_H
+
+#include "models/moe/moe_internal.h"
+
+enum { HT_LOCAL_MAX = 8, HT_NODES_MAX = 20, HT_RANKS_MAX = HT_LOCAL_MAX * HT_NODES_MAX, HT_TOPK_MAX = 32 };
+
+struct ht_geometry {
+    uint32_t ranks, nodes, local;           /* local: ranks of one node */
+    uint32_t rank, node, self;              /* self: this rank's number within its node */
+    uint32_t channels, tokens;              /* tokens: of this rank */
+    uint32_t hidden, topk, experts, local_experts;
+};
+
+/* The layout kernel's result for this rank's own tokens, and the order of each token within its channel. */
+struct ht_layout {
+    uint32_t *tokens_per_rank;              /* [ranks] tokens with at least one expert there */
+    uint32_t *tokens_per_node;              /* [nodes] */
+    uint32_t *tokens_per_expert;            /* [experts] */
+    uint8_t  *bits;                         /* [tokens][nodes] bit i: the node's rank i needs the token */
+    uint32_t *rank_prefix;                  /* [ranks][channels + 1] tokens for the rank before channel c */
+    uint32_t *node_prefix;                  /* [nodes][channels + 1] */
+    uint32_t  targets;                      /* rings that a token may enter: ranks of the only node, else nodes */
+    uint32_t *position;                     /* [tokens][targets] slots of the target's ring used before the token,
+                                             * counted from the start of its channel (send_head where it enters) */
+    uint32_t *list;                         /* one node only: [ranks][tokens] the tokens for each rank, in order */
+};
+
+/* A token on a link.  Offsets are of the parts behind the row, which is at 0. */
+struct ht_slot {
+    uint32_t bytes;                         /* on the wire */
+    uint32_t stored;                        /* in memory */
+    uint32_t row_bytes, scale_bytes;
+    uint32_t scale, meta, index, weight;
+    uint32_t topk;                          /* 0: carries no top-k choice */
+    uint32_t index_bytes;                   /* of one index; 0: none, only weights */
+};
+
+struct ht_tensors {
+    uint8_t  *x, *scales;                   /* [tokens] rows as dispatched */
+    float    *weights;                      /* [tokens][topk] */
+    uint32_t  recv_rows_max;
+    uint8_t  *recv_x, *recv_scales;         /* [recv rows] */
+    uint32_t *recv_meta;                    /* [recv rows][2] intranode: source token, 0; internode: node, bits */
+    int64_t  *recv_index;                   /* [recv rows][topk] local expert or -1 */
+    float    *recv_weights;                 /* [recv rows][topk] 0 where the index is -1 */
+    uint16_t *combine_x;                    /* [recv rows][hidden] what the experts give back */
+    uint16_t *bias[2];                      /* [tokens][hidden] */
+    uint16_t *combined_x;                   /* [tokens][hidden] */
+    float    *combined_weights;             /* [tokens][topk] */
+    uint8_t  *stage;                        /* slots on their way to a ring */
+};
+
+struct ht_rank;
+
+/* A worker that only reads or writes index arrays. */
+struct ht_scan {
+    struct fabric_worker worker;
+    struct ht_rank *rank;
+    uint32_t rows;
+    uint64_t read_bytes, write_bytes;
+    bool layout;                            /* it also makes the layout */
+};
+
+struct ht_rank {
+    struct moe_rank base;
+    struct ht_geometry g;
+    struct ht_layout layout;
+    struct ht_slot dispatch_slot, combine_slot;
+    uint32_t epoch;                         /* launches so far */
+    uint32_t recv_before[HT_RANKS_MAX + 1]; /* rows received from lower ranks than this one; last: all */
+    uint32_t *expert_counts;                /* [local experts] rows for each, rounded up to the alignment */
+    struct ht_tensors t;
+    struct ht_scan *scan;
+    uint32_t scan_count, scan_max;
+    struct moe_kernel kernel;               /* the one being launched */
+    uint32_t worker_max;
+};
+
+static inline struct ht_rank *ht_rank_of(struct moe_rank *rank) { return (struct ht_rank *)rank; }
+static inline uint32_t ht_recv_rows(const struct ht_rank *h) { return h->recv_before[h->g.ranks]; }
+static inline bool ht_word_reached(const struct fabric *f, uint32_t word, uint64_t value)
+{
+    return fabric_load(f, word) >= value;
+}
+
+/* Zeroed memory, never NULL. */
+void *ht_alloc(uint64_t count, uint64_t size_bytes);
+
+/* What both families refuse; NULL if nothing. */
+const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size);
+void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
+void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
+
+/* Fills the shared part of a zeroed rank; workers: the most that one kernel has.  With a cached handle the layout
+ * and recv_before are made here, from the routing. */
+void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric *f, const struct routing *routing,
+                  bool internode, uint32_t scan_max, uint32_t worker_max);
+void ht_rank_clear(struct ht_rank *h);
+void ht_layout_make(struct ht_rank *h);
+/* Tokens of source that have an expert on rank target. */
+uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target);
+
+/* Phases. */
+uint32_t ht_phase_count(const struct moe_options *o);
+const char *ht_phase_name(const struct moe_options *o, uint32_t phase);
+enum ht_phase { HT_LAYOUT, HT_NOTIFY, HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE };
+enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase);
+
+/* A launch: empties the kernel and counts the epoch; then workers are added. */
+void ht_kernel_begin(struct ht_rank *h, uint32_t phase);
+void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, uint32_t sm, uint32_t warps);
+void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t rows, uint64_t read_bytes,
+                 uint64_t write_bytes);
+void ht_layout_launch(struct ht_rank *h);
+void ht_scan_charge(struct fabric_worker *w, uint32_t rows, uint64_t read_bytes, uint64_t write_bytes);
+
+/* A barrier over count ranks first, first + stride, ...; each owns word + its number at all the others. */
+struct ht_barrier {
+    uint32_t word;
+    uint16_t first, stride, count, number;  /* number: of this rank */
+    uint16_t sent;
+    uint32_t round;
+};
+void ht_barrier_begin(struct ht_barrier *b);
+/* True once all have come.  Called again until then: nothing is sent twice. */
+bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
+/* The first rank that has not come to the round, or -1. */
+int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint32_t epoch);
+
+/* The producing end of a ring of slots at an NVLink peer (or at home).  fill() writes slot number sequence. */
+struct ht_ring {
+    uint64_t offset;                        /* of the ring in the peer's heap */
+    uint32_t slots;
+    uint32_t tail, published, pending;      /* written; told to the peer; decided on but not yet written */
+    uint32_t tail_word, head_word;          /* of the peer; own */
+    uint16_t peer;
+};
+typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
+/* Slots that are free now. */
+uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring);
+/* Writes what is pending; false: not all, step again later. */
+bool ht_ring_write(struct fabric_worker *w, struct ht_rank *h, struct ht_ring *ring, const struct ht_slot *slot,
+                   ht_fill *fill);
+/* Tells the peer how far the ring is written; false: step again later. */
+bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring);
+
+/* Sets a word of this launch at a peer; false: step again later. */
+bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t peer, uint32_t queue, uint32_t word,
+                  uint32_t value);
+static inline uint32_t ht_word(const struct ht_rank *h, uint32_t word)
+{
+    return moe_word_value(fabric_load(h->base.fabric, word), h->epoch);
+}
+
+/* Tensors; only with payload. */
+void ht_row_make(const struct moe_options *o, uint32_t rank, uint32_t token, uint8_t *row, uint8_t *scales);
+void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t *scales, uint16_t *out);
+float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place);
+void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row);
+void ht_tensors_recv(struct ht_rank *h);        /* sized for the rows to come, top-k tail set to -1 */
+void ht_tensors_combine(struct ht_rank *h);     /* combine's input and output */
+void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const uint32_t meta[2],
+                  uint8_t *slot);
+void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_first, uint32_t row);
+void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot);
+/* combined row of token: bias, then rows in the order given. */
+void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *slot, uint32_t slot_count);
+
+void ht_traffic(const struct ht_rank *h, uint32_t phase, struct moe_traffic *traffic);
+uint32_t ht_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);
+/* Checks 1 to 10 of protocols.md 4 (moe_ht_check.c). */
+uint32_t ht_check(const struct moe_rank *rank, char *text, size_t text_size);
+
+#endif

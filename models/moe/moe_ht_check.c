@@ -1,0 +1,256 @@
+/* moe_ht_check.c - what the high-throughput kernels must have left behind: checks 1 to 10 of protocols.md 4 (11 is
+ * the same list for one node), each computed anew from the routing of all ranks.  Knows nothing of how the tensors
+ * came about.
+ *
+ * The public internode test's assertion on the combined rows never fires (protocols.md 4, item 9); here it does, and
+ * beyond its tolerance the rows are compared bit for bit with sums made in the order that the kernels promise. */
+#include "models/moe/checks.h"
+#include "models/moe/formats.h"
+#include "models/moe/moe_ht.h"
+
+#include <string.h>
+
+/* Whether the token has an expert on the rank: by definition, one look at each choice. */
+static bool token_wants(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t rank)
+{
+    const int32_t *expert = &h->base.routing->rank[source].experts[(size_t)token * h->g.topk];
+    for (uint32_t j = 0; j < h->g.topk; j++)
+        if (expert[j] >= 0 && (uint32_t)expert[j] / h->g.local_experts == rank) return true;
+    return false;
+}
+
+static uint32_t expert_total(const struct ht_rank *h, uint32_t source, uint32_t expert)
+{
+    const struct routing_rank *row = &h->base.routing->rank[source];
+    uint32_t count = 0;
+    for (size_t i = 0; i < (size_t)row->tokens * h->g.topk; i++) count += row->experts[i] == (int32_t)expert;
+    return count;
+}
+
+/* Check 1. */
+static void layout_check(const struct ht_rank *h, struct check_report *report)
+{
+    const struct ht_geometry *g = &h->g;
+    const struct ht_layout *l = &h->layout;
+    uint32_t of_node[HT_NODES_MAX] = { 0 };
+    uint64_t of_rank[HT_RANKS_MAX] = { 0 };
+    for (uint32_t t = 0; t < g->tokens; t++)
+        for (uint32_t n = 0; n < g->nodes; n++) {
+            uint32_t bits = 0;
+            for (uint32_t i = 0; i < g->local; i++) {
+                const bool wants = token_wants(h, g->rank, t, n * g->local + i);
+                of_rank[n * g->local + i] += wants;
+                bits |= (uint32_t)wants << i;
+            }
+            of_node[n] += bits != 0;
+            if (l->bits[(size_t)t * g->nodes + n] != bits)
+                check_fail(report, CHECK_LAYOUT, "is_token_in_rank of token %u on node %u: expected bits %#x, found %#x", t, n,
+                           bits, l->bits[(size_t)t * g->nodes + n]);
+        }
+    for (uint32_t r = 0; r < g->ranks; r++)
+        if (of_rank[r] != l->tokens_per_rank[r])
+            check_fail(report, CHECK_LAYOUT, "num_tokens_per_rank[%u]: expected %u, found %u", r, (uint32_t)of_rank[r],
+                       l->tokens_per_rank[r]);
+    for (uint32_t n = 0; n < g->nodes; n++)
+        if (of_node[n] != l->tokens_per_node[n])
+            check_fail(report, CHECK_LAYOUT, "num_tokens_per_rdma_rank[%u]: expected %u, found %u", n, of_node[n],
+                       l->tokens_per_node[n]);
+    for (uint32_t e = 0; e < g->experts; e++)
+        if (expert_total(h, g->rank, e) != l->tokens_per_expert[e])
+            check_fail(report, CHECK_LAYOUT, "num_tokens_per_expert[%u]: expected %u, found %u", e,
+                       expert_total(h, g->rank, e), l->tokens_per_expert[e]);
+}
+
+/* Check 2, and the bit-equal prefixes of check 7. */
+static void recv_rows_check(const struct ht_rank *h, struct check_report *report)
+{
+    const uint32_t number = h->base.options->worst_tokens ? CHECK_WORST_TOKENS : CHECK_RECV_ROWS;
+    uint32_t rows = 0;
+    for (uint32_t source = 0; source < h->g.ranks; source++) {
+        if (h->recv_before[source] != rows)
+            check_fail(report, number, "rows from ranks below %u: expected %u, found %u", source, rows,
+                       h->recv_before[source]);
+        for (uint32_t t = 0; t < h->base.routing->rank[source].tokens; t++)
+            rows += token_wants(h, source, t, h->g.rank);
+    }
+    if (ht_recv_rows(h) != rows)
+        check_fail(report, CHECK_RECV_ROWS, "rows of recv_x: expected %u, found %u", rows, ht_recv_rows(h));
+}
+
+/* Checks 3 and 7. */
+static void expert_counts_check(const struct ht_rank *h, struct check_report *report)
+{
+    const struct moe_options *o = h->base.options;
+    for (uint32_t e = 0; e < h->g.local_experts; e++) {
+        uint32_t count = 0;
+        for (uint32_t source = 0; source < h->g.ranks; source++)
+            count += expert_total(h, source, h->g.rank * h->g.local_experts + e);
+        count = (uint32_t)moe_align(count, o->expert_alignment);
+        if (o->worst_tokens) count = 0;     /* the list is empty */
+        if (h->expert_counts[e] != count)
+            check_fail(report, o->worst_tokens ? CHECK_WORST_TOKENS : CHECK_EXPERT_COUNTS,
+                       "num_recv_tokens_per_expert[%u]: expected %u, found %u", e, count, h->expert_counts[e]);
+    }
+}
+
+/* Check 4 (8 with a cached handle) on one row. */
+static void row_check(const struct ht_rank *h, struct check_report *report, uint32_t row, uint32_t source,
+                      uint32_t token)
+{
+    const struct ht_slot *s = &h->dispatch_slot;
+    const uint32_t number = h->base.options->cached ? CHECK_CACHED : CHECK_ORDER;
+    uint8_t x[s->row_bytes], scales[s->scale_bytes + 1];
+    ht_row_make(h->base.options, source, token, x, scales);
+    if (memcmp(x, h->t.recv_x + (size_t)row * s->row_bytes, s->row_bytes))
+        check_fail(report, number, "recv_x row %u: expected token %u of rank %u, found another", row, token, source);
+    if (memcmp(scales, h->t.recv_scales + (size_t)row * s->scale_bytes, s->scale_bytes))
+        check_fail(report, number, "recv_x_scales row %u: expected those of token %u of rank %u, found others", row,
+                   token, source);
+    uint32_t meta[2] = { token, 0 };
+    if (s->index_bytes == sizeof(int32_t)) {
+        meta[0] = source / h->g.local;
+        for (uint32_t i = 0; i < h->g.local; i++)
+            meta[1] |= (uint32_t)token_wants(h, source, token, h->g.node * h->g.local + i) << i;
+    }
+    const uint32_t *found = &h->t.recv_meta[2 * (size_t)row];
+    if (found[0] != meta[0] || found[1] != meta[1])
+        check_fail(report, number, "source of row %u: expected %u,%u, found %u,%u", row, meta[0], meta[1], found[0],
+                   found[1]);
+}
+
+/* Checks 5 and 6 on one row. */
+static void row_topk_check(const struct ht_rank *h, struct check_report *report, uint32_t row, uint32_t source,
+                           uint32_t token, uint32_t *counts)
+{
+    const int32_t *expert = &h->base.routing->rank[source].experts[(size_t)token * h->g.topk];
+    for (uint32_t j = 0; j < h->dispatch_slot.topk; j++) {
+        const bool mine = expert[j] >= 0 && (uint32_t)expert[j] / h->g.local_experts == h->g.rank;
+        const int64_t index = mine ? expert[j] % (int32_t)h->g.local_experts : -1;
+        const float weight = mine ? ht_weight(h, source, token, j) : 0;
+        const int64_t index_found = h->t.recv_index[(size_t)row * h->g.topk + j];
+        const float weight_found = h->t.recv_weights[(size_t)row * h->g.topk + j];
+        if (index_found >= 0 && index_found < h->g.local_experts) counts[index_found]++;
+        if (index_found != index)
+            check_fail(report, CHECK_TOPK_INDEX, "recv_topk_idx[%u][%u]: expected %lld, found %lld", row, j, (long long)index,
+                       (long long)index_found);
+        if (memcmp(&weight, &weight_found, sizeof weight))
+            check_fail(report, CHECK_TOPK_WEIGHTS, "recv_topk_weights[%u][%u]: expected %g, found %g", row, j, (double)weight,
+                       (double)weight_found);
+    }
+}
+
+/* Checks 4 to 8: rows lie by source rank, then by token. */
+static void rows_check(const struct ht_rank *h, struct check_report *report)
+{
+    uint32_t row = 0, counts[h->g.local_experts];
+    memset(counts, 0, sizeof counts);
+    for (uint32_t source = 0; source < h->g.ranks; source++)
+        for (uint32_t t = 0; t < h->base.routing->rank[source].tokens; t++) {
+            if (!token_wants(h, source, t, h->g.rank)) continue;
+            if (row == ht_recv_rows(h)) return;         /* check 2 has said so */
+            row_check(h, report, row, source, t);
+            row_topk_check(h, report, row, source, t, counts);
+            row++;
+        }
+    for (uint32_t e = 0; h->dispatch_slot.topk && e < h->g.local_experts; e++) {
+        uint32_t count = 0;
+        for (uint32_t source = 0; source < h->g.ranks; source++)
+            count += expert_total(h, source, h->g.rank * h->g.local_experts + e);
+        if (counts[e] != count)
+            check_fail(report, CHECK_TOPK_INDEX, "recv_topk_idx equal to %u: expected %u, found %u", e, count, counts[e]);
+    }
+    const uint32_t rows_max = h->base.options->worst_tokens ? h->base.options->tokens_max * h->g.ranks : row;
+    if (h->t.recv_rows_max != rows_max)
+        check_fail(report, h->base.options->worst_tokens ? CHECK_WORST_TOKENS : CHECK_RECV_ROWS,
+                   "rows allocated: expected %u, found %u", rows_max, h->t.recv_rows_max);
+    for (size_t i = (size_t)row * h->g.topk; i < (size_t)h->t.recv_rows_max * h->g.topk; i++)
+        if (h->t.recv_index[i] != -1)
+            check_fail(report, CHECK_WORST_TOKENS, "recv_topk_idx behind the rows, place %zu: expected -1, found %lld", i,
+                       (long long)h->t.recv_index[i]);
+}
+
+/* The sum that combine promises: on each node in order of ranks, rounded, then bias and nodes in order. */
+static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t *x, uint16_t *out)
+{
+    const uint32_t hidden = h->g.hidden;
+    uint16_t node_sum[h->g.nodes][hidden];
+    const uint16_t *row[2 + HT_RANKS_MAX];
+    uint32_t count = 0;
+    for (uint32_t b = 0; b < h->base.options->bias_count; b++) row[count++] = h->t.bias[b] + (size_t)token * hidden;
+    for (uint32_t n = 0; n < h->g.nodes; n++) {
+        const uint16_t *copy[HT_LOCAL_MAX];
+        uint32_t copies = 0;
+        for (uint32_t i = 0; i < h->g.local; i++)
+            if (token_wants(h, h->g.rank, token, n * h->g.local + i)) copy[copies++] = x;
+        if (copies == 0) continue;
+        if (h->g.nodes == 1) {
+            memcpy(&row[count], copy, copies * sizeof copy[0]);
+            count += copies;
+        } else {
+            format_rows_reduce(copy, NULL, copies, hidden, node_sum[n]);
+            row[count++] = node_sum[n];
+        }
+    }
+    format_rows_reduce(row, NULL, count, hidden, out);
+}
+
+/* Check 9.  With bias its sum is compared before it is taken apart: the rounding of the output to BF16 at the bias's
+ * magnitude is no fault of the rows. */
+static void combine_check(const struct ht_rank *h, struct check_report *report)
+{
+    const struct moe_options *o = h->base.options;
+    const struct ht_slot *s = &h->dispatch_slot;
+    struct check_diff diff = { 0 };
+    for (uint32_t t = 0; t < h->g.tokens; t++) {
+        uint16_t x[o->hidden], widened[o->hidden], expected[o->hidden];
+        const uint16_t *found = h->t.combined_x + (size_t)t * o->hidden;
+        moe_input_row(o, h->g.rank, t, x);
+        ht_row_widen(o, h->t.x + (size_t)t * s->row_bytes, h->t.scales + (size_t)t * s->scale_bytes, widened);
+        token_expect(h, t, widened, expected);
+        uint32_t ranks = 0;
+        for (uint32_t r = 0; r < h->g.ranks; r++) ranks += token_wants(h, h->g.rank, t, r);
+        for (uint32_t i = 0; i < o->hidden; i++) {
+            double sum = format_f32_from_bf16(x[i]) * (double)ranks;
+            for (uint32_t b = 0; b < o->bias_count; b++)
+                sum += (double)format_f32_from_bf16(h->t.bias[b][(size_t)t * o->hidden + i]);
+            const double scale = o->bias_count || !ranks ? 1 : ranks;
+            check_diff_add(&diff, format_f32_from_bf16(found[i]) / scale, sum / scale);
+            if (found[i] != expected[i])
+                check_fail(report, CHECK_COMBINE, "combined_x[%u][%u]: expected %g, found %g", t, i,
+                           (double)format_f32_from_bf16(expected[i]), (double)format_f32_from_bf16(found[i]));
+        }
+    }
+    const double fp8_limit = o->round_scale ? 7e-3 : 5e-4;
+    const double limit = o->dtype == MOE_FP8 && o->data != MOE_DATA_CONSTANT ? fp8_limit : 5e-6;
+    const double value = check_diff_value(&diff);
+    if (!(value < limit))
+        check_fail(report, CHECK_COMBINE, "combined_x: expected a difference below %g, found %g", limit, value);
+}
+
+/* Check 10. */
+static void combine_weights_check(const struct ht_rank *h, struct check_report *report)
+{
+    struct check_diff diff = { 0 };
+    for (uint32_t t = 0; t < h->g.tokens; t++)
+        for (uint32_t j = 0; j < h->g.topk; j++) {
+            const size_t at = (size_t)t * h->g.topk + j;
+            const bool valid = h->base.routing->rank[h->g.rank].experts[at] >= 0;
+            check_diff_add(&diff, h->t.combined_weights[at], valid ? ht_weight(h, h->g.rank, t, j) : 0);
+        }
+    if (!(check_diff_value(&diff) < 1e-9))
+        check_fail(report, CHECK_COMBINE_WEIGHTS, "combined_topk_weights: expected a difference below 1e-9, found %g",
+                   check_diff_value(&diff));
+}
+
+uint32_t ht_check(const struct moe_rank *rank, char *text, size_t text_size)
+{
+    const struct ht_rank *h = (const struct ht_rank *)rank;
+    struct check_report report = { .text = text, .text_size = text_size };
+    layout_check(h, &report);
+    recv_rows_check(h, &report);
+    if (!h->base.options->cached) expert_counts_check(h, &report);
+    rows_check(h, &report);
+    if (h->t.combined_x) combine_check(h, &report);
+    if (h->t.combined_x && h->combine_slot.topk) combine_weights_check(h, &report);
+    return check_failures(&report);
+}

@@ -1,0 +1,227 @@
+/* moe_ht_intra.c - the intranode kernel family: limits, memory map, phases and notify (protocols.md 1.2).  Dispatch
+ * and combine stand in moe_ht_intra_dispatch.c and moe_ht_intra_combine.c.  Knows NVLink peers only. */
+#include "models/moe/moe_ht_intra.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
+
+static const char *intra_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    if (o->ranks != 2 && o->ranks != 4 && o->ranks != 8)
+        REFUSE("num-ranks: the kernels for one node take 2, 4 or 8, found %u", o->ranks);
+    /* Heads follow the slowest reducer warp: the others may hold a slot each. */
+    const uint32_t least = o->combine.nvl_send + INTRA_REDUCER_WARPS - 1;
+    if (o->combine.nvl_recv < least)
+        REFUSE("combine nvl-buffer: expected at least nvl-chunk + %d = %u, found %u", INTRA_REDUCER_WARPS - 1, least,
+               o->combine.nvl_recv);
+    return ht_refuse(o, text, text_size);
+}
+
+static uint64_t counts_bytes(const struct moe_options *o)
+{
+    return (uint64_t)(o->ranks + o->experts / o->ranks) * sizeof(uint32_t);
+}
+
+static uint64_t ring_bytes(const struct moe_options *o, bool payload)
+{
+    struct ht_slot dispatch, combine;
+    ht_slot_dispatch(o, payload, false, &dispatch);
+    ht_slot_combine(o, payload, false, &combine);
+    const uint64_t a = (uint64_t)o->dispatch.nvl_recv * dispatch.stored;
+    const uint64_t b = (uint64_t)o->combine.nvl_recv * combine.stored;
+    return moe_align(a > b ? a : b, 128);
+}
+
+static void intra_needs(const struct moe_options *o, bool payload, struct moe_needs *needs)
+{
+    const uint32_t channels = o->num_sms / 2;
+    *needs = (struct moe_needs){
+        .heap_bytes = moe_align(o->ranks * counts_bytes(o), 128) + channels * o->ranks * ring_bytes(o, payload),
+        .word_count = o->ranks + INTRA_WORDS * channels * o->ranks + channels * INTRA_GROUPS,
+        .queue_count = 1,
+        .queue_depth = 64,
+    };
+}
+
+static struct moe_rank *intra_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
+{
+    struct intra_rank *r = ht_alloc(1, sizeof *r);
+    const uint32_t channels = o->num_sms / 2, pairs = channels * o->ranks;
+    const uint32_t scans = 1 + (o->ranks > channels ? o->ranks : channels);
+    const uint32_t combine_workers = pairs + channels * (INTRA_GROUPS + 1);
+    ht_rank_init(&r->ht, o, f, routing, false, scans, 2 * pairs > combine_workers ? 2 * pairs : combine_workers);
+    r->ring_offset = moe_align(o->ranks * counts_bytes(o), 128);
+    r->ring_bytes = ring_bytes(o, f->payload);
+    r->channel_row = ht_alloc(pairs, sizeof r->channel_row[0]);
+    r->channel_count = ht_alloc(pairs, sizeof r->channel_count[0]);
+    r->done_base = ht_alloc((uint64_t)channels * INTRA_GROUPS, sizeof r->done_base[0]);
+    r->sender = ht_alloc(pairs, sizeof r->sender[0]);
+    r->receiver = ht_alloc(pairs, sizeof r->receiver[0]);
+    r->reducer = ht_alloc((uint64_t)channels * INTRA_GROUPS, sizeof r->reducer[0]);
+    r->coordinator = ht_alloc(channels, sizeof r->coordinator[0]);
+    return &r->ht.base;
+}
+
+static void intra_destroy(struct moe_rank *rank)
+{
+    struct intra_rank *r = (struct intra_rank *)rank;
+    void *owned[] = { r->channel_row, r->channel_count, r->done_base, r->sender, r->receiver, r->reducer,
+                      r->coordinator };
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
+    ht_rank_clear(&r->ht);
+    free(r);
+}
+
+/* ---- notify -------------------------------------------------------------------------------------------- */
+
+enum notify_stage { NOTIFY_END, NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_SUM, NOTIFY_ZERO };
+static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_BARRIER, NOTIFY_SUM, NOTIFY_ZERO,
+                                          NOTIFY_BARRIER, NOTIFY_END };
+static const uint8_t cached_notify_program[] = { NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER, NOTIFY_END };
+
+/* Every peer gets this rank's row: tokens for each rank, and for each of the peer's experts. */
+static bool counts_send(struct intra_notify *n)
+{
+    struct ht_rank *h = &n->rank->ht;
+    const struct ht_geometry *g = &h->g;
+    const uint32_t rank_bytes = g->ranks * 4, expert_bytes = g->local_experts * 4;
+    const uint64_t offset = g->rank * counts_bytes(h->base.options);
+    for (; n->peer < g->ranks; n->peer++) {
+        const uint32_t *experts = h->layout.tokens_per_expert + (size_t)n->peer * g->local_experts;
+        const struct fabric_write write = {
+            .target_offset = offset, .charge_bytes = rank_bytes + expert_bytes, .peer = (uint16_t)n->peer,
+            .span_count = 2, .span = { { h->layout.tokens_per_rank, rank_bytes }, { experts, expert_bytes } },
+        };
+        if (n->peer == g->rank) {
+            uint8_t *row = h->base.fabric->heap + offset;
+            memcpy(row, h->layout.tokens_per_rank, rank_bytes);
+            memcpy(row + rank_bytes, experts, expert_bytes);
+        } else if (fabric_store(&n->worker, &write)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void counts_sum(struct intra_notify *n)
+{
+    struct ht_rank *h = &n->rank->ht;
+    const struct ht_geometry *g = &h->g;
+    const struct moe_options *o = h->base.options;
+    const uint64_t row_bytes = counts_bytes(o);
+    for (uint32_t e = 0; e < g->local_experts; e++) h->expert_counts[e] = 0;
+    for (uint32_t source = 0; source < g->ranks; source++) {
+        const uint32_t *row = (const void *)(h->base.fabric->heap + source * row_bytes);
+        h->recv_before[source + 1] = h->recv_before[source] + row[g->rank];
+        for (uint32_t e = 0; e < g->local_experts; e++) h->expert_counts[e] += row[g->ranks + e];
+    }
+    /* At the worst-case size nobody waits for the counts: the list stays empty. */
+    for (uint32_t e = 0; e < g->local_experts; e++)
+        h->expert_counts[e] = o->worst_tokens ? 0 : (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
+    ht_scan_charge(&n->worker, g->ranks, g->ranks * row_bytes, g->ranks * row_bytes);
+}
+
+static enum worker_step notify_step(struct fabric_worker *w)
+{
+    struct intra_notify *n = fabric_container_of(w, struct intra_notify, worker);
+    for (; *n->program != NOTIFY_END; n->program++) {
+        switch (*n->program) {
+        case NOTIFY_BARRIER:
+            if (!ht_barrier_step(w, &n->barrier, n->rank->ht.epoch)) return WORKER_WAIT;
+            ht_barrier_begin(&n->barrier);
+            break;
+        case NOTIFY_EXCHANGE:
+            if (!counts_send(n)) return WORKER_WAIT;
+            break;
+        case NOTIFY_SUM:
+            counts_sum(n);
+            break;
+        case NOTIFY_ZERO:
+            ht_scan_charge(w, 0, 0, n->zero_bytes);
+            break;
+        default:
+            assert(!"unknown stage");
+        }
+    }
+    return WORKER_DONE;
+}
+
+static void notify_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct intra_notify *n = fabric_container_of(w, struct intra_notify, worker);
+    const int missing = ht_barrier_missing(w->fabric, &n->barrier, n->rank->ht.epoch);
+    if (*n->program == NOTIFY_EXCHANGE) snprintf(text, text_size, "notify has no room for counts to rank %u", n->peer);
+    else snprintf(text, text_size, "notify waits for rank %d in barrier %u", missing, n->barrier.round);
+}
+
+static void notify_launch(struct intra_rank *r, enum ht_phase phase)
+{
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    r->notify = (struct intra_notify){
+        .worker = { .step = notify_step, .describe = notify_describe }, .rank = r,
+        .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
+        .barrier = { .word = 0, .stride = 1, .count = (uint16_t)g->ranks, .number = (uint16_t)g->rank },
+        .zero_bytes = (uint64_t)g->channels * g->ranks * 4 * (phase == HT_CACHED_NOTIFY_COMBINE ? 2 : 4),
+    };
+    ht_barrier_begin(&r->notify.barrier);
+    const uint32_t warps = phase == HT_CACHED_NOTIFY_COMBINE && g->ranks > INTRA_NOTIFY_WARPS ? g->ranks
+                                                                                             : INTRA_NOTIFY_WARPS;
+    ht_kernel_add(h, &r->notify.worker, 0, warps);
+    fabric_watch(&r->notify.worker, 0, g->ranks);
+    if (phase == HT_NOTIFY)     /* SM 1 + r counts the channels' tokens for rank r */
+        for (uint32_t peer = 0; peer < g->ranks; peer++)
+            ht_scan_add(h, 1 + peer, warps, g->tokens, g->tokens, g->channels * 4);
+    if (phase == HT_CACHED_NOTIFY_COMBINE)      /* SM 1 + c fills the gaps in its channel's send_head */
+        for (uint32_t c = 0; c < g->channels; c++) {
+            const uint32_t rows = (g->tokens + g->channels - 1) / g->channels;
+            ht_scan_add(h, 1 + c, warps, rows, (uint64_t)rows * g->ranks * 4, (uint64_t)rows * g->ranks * 4);
+        }
+}
+
+/* ---- launches ------------------------------------------------------------------------------------------ */
+
+void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
+                       const struct moe_chunks *chunks)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    *s = (struct intra_sender){ .rank = r, .channel = channel, .chunk = chunks->nvl_send };
+    s->ring = (struct ht_ring){
+        .offset = intra_ring_offset(r, channel, g->rank), .slots = chunks->nvl_recv, .peer = (uint16_t)peer,
+        .tail_word = intra_word(r, INTRA_TAIL, channel, g->rank), .head_word = intra_word(r, INTRA_HEAD, channel, peer),
+    };
+}
+
+static struct moe_kernel *intra_launch(struct moe_rank *rank, uint32_t phase)
+{
+    struct intra_rank *r = (struct intra_rank *)rank;
+    const enum ht_phase kind = ht_phase_of(rank->options, phase);
+    ht_kernel_begin(&r->ht, phase);
+    if (kind == HT_LAYOUT) ht_layout_launch(&r->ht);
+    else if (kind == HT_DISPATCH) intra_dispatch_launch(r);
+    else if (kind == HT_COMBINE) intra_combine_launch(r);
+    else notify_launch(r, kind);
+    return &r->ht.kernel;
+}
+
+static void intra_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
+{
+    ht_traffic((const struct ht_rank *)rank, phase, traffic);
+}
+
+const struct moe_family moe_family_intranode = {
+    .refuse = intra_refuse,
+    .needs = intra_needs,
+    .phase_count = ht_phase_count,
+    .phase_name = ht_phase_name,
+    .create = intra_create,
+    .destroy = intra_destroy,
+    .launch = intra_launch,
+    .traffic = intra_traffic,
+    .outputs = ht_outputs,
+    .check = ht_check,
+};

@@ -1,0 +1,103 @@
+/* moe_ht_intra.h - private to the intranode kernels (protocols.md 1.2): memory map and state of a rank.
+ *
+ * Heap:    | counts [source][ranks + local experts] u32 | ring [channel][producer][slots] |
+ * A ring lies in the memory of its consumer.  Dispatch and combine use the same rings, one after the other.
+ *
+ * Signal words: barrier[ranks], then [channel][peer] each of start, end, tail (raised by the producer) and head
+ * (raised by the consumer at the producer), then the private done[channel][group] of combine's reducers. */
+#ifndef MODELS_MOE_MOE_HT_INTRA_H
+#define MODELS_MOE_MOE_HT_INTRA_H
+
+#include "models/moe/moe_ht.h"
+
+enum {
+    INTRA_WARPS = 24,                       /* of an SM */
+    INTRA_REDUCER_WARPS = INTRA_WARPS - 1,  /* the first publishes the heads */
+    INTRA_GROUPS = 4,                       /* workers that these are stepped as */
+    INTRA_NOTIFY_WARPS = 4,
+};
+enum intra_word { INTRA_START, INTRA_END, INTRA_TAIL, INTRA_HEAD, INTRA_WORDS };
+
+struct intra_rank;
+
+struct intra_notify {
+    struct fabric_worker worker;
+    struct intra_rank *rank;
+    const uint8_t *program;                 /* what remains to be done */
+    struct ht_barrier barrier;
+    uint32_t peer;                          /* next to get the counts */
+    uint64_t zero_bytes;
+};
+
+/* Producing end: dispatch, tokens of a channel to a rank; combine, rows of a channel back to their rank. */
+struct intra_sender {
+    struct fabric_worker worker;
+    struct intra_rank *rank;
+    uint32_t channel;
+    struct ht_ring ring;
+    uint32_t count, chunk, first;           /* slots to send; at most at once; first token place or row */
+    uint32_t announced;                     /* dispatch: words sent of start and end */
+    uint32_t scanned, scan_end;             /* dispatch: tokens looked at */
+};
+
+struct intra_receiver {
+    struct fabric_worker worker;
+    struct intra_rank *rank;
+    uint32_t channel, source;
+    bool known;                             /* start and end have come */
+    uint32_t head, published, count;
+};
+
+/* Some warps of a combine SM; each takes every 23rd token of the channel. */
+struct intra_reducer {
+    struct fabric_worker worker;
+    struct intra_rank *rank;
+    uint32_t channel, group;
+    uint32_t first_token, end_token, first_warp;
+    uint32_t done, count;                   /* tokens, in the order of token_at() */
+    uint32_t tail[HT_LOCAL_MAX];            /* last seen */
+};
+
+struct intra_coordinator {
+    struct fabric_worker worker;
+    struct intra_rank *rank;
+    uint32_t channel;
+    uint32_t published[HT_LOCAL_MAX];
+};
+
+struct intra_rank {
+    struct ht_rank ht;
+    uint64_t ring_offset, ring_bytes;       /* of one ring */
+    uint32_t *channel_row, *channel_count;  /* [source][channel] where its rows lie in recv_x */
+    uint64_t *done_base;                    /* [channel][group] private words only grow */
+    struct intra_notify notify;
+    struct intra_sender *sender;            /* [channel][rank] */
+    struct intra_receiver *receiver;        /* [channel][rank] */
+    struct intra_reducer *reducer;          /* [channel][group] */
+    struct intra_coordinator *coordinator;  /* [channel] */
+};
+
+static inline uint32_t intra_pair(const struct intra_rank *r, uint32_t channel, uint32_t peer)
+{
+    return channel * r->ht.g.ranks + peer;
+}
+static inline uint32_t intra_word(const struct intra_rank *r, enum intra_word kind, uint32_t channel, uint32_t peer)
+{
+    return r->ht.g.ranks + (uint32_t)kind * r->ht.g.channels * r->ht.g.ranks + intra_pair(r, channel, peer);
+}
+static inline uint32_t intra_word_done(const struct intra_rank *r, uint32_t channel, uint32_t group)
+{
+    return intra_word(r, INTRA_WORDS, 0, 0) + channel * INTRA_GROUPS + group;
+}
+static inline uint64_t intra_ring_offset(const struct intra_rank *r, uint32_t channel, uint32_t producer)
+{
+    return r->ring_offset + intra_pair(r, channel, producer) * r->ring_bytes;
+}
+
+void intra_dispatch_launch(struct intra_rank *r);
+void intra_combine_launch(struct intra_rank *r);
+/* Prepares the producing end in channel towards peer; slots of the ring as the chunk sizes say. */
+void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
+                       const struct moe_chunks *chunks);
+
+#endif

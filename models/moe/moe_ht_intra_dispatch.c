@@ -1,0 +1,175 @@
+/* moe_ht_intra_dispatch.c - intranode dispatch (protocols.md 1.2): every token once to each rank that needs it.
+ *
+ *   sender, SM 2c        for each destination rank: the channel's tokens for it, in chunks, into the ring there
+ *   receiver, SM 2c + 1  for each source rank: from the ring into recv_x, behind those of lower ranks and channels
+ *
+ * The warps of an SM are split evenly over the ranks; each copies tokens of its own. */
+#include "models/moe/moe_ht_intra.h"
+
+#include <stdio.h>
+
+/* ---- sender -------------------------------------------------------------------------------------------- */
+
+static const uint32_t *sender_tokens(const struct intra_sender *s)
+{
+    return &s->rank->ht.layout.list[(size_t)s->ring.peer * s->rank->ht.g.tokens + s->first];
+}
+
+static void sender_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
+{
+    const struct intra_sender *s = fabric_container_of(w, struct intra_sender, worker);
+    const uint32_t token = sender_tokens(s)[sequence], meta[2] = { token };
+    ht_slot_pack(&s->rank->ht, token, s->ring.peer * s->rank->ht.g.local_experts, meta, slot);
+}
+
+/* Tells the receiver which of this rank's tokens for it are the channel's: start and end, plus one. */
+static bool sender_announce(struct intra_sender *s)
+{
+    const struct intra_rank *r = s->rank;
+    for (; s->announced < 2; s->announced++) {
+        const uint32_t word = intra_word(r, s->announced ? INTRA_END : INTRA_START, s->channel, r->ht.g.rank);
+        const uint32_t value = s->first + (s->announced ? s->count : 0) + 1;
+        if (!ht_word_send(&s->worker, &r->ht, s->ring.peer, 0, word, value)) return false;
+    }
+    return true;
+}
+
+/* The flags of all tokens up to and with the chunk's last are read, and its heads noted for combine. */
+static void sender_scan(struct intra_sender *s)
+{
+    const uint32_t last = s->ring.tail + s->ring.pending;
+    const uint32_t to = last == s->count ? s->scan_end : sender_tokens(s)[last - 1] + 1;
+    const uint32_t rows = to - s->scanned;
+    if (rows) ht_scan_charge(&s->worker, rows, rows, s->rank->ht.base.options->cached ? 0 : (uint64_t)rows * 4);
+    s->scanned = to;
+}
+
+static enum worker_step sender_step(struct fabric_worker *w)
+{
+    struct intra_sender *s = fabric_container_of(w, struct intra_sender, worker);
+    struct ht_rank *h = &s->rank->ht;
+    struct ht_ring *ring = &s->ring;
+    if (!sender_announce(s)) return WORKER_WAIT;
+    if (!ring->pending && ring->published == ring->tail) {
+        if (ring->tail < s->count) {
+            if (ht_ring_space(h, ring) < s->chunk) return WORKER_WAIT;
+            fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
+            ring->pending = moe_min(s->chunk, s->count - ring->tail);
+        }
+        sender_scan(s);
+    }
+    if (!ht_ring_write(w, h, ring, &h->dispatch_slot, sender_fill)) return WORKER_WAIT;
+    if (!ht_ring_publish(w, h, ring)) return WORKER_WAIT;
+    if (ring->tail == s->count) return WORKER_DONE;
+    return ht_ring_space(h, ring) < s->chunk ? WORKER_WAIT : WORKER_MORE;
+}
+
+static void sender_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct intra_sender *s = fabric_container_of(w, struct intra_sender, worker);
+    snprintf(text, text_size, "dispatch sender of channel %u waits for rank %u to free slots: %u of %u sent, %u read",
+             s->channel, s->ring.peer, s->ring.tail, s->count, ht_word(&s->rank->ht, s->ring.head_word));
+}
+
+static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
+{
+    struct ht_rank *h = &r->ht;
+    struct intra_sender *s = &r->sender[intra_pair(r, channel, peer)];
+    const uint32_t *prefix = &h->layout.rank_prefix[(size_t)peer * (h->g.channels + 1) + channel];
+    intra_sender_init(r, s, channel, peer, &h->base.options->dispatch);
+    s->worker.step = sender_step;
+    s->worker.describe = sender_describe;
+    s->first = prefix[0];
+    s->count = prefix[1] - prefix[0];
+    moe_channel_range(h->g.tokens, h->g.channels, channel, &s->scanned, &s->scan_end);
+    ht_kernel_add(h, &s->worker, 2 * channel, INTRA_WARPS / h->g.ranks);
+    fabric_watch(&s->worker, s->ring.head_word, 1);
+}
+
+/* ---- receiver ------------------------------------------------------------------------------------------ */
+
+/* argument: the first slot's number, and above it how many. */
+static void receiver_run(void *context, uint64_t argument)
+{
+    const struct intra_receiver *v = context;
+    struct ht_rank *h = &v->rank->ht;
+    const uint32_t first = (uint32_t)argument, count = (uint32_t)(argument >> 32);
+    const uint32_t slots = h->base.options->dispatch.nvl_recv;
+    const uint8_t *ring = h->base.fabric->heap + intra_ring_offset(v->rank, v->channel, v->source);
+    const uint32_t row = v->rank->channel_row[v->source * h->g.channels + v->channel];
+    for (uint32_t i = first; i < first + count; i++)
+        ht_slot_unpack(h, ring + (size_t)(i % slots) * h->dispatch_slot.stored, h->g.rank * h->g.local_experts,
+                       row + i);
+}
+
+static bool receiver_know(struct intra_receiver *v)
+{
+    struct intra_rank *r = v->rank;
+    const uint32_t start = ht_word(&r->ht, intra_word(r, INTRA_START, v->channel, v->source));
+    const uint32_t end = ht_word(&r->ht, intra_word(r, INTRA_END, v->channel, v->source));
+    if (!start || !end) return false;
+    v->count = end - start;
+    r->channel_row[v->source * r->ht.g.channels + v->channel] = r->ht.recv_before[v->source] + start - 1;
+    r->channel_count[v->source * r->ht.g.channels + v->channel] = v->count;
+    return v->known = true;
+}
+
+static bool receiver_publish(struct intra_receiver *v)
+{
+    const struct intra_rank *r = v->rank;
+    if (v->published == v->head) return true;
+    const uint32_t word = intra_word(r, INTRA_HEAD, v->channel, r->ht.g.rank);
+    if (!ht_word_send(&v->worker, &r->ht, v->source, 0, word, v->head)) return false;
+    v->published = v->head;
+    return true;
+}
+
+static enum worker_step receiver_step(struct fabric_worker *w)
+{
+    struct intra_receiver *v = fabric_container_of(w, struct intra_receiver, worker);
+    struct ht_rank *h = &v->rank->ht;
+    if (!v->known && !receiver_know(v)) return WORKER_WAIT;
+    if (!receiver_publish(v)) return WORKER_WAIT;
+    if (v->head == v->count) return WORKER_DONE;
+    const uint32_t count = ht_word(h, intra_word(v->rank, INTRA_TAIL, v->channel, v->source)) - v->head;
+    if (count == 0) return WORKER_WAIT;
+    const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
+    fabric_work(w, &(struct fabric_work){
+        .kind = FABRIC_WORK_COPY, .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count,
+        .read_bytes = bytes, .write_bytes = bytes, .run = receiver_run, .context = v,
+        .argument = (uint64_t)count << 32 | v->head });
+    v->head += count;
+    if (!receiver_publish(v)) return WORKER_WAIT;
+    return v->head == v->count ? WORKER_DONE : WORKER_WAIT;
+}
+
+static void receiver_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct intra_receiver *v = fabric_container_of(w, struct intra_receiver, worker);
+    if (!v->known)
+        snprintf(text, text_size, "dispatch receiver of channel %u waits for the range of rank %u", v->channel,
+                 v->source);
+    else
+        snprintf(text, text_size, "dispatch receiver of channel %u waits for tokens of rank %u: %u of %u read",
+                 v->channel, v->source, v->head, v->count);
+}
+
+static void receiver_launch(struct intra_rank *r, uint32_t channel, uint32_t source)
+{
+    struct intra_receiver *v = &r->receiver[intra_pair(r, channel, source)];
+    *v = (struct intra_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe }, .rank = r,
+                                  .channel = channel, .source = source };
+    ht_kernel_add(&r->ht, &v->worker, 2 * channel + 1, INTRA_WARPS / r->ht.g.ranks);
+    fabric_watch(&v->worker, intra_word(r, INTRA_START, channel, source), 1);
+    fabric_watch(&v->worker, intra_word(r, INTRA_END, channel, source), 1);
+    fabric_watch(&v->worker, intra_word(r, INTRA_TAIL, channel, source), 1);
+}
+
+void intra_dispatch_launch(struct intra_rank *r)
+{
+    if (r->ht.base.fabric->payload) ht_tensors_recv(&r->ht);
+    for (uint32_t c = 0; c < r->ht.g.channels; c++) {
+        for (uint32_t peer = 0; peer < r->ht.g.ranks; peer++) sender_launch(r, c, peer);
+        for (uint32_t peer = 0; peer < r->ht.g.ranks; peer++) receiver_launch(r, c, peer);
+    }
+}

@@ -1,0 +1,442 @@
+/* support_loop.c - the adversarial fabric of support_loop.h.  Knows the contract, no kernel. */
+#include "tests/support_loop.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/rng.h"
+
+enum { PENDING_MAX = 4096 };
+
+enum op_kind { OP_STORE, OP_PUT, OP_SIGNAL };
+
+struct op {
+    enum op_kind kind;
+    uint16_t rank, peer, queue;
+    bool rdma;
+    const struct fabric_worker *worker;
+    uint64_t offset, size_bytes;
+    uint8_t *copy;                  /* of a store */
+    const uint8_t *source;          /* of a put */
+    uint32_t word;
+    uint64_t value;
+};
+
+struct watch {
+    struct watch *next;
+    uint32_t worker;
+};
+
+struct slot {                       /* a worker of the kernel that its rank runs */
+    struct fabric_worker *worker;
+    bool runnable, done, refused;
+    uint32_t place;                 /* in the list of those that may run */
+};
+
+struct loop_rank {
+    struct fabric fabric;
+    struct loop *loop;
+    struct slot *slot;
+    uint32_t slot_count, left;
+    struct watch **watch;           /* [word] */
+    int32_t *writer;                /* [word] -1 none, -2 private */
+    bool finished;
+};
+
+struct runnable { uint32_t rank, worker; };
+
+struct loop {
+    struct loop_options options;
+    struct loop_counts counts;
+    struct rng rng;
+    struct loop_rank *rank;
+    struct op pending[PENDING_MAX];
+    uint32_t pending_count;
+    struct runnable *runnable;
+    uint32_t runnable_count, runnable_max;
+    struct slot *current;
+};
+
+static void breach(struct loop *loop, const char *what, uint32_t rank, uint64_t number)
+{
+    if (loop->counts.breaches++ < 10)
+        fprintf(stderr, "breach of contract by rank %u: %s (%llu)\n", rank, what, (unsigned long long)number);
+}
+
+static void trace(struct loop *loop, uint64_t value)
+{
+    loop->counts.trace = (loop->counts.trace ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    loop->counts.trace ^= loop->counts.trace >> 29;
+}
+
+static bool chance(struct loop *loop, uint32_t percent) { return rng_below(&loop->rng, 100) < percent; }
+
+static struct loop_rank *rank_of(const struct fabric *f) { return (struct loop_rank *)(void *)(uintptr_t)f; }
+
+/* ---- who may run --------------------------------------------------------------------------------------- */
+
+static void slot_wake(struct loop *loop, uint32_t rank, uint32_t worker)
+{
+    struct slot *slot = &loop->rank[rank].slot[worker];
+    if (slot->done || slot->runnable) return;
+    slot->runnable = true;
+    if (loop->runnable_count == loop->runnable_max) {
+        loop->runnable_max = loop->runnable_max * 2 + 64;
+        loop->runnable = realloc(loop->runnable, loop->runnable_max * sizeof loop->runnable[0]);
+        if (!loop->runnable) abort();
+    }
+    slot->place = loop->runnable_count;
+    loop->runnable[loop->runnable_count++] = (struct runnable){ rank, worker };
+}
+
+static void slot_sleep(struct loop *loop, struct slot *slot)
+{
+    if (!slot->runnable) return;
+    slot->runnable = false;
+    const struct runnable last = loop->runnable[--loop->runnable_count];
+    if (slot->place == loop->runnable_count) return;
+    loop->runnable[slot->place] = last;
+    loop->rank[last.rank].slot[last.worker].place = slot->place;
+}
+
+static void word_changed(struct loop *loop, uint32_t rank, uint32_t word)
+{
+    for (const struct watch *watch = loop->rank[rank].watch[word]; watch; watch = watch->next)
+        slot_wake(loop, rank, watch->worker);
+}
+
+/* ---- delivery ------------------------------------------------------------------------------------------ */
+
+static void op_deliver(struct loop *loop, uint32_t index)
+{
+    const struct op op = loop->pending[index];
+    memmove(&loop->pending[index], &loop->pending[index + 1], (--loop->pending_count - index) * sizeof op);
+    struct fabric *peer = &loop->rank[op.peer].fabric;
+    if (op.kind == OP_SIGNAL) {
+        if (peer->words[op.word] > op.value) breach(loop, "a signal lowers a word", op.rank, op.word);
+        __atomic_store_n(&peer->words[op.word], op.value, __ATOMIC_RELEASE);
+        word_changed(loop, op.peer, op.word);
+        return;
+    }
+    if (op.size_bytes) memcpy(peer->heap + op.offset, op.kind == OP_STORE ? op.copy : op.source, op.size_bytes);
+    free(op.copy);
+}
+
+/* Whether op must come after before: rule 2 of the contract. */
+static bool op_follows(const struct op *op, const struct op *before)
+{
+    if (op->kind != OP_SIGNAL || op->rank != before->rank) return false;
+    if (before->kind == OP_STORE) return before->worker == op->worker;
+    if (before->kind == OP_PUT) return op->rdma && before->peer == op->peer && before->queue == op->queue;
+    return before->peer == op->peer && before->word == op->word;
+}
+
+/* Delivers something, chosen at random among what is free to arrive. */
+static void something_deliver(struct loop *loop)
+{
+    const uint32_t first = (uint32_t)rng_below(&loop->rng, loop->pending_count);
+    for (uint32_t i = 0; i < loop->pending_count; i++) {
+        const uint32_t index = (first + i) % loop->pending_count;
+        bool free_to_go = true;
+        for (uint32_t j = 0; j < index && free_to_go; j++)
+            free_to_go = !op_follows(&loop->pending[index], &loop->pending[j]);
+        if (!free_to_go) continue;
+        op_deliver(loop, index);
+        return;
+    }
+}
+
+/* ---- the operations ------------------------------------------------------------------------------------ */
+
+static uint64_t loop_now_ps(const struct fabric *f) { return rank_of(f)->loop->counts.steps; }
+
+/* A refusal does nothing; the worker may try again at any time. */
+static bool refuse(struct loop *loop)
+{
+    if (loop->pending_count < PENDING_MAX && !chance(loop, loop->options.refuse_percent)) return false;
+    loop->counts.refusals++;
+    loop->current->refused = true;
+    return true;
+}
+
+static void write_check(struct loop *loop, const struct fabric *f, const struct fabric_write *write, bool put)
+{
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < write->span_count; i++) size += write->span[i].size_bytes;
+    if (write->span_count > (put ? 1 : FABRIC_SPANS_MAX)) breach(loop, "too many spans", f->rank, write->span_count);
+    if (put != (fabric_path(f, write->peer) == FABRIC_RDMA)) breach(loop, "the wrong path", f->rank, write->peer);
+    if (write->target_offset + size > f->heap_bytes) breach(loop, "a write past the heap", f->rank, size);
+    if (f->payload ? size != write->charge_bytes : size > write->charge_bytes)
+        breach(loop, "the charge is not what is written", f->rank, write->charge_bytes);
+    if (put && write->queue >= f->queue_count) breach(loop, "no such queue", f->rank, write->queue);
+    const uint8_t *source = write->span[0].data;
+    if (put && size && (source < f->heap || source + size > f->heap + f->heap_bytes))
+        breach(loop, "a put from foreign memory", f->rank, size);
+}
+
+static int loop_store(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    struct loop *loop = rank_of(f)->loop;
+    write_check(loop, f, write, false);
+    if (refuse(loop)) return -EAGAIN;
+    struct op op = { .kind = OP_STORE, .rank = f->rank, .peer = write->peer, .worker = w,
+                     .offset = write->target_offset };
+    for (uint32_t i = 0; i < write->span_count; i++) op.size_bytes += write->span[i].size_bytes;
+    op.copy = malloc(op.size_bytes + 1);
+    if (!op.copy) abort();
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < write->span_count; at += write->span[i++].size_bytes)
+        memcpy(op.copy + at, write->span[i].data, write->span[i].size_bytes);
+    loop->pending[loop->pending_count++] = op;
+    loop->counts.stores++;
+    loop->counts.store_bytes += write->charge_bytes;
+    trace(loop, write->charge_bytes << 16 | write->peer);
+    return 0;
+}
+
+static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    struct loop *loop = rank_of(f)->loop;
+    write_check(loop, f, write, true);
+    if (refuse(loop)) return -EAGAIN;
+    struct op op = { .kind = OP_PUT, .rank = f->rank, .peer = write->peer, .queue = write->queue, .worker = w,
+                     .rdma = true, .offset = write->target_offset };
+    if (write->span_count) op.source = write->span[0].data, op.size_bytes = write->span[0].size_bytes;
+    loop->pending[loop->pending_count++] = op;
+    loop->counts.puts++;
+    loop->counts.put_bytes += write->charge_bytes;
+    trace(loop, write->charge_bytes << 24 | (uint64_t)write->peer << 8 | write->queue);
+    return 0;
+}
+
+static int loop_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
+{
+    struct loop *loop = rank_of(f)->loop;
+    const bool rdma = fabric_path(f, signal->peer) == FABRIC_RDMA;
+    if (signal->word >= f->word_count) {
+        breach(loop, "no such word", f->rank, signal->word);
+        return -EINVAL;
+    }
+    if (rdma && signal->queue >= f->queue_count) breach(loop, "no such queue", f->rank, signal->queue);
+    int32_t *writer = &loop->rank[signal->peer].writer[signal->word];
+    if (*writer != -1 && *writer != (int32_t)f->rank) breach(loop, "a word with two writers", f->rank, signal->word);
+    *writer = (int32_t)f->rank;
+    if (refuse(loop)) return -EAGAIN;
+    loop->pending[loop->pending_count++] = (struct op){ .kind = OP_SIGNAL, .rank = f->rank, .peer = signal->peer,
+        .queue = signal->queue, .worker = w, .rdma = rdma, .word = signal->word, .value = signal->value };
+    loop->counts.signals++;
+    trace(loop, (uint64_t)signal->word << 32 ^ signal->value ^ signal->peer);
+    return 0;
+}
+
+static void loop_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend)
+{
+    struct loop_rank *r = rank_of(f);
+    (void)w;
+    if (r->writer[word] != -1 && r->writer[word] != -2) breach(r->loop, "a private word written from afar", f->rank, word);
+    r->writer[word] = -2;
+    f->words[word] += addend;
+    r->loop->counts.adds++;
+    trace(r->loop, (uint64_t)word << 32 ^ addend);
+    word_changed(r->loop, f->rank, word);
+}
+
+static int loop_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue)
+{
+    struct loop *loop = rank_of(f)->loop;
+    (void)w;
+    for (uint32_t i = 0; i < loop->pending_count; i++) {
+        const struct op *op = &loop->pending[i];
+        if (op->rank != f->rank || !op->rdma || op->peer != peer || op->queue != queue) continue;
+        loop->current->refused = true;
+        return -EAGAIN;
+    }
+    return 0;
+}
+
+static void loop_work(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
+{
+    struct loop *loop = rank_of(f)->loop;
+    if (work->warps > w->warps) breach(loop, "more warps than the worker has", f->rank, work->warps);
+    if (f->payload && work->run) work->run(work->context, work->argument);
+    loop->counts.works++;
+    loop->counts.work_rows += work->rows;
+    loop->counts.work_read_bytes += work->read_bytes;
+    loop->counts.work_write_bytes += work->write_bytes;
+    trace(loop, work->read_bytes << 20 ^ work->write_bytes ^ (uint64_t)work->kind << 60);
+}
+
+static void loop_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count)
+{
+    struct loop_rank *r = rank_of(f);
+    for (uint32_t i = word; i < word + word_count; i++) {
+        if (i >= f->word_count) {
+            breach(r->loop, "a watch of no word", f->rank, i);
+            return;
+        }
+        struct watch *watch = malloc(sizeof *watch);
+        if (!watch) abort();
+        *watch = (struct watch){ r->watch[i], w->index };
+        r->watch[i] = watch;
+    }
+}
+
+static const struct fabric_ops loop_ops = {
+    .name = "loop", .now_ps = loop_now_ps, .store = loop_store, .put = loop_put, .signal = loop_signal,
+    .signal_add = loop_signal_add, .flush = loop_flush, .work = loop_work, .watch = loop_watch,
+};
+
+/* ---- construction -------------------------------------------------------------------------------------- */
+
+struct loop *loop_new(const struct loop_options *options)
+{
+    struct loop *loop = calloc(1, sizeof *loop);
+    if (!loop) abort();
+    loop->options = *options;
+    rng_seed(&loop->rng, options->seed);
+    loop->rank = calloc(options->ranks, sizeof loop->rank[0]);
+    if (!loop->rank) abort();
+    for (uint16_t i = 0; i < options->ranks; i++) {
+        struct loop_rank *r = &loop->rank[i];
+        const uint32_t words = options->needs.word_count;
+        r->loop = loop;
+        r->fabric = (struct fabric){
+            .ops = &loop_ops, .heap_bytes = options->needs.heap_bytes, .word_count = words, .rank = i,
+            .rank_count = options->ranks, .ranks_per_node = options->ranks_per_node,
+            .queue_count = options->needs.queue_count, .nvlink_disabled = options->nvlink_disabled,
+            .payload = options->payload, .words = calloc(words, sizeof(uint64_t)),
+            .heap = calloc(options->needs.heap_bytes + 1, 1),
+        };
+        r->watch = calloc(words, sizeof r->watch[0]);
+        r->writer = malloc(words * sizeof r->writer[0]);
+        if (!r->fabric.words || !r->fabric.heap || !r->watch || !r->writer) abort();
+        for (uint32_t word = 0; word < words; word++) r->writer[word] = -1;
+    }
+    return loop;
+}
+
+static void watches_clear(struct loop_rank *r)
+{
+    for (uint32_t word = 0; word < r->fabric.word_count; word++)
+        while (r->watch[word]) {
+            struct watch *next = r->watch[word]->next;
+            free(r->watch[word]);
+            r->watch[word] = next;
+        }
+}
+
+void loop_free(struct loop *loop)
+{
+    for (uint16_t i = 0; i < loop->options.ranks; i++) {
+        struct loop_rank *r = &loop->rank[i];
+        watches_clear(r);
+        free(r->watch);
+        free(r->writer);
+        free(r->slot);
+        free(r->fabric.words);
+        free(r->fabric.heap);
+    }
+    for (uint32_t i = 0; i < loop->pending_count; i++) free(loop->pending[i].copy);
+    free(loop->rank);
+    free(loop->runnable);
+    free(loop);
+}
+
+struct fabric *loop_fabric(struct loop *loop, uint32_t rank) { return &loop->rank[rank].fabric; }
+const struct loop_counts *loop_counts(const struct loop *loop) { return &loop->counts; }
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+static void kernel_start(struct loop *loop, uint32_t rank, const struct moe_kernel *kernel)
+{
+    struct loop_rank *r = &loop->rank[rank];
+    free(r->slot);
+    r->slot = calloc(kernel->worker_count + 1, sizeof r->slot[0]);
+    if (!r->slot) abort();
+    r->slot_count = r->left = kernel->worker_count;
+    for (uint32_t i = 0; i < kernel->worker_count; i++) {
+        r->slot[i].worker = kernel->worker[i];
+        if (kernel->worker[i]->index != i) breach(loop, "workers are not numbered from 0", rank, i);
+        slot_wake(loop, rank, i);
+    }
+}
+
+/* Goes on to the next kernels of a rank until one has workers. */
+static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void *context)
+{
+    struct loop_rank *r = &loop->rank[rank];
+    while (!r->finished && r->left == 0) {
+        watches_clear(r);
+        const struct moe_kernel *kernel = next(context, rank);
+        if (kernel) kernel_start(loop, rank, kernel);
+        else r->finished = true;
+    }
+}
+
+static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
+{
+    struct loop_rank *r = &loop->rank[rank];
+    struct slot *slot = &r->slot[worker];
+    slot_sleep(loop, slot);
+    slot->refused = false;
+    loop->current = slot;
+    loop->counts.steps++;
+    trace(loop, (uint64_t)rank << 32 | worker);
+    const enum worker_step step = slot->worker->step(slot->worker);
+    if (step == WORKER_DONE) {
+        slot_sleep(loop, slot);
+        slot->done = true;
+        r->left--;
+    } else if (step == WORKER_MORE || slot->refused) {
+        slot_wake(loop, rank, worker);
+    }
+}
+
+static void hang_print(const struct loop *loop)
+{
+    for (uint16_t rank = 0; rank < loop->options.ranks; rank++)
+        for (uint32_t i = 0; i < loop->rank[rank].slot_count; i++) {
+            const struct slot *slot = &loop->rank[rank].slot[i];
+            char text[256] = "";
+            if (slot->done) continue;
+            slot->worker->describe(slot->worker, text, sizeof text);
+            fprintf(stderr, "rank %u worker %u: %s\n", rank, i, text);
+        }
+}
+
+/* A worker that was not woken gets a step all the same. */
+static void spurious_step(struct loop *loop, loop_next *next, void *context)
+{
+    const uint32_t rank = (uint32_t)rng_below(&loop->rng, loop->options.ranks);
+    struct loop_rank *r = &loop->rank[rank];
+    if (r->left == 0) return;
+    const uint32_t worker = (uint32_t)rng_below(&loop->rng, r->slot_count);
+    if (r->slot[worker].done) return;
+    worker_step(loop, rank, worker);
+    rank_advance(loop, rank, next, context);
+}
+
+bool loop_run(struct loop *loop, loop_next *next, void *context, bool quiet)
+{
+    for (uint16_t rank = 0; rank < loop->options.ranks; rank++) {
+        loop->rank[rank].finished = false;
+        loop->rank[rank].left = loop->rank[rank].slot_count = 0;
+        rank_advance(loop, rank, next, context);
+    }
+    while (loop->runnable_count || loop->pending_count) {
+        if (loop->options.spurious && chance(loop, 5)) spurious_step(loop, next, context);
+        if (loop->pending_count && (!loop->runnable_count || chance(loop, loop->options.deliver_percent))) {
+            something_deliver(loop);
+            continue;
+        }
+        if (!loop->runnable_count) continue;
+        const struct runnable chosen = loop->runnable[rng_below(&loop->rng, loop->runnable_count)];
+        worker_step(loop, chosen.rank, chosen.worker);
+        rank_advance(loop, chosen.rank, next, context);
+    }
+    bool all = true;
+    for (uint16_t rank = 0; rank < loop->options.ranks; rank++) all &= loop->rank[rank].finished;
+    if (!all && !quiet) hang_print(loop);
+    return all;
+}

@@ -1,0 +1,45 @@
+/* support_loop.h - a group of fabrics in one process, as nasty as the contract of models/fabric.h allows.
+ *
+ * Workers are stepped in a seeded random order; a waiting worker only when a word that it watches changed or an
+ * operation of its last step found no room (and now and then for nothing, if asked).  Data and signals arrive late
+ * and out of order wherever no order is promised; a put reads its source only when it arrives.  Operations are
+ * refused with -EAGAIN now and then.  Breaches of the contract (a word with two writers or lowered, a put from
+ * foreign memory, a store to a peer without NVLink, ...) are counted and printed. */
+#ifndef TESTS_SUPPORT_LOOP_H
+#define TESTS_SUPPORT_LOOP_H
+
+#include "models/moe/moe.h"
+
+struct loop_options {
+    uint16_t ranks, ranks_per_node;
+    struct moe_needs needs;
+    bool     payload, nvlink_disabled;
+    uint64_t seed;
+    uint32_t refuse_percent;        /* of operations answered with -EAGAIN */
+    uint32_t deliver_percent;       /* of turns that deliver something rather than step a worker; at least 1 */
+    bool     spurious;              /* steps without a reason */
+};
+
+/* What the workers asked for.  The trace is a hash over all operations in order, without the payload. */
+struct loop_counts {
+    uint64_t steps, stores, puts, signals, adds, works, refusals;
+    uint64_t store_bytes, put_bytes, work_read_bytes, work_write_bytes, work_rows;
+    uint64_t trace;
+    uint64_t breaches;
+};
+
+struct loop;
+
+struct loop *loop_new(const struct loop_options *options);
+void loop_free(struct loop *loop);
+struct fabric *loop_fabric(struct loop *loop, uint32_t rank);
+const struct loop_counts *loop_counts(const struct loop *loop);
+
+/* The next kernel of a rank, NULL when it has no more. */
+typedef struct moe_kernel *loop_next(void *context, uint32_t rank);
+
+/* Steps all ranks to the end; each goes on to its next kernel as soon as it can.  False when nothing can move any
+ * more: then every waiting worker's description is printed on standard error unless quiet. */
+bool loop_run(struct loop *loop, loop_next *next, void *context, bool quiet);
+
+#endif

@@ -1,0 +1,137 @@
+/* support_moe.c - groups of ranks over loop fabrics, see support_moe.h.  Knows moe.h, no kernel family. */
+#include "tests/support_moe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/moe/checks.h"
+
+struct moe_options moe_options_small(enum moe_kernel_family family, uint32_t ranks, uint32_t ranks_per_node)
+{
+    struct moe_options o = {
+        .family = family, .ranks = ranks, .ranks_per_node = ranks_per_node, .tokens_max = 40, .hidden = 128,
+        .topk = 4, .experts = 4 * ranks, .data = MOE_DATA_RANDOM, .seed = 1, .expert_alignment = 1, .num_sms = 4,
+    };
+    moe_options_recommend(&o);
+    return o;
+}
+
+static int32_t expert_draw(const struct moe_options *o, enum moe_draw draw, uint32_t rank, struct rng *rng)
+{
+    const uint32_t local = o->experts / o->ranks;
+    switch (draw) {
+    case DRAW_HOT_RANK:  return (int32_t)rng_below(rng, rng_below(rng, 2) ? o->experts : local);
+    case DRAW_NEXT_RANK: return (int32_t)((rank + 1) % o->ranks * local + rng_below(rng, local));
+    case DRAW_LOCAL:     return (int32_t)(rank * local + rng_below(rng, local));
+    case DRAW_SPARSE:    return rng_below(rng, 4) ? ROUTING_NONE : (int32_t)rng_below(rng, o->experts);
+    default:             return (int32_t)rng_below(rng, o->experts);
+    }
+}
+
+void moe_routing_draw(struct routing *routing, const struct moe_options *o, enum moe_draw draw, bool uneven,
+                      bool weights, struct rng *rng)
+{
+    uint32_t tokens[o->ranks];
+    for (uint32_t r = 0; r < o->ranks; r++)
+        tokens[r] = !uneven ? o->tokens_max : rng_below(rng, 8) ? (uint32_t)rng_below(rng, o->tokens_max + 1) : 0;
+    routing_alloc(routing, o->ranks, o->topk, o->experts, tokens, weights);
+    for (uint32_t r = 0; r < o->ranks; r++)
+        for (uint32_t t = 0; t < tokens[r]; t++) {
+            int32_t *expert = &routing->rank[r].experts[(size_t)t * o->topk];
+            for (uint32_t j = 0; j < o->topk; j++) {
+                expert[j] = expert_draw(o, draw, r, rng);
+                for (uint32_t i = 0; i < j; i++)        /* an expert is chosen once */
+                    if (expert[i] == expert[j]) expert[j] = ROUTING_NONE;
+                if (weights) routing->rank[r].weights[(size_t)t * o->topk + j] = (float)rng_uniform(rng);
+            }
+        }
+}
+
+struct moe_group *moe_group_new(const struct moe_options *options, struct routing *routing,
+                                const struct loop_options *loop)
+{
+    struct moe_group *group = calloc(1, sizeof *group);
+    if (!group) abort();
+    char text[256];
+    group->options = *options;
+    group->routing = *routing;
+    if (moe_options_refuse(options, text, sizeof text)) {
+        fprintf(stderr, "options refused: %s\n", text);
+        abort();
+    }
+    struct loop_options with_needs = *loop;
+    with_needs.ranks = (uint16_t)options->ranks;
+    with_needs.ranks_per_node = (uint16_t)options->ranks_per_node;
+    moe_options_needs(options, loop->payload, &with_needs.needs);
+    group->loop = loop_new(&with_needs);
+    group->rank = calloc(options->ranks, sizeof group->rank[0]);
+    group->launched = calloc(options->ranks, sizeof group->launched[0]);
+    if (!group->rank || !group->launched) abort();
+    for (uint32_t r = 0; r < options->ranks; r++) {
+        group->rank[r] = moe_rank_new(&group->options, loop_fabric(group->loop, r), &group->routing);
+        if (!group->rank[r]) abort();
+    }
+    return group;
+}
+
+void moe_group_free(struct moe_group *group)
+{
+    for (uint32_t r = 0; r < group->options.ranks; r++) moe_rank_free(group->rank[r]);
+    loop_free(group->loop);
+    routing_free(&group->routing);
+    free(group->rank);
+    free(group->launched);
+    free(group);
+}
+
+static struct moe_kernel *group_next(void *context, uint32_t rank)
+{
+    struct moe_group *group = context;
+    if (group->launched[rank] == group->until) return NULL;
+    const uint32_t phase = group->launched[rank]++ % moe_phase_count(&group->options);
+    return moe_rank_launch(group->rank[rank], phase);
+}
+
+bool moe_group_run(struct moe_group *group, uint32_t iterations, bool quiet)
+{
+    group->until += iterations * moe_phase_count(&group->options);
+    return loop_run(group->loop, group_next, group, quiet);
+}
+
+uint32_t moe_group_check(struct moe_group *group)
+{
+    uint32_t failed = 0;
+    for (uint32_t r = 0; r < group->options.ranks; r++) {
+        char text[256] = "";
+        const uint32_t here = moe_rank_check(group->rank[r], text, sizeof text);
+        if (here && !failed) fprintf(stderr, "rank %u: %s\n", r, text);
+        failed += here;
+    }
+    return failed;
+}
+
+enum { OUTPUTS_MAX = 32 };
+
+uint64_t moe_group_hash(struct moe_group *group)
+{
+    uint64_t hash = 0;
+    for (uint32_t r = 0; r < group->options.ranks; r++) {
+        struct moe_tensor tensor[OUTPUTS_MAX];
+        const uint32_t count = moe_rank_outputs(group->rank[r], tensor, OUTPUTS_MAX);
+        for (uint32_t i = 0; i < count; i++)
+            hash = hash * 31 + check_hash(tensor[i].data, tensor[i].size_bytes) + tensor[i].size_bytes;
+    }
+    return hash;
+}
+
+void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name, uint64_t *size_bytes)
+{
+    struct moe_tensor tensor[OUTPUTS_MAX];
+    const uint32_t count = moe_rank_outputs(group->rank[rank], tensor, OUTPUTS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(tensor[i].name, name)) continue;
+        if (size_bytes) *size_bytes = tensor[i].size_bytes;
+        return (void *)(uintptr_t)tensor[i].data;
+    }
+    return NULL;
+}

@@ -1,0 +1,41 @@
+/* support_moe.h - groups of ranks that dispatch and combine over tests/support_loop.h, on random routings. */
+#ifndef TESTS_SUPPORT_MOE_H
+#define TESTS_SUPPORT_MOE_H
+
+#include "models/moe/moe.h"
+#include "sim/rng.h"
+#include "tests/support_loop.h"
+
+/* How experts are drawn. */
+enum moe_draw { DRAW_UNIFORM, DRAW_HOT_RANK, DRAW_NEXT_RANK, DRAW_LOCAL, DRAW_SPARSE, DRAW_KINDS };
+
+struct moe_group {
+    struct moe_options options;
+    struct routing routing;
+    struct loop *loop;
+    struct moe_rank **rank;
+    uint32_t *launched;             /* [rank] kernels so far */
+    uint32_t until;                 /* kernels to launch on each */
+};
+
+/* Options that are legal, small and otherwise plain; tests change what they are about. */
+struct moe_options moe_options_small(enum moe_kernel_family family, uint32_t ranks, uint32_t ranks_per_node);
+/* Tokens of each rank up to options->tokens_max (some fewer, some none), experts as drawn, weights if asked. */
+void moe_routing_draw(struct routing *routing, const struct moe_options *options, enum moe_draw draw, bool uneven,
+                      bool weights, struct rng *rng);
+
+/* A group on a loop of fabrics; takes the routing over.  loop->needs are filled in here. */
+struct moe_group *moe_group_new(const struct moe_options *options, struct routing *routing,
+                                const struct loop_options *loop);
+void moe_group_free(struct moe_group *group);
+/* Runs whole iterations; false: it hangs. */
+bool moe_group_run(struct moe_group *group, uint32_t iterations, bool quiet);
+/* Failed checks of all ranks; the first one's text is printed. */
+uint32_t moe_group_check(struct moe_group *group);
+/* check_hash() over all outputs of all ranks, in order. */
+uint64_t moe_group_hash(struct moe_group *group);
+
+/* The output called name of a rank, for planting faults; NULL if there is none. */
+void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name, uint64_t *size_bytes);
+
+#endif
