@@ -28,8 +28,10 @@ static const struct command {
       "eptwin trace info routing.npy.zst" },
     { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
       "eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --layer 2 --output predicted.csv" },
-    { "measure", command_measure, "measure this machine's links and write them as a cluster file",
-      "eptwin measure --output here.ini" },
+    { "measure", command_measure, "run micro-benchmarks of links and of this machine",
+      "eptwin measure --fabric shm --ranks 4 --output here.csv" },
+    { "fit", command_fit, "make a cluster file from what measure found",
+      "eptwin fit here.csv --output here.ini" },
     { "replay", command_replay, "run the same dispatch and combine on the links that this machine has",
       "eptwin replay --ranks 4 --trace routing.npy.zst --layers 0:3 --output measured.csv" },
     { "compare", command_compare, "put two results side by side: predicted, measured, error, bottleneck",
@@ -38,8 +40,6 @@ static const struct command {
       "eptwin validate cases.csv --cluster h800-cx7 --output errors.csv" },
     { "report", command_report, "write results as one HTML page with plots",
       "eptwin report report.html predicted.csv measured.csv" },
-    { "fit", command_fit, "find the parameters of a part from its micro-benchmarks",
-      "eptwin fit --cluster here.ini puts.csv --output fitted.ini" },
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
