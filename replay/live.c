@@ -51,6 +51,8 @@ struct live_world {
     bool *remote;                       /* [rank]: reached through the link */
     struct live_link *link;             /* NULL: none needed */
     uint64_t operations;                /* done so far; it moves when the rank does */
+    bool polls_timed;
+    uint64_t polled_ps;                 /* of polls that completed something */
     int broken;                         /* first errno of the data path that was not -EAGAIN */
     uint32_t local_ranks, cpus;
     struct fabric_worker **active;      /* of the run in progress */
@@ -405,10 +407,18 @@ static void live_slice_shorten(void)
     (void)!syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
+/* Also a rank that waits in an exchange moves what others sent to it, where links need the CPU for that. */
+static bool live_serve(void *context)
+{
+    return live_world_progress(context) > 0;
+}
+
 struct live_world *live_world_new(const struct live_options *options, const struct live_needs *needs,
                                   struct bootstrap *b, GError **error)
 {
     struct live_world *world = live_world_alloc(options, needs, b);
+    b->serve = live_serve;
+    b->serve_context = world;
     if (!live_world_join(world, needs, error)) {
         live_world_free(world);
         return NULL;
@@ -422,6 +432,7 @@ struct live_world *live_world_new(const struct live_options *options, const stru
 void live_world_free(struct live_world *world)
 {
     if (!world) return;
+    if (world->bootstrap->serve_context == world) world->bootstrap->serve = NULL;
     if (world->link) world->link->ops->free(world->link);
     for (uint32_t peer = 0; peer < world->fabric.rank_count; peer++)
         if (world->peer_base[peer] && peer != world->fabric.rank)
@@ -449,8 +460,15 @@ const char *live_world_failure(const struct live_world *world)
 int live_world_progress(struct live_world *world)
 {
     if (!world->link) return 0;
-    return live_broken(world, world->link->ops->progress(world->link));
+    if (!world->polls_timed) return live_broken(world, world->link->ops->progress(world->link));
+    const uint64_t start_ps = live_now_ps(&world->fabric);
+    const int rc = live_broken(world, world->link->ops->progress(world->link));
+    if (rc > 0) world->polled_ps += live_now_ps(&world->fabric) - start_ps;
+    return rc;
 }
+
+void live_world_time_polls(struct live_world *world, bool on) { world->polls_timed = on; }
+uint64_t live_world_polled_ps(const struct live_world *world) { return world->polled_ps; }
 
 /* What a rank does when nothing moved: spin while the answer may be a few hundred nanoseconds away and there
  * is a CPU for everyone; else let the others run, who have what it waits for; after long idling, sleep. */

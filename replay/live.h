@@ -115,6 +115,9 @@ bool live_world_run(struct live_world *world, struct fabric_worker **workers, ui
 /* Polls the link once (between kernels, in measurements): how many operations completed, or negative
  * errno. */
 int live_world_progress(struct live_world *world);
+/* Time spent in polls that completed something, since polls are timed (from now on, when on is set). */
+void live_world_time_polls(struct live_world *world, bool on);
+uint64_t live_world_polled_ps(const struct live_world *world);
 /* Collective: returns when every rank has called it.  A dissemination barrier of signals over the fabric
  * itself, so that ranks leave it as closely together as the links allow.  Errors as live_world_run. */
 bool live_world_barrier(struct live_world *world, GError **error);

@@ -12,7 +12,7 @@
 #include "reports/record.h"
 
 enum {
-    MEASURE_VALUES = 4,                     /* metrics that one benchmark gives at once */
+    MEASURE_VALUES = 5,                     /* metrics that one benchmark gives at once */
     MEASURE_AREA_BYTES = 16 << 20,          /* of the heap: sources; as much again: targets */
     MEASURE_QUEUE_DEPTH = 128,
     MEASURE_WORDS = 1024,                   /* one a source rank */
@@ -27,6 +27,7 @@ struct measure {
     struct live_command *command;
     struct bootstrap *bootstrap;
     uint32_t repeat, sample_ms;
+    bool memory;                            /* this run has as many ranks as CPUs, or comes closest */
     struct measure_rows *rows;
 
     /* of the rank, while it runs */
@@ -53,6 +54,8 @@ bool measure_test_run(struct measure *m, const struct measure_test *test, const 
 bool measure_local_run(struct measure *m, GError **error);
 /* The same work on all ranks at once, as suffix _xN. */
 bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **error);
+/* Copies of all ranks at once, for as many ranks as there are CPUs: what memory gives. */
+bool measure_memory_run(struct measure *m, GError **error);
 /* Between two ranks: stores, puts, signals (measure_links.c). */
 bool measure_pair_run(struct measure *m, GError **error);
 /* Between all ranks. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include "sim/units.h"
 
 enum { BATCH = 64 };            /* operations of one step: few looks at the clock for each */
 
@@ -94,7 +95,7 @@ static void sink_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "the end of the stream from rank %u", s->first);
 }
 
-/* Time of one write as this rank sees it, and of posting it; nothing where it only receives. */
+/* Time of one write as this rank sees it, of posting it, and of the CPU; nothing where it only receives. */
 static bool stream_run(struct live_world *world, struct stream *s, struct sink *k, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(world);
@@ -105,14 +106,18 @@ static bool stream_run(struct live_world *world, struct stream *s, struct sink *
     if (s->peer_count) workers[count++] = &s->worker;
     if (k->first < k->last) workers[count++] = &k->worker;
     if (!live_world_barrier(world, error)) return false;
+    const uint64_t polled_ps = live_world_polled_ps(world);
+    live_world_time_polls(world, true);
     const double start_us = measure_now_us();
     if (!live_world_run(world, workers, count, error)) return false;
+    live_world_time_polls(world, false);
     if (!s->peer_count) return true;
     const uint32_t writes = s->count * s->peer_count;
     value[0] = (measure_now_us() - start_us) / writes;
     value[1] = s->size_bytes / value[0] / 1e3;
     value[2] = 1 / value[0];
     value[3] = s->post_us / writes;
+    value[4] = (s->post_us + units_us(live_world_polled_ps(world) - polled_ps)) / writes;
     return true;
 }
 
@@ -299,11 +304,15 @@ static bool signals_run(struct measure *m, struct live_world *world, uint32_t co
     k.worker = (struct fabric_worker){ .step = sink_step, .describe = sink_describe, .fabric = f };
     struct fabric_worker *worker = rank == 0 ? &s.worker : &k.worker;
     if (rank > 1) return true;
+    const uint64_t polled_ps = live_world_polled_ps(world);
+    live_world_time_polls(world, true);
     const double start_us = measure_now_us();
     if (!live_world_run(world, &worker, 1, error)) return false;
+    live_world_time_polls(world, false);
     if (rank != 0) return true;
     value[0] = (measure_now_us() - start_us) / count;
     value[1] = s.post_us / count;
+    value[2] = (s.post_us + units_us(live_world_polled_ps(world) - polled_ps)) / count;
     return true;
 }
 
@@ -343,9 +352,10 @@ static const uint32_t stream_sizes[] = { 8, 64, 512, 1024, 2048, 4096, 7408, 143
 static const uint32_t latency_sizes[] = { 8, 512, 4096, 7408, 14336, 65536, 0 };
 static const uint32_t crowd_sizes[] = { 1024, 7408, 14336, 65536, 0 };
 
-#define STREAM_METRICS { "time_us", "bandwidth_gbs", "rate_mops", "post_us" }, { "us", "GB/s", "M/s", "us" }
+#define STREAM_METRICS { "stream_us", "bandwidth_gbs", "rate_mops", "post_us", "cpu_us" }, \
+    { "us", "GB/s", "M/s", "us", "us" }
 #define STREAM_OF_STORES { "time_us", "bandwidth_gbs" }, { "us", "GB/s" }
-#define SIGNAL_METRICS { "time_us", "post_us" }, { "us", "us" }
+#define SIGNAL_METRICS { "stream_us", "post_us", "cpu_us" }, { "us", "us", "us" }
 
 enum { NEEDS_STORE = 1, NEEDS_ATOMIC = 2 };
 
@@ -368,11 +378,11 @@ bool measure_pair_run(struct measure *m, GError **error)
         { "store_signal", { "latency_us" }, { "us" }, test_store_latency, NULL },
         { "put", STREAM_METRICS, test_put, stream_sizes },
         { "put", { "latency_us" }, { "us" }, test_put_latency, latency_sizes },
-        { "put_signal", SIGNAL_METRICS, test_put_signal, NULL },
-        { "put_signal", { "latency_us" }, { "us" }, test_put_latency, NULL },
+        { "signal", SIGNAL_METRICS, test_put_signal, NULL },
+        { "signal", { "latency_us" }, { "us" }, test_put_latency, NULL },
         { "put_bidir", STREAM_METRICS, test_put_to_all, stream_sizes },
-        { "put_atomic", SIGNAL_METRICS, test_atomic_signal, NULL },
-        { "put_atomic", { "latency_us" }, { "us" }, test_atomic_latency, NULL },
+        { "atomic", SIGNAL_METRICS, test_atomic_signal, NULL },
+        { "atomic", { "latency_us" }, { "us" }, test_atomic_latency, NULL },
     };
     static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE, [1] = NEEDS_STORE, [2] = NEEDS_STORE,
                                                         [3] = NEEDS_STORE, [9] = NEEDS_ATOMIC,

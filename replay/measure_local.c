@@ -11,7 +11,7 @@
 #include <string.h>
 #include "models/moe/formats.h"
 
-enum { REDUCE_ROWS = 8, SCAN_BYTES = 64 << 10 };
+enum { REDUCE_ROWS_MAX = 8, REDUCE_ROW_BYTES = 14336, SCAN_BYTES = 64 << 10, MEMORY_BYTES = 64 << 10 };
 
 static struct live_world *any_world(struct measure *m) { return m->store_world ? m->store_world : m->link_world; }
 
@@ -21,6 +21,7 @@ struct row_work {
     uint8_t *from, *to;
     uint32_t size_bytes;            /* of a BF16 row */
     uint32_t rows_in_area;
+    uint32_t reduced;               /* reduce: rows summed to one */
     uint64_t sum;
 };
 
@@ -47,11 +48,11 @@ static void work_cast(void *context, uint64_t i)
 static void work_reduce(void *context, uint64_t i)
 {
     const struct row_work *r = context;
-    static const float weight[REDUCE_ROWS] = { 0.25f, 0.125f, 0.125f, 0.125f, 0.125f, 0.125f, 0.0625f, 0.0625f };
-    const uint16_t *rows[REDUCE_ROWS];
-    for (uint32_t j = 0; j < REDUCE_ROWS; j++) rows[j] = row_at(r, i * REDUCE_ROWS + j);
+    static const float weight[REDUCE_ROWS_MAX] = { 0.25f, 0.125f, 0.125f, 0.125f, 0.125f, 0.125f, 0.0625f, 0.0625f };
+    const uint16_t *rows[REDUCE_ROWS_MAX];
+    for (uint32_t j = 0; j < r->reduced; j++) rows[j] = row_at(r, i * r->reduced + j);
     uint16_t *out = (uint16_t *)(void *)(r->to + (i % r->rows_in_area) * r->size_bytes);
-    format_rows_reduce(rows, weight, REDUCE_ROWS, r->size_bytes / 2, out);
+    format_rows_reduce(rows, weight, r->reduced, r->size_bytes / 2, out);
 }
 
 static void work_scan(void *context, uint64_t i)
@@ -80,8 +81,10 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
 {
     struct fabric *f = live_world_fabric(any_world(m));
     area_fill(f);
-    struct row_work r = { .from = f->heap, .to = f->heap + MEASURE_AREA_BYTES, .size_bytes = size,
-                          .rows_in_area = MEASURE_AREA_BYTES / size };
+    const bool reduce = kind == FABRIC_WORK_REDUCE;
+    struct row_work r = { .from = f->heap, .to = f->heap + MEASURE_AREA_BYTES,
+                          .size_bytes = reduce ? REDUCE_ROW_BYTES : size, .reduced = size / REDUCE_ROW_BYTES };
+    r.rows_in_area = MEASURE_AREA_BYTES / r.size_bytes;
     struct fabric_worker worker = { .step = no_step, .fabric = f };
     const double start_us = measure_now_us();
     for (uint32_t i = 0; i < count; i++) {
@@ -90,8 +93,7 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
         fabric_work(&worker, &work);
     }
     value[0] = (measure_now_us() - start_us) / count;
-    const double read_bytes = (double)size * (kind == FABRIC_WORK_REDUCE ? REDUCE_ROWS : 1);
-    value[1] = read_bytes / value[0] / 1e3;
+    value[1] = size / value[0] / 1e3;
     __asm__ volatile("" : : "r"(r.sum));        /* the scan's result counts as used */
 }
 
@@ -254,12 +256,14 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
 
 /* Bytes of BF16 rows of 512 to 7168 values; cast needs whole blocks of 128 values. */
 static const uint32_t row_sizes[] = { 1024, 2048, 4096, 8192, 14336, 0 };
+static const uint32_t reduce_sizes[] = { REDUCE_ROW_BYTES, 2 * REDUCE_ROW_BYTES, 4 * REDUCE_ROW_BYTES,
+                                         8 * REDUCE_ROW_BYTES, 0 };
 static const uint32_t scan_sizes[] = { 4096, SCAN_BYTES, 0 };
 
 static const struct measure_test row_tests[] = {
     { "copy", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_copy, row_sizes },
     { "cast", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_cast, row_sizes },
-    { "reduce", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_reduce, row_sizes },
+    { "reduce", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_reduce, reduce_sizes },
     { "scan", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_scan, scan_sizes },
 };
 
@@ -291,6 +295,24 @@ bool measure_local_run(struct measure *m, GError **error)
         if (!measure_test_run(m, &test, "", error)) return false;
     }
     return true;
+}
+
+/* What memory gives to all at once, read and written: from the copies of as many ranks as there are CPUs. */
+static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    double copy[2];
+    if (!test_copy(m, MEMORY_BYTES, count, copy, error)) return false;
+    value[0] = copy[0];
+    value[1] = 2 * copy[1] * m->bootstrap->rank_count;
+    return true;
+}
+
+bool measure_memory_run(struct measure *m, GError **error)
+{
+    static const struct measure_test test = { "memory", { "time_us", "total_gbs" }, { "us", "GB/s" }, test_memory,
+                                              NULL };
+    return measure_test_run(m, &test, "", error);
 }
 
 bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **error)

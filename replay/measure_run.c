@@ -35,7 +35,8 @@ static bool sample_take(struct measure *m, const struct measure_test *test, uint
                         double *mean, GError **error)
 {
     struct bootstrap *b = m->bootstrap;
-    double value[MEASURE_VALUES] = { NAN, NAN, NAN, NAN };
+    double value[MEASURE_VALUES];
+    for (uint32_t i = 0; i < MEASURE_VALUES; i++) value[i] = NAN;
     if (!bootstrap_barrier(b, error) || !test->run(m, size, count, value, error)) return false;
     double (*all)[MEASURE_VALUES] = g_malloc(sizeof value * b->rank_count);
     const bool fine = bootstrap_allgather(b, value, sizeof value, all, error);
@@ -61,7 +62,7 @@ static void rows_of_metric(struct measure *m, const struct measure_test *test, c
                              stats_max(samples, m->repeat) };
     for (uint32_t i = 0; i < G_N_ELEMENTS(spread); i++) {
         char metric[40];
-        if (test->sizes) g_snprintf(metric, sizeof metric, "%s%s@%u", test->metric[which], spread[i], size);
+        if (test->sizes) g_snprintf(metric, sizeof metric, "%s%s_%u", test->metric[which], spread[i], size);
         else g_snprintf(metric, sizeof metric, "%s%s", test->metric[which], spread[i]);
         row_add(m, phase, metric, test->unit[which], value[i]);
     }
