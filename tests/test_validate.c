@@ -1,0 +1,169 @@
+/* test_validate.c - reading tables of cases, grouping them into jobs, and the arithmetic of their errors.
+ *
+ * Aim: what models/validate_table.c and validate_summary.c make of text and numbers; simulation is left to the
+ * command-line tests.  Method: small tables written to a temporary file; summaries of errors that are set here,
+ * so that every figure is known. */
+#include "models/validate.h"
+
+#include <CUnit/Basic.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct validate_table *table_of(const char *text, GError **error)
+{
+    char *path = NULL;
+    const int fd = g_file_open_tmp("eptwin-validate-XXXXXX.csv", &path, NULL);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    struct case_options base;
+    case_init(&base);
+    struct validate_table *table = validate_table_read(path, &base, error);
+    case_clear(&base);
+    unlink(path);
+    g_free(path);
+    return table;
+}
+
+static void test_columns_and_cells(void)
+{
+    struct validate_table *table = table_of("\xef\xbb\xbfNum-Ranks,phase,num_ranks,measured_us,LABEL\r\n"
+                                            ",dispatch,4,2.5, a b \r\n", NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    CU_ASSERT(table->column_count == 5 && table->row_count == 1);
+    CU_ASSERT_STRING_EQUAL(table->column[0], "Num-Ranks");          /* no option: a label */
+    const struct validate_row *row = &table->row[0];
+    CU_ASSERT_PTR_NULL(row->problem);
+    CU_ASSERT(row->options.num_ranks == 4 && row->measured_us == 2.5 && isnan(row->measured_gbs));
+    CU_ASSERT_STRING_EQUAL(row->cell[4], "a b");
+    CU_ASSERT_EQUAL(validate_column_find(table, "label"), 4);
+    CU_ASSERT_EQUAL(validate_column_find(table, "labels"), -1);
+    validate_table_free(table);
+}
+
+static void test_lines(void)
+{
+    struct validate_table *table = table_of("# a comment, \"not closed\n"
+                                            "phase,note\n"
+                                            "\n"
+                                            "dispatch,\"two\nlines\"\n"
+                                            "# between\n"
+                                            "combine,one", NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    CU_ASSERT_EQUAL_FATAL(table->row_count, 2);
+    CU_ASSERT(table->row[0].line == 4 && table->row[1].line == 7);
+    CU_ASSERT_STRING_EQUAL(table->row[0].cell[1], "two lines");
+    validate_table_free(table);
+}
+
+/* Rows that say the same case, in whatever words, are one job. */
+static void test_jobs(void)
+{
+    struct validate_table *table = table_of("phase,num-tokens,cached,label\n"
+                                            "dispatch,8,true,a\n"
+                                            "combine,8,1,b\n"
+                                            "dispatch,9,true,a\n"
+                                            "dispatch,none,true,a\n"
+                                            "combine,9,yes,c\n"
+                                            "combine,9,no,c\n", NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    CU_ASSERT_EQUAL(table->job_count, 3);
+    CU_ASSERT(table->row[0].job == table->row[1].job && table->row[2].job == table->row[4].job);
+    CU_ASSERT(table->row[0].job != table->row[2].job && table->row[5].job != table->row[4].job);
+    CU_ASSERT_PTR_NOT_NULL(table->row[3].problem);
+    validate_table_free(table);
+}
+
+static bool read_fails(const char *text, const char *message)
+{
+    GError *error = NULL;
+    struct validate_table *table = table_of(text, &error);
+    const bool said = !table && g_str_has_suffix(error->message, message);
+    validate_table_free(table);
+    g_clear_error(&error);
+    return said;
+}
+
+static void test_bad_tables(void)
+{
+    CU_ASSERT(read_fails("", "expected a header line with the names of columns, found nothing"));
+    CU_ASSERT(read_fails("# only\n# comments\n", "expected a header line with the names of columns, found nothing"));
+    CU_ASSERT(read_fails("num-ranks\n4\n", "expected a column 'phase', found none"));
+    CU_ASSERT(read_fails("phase\n", "expected a case a line after the header, found none"));
+    CU_ASSERT(read_fails("phase\nx\n\"open\n\n",
+                         ":3: expected CSV, found a quote within a field or one that is not closed"));
+}
+
+static struct validate_table *table_with_errors(void)
+{
+    static const double errors[] = { 1, -2, 3, -4, 10, NAN };
+    struct validate_table *table = table_of("phase,kernel,num-tokens,set\n"
+                                            "dispatch,normal,8,x\n"
+                                            "dispatch,normal,16,x\n"
+                                            "dispatch,normal,128,y\n"
+                                            "combine,normal,8,y\n"
+                                            "combine,,8,y\n"
+                                            "combine,,8,unmeasured\n", NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    for (uint32_t i = 0; i < table->row_count; i++) table->row[i].error_pct = errors[i];
+    return table;
+}
+
+static void test_summary(void)
+{
+    struct validate_table *table = table_with_errors();
+    char *by[] = { "set", "phase", "num-experts", NULL };
+    GString *text = g_string_new(NULL);
+    validate_summary_append(table, by, text);
+    CU_ASSERT_STRING_EQUAL(text->str,
+                           "by                     cases  median %  p90 %  worst %  bias %\n"
+                           "-----------  --------  -----  --------  -----  -------  ------\n"
+                           "all                        5       3.0    7.6    +10.0    +1.6\n"
+                           "phase        combine       2       7.0    9.4    +10.0    +3.0\n"
+                           "phase        dispatch      3       2.0    2.8     +3.0    +0.7\n"
+                           "kernel       ll            1      10.0   10.0    +10.0   +10.0\n"
+                           "kernel       normal        4       2.5    3.7     -4.0    -0.5\n"
+                           "num-tokens   8             3       4.0    8.8    +10.0    +2.3\n"
+                           "num-tokens   16            1       2.0    2.0     -2.0    -2.0\n"
+                           "num-tokens   128           1       3.0    3.0     +3.0    +3.0\n"
+                           "set          x             2       1.5    1.9     -2.0    -0.5\n"
+                           "set          y             3       4.0    8.8    +10.0    +3.0\n"
+                           "num-experts  256           4       2.5    3.7     -4.0    -0.5\n"
+                           "num-experts  288           1      10.0   10.0    +10.0   +10.0\n");
+    g_string_free(text, TRUE);
+    validate_table_free(table);
+}
+
+static void test_written_rows(void)
+{
+    struct validate_table *table = table_of("phase,error_pct,label,predicted_us\n"
+                                            "dispatch,99,\"a,b\",7\n"
+                                            "combine,99\n", NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    table->row[0].predicted_us = 12.3456;
+    table->row[0].predicted_gbs = 1e6;
+    table->row[0].bottleneck = g_strdup("nic_tx");
+    GString *text = g_string_new(NULL);
+    validate_table_append(table, text);
+    CU_ASSERT_STRING_EQUAL(text->str, "phase,label,predicted_us,predicted_gbs,error_pct,bottleneck\n"
+                                      "dispatch,\"a,b\",12.346,1000000.000,,nic_tx\n"
+                                      "combine,,,,,\n");
+    g_string_free(text, TRUE);
+    validate_table_free(table);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("validate", NULL, NULL);
+    CU_add_test(suite, "columns and cells", test_columns_and_cells);
+    CU_add_test(suite, "line numbers", test_lines);
+    CU_add_test(suite, "rows of one case", test_jobs);
+    CU_add_test(suite, "bad tables", test_bad_tables);
+    CU_add_test(suite, "distributions", test_summary);
+    CU_add_test(suite, "rows written back", test_written_rows);
+    CU_basic_run_tests();
+    const unsigned failed = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failed ? 1 : 0;
+}
