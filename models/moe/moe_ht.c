@@ -283,10 +283,11 @@ void ht_layout_launch(struct ht_rank *h)
 {
     const struct ht_geometry *g = &h->g;
     const uint64_t read_bytes = (uint64_t)g->tokens * g->topk * sizeof(int64_t);
+    const uint32_t warps = 8, rows = (g->tokens + 32 * warps - 1) / (32 * warps);
     uint32_t sm = 0;
-    for (uint32_t e = 0; e < g->experts; e += 4) ht_scan_add(h, sm++, 8, g->tokens, read_bytes, 4 * sizeof(int32_t));
+    for (uint32_t e = 0; e < g->experts; e += 4) ht_scan_add(h, sm++, warps, rows, read_bytes, 4 * sizeof(int32_t));
     for (uint32_t r = 0; r < g->ranks; r += 8)
-        ht_scan_add(h, sm++, 8, g->tokens, read_bytes, (uint64_t)g->tokens * moe_min(g->ranks - r, 8));
+        ht_scan_add(h, sm++, warps, rows, read_bytes, (uint64_t)g->tokens * moe_min(g->ranks - r, 8));
     h->scan[0].layout = true;
 }
 

@@ -123,6 +123,7 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, uint32_t sm, uint
 void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t rows, uint64_t read_bytes,
                  uint64_t write_bytes);
 void ht_layout_launch(struct ht_rank *h);
+/* rows: reads that wait for one another. */
 void ht_scan_charge(struct fabric_worker *w, uint32_t rows, uint64_t read_bytes, uint64_t write_bytes);
 
 /* A barrier over count ranks first, first + stride, ...; each owns word + its number at all the others. */

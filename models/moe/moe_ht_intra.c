@@ -175,11 +175,11 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
     fabric_watch(&r->notify.worker, 0, g->ranks);
     if (phase == HT_NOTIFY)     /* SM 1 + r counts the channels' tokens for rank r */
         for (uint32_t peer = 0; peer < g->ranks; peer++)
-            ht_scan_add(h, 1 + peer, warps, g->tokens, g->tokens, g->channels * 4);
+            ht_scan_add(h, 1 + peer, warps, g->tokens / (32 * warps) + 1, g->tokens, g->channels * 4);
     if (phase == HT_CACHED_NOTIFY_COMBINE)      /* SM 1 + c fills the gaps in its channel's send_head */
         for (uint32_t c = 0; c < g->channels; c++) {
             const uint32_t rows = (g->tokens + g->channels - 1) / g->channels;
-            ht_scan_add(h, 1 + c, warps, rows, (uint64_t)rows * g->ranks * 4, (uint64_t)rows * g->ranks * 4);
+            ht_scan_add(h, 1 + c, warps, rows / 32 + 1, (uint64_t)rows * g->ranks * 4, (uint64_t)rows * g->ranks * 4);
         }
 }
 
@@ -194,6 +194,13 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
         .offset = intra_ring_offset(r, channel, g->rank), .slots = chunks->nvl_recv, .peer = (uint16_t)peer,
         .tail_word = intra_word(r, INTRA_TAIL, channel, g->rank), .head_word = intra_word(r, INTRA_HEAD, channel, peer),
     };
+}
+
+/* The head lies with the ring, in the peer's memory: to know it the sender reads across NVLink. */
+void intra_sender_peek(struct intra_sender *s)
+{
+    if (s->ring.peer == s->rank->ht.g.rank) return;
+    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
 }
 
 static struct moe_kernel *intra_launch(struct moe_rank *rank, uint32_t phase)

@@ -33,6 +33,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
         if (ht_ring_space(h, ring) < sender_chunk(s)) return WORKER_WAIT;
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
         ring->pending = sender_chunk(s);
+        if (ring->pending) intra_sender_peek(s);
     }
     if (!ht_ring_write(w, h, ring, &h->combine_slot, sender_fill)) return WORKER_WAIT;
     if (!ht_ring_publish(w, h, ring)) return WORKER_WAIT;

@@ -55,6 +55,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
             if (ht_ring_space(h, ring) < s->chunk) return WORKER_WAIT;
             fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
             ring->pending = moe_min(s->chunk, s->count - ring->tail);
+            intra_sender_peek(s);
         }
         sender_scan(s);
     }
