@@ -18,6 +18,16 @@ int bootstrap_remaining_ms(uint64_t deadline_ms)
     return deadline_ms <= now_ms ? 0 : (int)MIN(deadline_ms - now_ms, G_MAXINT);
 }
 
+int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms)
+{
+    enum { SERVE_EVERY_MS = 1 };
+    const bool moved = b->serve && b->serve(b->serve_context);
+    const int remaining_ms = bootstrap_remaining_ms(deadline_ms);
+
+    if (!b->serve) return remaining_ms;
+    return moved ? 0 : MIN(remaining_ms, SERVE_EVERY_MS);
+}
+
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count)
 {
     enum { NAMED_MAX = 8 };

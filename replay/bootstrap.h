@@ -32,6 +32,10 @@ struct bootstrap {
     const struct bootstrap_ops *ops;
     uint32_t rank, rank_count;
     uint32_t timeout_ms;        /* of one call; its error names the ranks that did not come */
+    /* Called again and again while a call waits, so that a rank that waits here still serves its links, which
+     * others may need to get this far.  Returns whether anything moved.  NULL: nothing to serve. */
+    bool (*serve)(void *context);
+    void  *serve_context;
 };
 
 /* out[rank_count][size_bytes] gets every rank's in.  All ranks call it with the same size; a rank with another

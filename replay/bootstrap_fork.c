@@ -70,10 +70,11 @@ static bool child_receive(struct fork_child *c, void *data, size_t size_bytes, u
 {
     for (size_t received = 0; received < size_bytes;) {
         struct pollfd poller = { .fd = c->socket, .events = POLLIN };
-        const int ready = poll(&poller, 1, bootstrap_remaining_ms(deadline_ms));
+        const int ready = poll(&poller, 1, bootstrap_serve_ms(&c->base, deadline_ms));
 
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready == 0) return child_fail(c, error, "the parent process does not answer");
+        if (ready == 0 && bootstrap_now_ms() >= deadline_ms)
+            return child_fail(c, error, "the parent process does not answer");
+        if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
         const ssize_t n = recv(c->socket, (char *)data + received, size_bytes - received, 0);
 
         if (n < 0 && errno == EINTR) continue;

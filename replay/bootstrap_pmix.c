@@ -91,10 +91,10 @@ static void fence_done(pmix_status_t status, void *context)
 }
 
 /* False with no error set when time ran out. */
-static bool fence_wait(uint32_t timeout_ms, GError **error)
+static bool fence_wait(const struct bootstrap_pmix *p, uint32_t timeout_ms, GError **error)
 {
     struct fence *const f = g_new0(struct fence, 1);
-    const gint64 deadline_us = g_get_monotonic_time() + (gint64)timeout_ms * 1000;
+    const uint64_t deadline_ms = bootstrap_now_ms() + timeout_ms;
     pmix_info_t collect;
     bool collect_data = true;
 
@@ -108,8 +108,14 @@ static bool fence_wait(uint32_t timeout_ms, GError **error)
         return pmix_fail(error, "cannot fence", started);
     }
     g_mutex_lock(&f->mutex);
-    while (!f->done && g_cond_wait_until(&f->done_changed, &f->mutex, deadline_us))
-        continue;
+    while (!f->done && bootstrap_now_ms() < deadline_ms) {
+        g_mutex_unlock(&f->mutex);
+        const int sleep_ms = bootstrap_serve_ms(&p->base, deadline_ms);
+
+        g_mutex_lock(&f->mutex);
+        if (!f->done)
+            g_cond_wait_until(&f->done_changed, &f->mutex, g_get_monotonic_time() + (gint64)sleep_ms * 1000);
+    }
     const bool done = f->done;
     const pmix_status_t status = f->status;
 
@@ -194,7 +200,7 @@ static bool launched_allgather(struct bootstrap *b, const void *in, size_t size_
     GError *reason = NULL;
 
     g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
-    bool ok = share_put(p, size_bytes, in, size_bytes, &reason) && fence_wait(b->timeout_ms, &reason);
+    bool ok = share_put(p, size_bytes, in, size_bytes, &reason) && fence_wait(p, b->timeout_ms, &reason);
 
     if (!ok && !reason) fail_late(p, &reason);
     for (uint32_t r = 0; r < b->rank_count && ok; r++)
@@ -211,7 +217,7 @@ static void launched_abort(struct bootstrap *b, const char *reason)
     const size_t size_bytes = strnlen(reason, BOOTSTRAP_REASON_BYTES_MAX);
 
     if (p->gave_up) return;
-    if (!share_put(p, GAVE_UP, reason, size_bytes, NULL) || !fence_wait(GIVE_UP_MS, NULL))
+    if (!share_put(p, GAVE_UP, reason, size_bytes, NULL) || !fence_wait(p, GIVE_UP_MS, NULL))
         p->gave_up = g_strdup_printf("eptwin: rank %u gave up: %s", b->rank, reason);
     p->exchange++;
 }

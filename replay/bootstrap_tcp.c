@@ -119,7 +119,7 @@ static bool root_gather(struct bootstrap_tcp *t, struct gathering *g, GError **e
 
         for (uint32_t r = 0; r < rank_count; r++)
             pollers[r] = (struct pollfd){ .fd = g->came[r] ? -1 : t->channels[r].socket, .events = POLLIN };
-        poll(pollers, rank_count, bootstrap_remaining_ms(wake_ms));
+        poll(pollers, rank_count, bootstrap_serve_ms(&t->base, wake_ms));
         for (uint32_t r = 0; r < rank_count && ok; r++)
             if (pollers[r].revents) ok = root_take(t, g, r, error);
         if (!ok || g->came_count == rank_count) break;
@@ -178,7 +178,8 @@ static int member_receive(struct bootstrap_tcp *t, size_t size_bytes_max, uint64
         const int rc = wire_channel_advance(c, size_bytes_max);
 
         if (rc != -EAGAIN) return rc;
-        if (poll(&poller, 1, bootstrap_remaining_ms(deadline_ms)) == 0) return -ETIMEDOUT;
+        if (poll(&poller, 1, bootstrap_serve_ms(&t->base, deadline_ms)) == 0 && bootstrap_now_ms() >= deadline_ms)
+            return -ETIMEDOUT;
     }
 }
 

@@ -198,6 +198,34 @@ static void test_fork_gives_up(void)
     g_free(text);
 }
 
+/* Rank 1 comes only after rank 0, which waits for it, has served: without that, neither gets further. */
+static bool serve_by_pipe(void *context)
+{
+    return write(((int *)context)[1], "x", 1) != 1;
+}
+
+static int rank_serves(struct bootstrap *b, void *context)
+{
+    int *const pipe_ends = context;
+    GError *error = NULL;
+    char byte;
+
+    b->serve = b->rank == 0 ? serve_by_pipe : NULL;
+    b->serve_context = pipe_ends;
+    if (b->rank == 1 && read(pipe_ends[0], &byte, 1) != 1) return 1;
+    return bootstrap_barrier(b, &error) ? 0 : report(error);
+}
+
+static void test_fork_serves(void)
+{
+    int pipe_ends[2];
+
+    CU_ASSERT_EQUAL_FATAL(pipe(pipe_ends), 0);
+    CU_ASSERT_EQUAL(bootstrap_fork_run(2, TIMEOUT_MS, rank_serves, pipe_ends), 0);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+}
+
 /* A parent that is killed takes its ranks with it: each holds the write end of a pipe open, which reads as
  * ended once all of them are gone. */
 static int rank_says_hello_and_stays(struct bootstrap *b, void *context)
@@ -242,6 +270,7 @@ int main(void)
     CU_add_test(fork_suite, "a rank leaves early", test_fork_leaves_early);
     CU_add_test(fork_suite, "sizes differ", test_fork_sizes_differ);
     CU_add_test(fork_suite, "a rank gives up", test_fork_gives_up);
+    CU_add_test(fork_suite, "who waits serves", test_fork_serves);
     CU_add_test(fork_suite, "no orphans", test_fork_no_orphans);
     CU_basic_set_mode(CU_BRM_NORMAL);
     CU_basic_run_tests();

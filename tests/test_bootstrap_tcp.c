@@ -242,6 +242,44 @@ static void test_root_stuck(void)
     g_free(text);
 }
 
+/* To the first exchange rank 0, to the second rank 1 comes only after the other, which waits for it, has served:
+ * without that, neither gets further. */
+static bool serve_by_pipe(void *context)
+{
+    return write(((int *)context)[1], "x", 1) != 1;
+}
+
+static int run_serves(struct bootstrap *b, void *context)
+{
+    int *const pipe_ends = context;
+    GError *error = NULL;
+    char byte;
+
+    for (uint32_t late = 0; late < 2; late++) {
+        b->serve = b->rank == late ? NULL : serve_by_pipe;
+        b->serve_context = &pipe_ends[2 * late];
+        if (b->rank == late && read(pipe_ends[2 * late], &byte, 1) != 1) return 1;
+        if (!bootstrap_barrier(b, &error)) return report(b->rank, error);
+    }
+    return 0;
+}
+
+static void test_serves(void)
+{
+    int pipe_ends[4];
+    const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, TIMEOUT_MS);
+    struct bootstrap_tcp_options other = root;
+
+    other.rank = 1;
+    CU_ASSERT_EQUAL_FATAL(pipe(&pipe_ends[0]) || pipe(&pipe_ends[2]), 0);
+    const pid_t pids[2] = { start_rank(&root, run_serves, pipe_ends), start_rank(&other, run_serves, pipe_ends) };
+
+    CU_ASSERT_EQUAL(end_rank(pids[0]), 0);
+    CU_ASSERT_EQUAL(end_rank(pids[1]), 0);
+    for (int i = 0; i < 4; i++)
+        close(pipe_ends[i]);
+}
+
 static int run_gives_up(struct bootstrap *b, void *context)
 {
     if (b->rank == 2) {
@@ -686,6 +724,7 @@ int main(void)
     CU_add_test(suite, "a dead root is named", test_dead_root);
     CU_add_test(suite, "who does not come is named to all", test_timeout_names);
     CU_add_test(suite, "a stuck root", test_root_stuck);
+    CU_add_test(suite, "who waits serves", test_serves);
     CU_add_test(suite, "a rank gives up", test_gives_up);
     CU_add_test(suite, "sizes differ", test_sizes_differ);
     CU_add_test(suite, "wrong secret", test_wrong_secret);
