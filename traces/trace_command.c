@@ -30,7 +30,7 @@ static void trace_help(FILE *out)
           "Formats, told by their bytes: .npy and .csv (plain or .zst), .ept (eptwin's own: any step and layer at once),\n"
           "Megatron-Core's JSON lines.  Where bytes do not tell: vllm:FILE, llama@TOPK:FILE, splits@BYTES:FILE, npy:FILE.\n"
           "\"-\" is standard input or output.  Exit status: 0 success, 1 check or diff found something, 2 bad input.\n\n"
-          "  eptwin trace info traces/samples/prefill_ep8.ept\n"
+          "  eptwin trace info traces/samples/decode_ep64.ept\n"
           "  eptwin trace convert routing.npy.zst routing.ept --trace-weights weights.npy\n"
           "  eptwin trace generate skewed.ept --num-ranks 64 --routing zipf:1.1 --steps 4 --correlation 0.8\n"
           "  eptwin trace remap skewed.ept balanced.ept --placement eplb:64\n", out);

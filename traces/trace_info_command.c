@@ -13,7 +13,7 @@ static const struct command_help help = {
     "rank or node once however many of its experts they chose.  Gini: 0 even, towards 1 all on one; entropy: 1 even,\n"
     "0 all on one.",
     "Examples:\n"
-    "  eptwin trace info traces/samples/prefill_ep8.ept\n"
+    "  eptwin trace info traces/samples/decode_ep64.ept\n"
     "  eptwin trace info routing.npy.zst --layers 0,4 --ranks-per-node 4\n"
     "  zstd -dc routing.csv.zst | eptwin trace info -",
 };
