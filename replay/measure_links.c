@@ -352,10 +352,10 @@ static const uint32_t stream_sizes[] = { 8, 64, 512, 1024, 2048, 4096, 7408, 143
 static const uint32_t latency_sizes[] = { 8, 512, 4096, 7408, 14336, 65536, 0 };
 static const uint32_t crowd_sizes[] = { 1024, 7408, 14336, 65536, 0 };
 
-#define STREAM_METRICS { "time_us", "bandwidth_gbs", "rate_mops", "post_us", "cpu_us" }, \
+#define STREAM_METRICS { "stream_us", "bandwidth_gbs", "rate_mops", "post_us", "cpu_us" }, \
     { "us", "GB/s", "M/s", "us", "us" }
 #define STREAM_OF_STORES { "time_us", "bandwidth_gbs" }, { "us", "GB/s" }
-#define SIGNAL_METRICS { "time_us", "post_us", "cpu_us" }, { "us", "us", "us" }
+#define SIGNAL_METRICS { "stream_us", "post_us", "cpu_us" }, { "us", "us", "us" }
 
 enum { NEEDS_STORE = 1, NEEDS_ATOMIC = 2 };
 
@@ -378,11 +378,11 @@ bool measure_pair_run(struct measure *m, GError **error)
         { "store_signal", { "latency_us" }, { "us" }, test_store_latency, NULL },
         { "put", STREAM_METRICS, test_put, stream_sizes },
         { "put", { "latency_us" }, { "us" }, test_put_latency, latency_sizes },
-        { "put_signal", SIGNAL_METRICS, test_put_signal, NULL },
-        { "put_signal", { "latency_us" }, { "us" }, test_put_latency, NULL },
+        { "signal", SIGNAL_METRICS, test_put_signal, NULL },
+        { "signal", { "latency_us" }, { "us" }, test_put_latency, NULL },
         { "put_bidir", STREAM_METRICS, test_put_to_all, stream_sizes },
-        { "put_atomic", SIGNAL_METRICS, test_atomic_signal, NULL },
-        { "put_atomic", { "latency_us" }, { "us" }, test_atomic_latency, NULL },
+        { "atomic", SIGNAL_METRICS, test_atomic_signal, NULL },
+        { "atomic", { "latency_us" }, { "us" }, test_atomic_latency, NULL },
     };
     static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE, [1] = NEEDS_STORE, [2] = NEEDS_STORE,
                                                         [3] = NEEDS_STORE, [9] = NEEDS_ATOMIC,

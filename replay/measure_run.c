@@ -62,7 +62,7 @@ static void rows_of_metric(struct measure *m, const struct measure_test *test, c
                              stats_max(samples, m->repeat) };
     for (uint32_t i = 0; i < G_N_ELEMENTS(spread); i++) {
         char metric[40];
-        if (test->sizes) g_snprintf(metric, sizeof metric, "%s%s@%u", test->metric[which], spread[i], size);
+        if (test->sizes) g_snprintf(metric, sizeof metric, "%s%s_%u", test->metric[which], spread[i], size);
         else g_snprintf(metric, sizeof metric, "%s%s", test->metric[which], spread[i]);
         row_add(m, phase, metric, test->unit[which], value[i]);
     }
