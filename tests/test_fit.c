@@ -1,14 +1,17 @@
-/* test_fit.c - lines through measured times.
+/* test_fit.c - lines through measured times, and the cluster file made of them.
  *
  * Aim: planted costs are found again, exactly without noise, closely with it, and in spite of outliers; a bend is
  * found where it is and only when there is one; nothing negative comes out.  Method: random planted lines over
  * the sizes that a measurement uses; the result is also held against a fine search around it, which must not find
- * a better line. */
+ * a better line.  A planted record of a measurement must come out as the planted costs. */
 #include <CUnit/Basic.h>
 #include <CUnit/CUnit.h>
 #include <math.h>
+#include <string.h>
 
 #include "reports/fit.h"
+#include "reports/fit_cluster.h"
+#include "reports/record.h"
 #include "sim/rng.h"
 
 enum { SIZES = 20 };
@@ -132,6 +135,123 @@ static void test_bent(void)
     }
 }
 
+/* ---- the cluster file ---- */
+
+static void rows_plant(struct record *record, const char *phase, const char *metric, double fixed, double slope)
+{
+    static const int sizes[] = { 1024, 7408, 14336, 65536 };
+    for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+        char name[64];
+        g_snprintf(name, sizeof name, "%s_%d", metric, sizes[i]);
+        record_add(record, phase, RECORD_ALL, name, fixed + slope * sizes[i], "us");
+        g_snprintf(name, sizeof name, "%s_min_%d", metric, sizes[i]);       /* spread: not to be taken */
+        record_add(record, phase, RECORD_ALL, name, 0.001, "us");
+    }
+}
+
+static struct record *record_plant(void)
+{
+    struct record *record = record_new();
+    record_set(record, "kind", "measure");
+    record_set(record, "cpus", "2");
+    record_add(record, "step", RECORD_ALL, "time_us", 0.02, "us");
+    record_add(record, "store_signal", RECORD_ALL, "latency_us", 300, "ns");
+    record_add(record, "switch", RECORD_ALL, "time_us", 1.5, "us");
+    record_add(record, "signal", RECORD_ALL, "cpu_us", 0.1, "us");
+    record_add(record, "signal", RECORD_ALL, "stream_us", 0.2, "us");
+    record_add(record, "signal", RECORD_ALL, "latency_us", 5, "us");
+    record_add(record, "memory", RECORD_ALL, "total_gbs", 21, "GB/s");
+    rows_plant(record, "store", "time_us", 0.05, 1e-4);
+    rows_plant(record, "put", "cpu_us", 0.3, 5e-5);
+    rows_plant(record, "put", "stream_us", 0.4, 8e-5);
+    rows_plant(record, "put_alltoall_x2", "stream_us", 9, 1);               /* a smaller crowd: not to be taken */
+    rows_plant(record, "put_alltoall_x8", "stream_us", 1.6, 32e-5);
+    rows_plant(record, "copy", "time_us", 0.03, 1e-4);
+    rows_plant(record, "copy_x8", "time_us", 0.16, 8e-4);
+    rows_plant(record, "cast", "time_us", 0.06, 4e-4);
+    rows_plant(record, "reduce", "time_us", 0, 1e-3);
+    rows_plant(record, "scan", "time_us", 0.01, 2e-4);
+    return record;
+}
+
+static void assert_key(GKeyFile *file, const char *section, const char *name, const char *expected)
+{
+    char *value = g_key_file_get_string(file, section, name, NULL);
+    char *comment = g_key_file_get_comment(file, section, name, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(value);
+    if (strcmp(value, expected) != 0) fprintf(stderr, "[%s] %s: %s\n", section, name, value);
+    CU_ASSERT_STRING_EQUAL(value, expected);
+    CU_ASSERT_TRUE(comment && strlen(comment) > 5);
+    g_free(value);
+    g_free(comment);
+}
+
+static void test_cluster(void)
+{
+    static const char *const expected[][3] = {
+        { "host", "cores", "2" }, { "host", "step", "20 ns" }, { "host", "poll", "280 ns" },
+        { "host", "switch", "1500 ns" }, { "host", "store", "50 ns" }, { "host", "store-rate", "10 GB/s" },
+        { "host", "put", "200 ns" }, { "host", "put-rate", "25 GB/s" },     /* 8 ranks on 2 cores, both ends */
+        { "host", "signal", "100 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
+        { "host", "cast-row", "60 ns" }, { "host", "cast-rate", "2.5 GB/s" }, { "host", "reduce-row", "0 ns" },
+        { "host", "reduce-rate", "1 GB/s" }, { "host", "scan-rate", "5 GB/s" }, { "host", "memory-rate", "21 GB/s" },
+        { "nic", "rate", "12.5 GB/s" }, { "nic", "message", "400 ns" }, { "nic", "signal", "200 ns" },
+        { "network", "latency", "4500 ns" },
+    };
+    struct record *record = record_plant();
+    GError *error = NULL;
+    char *text = fit_cluster_text(record, "m.csv", "here", &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    GKeyFile *file = g_key_file_new();
+    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    for (size_t i = 0; i < G_N_ELEMENTS(expected); i++)
+        assert_key(file, expected[i][0], expected[i][1], expected[i][2]);
+    g_key_file_free(file);
+    g_free(text);
+    record_free(record);
+}
+
+static void assert_refused(struct record *record, const char *message)
+{
+    GError *error = NULL;
+    CU_ASSERT_PTR_NULL(fit_cluster_text(record, "m.csv", NULL, &error));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+    if (strcmp(error->message, message) != 0) fprintf(stderr, "got: %s\n", error->message);
+    CU_ASSERT_STRING_EQUAL(error->message, message);
+    g_error_free(error);
+    record_free(record);
+}
+
+static void test_cluster_refusals(void)
+{
+    struct record *record = record_plant();
+    record_set(record, "kind", "replay");
+    assert_refused(record, "m.csv: header kind: expected measure, found 'replay'");
+    record = record_plant();
+    record_set(record, "cpus", "none");
+    assert_refused(record, "m.csv: header cpus: expected a whole number above 0, found 'none'");
+    record = record_new();
+    record_set(record, "kind", "measure");
+    assert_refused(record, "m.csv: lacks the header cpus, which [host] cores is made of");
+    record = record_new();
+    record_set(record, "kind", "measure");
+    record_set(record, "cpus", "2");
+    record_add(record, "step", 0, "time_us", 1, "us");                      /* of a rank, not of all */
+    assert_refused(record, "m.csv: lacks rows step,all,time_us, which [host] step is made of");
+    record = record_new();
+    record_set(record, "kind", "measure");
+    record_set(record, "cpus", "2");
+    record_add(record, "step", RECORD_ALL, "time_us", 1, "h");
+    assert_refused(record, "m.csv: step,all,time_us: expected the unit us or GB/s, found 'h'");
+    record = record_plant();
+    record_add(record, "copy_x16", RECORD_ALL, "time_us_4096", 1, "us");
+    assert_refused(record, "m.csv: copy_x16,all,time_us_BYTES: expected times above 0 of at least two sizes, found 1 "
+                   "rows");
+    record = record_plant();
+    record_add(record, "scan_x9", RECORD_ALL, "time_us_4096", NAN, "us");
+    assert_refused(record, "m.csv: scan_x9,all,time_us_4096: expected a value of at least 0, found nan");
+}
+
 int main(void)
 {
     if (CU_initialize_registry() != CUE_SUCCESS) return 1;
@@ -142,6 +262,8 @@ int main(void)
     CU_add_test(suite, "no negative cost", test_bounds);
     CU_add_test(suite, "refusals", test_refusals);
     CU_add_test(suite, "bends", test_bent);
+    CU_add_test(suite, "a planted measurement's cluster file", test_cluster);
+    CU_add_test(suite, "measurements that do not suffice", test_cluster_refusals);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;

@@ -1,0 +1,342 @@
+/* fit_cluster.c - the table of which measured rows become which key of a cluster file, and its application.
+ *
+ * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
+ * operation.  Rows of a crowd (PHASE_xN: N ranks at once) come before those of a rank alone: ranks of a replay are
+ * all busy.  N ranks on fewer cores take turns, so that the CPU time of an operation is cores / N of its time.
+ * Knows the names of keys and rows; knows no simulation and no file. */
+#include "reports/fit_cluster.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/fit.h"
+
+enum fit_kind {
+    FIT_COUNT,          /* a header key's whole number */
+    FIT_TIME,           /* one row: a time */
+    FIT_FIXED,          /* rows by size: what an operation costs without its bytes */
+    FIT_RATE,           /* rows by size: the rate of its bytes */
+    FIT_POLL,           /* one row: a signal's way by shared memory, less the step that sees it */
+    FIT_LATENCY,        /* one row: a signal's way by the link, less what CPUs take of it */
+    FIT_BANDWIDTH,      /* one row: a bandwidth */
+    FIT_LARGEST,        /* rows by size: the rate at the largest, which is then all that the operation costs */
+    FIT_NOTHING,        /* 0: another key holds it */
+};
+
+struct fit_key {
+    const char *section, *name;
+    enum fit_kind kind;
+    const char *phase, *metric;     /* of one rank or pair; the metric without _BYTES; of COUNT: the header key */
+    const char *crowd_phase, *crowd_metric;     /* of many ranks, without _xN; NULL: only the above */
+    uint32_t ends;                  /* that share a crowd's time: both ends of a put work for it */
+};
+
+/* A section is written when its first key's rows are there; then all of its keys must be. */
+static const struct fit_key fit_keys[] = {
+    { "host", "cores", FIT_COUNT, "", "cpus", NULL, NULL, 1 },
+    { "host", "step", FIT_TIME, "step", "time_us", NULL, NULL, 1 },
+    { "host", "poll", FIT_POLL, "store_signal", "latency_us", NULL, NULL, 1 },
+    { "host", "switch", FIT_TIME, "switch", "time_us", NULL, NULL, 1 },
+    { "host", "store", FIT_FIXED, "store", "time_us", "store_alltoall", "time_us", 1 },
+    { "host", "store-rate", FIT_RATE, "store", "time_us", "store_alltoall", "time_us", 1 },
+    { "host", "put", FIT_FIXED, "put", "cpu_us", "put_alltoall", "stream_us", 2 },
+    { "host", "put-rate", FIT_RATE, "put", "cpu_us", "put_alltoall", "stream_us", 2 },
+    { "host", "signal", FIT_TIME, "signal", "cpu_us", NULL, NULL, 1 },
+    { "host", "copy-row", FIT_FIXED, "copy", "time_us", "copy", "time_us", 1 },
+    { "host", "copy-rate", FIT_RATE, "copy", "time_us", "copy", "time_us", 1 },
+    { "host", "cast-row", FIT_FIXED, "cast", "time_us", "cast", "time_us", 1 },
+    { "host", "cast-rate", FIT_RATE, "cast", "time_us", "cast", "time_us", 1 },
+    { "host", "reduce-row", FIT_NOTHING, "reduce", "time_us", "reduce", "time_us", 1 },
+    { "host", "reduce-rate", FIT_LARGEST, "reduce", "time_us", "reduce", "time_us", 1 },
+    { "host", "scan-rate", FIT_RATE, "scan", "time_us", "scan", "time_us", 1 },
+    { "host", "memory-rate", FIT_BANDWIDTH, "memory", "total_gbs", NULL, NULL, 1 },
+    { "nic", "rate", FIT_RATE, "put", "stream_us", NULL, NULL, 1 },
+    { "nic", "message", FIT_FIXED, "put", "stream_us", NULL, NULL, 1 },
+    { "nic", "signal", FIT_TIME, "signal", "stream_us", NULL, NULL, 1 },
+    { "network", "latency", FIT_LATENCY, "signal", "latency_us", NULL, NULL, 1 },
+};
+
+/* Costs too small to be seen come out as rates without end; a file needs a number. */
+enum { FIT_RATE_GBS_MAX = 100000 };
+
+struct fit_work {
+    const struct record *record;
+    const char *path;
+    GKeyFile *file;
+    uint32_t cores;
+    double value[G_N_ELEMENTS(fit_keys)];       /* us, or GB/s */
+};
+
+/* Where the rows of a key are: a phase's name, and how many ranks were at it. */
+struct fit_place {
+    char        phase[64];
+    const char *metric;
+    uint32_t    ranks;              /* of a crowd; 0: the phase is of one rank or a pair */
+};
+
+static bool fit_by_size(enum fit_kind kind)
+{
+    return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_LARGEST || kind == FIT_NOTHING;
+}
+
+/* Whether the row has metric, or METRIC_BYTES where it goes by size. */
+static bool fit_metric_matches(const struct record_row *row, const char *metric, bool by_size, double *size_bytes)
+{
+    guint64 size;
+    const size_t length = strlen(metric);
+    if (!by_size) return strcmp(row->metric, metric) == 0;
+    if (strncmp(row->metric, metric, length) != 0 || row->metric[length] != '_') return false;
+    if (!g_ascii_string_to_unsigned(row->metric + length + 1, 10, 1, G_MAXINT32, &size, NULL)) return false;
+    *size_bytes = (double)size;
+    return true;
+}
+
+static bool fit_row_of(const struct record_row *row, const struct fit_key *key, const struct fit_place *place,
+                       double *size_bytes)
+{
+    return row->rank == RECORD_ALL && strcmp(row->phase, place->phase) == 0 &&
+           fit_metric_matches(row, place->metric, fit_by_size(key->kind), size_bytes);
+}
+
+/* The N of a phase called base_xN; 0 when it is not called so. */
+static uint32_t fit_crowd_ranks(const char *phase, const char *base)
+{
+    guint64 ranks;
+    if (!base || !g_str_has_prefix(phase, base) || !g_str_has_prefix(phase + strlen(base), "_x")) return 0;
+    return g_ascii_string_to_unsigned(phase + strlen(base) + 2, 10, 2, 65535, &ranks, NULL) ? (uint32_t)ranks : 0;
+}
+
+/* Finds the largest crowd that has key's rows, else the rows of one alone. */
+static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
+{
+    bool found = false;
+    *place = (struct fit_place){ .ranks = 0 };
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        const uint32_t ranks = fit_crowd_ranks(row->phase, key->crowd_phase);
+        double size_bytes;
+        if (row->rank != RECORD_ALL || (ranks == 0 && strcmp(row->phase, key->phase) != 0)) continue;
+        if (found && ranks <= place->ranks) continue;
+        const char *metric = ranks ? key->crowd_metric : key->metric;
+        if (!fit_metric_matches(row, metric, fit_by_size(key->kind), &size_bytes)) continue;
+        found = true;
+        place->ranks = ranks;
+        place->metric = metric;
+        g_strlcpy(place->phase, row->phase, sizeof place->phase);
+    }
+    return found;
+}
+
+static bool fit_key_present(const struct record *record, const struct fit_key *key)
+{
+    struct fit_place place;
+    return key->kind == FIT_COUNT ? record_get(record, key->metric) != NULL : fit_place_find(record, key, &place);
+}
+
+/* The row's value in us or GB/s. */
+static bool fit_row_value(const struct fit_work *work, const struct record_row *row, double *value, GError **error)
+{
+    static const struct { const char *unit; double factor; } units[] = {
+        { "us", 1 }, { "ns", 1e-3 }, { "ms", 1e3 }, { "GB/s", 1 }, { "MB/s", 1e-3 } };
+    for (size_t i = 0; i < G_N_ELEMENTS(units); i++) {
+        if (strcmp(row->unit, units[i].unit) != 0) continue;
+        *value = row->value * units[i].factor;
+        if (*value >= 0) return true;           /* not so for one that is not known */
+        g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s: expected a value of at least 0, found %s", work->path,
+                    row->phase, row->metric, row->text);
+        return false;
+    }
+    g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s: expected the unit us or GB/s, found '%s'", work->path,
+                row->phase, row->metric, row->unit);
+    return false;
+}
+
+/* The CPU time of one end, as a share of the time that a rank of a crowd saw. */
+static double fit_share(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place)
+{
+    const double turns = place->ranks > work->cores ? (double)work->cores / place->ranks : 1;
+    return place->ranks ? turns / key->ends : 1;
+}
+
+static bool fit_points_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
+                              struct fit_point *points, uint32_t *count, GError **error)
+{
+    *count = 0;
+    for (uint32_t i = 0; i < record_row_count(work->record) && *count < FIT_POINTS_MAX; i++) {
+        const struct record_row *row = record_row(work->record, i);
+        struct fit_point *point = &points[*count];
+        if (!fit_row_of(row, key, place, &point->n)) continue;
+        if (!fit_row_value(work, row, &point->t, error)) return false;
+        point->t *= fit_share(work, key, place);
+        ++*count;
+    }
+    return true;
+}
+
+/* " PHASE,all,METRIC_BYTES: N sizes", and by how much of the time. */
+static GString *fit_comment_new(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
+                                uint32_t count)
+{
+    GString *text = g_string_new(NULL);
+    g_string_printf(text, " %s,all,%s_BYTES: %u sizes", place->phase, place->metric, count);
+    const double share = fit_share(work, key, place);
+    if (share != 1) g_string_append_printf(text, ", %.4g of the time", share);
+    return text;
+}
+
+/* A line through the points, or the rate at the largest. */
+static bool fit_coefficient(const struct fit_key *key, const struct fit_point *points, uint32_t count, double *value,
+                            GString *comment)
+{
+    struct fit_line line;
+    if (!fit_line_find(points, count, &line)) return false;
+    if (key->kind == FIT_LARGEST) {
+        const struct fit_point *largest = points;
+        for (uint32_t i = 1; i < count; i++) if (points[i].n > largest->n) largest = &points[i];
+        *value = largest->n / largest->t * 1e-3;
+        g_string_append_printf(comment, ", the largest (%.0f)", largest->n);
+        return true;
+    }
+    *value = key->kind == FIT_FIXED ? line.fixed : fmin(1e-3 / line.slope, FIT_RATE_GBS_MAX);
+    g_string_append_printf(comment, "; off by %.1f %% (median), %.1f %% (worst)", line.error_pct_median,
+                           line.error_pct_worst);
+    struct fit_bent bent;
+    if (fit_bent_find(points, count, &bent) && bent.low.slope > 0)
+        g_string_append_printf(comment, "\n up to %.0f bytes %.4g ns and %.4g GB/s would fit better", bent.knee,
+                               bent.low.fixed * 1e3, 1e-3 / bent.low.slope);
+    return true;
+}
+
+static bool fit_by_size_of(const struct fit_work *work, const struct fit_key *key, double *value, char **comment,
+                           GError **error)
+{
+    struct fit_point points[FIT_POINTS_MAX];
+    struct fit_place place;
+    uint32_t count;
+    const bool present = fit_place_find(work->record, key, &place);
+    assert(present);
+    if (key->kind == FIT_NOTHING) {
+        *value = 0;
+        *comment = g_strdup_printf(" in the rate of %s", place.phase);
+        return true;
+    }
+    if (!fit_points_gather(work, key, &place, points, &count, error)) return false;
+    GString *text = fit_comment_new(work, key, &place, count);
+    const bool done = fit_coefficient(key, points, count, value, text);
+    *comment = g_string_free(text, !done);
+    if (!done)
+        g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u "
+                    "rows", work->path, place.phase, place.metric, count);
+    return done;
+}
+
+/* What was found for another key, which stands before this one in the table. */
+static double fit_value_named(const struct fit_work *work, const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(fit_keys); i++)
+        if (strcmp(fit_keys[i].section, "host") == 0 && strcmp(fit_keys[i].name, name) == 0) return work->value[i];
+    assert(!"a key of the table");
+    return NAN;
+}
+
+static bool fit_single_of(const struct fit_work *work, const struct fit_key *key, double *value, char **comment,
+                          GError **error)
+{
+    const struct record_row *row = record_find(work->record, key->phase, RECORD_ALL, key->metric);
+    assert(row);
+    if (!fit_row_value(work, row, value, error)) return false;
+    const char *less = "";
+    if (key->kind == FIT_POLL) {
+        *value = fmax(*value - fit_value_named(work, "step"), 0);
+        less = ", less a step";
+    } else if (key->kind == FIT_LATENCY) {
+        *value = fmax(*value - 2 * fit_value_named(work, "signal") - fit_value_named(work, "poll") -
+                      fit_value_named(work, "step"), 0);
+        less = ", less signal twice, poll and step";
+    }
+    *comment = g_strdup_printf(" %s,all,%s: %s %s%s", key->phase, key->metric, row->text, row->unit, less);
+    return true;
+}
+
+static bool fit_count_take(struct fit_work *work, const struct fit_key *key, GError **error)
+{
+    const char *text = record_get(work->record, key->metric);
+    guint64 count;
+    if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT32, &count, NULL)) {
+        g_set_error(error, FIT_ERROR, 0, "%s: header %s: expected a whole number above 0, found '%.40s'", work->path,
+                    key->metric, text);
+        return false;
+    }
+    work->cores = (uint32_t)count;
+    char *comment = g_strdup_printf(" header %s", key->metric);
+    g_key_file_set_string(work->file, key->section, key->name, text);
+    g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
+    g_free(comment);
+    return true;
+}
+
+static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
+{
+    const struct fit_key *key = &fit_keys[index];
+    if (key->kind == FIT_COUNT) return fit_count_take(work, key, error);
+    double *value = &work->value[index];
+    char *comment = NULL;
+    if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
+    const bool rate = key->kind == FIT_RATE || key->kind == FIT_BANDWIDTH || key->kind == FIT_LARGEST;
+    char number[G_ASCII_DTOSTR_BUF_SIZE];
+    g_ascii_formatd(number, sizeof number, "%.4g", rate ? *value : *value * 1e3);
+    char *text = g_strdup_printf("%s %s", number, rate ? "GB/s" : "ns");
+    g_key_file_set_string(work->file, key->section, key->name, text);
+    g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
+    g_free(text);
+    g_free(comment);
+    return true;
+}
+
+/* Whether the section of fit_keys[index] is written: its first key's rows are there. */
+static bool fit_section_wanted(const struct record *record, size_t index)
+{
+    while (index > 0 && strcmp(fit_keys[index - 1].section, fit_keys[index].section) == 0) index--;
+    return strcmp(fit_keys[index].section, "host") == 0 || fit_key_present(record, &fit_keys[index]);
+}
+
+static bool fit_keys_take(struct fit_work *work, GError **error)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(fit_keys); i++) {
+        const struct fit_key *key = &fit_keys[i];
+        if (!fit_section_wanted(work->record, i)) continue;
+        if (!fit_key_present(work->record, key)) {
+            g_set_error(error, FIT_ERROR, 0, "%s: lacks %s %s%s%s, which [%s] %s is made of", work->path,
+                        key->kind == FIT_COUNT ? "the header" : "rows", key->kind == FIT_COUNT ? "" : key->phase,
+                        key->kind == FIT_COUNT ? "" : ",all,", key->metric, key->section, key->name);
+            return false;
+        }
+        if (!fit_key_take(work, i, error)) return false;
+    }
+    return true;
+}
+
+char *fit_cluster_text(const struct record *record, const char *path, const char *name, GError **error)
+{
+    const char *kind = record_get(record, "kind"), *machine = record_get(record, "machine");
+    const char *version = record_get(record, "version");
+    if (!kind || strcmp(kind, "measure") != 0) {
+        g_set_error(error, FIT_ERROR, 0, "%s: header kind: expected measure, found '%.40s'", path, kind ? kind : "");
+        return NULL;
+    }
+    struct fit_work work = { .record = record, .path = path, .file = g_key_file_new() };
+    g_key_file_set_string(work.file, "cluster", "name", name ? name : machine ? machine : "measured");
+    char *text = NULL;
+    if (fit_keys_take(&work, error)) {
+        char *comment = g_strdup_printf(" Made by eptwin fit from %s (version %s, machine %s).\n Every number is "
+                                        "measured: measure again rather than edit.", path,
+                                        version ? version : "unknown", machine ? machine : "unknown");
+        g_key_file_set_comment(work.file, NULL, NULL, comment, NULL);
+        g_free(comment);
+        text = g_key_file_to_data(work.file, NULL, NULL);
+    }
+    g_key_file_free(work.file);
+    return text;
+}

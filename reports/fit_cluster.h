@@ -1,0 +1,17 @@
+/* fit_cluster.h - from a record of `eptwin measure` to a cluster file for the machine that it measured.
+ *
+ * Which rows become which key stands in one table (fit_cluster.c) and in reports/README.md.  Every key gets a
+ * comment that names its rows and says how well they lie on a line. */
+#ifndef REPORTS_FIT_CLUSTER_H
+#define REPORTS_FIT_CLUSTER_H
+
+#include <glib.h>
+#include "reports/record.h"
+
+#define FIT_ERROR (g_quark_from_static_string("eptwin-fit"))
+
+/* The text of the cluster file, which the caller frees; NULL and *error when rows are missing or unusable.
+ * path names the record in comments and messages; name is what the cluster is called (NULL: as the machine). */
+char *fit_cluster_text(const struct record *record, const char *path, const char *name, GError **error);
+
+#endif

@@ -1,0 +1,26 @@
+# From a record of measure to a cluster file; what fit refuses leaves nothing behind.
+{
+    printf '# kind: measure\n# cpus: 2\n# machine: a test machine\nphase,rank,metric,value,unit\n'
+    printf '%s\n' step,all,time_us,0.02,us store_signal,all,latency_us,0.3,us switch,all,time_us,1.5,us \
+        signal,all,cpu_us,0.1,us signal,all,stream_us,0.2,us signal,all,latency_us,5,us memory,all,total_gbs,21,GB/s
+    for rows in store,all,time_us put,all,cpu_us put,all,stream_us put_alltoall_x8,all,stream_us copy,all,time_us \
+        cast,all,time_us reduce,all,time_us scan,all,time_us; do
+        printf '%s,%s,us\n' "${rows}_1000" 0.6 "${rows}_2000" 1.1 "${rows}_4000" 2.1
+    done
+} >measured.csv
+"$EPTWIN" fit measured.csv --name here --output here.ini
+echo "exit $?"
+cat here.ini
+rm here.ini
+grep -v '^switch' measured.csv >lacks.csv
+"$EPTWIN" fit lacks.csv --output here.ini
+echo "exit $?"
+sed 's/kind: measure/kind: replay/' measured.csv | "$EPTWIN" fit - --output here.ini
+echo "exit $?"
+"$EPTWIN" fit missing.csv --output here.ini
+echo "exit $?"
+"$EPTWIN" fit
+echo "exit $?"
+"$EPTWIN" fit measured.csv --output no/folder/here.ini
+echo "exit $?"
+ls
