@@ -29,11 +29,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 enum {
     VERBS_SIGNAL_EVERY = 16,            /* work requests that share a completion */
     VERBS_POLL_MAX = 32,                /* completions of one progress() and NIC */
-    VERBS_EVENT_POLLS = 1024,           /* calls of progress() between looks at asynchronous events */
+    VERBS_EVENT_POLLS = 1024,           /* calls of progress() between looks at events and at the clock */
+    VERBS_PROBE_S = 1,                  /* between probes of a peer to which nothing is under way */
     VERBS_INLINE_BYTES = 256,           /* wish */
     VERBS_SLOT_BYTES = 16,
     VERBS_RECEIVES_POSTED_MAX = 32,     /* by one doorbell */
@@ -58,6 +60,7 @@ struct link_verbs {
     uint32_t signal_every;
     uint32_t word_count;                /* all before the heap */
     uint32_t polls;
+    time_t probed_s;
     bool broken;
     struct verbs_nic nic[VERBS_NICS_MAX];
     uint32_t nic_count;
@@ -120,10 +123,12 @@ static uint64_t verbs_id(const struct link_verbs *v, const struct verbs_qp *qp, 
     return (uint64_t)verbs_index(v, qp) << 32 | (uint32_t)number;
 }
 
+/* How many completed, probes left out: they are no progress of the run. */
 static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
 {
     struct ibv_wc wc[VERBS_POLL_MAX];
     const int count = ibv_poll_cq(nic->send_cq, VERBS_POLL_MAX, wc);
+    int probes = 0;
     if (count < 0) return verbs_fail(v, "the completion queue cannot be polled");
     for (int i = 0; i < count; i++) {
         struct verbs_qp *qp = &v->qp[wc[i].wr_id >> 32];
@@ -131,8 +136,9 @@ static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
         qp->completed += (uint32_t)((uint32_t)wc[i].wr_id - (uint32_t)qp->completed);
         assert(qp->completed <= qp->posted);
         nic->completions_free++;
+        probes += qp->probe && qp->completed == qp->probe;
     }
-    return count;
+    return count - probes;
 }
 
 /* Posts count receive requests with one doorbell. */
@@ -181,28 +187,6 @@ static int verbs_signals_poll(struct link_verbs *v, const struct verbs_nic *nic)
         if (rc < 0) return rc;
     }
     return count;
-}
-
-static int verbs_progress(struct live_link *link)
-{
-    struct link_verbs *v = link_verbs_of(link);
-    if (v->broken) return -EIO;
-    const bool events = v->polls++ % VERBS_EVENT_POLLS == 0;
-    int moved = 0;
-    for (uint32_t i = 0; i < v->nic_count; i++) {
-        struct verbs_nic *nic = &v->nic[i];
-        int count = verbs_sends_poll(v, nic);
-        if (count < 0) return count;
-        moved += count;
-        if (nic->receive_cq) {
-            count = verbs_signals_poll(v, nic);
-            if (count < 0) return count;
-            moved += count;
-        }
-        char text[sizeof v->link.failure];
-        if (events && !verbs_nic_events_check(nic, text, sizeof text)) return verbs_fail(v, text);
-    }
-    return moved;
 }
 
 /* ---- posting ------------------------------------------------------------------------------------------- */
@@ -329,7 +313,15 @@ static int verbs_signal(struct live_link *link, uint16_t peer, uint16_t queue, u
     return verbs_ring(v, qp);
 }
 
-/* Unsignalled work at the end of the queue: a signalled write of nothing after it tells when it is done. */
+/* A signalled write of nothing: it tells when what was posted before it is done, or that the peer lives. */
+static void verbs_nothing_write(struct link_verbs *v, struct verbs_qp *qp)
+{
+    struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_WRITE);
+    wr->wr.rdma.remote_addr = qp->peer_memory;
+    wr->wr.rdma.rkey = qp->peer_memory_key;
+    if (!(wr->send_flags & IBV_SEND_SIGNALED)) verbs_completion_ask(qp, wr);
+}
+
 static int verbs_flush(struct live_link *link, uint16_t peer, uint16_t queue)
 {
     struct link_verbs *v = link_verbs_of(link);
@@ -337,19 +329,58 @@ static int verbs_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     int rc = 0;
     if (v->broken) return -EIO;
     if (qp->signalled != qp->posted && qp->nic->completions_free) {
-        if (qp->chained) {
+        if (qp->chained)
             verbs_completion_ask(qp, &qp->wr[qp->chained - 1]);
-        } else if (verbs_room(v, qp, v->send_depth, &rc)) {
-            struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_WRITE);
-            wr->wr.rdma.remote_addr = qp->peer_memory;
-            wr->wr.rdma.rkey = qp->peer_memory_key;
-            if (!(wr->send_flags & IBV_SEND_SIGNALED)) verbs_completion_ask(qp, wr);
-        }
+        else if (verbs_room(v, qp, v->send_depth, &rc))
+            verbs_nothing_write(v, qp);
     }
     if (rc == 0) rc = verbs_ring(v, qp);
     if (rc == 0 && qp->completed != qp->posted) rc = verbs_sends_poll(v, qp->nic);
     if (rc < 0) return rc;
     return qp->completed == qp->posted ? 0 : -EAGAIN;
+}
+
+/* A rank that only waits for a peer has nothing under way that could fail when the peer dies: so ask, on the
+ * first queue of each. */
+static int verbs_probe(struct link_verbs *v)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (now.tv_sec < v->probed_s + VERBS_PROBE_S) return 0;
+    v->probed_s = now.tv_sec;
+    for (uint32_t peer = 0; peer < v->rank_count; peer++) {
+        struct verbs_qp *qp = &v->qp[peer * v->queue_count];
+        if (!qp->qp || qp->posted != qp->completed || !qp->nic->completions_free) continue;
+        verbs_nothing_write(v, qp);
+        qp->probe = qp->posted;
+        const int rc = verbs_ring(v, qp);
+        if (rc < 0) return rc;
+    }
+    return 0;
+}
+
+static int verbs_progress(struct live_link *link)
+{
+    struct link_verbs *v = link_verbs_of(link);
+    if (v->broken) return -EIO;
+    const bool look = v->polls++ % VERBS_EVENT_POLLS == 0;
+    int moved = 0;
+    for (uint32_t i = 0; i < v->nic_count; i++) {
+        struct verbs_nic *nic = &v->nic[i];
+        int count = verbs_sends_poll(v, nic);
+        if (count < 0) return count;
+        moved += count;
+        if (nic->receive_cq) {
+            count = verbs_signals_poll(v, nic);
+            if (count < 0) return count;
+            moved += count;
+        }
+        char text[sizeof v->link.failure];
+        if (look && !verbs_nic_events_check(nic, text, sizeof text)) return verbs_fail(v, text);
+    }
+    if (!look) return moved;
+    const int rc = verbs_probe(v);
+    return rc < 0 ? rc : moved;
 }
 
 static void verbs_free(struct live_link *link)

@@ -52,6 +52,7 @@ struct verbs_qp {
     struct verbs_nic *nic;
     uint64_t posted, completed;     /* work requests, as counters that only grow; chained ones included */
     uint64_t signalled;             /* the last one that asked for a completion */
+    uint64_t probe;                 /* the last probe's number, 0: none yet */
     uint64_t signals_sent, signals_received;                /* LIVE_SIGNAL_IMM */
     uint64_t peer_memory, peer_ring;                        /* its addresses */
     uint32_t peer_memory_key, peer_scratch_key;

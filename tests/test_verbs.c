@@ -298,6 +298,30 @@ static void test_peer_gone(void)
     pair_close(&pair);
 }
 
+static int pair_waits(struct link_pair *pair)
+{
+    (void)pair;
+    return -EAGAIN;
+}
+
+/* A rank that posts nothing learns of it too, and what it polls meanwhile is no progress. */
+static void test_peer_gone_idle(void)
+{
+    struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+    struct link_pair pair;
+    CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
+    const gint64 end_us = g_get_monotonic_time() + 3 * G_USEC_PER_SEC;
+    int moved = 0;
+    while (moved == 0 && g_get_monotonic_time() < end_us) moved = pair.link[0]->ops->progress(pair.link[0]);
+    CU_ASSERT_EQUAL_FATAL(moved, 0);
+    pair.link[1]->ops->free(pair.link[1]);
+    pair.link[1] = NULL;
+    const int rc = pair_poll(&pair, 30, pair_waits);
+    CU_ASSERT(rc < 0 && rc != -EAGAIN);
+    expect_text(pair.link[0]->failure, "peer 1: QP ");
+    pair_close(&pair);
+}
+
 /* A write that the peer's registration does not allow is the peer's refusal, and named as such. */
 static void test_access_refused(void)
 {
@@ -471,6 +495,7 @@ static void add_tests(CU_pSuite suite)
         CU_add_test(suite, "deferred puts", test_deferred);
         CU_add_test(suite, "many signals", test_signals);
         CU_add_test(suite, "peer gone", test_peer_gone);
+        CU_add_test(suite, "peer of an idle rank gone", test_peer_gone_idle);
         CU_add_test(suite, "access refused", test_access_refused);
         CU_add_test(suite, "options refused", test_options_refused);
         CU_add_test(suite, "limit of locked memory", test_memlock);
