@@ -78,7 +78,8 @@ static void test_best(void)
     for (int run = 0; run < 50; run++) {
         struct fit_point points[12];
         struct fit_line line;
-        for (int i = 0; i < 12; i++) points[i] = (struct fit_point){ rng_uniform(&rng) * 100, 1 + 50 * rng_uniform(&rng) };
+        for (int i = 0; i < 12; i++)
+            points[i] = (struct fit_point){ rng_uniform(&rng) * 100, 1 + 50 * rng_uniform(&rng) };
         CU_ASSERT_TRUE_FATAL(fit_line_find(points, 12, &line));
         CU_ASSERT_TRUE(line.fixed >= 0 && line.slope >= 0);
         const double best = cost_of(points, 12, line.fixed, line.slope);
@@ -105,7 +106,8 @@ static void test_bounds(void)
 
 static void test_refusals(void)
 {
-    static const struct fit_point one[] = { { 1, 1 } }, same[] = { { 1, 1 }, { 1, 2 } }, zero[] = { { 1, 0 }, { 2, 1 } };
+    static const struct fit_point one[] = { { 1, 1 } }, same[] = { { 1, 1 }, { 1, 2 } };
+    static const struct fit_point zero[] = { { 1, 0 }, { 2, 1 } };
     const struct fit_point unknown[] = { { 1, NAN }, { 2, 1 } }, negative[] = { { -1, 1 }, { 2, 1 } };
     struct fit_line line;
     CU_ASSERT_FALSE(fit_line_find(one, 1, &line));
