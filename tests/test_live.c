@@ -1,0 +1,277 @@
+/* test_live.c - the live world beside its data path (which the conformance suite holds to the contract): who is
+ * reached how, barriers, a run that hangs, options and shapes that cannot work, and that nothing stays behind.
+ *
+ * Method: ranks made by threads, stepped by one; and real processes where processes matter. */
+#include <CUnit/Basic.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "tests/support_live.h"
+
+enum { RANKS = 4, WORDS = 16, HEAP_BYTES = 1 << 16 };
+
+static const struct live_needs small = { HEAP_BYTES, WORDS, 2, 4 };
+
+static struct live_options options_make(const char *link, uint32_t ranks_per_node)
+{
+    struct live_options options;
+    live_options_init(&options);
+    options.link = link;
+    options.ranks_per_node = ranks_per_node;
+    options.timeout_ms = 200;
+    return options;
+}
+
+/* ---- paths ---- */
+
+static void test_paths(void)
+{
+    const struct live_options options = options_make("shm", 2);
+    struct bootstrap **b = support_bootstraps_new(RANKS);
+    struct live_world *world[RANKS] = { NULL };
+    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &small, b, RANKS, world, NULL));
+    const struct fabric *f = live_world_fabric(world[1]);
+    CU_ASSERT_EQUAL(fabric_path(f, 1), FABRIC_SELF);
+    CU_ASSERT_EQUAL(fabric_path(f, 0), FABRIC_NVLINK);
+    CU_ASSERT_EQUAL(fabric_path(f, 2), FABRIC_RDMA);
+    CU_ASSERT_TRUE(f->payload);
+    CU_ASSERT_EQUAL(f->rank, 1);
+    CU_ASSERT_EQUAL(f->heap_bytes, HEAP_BYTES);
+    CU_ASSERT_EQUAL(live_world_local_ranks(world[1]), RANKS);
+    CU_ASSERT(live_world_cpus(world[1]) >= 1);
+    CU_ASSERT_STRING_EQUAL(live_world_failure(world[1]), "");
+    for (uint32_t rank = 0; rank < RANKS; rank++) live_world_free(world[rank]);
+    support_bootstraps_free(b, RANKS);
+}
+
+/* ---- worlds that cannot be made ---- */
+
+/* All ranks must fail, with a text that holds expected. */
+static void expect_refused(const struct live_options *options, const struct live_needs *needs, const char *expected)
+{
+    struct bootstrap **b = support_bootstraps_new(2);
+    struct live_world *world[2] = { NULL };
+    GError *error = NULL;
+    CU_ASSERT_FALSE(support_worlds_new(options, needs, b, 2, world, &error));
+    CU_ASSERT_PTR_NULL(world[0]);
+    CU_ASSERT_PTR_NULL(world[1]);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error->message, expected));
+    if (!strstr(error->message, expected)) printf("\n      expected '%s', found '%s'\n", expected, error->message);
+    g_error_free(error);
+    support_bootstraps_free(b, 2);
+}
+
+static void test_refused(void)
+{
+    struct live_options options = options_make("pigeon", 1);
+    expect_refused(&options, &small, "fabric: expected shm, verbs or ofi, found 'pigeon'");
+    options = options_make("shm", 0);
+    expect_refused(&options, &small, "ranks-per-node: expected at least 1, found 0");
+    options = options_make("shm", 1);
+    options.gpu_memory = true;
+    expect_refused(&options, &small, "gpu-memory: expected --fabric verbs");
+    options.gpu_memory = false;
+    const struct live_needs no_queue = { HEAP_BYTES, WORDS, 0, 4 }, huge = { UINT64_C(1) << 60, WORDS, 2, 4 };
+    expect_refused(&options, &no_queue, "at least one queue of depth 1");
+    expect_refused(&options, &huge, "shared memory: expected 1152921504606");
+}
+
+/* Only one rank fails: the others must learn it, and which. */
+static bool refuse_one(struct bootstrap *b, void *context)
+{
+    GError **error = context;
+    const struct live_options options = options_make("shm", 1);
+    struct live_needs needs = small;
+    if (b->rank == 2) needs.heap_bytes = UINT64_C(1) << 60;
+    struct live_world *world = live_world_new(&options, &needs, b, &error[b->rank]);
+    live_world_free(world);
+    return world != NULL;
+}
+
+static void test_one_refused(void)
+{
+    struct bootstrap **b = support_bootstraps_new(RANKS);
+    GError *error[RANKS] = { NULL };
+    CU_ASSERT_EQUAL(support_bootstraps_run(b, RANKS, refuse_one, error), RANKS);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        CU_ASSERT_PTR_NOT_NULL_FATAL(error[rank]);
+        CU_ASSERT_PTR_NOT_NULL(strstr(error[rank]->message, "rank 2: shared memory"));
+        g_error_free(error[rank]);
+    }
+    support_bootstraps_free(b, RANKS);
+}
+
+/* Ranks that ask for different shapes must not map each other. */
+static bool refuse_shape(struct bootstrap *b, void *context)
+{
+    (void)context;
+    const struct live_options options = options_make("shm", 1);
+    struct live_needs needs = small;
+    needs.heap_bytes += b->rank * 4096;
+    GError *error = NULL;
+    struct live_world *world = live_world_new(&options, &needs, b, &error);
+    live_world_free(world);
+    const bool named = error && strstr(error->message, "shared memory of rank");
+    g_clear_error(&error);
+    return named;
+}
+
+static void test_shapes_differ(void)
+{
+    struct bootstrap **b = support_bootstraps_new(2);
+    CU_ASSERT_EQUAL(support_bootstraps_run(b, 2, refuse_shape, NULL), 0);
+    support_bootstraps_free(b, 2);
+}
+
+/* ---- runs ---- */
+
+struct waiter {
+    struct fabric_worker worker;
+    uint32_t steps, steps_done;     /* 0 steps: for ever */
+};
+
+static enum worker_step waiter_step(struct fabric_worker *w)
+{
+    struct waiter *waiter = fabric_container_of(w, struct waiter, worker);
+    waiter->steps_done++;
+    if (!waiter->steps) return WORKER_WAIT;
+    return waiter->steps_done < waiter->steps ? WORKER_MORE : WORKER_DONE;
+}
+
+static void waiter_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "the count of rank %u", w->fabric->rank + 7);
+}
+
+/* Workers that are done are not stepped again; one that waits for ever ends the run with its own words. */
+static void test_hang(void)
+{
+    const struct live_options options = options_make(NULL, 8);
+    struct bootstrap **b = support_bootstraps_new(1);
+    struct live_world *world = NULL;
+    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &small, b, 1, &world, NULL));
+    struct waiter waiter[3] = { { .steps = 5 }, { .steps = 0 }, { .steps = 1 } };
+    struct fabric_worker *workers[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        waiter[i].worker = (struct fabric_worker){ .step = waiter_step, .describe = waiter_describe,
+                                                   .fabric = live_world_fabric(world), .index = i };
+        workers[i] = &waiter[i].worker;
+    }
+    GError *error = NULL;
+    CU_ASSERT_FALSE(live_world_run(world, workers, 3, &error));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+    CU_ASSERT_STRING_EQUAL(error->message, "rank 0: no progress for 200 ms: worker 1 of 1 waiting: the count of rank 7");
+    g_clear_error(&error);
+    CU_ASSERT_EQUAL(waiter[0].steps_done, 5);
+    CU_ASSERT_EQUAL(waiter[2].steps_done, 1);
+    waiter[1].steps = waiter[1].steps_done + 3;
+    CU_ASSERT_TRUE(live_world_run(world, workers + 1, 1, &error));
+    CU_ASSERT_EQUAL(waiter[1].steps_done, waiter[1].steps);
+    CU_ASSERT_TRUE(live_world_run(world, NULL, 0, &error));
+    live_world_free(world);
+    support_bootstraps_free(b, 1);
+}
+
+/* ---- barriers, between real processes ---- */
+
+static int barrier_child(struct bootstrap *b, void *context)
+{
+    const struct live_options options = options_make(context, 3);
+    struct live_options patient = options;
+    patient.timeout_ms = 20000;
+    struct live_world *world = live_world_new(&patient, &small, b, NULL);
+    if (!world) return 3;
+    struct fabric *f = live_world_fabric(world);
+    struct fabric_worker worker = { .fabric = f };
+    int status = 0;
+    for (uint32_t round = 1; round <= 100 && status == 0; round++) {
+        /* Everyone says that it came, then meets; after the barrier everyone must have said so. */
+        for (uint16_t peer = 0; peer < f->rank_count && status == 0; peer++) {
+            const struct fabric_signal signal = { .value = round, .word = f->rank, .peer = peer };
+            int rc;
+            while ((rc = fabric_signal(&worker, &signal)) == -EAGAIN)
+                if (live_world_progress(world) < 0) status = 4;
+            if (rc < 0) status = 4;
+            while (fabric_flush(&worker, peer, 0) == -EAGAIN)
+                if (live_world_progress(world) < 0) status = 4;
+        }
+        if (!live_world_barrier(world, NULL)) status = 5;
+        for (uint32_t rank = 0; rank < f->rank_count; rank++)
+            if (fabric_load(f, rank) < round) status = 6;
+    }
+    if (!bootstrap_barrier(b, NULL)) status = 7;
+    live_world_free(world);
+    return status;
+}
+
+static void test_barrier(void)
+{
+    CU_ASSERT_EQUAL(bootstrap_fork_run(1, 20000, barrier_child, NULL), 0);
+    CU_ASSERT_EQUAL(bootstrap_fork_run(5, 20000, barrier_child, NULL), 0);
+    CU_ASSERT_EQUAL(bootstrap_fork_run(6, 20000, barrier_child, "shm"), 0);
+    CU_ASSERT_EQUAL(bootstrap_fork_run(8, 20000, barrier_child, NULL), 0);
+}
+
+/* A barrier that a rank never comes to names whom it waits for. */
+static void test_barrier_alone(void)
+{
+    const struct live_options options = options_make(NULL, 8);
+    struct bootstrap **b = support_bootstraps_new(2);
+    struct live_world *world[2] = { NULL };
+    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &small, b, 2, world, NULL));
+    GError *error = NULL;
+    CU_ASSERT_FALSE(live_world_barrier(world[0], &error));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error->message, "barrier: waits for rank 1"));
+    g_error_free(error);
+    for (uint32_t rank = 0; rank < 2; rank++) live_world_free(world[rank]);
+    support_bootstraps_free(b, 2);
+}
+
+/* ---- nothing stays ---- */
+
+static uint32_t entries_count(const char *path)
+{
+    uint32_t count = 0;
+    DIR *folder = opendir(path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(folder);
+    for (const struct dirent *entry; (entry = readdir(folder));) count += !strstr(entry->d_name, "eptwin") ? 1 : 1000;
+    closedir(folder);
+    return count;
+}
+
+/* A world has no name in the file system, and its descriptors go with it. */
+static void test_nothing_left(void)
+{
+    const struct live_options options = options_make("shm", 1);
+    struct bootstrap **b = support_bootstraps_new(RANKS);
+    const uint32_t descriptors = entries_count("/proc/self/fd");
+    struct live_world *world[RANKS] = { NULL };
+    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &small, b, RANKS, world, NULL));
+    CU_ASSERT(entries_count("/dev/shm") < 1000);
+    CU_ASSERT_EQUAL(entries_count("/proc/self/fd"), descriptors + RANKS);
+    for (uint32_t rank = 0; rank < RANKS; rank++) live_world_free(world[rank]);
+    CU_ASSERT_EQUAL(entries_count("/proc/self/fd"), descriptors);
+    support_bootstraps_free(b, RANKS);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("live world", NULL, NULL);
+    CU_add_test(suite, "paths", test_paths);
+    CU_add_test(suite, "options refused", test_refused);
+    CU_add_test(suite, "one rank refused", test_one_refused);
+    CU_add_test(suite, "shapes differ", test_shapes_differ);
+    CU_add_test(suite, "hang", test_hang);
+    CU_add_test(suite, "barrier", test_barrier);
+    CU_add_test(suite, "barrier alone", test_barrier_alone);
+    CU_add_test(suite, "nothing left", test_nothing_left);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
