@@ -135,10 +135,14 @@ static bool name_matches(const char *a, const char *b)
     }
 }
 
+/* By its name, or without "num-": "tokens", "ranks", "topk" are what tables of measurements call them. */
 static const struct field *field_find(const char *name)
 {
-    for (uint32_t i = 0; i < FIELDS; i++)
-        if (name_matches(field_table[i].name, name)) return &field_table[i];
+    for (uint32_t i = 0; i < FIELDS; i++) {
+        const char *own = field_table[i].name;
+        if (name_matches(own, name) || (g_str_has_prefix(own, "num-") && name_matches(own + 4, name)))
+            return &field_table[i];
+    }
     return NULL;
 }
 

@@ -42,7 +42,7 @@ void case_clear(struct case_options *c);
 /* A copy of its own; clear it as well. */
 void case_copy(struct case_options *to, const struct case_options *from);
 
-/* Sets the option called name (without leading dashes; '-' and '_' are the same, or left out) from text.
+/* Sets the option called name from text.  Of the name, dashes may be '_' or left out, and so may "num-".
  * Error: unknown name, bad or out-of-range value. */
 bool case_set(struct case_options *c, const char *name, const char *text, GError **error);
 bool case_has(const char *name);

@@ -183,20 +183,45 @@ static bool run_phase(struct run *run, uint32_t phase, GError **error)
     return false;
 }
 
-bool simulate_routing(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
-                      bool per_rank, struct record *record, GError **error)
+/* How many phases must run so that those named have: all where one is unknown, or none is named. */
+static uint32_t phases_needed(const struct moe_options *o, const char *const *phases)
+{
+    const uint32_t count = moe_phase_count(o);
+    uint32_t needed = 0;
+    for (; phases && *phases; phases++) {
+        uint32_t phase = 0;
+        while (phase < count && strcmp(moe_phase_name(o, phase), *phases) != 0) phase++;
+        needed = MAX(needed, phase + 1);
+    }
+    return needed && needed <= count ? needed : count;
+}
+
+static bool simulate_run(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+                         const char *const *phases, bool per_rank, struct record *record, GError **error)
 {
     struct run run = { .cluster = cluster };
     const uint32_t sms = cluster->host.cores ? cluster->host.cores : cluster->gpu.sms;
     if (!case_moe_options(c, routing, sms, &run.options, error)) return false;
     bool good = run_init(&run, c, routing, error);
-    for (uint32_t phase = 0; good && phase < moe_phase_count(&run.options); phase++) {
+    for (uint32_t phase = 0; good && phase < phases_needed(&run.options, phases); phase++) {
         good = run_phase(&run, phase, error);
         if (good) record_phase(record, &run, phase, per_rank);
     }
     if (good) record_set(record, "events", "%" G_GUINT64_FORMAT, world_event_count(run.world));
     run_clear(&run);
     return good;
+}
+
+bool simulate_routing(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+                      bool per_rank, struct record *record, GError **error)
+{
+    return simulate_run(c, cluster, routing, NULL, per_rank, record, error);
+}
+
+bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+                     const char *const *phases, struct record *record, GError **error)
+{
+    return simulate_run(c, cluster, routing, phases, false, record, error);
 }
 
 bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error)

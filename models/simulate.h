@@ -19,6 +19,11 @@ enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN };      /* the ca
 bool simulate_routing(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
                       bool per_rank, struct record *record, GError **error);
 
+/* The same for all ranks, but nothing after the last phase of phases (NULL-terminated) is simulated, where every
+ * one of them exists. */
+bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+                     const char *const *phases, struct record *record, GError **error);
+
 /* The same with the routing that the case describes; rows for all ranks only. */
 bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error);
 

@@ -104,8 +104,11 @@ static void job_run(const struct run *run, uint32_t job, struct routing_memory *
     struct record *record = record_new();
     GError *error = NULL;
     const struct cluster *cluster = g_hash_table_lookup(run->cluster, c->cluster);
+    const char **phases = g_new0(const char *, end - start + 1);
+    for (uint32_t i = start; i < end; i++) phases[i - start] = run->table->row[run->row_of[i]].phase;
     const bool good = routing_recall(memory, c, &error) &&
-                      simulate_routing(c, cluster, &memory->routing, false, record, &error);
+                      simulate_phases(c, cluster, &memory->routing, phases, record, &error);
+    g_free(phases);
     for (uint32_t i = start; i < end; i++) {
         struct shared_row *out = &run->shared->row[run->row_of[i]];
         if (good) row_predict(&run->table->row[run->row_of[i]], record, out);

@@ -63,6 +63,9 @@ static void test_names(void)
     CU_ASSERT(case_set(&c, "--num-tokens", "11", NULL) && c.num_tokens == 11);
     CU_ASSERT(case_set(&c, "num_tokens", "12", NULL) && c.num_tokens == 12);
     CU_ASSERT(case_set(&c, "numtokens", "13", NULL) && c.num_tokens == 13);
+    CU_ASSERT(case_set(&c, "tokens", "14", NULL) && c.num_tokens == 14);
+    CU_ASSERT(case_set(&c, "ranks", "3", NULL) && c.num_ranks == 3);
+    CU_ASSERT(case_set(&c, "ranks_per_node", "5", NULL) && c.ranks_per_node == 5 && c.num_ranks == 3);
     CU_ASSERT(!case_has("num-token"));
     CU_ASSERT(!case_has("numtokensx"));
     CU_ASSERT(!case_has("phase"));
