@@ -44,7 +44,7 @@ $(build)/libeptwin.a: $(objects)
 	@rm -f $@
 	$(if $(V),,@echo '  AR  $@';) ar rcs $@ $^
 
-$(build)/eptwin: $(build)/sim/main.o $(objects)
+$(build)/eptwin: $(build)/sim/main.o $(build)/libeptwin.a
 	$(if $(V),,@echo '  LD  $@';) $(CC) $(cflags) -o $@ $^ $(libs)
 
 $(build)/%.o: %.c Makefile

@@ -5,18 +5,10 @@
 #include "sim/command.h"
 #include "sim/version.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-#pragma weak command_simulate
-#pragma weak command_validate
-#pragma weak command_replay
-#pragma weak command_measure
-#pragma weak command_compare
-#pragma weak command_report
-#pragma weak command_fit
-#pragma weak command_trace
 
 static const struct command {
     const char       *name;
@@ -53,9 +45,7 @@ static void print_help(FILE *out)
           "  eptwin --version                say which eptwin this is\n"
           "\n", out);
     for (int i = 0; i < COMMAND_COUNT; i++)
-        if (commands[i].run)
-            fprintf(out, "%-10s%s\n            %s\n", commands[i].name, commands[i].purpose,
-                    commands[i].example);
+        fprintf(out, "%-10s%s\n            %s\n", commands[i].name, commands[i].purpose, commands[i].example);
     fputs("\n"
           "Predict first, replay next, compare last; both write the same kind of file.\n"
           "Exit status: 0 success, 1 the run failed, 2 bad input.\n", out);
@@ -64,7 +54,7 @@ static void print_help(FILE *out)
 static const struct command *command_find(const char *name)
 {
     for (int i = 0; i < COMMAND_COUNT; i++)
-        if (commands[i].run && !strcmp(commands[i].name, name))
+        if (!strcmp(commands[i].name, name))
             return &commands[i];
     return NULL;
 }
@@ -81,10 +71,22 @@ static int flush_output(int status)
     return status;
 }
 
+/* Some libraries of fabrics (PSM2 below libfabric) catch these as soon as they are loaded, and make an exit
+ * of every crash and of Ctrl-C.  A rank that crashed must look like one: back to the default. */
+static void signals_restore(void)
+{
+    static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGINT, SIGTERM };
+
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (signal(signals[i], SIG_DFL) == SIG_IGN)
+            signal(signals[i], SIG_IGN);
+}
+
 int main(int argc, char **argv)
 {
     const char *const name = argc > 1 ? argv[1] : "";
 
+    signals_restore();
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         print_help(stdout);
         return flush_output(EXIT_OK);
