@@ -1,0 +1,41 @@
+/* support_trace.h - traces in memory and in temporary files, for the tests of traces/. */
+#ifndef TESTS_SUPPORT_TRACE_H
+#define TESTS_SUPPORT_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "traces/trace.h"
+#include "traces/trace_write.h"
+
+/* A random trace: tokens differ from rank to rank when ragged, some places are -1 when none. */
+struct sample_options {
+    uint32_t steps, layers, ranks, tokens, topk, experts;
+    bool ragged, none, weights;
+    uint64_t seed;
+};
+
+struct sample {
+    struct trace_info info;
+    struct routing *blocks;         /* [steps][layers] */
+};
+
+void sample_make(struct sample *sample, const struct sample_options *options);
+void sample_clear(struct sample *sample);
+
+/* A producer whose context is a sample. */
+trace_producer sample_produce;
+
+bool routings_same(const struct routing *a, const struct routing *b);
+
+/* The path of a file of this name in a folder of the test's own, made on first use; valid until the next call but
+ * three. */
+const char *temporary_path(const char *name);
+/* Removes the folder and what is in it. */
+void temporary_clear(void);
+
+void temporary_write(const char *path, const void *data, size_t size);
+
+/* Opens path and reads every (step, layer): NULL when all is well, else the error, to be freed. */
+GError *trace_read_all(const char *path, const struct trace_options *options);
+
+#endif
