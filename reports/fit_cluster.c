@@ -59,7 +59,7 @@ static const struct fit_key fit_keys[] = {
 };
 
 /* Costs too small to be seen come out as rates without end; a file needs a number. */
-enum { FIT_RATE_GBS_MAX = 100000 };
+enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
 
 struct fit_work {
     const struct record *record;
@@ -67,6 +67,7 @@ struct fit_work {
     GKeyFile *file;
     uint32_t cores;
     double value[G_N_ELEMENTS(fit_keys)];       /* us, or GB/s */
+    GString *doubts;                            /* about rows that lie on no line, or NULL */
 };
 
 /* Where the rows of a key are: a phase's name, and how many ranks were at it. */
@@ -187,8 +188,8 @@ static GString *fit_comment_new(const struct fit_work *work, const struct fit_ke
 }
 
 /* A line through the points, or the rate at the largest. */
-static bool fit_coefficient(const struct fit_key *key, const struct fit_point *points, uint32_t count, double *value,
-                            GString *comment)
+static bool fit_coefficient(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
+                            uint32_t count, double *value, GString *comment)
 {
     struct fit_line line;
     if (!fit_line_find(points, count, &line)) return false;
@@ -202,6 +203,8 @@ static bool fit_coefficient(const struct fit_key *key, const struct fit_point *p
     *value = key->kind == FIT_FIXED ? line.fixed : fmin(1e-3 / line.slope, FIT_RATE_GBS_MAX);
     g_string_append_printf(comment, "; off by %.1f %% (median), %.1f %% (worst)", line.error_pct_median,
                            line.error_pct_worst);
+    if (work->doubts && key->kind == FIT_RATE && line.error_pct_median > FIT_DOUBT_PCT)
+        g_string_append_printf(work->doubts, "%s%s", work->doubts->len ? ", " : "", key->name);
     struct fit_bent bent;
     if (fit_bent_find(points, count, &bent) && bent.low.slope > 0)
         g_string_append_printf(comment, "\n up to %.0f bytes %.4g ns and %.4g GB/s would fit better", bent.knee,
@@ -224,7 +227,7 @@ static bool fit_by_size_of(const struct fit_work *work, const struct fit_key *ke
     }
     if (!fit_points_gather(work, key, &place, points, &count, error)) return false;
     GString *text = fit_comment_new(work, key, &place, count);
-    const bool done = fit_coefficient(key, points, count, value, text);
+    const bool done = fit_coefficient(work, key, points, count, value, text);
     *comment = g_string_free(text, !done);
     if (!done)
         g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u "
@@ -256,7 +259,7 @@ static bool fit_single_of(const struct fit_work *work, const struct fit_key *key
                       fit_value_named(work, "step"), 0);
         less = ", less signal twice, poll and step";
     }
-    *comment = g_strdup_printf(" %s,all,%s: %s %s%s", key->phase, key->metric, row->text, row->unit, less);
+    *comment = g_strdup_printf(" %s,all,%s: %.4g %s%s", key->phase, key->metric, row->value, row->unit, less);
     return true;
 }
 
@@ -285,9 +288,10 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     char *comment = NULL;
     if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
     const bool rate = key->kind == FIT_RATE || key->kind == FIT_BANDWIDTH || key->kind == FIT_LARGEST;
+    const bool small = *value < 10;
     char number[G_ASCII_DTOSTR_BUF_SIZE];
-    g_ascii_formatd(number, sizeof number, "%.4g", rate ? *value : *value * 1e3);
-    char *text = g_strdup_printf("%s %s", number, rate ? "GB/s" : "ns");
+    g_ascii_formatd(number, sizeof number, "%.4g", rate || !small ? *value : *value * 1e3);
+    char *text = g_strdup_printf("%s %s", number, rate ? "GB/s" : small ? "ns" : "us");
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
     g_free(text);
@@ -318,7 +322,8 @@ static bool fit_keys_take(struct fit_work *work, GError **error)
     return true;
 }
 
-char *fit_cluster_text(const struct record *record, const char *path, const char *name, GError **error)
+char *fit_cluster_text(const struct record *record, const char *path, const char *name, GString *doubts,
+                       GError **error)
 {
     const char *kind = record_get(record, "kind"), *machine = record_get(record, "machine");
     const char *version = record_get(record, "version");
@@ -326,7 +331,7 @@ char *fit_cluster_text(const struct record *record, const char *path, const char
         g_set_error(error, FIT_ERROR, 0, "%s: header kind: expected measure, found '%.40s'", path, kind ? kind : "");
         return NULL;
     }
-    struct fit_work work = { .record = record, .path = path, .file = g_key_file_new() };
+    struct fit_work work = { .record = record, .path = path, .file = g_key_file_new(), .doubts = doubts };
     g_key_file_set_string(work.file, "cluster", "name", name ? name : machine ? machine : "measured");
     char *text = NULL;
     if (fit_keys_take(&work, error)) {

@@ -11,7 +11,9 @@
 #define FIT_ERROR (g_quark_from_static_string("eptwin-fit"))
 
 /* The text of the cluster file, which the caller frees; NULL and *error when rows are missing or unusable.
- * path names the record in comments and messages; name is what the cluster is called (NULL: as the machine). */
-char *fit_cluster_text(const struct record *record, const char *path, const char *name, GError **error);
+ * path names the record in comments and messages; name is what the cluster is called (NULL: as the machine);
+ * doubts (or NULL) gets the names of the keys whose rows are off their line by more than 25 % in the median. */
+char *fit_cluster_text(const struct record *record, const char *path, const char *name, GString *doubts,
+                       GError **error);
 
 #endif

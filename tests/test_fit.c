@@ -202,21 +202,34 @@ static void test_cluster(void)
     };
     struct record *record = record_plant();
     GError *error = NULL;
-    char *text = fit_cluster_text(record, "m.csv", "here", &error);
+    GString *doubts = g_string_new(NULL);
+    char *text = fit_cluster_text(record, "m.csv", "here", doubts, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     GKeyFile *file = g_key_file_new();
     CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
     for (size_t i = 0; i < G_N_ELEMENTS(expected); i++)
         assert_key(file, expected[i][0], expected[i][1], expected[i][2]);
+    CU_ASSERT_STRING_EQUAL(doubts->str, "");
     g_key_file_free(file);
     g_free(text);
+
+    /* A crowd whose times jump about. */
+    static const double times[] = { 9, 1, 30, 2 };
+    for (int i = 0; i < 4; i++) {
+        char metric[32];
+        g_snprintf(metric, sizeof metric, "time_us_%d", 1000 << i);
+        record_add(record, "cast_x8", RECORD_ALL, metric, times[i], "us");
+    }
+    g_free(fit_cluster_text(record, "m.csv", "here", doubts, &error));
+    CU_ASSERT_STRING_EQUAL(doubts->str, "cast-rate");
+    g_string_free(doubts, TRUE);
     record_free(record);
 }
 
 static void assert_refused(struct record *record, const char *message)
 {
     GError *error = NULL;
-    CU_ASSERT_PTR_NULL(fit_cluster_text(record, "m.csv", NULL, &error));
+    CU_ASSERT_PTR_NULL(fit_cluster_text(record, "m.csv", NULL, NULL, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
     if (strcmp(error->message, message) != 0) fprintf(stderr, "got: %s\n", error->message);
     CU_ASSERT_STRING_EQUAL(error->message, message);
