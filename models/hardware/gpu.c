@@ -137,7 +137,8 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     }
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, 0, &lanes);
-    lane_end(ww, ww->unfenced ? start + w->cluster->gpu.fence_ps : start);
+    /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
+    if (ww->unfenced) lane_end(ww, later(start, rank->sm[worker->sm].free_ps) + w->cluster->gpu.fence_ps);
     ww->unfenced = false;
     const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps : w->cluster->nvlink.latency_ps);
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, visible_ps);

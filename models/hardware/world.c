@@ -143,7 +143,9 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
     const struct cluster_nic *nic = &rank->world->cluster->nic;
     const uint32_t depth = nic->queue_depth ? nic->queue_depth : rank->world->options.queue_depth;
-    if (!depth || nic_qp(rank, peer, queue)->outstanding < depth) return false;
+    struct qp *qp = nic_qp(rank, peer, queue);
+    if (!depth || qp->outstanding < depth) return false;
+    if (qp->held_first) nic_ring(rank, qp);     /* room comes only from what is on its way */
     want_space(rank);
     return true;
 }

@@ -1,0 +1,120 @@
+/* test_conformance_sim.c - the contract of the seam, held by the simulated world: GPUs in one NVLink domain, in nodes, with
+ * NVLink disabled, posting by themselves or by a proxy; and a host whose ranks share cores. */
+#include <CUnit/Basic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "sim/units.h"
+#include "tests/support_conformance.h"
+#include "tests/support_sim.h"
+
+struct sim_world {
+    struct world *world;
+    uint32_t rank_count, reported;
+};
+
+/* The suite names workers rank after rank; the world wants them by rank, numbered from 0. */
+static bool sim_world_run(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why, size_t why_size)
+{
+    struct sim_world *sim = context;
+    struct fabric_worker ***by_rank = calloc(sim->rank_count, sizeof *by_rank);
+    uint32_t *count = calloc(sim->rank_count, sizeof *count);
+    struct world_result *result = calloc(sim->rank_count, sizeof *result);
+    for (uint32_t r = 0; r < sim->rank_count; r++) by_rank[r] = calloc(worker_count + 1, sizeof *by_rank[r]);
+    for (uint32_t i = 0; i < worker_count; i++) by_rank[worker[i]->fabric->rank][worker[i]->index] = worker[i];
+    for (uint32_t i = 0; i < worker_count; i++) count[worker[i]->fabric->rank]++;
+    const bool ended = world_run(sim->world, (struct fabric_worker **const *)by_rank, count, result, why, why_size);
+    for (uint32_t r = 0; r < sim->rank_count; r++) free(by_rank[r]);
+    free(by_rank);
+    free(count);
+    free(result);
+    return ended;
+}
+
+static void sim_world_report(void *context, const char *name, const char *why)
+{
+    struct sim_world *sim = context;
+    sim->reported++;
+    if (why[0]) printf("\n      %s: %s\n", name, why);
+    CU_ASSERT_EQUAL(why[0], '\0');
+}
+
+static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32_t ranks_per_node, bool nvlink_disabled, uint64_t seed)
+{
+    const struct world_options options = {
+        .ranks = rank_count, .ranks_per_node = ranks_per_node, .nvlink_disabled = nvlink_disabled, .payload = true,
+        .heap_bytes = CONFORMANCE_HEAP_BYTES, .word_count = CONFORMANCE_WORDS, .queue_count = CONFORMANCE_QUEUES,
+        .queue_depth = CONFORMANCE_DEPTH, .seed = seed,
+    };
+    struct sim_world sim = { .world = world_new(cluster, &options), .rank_count = rank_count };
+    CU_ASSERT_PTR_NOT_NULL_FATAL(sim.world);
+    struct fabric *fabric[CONFORMANCE_RANKS];
+    for (uint32_t r = 0; r < rank_count; r++) fabric[r] = world_fabric(sim.world, r);
+    const struct conformance_world world = {
+        .context = &sim, .rank_count = rank_count, .fabric = fabric, .run = sim_world_run, .report = sim_world_report,
+        .refuses = nvlink_disabled || ranks_per_node < rank_count,
+    };
+    CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
+    CU_ASSERT(sim.reported >= 10);
+    world_free(sim.world);
+}
+
+static void test_nvlink(void)
+{
+    const struct cluster cluster = support_cluster(8);
+    run_suite(&cluster, 1, 8, false, 1);
+    run_suite(&cluster, 8, 8, false, 2);
+}
+
+static void test_nodes(void)
+{
+    const struct cluster cluster = support_cluster(2);
+    for (uint64_t seed = 1; seed <= 5; seed++) run_suite(&cluster, 8, 2, false, seed);
+    run_suite(&cluster, 3, 1, false, 6);
+}
+
+static void test_nvlink_disabled(void)
+{
+    struct cluster cluster = support_cluster(8);
+    run_suite(&cluster, 5, 8, true, 1);
+    cluster.nic.gpus_per_nic = 5;
+    cluster.nic.window_bytes = 20000;
+    run_suite(&cluster, 5, 8, true, 2);
+}
+
+static void test_proxy(void)
+{
+    struct cluster cluster = support_cluster(1);
+    cluster.nic.posting = CLUSTER_POST_PROXY;
+    cluster.nic.proxy_ps = 2 * PS_PER_US;
+    cluster.nic.proxy_threads = 2;
+    run_suite(&cluster, 4, 1, false, 1);
+}
+
+static void test_host(void)
+{
+    struct cluster cluster = support_cluster(2);
+    cluster.host = (struct cluster_host){
+        .cores = 2, .step_ps = 100 * PS_PER_NS, .poll_ps = PS_PER_US, .switch_ps = PS_PER_US, .store_ps = 100 * PS_PER_NS,
+        .store_rate_bps = 80000000000, .put_ps = PS_PER_US, .put_rate_bps = 80000000000, .signal_ps = PS_PER_US,
+        .copy = cluster.gpu.copy, .cast = cluster.gpu.cast, .reduce = cluster.gpu.reduce, .scan_rate_bps = 80000000000,
+        .memory_rate_bps = 80000000000,
+    };
+    run_suite(&cluster, 8, 2, false, 1);
+    run_suite(&cluster, 4, 8, false, 2);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("conformance of the simulated world", NULL, NULL);
+    CU_add_test(suite, "one NVLink domain", test_nvlink);
+    CU_add_test(suite, "nodes with a network", test_nodes);
+    CU_add_test(suite, "NVLink disabled, one NIC each and one for all", test_nvlink_disabled);
+    CU_add_test(suite, "posting by a proxy", test_proxy);
+    CU_add_test(suite, "ranks on the cores of a host", test_host);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
