@@ -106,6 +106,7 @@ static void layout_alloc(struct ht_rank *h)
     l->bits = ht_alloc((uint64_t)g->tokens * g->nodes, 1);
     l->rank_prefix = ht_alloc((uint64_t)g->ranks * (g->channels + 1), sizeof(uint32_t));
     l->node_prefix = ht_alloc((uint64_t)g->nodes * (g->channels + 1), sizeof(uint32_t));
+    l->mask = ht_alloc(g->tokens, sizeof(uint32_t));
     l->position = ht_alloc((uint64_t)g->tokens * l->targets, sizeof(uint32_t));
     if (g->nodes == 1) l->list = ht_alloc((uint64_t)g->tokens * g->ranks, sizeof(uint32_t));
 }
@@ -143,7 +144,7 @@ void ht_rank_clear(struct ht_rank *h)
     struct ht_tensors *t = &h->t;
     void *owned[] = {
         l->tokens_per_rank, l->tokens_per_node, l->tokens_per_expert, l->bits, l->rank_prefix, l->node_prefix,
-        l->position, l->list, h->expert_counts, h->scan, h->kernel.worker, t->x, t->scales, t->weights, t->recv_x,
+        l->mask, l->position, l->list, h->expert_counts, h->scan, h->kernel.worker, t->x, t->scales, t->weights, t->recv_x,
         t->recv_scales, t->recv_meta, t->recv_index, t->recv_weights, t->combine_x, t->bias[0], t->bias[1],
         t->combined_x, t->combined_weights, t->stage,
     };
@@ -200,8 +201,10 @@ static void layout_token_add(struct ht_rank *h, uint32_t token, const uint32_t *
     uint32_t *position = &l->position[(size_t)token * l->targets];
     for (uint32_t i = 0; i < l->targets; i++)
         position[i] = (g->nodes == 1 ? l->tokens_per_rank[i] : l->tokens_per_node[i]) - start[i];
+    l->mask[token] = g->nodes == 1 ? bits[0] : 0;
     for (uint32_t n = 0; n < g->nodes; n++) {
         l->tokens_per_node[n] += bits[n] != 0;
+        if (g->nodes > 1) l->mask[token] |= (uint32_t)(bits[n] != 0) << n;
         for (uint32_t left = bits[n]; left; left &= left - 1) {
             const uint32_t rank = n * g->local + (uint32_t)__builtin_ctz(left);
             if (l->list) l->list[(size_t)rank * g->tokens + l->tokens_per_rank[rank]] = token;

@@ -31,6 +31,7 @@ struct ht_layout {
     uint32_t *rank_prefix;                  /* [ranks][channels + 1] tokens for the rank before channel c */
     uint32_t *node_prefix;                  /* [nodes][channels + 1] */
     uint32_t  targets;                      /* rings that a token may enter: ranks of the only node, else nodes */
+    uint32_t *mask;                         /* [tokens] bit i: enters the ring of target i */
     uint32_t *position;                     /* [tokens][targets] slots of the target's ring used before the token,
                                              * counted from the start of its channel (send_head where it enters) */
     uint32_t *list;                         /* one node only: [ranks][tokens] the tokens for each rank, in order */
@@ -156,6 +157,38 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_rank *h, struct ht_ring *r
 /* Tells the peer how far the ring is written; false: step again later. */
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring);
 
+/* Receiving end of combine (moe_ht_reduce.c): warps that each take every stride'th token of a channel once its rows
+ * have come from all targets, and sum them.  They are stepped in groups: a step reduces as many tokens as the group
+ * has warps, at most.  A warp has read a ring up to the row of its last token, or, where that token has no row in it,
+ * up to the next one that has.  So slots come free only as the slowest warp goes on. */
+struct ht_reducer {
+    struct fabric_worker worker;
+    struct ht_rank *rank;
+    uint32_t channel, group;
+    uint32_t first_token, first_warp, stride;
+    uint32_t done, count;                   /* tokens, in the order in which the group takes them */
+    uint32_t tail_word;                     /* of target 0; the others follow */
+    uint32_t done_word;                     /* private, how many tokens are done */
+    uint64_t done_base;                     /* its value at the launch: private words only grow */
+    uint64_t ring_offset, ring_bytes;       /* of target 0; from one to the next */
+    uint32_t slots;
+    uint32_t tail[HT_NODES_MAX];            /* last seen */
+};
+
+/* One warp that tells each target how far the slowest warp has read its ring, in steps of at least least slots. */
+struct ht_head_keeper {
+    struct fabric_worker worker;
+    struct ht_rank *rank;
+    const struct ht_reducer *reducer;       /* [group_count] */
+    uint32_t channel, group_count, least;
+    uint32_t head_word, queue, peer_first, peer_stride;
+    uint32_t published[HT_NODES_MAX];
+};
+
+/* Makes group of groups over warps warps in all; the caller sets words and rings before, and adds it after. */
+void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups, uint32_t warps, uint32_t sm);
+void ht_head_keeper_launch(struct ht_rank *h, struct ht_head_keeper *k, uint32_t sm);
+
 /* Sets a word of this launch at a peer; false: step again later. */
 bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t peer, uint32_t queue, uint32_t word,
                   uint32_t value);
@@ -177,6 +210,9 @@ void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_firs
 void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot);
 /* combined row of token: bias, then rows in the order given. */
 void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *slot, uint32_t slot_count);
+
+/* The same into a slot that goes on to another node: rounded to BF16, no bias. */
+void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out);
 
 void ht_traffic(const struct ht_rank *h, uint32_t phase, struct moe_traffic *traffic);
 uint32_t ht_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);

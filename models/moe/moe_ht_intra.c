@@ -58,19 +58,17 @@ static struct moe_rank *intra_create(const struct moe_options *o, struct fabric 
     r->ring_bytes = ring_bytes(o, f->payload);
     r->channel_row = ht_alloc(pairs, sizeof r->channel_row[0]);
     r->channel_count = ht_alloc(pairs, sizeof r->channel_count[0]);
-    r->done_base = ht_alloc((uint64_t)channels * INTRA_GROUPS, sizeof r->done_base[0]);
     r->sender = ht_alloc(pairs, sizeof r->sender[0]);
     r->receiver = ht_alloc(pairs, sizeof r->receiver[0]);
     r->reducer = ht_alloc((uint64_t)channels * INTRA_GROUPS, sizeof r->reducer[0]);
-    r->coordinator = ht_alloc(channels, sizeof r->coordinator[0]);
+    r->keeper = ht_alloc(channels, sizeof r->keeper[0]);
     return &r->ht.base;
 }
 
 static void intra_destroy(struct moe_rank *rank)
 {
     struct intra_rank *r = (struct intra_rank *)rank;
-    void *owned[] = { r->channel_row, r->channel_count, r->done_base, r->sender, r->receiver, r->reducer,
-                      r->coordinator };
+    void *owned[] = { r->channel_row, r->channel_count, r->sender, r->receiver, r->reducer, r->keeper };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     ht_rank_clear(&r->ht);
     free(r);

@@ -48,33 +48,15 @@ struct intra_receiver {
     uint32_t head, published, count;
 };
 
-/* Some warps of a combine SM; each takes every 23rd token of the channel. */
-struct intra_reducer {
-    struct fabric_worker worker;
-    struct intra_rank *rank;
-    uint32_t channel, group;
-    uint32_t first_token, end_token, first_warp;
-    uint32_t done, count;                   /* tokens, in the order of token_at() */
-    uint32_t tail[HT_LOCAL_MAX];            /* last seen */
-};
-
-struct intra_coordinator {
-    struct fabric_worker worker;
-    struct intra_rank *rank;
-    uint32_t channel;
-    uint32_t published[HT_LOCAL_MAX];
-};
-
 struct intra_rank {
     struct ht_rank ht;
     uint64_t ring_offset, ring_bytes;       /* of one ring */
     uint32_t *channel_row, *channel_count;  /* [source][channel] where its rows lie in recv_x */
-    uint64_t *done_base;                    /* [channel][group] private words only grow */
     struct intra_notify notify;
     struct intra_sender *sender;            /* [channel][rank] */
     struct intra_receiver *receiver;        /* [channel][rank] */
-    struct intra_reducer *reducer;          /* [channel][group] */
-    struct intra_coordinator *coordinator;  /* [channel] */
+    struct ht_reducer *reducer;             /* [channel][group] */
+    struct ht_head_keeper *keeper;          /* [channel] */
 };
 
 static inline uint32_t intra_pair(const struct intra_rank *r, uint32_t channel, uint32_t peer)

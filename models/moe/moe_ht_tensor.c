@@ -196,23 +196,41 @@ void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot)
     memcpy(slot + s->weight, h->t.recv_weights + (size_t)row * h->g.topk, s->topk * sizeof(float));
 }
 
+static float weights_sum(const struct ht_slot *s, const uint8_t *const *slot, uint32_t slot_count, uint32_t place)
+{
+    float sum = 0;
+    for (uint32_t i = 0; i < slot_count; i++) {
+        float weight;
+        memcpy(&weight, slot[i] + s->weight + place * sizeof weight, sizeof weight);
+        sum += weight;
+    }
+    return sum;
+}
+
 void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *slot, uint32_t slot_count)
 {
     const struct ht_slot *s = &h->combine_slot;
     struct ht_tensors *t = &h->t;
     const uint16_t *row[2 + HT_NODES_MAX];
     uint32_t count = 0;
-    for (uint32_t b = 0; b < h->base.options->bias_count; b++) row[count++] = t->bias[b] + (size_t)token * h->g.hidden;
+    for (uint32_t b = 0; b < h->base.options->bias_count; b++)
+        row[count++] = t->bias[b] + (size_t)token * h->g.hidden;
     for (uint32_t i = 0; i < slot_count; i++) row[count++] = (const uint16_t *)(const void *)slot[i];
     format_rows_reduce(row, NULL, count, h->g.hidden, t->combined_x + (size_t)token * h->g.hidden);
+    for (uint32_t j = 0; j < s->topk; j++)
+        t->combined_weights[(size_t)token * h->g.topk + j] = weights_sum(s, slot, slot_count, j);
+}
+
+void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out)
+{
+    const struct ht_slot *s = &h->combine_slot;
+    const uint16_t *row[HT_LOCAL_MAX];
+    for (uint32_t i = 0; i < slot_count; i++) row[i] = (const uint16_t *)(const void *)slot[i];
+    format_rows_reduce(row, NULL, slot_count, h->g.hidden, (uint16_t *)(void *)out);
+    memcpy(out + s->meta, slot[0] + s->meta, s->index - s->meta);
     for (uint32_t j = 0; j < s->topk; j++) {
-        float sum = 0;
-        for (uint32_t i = 0; i < slot_count; i++) {
-            float weight;
-            memcpy(&weight, slot[i] + s->weight + j * sizeof weight, sizeof weight);
-            sum += weight;
-        }
-        t->combined_weights[(size_t)token * h->g.topk + j] = sum;
+        const float sum = weights_sum(s, slot, slot_count, j);
+        memcpy(out + s->weight + j * sizeof sum, &sum, sizeof sum);
     }
 }
 
