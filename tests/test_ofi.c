@@ -1,0 +1,453 @@
+/* test_ofi.c - the libfabric link: the contract of the seam over every provider that this machine has, in one
+ * process and across processes, and what it says when providers or peers are not as they should be.
+ *
+ * Method: the conformance suite, and links by themselves over memory of the test's own.  Providers that are not
+ * there are named and left out; tcp must be.  EPTWIN_TEST_PROVIDERS names others to try ("verbs,efa"). */
+#include "replay/bootstrap_internal.h"
+#include "replay/live.h"
+#include "tests/support_catch.h"
+#include "tests/support_conformance.h"
+#include "tests/support_live.h"
+
+#include <CUnit/Basic.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct live_options options_for(const char *provider, enum live_signalling signalling)
+{
+    struct live_options options;
+
+    live_options_init(&options);
+    options.link = "ofi";
+    options.provider = provider;
+    options.signalling = signalling;
+    options.nvlink_disabled = true;
+    options.timeout_ms = 20000;
+    return options;
+}
+
+#ifdef HAVE_OFI
+#include <rdma/fabric.h>
+
+/* --- the conformance suite --- */
+
+struct ofi_world {
+    struct live_world *world[CONFORMANCE_RANKS];
+    struct bootstrap *bootstrap;        /* of the rank that this process runs; NULL: it runs all */
+    uint32_t rank_count, reported, failed;
+};
+
+static bool ofi_world_run(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
+                          size_t why_size)
+{
+    struct ofi_world *const w = context;
+
+    return support_worlds_run(w->world, w->rank_count, worker, worker_count, why, why_size);
+}
+
+static bool ofi_world_barrier(void *context, char *why, size_t why_size)
+{
+    struct ofi_world *const w = context;
+    GError *error = NULL;
+
+    if (bootstrap_barrier(w->bootstrap, &error)) return true;
+    g_strlcpy(why, error->message, why_size);
+    g_error_free(error);
+    return false;
+}
+
+static void ofi_world_report(void *context, const char *name, const char *why)
+{
+    struct ofi_world *const w = context;
+
+    w->reported++;
+    w->failed += why[0] != '\0';
+    if (why[0]) printf("\n      %s: %s\n", name, why);
+}
+
+static const struct live_needs conformance_needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
+                                                     CONFORMANCE_DEPTH };
+
+static void run_suite(uint32_t rank_count, const struct live_options *options, uint64_t seed)
+{
+    struct bootstrap **const b = support_bootstraps_new(rank_count);
+    struct ofi_world w = { .rank_count = rank_count };
+    struct fabric *fabric[CONFORMANCE_RANKS];
+    GError *error = NULL;
+
+    if (!support_worlds_new(options, &conformance_needs, b, rank_count, w.world, &error)) {
+        printf("\n      %s\n", error->message);
+        CU_FAIL_FATAL("no world");
+    }
+    for (uint32_t rank = 0; rank < rank_count; rank++) fabric[rank] = live_world_fabric(w.world[rank]);
+    const struct conformance_world world = {
+        .context = &w, .rank_count = rank_count, .fabric = fabric, .run = ofi_world_run,
+        .report = ofi_world_report, .refuses = true,
+    };
+
+    CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
+    CU_ASSERT_EQUAL(w.failed, 0);
+    CU_ASSERT(w.reported >= 10);
+    for (uint32_t rank = 0; rank < rank_count; rank++) live_world_free(w.world[rank]);
+    support_bootstraps_free(b, rank_count);
+}
+
+static bool provider_exists(const char *provider)
+{
+    struct fi_info *const hints = fi_allocinfo(), *list = NULL;
+
+    hints->caps = FI_MSG | FI_RMA;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->fabric_attr->prov_name = strdup(provider);
+    const bool exists = fi_getinfo(FI_VERSION(1, 15), NULL, NULL, 0, hints, &list) == 0;
+
+    if (list) fi_freeinfo(list);
+    fi_freeinfo(hints);
+    if (!exists) printf("(no provider %s) ", provider);
+    return exists;
+}
+
+static void run_provider(const char *provider, uint64_t seed)
+{
+    static const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
+
+    if (!provider_exists(provider)) return;
+    for (uint32_t i = 0; i < G_N_ELEMENTS(ways); i++) {
+        struct live_options options = options_for(provider, ways[i]);
+
+        run_suite(2, &options, seed + i);
+        run_suite(7, &options, seed + 10 + i);
+        options.nvlink_disabled = false;
+        options.ranks_per_node = 2;
+        run_suite(5, &options, seed + 20 + i);
+    }
+}
+
+static void test_conformance_tcp(void)
+{
+    CU_ASSERT_TRUE(provider_exists("tcp"));
+    run_provider("tcp", 1);
+}
+
+static void test_conformance_shm(void) { run_provider("shm", 101); }
+
+/* Slow, and kept by libfabric for tests only: what it adds is a progress thread of its own. */
+static void test_conformance_sockets(void)
+{
+    const struct live_options options = options_for("sockets", LIVE_SIGNAL_ATOMIC);
+
+    if (provider_exists("sockets")) run_suite(2, &options, 201);
+}
+
+static void test_conformance_others(void)
+{
+    const char *const names = g_getenv("EPTWIN_TEST_PROVIDERS");
+    char **const name = g_strsplit(names ? names : "", ",", 0);
+
+    for (int i = 0; name[i]; i++) run_provider(name[i], 301);
+    g_strfreev(name);
+}
+
+/* One rank a process: nobody steps the others' links for them. */
+static int rank_conforms(struct bootstrap *b, void *context)
+{
+    const struct live_options *const options = context;
+    struct ofi_world w = { .bootstrap = b, .rank_count = b->rank_count };
+    struct fabric *fabric[CONFORMANCE_RANKS] = { NULL };
+    GError *error = NULL;
+
+    w.world[b->rank] = live_world_new(options, &conformance_needs, b, &error);
+    if (!w.world[b->rank]) {
+        fprintf(stderr, "%s\n", error->message);
+        g_error_free(error);
+        return 1;
+    }
+    fabric[b->rank] = live_world_fabric(w.world[b->rank]);
+    const struct conformance_world world = {
+        .context = &w, .rank_count = b->rank_count, .fabric = fabric, .run = ofi_world_run,
+        .barrier = ofi_world_barrier, .report = ofi_world_report,
+    };
+    const uint32_t failed = conformance_run(&world, 77);
+    char why[128] = "";
+    const bool together = ofi_world_barrier(&w, why, sizeof why);
+
+    live_world_free(w.world[b->rank]);
+    return failed || !together || w.reported < 10;
+}
+
+static void test_conformance_processes(void)
+{
+    static const char *const providers[] = { "tcp", "shm" };
+
+    for (size_t k = 0; k < G_N_ELEMENTS(providers); k++) {
+        if (!provider_exists(providers[k])) continue;
+        for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
+            struct live_options options = options_for(providers[k], (enum live_signalling)way);
+
+            CU_ASSERT_EQUAL(bootstrap_fork_run(4, 60000, rank_conforms, &options), 0);
+        }
+    }
+}
+
+/* --- links by themselves --- */
+
+enum { LINK_BYTES = 1 << 20, LINK_DEPTH = 4, LINK_PUT_BYTES = 64 << 10 };
+
+/* A link of two ranks in two processes, over memory of its own; NULL after it said why. */
+static struct live_link *link_open(struct bootstrap *b, const struct live_options *options,
+                                   struct live_memory *memory)
+{
+    const struct live_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH };
+    const bool remote[2] = { b->rank != 0, b->rank != 1 };
+    GError *error = NULL;
+
+    memory->size_bytes = LINK_BYTES;
+    memory->base = mmap(NULL, LINK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct live_link *const link = link_ofi_new(options, &needs, b, memory, remote, &error);
+
+    if (error) fprintf(stderr, "%s\n", error->message);
+    g_clear_error(&error);
+    return link;
+}
+
+static int flush_until(struct live_link *link, uint64_t deadline_ms)
+{
+    int rc;
+
+    while ((rc = link->ops->flush(link, 1, 0)) == -EAGAIN && bootstrap_now_ms() < deadline_ms)
+        if (link->ops->progress(link) < 0) return -EIO;
+    return rc;
+}
+
+struct stopped {
+    struct live_options options;
+    int to_writer[2], to_target[2];
+};
+
+/* The target does nothing for its link: then nothing can have been delivered, and flush() must not say so. */
+static int rank_flushes(struct bootstrap *b, void *context)
+{
+    struct stopped *const s = context;
+    struct live_memory memory;
+    struct live_link *const link = link_open(b, &s->options, &memory);
+    char byte = 0;
+
+    if (!link) return 1;
+    uint64_t *const words = (uint64_t *)(void *)memory.base;
+
+    if (b->rank == 1) {
+        if (read(s->to_target[0], &byte, 1) != 1 || words[3] != 0) return 2;
+        while (__atomic_load_n(&words[3], __ATOMIC_ACQUIRE) != 5)
+            if (link->ops->progress(link) < 0) return 3;
+        if (memory.base[LINK_BYTES - 1] != 0xa5) return 4;
+        while (poll(&(struct pollfd){ .fd = s->to_target[0], .events = POLLIN }, 1, 0) == 0)
+            if (link->ops->progress(link) < 0) return 5;
+        link->ops->free(link);
+        return 0;
+    }
+    memset(memory.base + LINK_PUT_BYTES, 0xa5, LINK_PUT_BYTES);
+    if (link->ops->put(link, 1, 0, LINK_PUT_BYTES, LINK_BYTES - LINK_PUT_BYTES, LINK_PUT_BYTES, false) != 0) return 6;
+    if (link->ops->signal(link, 1, 0, 3 * sizeof(uint64_t), 5) != 0) return 7;
+    if (flush_until(link, bootstrap_now_ms() + 300) != -EAGAIN) return 8;
+    if (write(s->to_target[1], &byte, 1) != 1) return 9;
+    if (flush_until(link, bootstrap_now_ms() + 20000) != 0) return 10;
+    if (write(s->to_target[1], &byte, 1) != 1) return 11;
+    link->ops->free(link);
+    return 0;
+}
+
+static void test_flush_means_delivered(void)
+{
+    for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
+        struct stopped s = { .options = options_for("tcp", (enum live_signalling)way) };
+
+        CU_ASSERT_EQUAL_FATAL(pipe(s.to_target), 0);
+        CU_ASSERT_EQUAL(bootstrap_fork_run(2, 20000, rank_flushes, &s), 0);
+        close(s.to_target[0]);
+        close(s.to_target[1]);
+    }
+}
+
+/* Rank 1 is killed; rank 0 goes on writing until its link says what broke. */
+static int rank_writes_to_dead(struct bootstrap *b, void *context)
+{
+    struct live_memory memory;
+    struct live_link *const link = link_open(b, context, &memory);
+
+    if (!link) return 1;
+    if (b->rank == 1) {
+        bootstrap_abort(b, "");         /* the parent looks no further, and gives rank 0 the time to find out */
+        raise(SIGKILL);
+    }
+    for (int rc = 0; rc >= 0;) {
+        rc = link->ops->put(link, 1, 0, 0, 0, LINK_PUT_BYTES, false);
+        if (rc == -EAGAIN) rc = 0;
+        const int progressed = link->ops->progress(link);
+
+        if (progressed < 0) rc = progressed;
+    }
+    fprintf(stderr, "[%s]\n", link->failure);
+    const int again = link->ops->put(link, 1, 0, 0, 0, 8, false);
+
+    link->ops->free(link);
+    return again < 0 && again != -EAGAIN ? 5 : 6;
+}
+
+static void test_dead_peer(void)
+{
+    for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
+        struct live_options options = options_for("tcp", (enum live_signalling)way);
+
+        catch_start();
+        const int status = bootstrap_fork_run(2, 20000, rank_writes_to_dead, &options);
+        char *const text = catch_end();
+
+        CU_ASSERT_EQUAL(status, 1);
+        ASSERT_CONTAINS(text, "[libfabric tcp;ofi_rxm: write to rank 1 (queue 0): ");
+        g_free(text);
+    }
+}
+
+static void expect_no_world(struct live_options options, const char *message)
+{
+    struct bootstrap **const b = support_bootstraps_new(2);
+    const struct live_needs needs = { 1 << 16, 8, 1, 4 };
+    struct live_world *world[2] = { NULL };
+    GError *error = NULL;
+
+    CU_ASSERT_FALSE_FATAL(support_worlds_new(&options, &needs, b, 2, world, &error));
+    ASSERT_CONTAINS(error->message, message);
+    g_error_free(error);
+    support_bootstraps_free(b, 2);
+}
+
+static void test_refusals(void)
+{
+    struct live_options options = options_for("warp", LIVE_SIGNAL_WRITE);
+
+    expect_no_world(options, "libfabric: expected provider warp with RMA, found ");
+    options = options_for("tcp", LIVE_SIGNAL_ATOMIC);
+    options.device = "nowhere";
+    expect_no_world(options, "libfabric: expected provider tcp on nowhere with RMA and atomics, found ");
+}
+
+/* Rank 1 of two dies before it connects: rank 0 names it. */
+static int rank_never_connects(struct bootstrap *b, void *context)
+{
+    struct live_memory memory;
+
+    if (b->rank == 1) {
+        uint8_t card[4096], cards[2 * 4096];
+        const size_t size_bytes = *(const size_t *)context;
+
+        memset(card, 0, sizeof card);
+        return bootstrap_allgather(b, card, size_bytes, cards, NULL) ? pause() : 1;
+    }
+    const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
+
+    return link_open(b, &options, &memory) ? 0 : 3;
+}
+
+/* What it brought instead of an address says that it uses another provider (none). */
+static void test_another_provider(void)
+{
+    size_t size_bytes = 8;
+
+    catch_start();
+    int status = bootstrap_fork_run(2, 20000, rank_never_connects, &size_bytes);
+    char *text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 1);
+    ASSERT_CONTAINS(text, "exchange 0: rank 1 brought 8 bytes, rank 0 ");
+    size_bytes = (size_t)strtoul(strstr(text, "rank 0 ") + 7, NULL, 10);
+    g_free(text);
+    catch_start();
+    status = bootstrap_fork_run(2, 20000, rank_never_connects, &size_bytes);
+    text = catch_end();
+    CU_ASSERT_EQUAL(status, 3);
+    ASSERT_CONTAINS(text, "libfabric: rank 1 uses , this one tcp;ofi_rxm: name a --provider");
+    g_free(text);
+}
+
+/* A crash leaves no name of shared memory behind. */
+static int rank_is_killed_connected(struct bootstrap *b, void *context)
+{
+    struct live_memory memory;
+
+    if (!link_open(b, context, &memory) || !bootstrap_barrier(b, NULL)) return 1;
+    raise(SIGKILL);
+    return 2;
+}
+
+static uint32_t shared_names(void)
+{
+    GDir *const folder = g_dir_open("/dev/shm", 0, NULL);
+    uint32_t count = 0;
+
+    while (folder && g_dir_read_name(folder)) count++;
+    if (folder) g_dir_close(folder);
+    return count;
+}
+
+static void test_no_names_left(void)
+{
+    struct live_options options = options_for("shm", LIVE_SIGNAL_WRITE);
+    const uint32_t before = shared_names();
+
+    if (!provider_exists("shm")) return;
+    catch_start();
+    CU_ASSERT_EQUAL(bootstrap_fork_run(2, 20000, rank_is_killed_connected, &options), 1);
+    g_free(catch_end());
+    CU_ASSERT_EQUAL(shared_names(), before);
+}
+
+static void add_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "conformance over tcp", test_conformance_tcp);
+    CU_add_test(suite, "conformance over shm", test_conformance_shm);
+    CU_add_test(suite, "conformance over sockets", test_conformance_sockets);
+    CU_add_test(suite, "conformance over others", test_conformance_others);
+    CU_add_test(suite, "conformance across processes", test_conformance_processes);
+    CU_add_test(suite, "flush means delivered", test_flush_means_delivered);
+    CU_add_test(suite, "a dead peer is named", test_dead_peer);
+    CU_add_test(suite, "refusals", test_refusals);
+    CU_add_test(suite, "another provider", test_another_provider);
+    CU_add_test(suite, "no names left behind", test_no_names_left);
+}
+
+#else
+
+static void test_refusal(void)
+{
+    const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
+    const struct live_needs needs = { 1 << 16, 8, 1, 4 };
+    GError *error = NULL;
+
+    CU_ASSERT_PTR_NULL(link_ofi_new(&options, &needs, NULL, NULL, NULL, &error));
+    ASSERT_CONTAINS(error->message, "built without libfabric");
+    g_error_free(error);
+}
+
+static void add_tests(CU_pSuite suite) { CU_add_test(suite, "refused without libfabric", test_refusal); }
+
+#endif
+
+int main(void)
+{
+    alarm(600);
+    CU_initialize_registry();
+    add_tests(CU_add_suite("ofi", NULL, NULL));
+    CU_basic_set_mode(CU_BRM_NORMAL);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
