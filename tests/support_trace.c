@@ -105,7 +105,7 @@ void temporary_clear(void)
 
 void temporary_write(const char *path, const void *data, size_t size)
 {
-    const bool written = g_file_set_contents_full(path, data, (gssize)size, G_FILE_SET_CONTENTS_NONE, 0600, NULL);
+    const bool written = g_file_set_contents(path, data, (gssize)size, NULL);
     assert(written);
     (void)written;
 }

@@ -1,0 +1,451 @@
+/* test_trace_formats.c - every format gives back what was written, at any (step, layer) in any order, and reads
+ * what other programs write.
+ *
+ * Round trips use random traces with uneven ranks, unused places and weights; foreign files are written here
+ * byte by byte, as numpy and the frameworks write them. */
+#include <CUnit/Basic.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+#include "sim/rng.h"
+#include "tests/support_trace.h"
+#include "traces/npy.h"
+
+static const struct sample_options ragged = { .steps = 3, .layers = 4, .ranks = 5, .tokens = 9, .topk = 3,
+    .experts = 300, .ragged = true, .none = true, .weights = true, .seed = 3 };
+
+/* Writes a sample, reads it back in random order and compares. */
+static void round_trip(const struct sample_options *o, const char *name, const struct trace_write_options *w,
+                       const char *read_as, const char *weights)
+{
+    struct sample sample;
+    GError *error = NULL;
+    char *note = NULL;
+    struct rng rng;
+    rng_seed(&rng, 9);
+    sample_make(&sample, o);
+    const char *const path = temporary_path(name);
+    if (!trace_write(path, w, &sample.info, sample_produce, &sample, &note, &error))
+        printf("\n%s\n", error->message);
+    CU_ASSERT_FATAL(error == NULL);
+    char *const opened = g_strconcat(read_as, path, NULL);
+    struct trace *const trace = trace_open(opened, &(struct trace_options){ o->experts, weights }, &error);
+    if (!trace)
+        printf("\n%s\n", error->message);
+    CU_ASSERT_FATAL(trace != NULL);
+    for (int i = 0; i < 40; i++) {
+        const uint32_t step = (uint32_t)rng_below(&rng, o->steps), layer = (uint32_t)rng_below(&rng, o->layers);
+        struct routing routing;
+        CU_ASSERT_FATAL(trace_read(trace, step, layer, 0, &routing, &error));
+        CU_ASSERT(routings_same(&routing, &sample.blocks[step * o->layers + layer]));
+        routing_free(&routing);
+    }
+    CU_ASSERT_EQUAL(trace_info(trace)->tokens_max, sample.info.tokens_max);
+    CU_ASSERT_EQUAL(trace_info(trace)->experts, o->experts);
+    trace_close(trace);
+    sample_clear(&sample);
+    g_free(opened);
+    g_free(note);
+}
+
+static void test_every_format_round_trips(void)
+{
+    static const struct trace_write_options by_name;
+    static const char *const names[] = { "a.ept", "a.csv", "a.csv.zst", "a.jsonl", "a.jsonl.zst" };
+    for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
+        struct sample_options o = ragged;
+        for (uint32_t variant = 0; variant < 8; variant++) {
+            o.none = variant & 1;
+            o.weights = variant & 2;
+            o.experts = variant & 4 ? 255 : 70000 * 5;
+            o.seed++;
+            round_trip(&o, names[n], &by_name, "", NULL);
+        }
+    }
+}
+
+static void test_numpy_round_trips(void)
+{
+    struct sample_options o = ragged;
+    o.ragged = o.weights = false;
+    for (uint32_t variant = 0; variant < 8; variant++) {
+        o.none = variant & 1;
+        o.experts = variant & 2 ? 200 : 70000;
+        round_trip(&o, variant & 4 ? "n.npy" : "n.npy.zst", &(struct trace_write_options){ 0 }, "", NULL);
+    }
+    o.weights = true;
+    const char *const path = temporary_path("w.npy.zst");
+    char *const weights = g_strdup(path);
+    round_trip(&o, "n.npy", &(struct trace_write_options){ .weights_path = weights }, "", weights);
+    g_free(weights);
+}
+
+static void test_framework_formats_round_trip(void)
+{
+    const struct sample_options one = { .steps = 1, .layers = 5, .ranks = 1, .tokens = 7, .topk = 2, .experts = 40,
+                                        .none = true, .seed = 4 };
+    struct sample_options steps = one;
+    steps.steps = 3;
+    round_trip(&one, "v.npy", &(struct trace_write_options){ .format = "vllm" }, "vllm:", NULL);
+    round_trip(&steps, "l.csv", &(struct trace_write_options){ .format = "llama" }, "llama@2:", NULL);
+}
+
+/* The narrowest type that holds experts and -1 goes into .ept: sizes show it. */
+static void test_ept_is_narrow(void)
+{
+    struct sample_options o = { .steps = 1, .layers = 1, .ranks = 2, .tokens = 4000, .topk = 8, .experts = 256,
+                                .seed = 5 };
+    static const struct { uint32_t experts; bool none; double bytes; } cases[] = {
+        { 256, false, 1 }, { 254, true, 1 }, { 256, true, 2 }, { 65536, false, 2 }, { 65536, true, 4 } };
+    for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
+        struct sample sample;
+        gchar *bytes;
+        gsize size;
+        o.experts = cases[c].experts;
+        o.none = cases[c].none;
+        sample_make(&sample, &o);
+        const char *const path = temporary_path("narrow.ept");
+        CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce, &sample,
+                                    NULL, NULL));
+        CU_ASSERT_FATAL(g_file_get_contents(path, &bytes, &size, NULL));
+        CU_ASSERT((double)size < 64000 * cases[c].bytes + 400);
+        g_free(bytes);
+        sample_clear(&sample);
+    }
+}
+
+/* A .npy file of one array. */
+static const char *npy_make(const char *name, const char *descr, const uint64_t *shape, uint32_t dims,
+                            const void *data, size_t size)
+{
+    GByteArray *const bytes = npy_header(descr, shape, dims);
+    g_byte_array_append(bytes, data, (guint)size);
+    const char *const path = temporary_path(name);
+    temporary_write(path, bytes->data, bytes->len);
+    g_byte_array_unref(bytes);
+    return path;
+}
+
+static void expect_experts(const char *path, uint32_t layer, const int32_t *expected, uint32_t count)
+{
+    GError *error = NULL;
+    struct routing routing;
+    struct trace *const trace = trace_open(path, &(struct trace_options){ .experts = 300 }, &error);
+    if (!trace)
+        printf("\n%s\n", error->message);
+    CU_ASSERT_FATAL(trace != NULL);
+    CU_ASSERT_FATAL(trace_read(trace, 0, layer, 0, &routing, &error));
+    for (uint32_t i = 0; i < count; i++)
+        CU_ASSERT_EQUAL(routing.rank[0].experts[i], expected[i]);
+    routing_free(&routing);
+    trace_close(trace);
+}
+
+static void test_every_integer_type_is_read(void)
+{
+    static const int32_t expected[4] = { 7, 0, 255, 3 }, negative[4] = { 7, -1, 100, 3 };
+    static const struct { const char *descr; uint32_t width; bool sign; } types[] = {
+        { "|u1", 1, false }, { "<u2", 2, false }, { "<u4", 4, false }, { "<u8", 8, false },
+        { "|i1", 1, true },  { "<i2", 2, true },  { "<i4", 4, true },  { "<i8", 8, true },
+    };
+    static const uint64_t shape[2] = { 2, 2 };
+    for (size_t t = 0; t < G_N_ELEMENTS(types); t++) {
+        uint8_t data[32];
+        const int32_t *const values = types[t].sign ? negative : expected;
+        for (int i = 0; i < 4; i++) {
+            const int64_t wide = values[i];
+            memcpy(data + (size_t)i * types[t].width, &wide, types[t].width);
+        }
+        expect_experts(npy_make("t.npy", types[t].descr, shape, 2, data, 4 * types[t].width), 0, values, 4);
+    }
+}
+
+static void test_leading_dimensions_may_be_missing(void)
+{
+    static const uint64_t shape[5] = { 1, 1, 2, 3, 2 };
+    static const uint8_t data[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
+    for (uint32_t dims = 3; dims <= 5; dims++) {
+        const char *const path = npy_make("d.npy", "|u1", shape + 5 - dims, dims, data, sizeof data);
+        struct trace *const trace = trace_open(path, NULL, NULL);
+        CU_ASSERT_FATAL(trace != NULL);
+        const struct trace_info *const i = trace_info(trace);
+        CU_ASSERT(i->steps == 1 && i->layers == 1 && i->ranks == 2 && i->tokens_max == 3 && i->topk == 2);
+        CU_ASSERT_EQUAL(i->experts, 12);
+        trace_close(trace);
+    }
+}
+
+/* int16 [a, b, c] may be vLLM's or numpy's: the reader does not guess. */
+static void test_vllm_is_told_apart(void)
+{
+    static const uint64_t shape[3] = { 2, 3, 2 };
+    static const int16_t data[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
+    static const int32_t second_layer[4] = { 2, 3, 8, 9 };
+    const char *const path = npy_make("v.npy", "<i2", shape, 3, data, sizeof data);
+    GError *error = NULL;
+    CU_ASSERT_PTR_NULL(trace_open(path, NULL, &error));
+    CU_ASSERT_FATAL(error != NULL);
+    CU_ASSERT(strstr(error->message, "vllm:FILE") != NULL);
+    g_error_free(error);
+    char *const vllm = g_strconcat("vllm:", path, NULL), *const npy = g_strconcat("npy:", path, NULL);
+    expect_experts(vllm, 1, second_layer, 4);
+    expect_experts(npy, 0, (const int32_t[6]){ 0, 1, 2, 3, 4, 5 }, 6);
+    g_free(npy);
+    g_free(vllm);
+}
+
+static void test_megatron_lines_are_read(void)
+{
+    static const char text[] =
+        "{\"step\": 100, \"layer\": 3, \"rank\": 0, \"num_tokens\": 2, \"topk\": 2, \"top_indices\": [[1, 2], [3, -1]]}\n"
+        "\n"
+        "{\"step\": 100, \"layer\": 5, \"rank\": 0, \"num_tokens\": 1, \"topk\": 2, \"top_indices\": [6, 7], \"x\": null}\n"
+        "{\"step\": 100, \"layer\": 5, \"rank\": 1, \"num_tokens\": 1, \"topk\": 2, \"top_indices\": [[8, 9]],"
+        " \"top_weights\": [[0.5, 1]]}";
+    const char *const path = temporary_path("m.jsonl");
+    temporary_write(path, text, sizeof text - 1);
+    expect_experts(path, 0, (const int32_t[4]){ 1, 2, 3, -1 }, 4);
+    expect_experts(path, 1, (const int32_t[2]){ 6, 7 }, 2);
+    struct trace *const trace = trace_open(path, NULL, NULL);
+    struct routing routing;
+    CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 1, 0, &routing, NULL));
+    CU_ASSERT(trace_info(trace)->ranks == 2 && trace_info(trace)->layers == 2 && trace_info(trace)->weights);
+    CU_ASSERT(routing.rank[1].weights[0] == 0.5f && routing.rank[1].experts[1] == 9 && routing.rank[0].weights[0] == 0);
+    routing_free(&routing);
+    trace_close(trace);
+}
+
+static void test_llama_steps_show_by_falling_layers(void)
+{
+    static const char text[] = "layer,expert\r\n1,5\r\n1,6\r\n1,7\r\n1,8\r\n4,1\r\n4,2\r\n1,9\r\n1,3\r\n";
+    const char *const path = temporary_path("l.csv");
+    temporary_write(path, text, sizeof text - 1);
+    char *const llama = g_strconcat("llama@2:", path, NULL);
+    struct trace *const trace = trace_open(llama, NULL, NULL);
+    struct routing routing;
+    CU_ASSERT_FATAL(trace != NULL);
+    CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->layers == 2 && trace_info(trace)->tokens_max == 2);
+    CU_ASSERT_FATAL(trace_read(trace, 1, 0, 0, &routing, NULL));
+    CU_ASSERT(routing.rank[0].tokens == 1 && routing.rank[0].experts[0] == 9 && routing.rank[0].experts[1] == 3);
+    routing_free(&routing);
+    CU_ASSERT_FATAL(trace_read(trace, 1, 1, 0, &routing, NULL));
+    CU_ASSERT_EQUAL(routing.rank[0].tokens, 0);
+    routing_free(&routing);
+    trace_close(trace);
+    g_free(llama);
+}
+
+static void test_splits_become_tokens(void)
+{
+    static const char text[] = "# two steps of two ranks\n[256, 512]\n[0, 256]\n\n0 768\n256,0\n";
+    const char *const path = temporary_path("s.txt");
+    temporary_write(path, text, sizeof text - 1);
+    char *const splits = g_strconcat("splits@256:", path, NULL);
+    struct trace *const trace = trace_open(splits, NULL, NULL);
+    struct routing routing;
+    CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 0, 0, &routing, NULL));
+    CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->ranks == 2 && trace_info(trace)->topk == 1);
+    CU_ASSERT(routing.rank[0].tokens == 3 && routing.rank[0].experts[0] == 0 && routing.rank[0].experts[2] == 1);
+    CU_ASSERT(routing.rank[1].tokens == 1 && routing.rank[1].experts[0] == 1);
+    routing_free(&routing);
+    trace_close(trace);
+    g_free(splits);
+}
+
+static void test_weights_of_some_layers(void)
+{
+    static const uint64_t shape[5] = { 1, 4, 1, 2, 2 }, half_shape[5] = { 1, 2, 1, 2, 2 };
+    static const uint8_t experts[16] = { 0 };
+    static const uint16_t halves[8] = { 0x3c00, 0x3800, 0, 0, 0x4000, 0x3555, 0x0001, 0xbc00 };
+    char *const path = g_strdup(npy_make("e.npy", "|u1", shape, 5, experts, sizeof experts));
+    const char *const weights = npy_make("h.npy", "<f2", half_shape, 5, halves, sizeof halves);
+    char *const mapped = g_strconcat(weights, "@3,1", NULL), *const half = g_strconcat(weights, "@-,2", NULL);
+    struct routing routing;
+    struct trace *trace = trace_open(path, &(struct trace_options){ 0, mapped }, NULL);
+    CU_ASSERT_FATAL(trace != NULL);
+    CU_ASSERT_FATAL(trace_read(trace, 0, 1, 0, &routing, NULL));
+    CU_ASSERT(routing.rank[0].weights[0] == 2 && routing.rank[0].weights[3] == -1);
+    CU_ASSERT_DOUBLE_EQUAL(routing.rank[0].weights[1], 0.33325195, 1e-7);
+    CU_ASSERT_DOUBLE_EQUAL(routing.rank[0].weights[2], 5.9604645e-8, 1e-14);
+    routing_free(&routing);
+    CU_ASSERT_FATAL(trace_read(trace, 0, 0, 0, &routing, NULL));
+    CU_ASSERT_PTR_NULL(routing.rank[0].weights);
+    routing_free(&routing);
+    trace_close(trace);
+    trace = trace_open(path, &(struct trace_options){ 0, half }, NULL);
+    CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 2, 0, &routing, NULL));
+    CU_ASSERT_EQUAL(routing.rank[0].weights[0], 2);
+    routing_free(&routing);
+    trace_close(trace);
+    CU_ASSERT_PTR_NULL(trace_open(path, &(struct trace_options){ 0, weights }, NULL));
+    g_free(half);
+    g_free(mapped);
+    g_free(path);
+}
+
+static void test_weights_of_every_float_type(void)
+{
+    static const uint64_t shape[2] = { 1, 2 };
+    static const uint8_t experts[2] = { 0, 1 };
+    static const uint16_t f2[2] = { 0x3800, 0x3400 };
+    static const float f4[2] = { 0.5f, 0.25f };
+    static const double f8[2] = { 0.5, 0.25 }, bad[2] = { 0.5, NAN };
+    char *const path = g_strdup(npy_make("e.npy", "|u1", shape, 2, experts, 2));
+    const char *const files[4] = { npy_make("f2.npy", "<f2", shape, 2, f2, sizeof f2),
+                                   npy_make("f4.npy", "<f4", shape, 2, f4, sizeof f4),
+                                   npy_make("f8.npy", "<f8", shape, 2, f8, sizeof f8),
+                                   npy_make("bad.npy", "<f8", shape, 2, bad, sizeof bad) };
+    for (int f = 0; f < 4; f++) {
+        struct routing routing;
+        GError *error = NULL;
+        struct trace *const trace = trace_open(path, &(struct trace_options){ 0, files[f] }, NULL);
+        CU_ASSERT_FATAL(trace != NULL);
+        if (f < 3) {
+            CU_ASSERT_FATAL(trace_read(trace, 0, 0, 0, &routing, &error));
+            CU_ASSERT(routing.rank[0].weights[0] == 0.5f && routing.rank[0].weights[1] == 0.25f);
+            routing_free(&routing);
+        } else {
+            CU_ASSERT_FALSE(trace_read(trace, 0, 0, 0, &routing, &error));
+            CU_ASSERT_FATAL(error != NULL);
+            CU_ASSERT(strstr(error->message, "element 1: expected a finite weight, found nan") != NULL);
+            g_error_free(error);
+        }
+        trace_close(trace);
+    }
+    g_free(path);
+}
+
+static void test_halves_are_exact(void)
+{
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        uint16_t back = 0;
+        const float value = half_to_float((uint16_t)bits);
+        if (isfinite(value))
+            CU_ASSERT(half_from_float(value, &back) && back == bits)
+        else
+            CU_ASSERT_FALSE(half_from_float(value, &back));
+    }
+    uint16_t half;
+    CU_ASSERT_FALSE(half_from_float(0.1f, &half));
+    CU_ASSERT_FALSE(half_from_float(65536.0f, &half));
+    CU_ASSERT_FALSE(half_from_float(1e-9f, &half));
+    CU_ASSERT_EQUAL(half_to_float(0x7bff), 65504);
+}
+
+static void test_fewer_ranks_share_the_experts(void)
+{
+    struct sample sample;
+    struct sample_options o = ragged;
+    o.ranks = 4;
+    o.experts = 64;
+    sample_make(&sample, &o);
+    static const char *const names[] = { "r.ept", "r.csv", "r.npy" };
+    for (int n = 0; n < 3; n++) {
+        const char *const path = temporary_path(names[n]);
+        struct routing routing;
+        GError *error = NULL;
+        char *note = NULL;
+        CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info, sample_produce,
+                                    &sample, &note, NULL));
+        g_free(note);
+        struct trace *const trace = trace_open(path, &(struct trace_options){ .experts = 64 }, NULL);
+        CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 1, 2, 2, &routing, NULL));
+        CU_ASSERT(routing.ranks == 2 && routing.experts == 64);
+        const struct routing_rank *const expected = &sample.blocks[1 * 4 + 2].rank[1];
+        CU_ASSERT(routing.rank[1].tokens >= expected->tokens);
+        CU_ASSERT(memcmp(routing.rank[1].experts, expected->experts, expected->tokens * 3 * sizeof(int32_t)) == 0);
+        routing_free(&routing);
+        CU_ASSERT_FALSE(trace_read(trace, 1, 2, 3, &routing, &error));
+        CU_ASSERT(error && strstr(error->message, "experts: expected a multiple of 3 ranks") != NULL);
+        g_clear_error(&error);
+        CU_ASSERT_FALSE(trace_read(trace, 3, 0, 0, &routing, &error));
+        CU_ASSERT(error && strstr(error->message, "step: expected 0 to 2, found 3") != NULL);
+        g_clear_error(&error);
+        trace_close(trace);
+    }
+    sample_clear(&sample);
+}
+
+/* A pipe is copied first: it can be read out of order as well. */
+static void test_pipes_are_read(void)
+{
+    static const uint64_t shape[2] = { 2, 2 };
+    static const uint8_t data[4] = { 4, 5, 6, 7 };
+    int ends[2];
+    gchar *bytes;
+    gsize size;
+    CU_ASSERT_FATAL(g_file_get_contents(npy_make("p.npy", "|u1", shape, 2, data, 4), &bytes, &size, NULL));
+    CU_ASSERT_FATAL(pipe(ends) == 0);
+    CU_ASSERT_EQUAL(write(ends[1], bytes, size), (gssize)size);
+    close(ends[1]);
+    char *const path = g_strdup_printf("/dev/fd/%d", ends[0]);
+    expect_experts(path, 0, (const int32_t[4]){ 4, 5, 6, 7 }, 4);
+    close(ends[0]);
+    g_free(path);
+    g_free(bytes);
+}
+
+/* Nothing is left behind by a writer that fails in the middle. */
+static bool produce_failing(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
+{
+    if (step == 2) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "the source is gone");
+        return false;
+    }
+    return sample_produce(context, step, layer, out, error);
+}
+
+static void test_failed_writes_leave_nothing(void)
+{
+    static const char *const names[] = { "gone.ept", "gone.csv", "gone.csv.zst", "gone.jsonl", "gone.npy" };
+    struct sample sample;
+    sample_make(&sample, &ragged);
+    temporary_clear();
+    for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
+        GError *error = NULL;
+        const char *const path = temporary_path(names[n]);
+        CU_ASSERT_FALSE(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info, produce_failing,
+                                    &sample, NULL, &error));
+        CU_ASSERT(error && strcmp(error->message, "the source is gone") == 0);
+        g_clear_error(&error);
+        char *const folder = g_path_get_dirname(path);
+        GDir *const dir = g_dir_open(folder, 0, NULL);
+        CU_ASSERT_PTR_NULL(g_dir_read_name(dir));
+        g_dir_close(dir);
+        g_free(folder);
+    }
+    GError *error = NULL;
+    CU_ASSERT_FALSE(trace_write(temporary_path("uneven.npy"), &(struct trace_write_options){ 0 }, &sample.info,
+                                sample_produce, &sample, NULL, &error));
+    CU_ASSERT(error && strstr(error->message, "--pad") != NULL);
+    g_clear_error(&error);
+    sample_clear(&sample);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("formats", NULL, NULL);
+    CU_add_test(suite, "every format round-trips", test_every_format_round_trips);
+    CU_add_test(suite, "numpy round-trips", test_numpy_round_trips);
+    CU_add_test(suite, "framework formats round-trip", test_framework_formats_round_trip);
+    CU_add_test(suite, "ept is narrow", test_ept_is_narrow);
+    CU_add_test(suite, "every integer type is read", test_every_integer_type_is_read);
+    CU_add_test(suite, "leading dimensions may be missing", test_leading_dimensions_may_be_missing);
+    CU_add_test(suite, "vLLM is told apart", test_vllm_is_told_apart);
+    CU_add_test(suite, "Megatron lines are read", test_megatron_lines_are_read);
+    CU_add_test(suite, "llama steps show by falling layers", test_llama_steps_show_by_falling_layers);
+    CU_add_test(suite, "splits become tokens", test_splits_become_tokens);
+    CU_add_test(suite, "weights of some layers", test_weights_of_some_layers);
+    CU_add_test(suite, "weights of every float type", test_weights_of_every_float_type);
+    CU_add_test(suite, "halves are exact", test_halves_are_exact);
+    CU_add_test(suite, "fewer ranks share the experts", test_fewer_ranks_share_the_experts);
+    CU_add_test(suite, "pipes are read", test_pipes_are_read);
+    CU_add_test(suite, "failed writes leave nothing", test_failed_writes_leave_nothing);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+    CU_cleanup_registry();
+    temporary_clear();
+    return failed;
+}
