@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "reports/compare.h"
-#include "reports/json.h"
 #include "reports/whole_file.h"
 #include "reports/record.h"
 #include "reports/text_table.h"
@@ -198,7 +197,7 @@ static void compare_fields_append(char *const field[COMPARE_COLUMNS], enum recor
             continue;
         }
         g_string_append_printf(out, "%s\"%s\": ", i ? ", " : "", compare_columns[i]);
-        if (!number) json_string_append(out, field[i]);
+        if (!number) record_json_string_append(out, field[i]);
         else g_string_append(out, strcmp(field[i], "nan") == 0 ? "null" : field[i]);
     }
 }

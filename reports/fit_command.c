@@ -23,7 +23,8 @@ static bool fit_run(const char *path, const char *output, const char *name, GErr
     char *text = record ? fit_cluster_text(record, path, name, doubts, error) : NULL;
     const bool done = text && whole_file_write(output, text, strlen(text), error);
     if (done && doubts->len)
-        fprintf(stderr, "eptwin fit: rows of %s lie on no line: was the machine busy with something else?\n", doubts->str);
+        fprintf(stderr, "eptwin fit: rows of %s lie on no line: was the machine busy with something else?\n",
+                doubts->str);
     g_string_free(doubts, TRUE);
     g_free(text);
     record_free(record);

@@ -1,20 +1,21 @@
 /* record.c - the result record in memory, and as CSV and JSON text.
  *
- * Numbers are kept with the text that they were read with or, when made here, with the shortest text that
- * reads back as the same double: a record that is read and written again is the same bytes.  A value that is
+ * A number's text is the shortest that reads back as the same double, wherever it came from: a record that was
+ * written here, read and written again is the same bytes.  A value that is
  * not finite is "not known": the word nan in CSV, null in JSON, NAN in memory.  Words are one line of UTF-8;
- * what would break the line is replaced when it is set.
+ * what would break the line is replaced when it is set.  CSV is read by libcsv, JSON by jansson; both are
+ * written here, where the shortest numbers are.
  * Knows nothing of what the metrics mean. */
 #include "reports/record.h"
 
 #include <assert.h>
 #include <csv.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/json.h"
 #include "reports/whole_file.h"
 
 enum {
@@ -144,9 +145,12 @@ static void record_row_append(struct record *record, const char *phase, int32_t 
     row->phase = g_string_chunk_insert_const(record->words, phase);
     row->rank = rank;
     row->metric = g_string_chunk_insert_const(record->words, metric);
-    row->text = g_string_chunk_insert_const(record->words, text);
     row->unit = g_string_chunk_insert_const(record->words, unit);
-    if (!json_number_parse(text, &row->value)) row->value = NAN;
+    char number[RECORD_NUMBER_MAX];
+    const bool known = record_number_parse(text, &row->value);
+    if (known) record_number_format(number, row->value);
+    else row->value = NAN;
+    row->text = g_string_chunk_insert_const(record->words, known ? number : text);
     g_ptr_array_add(record->rows, row);
     if (!g_hash_table_contains(record->index, row)) g_hash_table_add(record->index, row);
 }
@@ -164,6 +168,34 @@ void record_number_format(char text[RECORD_NUMBER_MAX], double value)
         if (g_ascii_strtod(text, NULL) == value) return;
     }
     assert(!"17 digits tell any double from any other");
+}
+
+/* The end of the decimal number that starts at c, as JSON writes them, or NULL. */
+static const char *record_number_end(const char *c)
+{
+    if (*c == '-') c++;
+    if (*c == '0') c++;
+    else if (*c >= '1' && *c <= '9') while (g_ascii_isdigit(*c)) c++;
+    else return NULL;
+    if (*c == '.') {
+        if (!g_ascii_isdigit(*++c)) return NULL;
+        while (g_ascii_isdigit(*c)) c++;
+    }
+    if (*c == 'e' || *c == 'E') {
+        c++;
+        if (*c == '+' || *c == '-') c++;
+        if (!g_ascii_isdigit(*c)) return NULL;
+        while (g_ascii_isdigit(*c)) c++;
+    }
+    return c;
+}
+
+bool record_number_parse(const char *text, double *value)
+{
+    const char *end = record_number_end(text);
+    if (!end || *end != '\0') return false;
+    *value = g_ascii_strtod(text, NULL);
+    return isfinite(*value);
 }
 
 void record_add(struct record *record, const char *phase, int32_t rank, const char *metric, double value,
@@ -219,6 +251,17 @@ void record_csv_field_append(GString *out, const char *field)
     g_string_truncate(out, start + csv_write(out->str + start, room, field, length));
 }
 
+void record_json_string_append(GString *out, const char *text)
+{
+    g_string_append_c(out, '"');
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\') g_string_append_printf(out, "\\%c", *c);
+        else if ((unsigned char)*c < 0x20 || *c == 0x7f) g_string_append_printf(out, "\\u%04x", (unsigned)*c);
+        else g_string_append_c(out, *c);
+    }
+    g_string_append_c(out, '"');
+}
+
 static GString *record_csv_text(const struct record *record)
 {
     GString *out = g_string_new(NULL);
@@ -244,7 +287,7 @@ static GString *record_csv_text(const struct record *record)
 static void record_json_member_append(GString *out, const char *name, const char *value)
 {
     g_string_append_printf(out, "\"%s\": ", name);
-    json_string_append(out, value);
+    record_json_string_append(out, value);
 }
 
 static GString *record_json_text(const struct record *record)
@@ -253,9 +296,9 @@ static GString *record_json_text(const struct record *record)
     for (guint i = 0; i < record->headers->len; i++) {
         const struct record_header *header = &g_array_index(record->headers, struct record_header, i);
         g_string_append(out, i ? ",\n  " : "\n  ");
-        json_string_append(out, header->key);
+        record_json_string_append(out, header->key);
         g_string_append(out, ": ");
-        json_string_append(out, header->value);
+        record_json_string_append(out, header->value);
     }
     g_string_append(out, "\n},\n\"rows\": [");
     for (guint i = 0; i < record->rows->len; i++) {
@@ -268,7 +311,7 @@ static GString *record_json_text(const struct record *record)
         g_string_append(out, ", \"value\": ");
         if (isfinite(row->value)) g_string_append(out, row->text);
         else if (strcmp(row->text, "nan") == 0) g_string_append(out, "null");
-        else json_string_append(out, row->text);
+        else record_json_string_append(out, row->text);
         g_string_append(out, ", ");
         record_json_member_append(out, "unit", row->unit);
         g_string_append_c(out, '}');
@@ -314,7 +357,7 @@ static bool record_rank_parse(const char *text, int32_t *rank)
 static bool record_value_plausible(const char *text, const char *unit)
 {
     double value = 0;
-    if (json_number_parse(text, &value) || strcmp(text, "nan") == 0) return true;
+    if (record_number_parse(text, &value) || strcmp(text, "nan") == 0) return true;
     return *unit == '\0' && isfinite(value);
 }
 
@@ -426,79 +469,74 @@ static char *record_csv_read(struct record *record, const char *text, uint32_t *
     return record_csv_rows_read(record, text, line);
 }
 
-/* Reads the value of one member of a row into field; numbers, words and (for values) null. */
-static void record_json_field_read(struct json *j, int index, GString *field)
+/* A member of a row (a string, a number or null, for a value that is not known) as text. */
+static char *record_json_text_of(const json_t *member)
 {
-    double value;
-    const char c = json_peek(j);
-    if (c == '"') json_string(j, field);
-    else if (c == 'n' && index == 3 && json_null(j)) g_string_assign(field, "nan");
-    else if (index == 1 || index == 3) json_number(j, field, &value);
-    else json_fail(j, "expected a string, found %s", c ? "another value" : "the end of the file");
+    char number[RECORD_NUMBER_MAX];
+    if (json_is_string(member)) return g_strdup(json_string_value(member));
+    if (json_is_null(member)) return g_strdup("nan");
+    record_number_format(number, json_number_value(member));
+    return g_strdup(number);
 }
 
-static void record_json_row_read(struct json *j, struct record *record, GString *key,
-                                 GString *const field[RECORD_FIELDS])
+/* Adds one row.  NULL, or what was wrong with it. */
+static char *record_json_row_take(struct record *record, const json_t *row)
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
-    unsigned seen = 0;
-    json_enter(j, '{');
-    while (!j->failure && json_next_key(j, key)) {
-        int i = 0;
-        while (i < RECORD_FIELDS && strcmp(key->str, names[i]) != 0) i++;
-        if (i == RECORD_FIELDS) json_fail(j, "expected one of %s, found '%.40s'", record_columns, key->str);
-        else if (seen & 1u << i) json_fail(j, "member '%s' stands twice", names[i]);
-        else record_json_field_read(j, i, field[i]);
-        seen |= 1u << i;
+    char *field[RECORD_FIELDS] = { NULL }, *wrong = NULL;
+    if (json_object_size(row) != RECORD_FIELDS)             /* 0 for what is no object */
+        wrong = g_strdup_printf("expected an object of %s", record_columns);
+    for (int i = 0; i < RECORD_FIELDS && !wrong; i++) {
+        const json_t *member = json_object_get(row, names[i]);
+        const bool fits = json_is_string(member) || ((i == 1 || i == 3) && json_is_number(member)) ||
+                          (i == 3 && json_is_null(member));
+        if (fits) field[i] = record_json_text_of(member);
+        else wrong = g_strdup_printf("%s: expected a %s, found %s", names[i], i == 3 ? "number or word" : "word",
+                                     member ? "another type" : "nothing");
     }
-    if (j->failure) return;
-    if (seen != (1u << RECORD_FIELDS) - 1) {
-        json_fail(j, "expected the members %s, found fewer", record_columns);
-        return;
-    }
-    char *text[RECORD_FIELDS];
-    for (int i = 0; i < RECORD_FIELDS; i++) text[i] = field[i]->str;
-    char *wrong = record_row_take(record, text);
-    if (wrong) json_fail(j, "%s", wrong);
-    g_free(wrong);
+    if (!wrong) wrong = record_row_take(record, field);
+    for (int i = 0; i < RECORD_FIELDS; i++) g_free(field[i]);
+    return wrong;
 }
 
-static void record_json_header_read(struct json *j, struct record *record, GString *key, GString *value)
+/* NULL, or what was wrong with the header. */
+static char *record_json_header_take(struct record *record, json_t *header)
 {
-    json_enter(j, '{');
-    while (!j->failure && json_next_key(j, key)) {
-        if (!record_key_valid(key->str)) json_fail(j, "expected a key, found '%.40s'", key->str);
-        else if (record_get(record, key->str)) json_fail(j, "key '%.40s' stands twice", key->str);
-        else if (record->headers->len == RECORD_KEYS_MAX) json_fail(j, "more than %d keys", RECORD_KEYS_MAX);
-        else if (json_string(j, value)) record_value_set(record, key->str, value->str);
+    const char *key;
+    json_t *value;
+    if (!json_is_object(header)) return g_strdup("header: expected an object");
+    if (json_object_size(header) > RECORD_KEYS_MAX)
+        return g_strdup_printf("header: more than %d keys", RECORD_KEYS_MAX);
+    json_object_foreach(header, key, value) {
+        if (!record_key_valid(key)) return g_strdup_printf("header: expected a key, found '%.40s'", key);
+        if (!json_is_string(value)) return g_strdup_printf("header: %.40s: expected a string", key);
+        record_value_set(record, key, json_string_value(value));
     }
+    return NULL;
 }
 
 static bool record_json_read(struct record *record, const char *source, const char *text, size_t size_bytes,
                              GError **error)
 {
-    GString *key = g_string_new(NULL), *field[RECORD_FIELDS];
-    for (int i = 0; i < RECORD_FIELDS; i++) field[i] = g_string_new(NULL);
-    struct json j;
-    bool header = false, rows = false;
-    json_init(&j, source, text, size_bytes);
-    json_enter(&j, '{');
-    while (!j.failure && json_next_key(&j, key)) {
-        if (!header && strcmp(key->str, "header") == 0) {
-            header = true;
-            record_json_header_read(&j, record, key, field[0]);
-        } else if (!rows && strcmp(key->str, "rows") == 0) {
-            rows = json_enter(&j, '[');
-            while (!j.failure && json_next_element(&j)) record_json_row_read(&j, record, key, field);
-        } else {
-            json_fail(&j, "expected 'header' and 'rows' once each, found '%.40s'", key->str);
-        }
+    json_error_t problem;
+    json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &problem);
+    if (!root) {
+        g_set_error(error, RECORD_ERROR, 0, "%s:%d: expected JSON: %s", source, problem.line, problem.text);
+        return false;
     }
-    if (!j.failure && !(header && rows)) json_fail(&j, "expected 'header' and 'rows', found the end");
-    json_at_end(&j);
-    g_string_free(key, TRUE);
-    for (int i = 0; i < RECORD_FIELDS; i++) g_string_free(field[i], TRUE);
-    return json_finish(&j, error);
+    const json_t *rows = json_object_get(root, "rows");
+    char *wrong = NULL;
+    if (json_object_size(root) != 2 || !json_is_array(rows))
+        wrong = g_strdup("expected an object of 'header' and an array 'rows'");
+    if (!wrong) wrong = record_json_header_take(record, json_object_get(root, "header"));
+    if (wrong) g_set_error(error, RECORD_ERROR, 0, "%s: %s", source, wrong);
+    for (size_t i = 0; !wrong && i < json_array_size(rows); i++) {
+        wrong = record_json_row_take(record, json_array_get(rows, i));
+        if (wrong) g_set_error(error, RECORD_ERROR, 0, "%s: rows[%zu]: %s", source, i, wrong);
+    }
+    json_decref(root);
+    g_free(wrong);
+    return wrong == NULL;
 }
 
 /* Text must be UTF-8 without NUL; the message names the line where it is not. */

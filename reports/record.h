@@ -25,7 +25,7 @@ struct record_row {
     char    *phase;
     int32_t  rank;                  /* RECORD_ALL or a rank */
     char    *metric;
-    char    *text;                  /* the value as written: a number, or a word (a bottleneck's name) */
+    char    *text;                  /* the value as written: the shortest number, or a word */
     double   value;                 /* the value as a number; NAN for a word */
     char    *unit;                  /* "" for none */
 };
@@ -56,8 +56,12 @@ const struct record_row *record_find(const struct record *record, const char *ph
 /* The shortest decimal text that reads back as value; "nan" for what is not finite. */
 enum { RECORD_NUMBER_MAX = 32 };
 void record_number_format(char text[RECORD_NUMBER_MAX], double value);
+/* Whether text is a decimal number with a finite value; *value gets it. */
+bool record_number_parse(const char *text, double *value);
 /* Appends a field of a CSV line, quoted where it must be. */
 void record_csv_field_append(GString *out, const char *field);
+/* Appends text as a JSON string with its quotes. */
+void record_json_string_append(GString *out, const char *text);
 
 /* "csv" or "json", as --format names them. */
 bool record_format_parse(const char *name, enum record_format *format, GError **error);
