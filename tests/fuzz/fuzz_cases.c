@@ -1,0 +1,55 @@
+/* fuzz_cases.c - libFuzzer target of what reads tables of cases: CSV, every option's value, traffic texts, and
+ * what is written back.  Simulates nothing. */
+#include "models/validate.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+/* Small cases only: a large one is no fault and would hide others behind its time. */
+static bool case_is_small(const struct case_options *c)
+{
+    return !c->trace && !c->placement && c->num_ranks <= 16 && c->num_tokens <= 64 && c->num_topk <= 16 &&
+           c->num_experts <= 256 && !c->tokens_per_rank;
+}
+
+static void rows_draw(const struct validate_table *table)
+{
+    for (uint32_t i = 0; i < table->row_count && i < 4; i++) {
+        const struct validate_row *row = &table->row[i];
+        struct routing routing = { 0 };
+        if (row->problem || !case_is_small(&row->options)) continue;
+        if (!case_routing(&row->options, &routing, NULL)) continue;
+        struct moe_options options;
+        if (case_moe_options(&row->options, &routing, 132, &options, NULL) && options.ranks != routing.ranks) abort();
+        routing_free(&routing);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    const int fd = memfd_create("cases", 0);
+    if (fd < 0 || write(fd, data, size_bytes) != (ssize_t)size_bytes) abort();
+    char path[32];
+    g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct case_options base;
+    case_init(&base);
+    if (!case_set(&base, "num-tokens", "8", NULL) || !case_set(&base, "num-ranks", "2", NULL)) abort();
+    GError *error = NULL;
+    struct validate_table *table = validate_table_read(path, &base, &error);
+    if (!table != (error != NULL)) abort();         /* exactly one of both */
+    if (table) {
+        rows_draw(table);
+        GString *text = g_string_new(NULL);
+        validate_table_append(table, text);
+        validate_summary_append(table, NULL, text);
+        g_string_free(text, TRUE);
+    }
+    validate_table_free(table);
+    g_clear_error(&error);
+    case_clear(&base);
+    close(fd);
+    return 0;
+}
