@@ -65,6 +65,8 @@ static const struct field field_table[] = {
     CHOICE("data", data, "pattern|constant|random",
            "What tokens hold: pattern (default of ll), constant (default of the others) or random"),
     TEXT("routing", routing, "NAME[:VALUE]", "How routing is drawn: uniform (the default), zipf:S, hot-rank:P, ..."),
+    COUNT("masked", masked, 0, 1 << 24, 0,
+          "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, "FILE", "The cluster to predict for"),
     TEXT("trace", trace, "FILE", "Routing from a captured trace"),
     TEXT("trace-weights", trace_weights, "FILE", "Gate weights of the trace, where they are a file of their own"),

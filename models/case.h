@@ -26,6 +26,7 @@ struct case_options {
     uint32_t num_sms, num_bias, expert_alignment;
     uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer;                /* dispatch; 0: recommended */
     uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
+    uint32_t masked;            /* places of a rank that go to no expert */
     uint64_t seed;
     char *data;                 /* "pattern", "constant", "random" */
     char *routing;              /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */

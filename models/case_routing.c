@@ -63,7 +63,7 @@ static bool routing_of_generator(const struct case_options *c, struct routing *r
         .ranks = c->num_ranks, .tokens = most, .topk = c->num_topk, .experts = c->num_experts,
         .groups = c->num_topk_groups ? MAX(c->num_ranks / c->ranks_per_node, 1) : 0,
         .topk_groups = c->num_topk_groups,
-        .weights = c->weights, .seed = c->seed, .distribution = c->routing,
+        .masked = c->masked, .weights = c->weights, .seed = c->seed, .distribution = c->routing,
     };
     const bool good = routing_generate(&options, routing, error);
     if (good && tokens) routing_shorten(routing, tokens);
@@ -140,7 +140,7 @@ bool case_routing_same(const struct case_options *a, const struct case_options *
         one.num_topk == other.num_topk && one.num_experts == other.num_experts &&
         one.num_topk_groups == other.num_topk_groups && one.num_ranks == other.num_ranks &&
         one.ranks_per_node == other.ranks_per_node && one.weights == other.weights && one.seed == other.seed &&
-        one.step == other.step && one.layer == other.layer &&
+        one.masked == other.masked && one.step == other.step && one.layer == other.layer &&
         g_strcmp0(one.tokens_per_rank, other.tokens_per_rank) == 0 && g_strcmp0(one.routing, other.routing) == 0 &&
         g_strcmp0(one.trace, other.trace) == 0 && g_strcmp0(one.trace_weights, other.trace_weights) == 0 &&
         g_strcmp0(one.traffic, other.traffic) == 0 && g_strcmp0(one.placement, other.placement) == 0;

@@ -182,6 +182,10 @@ static void test_routing_generated(void)
     CU_ASSERT_EQUAL(memcmp(again.rank[2].experts, routing.rank[2].experts, 30 * 8 * sizeof(int32_t)), 0);
     routing_free(&again);
     routing_free(&routing);
+    CU_ASSERT(case_set(&c, "masked", "5", NULL) && case_set(&c, "tokens-per-rank", "9|9|9|9", NULL));
+    CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
+    CU_ASSERT(experts_valid(&routing, 3) < 9 * 8 && experts_valid(&routing, 3) >= 9 * 8 - 5);   /* may coincide */
+    routing_free(&routing);
     CU_ASSERT_FATAL(case_set(&c, "tokens-per-rank", "7|1|30", NULL));
     GError *error = NULL;
     CU_ASSERT(!case_routing(&c, &routing, &error));
@@ -197,6 +201,7 @@ static void test_routing_same(void)
         { "num-ranks", "4" }, { "routing", "local" }, { "tokens-per-rank", "1|2|3|4|5|6|7|8" }, { "trace", "t" },
         { "trace-weights", "w" }, { "traffic", "1|2;3|4" }, { "placement", "greedy" }, { "step", "1" },
         { "layer", "1" }, { "weights", "1" }, { "ranks-per-node", "4" }, { "num-topk-groups", "1" },
+        { "masked", "10" },
     };
     static const char *const indifferent[][2] = {
         { "num-sms", "20" }, { "nvl-chunk", "3" }, { "hidden", "2048" }, { "dtype", "bf16" }, { "cached", "1" },
