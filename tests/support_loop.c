@@ -56,6 +56,7 @@ struct loop {
     struct runnable *runnable;
     uint32_t runnable_count, runnable_max;
     struct slot *current;
+    char hang[65536];
 };
 
 static void breach(struct loop *loop, const char *what, uint32_t rank, uint64_t number)
@@ -345,6 +346,7 @@ void loop_free(struct loop *loop)
 
 struct fabric *loop_fabric(struct loop *loop, uint32_t rank) { return &loop->rank[rank].fabric; }
 const struct loop_counts *loop_counts(const struct loop *loop) { return &loop->counts; }
+const char *loop_hang(const struct loop *loop) { return loop->hang; }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
@@ -393,15 +395,18 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     }
 }
 
-static void hang_print(const struct loop *loop)
+/* Notes what each worker that has not ended waits for. */
+static void hang_note(struct loop *loop)
 {
+    size_t used = 0;
     for (uint16_t rank = 0; rank < loop->options.ranks; rank++)
         for (uint32_t i = 0; i < loop->rank[rank].slot_count; i++) {
             const struct slot *slot = &loop->rank[rank].slot[i];
             char text[256] = "";
-            if (slot->done) continue;
+            if (slot->done || used >= sizeof loop->hang) continue;
             slot->worker->describe(slot->worker, text, sizeof text);
-            fprintf(stderr, "rank %u worker %u: %s\n", rank, i, text);
+            const int more = snprintf(loop->hang + used, sizeof loop->hang - used, "rank %u worker %u: %s\n", rank, i, text);
+            used += more > 0 ? (size_t)more : 0;
         }
 }
 
@@ -437,6 +442,8 @@ bool loop_run(struct loop *loop, loop_next *next, void *context, bool quiet)
     }
     bool all = true;
     for (uint16_t rank = 0; rank < loop->options.ranks; rank++) all &= loop->rank[rank].finished;
-    if (!all && !quiet) hang_print(loop);
+    loop->hang[0] = '\0';
+    if (!all) hang_note(loop);
+    if (!quiet) fputs(loop->hang, stderr);
     return all;
 }

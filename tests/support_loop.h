@@ -41,5 +41,7 @@ typedef struct moe_kernel *loop_next(void *context, uint32_t rank);
 /* Steps all ranks to the end; each goes on to its next kernel as soon as it can.  False when nothing can move any
  * more: then every waiting worker's description is printed on standard error unless quiet. */
 bool loop_run(struct loop *loop, loop_next *next, void *context, bool quiet);
+/* These descriptions, a line each; empty after a run that ended. */
+const char *loop_hang(const struct loop *loop);
 
 #endif

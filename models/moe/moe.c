@@ -36,7 +36,8 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     return family_of(o)->refuse(o, text, text_size);
 }
 
-/* Recommended ring and chunk sizes, protocols.md 2: the row of the smallest table entry >= ranks. */
+/* Recommended ring and chunk sizes, protocols.md 2: the row of the smallest table entry >= ranks.  The rows for several
+ * nodes are of nodes of eight; what their limits depend on is the number of nodes. */
 void moe_options_recommend(struct moe_options *o)
 {
     static const struct { uint32_t ranks; struct moe_chunks dispatch, combine; } table[] = {
@@ -50,8 +51,9 @@ void moe_options_recommend(struct moe_options *o)
         { 144, { 32, 720, 12, 128 }, {  2, 720,  8, 128 } },
         { 160, { 28, 720, 12, 128 }, {  2, 720,  8, 128 } },
     };
+    const uint32_t ranks = o->ranks > o->ranks_per_node ? o->ranks / o->ranks_per_node * 8 : o->ranks;
     uint32_t i = 0;
-    while (i + 1 < sizeof table / sizeof table[0] && table[i].ranks < o->ranks) i++;
+    while (i + 1 < sizeof table / sizeof table[0] && table[i].ranks < ranks) i++;
     o->dispatch = table[i].dispatch;
     o->combine = table[i].combine;
     o->dispatch.rdma_recv = (uint32_t)moe_align(o->dispatch.rdma_recv, o->dispatch.rdma_send);

@@ -1,0 +1,429 @@
+/* moe_ht_inter.c - the internode kernel family: limits, memory map, phases and notify (protocols.md 1.3).  Dispatch
+ * stands in moe_ht_inter_dispatch.c and moe_ht_inter_forward.c, combine in moe_ht_inter_combine.c. */
+#include "models/moe/moe_ht_inter.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
+
+static const char *rdma_refuse(const char *phase, const struct moe_chunks *c, char *text, size_t text_size)
+{
+    if (c->rdma_send == 0) REFUSE("%s rdma-chunk: expected at least 1 token, found 0", phase);
+    if (c->rdma_recv % c->rdma_send)
+        REFUSE("%s rdma-buffer: expected a multiple of rdma-chunk %u, found %u", phase, c->rdma_send, c->rdma_recv);
+    if (c->rdma_send > c->rdma_recv / 2)
+        REFUSE("%s rdma-buffer: expected at least twice rdma-chunk %u, found %u", phase, c->rdma_send, c->rdma_recv);
+    return NULL;
+}
+
+static const char *combine_refuse(const struct moe_options *o, uint32_t nodes, char *text, size_t text_size)
+{
+    const struct moe_chunks *c = &o->combine;
+    const uint32_t warps = inter_merge_warps(nodes), part = c->nvl_recv / nodes;
+    const uint32_t reducers = nodes * warps - o->ranks_per_node;
+    const uint32_t larger = c->nvl_send > c->rdma_send ? c->nvl_send : c->rdma_send;
+    if (c->nvl_recv % nodes)
+        REFUSE("combine nvl-buffer: expected a multiple of the number of nodes %u, found %u", nodes, c->nvl_recv);
+    if (part <= larger)
+        REFUSE("combine nvl-buffer: expected more than %u slots for each of %u nodes, found %u", larger, nodes, part);
+    if (part < warps + c->nvl_send)
+        REFUSE("combine nvl-buffer: expected nvl-chunk %u and %u more slots for each of %u nodes, found %u", c->nvl_send,
+               warps, nodes, part);
+    if (c->rdma_send < warps)
+        REFUSE("combine rdma-chunk: expected at least %u, a token for each warp of a forwarder, found %u", warps,
+               c->rdma_send);
+    /* Heads follow the slowest reducer warp, in steps of a chunk. */
+    if (c->rdma_recv + 2 < 2 * c->rdma_send + reducers)
+        REFUSE("combine rdma-buffer: expected at least two chunks of %u and %u more, found %u", c->rdma_send, reducers - 2,
+               c->rdma_recv);
+    return NULL;
+}
+
+static const char *inter_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    static const uint8_t counts[] = { 2, 3, 4, 6, 8, 12, 16, 18, 20 };
+    const uint32_t nodes = o->ranks / o->ranks_per_node;
+    if (o->ranks_per_node != 2 && o->ranks_per_node != 4 && o->ranks_per_node != 8)
+        REFUSE("ranks-per-node: the kernels for several nodes take 2, 4 or 8, found %u", o->ranks_per_node);
+    if (nodes > HT_NODES_MAX || !memchr(counts, (int)nodes, sizeof counts))
+        REFUSE("num-ranks: expected 2, 3, 4, 6, 8, 12, 16, 18 or 20 nodes of %u ranks, found %u", o->ranks_per_node,
+               o->ranks);
+    const char *reason = ht_refuse(o, text, text_size);
+    if (!reason) reason = rdma_refuse("dispatch", &o->dispatch, text, text_size);
+    if (!reason) reason = rdma_refuse("combine", &o->combine, text, text_size);
+    return reason ? reason : combine_refuse(o, nodes, text, text_size);
+}
+
+/* Where payload is not stored, a slot still tells where its token goes. */
+static void rail_slot(const struct moe_options *o, bool payload, struct ht_slot *slot)
+{
+    ht_slot_dispatch(o, payload, true, slot);
+    if (payload) return;
+    slot->stored = 2 * sizeof(uint32_t);
+    slot->meta = 0;
+}
+
+static uint64_t region_add(uint64_t *end, uint64_t count, uint64_t size_bytes)
+{
+    const uint64_t start = *end;
+    *end = moe_align(start + count * size_bytes, 128);
+    return start;
+}
+
+static uint32_t counts_words(const struct moe_options *o)
+{
+    return o->ranks_per_node + o->experts / o->ranks * o->ranks_per_node + 1;
+}
+
+static uint32_t counts_nvl_words(const struct moe_options *o)
+{
+    return o->ranks / o->ranks_per_node + o->experts / o->ranks;
+}
+
+static void map_make(const struct moe_options *o, bool payload, struct inter_map *m)
+{
+    const uint32_t local = o->ranks_per_node, nodes = o->ranks / local, channels = o->num_sms / 2;
+    struct ht_slot dispatch, combine;
+    rail_slot(o, payload, &dispatch);
+    ht_slot_combine(o, payload, true, &combine);
+    const uint64_t rdma_d = (uint64_t)o->dispatch.rdma_recv * dispatch.stored;
+    const uint64_t rdma_c = (uint64_t)o->combine.rdma_recv * combine.stored;
+    const uint64_t nvl_d = payload ? (uint64_t)o->dispatch.nvl_recv * dispatch.stored : 0;
+    const uint64_t nvl_c = (uint64_t)o->combine.nvl_recv * combine.stored;
+    uint64_t end = 0;
+    m->rdma_bytes = moe_align(rdma_d > rdma_c ? rdma_d : rdma_c, 128);
+    m->nvl_bytes = moe_align(nvl_d > nvl_c ? nvl_d : nvl_c, 128);
+    m->counts_send = region_add(&end, nodes, counts_words(o) * 4);
+    m->counts_recv = region_add(&end, nodes, counts_words(o) * 4);
+    m->counts_nvl = region_add(&end, local, counts_nvl_words(o) * 4);
+    m->meta_send = region_add(&end, channels * nodes, (2 * local + 2) * 4);
+    m->meta_recv = region_add(&end, channels * nodes, (2 * local + 2) * 4);
+    m->rdma_send = region_add(&end, channels * nodes, m->rdma_bytes);
+    m->rdma_recv = region_add(&end, channels * nodes, m->rdma_bytes);
+    m->nvl = region_add(&end, channels * local, m->nvl_bytes);
+    m->end = end;
+}
+
+static void inter_needs(const struct moe_options *o, bool payload, struct moe_needs *needs)
+{
+    const uint32_t local = o->ranks_per_node, nodes = o->ranks / local, channels = o->num_sms / 2;
+    const uint32_t chunks_d = o->dispatch.rdma_recv / o->dispatch.rdma_send;
+    const uint32_t chunks_c = o->combine.rdma_recv / o->combine.rdma_send;
+    struct inter_map map;
+    map_make(o, payload, &map);
+    *needs = (struct moe_needs){
+        .heap_bytes = map.end,
+        .word_count = local + nodes + channels * (INTER_RAIL_WORDS * nodes + INTER_NVL_WORDS * local * nodes + 1
+                                                  + nodes * local + nodes + INTER_GROUPS),
+        .queue_count = (uint16_t)(2 * channels),
+        .queue_depth = (uint32_t)moe_align(2 * (chunks_d > chunks_c ? chunks_d : chunks_c) + 16, 64),
+    };
+}
+
+static void workers_alloc(struct inter_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    r->sender = ht_alloc(g->channels, sizeof r->sender[0]);
+    r->coordinator = ht_alloc(g->channels, sizeof r->coordinator[0]);
+    r->forwarder = ht_alloc((uint64_t)g->channels * g->local, sizeof r->forwarder[0]);
+    r->head_keeper = ht_alloc(g->channels, sizeof r->head_keeper[0]);
+    r->receiver = ht_alloc((uint64_t)g->channels * g->local, sizeof r->receiver[0]);
+    r->returner = ht_alloc((uint64_t)g->channels * g->local, sizeof r->returner[0]);
+    r->merger = ht_alloc((uint64_t)g->channels * g->nodes, sizeof r->merger[0]);
+    r->merge_keeper = ht_alloc(g->channels, sizeof r->merge_keeper[0]);
+    r->reducer = ht_alloc((uint64_t)g->channels * INTER_GROUPS, sizeof r->reducer[0]);
+    r->reduce_keeper = ht_alloc(g->channels, sizeof r->reduce_keeper[0]);
+}
+
+/* With a cached handle: tokens of the rail's ranks that have an expert on this node. */
+static void rail_before_make(struct inter_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t per_node = g->local_experts * g->local, first = g->node * per_node;
+    for (uint32_t n = 0; n < g->nodes; n++) {
+        const struct routing_rank *row = &r->ht.base.routing->rank[inter_rail(r, n)];
+        uint32_t tokens = 0;
+        for (uint32_t t = 0; t < row->tokens; t++) {
+            uint32_t hit = 0;
+            for (uint32_t j = 0; j < g->topk; j++)
+                hit |= (uint32_t)row->experts[(size_t)t * g->topk + j] - first < per_node;
+            tokens += hit;
+        }
+        r->rail_before[n + 1] = r->rail_before[n] + tokens;
+    }
+}
+
+static struct moe_rank *inter_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
+{
+    struct inter_rank *r = ht_alloc(1, sizeof *r);
+    const uint32_t channels = o->num_sms / 2, local = o->ranks_per_node, nodes = o->ranks / local;
+    const uint32_t dispatch_workers = channels * (2 * local + 3);
+    const uint32_t combine_workers = channels * (local + nodes + INTER_GROUPS + 2);
+    ht_rank_init(&r->ht, o, f, routing, true, 2 * channels > nodes ? 2 * channels : nodes,
+                 dispatch_workers > combine_workers ? dispatch_workers : combine_workers);
+    map_make(o, f->payload, &r->map);
+    rail_slot(o, f->payload, &r->ht.dispatch_slot);
+    r->nvl_slot = r->ht.dispatch_slot;
+    if (!f->payload) r->nvl_slot.stored = 0;
+    r->counts = ht_alloc(counts_nvl_words(o), sizeof r->counts[0]);
+    r->rail_first = ht_alloc((uint64_t)channels * nodes, sizeof r->rail_first[0]);
+    r->rail_count = ht_alloc((uint64_t)channels * nodes, sizeof r->rail_count[0]);
+    r->rows_first = ht_alloc((uint64_t)channels * o->ranks, sizeof r->rows_first[0]);
+    r->rows_count = ht_alloc((uint64_t)channels * o->ranks, sizeof r->rows_count[0]);
+    r->forwarded_base = ht_alloc((uint64_t)channels * o->ranks, sizeof r->forwarded_base[0]);
+    r->sent_base = ht_alloc(channels, sizeof r->sent_base[0]);
+    workers_alloc(r);
+    if (o->cached) rail_before_make(r);
+    return &r->ht.base;
+}
+
+static void inter_destroy(struct moe_rank *rank)
+{
+    struct inter_rank *r = (struct inter_rank *)rank;
+    void *owned[] = { r->counts, r->bits, r->rail_first, r->rail_count, r->rows_first, r->rows_count,
+                      r->forwarded_base, r->sent_base, r->sender, r->coordinator, r->forwarder, r->head_keeper,
+                      r->receiver, r->returner, r->merger, r->merge_keeper, r->reducer, r->reduce_keeper };
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
+    ht_rank_clear(&r->ht);
+    free(r);
+}
+
+const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node)
+{
+    if (!ht_word(&r->ht, inter_word_rail(r, INTER_META, channel, node))) return NULL;
+    return (const void *)(r->ht.base.fabric->heap + inter_meta_offset(r, r->map.meta_recv, channel, node));
+}
+
+static struct moe_kernel *inter_launch(struct moe_rank *rank, uint32_t phase);
+
+static void inter_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
+{
+    ht_traffic((const struct ht_rank *)rank, phase, traffic);
+}
+
+const struct moe_family moe_family_internode = {
+    .refuse = inter_refuse,
+    .needs = inter_needs,
+    .phase_count = ht_phase_count,
+    .phase_name = ht_phase_name,
+    .create = inter_create,
+    .destroy = inter_destroy,
+    .launch = inter_launch,
+    .traffic = inter_traffic,
+    .outputs = ht_outputs,
+    .check = ht_check,
+};
+
+/* ---- notify -------------------------------------------------------------------------------------------- */
+
+enum notify_stage {
+    NOTIFY_END, NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_RDMA_BARRIER, NOTIFY_NVL_BARRIER, NOTIFY_ZERO, NOTIFY_COUNTS_RDMA,
+    NOTIFY_QUIET_FIRST, NOTIFY_COUNTS_NVL, NOTIFY_SUM,
+};
+static const uint8_t notify_program[] = {
+    NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_COUNTS_RDMA, NOTIFY_QUIET_FIRST, NOTIFY_RDMA_BARRIER,
+    NOTIFY_COUNTS_NVL, NOTIFY_NVL_BARRIER, NOTIFY_SUM, NOTIFY_BARRIER, NOTIFY_END,
+};
+static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER, NOTIFY_END };
+
+/* Waits for all requests of the first queues QPs to every other node. */
+static bool notify_quiet(struct inter_notify *n, uint32_t queues)
+{
+    const struct ht_geometry *g = &n->rank->ht.g;
+    for (; n->next < g->nodes * queues; n->next++) {
+        const uint32_t node = n->next / queues;
+        if (node == g->node) continue;
+        if (fabric_flush(&n->worker, (uint16_t)inter_rail(n->rank, node), (uint16_t)(n->next % queues))) return false;
+    }
+    return true;
+}
+
+/* A row for each node: tokens for each of its ranks, for each of its experts, for the node. */
+static bool counts_rdma_send(struct inter_notify *n)
+{
+    struct inter_rank *r = n->rank;
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    const uint32_t words = counts_words(h->base.options), experts = g->local_experts * g->local;
+    for (; n->next < g->nodes; n->next++) {
+        const uint32_t node = n->next;
+        const bool home = node == g->node;
+        const uint64_t from = home ? r->map.counts_recv : r->map.counts_send;
+        uint32_t *row = (void *)(h->base.fabric->heap + from + (uint64_t)node * words * 4);
+        memcpy(row, h->layout.tokens_per_rank + (size_t)node * g->local, g->local * 4);
+        memcpy(row + g->local, h->layout.tokens_per_expert + (size_t)node * experts, experts * 4);
+        row[words - 1] = h->layout.tokens_per_node[node];
+        const struct fabric_write write = {
+            .target_offset = r->map.counts_recv + (uint64_t)g->node * words * 4, .charge_bytes = words * 4,
+            .peer = (uint16_t)inter_rail(r, node), .span_count = 1, .span = { { row, words * 4 } },
+        };
+        if (!home && fabric_put(&n->worker, &write)) return false;
+    }
+    return true;
+}
+
+/* To each rank of the node: its tokens from this rail's ranks, and the rail's tokens for its experts. */
+static bool counts_nvl_send(struct inter_notify *n)
+{
+    struct inter_rank *r = n->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    const struct moe_options *o = r->ht.base.options;
+    uint8_t *heap = r->ht.base.fabric->heap;
+    const uint32_t words = counts_words(o), used = g->nodes + g->local_experts;
+    for (; n->next < g->local; n->next++) {
+        const uint32_t peer = inter_neighbour(r, n->next);
+        memset(r->counts, 0, used * 4);
+        for (uint32_t node = 0; node < g->nodes; node++) {
+            const uint32_t *row = (const void *)(heap + r->map.counts_recv + (uint64_t)node * words * 4);
+            r->counts[node] = row[n->next];
+            for (uint32_t e = 0; e < g->local_experts; e++)
+                r->counts[g->nodes + e] += row[g->local + n->next * g->local_experts + e];
+        }
+        const struct fabric_write write = {
+            .target_offset = r->map.counts_nvl + (uint64_t)g->self * counts_nvl_words(o) * 4, .peer = (uint16_t)peer,
+            .charge_bytes = used * 4, .span_count = 1, .span = { { r->counts, used * 4 } },
+        };
+        if (peer == g->rank) memcpy(heap + write.target_offset, r->counts, used * 4);
+        else if (fabric_store(&n->worker, &write)) return false;
+    }
+    return true;
+}
+
+static void counts_sum(struct inter_notify *n)
+{
+    struct inter_rank *r = n->rank;
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    const struct moe_options *o = h->base.options;
+    const uint8_t *heap = h->base.fabric->heap;
+    const uint32_t words = counts_words(o), nvl_words = counts_nvl_words(o);
+    memset(h->expert_counts, 0, g->local_experts * sizeof(uint32_t));
+    for (uint32_t node = 0; node < g->nodes; node++) {
+        const uint32_t *rail = (const void *)(heap + r->map.counts_recv + (uint64_t)node * words * 4);
+        r->rail_before[node + 1] = r->rail_before[node] + rail[words - 1];
+        for (uint32_t i = 0; i < g->local; i++) {
+            const uint32_t *row = (const void *)(heap + r->map.counts_nvl + (uint64_t)i * nvl_words * 4);
+            const uint32_t source = node * g->local + i;
+            h->recv_before[source + 1] = h->recv_before[source] + row[node];
+        }
+    }
+    /* At the worst-case size nobody waits for the counts: the list stays empty. */
+    for (uint32_t e = 0; !o->worst_tokens && e < g->local_experts; e++) {
+        for (uint32_t i = 0; i < g->local; i++)
+            h->expert_counts[e] += ((const uint32_t *)(const void *)(heap + r->map.counts_nvl))[i * nvl_words + g->nodes + e];
+        h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
+    }
+    ht_scan_charge(&n->worker, g->ranks, (uint64_t)g->local * nvl_words * 4, (uint64_t)g->ranks * 4);
+}
+
+/* Both barriers run side by side. */
+static bool notify_barriers(struct inter_notify *n)
+{
+    const uint32_t epoch = n->rank->ht.epoch;
+    const bool rdma = ht_barrier_step(&n->worker, &n->rdma, epoch);
+    return ht_barrier_step(&n->worker, &n->nvl, epoch) && rdma;
+}
+
+static bool notify_stage(struct inter_notify *n)
+{
+    struct inter_rank *r = n->rank;
+    switch (*n->program) {
+    case NOTIFY_QUIET:        return notify_quiet(n, 2 * r->ht.g.channels);
+    case NOTIFY_QUIET_FIRST:  return notify_quiet(n, 1);
+    case NOTIFY_BARRIER:      return notify_barriers(n);
+    case NOTIFY_RDMA_BARRIER: return ht_barrier_step(&n->worker, &n->rdma, r->ht.epoch);
+    case NOTIFY_NVL_BARRIER:  return ht_barrier_step(&n->worker, &n->nvl, r->ht.epoch);
+    case NOTIFY_ZERO:         ht_scan_charge(&n->worker, 0, 0, n->zero_bytes); return true;
+    case NOTIFY_COUNTS_RDMA:  return counts_rdma_send(n);
+    case NOTIFY_COUNTS_NVL:   return counts_nvl_send(n);
+    case NOTIFY_SUM:          counts_sum(n); return true;
+    default:                  assert(!"unknown stage"); return true;
+    }
+}
+
+static enum worker_step notify_step(struct fabric_worker *w)
+{
+    struct inter_notify *n = fabric_container_of(w, struct inter_notify, worker);
+    for (; *n->program != NOTIFY_END; n->program++) {
+        if (!notify_stage(n)) return WORKER_WAIT;
+        n->next = 0;
+        if (*n->program == NOTIFY_BARRIER || *n->program == NOTIFY_RDMA_BARRIER) ht_barrier_begin(&n->rdma);
+        if (*n->program == NOTIFY_BARRIER || *n->program == NOTIFY_NVL_BARRIER) ht_barrier_begin(&n->nvl);
+    }
+    return WORKER_DONE;
+}
+
+static void notify_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct inter_notify *n = fabric_container_of(w, struct inter_notify, worker);
+    const uint32_t epoch = n->rank->ht.epoch;
+    const int rdma = ht_barrier_missing(w->fabric, &n->rdma, epoch), nvl = ht_barrier_missing(w->fabric, &n->nvl, epoch);
+    switch (*n->program) {
+    case NOTIFY_BARRIER:
+        snprintf(text, text_size, "notify waits for rank %d in a barrier", rdma >= 0 ? rdma : nvl);
+        break;
+    case NOTIFY_RDMA_BARRIER: snprintf(text, text_size, "notify waits for rank %d in a network barrier", rdma); break;
+    case NOTIFY_NVL_BARRIER:  snprintf(text, text_size, "notify waits for rank %d in an NVLink barrier", nvl); break;
+    case NOTIFY_QUIET:
+        snprintf(text, text_size, "notify waits for QP %u to rank %u to be quiet", n->next % (2 * n->rank->ht.g.channels),
+                 inter_rail(n->rank, n->next / (2 * n->rank->ht.g.channels)));
+        break;
+    default: snprintf(text, text_size, "notify waits for room to send counts (stage %u)", *n->program);
+    }
+}
+
+/* The scans beside the main SM; for combine SM 1 fills the gaps of the RDMA heads, the others of the NVLink heads. */
+static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
+{
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    const uint32_t threads = 32 * INTER_NOTIFY_WARPS;
+    if (phase == HT_NOTIFY)
+        for (uint32_t n = 0; n < g->nodes; n++)
+            ht_scan_add(h, 1 + n, INTER_NOTIFY_WARPS, g->tokens / threads + 1, (uint64_t)g->tokens * g->local,
+                        (uint64_t)g->channels * (g->local + 1) * 4);
+    if (phase != HT_CACHED_NOTIFY_COMBINE) return;
+    const uint32_t warps = g->channels < 4 ? 4 : moe_min(g->channels, 32), sms = 2 * g->channels;
+    const uint64_t rdma_bytes = (uint64_t)g->tokens * g->nodes * 4;
+    ht_scan_add(h, 1, warps, g->tokens / g->channels / 32 + 1, rdma_bytes, rdma_bytes);
+    for (uint32_t sm = 2; sm < sms; sm++) {
+        const uint32_t rows = r->rail_before[g->nodes] / (sms - 2) + 1;
+        ht_scan_add(h, sm, warps, rows / warps + 1, (uint64_t)rows * g->local * 4, (uint64_t)rows * g->local * 4);
+    }
+}
+
+static void notify_launch(struct inter_rank *r, enum ht_phase phase)
+{
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    r->notify = (struct inter_notify){
+        .worker = { .step = notify_step, .describe = notify_describe }, .rank = r,
+        .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
+        .nvl = { .word = 0, .first = (uint16_t)(g->node * g->local), .stride = 1, .count = (uint16_t)g->local,
+                 .number = (uint16_t)g->self },
+        .rdma = { .word = g->local, .first = (uint16_t)g->self, .stride = (uint16_t)g->local,
+                  .count = (uint16_t)g->nodes, .number = (uint16_t)g->node },
+        .zero_bytes = (uint64_t)(2 * g->local + 4) * g->nodes * 2 * g->channels * 4
+                      + (uint64_t)g->channels * g->local * (2 * g->nodes + 3) * 4,
+    };
+    ht_barrier_begin(&r->notify.rdma);
+    ht_barrier_begin(&r->notify.nvl);
+    ht_kernel_add(h, &r->notify.worker, 0, INTER_NOTIFY_WARPS);
+    fabric_watch(&r->notify.worker, 0, g->local + g->nodes);
+    notify_scans_add(r, phase);
+}
+
+static struct moe_kernel *inter_launch(struct moe_rank *rank, uint32_t phase)
+{
+    struct inter_rank *r = (struct inter_rank *)rank;
+    const enum ht_phase kind = ht_phase_of(rank->options, phase);
+    ht_kernel_begin(&r->ht, phase);
+    if (kind == HT_LAYOUT) ht_layout_launch(&r->ht);
+    else if (kind == HT_DISPATCH) inter_dispatch_launch(r);
+    else if (kind == HT_COMBINE) inter_combine_launch(r);
+    else notify_launch(r, kind);
+    return &r->ht.kernel;
+}

@@ -1,0 +1,216 @@
+/* moe_ht_inter.h - private to the internode kernels (protocols.md 1.3): memory map and state of a rank.
+ *
+ *     rank (node n, number i) ──RDMA──► rank (node m, number i) ──NVLink──► rank (node m, number j)
+ *        sender, coordinator               forwarder j                         receiver i
+ *        reducer              ◄──RDMA──    forwarder n            ◄──NVLink──  sender i
+ *
+ * A token crosses the network once for each node that needs it, on the rail of its source, and is copied there to
+ * the ranks that need it.  Combine goes the same way back: rows are summed on the node, rounded, sent, and summed
+ * again.
+ *
+ * Heap, u32 counts first, then rings of slots (p: ranks of a node, N: nodes, C: channels):
+ *     counts_send [N][p + experts of a node + 1]   counts_recv, the same by source node   counts_nvl [p][N + experts]
+ *     meta_send, meta_recv [C][N][2p + 2]          rdma_send, rdma_recv [C][N][slots]      nvl [C][p][slots]
+ *
+ * Signal words: barrier_nvl[p], barrier_rdma[N]; [C][N] each of meta, rdma_tail, rdma_head; [C][p][N] each of start,
+ * end, nvl_tail, nvl_head; private: sent[C], forwarded[C][N][p], reduced[C][N], done[C][groups]. */
+#ifndef MODELS_MOE_MOE_HT_INTER_H
+#define MODELS_MOE_MOE_HT_INTER_H
+
+#include "models/moe/moe_ht.h"
+
+enum {
+    INTER_SENDER_WARPS = 7,
+    INTER_WARPS = 24,                       /* that combine's forwarders share, at least one a node */
+    INTER_GROUPS = 2,                       /* workers that the RDMA reducers of a channel are stepped as */
+    INTER_NOTIFY_WARPS = 16,
+};
+enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };
+enum inter_nvl_word { INTER_START, INTER_END, INTER_NVL_TAIL, INTER_NVL_HEAD, INTER_NVL_WORDS };
+
+struct inter_rank;
+
+struct inter_notify {
+    struct fabric_worker worker;
+    struct inter_rank *rank;
+    const uint8_t *program;                 /* what remains to be done */
+    struct ht_barrier nvl, rdma;
+    uint32_t next;                          /* peer, or QP, that the stage has come to */
+    uint64_t zero_bytes;
+};
+
+/* Seven warps that put the channel's tokens into the send rings of the nodes that need them. */
+struct inter_sender {
+    struct fabric_worker worker;
+    struct inter_rank *rank;
+    uint32_t channel, token, first, end;
+    uint32_t announced;                     /* nodes told of the channel's ranges */
+    bool announcing;                        /* the next one's data is on its way, its signal is not */
+};
+
+/* One warp that sends off what lies in the send rings. */
+struct inter_coordinator {
+    struct fabric_worker worker;
+    struct inter_rank *rank;
+    uint32_t channel;
+    uint32_t issued[HT_NODES_MAX], told[HT_NODES_MAX];
+};
+
+/* One warp that passes on what has come by RDMA to one rank of the node. */
+struct inter_forwarder {
+    struct fabric_worker worker;
+    struct inter_rank *rank;
+    uint32_t channel, target;               /* number of the rank within the node */
+    uint32_t relayed;                       /* words of the ranges passed on */
+    uint32_t node;                          /* the last one served */
+    uint32_t scanned;                       /* tokens read in the chunk under way */
+    uint32_t head[HT_NODES_MAX], tail[HT_NODES_MAX], count[HT_NODES_MAX];
+    struct ht_ring ring;
+    uint8_t pick[UINT8_MAX];                /* tokens of the chunk, counted from its first */
+    uint32_t pick_tail;                     /* ring.tail when they were picked */
+};
+
+/* One warp that gives back slots of the RDMA rings once all forwarders have passed them. */
+struct inter_head_keeper {
+    struct fabric_worker worker;
+    struct inter_rank *rank;
+    uint32_t channel;
+    uint32_t published[HT_NODES_MAX];
+};
+
+struct inter_receiver {
+    struct fabric_worker worker;
+    struct inter_rank *rank;
+    uint32_t channel, source;               /* number of the forwarding rank within the node */
+    bool known;
+    uint32_t head, published, count;
+    uint32_t row[HT_NODES_MAX];             /* next, of each source node */
+};
+
+/* Combine: one warp that returns rows to the rank of the node that forwarded them. */
+struct inter_returner {
+    struct fabric_worker worker;
+    struct inter_rank *rank;
+    uint32_t channel, target, filling;      /* filling: the node whose ring is being written */
+    struct ht_ring ring[HT_NODES_MAX];
+    uint32_t row[HT_NODES_MAX], count[HT_NODES_MAX];
+};
+
+/* Combine: the warps that sum the node's rows of what came from one source node and send the sums back. */
+struct inter_merger {
+    struct fabric_worker worker;
+    struct inter_rank *rank;
+    uint32_t channel, node;
+    const uint8_t *bits;                    /* [count] which ranks of this node have a row */
+    uint32_t count, done, chunk_end, issued, told;
+    uint32_t position[HT_LOCAL_MAX];        /* rows read of each rank's ring */
+    uint32_t tail[HT_LOCAL_MAX];            /* last seen */
+    uint64_t reduced_base;
+};
+
+/* Combine: gives back slots of the NVLink rings that the mergers have read. */
+struct inter_merge_keeper {
+    struct fabric_worker worker;
+    struct inter_rank *rank;
+    uint32_t channel;
+    uint32_t upto[HT_NODES_MAX];            /* tokens counted in head */
+    uint32_t head[HT_NODES_MAX][HT_LOCAL_MAX], published[HT_NODES_MAX][HT_LOCAL_MAX];
+};
+
+struct inter_map {
+    uint64_t counts_send, counts_recv, counts_nvl, meta_send, meta_recv, rdma_send, rdma_recv, nvl, end;
+    uint64_t rdma_bytes, nvl_bytes;         /* of one ring */
+};
+
+struct inter_rank {
+    struct ht_rank ht;
+    struct inter_map map;
+    struct ht_slot nvl_slot;                /* dispatch's slot as the NVLink rings store it */
+    uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from the rail's lower nodes; last: all */
+    uint32_t *counts;                       /* rows for NVLink peers in the making */
+    uint8_t  *bits;                         /* [rail tokens] ranks of this node that need it */
+    uint32_t  bits_max;
+    uint32_t *rail_first, *rail_count;      /* [channel][node] tokens that came, by their place in bits */
+    uint32_t *rows_first, *rows_count;      /* [rank][channel] where its rows lie in recv_x */
+    uint64_t *forwarded_base, *sent_base;   /* private words only grow */
+    struct inter_notify notify;
+    struct inter_sender *sender;            /* [channel] */
+    struct inter_coordinator *coordinator;  /* [channel] */
+    struct inter_forwarder *forwarder;      /* [channel][local] */
+    struct inter_head_keeper *head_keeper;  /* [channel] */
+    struct inter_receiver *receiver;        /* [channel][local] */
+    struct inter_returner *returner;        /* [channel][local] */
+    struct inter_merger *merger;            /* [channel][node] */
+    struct inter_merge_keeper *merge_keeper;/* [channel] */
+    struct ht_reducer *reducer;             /* [channel][group] */
+    struct ht_head_keeper *reduce_keeper;   /* [channel] */
+};
+
+/* The rank of node on this rank's rail. */
+static inline uint32_t inter_rail(const struct inter_rank *r, uint32_t node) { return node * r->ht.g.local + r->ht.g.self; }
+static inline uint32_t inter_neighbour(const struct inter_rank *r, uint32_t number)
+{
+    return r->ht.g.node * r->ht.g.local + number;
+}
+
+static inline uint32_t inter_word_rail(const struct inter_rank *r, enum inter_rail_word kind, uint32_t channel,
+                                       uint32_t node)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    return g->local + g->nodes + ((uint32_t)kind * g->channels + channel) * g->nodes + node;
+}
+static inline uint32_t inter_word_nvl(const struct inter_rank *r, enum inter_nvl_word kind, uint32_t channel,
+                                      uint32_t number, uint32_t node)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    return inter_word_rail(r, INTER_RAIL_WORDS, 0, 0)
+           + (((uint32_t)kind * g->channels + channel) * g->local + number) * g->nodes + node;
+}
+static inline uint32_t inter_word_sent(const struct inter_rank *r, uint32_t channel)
+{
+    return inter_word_nvl(r, INTER_NVL_WORDS, 0, 0, 0) + channel;
+}
+static inline uint32_t inter_forwarded_at(const struct inter_rank *r, uint32_t channel, uint32_t node, uint32_t target)
+{
+    return (channel * r->ht.g.nodes + node) * r->ht.g.local + target;
+}
+static inline uint32_t inter_word_forwarded(const struct inter_rank *r, uint32_t channel, uint32_t node,
+                                            uint32_t target)
+{
+    return inter_word_sent(r, r->ht.g.channels) + inter_forwarded_at(r, channel, node, target);
+}
+static inline uint32_t inter_word_reduced(const struct inter_rank *r, uint32_t channel, uint32_t node)
+{
+    return inter_word_forwarded(r, r->ht.g.channels, 0, 0) + channel * r->ht.g.nodes + node;
+}
+static inline uint32_t inter_word_done(const struct inter_rank *r, uint32_t channel, uint32_t group)
+{
+    return inter_word_reduced(r, r->ht.g.channels, 0) + channel * INTER_GROUPS + group;
+}
+
+/* Offsets of rings; the rail's are by node, NVLink's by the producer's number. */
+static inline uint64_t inter_rail_ring(const struct inter_rank *r, uint64_t rings, uint32_t channel, uint32_t node)
+{
+    return rings + ((uint64_t)channel * r->ht.g.nodes + node) * r->map.rdma_bytes;
+}
+static inline uint64_t inter_nvl_ring(const struct inter_rank *r, uint32_t channel, uint32_t number)
+{
+    return r->map.nvl + ((uint64_t)channel * r->ht.g.local + number) * r->map.nvl_bytes;
+}
+/* Ranges of a channel: starts for each rank of a node, ends for each, start and end for the node, as u32. */
+static inline uint32_t inter_meta_words(const struct inter_rank *r) { return 2 * r->ht.g.local + 2; }
+static inline uint64_t inter_meta_offset(const struct inter_rank *r, uint64_t metas, uint32_t channel, uint32_t node)
+{
+    return metas + ((uint64_t)channel * r->ht.g.nodes + node) * inter_meta_words(r) * sizeof(uint32_t);
+}
+/* The ranges that came from node, NULL before. */
+const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node);
+
+/* Warps that one node's merger has. */
+static inline uint32_t inter_merge_warps(uint32_t nodes) { return nodes < INTER_WARPS ? INTER_WARPS / nodes : 1; }
+
+void inter_dispatch_launch(struct inter_rank *r);
+void inter_forward_launch(struct inter_rank *r, uint32_t channel);     /* what SM 2c runs, and the receivers */
+void inter_combine_launch(struct inter_rank *r);
+
+#endif

@@ -1,0 +1,314 @@
+/* moe_ht_inter_combine.c - internode combine (protocols.md 1.3): rows go back the way they came and are summed twice.
+ *
+ *   returner, SM 2c           one warp for each rank of the node: the channel's rows that it forwarded, into the
+ *                             NVLink ring there, which is split evenly by the node that they came from
+ *   merger, SM 2c + 1         some warps for each node: a token a warp, sums its rows from this node's ranks, rounds
+ *                             and puts the sum into the send ring; a full chunk goes off with one write
+ *   merge keeper, SM 2c + 1   one warp: gives NVLink slots back that the slowest warp of a merger has read
+ *   reducers, keeper, SM 2c   sum what came from the nodes (moe_ht_reduce.c) */
+#include "models/moe/moe_ht_inter.h"
+
+#include <stdio.h>
+
+/* ---- returner ------------------------------------------------------------------------------------------ */
+
+static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
+{
+    const struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
+    ht_slot_pack_combine(&s->rank->ht, s->row[s->filling] + sequence, slot);
+}
+
+static bool returner_ready(const struct inter_returner *s, uint32_t node)
+{
+    const struct ht_rank *h = &s->rank->ht;
+    const struct ht_ring *ring = &s->ring[node];
+    return ring->tail < s->count[node] && ht_ring_space(h, ring) >= h->base.options->combine.nvl_send;
+}
+
+/* A chunk to each node's part of the ring that has room, then all tails. */
+static enum worker_step returner_step(struct fabric_worker *w)
+{
+    struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
+    struct ht_rank *h = &s->rank->ht;
+    const uint32_t nodes = h->g.nodes;
+    bool under_way = false;
+    for (uint32_t n = 0; n < nodes; n++) under_way |= s->ring[n].pending || s->ring[n].published != s->ring[n].tail;
+    for (uint32_t n = 0; n < nodes && !under_way; n++)
+        if (returner_ready(s, n))
+            s->ring[n].pending = moe_min(h->base.options->combine.nvl_send, s->count[n] - s->ring[n].tail);
+    for (s->filling = 0; s->filling < nodes; s->filling++)
+        if (!ht_ring_write(w, h, &s->ring[s->filling], &h->combine_slot, returner_fill)) return WORKER_WAIT;
+    bool ended = true, ready = false;
+    for (uint32_t n = 0; n < nodes; n++) {
+        if (!ht_ring_publish(w, h, &s->ring[n])) return WORKER_WAIT;
+        ended &= s->ring[n].tail == s->count[n];
+        ready |= returner_ready(s, n);
+    }
+    return ended ? WORKER_DONE : ready ? WORKER_MORE : WORKER_WAIT;
+}
+
+static void returner_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
+    uint32_t n = 0;
+    while (n + 1 < s->rank->ht.g.nodes && s->ring[n].tail == s->count[n]) n++;
+    snprintf(text, text_size, "combine sender of channel %u waits for rank %u to free slots of node %u: %u of %u sent, "
+             "%u read", s->channel, s->ring[n].peer, n, s->ring[n].tail, s->count[n],
+             ht_word(&s->rank->ht, s->ring[n].head_word));
+}
+
+static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
+{
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    struct inter_returner *s = &r->returner[channel * g->local + target];
+    const uint32_t slots = h->base.options->combine.nvl_recv / g->nodes;
+    *s = (struct inter_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
+                                  .channel = channel, .target = target };
+    for (uint32_t n = 0; n < g->nodes; n++) {
+        const uint32_t at = (n * g->local + target) * g->channels + channel;
+        s->row[n] = r->rows_first[at];
+        s->count[n] = r->rows_count[at];
+        s->ring[n] = (struct ht_ring){
+            .offset = inter_nvl_ring(r, channel, g->self) + (uint64_t)n * slots * h->combine_slot.stored,
+            .slots = slots, .peer = (uint16_t)inter_neighbour(r, target),
+            .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, n),
+            .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, n),
+        };
+    }
+    ht_kernel_add(h, &s->worker, 2 * channel, 1);
+    fabric_watch(&s->worker, inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0), g->nodes);
+}
+
+/* ---- merger -------------------------------------------------------------------------------------------- */
+
+/* How many of the next tokens have all their rows, at most most; position becomes that after each, rows their sum. */
+static uint32_t merger_ready(struct inter_merger *m, uint32_t most, uint32_t *position, uint32_t *rows)
+{
+    const struct inter_rank *r = m->rank;
+    uint32_t count = 0;
+    for (; count < most; count++) {
+        const uint32_t bits = m->bits[m->done + count];
+        for (uint32_t left = bits; left; left &= left - 1) {
+            const uint32_t i = (uint32_t)__builtin_ctz(left);
+            if (m->tail[i] > position[i]) continue;
+            m->tail[i] = ht_word(&r->ht, inter_word_nvl(r, INTER_NVL_TAIL, m->channel, i, m->node));
+            if (m->tail[i] <= position[i]) return count;
+        }
+        for (uint32_t left = bits; left; left &= left - 1) position[__builtin_ctz(left)]++;
+        *rows += (uint32_t)__builtin_popcount(bits);
+    }
+    return count;
+}
+
+static uint64_t merger_slot(const struct inter_merger *m, uint32_t position)
+{
+    const struct inter_rank *r = m->rank;
+    const struct ht_rank *h = &r->ht;
+    const uint64_t rings = m->node == h->g.node ? r->map.rdma_recv : r->map.rdma_send;
+    return inter_rail_ring(r, rings, m->channel, m->node)
+           + (uint64_t)(position % h->base.options->combine.rdma_recv) * h->combine_slot.stored;
+}
+
+/* Sums the next argument tokens. */
+static void merger_run(void *context, uint64_t argument)
+{
+    const struct inter_merger *m = context;
+    const struct inter_rank *r = m->rank;
+    const struct ht_rank *h = &r->ht;
+    uint8_t *heap = h->base.fabric->heap;
+    const uint32_t slots = h->base.options->combine.nvl_recv / h->g.nodes;
+    uint32_t position[HT_LOCAL_MAX];
+    for (uint32_t i = 0; i < h->g.local; i++) position[i] = m->position[i];
+    for (uint32_t t = m->done; t < m->done + argument; t++) {
+        const uint8_t *slot[HT_LOCAL_MAX];
+        uint32_t slot_count = 0;
+        for (uint32_t left = m->bits[t]; left; left &= left - 1) {
+            const uint32_t i = (uint32_t)__builtin_ctz(left);
+            const uint64_t at = (uint64_t)m->node * slots + position[i]++ % slots;
+            slot[slot_count++] = heap + inter_nvl_ring(r, m->channel, i) + at * h->combine_slot.stored;
+        }
+        ht_slots_reduce(h, slot, slot_count, heap + merger_slot(m, t));
+    }
+}
+
+/* Sends the chunk that is complete, one write and the tail; false: no room. */
+static bool merger_send(struct inter_merger *m)
+{
+    const struct inter_rank *r = m->rank;
+    const struct ht_rank *h = &r->ht;
+    const uint32_t peer = inter_rail(r, m->node), count = m->done - m->issued;
+    if (m->done != m->chunk_end) return true;
+    if (count) {
+        const uint32_t at = m->issued % h->base.options->combine.rdma_recv, bytes = count * h->combine_slot.stored;
+        const struct fabric_write write = {
+            .target_offset = inter_rail_ring(r, r->map.rdma_recv, m->channel, h->g.node)
+                             + (uint64_t)at * h->combine_slot.stored,
+            .charge_bytes = (uint64_t)count * h->combine_slot.bytes, .peer = (uint16_t)peer,
+            .queue = (uint16_t)m->channel, .rows = (uint8_t)moe_min(count, UINT8_MAX), .span_count = 1,
+            .span = { { h->base.fabric->heap + merger_slot(m, m->issued), bytes } },
+        };
+        if (m->node != h->g.node && fabric_put(&m->worker, &write)) return false;
+        m->issued = m->done;
+    }
+    if (m->told == m->issued) return true;
+    const uint32_t word = inter_word_rail(r, INTER_RDMA_TAIL, m->channel, h->g.node);
+    if (!ht_word_send(&m->worker, h, peer, m->channel, word, m->issued)) return false;
+    m->told = m->issued;
+    return true;
+}
+
+/* Opens the next chunk if its slots are free. */
+static bool merger_chunk_open(struct inter_merger *m)
+{
+    const struct inter_rank *r = m->rank;
+    const struct moe_chunks *chunks = &r->ht.base.options->combine;
+    const uint32_t count = moe_min(chunks->rdma_send, m->count - m->done);
+    const uint32_t head = ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, m->channel, m->node));
+    if (chunks->rdma_recv - (m->done - head) < count) return false;
+    m->chunk_end = m->done + count;
+    return true;
+}
+
+static enum worker_step merger_step(struct fabric_worker *w)
+{
+    struct inter_merger *m = fabric_container_of(w, struct inter_merger, worker);
+    const struct ht_rank *h = &m->rank->ht;
+    if (!merger_send(m)) return WORKER_WAIT;
+    if (m->done == m->count) return WORKER_DONE;
+    if (m->done == m->chunk_end && !merger_chunk_open(m)) return WORKER_WAIT;
+    uint32_t position[HT_LOCAL_MAX], rows = 0;
+    for (uint32_t i = 0; i < h->g.local; i++) position[i] = m->position[i];
+    const uint32_t count = merger_ready(m, moe_min(w->warps, m->chunk_end - m->done), position, &rows);
+    if (count == 0) return WORKER_WAIT;
+    const uint64_t row = h->combine_slot.row_bytes + h->combine_slot.topk * sizeof(float);
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .warps = (uint16_t)(count < w->warps ? count : 0),
+                                          .rows = count, .read_bytes = rows * row, .write_bytes = count * row,
+                                          .run = merger_run, .context = m, .argument = count });
+    for (uint32_t i = 0; i < h->g.local; i++) m->position[i] = position[i];
+    m->done += count;
+    fabric_signal_add(w, inter_word_reduced(m->rank, m->channel, m->node), count);
+    if (!merger_send(m)) return WORKER_WAIT;
+    return m->done == m->count ? WORKER_DONE : WORKER_MORE;
+}
+
+static void merger_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct inter_merger *m = fabric_container_of(w, struct inter_merger, worker);
+    const struct inter_rank *r = m->rank;
+    if (m->done == m->count || m->done == m->chunk_end) {
+        snprintf(text, text_size, "combine forwarder of channel %u waits for rank %u to free slots: %u of %u sent, %u read",
+                 m->channel, inter_rail(r, m->node), m->told, m->count,
+                 ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, m->channel, m->node)));
+        return;
+    }
+    uint32_t i = 0;
+    while (i + 1 < r->ht.g.local && (!(m->bits[m->done] >> i & 1) || m->tail[i] > m->position[i])) i++;
+    snprintf(text, text_size, "combine forwarder of channel %u to rank %u waits for row %u of rank %u", m->channel,
+             inter_rail(r, m->node), m->position[i], inter_neighbour(r, i));
+}
+
+static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    struct inter_merger *m = &r->merger[channel * g->nodes + node];
+    const uint32_t at = channel * g->nodes + node;
+    *m = (struct inter_merger){
+        .worker = { .step = merger_step, .describe = merger_describe }, .rank = r, .channel = channel, .node = node,
+        .bits = r->bits + r->rail_first[at], .count = r->rail_count[at],
+        .reduced_base = fabric_load(r->ht.base.fabric, inter_word_reduced(r, channel, node)),
+    };
+    ht_kernel_add(&r->ht, &m->worker, 2 * channel + 1, inter_merge_warps(g->nodes));
+    fabric_watch(&m->worker, inter_word_rail(r, INTER_RDMA_HEAD, channel, node), 1);
+    for (uint32_t i = 0; i < g->local; i++)
+        fabric_watch(&m->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, i, node), 1);
+}
+
+/* ---- merge keeper -------------------------------------------------------------------------------------- */
+
+/* Counts the rows of each rank's ring that the slowest warp of the node's merger has read; false: it has ended. */
+static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
+{
+    const struct inter_rank *r = k->rank;
+    const struct inter_merger *m = &r->merger[k->channel * r->ht.g.nodes + node];
+    const uint32_t word = inter_word_reduced(r, k->channel, node);
+    const uint32_t done = (uint32_t)(fabric_load(k->worker.fabric, word) - m->reduced_base);
+    if (done == m->count) return false;
+    const uint32_t lag = m->worker.warps - 1u;      /* the other warps may be on later tokens */
+    for (; k->upto[node] + lag < done; k->upto[node]++)
+        for (uint32_t left = m->bits[k->upto[node]]; left; left &= left - 1) k->head[node][__builtin_ctz(left)]++;
+    return true;
+}
+
+static enum worker_step merge_keeper_step(struct fabric_worker *w)
+{
+    struct inter_merge_keeper *k = fabric_container_of(w, struct inter_merge_keeper, worker);
+    const struct inter_rank *r = k->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    bool busy = false;
+    for (uint32_t node = 0; node < g->nodes; node++) {
+        if (!merged_count(k, node)) continue;
+        busy = true;
+        for (uint32_t i = 0; i < g->local; i++) {
+            if (k->head[node][i] == k->published[node][i]) continue;
+            if (!ht_word_send(w, &r->ht, inter_neighbour(r, i), 0,
+                              inter_word_nvl(r, INTER_NVL_HEAD, k->channel, g->self, node), k->head[node][i]))
+                return WORKER_WAIT;
+            k->published[node][i] = k->head[node][i];
+        }
+    }
+    return busy ? WORKER_WAIT : WORKER_DONE;
+}
+
+static void merge_keeper_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct inter_merge_keeper *k = fabric_container_of(w, struct inter_merge_keeper, worker);
+    snprintf(text, text_size, "NVLink head keeper of channel %u waits for the forwarders", k->channel);
+}
+
+static void merge_keeper_launch(struct inter_rank *r, uint32_t channel)
+{
+    struct inter_merge_keeper *k = &r->merge_keeper[channel];
+    *k = (struct inter_merge_keeper){ .worker = { .step = merge_keeper_step, .describe = merge_keeper_describe },
+                                      .rank = r, .channel = channel };
+    ht_kernel_add(&r->ht, &k->worker, 2 * channel + 1, 1);
+    fabric_watch(&k->worker, inter_word_reduced(r, channel, 0), r->ht.g.nodes);
+}
+
+/* ---- launch -------------------------------------------------------------------------------------------- */
+
+static void reducers_launch(struct inter_rank *r, uint32_t channel)
+{
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    const uint32_t warps = g->nodes * inter_merge_warps(g->nodes) - g->local;
+    for (uint32_t i = 0; i < INTER_GROUPS; i++) {
+        struct ht_reducer *d = &r->reducer[channel * INTER_GROUPS + i];
+        *d = (struct ht_reducer){
+            .rank = h, .channel = channel, .group = i, .tail_word = inter_word_rail(r, INTER_RDMA_TAIL, channel, 0),
+            .done_word = inter_word_done(r, channel, i),
+            .ring_offset = inter_rail_ring(r, r->map.rdma_recv, channel, 0), .ring_bytes = r->map.rdma_bytes,
+            .slots = h->base.options->combine.rdma_recv,
+        };
+        ht_reducer_launch(h, d, INTER_GROUPS, warps, 2 * channel);
+    }
+    r->reduce_keeper[channel] = (struct ht_head_keeper){
+        .rank = h, .reducer = &r->reducer[channel * INTER_GROUPS], .channel = channel, .group_count = INTER_GROUPS,
+        .least = h->base.options->combine.rdma_send, .queue = g->channels + channel,
+        .head_word = inter_word_rail(r, INTER_RDMA_HEAD, channel, g->node), .peer_first = g->self,
+        .peer_stride = g->local,
+    };
+    ht_head_keeper_launch(h, &r->reduce_keeper[channel], 2 * channel);
+}
+
+void inter_combine_launch(struct inter_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
+    for (uint32_t c = 0; c < g->channels; c++) {
+        for (uint32_t i = 0; i < g->local; i++) returner_launch(r, c, (i + c) % g->local);
+        reducers_launch(r, c);
+        for (uint32_t i = 0; i < g->nodes; i++) merger_launch(r, c, (i + c) % g->nodes);
+        merge_keeper_launch(r, c);
+    }
+}

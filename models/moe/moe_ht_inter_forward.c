@@ -1,0 +1,297 @@
+/* moe_ht_inter_forward.c - internode dispatch, the receiving half (protocols.md 1.3):
+ *
+ *   forwarder, SM 2c      one warp for each rank of the node: reads every token that came by RDMA, node by node in
+ *                         turn, and copies those that its rank needs into the NVLink ring there, a chunk at a time
+ *   head keeper, SM 2c    one warp: gives RDMA slots back, a chunk at least, once all forwarders have passed them
+ *   receiver, SM 2c + 1   one warp for each forwarding rank of the node: from the NVLink ring into recv_x, behind the
+ *                         rows of lower ranks and channels */
+#include "models/moe/moe_ht_inter.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- forwarder ----------------------------------------------------------------------------------------- */
+
+static const uint8_t *rail_slot(const struct inter_rank *r, uint32_t channel, uint32_t node, uint32_t position)
+{
+    const struct ht_rank *h = &r->ht;
+    return h->base.fabric->heap + inter_rail_ring(r, r->map.rdma_recv, channel, node)
+           + (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
+}
+
+/* Passes the ranges on to the receiver, as they come from each node: start and end, plus one. */
+static bool forwarder_relay(struct inter_forwarder *d)
+{
+    struct inter_rank *r = d->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    for (; d->relayed < 2 * g->nodes; d->relayed++) {
+        const uint32_t node = d->relayed / 2;
+        const uint32_t *meta = inter_meta(r, d->channel, node);
+        if (!meta) return false;
+        const bool end = d->relayed % 2;
+        const uint32_t word = inter_word_nvl(r, end ? INTER_END : INTER_START, d->channel, g->self, node);
+        if (!ht_word_send(&d->worker, &r->ht, d->ring.peer, 0, word, meta[end ? g->local + d->target : d->target] + 1))
+            return false;
+        const uint32_t *range = &meta[2 * g->local];
+        d->count[node] = range[1] - range[0];
+        r->rail_first[d->channel * g->nodes + node] = r->rail_before[node] + range[0];
+        r->rail_count[d->channel * g->nodes + node] = d->count[node];
+    }
+    return true;
+}
+
+/* The next node in turn with tokens that have come, -1 if there is none. */
+static int forwarder_next(struct inter_forwarder *d)
+{
+    const struct inter_rank *r = d->rank;
+    const uint32_t nodes = r->ht.g.nodes;
+    for (uint32_t i = 1; i <= nodes; i++) {
+        const uint32_t node = (d->node + i) % nodes;
+        if (d->head[node] == d->count[node]) continue;
+        if (d->head[node] == d->tail[node])
+            d->tail[node] = ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_TAIL, d->channel, node));
+        if (d->head[node] < d->tail[node]) return (int)node;
+    }
+    return -1;
+}
+
+static bool forwarder_ended(const struct inter_forwarder *d)
+{
+    return !memcmp(d->head, d->count, d->rank->ht.g.nodes * sizeof d->head[0]);
+}
+
+/* Looks at what has come from the node until a chunk is found. */
+static void forwarder_scan(struct inter_forwarder *d)
+{
+    struct inter_rank *r = d->rank;
+    const struct ht_rank *h = &r->ht;
+    const uint32_t most = h->base.options->dispatch.nvl_send, head = d->head[d->node];
+    const uint32_t available = moe_min(d->tail[d->node] - head, UINT8_MAX);
+    uint8_t *seen = &r->bits[r->rail_first[d->channel * h->g.nodes + d->node] + head];
+    uint32_t found = 0, i = 0;
+    for (; i < available && found < most; i++) {
+        uint32_t meta[2];
+        memcpy(meta, rail_slot(r, d->channel, d->node, head + i) + h->dispatch_slot.meta, sizeof meta);
+        seen[i] = (uint8_t)meta[1];
+        if (meta[1] >> d->target & 1) d->pick[found++] = (uint8_t)i;
+    }
+    d->scanned = i;
+    d->pick_tail = d->ring.tail;
+    d->ring.pending = found;
+    ht_scan_charge(&d->worker, i, (uint64_t)i * sizeof(uint32_t[2]), h->base.options->cached ? 0 : (uint64_t)i * 4);
+}
+
+static void forwarder_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
+{
+    const struct inter_forwarder *d = fabric_container_of(w, struct inter_forwarder, worker);
+    const uint32_t at = d->head[d->node] + d->pick[sequence - d->pick_tail];
+    memcpy(slot, rail_slot(d->rank, d->channel, d->node, at), d->rank->nvl_slot.stored);
+}
+
+static enum worker_step forwarder_step(struct fabric_worker *w)
+{
+    struct inter_forwarder *d = fabric_container_of(w, struct inter_forwarder, worker);
+    struct inter_rank *r = d->rank;
+    struct ht_rank *h = &r->ht;
+    const uint32_t chunk = h->base.options->dispatch.nvl_send;
+    if (!forwarder_relay(d)) return WORKER_WAIT;
+    if (!d->scanned && d->ring.published == d->ring.tail && !forwarder_ended(d)) {
+        if (ht_ring_space(h, &d->ring) < chunk) return WORKER_WAIT;
+        const int node = forwarder_next(d);
+        if (node < 0) return WORKER_WAIT;
+        d->node = (uint32_t)node;
+        forwarder_scan(d);
+    }
+    if (!ht_ring_write(w, h, &d->ring, &r->nvl_slot, forwarder_fill)) return WORKER_WAIT;
+    if (d->scanned) {
+        d->head[d->node] += d->scanned;
+        fabric_signal_add(w, inter_word_forwarded(r, d->channel, d->node, d->target), d->scanned);
+        d->scanned = 0;
+    }
+    if (!ht_ring_publish(w, h, &d->ring)) return WORKER_WAIT;
+    if (forwarder_ended(d)) return WORKER_DONE;
+    return ht_ring_space(h, &d->ring) >= chunk && forwarder_next(d) >= 0 ? WORKER_MORE : WORKER_WAIT;
+}
+
+static void forwarder_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    struct inter_forwarder d = *fabric_container_of(w, const struct inter_forwarder, worker);
+    if (d.relayed < 2 * d.rank->ht.g.nodes) {
+        snprintf(text, text_size, "forwarder of channel %u to rank %u waits for the ranges of rank %u", d.channel,
+                 d.ring.peer, inter_rail(d.rank, d.relayed / 2));
+        return;
+    }
+    if (forwarder_next(&d) >= 0) {
+        snprintf(text, text_size, "forwarder of channel %u waits for rank %u to free slots: %u sent, %u read", d.channel,
+                 d.ring.peer, d.ring.tail, ht_word(&d.rank->ht, d.ring.head_word));
+        return;
+    }
+    uint32_t node = 0;
+    while (node + 1 < d.rank->ht.g.nodes && d.head[node] == d.count[node]) node++;
+    snprintf(text, text_size, "forwarder of channel %u to rank %u waits for tokens of rank %u: %u of %u came", d.channel,
+             d.ring.peer, inter_rail(d.rank, node), d.head[node], d.count[node]);
+}
+
+static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
+{
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    struct inter_forwarder *d = &r->forwarder[channel * g->local + target];
+    const uint32_t peer = inter_neighbour(r, target);
+    *d = (struct inter_forwarder){
+        .worker = { .step = forwarder_step, .describe = forwarder_describe }, .rank = r, .channel = channel,
+        .target = target, .node = 2 * channel % g->nodes,
+        .ring = { .offset = inter_nvl_ring(r, channel, g->self), .slots = h->base.options->dispatch.nvl_recv,
+                  .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, 0),
+                  .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0), .peer = (uint16_t)peer },
+    };
+    for (uint32_t n = 0; n < g->nodes; n++)
+        r->forwarded_base[inter_forwarded_at(r, channel, n, target)]
+            = fabric_load(h->base.fabric, inter_word_forwarded(r, channel, n, target));
+    ht_kernel_add(h, &d->worker, 2 * channel, 1);
+    fabric_watch(&d->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes);
+    fabric_watch(&d->worker, inter_word_rail(r, INTER_RDMA_TAIL, channel, 0), g->nodes);
+    fabric_watch(&d->worker, d->ring.head_word, 1);
+}
+
+/* ---- head keeper --------------------------------------------------------------------------------------- */
+
+/* How far the slowest forwarder has read the node's ring. */
+static uint32_t forwarded_min(const struct inter_head_keeper *k, uint32_t node)
+{
+    const struct inter_rank *r = k->rank;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < r->ht.g.local; i++) {
+        const uint64_t now = fabric_load(k->worker.fabric, inter_word_forwarded(r, k->channel, node, i));
+        least = moe_min(least, (uint32_t)(now - r->forwarded_base[inter_forwarded_at(r, k->channel, node, i)]));
+    }
+    return least;
+}
+
+static enum worker_step head_keeper_step(struct fabric_worker *w)
+{
+    struct inter_head_keeper *k = fabric_container_of(w, struct inter_head_keeper, worker);
+    const struct inter_rank *r = k->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    bool ended = true;
+    for (uint32_t node = 0; node < g->nodes; node++) {
+        const uint32_t *meta = inter_meta(r, k->channel, node);
+        const uint32_t head = forwarded_min(k, node);
+        ended &= meta && head == meta[2 * g->local + 1] - meta[2 * g->local];
+        if (head < k->published[node] + r->ht.base.options->dispatch.rdma_send) continue;
+        if (!ht_word_send(w, &r->ht, inter_rail(r, node), g->channels + k->channel,
+                          inter_word_rail(r, INTER_RDMA_HEAD, k->channel, g->node), head))
+            return WORKER_WAIT;
+        k->published[node] = head;
+    }
+    return ended ? WORKER_DONE : WORKER_WAIT;
+}
+
+static void head_keeper_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct inter_head_keeper *k = fabric_container_of(w, struct inter_head_keeper, worker);
+    snprintf(text, text_size, "RDMA head keeper of channel %u waits for the forwarders", k->channel);
+}
+
+static void head_keeper_launch(struct inter_rank *r, uint32_t channel)
+{
+    struct inter_head_keeper *k = &r->head_keeper[channel];
+    const struct ht_geometry *g = &r->ht.g;
+    *k = (struct inter_head_keeper){ .worker = { .step = head_keeper_step, .describe = head_keeper_describe },
+                                     .rank = r, .channel = channel };
+    ht_kernel_add(&r->ht, &k->worker, 2 * channel, 1);
+    fabric_watch(&k->worker, inter_word_forwarded(r, channel, 0, 0), g->nodes * g->local);
+    fabric_watch(&k->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes);
+}
+
+/* ---- receiver ------------------------------------------------------------------------------------------ */
+
+/* argument: the first slot's number, and above it how many. */
+static void receiver_run(void *context, uint64_t argument)
+{
+    struct inter_receiver *v = context;
+    struct ht_rank *h = &v->rank->ht;
+    const uint32_t first = (uint32_t)argument, count = (uint32_t)(argument >> 32);
+    const uint8_t *ring = h->base.fabric->heap + inter_nvl_ring(v->rank, v->channel, v->source);
+    for (uint32_t i = first; i < first + count; i++) {
+        const uint8_t *slot = ring + (size_t)(i % h->base.options->dispatch.nvl_recv) * h->dispatch_slot.stored;
+        uint32_t node;
+        memcpy(&node, slot + h->dispatch_slot.meta, sizeof node);
+        ht_slot_unpack(h, slot, h->g.rank * h->g.local_experts, v->row[node]++);
+    }
+}
+
+static bool receiver_know(struct inter_receiver *v)
+{
+    struct inter_rank *r = v->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    uint32_t count = 0;
+    for (uint32_t node = 0; node < g->nodes; node++) {
+        const uint32_t start = ht_word(&r->ht, inter_word_nvl(r, INTER_START, v->channel, v->source, node));
+        const uint32_t end = ht_word(&r->ht, inter_word_nvl(r, INTER_END, v->channel, v->source, node));
+        if (!start || !end) return false;
+        const uint32_t source = node * g->local + v->source;
+        v->row[node] = r->ht.recv_before[source] + start - 1;
+        r->rows_first[source * g->channels + v->channel] = v->row[node];
+        r->rows_count[source * g->channels + v->channel] = end - start;
+        count += end - start;
+    }
+    v->count = count;
+    return v->known = true;
+}
+
+static bool receiver_publish(struct inter_receiver *v)
+{
+    const struct inter_rank *r = v->rank;
+    if (v->published == v->head) return true;
+    const uint32_t word = inter_word_nvl(r, INTER_NVL_HEAD, v->channel, r->ht.g.self, 0);
+    if (!ht_word_send(&v->worker, &r->ht, inter_neighbour(r, v->source), 0, word, v->head)) return false;
+    v->published = v->head;
+    return true;
+}
+
+static enum worker_step receiver_step(struct fabric_worker *w)
+{
+    struct inter_receiver *v = fabric_container_of(w, struct inter_receiver, worker);
+    struct ht_rank *h = &v->rank->ht;
+    if (!v->known && !receiver_know(v)) return WORKER_WAIT;
+    if (!receiver_publish(v)) return WORKER_WAIT;
+    if (v->head == v->count) return WORKER_DONE;
+    const uint32_t tail = ht_word(h, inter_word_nvl(v->rank, INTER_NVL_TAIL, v->channel, v->source, 0));
+    const uint32_t count = tail - v->head;
+    if (count == 0) return WORKER_WAIT;
+    const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .rows = count, .read_bytes = bytes,
+                                          .write_bytes = bytes, .run = receiver_run, .context = v,
+                                          .argument = (uint64_t)count << 32 | v->head });
+    v->head += count;
+    if (!receiver_publish(v)) return WORKER_WAIT;
+    return v->head == v->count ? WORKER_DONE : WORKER_WAIT;
+}
+
+static void receiver_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct inter_receiver *v = fabric_container_of(w, struct inter_receiver, worker);
+    snprintf(text, text_size, "dispatch receiver of channel %u waits for %s of rank %u: %u of %u read", v->channel,
+             v->known ? "tokens" : "the ranges", inter_neighbour(v->rank, v->source), v->head, v->count);
+}
+
+static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t source)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    struct inter_receiver *v = &r->receiver[channel * g->local + source];
+    *v = (struct inter_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe }, .rank = r,
+                                  .channel = channel, .source = source };
+    ht_kernel_add(&r->ht, &v->worker, 2 * channel + 1, 1);
+    fabric_watch(&v->worker, inter_word_nvl(r, INTER_START, channel, source, 0), g->nodes);
+    fabric_watch(&v->worker, inter_word_nvl(r, INTER_END, channel, source, 0), g->nodes);
+    fabric_watch(&v->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, source, 0), 1);
+}
+
+void inter_forward_launch(struct inter_rank *r, uint32_t channel)
+{
+    const uint32_t local = r->ht.g.local;
+    for (uint32_t i = 0; i < local; i++) forwarder_launch(r, channel, (i + channel) % local);
+    head_keeper_launch(r, channel);
+    for (uint32_t i = 0; i < local; i++) receiver_launch(r, channel, (i + channel) % local);
+}
