@@ -45,7 +45,10 @@ bool whole_file_write(const char *path, const char *text, size_t size_bytes, GEr
         g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot write: is a directory", path);
         return false;
     }
-    if (exists && !S_ISREG(status.st_mode)) return whole_file_in_place_write(path, text, size_bytes, error);
+    /* /dev/stdout and its kin are names of what is open already, whatever that is. */
+    const bool open_already = g_str_has_prefix(path, "/dev/") || g_str_has_prefix(path, "/proc/");
+    if (exists && (open_already || !S_ISREG(status.st_mode)))
+        return whole_file_in_place_write(path, text, size_bytes, error);
 
     char *resolved = exists ? realpath(path, NULL) : NULL;    /* a link stays a link */
     GError *cause = NULL;
