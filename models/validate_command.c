@@ -13,7 +13,7 @@
 
 static const char validate_description[] =
     "Predicts every row of a CSV table of measured cases and says how far off the predictions are.  Columns are\n"
-    "named as the options below without the dashes (of this command and of simulate), beside\n"
+    "named as the options above without the dashes, which are those of simulate, beside\n"
     "\n"
     "  phase           which phase the row measures: dispatch, combine, notify, ...\n"
     "  measured_us     its time, or\n"
