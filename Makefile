@@ -69,7 +69,7 @@ check-cli: $(build)/eptwin
 	@EPTWIN=$(abspath $(build)/eptwin) tests/run-cli $(scripts)
 
 ## check-verbs: conformance, two worlds and replays on real verbs (soft-RoCE) in a small virtual machine
-check-verbs: $(build)/eptwin $(tests)
+check-verbs: $(build)/eptwin $(tests) $(build)/tests/bench_verbs
 	@tests/vm/check-verbs $(build)
 
 ## accuracy: every published and measured case against its prediction, one table
