@@ -125,6 +125,19 @@ refuse:
     return false;
 }
 
+/* Errors quote what was found: whatever that is, the message stays one line of text. */
+static void error_clean(GError **error)
+{
+    if (!error || !*error)
+        return;
+    char *const message = g_utf8_make_valid((*error)->message, -1);
+    for (char *at = message; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
+    g_free((*error)->message);
+    (*error)->message = message;
+}
+
 static bool trace_open_format(struct trace *trace, const char *path, const struct trace_options *options,
                               GError **error)
 {
@@ -166,6 +179,7 @@ struct trace *trace_open(const char *path, const struct trace_options *options, 
         return trace;
     }
     trace_close(trace);
+    error_clean(error);
     return NULL;
 }
 
@@ -267,8 +281,10 @@ bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t ran
         return false;
     }
     struct routing routing;
-    if (!trace->ops->read(trace, step, layer, ranks, &routing, error))
+    if (!trace->ops->read(trace, step, layer, ranks, &routing, error)) {
+        error_clean(error);
         return false;
+    }
     bool good = experts_check(trace, step, layer, &routing, error);
     if (good && trace->weights && trace_weights_cover(trace->weights, layer))
         good = weights_overlay(trace, step, layer, &routing, error);
