@@ -38,6 +38,24 @@ static uint64_t rows_ps(const struct work_rates *k, uint32_t rows, uint32_t busy
     return (rows + busy - 1) / busy * k->row_ps;
 }
 
+/* Warp groups of one SM move rows in lockstep phases (a chunk, a barrier, a release), and what was measured is that each
+ * then takes as long as if all that are at it shared the SM evenly, whether or not another is just between two chunks.
+ * Those are at it that moved rows since this one last began to. */
+static uint64_t sm_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps)
+{
+    const uint64_t since_ps = ww->moved_from_ps ? ww->moved_from_ps : sim_now_ps(rank->world->sim);
+    uint32_t groups = 1;
+    for (uint32_t i = rank->sm_first[ww->worker->sm]; i; i = rank->worker[i - 1].sm_next)
+        groups += &rank->worker[i - 1] != ww && rank->worker[i - 1].moved_to_ps > since_ps;
+    return groups * service_ps;
+}
+
+static void moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps)
+{
+    ww->moved_from_ps = from_ps;
+    ww->moved_to_ps = to_ps;
+}
+
 /* Whether the port is busy at now for another peer than this one; notes that it will be for this one until end_ps. */
 static bool others_busy(const struct flows *f, uint16_t peer, uint64_t now_ps)
 {
@@ -83,11 +101,13 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
-    uint64_t end = start + rate_time(w->store.warp, size) / busy;
-    end = later(end, port_reserve(&rank->sm[worker->sm], now, rate_time(w->store.sm, size), size));
+    const uint64_t service_ps = rate_time(w->store.sm, size);
+    uint64_t end = start + later(rate_time(w->store.warp, size) / busy, sm_share_ps(rank, ww, service_ps));
+    end = later(end, port_reserve(&rank->sm[worker->sm], now, service_ps, size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != f->rank) end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size));
     lane_end(ww, end + rows_ps(&w->store, rows, busy));
+    moved_note(ww, start, ww->last_end_ps);
     ww->unfenced = true;
     world_store_payload(rank, write);
     return 0;
@@ -154,20 +174,24 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
 
 /* Casts, copies and reductions.  A reducing warp walks along the row: each stretch that it writes waits for the loads of
  * that stretch from all rows, so its time goes with the bytes written, and only little with the bytes read. */
-static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *work, uint16_t sm, uint64_t start, uint32_t lanes)
+static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
+    struct world_worker *ww = rank->current;
     struct world *w = rank->world;
     const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
                                  : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = warps_busy(work->rows, lanes);
-    const uint64_t alone = work->kind == FABRIC_WORK_REDUCE
-                               ? rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)
-                               : rate_time(k->warp, work->read_bytes);
-    uint64_t end = start + alone / busy;
-    end = later(end, port_reserve(&rank->sm[sm], now, rate_time(k->sm, work->read_bytes), work->read_bytes));
+    const uint64_t service_ps = rate_time(k->sm, work->read_bytes), latency_ps = rows_ps(k, work->rows, busy);
+    uint64_t end = start + latency_ps;
+    if (work->kind == FABRIC_WORK_REDUCE)
+        end += (rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;
+    else
+        end = later(end + rate_time(k->warp, work->read_bytes) / busy, start + sm_share_ps(rank, ww, service_ps));
+    end = later(end, port_reserve(&rank->sm[ww->worker->sm], now, service_ps, work->read_bytes));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
-    return end + rows_ps(k, work->rows, busy);
+    if (work->kind != FABRIC_WORK_REDUCE) moved_note(ww, start, end);
+    return end;
 }
 
 static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
@@ -184,7 +208,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     case FABRIC_WORK_SCAN: lane_end(ww, start + rate_time(w->scan, work->read_bytes) + work->rows * gpu->scan_row_ps); break;
     case FABRIC_WORK_CAST:
     case FABRIC_WORK_COPY:
-    case FABRIC_WORK_REDUCE: lane_end(ww, rows_work(rank, work, worker->sm, start, lanes)); break;
+    case FABRIC_WORK_REDUCE: lane_end(ww, rows_work(rank, work, start, lanes)); break;
     }
     if (f->payload && work->run) work->run(work->context, work->argument);
 }

@@ -240,11 +240,15 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     rank->end_ps = now_ps;
     struct port *const ports[] = { &rank->hbm, &rank->egress, &rank->ingress, &rank->posting };
     for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) ports[i]->busy_ps = ports[i]->bytes = 0;
-    for (uint32_t i = 0; i < rank->world->cluster->gpu.sms; i++) rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
+    for (uint32_t i = 0; i < rank->world->sm_count; i++) {
+        rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
+        rank->sm_first[i] = 0;
+    }
     for (uint32_t i = 0; i < count; i++) {
-        assert(worker[i]->index == i && worker[i]->warps > 0);
+        assert(worker[i]->index == i && worker[i]->warps > 0 && worker[i]->sm < rank->world->sm_count);
         rank->worker[i] = (struct world_worker){ .event.run = worker_event_run, .worker = worker[i], .rank = rank,
-                                                 .cursor_ps = now_ps };
+                                                 .cursor_ps = now_ps, .sm_next = rank->sm_first[worker[i]->sm] };
+        rank->sm_first[worker[i]->sm] = i + 1;
     }
     rank->world->ranks_running += count > 0;
 }
@@ -267,7 +271,7 @@ static void rank_result(struct world_rank *rank, uint64_t start_ps, struct world
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
         result->use[single[i].resource] = (struct world_use){ single[i].port->busy_ps, single[i].port->bytes };
     struct world_use *sm = &result->use[WORLD_SM], *core = &result->use[WORLD_CORE];
-    for (uint32_t i = 0; i < c->gpu.sms; i++) {
+    for (uint32_t i = 0; i < w->sm_count; i++) {
         if (rank->sm[i].busy_ps > sm->busy_ps) sm->busy_ps = rank->sm[i].busy_ps;
         sm->bytes += rank->sm[i].bytes;
     }
@@ -349,7 +353,8 @@ static bool rank_init(struct world *w, uint32_t index)
     const struct world_options *o = &w->options;
     rank->world = w;
     rank->nic = &w->nic[index / w->cluster->nic.gpus_per_nic];
-    rank->sm = calloc(w->cluster->gpu.sms + 1, sizeof rank->sm[0]);
+    rank->sm = calloc(w->sm_count, sizeof rank->sm[0]);
+    rank->sm_first = calloc(w->sm_count, sizeof rank->sm_first[0]);
     rank->proxy = calloc(w->cluster->nic.proxy_threads + 1, sizeof rank->proxy[0]);
     rank->qp = calloc((size_t)o->ranks * o->queue_count + 1, sizeof rank->qp[0]);
     rank->watch_head = calloc((size_t)o->word_count + 1, sizeof rank->watch_head[0]);
@@ -360,7 +365,7 @@ static bool rank_init(struct world *w, uint32_t index)
         .rank = (uint16_t)index, .rank_count = (uint16_t)o->ranks, .ranks_per_node = (uint16_t)o->ranks_per_node,
         .queue_count = o->queue_count, .nvlink_disabled = o->nvlink_disabled, .payload = o->payload,
     };
-    return rank->sm && rank->proxy && rank->qp && rank->watch_head && rank->fabric.words && rank->fabric.heap;
+    return rank->sm && rank->sm_first && rank->proxy && rank->qp && rank->watch_head && rank->fabric.words && rank->fabric.heap;
 }
 
 struct world *world_new(const struct cluster *cluster, const struct world_options *options)
@@ -368,6 +373,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     struct world *w = calloc(1, sizeof *w);
     if (!w) return NULL;
     w->cluster = cluster;
+    w->sm_count = cluster->host.cores ? UINT16_MAX : cluster->gpu.sms;      /* a host has no SMs to count */
     w->options = *options;
     const uint32_t share = cluster->nic.gpus_per_nic;
     const uint32_t nodes = (options->ranks + options->ranks_per_node - 1) / options->ranks_per_node;
@@ -392,6 +398,7 @@ void world_free(struct world *w)
     for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
         struct world_rank *rank = &w->rank[i];
         free(rank->sm);
+        free(rank->sm_first);
         free(rank->proxy);
         free(rank->qp);
         free(rank->worker);

@@ -32,6 +32,8 @@ struct world_worker {
     uint64_t cursor_ps;             /* when all its operations so far are done */
     uint64_t lane_start_ps;         /* when the operations that now run side by side began */
     uint64_t last_end_ps;           /* when the last one is done */
+    uint64_t moved_from_ps, moved_to_ps;    /* when it last moved rows */
+    uint32_t sm_next;               /* next worker of its SM + 1, 0: none */
     uint16_t lane_warps;            /* warps that they have taken */
     bool done, wants_space;
     bool unfenced;                  /* stored since its last signal: that must wait for the stores */
@@ -81,6 +83,7 @@ struct world_rank {
     struct world *world;
     struct nic *nic;
     struct port *sm;                /* [sms] */
+    uint32_t *sm_first;             /* [sms] first worker of the SM + 1, 0: none */
     struct port hbm, egress, ingress, posting;
     struct flows egress_flows, ingress_flows;
     struct port *proxy;             /* [threads] */
@@ -118,7 +121,7 @@ struct world {
     struct sim *sim;
     struct world_rank *rank;
     struct nic *nic;
-    uint32_t nic_count;
+    uint32_t nic_count, sm_count;
     struct core *core;              /* [nodes * cores] of a host cluster */
     struct request *request_free;
     struct request **request_block; /* blocks of requests, all freed in the end */
