@@ -14,8 +14,7 @@ static const char *const compare_case_keys[] = {
     "num-ranks", "ranks-per-node", "dtype", "disable-nvlink", "hook", "zero-copy", "cached", "weights",
     "round-scale", "ue8m0", "worst-tokens", "num-sms", "num-bias", "expert-alignment", "nvl-chunk",
     "rdma-chunk", "nvl-buffer", "rdma-buffer", "combine-nvl-chunk", "combine-rdma-chunk",
-    "combine-nvl-buffer", "combine-rdma-buffer", "routing", "trace", "step", "layer", "steps", "layers",
-    "traffic", "placement", "seed",
+    "combine-nvl-buffer", "combine-rdma-buffer", "routing", "trace", "step", "layer", "traffic", "placement", "seed",
 };
 
 bool compare_record_predicted(const struct record *record)
@@ -24,8 +23,8 @@ bool compare_record_predicted(const struct record *record)
     return kind && strcmp(kind, "simulate") == 0;
 }
 
-/* The value of a case key; dashes and underscores mean the same.  "" for absent: an empty option is none. */
-static const char *compare_key_value(const struct record *record, const char *key)
+/* The value of a header key; dashes and underscores mean the same.  "" for absent: an empty option is none. */
+static const char *compare_header_value(const struct record *record, const char *key)
 {
     const char *value = record_get(record, key);
     if (!value) {
@@ -34,6 +33,45 @@ static const char *compare_key_value(const struct record *record, const char *ke
         g_free(other);
     }
     return value ? value : "";
+}
+
+/* The value of a case key.  Runs over several steps or layers may say which as steps and layers. */
+static const char *compare_key_value(const struct record *record, const char *key)
+{
+    const char *several = "";
+    if (strcmp(key, "step") == 0) several = compare_header_value(record, "steps");
+    if (strcmp(key, "layer") == 0) several = compare_header_value(record, "layers");
+    return *several ? several : compare_header_value(record, key);
+}
+
+/* Reads A, which is A:A+1, or A:B (B excluded); false for anything else, such as "all". */
+static bool compare_range_parse(const char *text, gint64 *first, gint64 *last)
+{
+    char *end;
+    *first = g_ascii_strtoll(text, &end, 10);
+    if (end == text) return false;
+    *last = *end == ':' ? g_ascii_strtoll(end + 1, NULL, 10) : *first + 1;
+    return true;
+}
+
+static bool compare_range_same(const char *x, const char *y)
+{
+    gint64 x_first, x_last, y_first, y_last;
+    if (!compare_range_parse(x, &x_first, &x_last) || !compare_range_parse(y, &y_first, &y_last))
+        return strcmp(x, y) == 0;
+    return x_first == y_first && x_last == y_last;
+}
+
+/* Whether the record is of several steps or layers together. */
+static bool compare_record_several(const struct record *record)
+{
+    static const char *const keys[] = { "step", "layer" };
+    for (int i = 0; i < 2; i++) {
+        const char *value = compare_key_value(record, keys[i]);
+        gint64 first, last;
+        if (*value && (!compare_range_parse(value, &first, &last) || last != first + 1)) return true;
+    }
+    return false;
 }
 
 static bool compare_key_is(const struct record *record, const char *key, const char *value)
@@ -56,6 +94,7 @@ static bool compare_key_same(const struct record *a, const struct record *b, con
     if (strcmp(key, "seed") == 0 && !compare_key_is(a, "trace", "") && !compare_key_is(b, "trace", "")) return true;
     if (compare_key_open(key, x) || compare_key_open(key, y)) return true;
     if (strcmp(key, "num-sms") == 0 && compare_key_is(a, "kernel", "ll")) return true;
+    if (strcmp(key, "step") == 0 || strcmp(key, "layer") == 0) return compare_range_same(x, y);
     if (strcmp(key, "trace") != 0 && strcmp(key, "placement") != 0) return strcmp(x, y) == 0;
     const char *x_slash = strrchr(x, '/'), *y_slash = strrchr(y, '/');
     return strcmp(x_slash ? x_slash + 1 : x, y_slash ? y_slash + 1 : y) == 0;
@@ -75,6 +114,13 @@ char *compare_case_difference(const struct record *a, const struct record *b)
     return text ? g_string_free(text, FALSE) : NULL;
 }
 
+bool compare_phase_of_layer(const char *phase)
+{
+    const char *layer = strstr(phase, "_layer");
+    if (!layer || !layer[6]) return false;
+    return strspn(layer + 6, "0123456789") == strlen(layer + 6);
+}
+
 GPtrArray *compare_phases(const struct record *record)
 {
     GPtrArray *phases = g_ptr_array_new();
@@ -87,10 +133,12 @@ GPtrArray *compare_phases(const struct record *record)
     return phases;
 }
 
-/* Times and bandwidths; not the shares and bounds that explain them. */
-static bool compare_metric_comparable(const char *metric)
+/* Times and bandwidths; not the shares and bounds that explain them.  Of several steps or layers together only
+ * the plain time: what _max and the like are over may differ (ranks, layers). */
+static bool compare_metric_comparable(const char *metric, bool several)
 {
-    return g_str_has_prefix(metric, "time_us") || g_str_has_suffix(metric, "_gbs");
+    if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0) return true;
+    return !several && g_str_has_prefix(metric, "time_us_");
 }
 
 static double compare_error_pct(double predicted, double measured)
@@ -145,6 +193,7 @@ static void compare_phase_add(struct compare *compare, const char *phase, const 
 static void compare_phases_match(struct compare *compare, bool by_rank)
 {
     GPtrArray *phases = compare_phases(compare->predicted);
+    const bool several = compare_record_several(compare->predicted) || compare_record_several(compare->measured);
     GHashTable *place = g_hash_table_new(g_str_hash, g_str_equal);
     GPtrArray **all_rows = g_new0(GPtrArray *, phases->len + 1), **rank_rows = g_new0(GPtrArray *, phases->len + 1);
     for (guint p = 0; p < phases->len; p++) {
@@ -154,7 +203,7 @@ static void compare_phases_match(struct compare *compare, bool by_rank)
     }
     for (uint32_t i = 0; i < record_row_count(compare->predicted); i++) {
         const struct record_row *row = record_row(compare->predicted, i);
-        if (!compare_metric_comparable(row->metric)) continue;
+        if (!compare_metric_comparable(row->metric, several)) continue;
         const guint p = GPOINTER_TO_UINT(g_hash_table_lookup(place, row->phase));
         g_ptr_array_add(row->rank == RECORD_ALL ? all_rows[p] : rank_rows[p], (gpointer)row);
     }

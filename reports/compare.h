@@ -56,6 +56,9 @@ void compare_free(struct compare *compare);
 char *compare_case_difference(const struct record *a, const struct record *b);
 bool compare_record_predicted(const struct record *record);
 
+/* Whether a phase is one layer's part of another: dispatch_layer3 of dispatch. */
+bool compare_phase_of_layer(const char *phase);
+
 /* Phases of a record in order of first appearance (strings belong to the record; free the array). */
 GPtrArray *compare_phases(const struct record *record);
 void compare_limit_find(const struct record *record, const char *phase, struct compare_limit *limit);

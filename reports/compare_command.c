@@ -114,6 +114,7 @@ static GArray *compare_errors_gather(const struct compare_pair *pairs, guint cou
         for (guint i = 0; i < rows->len; i++) {
             const struct compare_row *row = &g_array_index(rows, struct compare_row, i);
             if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
+            if (compare_phase_of_layer(row->phase)) continue;       /* counted in the phase of all layers */
             if (!isfinite(row->error_pct) || (phase && strcmp(phase, row->phase) != 0)) continue;
             g_array_append_val(errors, row->error_pct);
             g_array_append_val(pair_of, p);

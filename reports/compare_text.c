@@ -127,6 +127,7 @@ void compare_words_append(const struct compare *compare, GString *out)
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
         if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
+        if (compare_phase_of_layer(row->phase)) continue;           /* the table holds them */
         char *predicted = compare_value_text(row->predicted, "us");
         char *measured = compare_value_text(row->measured, "us");
         g_string_append_printf(out, "%s: %s %s, %s %s", row->phase, compare->predicted_name, predicted,

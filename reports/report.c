@@ -99,7 +99,12 @@ GPtrArray *report_cases_new(const struct record *const *records, const char *con
     return cases;
 }
 
-GPtrArray *report_case_phases(const struct report_case *c, const char *metric_prefix, guint count_max)
+static bool report_metric_matches(const char *metric, const char *wanted)
+{
+    return g_str_has_suffix(wanted, "_") ? g_str_has_prefix(metric, wanted) : strcmp(metric, wanted) == 0;
+}
+
+GPtrArray *report_case_phases(const struct report_case *c, const char *metric, guint count_max)
 {
     GPtrArray *phases = g_ptr_array_new();
     GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
@@ -107,7 +112,7 @@ GPtrArray *report_case_phases(const struct report_case *c, const char *metric_pr
         const struct record *record = c->series[s].record;
         for (uint32_t i = 0; i < record_row_count(record) && phases->len < count_max; i++) {
             const struct record_row *row = record_row(record, i);
-            if (row->rank == RECORD_ALL && isfinite(row->value) && g_str_has_prefix(row->metric, metric_prefix) &&
+            if (row->rank == RECORD_ALL && isfinite(row->value) && report_metric_matches(row->metric, metric) &&
                 g_hash_table_add(seen, row->phase))
                 g_ptr_array_add(phases, row->phase);
         }

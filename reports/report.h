@@ -27,8 +27,9 @@ struct report_case {
  * same case, what is left alone.  Free with g_ptr_array_unref(). */
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count);
 
-/* Phases of a case that have a metric that starts so, in order; at most count_max.  Free the array. */
-GPtrArray *report_case_phases(const struct report_case *c, const char *metric_prefix, guint count_max);
+/* Phases of a case that have a metric of this name, or, when it ends in '_', one that starts so; in order, at most
+ * count_max.  Free the array. */
+GPtrArray *report_case_phases(const struct report_case *c, const char *metric, guint count_max);
 /* The values of a metric on the ranks of a phase, ascending, each with its rank.  Free the array. */
 struct report_sample {
     double  value;

@@ -251,7 +251,8 @@ static void html_summary(const GPtrArray *cases, GString *out)
         const struct report_case *c = g_ptr_array_index(cases, i);
         for (guint r = 0; c->compare && r < c->compare->rows->len; r++) {
             const struct compare_row *row = &g_array_index(c->compare->rows, struct compare_row, r);
-            if (row->rank == RECORD_ALL && strcmp(row->metric, "time_us") == 0 && isfinite(row->error_pct))
+            if (row->rank == RECORD_ALL && strcmp(row->metric, "time_us") == 0 && isfinite(row->error_pct) &&
+                !compare_phase_of_layer(row->phase))
                 g_array_append_val(errors, row->error_pct);
         }
     }

@@ -87,14 +87,14 @@ void report_plot_times(const struct report_case *c, GString *out)
 /* The record that explains: the prediction where there is one. */
 static const struct record *report_explaining(const struct report_case *c) { return c->series[0].record; }
 
-/* Rows of a phase (for all ranks) whose metric is prefix..suffix. */
+/* Rows of a phase (for all ranks) whose metric is prefix..suffix; not those of 0, which have no part in it. */
 static GPtrArray *report_rows_like(const struct record *record, const char *phase, const char *prefix,
                                    const char *suffix)
 {
     GPtrArray *rows = g_ptr_array_new();
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
-        if (row->rank == RECORD_ALL && strcmp(row->phase, phase) == 0 && isfinite(row->value) &&
+        if (row->rank == RECORD_ALL && strcmp(row->phase, phase) == 0 && row->value > 0 &&
             strlen(row->metric) > strlen(prefix) + strlen(suffix) &&
             g_str_has_prefix(row->metric, prefix) && g_str_has_suffix(row->metric, suffix))
             g_ptr_array_add(rows, (gpointer)row);

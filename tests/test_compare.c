@@ -154,6 +154,42 @@ static void test_conditional_keys(void)
     record_free(m);
 }
 
+/* Runs over several layers: written as layer or layers, one layer or a range; only plain times compare. */
+static void test_several(void)
+{
+    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    record_set(p, "layer", "0");
+    record_set(p, "layers", "0:3");
+    record_set(p, "step", "0");
+    record_set(p, "steps", "2:3");
+    record_set(m, "layer", "0:3");
+    record_set(m, "step", "2");
+    record_add(p, "dispatch", RECORD_ALL, "time_us_max", 120, "us");
+    record_add(m, "dispatch", RECORD_ALL, "time_us_max", 140, "us");
+    CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
+    struct compare *compare = compared(p, m, false);
+    CU_ASSERT_PTR_NOT_NULL(row_of(compare, "dispatch", RECORD_ALL, "time_us"));
+    CU_ASSERT_PTR_NULL(row_of(compare, "dispatch", RECORD_ALL, "time_us_max"));
+    compare_free(compare);
+    CU_ASSERT_TRUE(compare_phase_of_layer("dispatch_layer12"));
+    CU_ASSERT_FALSE(compare_phase_of_layer("dispatch_layer"));
+    CU_ASSERT_FALSE(compare_phase_of_layer("layer_1"));
+    record_set(p, "layers", "1:2");
+    record_set(m, "layer", "1");
+    compare = compared(p, m, false);
+    CU_ASSERT_PTR_NOT_NULL(row_of(compare, "dispatch", RECORD_ALL, "time_us_max"));
+    compare_free(compare);
+    static const char *const others[] = { "0", "1:3", "all", "" };
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
+        record_set(m, "layer", "%s", others[i]);
+        char *difference = compare_case_difference(p, m);
+        CU_ASSERT_PTR_NOT_NULL(difference);
+        g_free(difference);
+    }
+    record_free(p);
+    record_free(m);
+}
+
 /* A value that is not known, or a measured zero, is no error of any size. */
 static void test_unknown(void)
 {
@@ -234,6 +270,7 @@ int main(void)
     CU_add_test(suite, "the worst rank", test_ranks);
     CU_add_test(suite, "different cases are refused", test_refusals);
     CU_add_test(suite, "keys that count only sometimes", test_conditional_keys);
+    CU_add_test(suite, "several layers", test_several);
     CU_add_test(suite, "unknown values", test_unknown);
     CU_add_test(suite, "what limits a phase", test_limit);
     CU_add_test(suite, "the spread of errors", test_spread);
