@@ -235,7 +235,8 @@ static void loop_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t 
 {
     struct loop_rank *r = rank_of(f);
     (void)w;
-    if (r->writer[word] != -1 && r->writer[word] != -2) breach(r->loop, "a private word written from afar", f->rank, word);
+    if (r->writer[word] != -1 && r->writer[word] != -2)
+        breach(r->loop, "a private word written from afar", f->rank, word);
     r->writer[word] = -2;
     f->words[word] += addend;
     r->loop->counts.adds++;
@@ -405,7 +406,8 @@ static void hang_note(struct loop *loop)
             char text[256] = "";
             if (slot->done || used >= sizeof loop->hang) continue;
             slot->worker->describe(slot->worker, text, sizeof text);
-            const int more = snprintf(loop->hang + used, sizeof loop->hang - used, "rank %u worker %u: %s\n", rank, i, text);
+            const int more = snprintf(loop->hang + used, sizeof loop->hang - used, "rank %u worker %u: %s\n", rank,
+                                      i, text);
             used += more > 0 ? (size_t)more : 0;
         }
 }

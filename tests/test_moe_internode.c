@@ -54,7 +54,8 @@ static struct moe_options options_draw(struct rng *rng)
 static struct loop_options loop_draw(struct rng *rng, bool payload)
 {
     static const uint32_t deliver[] = { 2, 10, 50, 90 };
-    return (struct loop_options){ .payload = payload, .seed = rng_next(rng), .refuse_percent = (uint32_t)rng_below(rng, 2) * 10,
+    return (struct loop_options){ .payload = payload, .seed = rng_next(rng),
+                                  .refuse_percent = (uint32_t)rng_below(rng, 2) * 10,
                                   .deliver_percent = deliver[rng_below(rng, 4)], .spurious = rng_below(rng, 2) };
 }
 

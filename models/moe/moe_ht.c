@@ -144,8 +144,8 @@ void ht_rank_clear(struct ht_rank *h)
     struct ht_tensors *t = &h->t;
     void *owned[] = {
         l->tokens_per_rank, l->tokens_per_node, l->tokens_per_expert, l->bits, l->rank_prefix, l->node_prefix,
-        l->mask, l->position, l->list, h->expert_counts, h->scan, h->kernel.worker, t->x, t->scales, t->weights, t->recv_x,
-        t->recv_scales, t->recv_meta, t->recv_index, t->recv_weights, t->combine_x, t->bias[0], t->bias[1],
+        l->mask, l->position, l->list, h->expert_counts, h->scan, h->kernel.worker, t->x, t->scales, t->weights,
+        t->recv_x, t->recv_scales, t->recv_meta, t->recv_index, t->recv_weights, t->combine_x, t->bias[0], t->bias[1],
         t->combined_x, t->combined_weights, t->stage,
     };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);

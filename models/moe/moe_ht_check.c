@@ -44,8 +44,8 @@ static void layout_check(const struct ht_rank *h, struct check_report *report)
             }
             of_node[n] += bits != 0;
             if (l->bits[(size_t)t * g->nodes + n] != bits)
-                check_fail(report, CHECK_LAYOUT, "is_token_in_rank of token %u on node %u: expected bits %#x, found %#x", t, n,
-                           bits, l->bits[(size_t)t * g->nodes + n]);
+                check_fail(report, CHECK_LAYOUT, "is_token_in_rank of token %u, node %u: expected bits %#x, found %#x",
+                           t, n, bits, l->bits[(size_t)t * g->nodes + n]);
         }
     for (uint32_t r = 0; r < g->ranks; r++)
         if (of_rank[r] != l->tokens_per_rank[r])
@@ -131,11 +131,11 @@ static void row_topk_check(const struct ht_rank *h, struct check_report *report,
         const float weight_found = h->t.recv_weights[(size_t)row * h->g.topk + j];
         if (index_found >= 0 && index_found < h->g.local_experts) counts[index_found]++;
         if (index_found != index)
-            check_fail(report, CHECK_TOPK_INDEX, "recv_topk_idx[%u][%u]: expected %lld, found %lld", row, j, (long long)index,
-                       (long long)index_found);
+            check_fail(report, CHECK_TOPK_INDEX, "recv_topk_idx[%u][%u]: expected %lld, found %lld", row, j,
+                       (long long)index, (long long)index_found);
         if (memcmp(&weight, &weight_found, sizeof weight))
-            check_fail(report, CHECK_TOPK_WEIGHTS, "recv_topk_weights[%u][%u]: expected %g, found %g", row, j, (double)weight,
-                       (double)weight_found);
+            check_fail(report, CHECK_TOPK_WEIGHTS, "recv_topk_weights[%u][%u]: expected %g, found %g", row, j,
+                       (double)weight, (double)weight_found);
     }
 }
 
@@ -157,7 +157,8 @@ static void rows_check(const struct ht_rank *h, struct check_report *report)
         for (uint32_t source = 0; source < h->g.ranks; source++)
             count += expert_total(h, source, h->g.rank * h->g.local_experts + e);
         if (counts[e] != count)
-            check_fail(report, CHECK_TOPK_INDEX, "recv_topk_idx equal to %u: expected %u, found %u", e, count, counts[e]);
+            check_fail(report, CHECK_TOPK_INDEX, "recv_topk_idx equal to %u: expected %u, found %u", e, count,
+                       counts[e]);
     }
     const uint32_t rows_max = h->base.options->worst_tokens ? h->base.options->tokens_max * h->g.ranks : row;
     if (h->t.recv_rows_max != rows_max)
@@ -165,8 +166,8 @@ static void rows_check(const struct ht_rank *h, struct check_report *report)
                    "rows allocated: expected %u, found %u", rows_max, h->t.recv_rows_max);
     for (size_t i = (size_t)row * h->g.topk; i < (size_t)h->t.recv_rows_max * h->g.topk; i++)
         if (h->t.recv_index[i] != -1)
-            check_fail(report, CHECK_WORST_TOKENS, "recv_topk_idx behind the rows, place %zu: expected -1, found %lld", i,
-                       (long long)h->t.recv_index[i]);
+            check_fail(report, CHECK_WORST_TOKENS, "recv_topk_idx behind the rows, place %zu: expected -1, found %lld",
+                       i, (long long)h->t.recv_index[i]);
 }
 
 /* The sum that combine promises: on each node in order of ranks, rounded, then bias and nodes in order. */

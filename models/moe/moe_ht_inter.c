@@ -30,15 +30,15 @@ static const char *combine_refuse(const struct moe_options *o, uint32_t nodes, c
     if (part <= larger)
         REFUSE("combine nvl-buffer: expected more than %u slots for each of %u nodes, found %u", larger, nodes, part);
     if (part < warps + c->nvl_send)
-        REFUSE("combine nvl-buffer: expected nvl-chunk %u and %u more slots for each of %u nodes, found %u", c->nvl_send,
-               warps, nodes, part);
+        REFUSE("combine nvl-buffer: expected nvl-chunk %u and %u more slots for each of %u nodes, found %u",
+               c->nvl_send, warps, nodes, part);
     if (c->rdma_send < warps)
         REFUSE("combine rdma-chunk: expected at least %u, a token for each warp of a forwarder, found %u", warps,
                c->rdma_send);
     /* Heads follow the slowest reducer warp, in steps of a chunk. */
     if (c->rdma_recv + 2 < 2 * c->rdma_send + reducers)
-        REFUSE("combine rdma-buffer: expected at least two chunks of %u and %u more, found %u", c->rdma_send, reducers - 2,
-               c->rdma_recv);
+        REFUSE("combine rdma-buffer: expected at least two chunks of %u and %u more, found %u", c->rdma_send,
+               reducers - 2, c->rdma_recv);
     return NULL;
 }
 
@@ -227,7 +227,8 @@ static const uint8_t notify_program[] = {
     NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_COUNTS_RDMA, NOTIFY_QUIET_FIRST, NOTIFY_RDMA_BARRIER,
     NOTIFY_COUNTS_NVL, NOTIFY_NVL_BARRIER, NOTIFY_SUM, NOTIFY_BARRIER, NOTIFY_END,
 };
-static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER, NOTIFY_END };
+static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER,
+                                                 NOTIFY_END };
 
 /* Waits for all requests of the first queues QPs to every other node. */
 static bool notify_quiet(struct inter_notify *n, uint32_t queues)
@@ -311,9 +312,9 @@ static void counts_sum(struct inter_notify *n)
         }
     }
     /* At the worst-case size nobody waits for the counts: the list stays empty. */
+    const uint32_t *experts = (const uint32_t *)(const void *)(heap + r->map.counts_nvl) + g->nodes;
     for (uint32_t e = 0; !o->worst_tokens && e < g->local_experts; e++) {
-        for (uint32_t i = 0; i < g->local; i++)
-            h->expert_counts[e] += ((const uint32_t *)(const void *)(heap + r->map.counts_nvl))[i * nvl_words + g->nodes + e];
+        for (uint32_t i = 0; i < g->local; i++) h->expert_counts[e] += experts[i * nvl_words + e];
         h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
     }
     ht_scan_charge(&n->worker, g->ranks, (uint64_t)g->local * nvl_words * 4, (uint64_t)g->ranks * 4);
@@ -359,8 +360,9 @@ static enum worker_step notify_step(struct fabric_worker *w)
 static void notify_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct inter_notify *n = fabric_container_of(w, struct inter_notify, worker);
-    const uint32_t epoch = n->rank->ht.epoch;
-    const int rdma = ht_barrier_missing(w->fabric, &n->rdma, epoch), nvl = ht_barrier_missing(w->fabric, &n->nvl, epoch);
+    const uint32_t epoch = n->rank->ht.epoch, queues = 2 * n->rank->ht.g.channels;
+    const int rdma = ht_barrier_missing(w->fabric, &n->rdma, epoch);
+    const int nvl = ht_barrier_missing(w->fabric, &n->nvl, epoch);
     switch (*n->program) {
     case NOTIFY_BARRIER:
         snprintf(text, text_size, "notify waits for rank %d in a barrier", rdma >= 0 ? rdma : nvl);
@@ -368,8 +370,8 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
     case NOTIFY_RDMA_BARRIER: snprintf(text, text_size, "notify waits for rank %d in a network barrier", rdma); break;
     case NOTIFY_NVL_BARRIER:  snprintf(text, text_size, "notify waits for rank %d in an NVLink barrier", nvl); break;
     case NOTIFY_QUIET:
-        snprintf(text, text_size, "notify waits for QP %u to rank %u to be quiet", n->next % (2 * n->rank->ht.g.channels),
-                 inter_rail(n->rank, n->next / (2 * n->rank->ht.g.channels)));
+        snprintf(text, text_size, "notify waits for QP %u to rank %u to be quiet", n->next % queues,
+                 inter_rail(n->rank, n->next / queues));
         break;
     default: snprintf(text, text_size, "notify waits for room to send counts (stage %u)", *n->program);
     }

@@ -147,7 +147,10 @@ struct inter_rank {
 };
 
 /* The rank of node on this rank's rail. */
-static inline uint32_t inter_rail(const struct inter_rank *r, uint32_t node) { return node * r->ht.g.local + r->ht.g.self; }
+static inline uint32_t inter_rail(const struct inter_rank *r, uint32_t node)
+{
+    return node * r->ht.g.local + r->ht.g.self;
+}
 static inline uint32_t inter_neighbour(const struct inter_rank *r, uint32_t number)
 {
     return r->ht.g.node * r->ht.g.local + number;

@@ -197,8 +197,8 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
     const struct inter_merger *m = fabric_container_of(w, struct inter_merger, worker);
     const struct inter_rank *r = m->rank;
     if (m->done == m->count || m->done == m->chunk_end) {
-        snprintf(text, text_size, "combine forwarder of channel %u waits for rank %u to free slots: %u of %u sent, %u read",
-                 m->channel, inter_rail(r, m->node), m->told, m->count,
+        snprintf(text, text_size, "combine forwarder of channel %u waits for rank %u to free slots: %u of %u sent, "
+                 "%u read", m->channel, inter_rail(r, m->node), m->told, m->count,
                  ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, m->channel, m->node)));
         return;
     }

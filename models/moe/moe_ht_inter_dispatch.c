@@ -115,7 +115,8 @@ static void tokens_put(struct inter_sender *s, uint32_t count)
     if (rows)
         fabric_work(&s->worker, &(struct fabric_work){
             .kind = FABRIC_WORK_COPY, .warps = (uint16_t)(rows < s->worker.warps ? rows : 0), .rows = rows,
-            .read_bytes = (uint64_t)rows * h->dispatch_slot.bytes, .write_bytes = (uint64_t)copies * h->dispatch_slot.bytes,
+            .read_bytes = (uint64_t)rows * h->dispatch_slot.bytes,
+            .write_bytes = (uint64_t)copies * h->dispatch_slot.bytes,
             .run = sender_run, .context = s, .argument = (uint64_t)count << 32 | s->token });
 }
 
@@ -143,8 +144,9 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
         snprintf(text, text_size, "dispatch sender of channel %u has no room for ranges to rank %u", s->channel,
                  inter_rail(r, s->announced));
     else
-        snprintf(text, text_size, "dispatch sender of channel %u waits for free slots: token %u of %u to %u needs nodes %#x",
-                 s->channel, s->token, s->first, s->end, s->token < s->end ? r->ht.layout.mask[s->token] : 0);
+        snprintf(text, text_size, "dispatch sender of channel %u waits for free slots: token %u of %u to %u needs "
+                 "nodes %#x", s->channel, s->token, s->first, s->end,
+                 s->token < s->end ? r->ht.layout.mask[s->token] : 0);
 }
 
 /* ---- coordinator --------------------------------------------------------------------------------------- */
@@ -200,7 +202,8 @@ static enum worker_step coordinator_step(struct fabric_worker *w)
     for (uint32_t i = 0; i < h->g.nodes; i++) {
         const uint32_t node = (i + k->channel + h->g.node) % h->g.nodes;
         if (!chunk_tell(k, node)) return WORKER_WAIT;
-        const uint32_t total = ring_tail(k, node, s->end - s->first), ready = ring_tail(k, node, tokens) - k->issued[node];
+        const uint32_t total = ring_tail(k, node, s->end - s->first);
+        const uint32_t ready = ring_tail(k, node, tokens) - k->issued[node];
         if (k->issued[node] == total) continue;
         all = false;
         if (ready == 0 || (ready < least && k->issued[node] + ready != total)) continue;

@@ -122,14 +122,14 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
         return;
     }
     if (forwarder_next(&d) >= 0) {
-        snprintf(text, text_size, "forwarder of channel %u waits for rank %u to free slots: %u sent, %u read", d.channel,
-                 d.ring.peer, d.ring.tail, ht_word(&d.rank->ht, d.ring.head_word));
+        snprintf(text, text_size, "forwarder of channel %u waits for rank %u to free slots: %u sent, %u read",
+                 d.channel, d.ring.peer, d.ring.tail, ht_word(&d.rank->ht, d.ring.head_word));
         return;
     }
     uint32_t node = 0;
     while (node + 1 < d.rank->ht.g.nodes && d.head[node] == d.count[node]) node++;
-    snprintf(text, text_size, "forwarder of channel %u to rank %u waits for tokens of rank %u: %u of %u came", d.channel,
-             d.ring.peer, inter_rail(d.rank, node), d.head[node], d.count[node]);
+    snprintf(text, text_size, "forwarder of channel %u to rank %u waits for tokens of rank %u: %u of %u came",
+             d.channel, d.ring.peer, inter_rail(d.rank, node), d.head[node], d.count[node]);
 }
 
 static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
