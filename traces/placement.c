@@ -260,7 +260,7 @@ static bool placement_from_file(const char *path, const struct placement_input *
 bool placement_make(const char *spec, const struct placement_input *in, struct placement *out, GError **error)
 {
     uint32_t redundant = 0, groups = 1;
-    assert(in->ranks > 0 && in->experts > 0 && in->experts % in->ranks == 0);
+    assert(in->ranks > 0 && in->experts > 0);
     if (g_str_has_prefix(spec, "file:"))
         return placement_from_file(spec + strlen("file:"), in, out, error);
     const bool identity = strcmp(spec, "identity") == 0;
@@ -269,6 +269,8 @@ bool placement_make(const char *spec, const struct placement_input *in, struct p
             return false;
     } else if (!identity && strcmp(spec, "greedy") != 0) {
         return spec_error(error, "identity, greedy, eplb:REDUNDANT[:GROUPS] or file:PATH", spec);
+    } else if (in->experts % in->ranks) {
+        return spec_error(error, "redundant slots, as the experts do not divide over the ranks", spec);
     }
     const uint32_t slots = in->experts + redundant;
     const bool whole_nodes = in->ranks_per_node && in->ranks % in->ranks_per_node == 0;
