@@ -49,6 +49,7 @@ GString *report_text(const GPtrArray *cases, int width);
 void report_plot_times(const struct report_case *c, GString *out);
 void report_plot_bounds(const struct report_case *c, GString *out);
 void report_plot_busy(const struct report_case *c, GString *out);
+void report_plot_sizes(const struct report_case *c, GString *out);
 void report_plot_ranks(const struct report_case *c, GString *out);
 /* Predicted against measured times of all cases, with diagonals at 10 % off. */
 void report_plot_scatter(const GPtrArray *cases, GString *out);

@@ -38,7 +38,16 @@ static const char html_style[] =
     "line.at{stroke-width:2.5}line.at.predicted{stroke:var(--predicted)}line.at.measured{stroke:var(--measured)}\n"
     "line.band{stroke:var(--soft);stroke-dasharray:4 4}\n"
     "rect.predicted,circle.predicted{fill:var(--predicted)}rect.measured,circle.measured{fill:var(--measured)}\n"
-    "circle{fill-opacity:.75}rect.bound{fill:var(--bound)}rect.busy{fill:var(--busy)}\n";
+    "circle{fill-opacity:.75}rect.bound{fill:var(--bound)}rect.busy{fill:var(--busy)}\n"
+    /* the lines of several operations in one plot: readable on both papers */
+    "circle.c0{fill:#3566c8}line.c0{stroke:#3566c8;stroke-width:2}.key.c0{background:#3566c8}\n"
+    "circle.c1{fill:#d97a1d}line.c1{stroke:#d97a1d;stroke-width:2}.key.c1{background:#d97a1d}\n"
+    "circle.c2{fill:#2f8f6b}line.c2{stroke:#2f8f6b;stroke-width:2}.key.c2{background:#2f8f6b}\n"
+    "circle.c3{fill:#b04a9c}line.c3{stroke:#b04a9c;stroke-width:2}.key.c3{background:#b04a9c}\n"
+    "circle.c4{fill:#8a6d1f}line.c4{stroke:#8a6d1f;stroke-width:2}.key.c4{background:#8a6d1f}\n"
+    "circle.c5{fill:#c2362b}line.c5{stroke:#c2362b;stroke-width:2}.key.c5{background:#c2362b}\n"
+    "circle.c6{fill:#3a9bb8}line.c6{stroke:#3a9bb8;stroke-width:2}.key.c6{background:#3a9bb8}\n"
+    "circle.c7{fill:#6b5bd0}line.c7{stroke:#6b5bd0;stroke-width:2}.key.c7{background:#6b5bd0}\n";
 
 static void html_cell(GString *out, const char *class, const char *text)
 {
@@ -237,6 +246,7 @@ static void html_case(const struct report_case *c, GString *out)
     report_plot_ranks(c, out);
     report_plot_bounds(c, out);
     report_plot_busy(c, out);
+    report_plot_sizes(c, out);
     html_bandwidths(c, out);
     html_provenance(c, out);
     for (int s = 0; s < c->series_count; s++) html_all_rows(&c->series[s], out);

@@ -207,6 +207,31 @@ static void test_cases(void)
     for (int i = 0; i < 4; i++) record_free(records[i]);
 }
 
+/* A record of measure has a line an operation: dots for each size, the sizes in order. */
+static void test_sizes(void)
+{
+    struct record *record = record_new();
+    record_set(record, "kind", "measure");
+    static const int sizes[] = { 65536, 8, 1024 };
+    for (int i = 0; i < 3; i++) {
+        char metric[64];
+        g_snprintf(metric, sizeof metric, "bandwidth_gbs_%d", sizes[i]);
+        record_add(record, "put", RECORD_ALL, metric, sizes[i] / 1e4, "GB/s");
+        record_add(record, "store", RECORD_ALL, metric, sizes[i] / 1e3, "GB/s");
+    }
+    record_add(record, "copy", RECORD_ALL, "read_gbs_64", 1, "GB/s");       /* one size is no line */
+    record_add(record, "copy", RECORD_ALL, "time_us_64", 1, "us");
+    const char *const path = "measured";
+    GString *html = page_of(&record, &path, 1);
+    const struct page page = parsed(html->str);
+    CU_ASSERT_EQUAL(page.svgs, 1);
+    CU_ASSERT_EQUAL(page.dots, 6);
+    const char *first = strstr(html->str, "put: 8 bytes"), *last = strstr(html->str, "put: 65536 bytes");
+    CU_ASSERT_TRUE(first && last && first < last);
+    g_string_free(html, TRUE);
+    record_free(record);
+}
+
 static void test_scale(void)
 {
     struct svg_scale scale;
@@ -231,6 +256,7 @@ int main(void)
     CU_add_test(suite, "hostile words stay words", test_hostile);
     CU_add_test(suite, "odd numbers", test_odd_numbers);
     CU_add_test(suite, "who stands with whom", test_cases);
+    CU_add_test(suite, "bandwidth by size", test_sizes);
     CU_add_test(suite, "scales", test_scale);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
