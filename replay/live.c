@@ -33,6 +33,7 @@ enum {
     LIVE_CLOCK_ROUNDS = 64,             /* empty rounds between looks at the clock */
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* of idling: then the CPU may rest */
+static const uint64_t LIVE_CHECK_AFTER_PS = 200000 * PS_PER_US;  /* of idling: then it may be that a rank died */
 
 struct live_barrier {
     struct fabric_worker worker;
@@ -204,7 +205,8 @@ void live_options_init(struct live_options *options)
     *options = (struct live_options){ .ranks_per_node = 8, .gid_index = -1, .port = 1, .timeout_ms = 30000 };
 }
 
-/* All ranks say whether they failed; the first that did becomes everyone's error.  Consumes failure. */
+/* All ranks say whether they failed; the first that did becomes everyone's error, for the others as that of a
+ * peer.  Consumes failure. */
 static bool live_agree(struct bootstrap *b, GError *failure, GError **error)
 {
     char mine[240] = "";
@@ -215,7 +217,9 @@ static bool live_agree(struct bootstrap *b, GError *failure, GError **error)
     for (uint32_t rank = 0; fine && rank < b->rank_count; rank++) {
         if (!all[rank][0]) continue;
         all[rank][sizeof mine - 1] = '\0';
-        g_set_error(error, LIVE_ERROR, 0, "rank %u: %s", rank, all[rank]);
+        const bool own = rank == b->rank;
+        g_set_error(error, own ? LIVE_ERROR : BOOTSTRAP_ERROR, own ? 0 : BOOTSTRAP_PEER_FAILED, "rank %u: %s", rank,
+                    all[rank]);
         fine = false;
     }
     g_free(all);
@@ -518,7 +522,7 @@ static void live_hang_describe(const struct live_world *world, uint32_t active_c
 static bool live_run_active(struct live_world *world, uint32_t active_count, GError **error)
 {
     const uint64_t timeout_ps = world->options.timeout_ms * UINT64_C(1000) * PS_PER_US;
-    uint64_t idle_rounds = 0, idle_since_ps = 0, idle_ps = 0;
+    uint64_t idle_rounds = 0, idle_since_ps = 0, idle_ps = 0, check_ps = LIVE_CHECK_AFTER_PS;
     while (active_count) {
         const bool moved = live_round(world, &active_count);
         if (world->broken) {
@@ -532,12 +536,17 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
         }
         if (idle_rounds == 0) {
             idle_ps = 0;
+            check_ps = LIVE_CHECK_AFTER_PS;
             idle_since_ps = live_now_ps(&world->fabric);
         } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0) {
             idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
             if (idle_ps > timeout_ps) {
                 live_hang_describe(world, active_count, error);
                 return false;
+            }
+            if (idle_ps > check_ps) {
+                if (!bootstrap_check(world->bootstrap, error)) return false;
+                check_ps = idle_ps + LIVE_CHECK_AFTER_PS;
             }
         }
         live_wait(world, idle_rounds++, idle_ps);

@@ -128,8 +128,10 @@ bool live_command_check(struct live_command *c, GError **error)
     if (fabric < 0) return false;
     const int signalling = choice_find("signalling", "write|atomic|imm", c->signalling, error);
     if (signalling < 0) return false;
-    if (!record_format_parse(c->format ? c->format : "csv", &c->record_format, error)) {
-        g_prefix_error(error, "--format: ");
+    if (!record_format_parse(c->format ? c->format : "csv", &c->record_format, error)) return false;
+    if (c->gpu_memory && fabric != 1) {
+        g_set_error(error, LIVE_ERROR, 0, "--gpu-memory: expected --fabric verbs (dma-buf), found %s",
+                    c->fabric ? c->fabric : "shm");
         return false;
     }
     if (!output_check(c->output, error)) return false;
@@ -150,8 +152,9 @@ bool live_command_check(struct live_command *c, GError **error)
 static struct bootstrap *tcp_join(const struct live_command *c, GError **error)
 {
     char *secret = NULL;
-    if (!g_file_get_contents(c->secret_file, &secret, NULL, error)) {
-        g_prefix_error(error, "--secret-file: ");
+    if (g_access(c->secret_file, R_OK) != 0 || !g_file_get_contents(c->secret_file, &secret, NULL, NULL)) {
+        g_set_error(error, LIVE_ERROR, 0, "--secret-file: %s: expected a file that can be read, found: %s",
+                    c->secret_file, g_strerror(errno));
         return NULL;
     }
     g_strchomp(secret);
@@ -194,14 +197,24 @@ struct rank_call {
     void *context;
 };
 
-/* Of a forked rank: the parent tells what broke, once; of a joined one: this process does. */
+/* The message without "rank N: " where N is this rank, for whoever reads it is told so anyway. */
+static const char *reason_text(const struct bootstrap *b, const GError *error)
+{
+    char own[24];
+    g_snprintf(own, sizeof own, "rank %u: ", b->rank);
+    return error->message + (g_str_has_prefix(error->message, own) ? strlen(own) : 0);
+}
+
+/* Of a forked rank: the parent tells what broke, once; of a joined one: this process does.  A rank that only
+ * learned of another's failure leaves it to that one to tell, and goes when it has. */
 static int rank_call_run(struct bootstrap *b, void *context)
 {
     const struct rank_call *call = context;
     GError *error = NULL;
     if (call->rank_main(b, call->context, &error)) return EXIT_OK;
     const bool follows = g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED);
-    if (!follows) bootstrap_abort(b, error->message);
+    if (!follows) bootstrap_abort(b, reason_text(b, error));
+    else (void)bootstrap_barrier(b, NULL);
     if (call->command->bootstrap) return live_command_fail(call->command, error, EXIT_RUN_FAILED);
     g_error_free(error);
     return EXIT_RUN_FAILED;

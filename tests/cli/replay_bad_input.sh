@@ -1,0 +1,26 @@
+# Each mistake is one line that names what was expected and what was found, exit status 2, and no file.
+try() { echo "\$ eptwin $*"; $EPTWIN "$@"; echo "exit $?"; }
+try replay --ranks 3 --num-experts 8
+try replay --ranks 2 --num-ranks 4
+try replay --ranks -1
+try replay --ranks 2 --fabric pigeon
+try replay --ranks 2 --signalling smoke
+try replay --ranks 2 --hidden 100 --num-experts 8
+try replay --ranks 2 --hidden 0
+try replay --ranks 2 --repeat 0
+try replay --ranks 2 --steps 0:2
+try replay --ranks 2 --trace absent.npy
+try replay --ranks 2 --output absent/out.csv
+try replay --ranks 2 --output .
+try replay --ranks 2 --format xml
+try replay --ranks 2 --timeout 0
+try replay --rank 0 --world 2
+try replay --rank 2 --world 2 --root 127.0.0.1:1 --secret-file absent
+try replay --rank 0 --world 2 --root 127.0.0.1:1 --secret-file absent
+try replay --ranks 2 extra
+try replay --ranks 2 --gpu-memory
+try measure --ranks 1
+try measure --repeat 0
+try measure --sample-ms 0
+try measure --output absent/out.csv
+ls
