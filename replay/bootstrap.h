@@ -25,6 +25,7 @@ struct bootstrap_ops {
     const char *name;
     bool (*allgather)(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error);
     void (*abort)(struct bootstrap *b, const char *reason);
+    bool (*check)(struct bootstrap *b, GError **error);     /* NULL: nothing to look at */
     void (*free)(struct bootstrap *b);
 };
 
@@ -50,6 +51,13 @@ static inline bool bootstrap_allgather(struct bootstrap *b, const void *in, size
 static inline bool bootstrap_barrier(struct bootstrap *b, GError **error)
 {
     return b->ops->allgather(b, NULL, 0, NULL, error);
+}
+
+/* Between exchanges, without waiting: false when it is known that a rank died or gave up.  (Forked and launched
+ * ranks need not ask: the parent or launcher ends them.) */
+static inline bool bootstrap_check(struct bootstrap *b, GError **error)
+{
+    return !b->ops->check || b->ops->check(b, error);
 }
 
 /* Tells the others that this rank gives up and why; their current or next call fails with the reason. */

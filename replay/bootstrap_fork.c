@@ -118,7 +118,7 @@ static void child_abort(struct bootstrap *b, const char *reason)
 
 static void child_free(struct bootstrap *b) { (void)b; }
 
-static const struct bootstrap_ops child_ops = { "fork", child_allgather, child_abort, child_free };
+static const struct bootstrap_ops child_ops = { "fork", child_allgather, child_abort, NULL, child_free };
 
 /* --- the parent's side --- */
 

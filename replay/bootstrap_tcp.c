@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum {
     COME_MS = 100,              /* after which rank 0 says that it has come and waits for others */
@@ -168,6 +169,13 @@ static bool member_fail(struct bootstrap_tcp *t, int rc, GError **error)
     return tcp_fail(t, g_strdup_printf("exchange %u: rank 0 %s", t->exchange, wire_describe(rc)), error);
 }
 
+static bool member_take_failure(struct bootstrap_tcp *t, GError **error)
+{
+    const struct wire_channel *const c = &t->channels[0];
+
+    return tcp_fail(t, g_strndup(c->header.size_bytes ? (const char *)c->body : "", c->header.size_bytes), error);
+}
+
 /* Waits for the next message; on -ETIMEDOUT rank 0 is gone or stuck, since it would have said who is missing. */
 static int member_receive(struct bootstrap_tcp *t, size_t size_bytes_max, uint64_t deadline_ms)
 {
@@ -196,9 +204,7 @@ static bool member_take_result(struct bootstrap_tcp *t, size_t total_bytes, void
         wire_channel_next(c);
         deadline_ms = bootstrap_now_ms() + t->base.timeout_ms + ROOT_MARGIN_MS;
     }
-    if (c->header.kind == WIRE_FAILED)
-        return tcp_fail(t, g_strndup(c->header.size_bytes ? (const char *)c->body : "", c->header.size_bytes),
-                        error);
+    if (c->header.kind == WIRE_FAILED) return member_take_failure(t, error);
     if (c->header.kind != WIRE_RESULT || c->header.size_bytes != total_bytes)
         return member_fail(t, -EBADMSG, error);
     if (total_bytes) memcpy(out, c->body, total_bytes);
@@ -235,6 +241,46 @@ static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes
     return ok;
 }
 
+/* A share that came early stays where it is: only how a message begins is looked at. */
+static bool root_check_rank(struct bootstrap_tcp *t, uint32_t rank, GError **error)
+{
+    struct wire_channel *const c = &t->channels[rank];
+    struct gathering none = { .size_bytes = 0 };
+    struct wire_header header;
+    const ssize_t n = recv(c->socket, &header, sizeof header, MSG_PEEK | MSG_DONTWAIT);
+
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        return root_fail(t, g_strdup_printf("rank %u %s", rank, wire_describe(-ECONNRESET)), error);
+    if (n < (ssize_t)sizeof header || header.kind != WIRE_GIVE_UP) return true;
+    return root_take(t, &none, rank, error);
+}
+
+static bool member_check(struct bootstrap_tcp *t, GError **error)
+{
+    struct wire_channel *const c = &t->channels[0];
+    const int rc = wire_channel_advance(c, BOOTSTRAP_REASON_BYTES_MAX);
+
+    if (rc == -EAGAIN) return true;
+    if (rc) return member_fail(t, rc, error);
+    if (c->header.kind != WIRE_FAILED) return member_fail(t, -EBADMSG, error);
+    return member_take_failure(t, error);
+}
+
+static bool tcp_check(struct bootstrap *b, GError **error)
+{
+    struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
+    bool ok = true;
+
+    if (t->failure) {
+        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
+        return false;
+    }
+    if (b->rank != 0) return member_check(t, error);
+    for (uint32_t r = 1; r < b->rank_count && ok; r++)
+        ok = root_check_rank(t, r, error);
+    return ok;
+}
+
 static void tcp_abort(struct bootstrap *b, const char *reason)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
@@ -259,7 +305,7 @@ static void tcp_free(struct bootstrap *b)
     g_free(t);
 }
 
-static const struct bootstrap_ops tcp_ops = { "tcp", tcp_allgather, tcp_abort, tcp_free };
+static const struct bootstrap_ops tcp_ops = { "tcp", tcp_allgather, tcp_abort, tcp_check, tcp_free };
 
 static bool tcp_join(struct bootstrap_tcp *t, const struct bootstrap_tcp_options *o, GError **error)
 {

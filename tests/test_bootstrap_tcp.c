@@ -200,6 +200,52 @@ static void test_dead_root(void)
     g_free(text);
 }
 
+/* Between exchanges, without one: the root finds the dead rank, the members hear of it from the root. */
+static int run_two_dies_unasked(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+
+    (void)context;
+    if (!bootstrap_check(b, &error)) return report(b->rank, error);
+    if (!bootstrap_barrier(b, &error)) return report(b->rank, error);
+    if (b->rank == 2) raise(SIGKILL);
+    while (bootstrap_check(b, &error)) g_usleep(1000);
+    return report(b->rank, error);
+}
+
+static int run_two_gives_up_unasked(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+
+    (void)context;
+    if (b->rank == 2) {
+        bootstrap_abort(b, "no link");
+        return bootstrap_check(b, &error) ? 0 : report(b->rank, error);
+    }
+    while (bootstrap_check(b, &error)) g_usleep(1000);
+    return report(b->rank, error);
+}
+
+static void test_check(void)
+{
+    struct bootstrap_tcp_options o = at_port(free_port(), 0, 4, TIMEOUT_MS);
+    int statuses[RANKS_MAX];
+    char *text = run_world(o.root, 4, TIMEOUT_MS, run_two_dies_unasked, statuses);
+
+    ASSERT_CONTAINS(text, "[0: rank 2 closed the connection]");
+    ASSERT_CONTAINS(text, "[1: rank 2 closed the connection]");
+    ASSERT_CONTAINS(text, "[3: rank 2 closed the connection]");
+    g_free(text);
+    o = at_port(free_port(), 0, 4, TIMEOUT_MS);
+    text = run_world(o.root, 4, TIMEOUT_MS, run_two_gives_up_unasked, statuses);
+    for (uint32_t r = 0; r < 4; r++)
+        CU_ASSERT_EQUAL(statuses[r], 1);
+    ASSERT_CONTAINS(text, "[0: rank 2 gave up: no link]");
+    ASSERT_CONTAINS(text, "[1: rank 2 gave up: no link]");
+    ASSERT_CONTAINS(text, "[3: rank 2 gave up: no link]");
+    g_free(text);
+}
+
 /* Stays, connected, until its peers have ended: they hold the other end of its socket. */
 static int run_one_stays_away(struct bootstrap *b, void *context)
 {
@@ -723,6 +769,7 @@ int main(void)
     CU_add_test(suite, "a dead rank is named to all", test_dead_peer);
     CU_add_test(suite, "a dead root is named", test_dead_root);
     CU_add_test(suite, "who does not come is named to all", test_timeout_names);
+    CU_add_test(suite, "a dead rank is found between exchanges", test_check);
     CU_add_test(suite, "a stuck root", test_root_stuck);
     CU_add_test(suite, "who waits serves", test_serves);
     CU_add_test(suite, "a rank gives up", test_gives_up);
