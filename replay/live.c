@@ -205,7 +205,8 @@ void live_options_init(struct live_options *options)
     *options = (struct live_options){ .ranks_per_node = 8, .gid_index = -1, .port = 1, .timeout_ms = 30000 };
 }
 
-/* All ranks say whether they failed; the first that did becomes everyone's error.  Consumes failure. */
+/* All ranks say whether they failed; the first that did becomes everyone's error, for the others as that of a
+ * peer.  Consumes failure. */
 static bool live_agree(struct bootstrap *b, GError *failure, GError **error)
 {
     char mine[240] = "";
@@ -216,7 +217,9 @@ static bool live_agree(struct bootstrap *b, GError *failure, GError **error)
     for (uint32_t rank = 0; fine && rank < b->rank_count; rank++) {
         if (!all[rank][0]) continue;
         all[rank][sizeof mine - 1] = '\0';
-        g_set_error(error, LIVE_ERROR, 0, "rank %u: %s", rank, all[rank]);
+        const bool own = rank == b->rank;
+        g_set_error(error, own ? LIVE_ERROR : BOOTSTRAP_ERROR, own ? 0 : BOOTSTRAP_PEER_FAILED, "rank %u: %s", rank,
+                    all[rank]);
         fine = false;
     }
     g_free(all);
