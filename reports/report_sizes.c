@@ -56,7 +56,8 @@ static int sizes_gather(const struct record *record, struct sizes_line lines[SIZ
             for (uint32_t i = 0; i < record_row_count(record); i++) {
                 const struct record_row *row = record_row(record, i);
                 struct sizes_point point;
-                if (strcmp(row->phase, phase) == 0 && sizes_point_of(row, &point)) g_array_append_val(line.points, point);
+                if (strcmp(row->phase, phase) != 0 || !sizes_point_of(row, &point)) continue;
+                g_array_append_val(line.points, point);
             }
             g_array_sort(line.points, sizes_order);
             if (line.points->len > 1) lines[count++] = line;
@@ -115,7 +116,8 @@ static void sizes_draw(const struct sizes_scale *scale, const struct sizes_line 
         const double x = sizes_x(scale, point->size_bytes), y = svg_scale_pixel(&scale->gbs, point->gbs);
         char *tip = g_strdup_printf("%s: %.0f bytes, %.4g GB/s", line->phase, point->size_bytes, point->gbs);
         if (i + 1 < line->points->len)
-            svg_line(out, x, y, sizes_x(scale, point[1].size_bytes), svg_scale_pixel(&scale->gbs, point[1].gbs), class, NULL);
+            svg_line(out, x, y, sizes_x(scale, point[1].size_bytes), svg_scale_pixel(&scale->gbs, point[1].gbs), class,
+                     NULL);
         svg_dot(out, x, y, 3.5, class, tip);
         g_free(tip);
     }
