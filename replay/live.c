@@ -206,7 +206,7 @@ void live_options_init(struct live_options *options)
 }
 
 /* All ranks say whether they failed; the first that did becomes everyone's error, for the others as that of a
- * peer.  Consumes failure. */
+ * peer (LIVE_PEER_FAILED).  Consumes failure. */
 static bool live_agree(struct bootstrap *b, GError *failure, GError **error)
 {
     char mine[240] = "";
@@ -217,8 +217,7 @@ static bool live_agree(struct bootstrap *b, GError *failure, GError **error)
     for (uint32_t rank = 0; fine && rank < b->rank_count; rank++) {
         if (!all[rank][0]) continue;
         all[rank][sizeof mine - 1] = '\0';
-        const bool own = rank == b->rank;
-        g_set_error(error, own ? LIVE_ERROR : BOOTSTRAP_ERROR, own ? 0 : BOOTSTRAP_PEER_FAILED, "rank %u: %s", rank,
+        g_set_error(error, LIVE_ERROR, rank == b->rank ? LIVE_FAILED : LIVE_PEER_FAILED, "rank %u: %s", rank,
                     all[rank]);
         fine = false;
     }
@@ -526,7 +525,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
     while (active_count) {
         const bool moved = live_round(world, &active_count);
         if (world->broken) {
-            g_set_error(error, LIVE_ERROR, -world->broken, "rank %u: %s", world->fabric.rank,
+            g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", world->fabric.rank,
                         live_world_failure(world));
             return false;
         }

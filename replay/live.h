@@ -18,6 +18,11 @@
 
 #define LIVE_ERROR (g_quark_from_static_string("eptwin-live"))
 
+enum live_error {
+    LIVE_FAILED,
+    LIVE_PEER_FAILED,           /* another rank failed, and told all why: it will report it */
+};
+
 /* How a signal crosses the link (protocols.md 1.5). */
 enum live_signalling {
     LIVE_SIGNAL_WRITE,          /* inline write of the absolute value: needs in-order placement on a QP */

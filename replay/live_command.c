@@ -212,9 +212,10 @@ static int rank_call_run(struct bootstrap *b, void *context)
     const struct rank_call *call = context;
     GError *error = NULL;
     if (call->rank_main(b, call->context, &error)) return EXIT_OK;
-    const bool follows = g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED);
-    if (!follows) bootstrap_abort(b, reason_text(b, error));
-    else (void)bootstrap_barrier(b, NULL);
+    if (g_error_matches(error, LIVE_ERROR, LIVE_PEER_FAILED))
+        (void)bootstrap_barrier(b, NULL);
+    else if (!g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED))
+        bootstrap_abort(b, reason_text(b, error));
     if (call->command->bootstrap) return live_command_fail(call->command, error, EXIT_RUN_FAILED);
     g_error_free(error);
     return EXIT_RUN_FAILED;

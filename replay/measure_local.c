@@ -191,7 +191,7 @@ static bool test_poll(struct measure *m, uint32_t size, uint32_t count, double *
     for (uint32_t i = 0; i < count; i++) {
         const int rc = live_world_progress(m->link_world);
         if (rc >= 0) continue;
-        g_set_error(error, LIVE_ERROR, -rc, "%s", live_world_failure(m->link_world));
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "%s", live_world_failure(m->link_world));
         return false;
     }
     value[0] = (measure_now_us() - start_us) / count;
@@ -235,7 +235,7 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     struct fabric *f = live_world_fabric(m->store_world);
     struct fabric_worker worker = { .step = no_step, .fabric = f };
     if (!cpu_pin(&was)) {
-        g_set_error(error, LIVE_ERROR, errno, "sched_setaffinity: %s", g_strerror(errno));
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "sched_setaffinity: %s", g_strerror(errno));
         return false;
     }
     struct fabric_signal signal = { .word = rank, .peer = (uint16_t)!rank };
