@@ -4,8 +4,16 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include "sim/units.h"
 
-enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_COUNT, KIND_PERCENT, KIND_POSTING };
+enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_FRAME, KIND_MTU, KIND_COUNT, KIND_POSTING };
+
+/* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
+#define TIME_PS_MAX   (10 * PS_PER_S)
+#define RATE_BPS_MIN  1000000ull
+#define RATE_BPS_MAX  8000000000000000ull
+#define SIZE_BYTES_MAX 1000000000000ull
+enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535 };
 
 struct key {
     const char *section, *name;
@@ -26,6 +34,7 @@ struct key {
 static const struct key keys[] = {
     KEY("gpu", "sms", KIND_COUNT, false, gpu.sms),
     KEY("gpu", "launch", KIND_TIME, false, gpu.launch_ps),
+    KEY("gpu", "call", KIND_TIME, true, gpu.call_ps),
     KEY("gpu", "step", KIND_TIME, false, gpu.step_ps),
     KEY("gpu", "poll", KIND_TIME, false, gpu.poll_ps),
     KEY("gpu", "fence", KIND_TIME, false, gpu.fence_ps),
@@ -43,14 +52,14 @@ static const struct key keys[] = {
     KEY("nvlink", "egress-rate", KIND_RATE, false, nvlink.egress_rate_bps),
     KEY("nvlink", "ingress-rate", KIND_RATE, false, nvlink.ingress_rate_bps),
     KEY("nvlink", "latency", KIND_TIME, false, nvlink.latency_ps),
-    KEY("nvlink", "crossing", KIND_PERCENT, true, nvlink.crossing_percent),
+    KEY("nvlink", "crossing", KIND_TIME, true, nvlink.crossing_ps),
     KEY("nic", "gpus-per-nic", KIND_COUNT, true, nic.gpus_per_nic),
     KEY("nic", "rate", KIND_RATE, false, nic.rate_bps),
-    KEY("nic", "header", KIND_SIZE, true, nic.header_bytes),
-    KEY("nic", "mtu", KIND_SIZE, true, nic.mtu_bytes),
+    KEY("nic", "header", KIND_FRAME, true, nic.header_bytes),
+    KEY("nic", "mtu", KIND_MTU, true, nic.mtu_bytes),
     KEY("nic", "message", KIND_TIME, true, nic.message_ps),
     KEY("nic", "signal", KIND_TIME, true, nic.signal_ps),
-    KEY("nic", "signal-size", KIND_SIZE, true, nic.signal_bytes),
+    KEY("nic", "signal-size", KIND_FRAME, true, nic.signal_bytes),
     KEY("nic", "fetch", KIND_TIME, true, nic.fetch_ps),
     KEY("nic", "deliver", KIND_TIME, true, nic.deliver_ps),
     KEY("nic", "posting", KIND_POSTING, true, nic.posting),
@@ -120,17 +129,8 @@ bool cluster_parse_size(const char *text, uint64_t *size_bytes)
 static bool parse_count(const char *text, uint32_t *count)
 {
     guint64 value;
-    if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT32, &value, NULL)) return false;
+    if (!g_ascii_string_to_unsigned(text, 10, 1, COUNT_MAX, &value, NULL)) return false;
     *count = (uint32_t)value;
-    return true;
-}
-
-static bool parse_percent(const char *text, uint32_t *percent)
-{
-    char *end;
-    guint64 value = g_ascii_strtoull(text, &end, 10);
-    if (end == text || value > 1000 || (strcmp(end, " %") && strcmp(end, "%"))) return false;
-    *percent = (uint32_t)value;
     return true;
 }
 
@@ -140,37 +140,48 @@ static bool parse_posting(const char *text, enum cluster_posting *posting)
     return !strcmp(text, "gpu") || !strcmp(text, "proxy");
 }
 
+static bool parse_within(bool (*parse)(const char *, uint64_t *), const char *text, uint64_t least, uint64_t most,
+                         uint64_t *value)
+{
+    return parse(text, value) && *value >= least && *value <= most;
+}
+
+static bool parse_kind(enum kind kind, const char *text, void *field)
+{
+    switch (kind) {
+    case KIND_TIME:    return parse_within(cluster_parse_time, text, 0, TIME_PS_MAX, field);
+    case KIND_RATE:    return parse_within(cluster_parse_rate, text, RATE_BPS_MIN, RATE_BPS_MAX, field);
+    case KIND_SIZE:    return parse_within(cluster_parse_size, text, 0, SIZE_BYTES_MAX, field);
+    case KIND_FRAME:   return parse_within(cluster_parse_size, text, 0, FRAME_BYTES_MAX, field);
+    case KIND_MTU:     return parse_within(cluster_parse_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
+    case KIND_COUNT:   return parse_count(text, field);
+    case KIND_POSTING: return parse_posting(text, field);
+    }
+    g_assert_not_reached();
+}
+
 static bool parse_value(const struct key *k, const char *text, struct cluster *c, GError **error)
 {
     static const char *const expected[] = {
-        [KIND_TIME] = "a time such as \"870 ns\" (ps, ns, us, ms)",
-        [KIND_RATE] = "a rate above 0 such as \"45 GB/s\" (KB/s, MB/s, GB/s, TB/s, Mbit/s, Gbit/s, Tbit/s)",
-        [KIND_SIZE] = "a size such as \"4096 B\" (B, KB, KiB, MB, MiB, GB)",
-        [KIND_COUNT] = "a whole number above 0",
-        [KIND_PERCENT] = "a percentage from 0 to 1000 such as \"40 %\"",
+        [KIND_TIME] = "a time from 0 to 10 s such as \"870 ns\" (ps, ns, us, ms)",
+        [KIND_RATE] = "a rate from 1 Mbit/s to 1000 TB/s such as \"45 GB/s\" (KB, MB, GB, TB/s, Mbit, Gbit, Tbit/s)",
+        [KIND_SIZE] = "a size up to 1000 GB such as \"64 KB\" (B, KB, KiB, MB, MiB, GB)",
+        [KIND_FRAME] = "a size up to 4096 B such as \"26 B\" (B, KB, KiB)",
+        [KIND_MTU] = "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)",
+        [KIND_COUNT] = "a whole number from 1 to 65535",
         [KIND_POSTING] = "\"gpu\" or \"proxy\"",
     };
-    void *field = (char *)c + k->offset;
-    bool good = false;
-    switch (k->kind) {
-    case KIND_TIME:    good = cluster_parse_time(text, field); break;
-    case KIND_RATE:    good = cluster_parse_rate(text, field) && *(uint64_t *)field > 0; break;
-    case KIND_SIZE:    good = cluster_parse_size(text, field); break;
-    case KIND_COUNT:   good = parse_count(text, field); break;
-    case KIND_PERCENT: good = parse_percent(text, field); break;
-    case KIND_POSTING: good = parse_posting(text, field); break;
-    }
-    if (!good)
-        g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: expected %s, found \"%s\"", c->path, k->section, k->name,
-                    expected[k->kind], text);
-    return good;
+    if (parse_kind(k->kind, text, (char *)c + k->offset)) return true;
+    g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: expected %s, found \"%s\"", c->path, k->section, k->name,
+                expected[k->kind], text);
+    return false;
 }
 
 static bool read_keys(GKeyFile *file, struct cluster *c, GError **error)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
         if (!g_key_file_has_group(file, keys[i].section)) continue;
-        g_autofree char *text = g_key_file_get_string(file, keys[i].section, keys[i].name, NULL);
+        g_autofree char *text = g_key_file_get_value(file, keys[i].section, keys[i].name, NULL);
         if (!text && keys[i].optional) continue;
         if (!text) {
             g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] lacks the key %s", c->path, keys[i].section, keys[i].name);
@@ -181,6 +192,13 @@ static bool read_keys(GKeyFile *file, struct cluster *c, GError **error)
         if (!parse_value(&keys[i], g_strstrip(text), c, error)) return false;
     }
     return true;
+}
+
+static bool section_known(const char *section)
+{
+    bool known = !strcmp(section, "cluster");
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) known |= !strcmp(section, keys[i].section);
+    return known;
 }
 
 static bool key_known(const char *section, const char *name)
@@ -195,6 +213,10 @@ static bool refuse_unknown(GKeyFile *file, const struct cluster *c, GError **err
 {
     g_auto(GStrv) sections = g_key_file_get_groups(file, NULL);
     for (char **s = sections; *s; s++) {
+        if (!section_known(*s)) {
+            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s]: unknown section", c->path, *s);
+            return false;
+        }
         g_auto(GStrv) names = g_key_file_get_keys(file, *s, NULL, NULL);
         for (char **n = names; n && *n; n++) {
             if (key_known(*s, *n)) continue;
@@ -210,9 +232,13 @@ static bool check_parts(GKeyFile *file, struct cluster *c, GError **error)
 {
     const bool gpu = g_key_file_has_group(file, "gpu"), host = g_key_file_has_group(file, "host");
     const char *missing = NULL;
+    if (gpu && host) {
+        g_set_error(error, CLUSTER_ERROR, 0, "%s: has both [gpu] and [host]: ranks run on one of them", c->path);
+        return false;
+    }
     if (!gpu && !host) missing = "[gpu] or [host]";
     else if (gpu && !g_key_file_has_group(file, "nvlink")) missing = "[nvlink]";
-    else if (c->nic.rate_bps && !c->network.latency_ps && gpu) missing = "[network]";
+    else if (gpu && g_key_file_has_group(file, "nic") && !g_key_file_has_group(file, "network")) missing = "[network]";
     if (missing) {
         g_set_error(error, CLUSTER_ERROR, 0, "%s: lacks the section %s", c->path, missing);
         return false;
@@ -220,8 +246,8 @@ static bool check_parts(GKeyFile *file, struct cluster *c, GError **error)
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;
-    g_autofree char *name = g_key_file_get_string(file, "cluster", "name", NULL);
-    c->name = name ? g_strdup(name) : g_path_get_basename(c->path);
+    c->name = g_key_file_get_value(file, "cluster", "name", NULL);
+    if (!c->name) c->name = g_path_get_basename(c->path);
     return true;
 }
 
@@ -245,7 +271,7 @@ struct cluster *cluster_load(const char *path, GError **error)
     c->path = find_file(path);
     g_autoptr(GKeyFile) file = g_key_file_new();
     GError *cause = NULL;
-    if (!g_key_file_load_from_file(file, c->path, G_KEY_FILE_NONE, &cause)) {
+    if (!g_key_file_load_from_file(file, c->path, G_KEY_FILE_KEEP_TRANSLATIONS, &cause)) {
         g_set_error(error, CLUSTER_ERROR, 0, "%s: cannot read the cluster file: %s", path, cause->message);
         g_error_free(cause);
         cluster_free(c);

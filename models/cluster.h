@@ -22,6 +22,7 @@ struct cluster_work {
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;             /* of a kernel: what its duration holds beside its workers' time */
+    uint64_t call_ps;               /* of a call of several kernels, as events around it show: gaps between launches */
     uint64_t step_ps;               /* a warp's loop once round: index arithmetic, shared memory, branches */
     uint64_t poll_ps;               /* from a word's change to the spinning warp acting on it */
     uint64_t fence_ps;              /* st.release.sys after stores of its own: until they are performed */
@@ -41,7 +42,7 @@ struct cluster_nvlink {
     uint32_t gpus;                  /* of one NVLink domain; also what a node is */
     uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
     uint64_t latency_ps;            /* a store until it is visible at the peer */
-    uint32_t crossing_percent;      /* more time for the same bytes where flows of several senders and receivers cross */
+    uint64_t crossing_ps;           /* more for a store where flows of several senders and receivers cross */
 };
 
 /* Who posts work requests (protocols.md 1.5 and 5.2). */

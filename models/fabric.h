@@ -107,6 +107,7 @@ enum fabric_work_kind {
 
 struct fabric_work {
     enum fabric_work_kind kind;
+    uint16_t passes;            /* turns of load, wait, store, wait that a row takes; 0 counts as 1 */
     uint16_t warps;             /* of the worker's, that do it side by side with its next ones; 0: all */
     uint32_t rows;              /* of tokens touched */
     uint64_t read_bytes, write_bytes;

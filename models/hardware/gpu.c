@@ -73,15 +73,15 @@ static void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 
 /* Takes bytes through the sender's egress and the receiver's ingress.  Where flows cross, that is, the egress is busy
  * for other receivers too and the ingress for other senders too, packets wait for each other at the head of the line
- * and the same bytes take longer, by the measured part. */
+ * before a store's bytes flow. */
 static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes)
 {
     struct world *w = from->world;
     const uint16_t source = from->fabric.rank, target = to->fabric.rank;
     uint64_t out_ps = rate_time(w->egress, size_bytes), in_ps = rate_time(w->ingress, size_bytes);
     if (others_busy(&from->egress_flows, target, now_ps) && others_busy(&to->ingress_flows, source, now_ps)) {
-        out_ps += out_ps * w->cluster->nvlink.crossing_percent / 100;
-        in_ps += in_ps * w->cluster->nvlink.crossing_percent / 100;
+        out_ps += w->cluster->nvlink.crossing_ps;
+        in_ps += w->cluster->nvlink.crossing_ps;
     }
     out_ps = port_reserve(&from->egress, now_ps, out_ps, size_bytes);
     in_ps = port_reserve(&to->ingress, now_ps, in_ps, size_bytes);
@@ -182,7 +182,7 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
                                  : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = warps_busy(work->rows, lanes);
-    const uint64_t service_ps = rate_time(k->sm, work->read_bytes), latency_ps = rows_ps(k, work->rows, busy);
+    const uint64_t service_ps = rate_time(k->sm, work->read_bytes), latency_ps = rows_ps(k, work->rows, busy) * (work->passes ? work->passes : 1);
     uint64_t end = start + latency_ps;
     if (work->kind == FABRIC_WORK_REDUCE)
         end += (rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;

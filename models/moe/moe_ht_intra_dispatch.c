@@ -136,7 +136,7 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (count == 0) return WORKER_WAIT;
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
     fabric_work(w, &(struct fabric_work){
-        .kind = FABRIC_WORK_COPY, .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count,
+        .kind = FABRIC_WORK_COPY, .passes = 2, .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count,
         .read_bytes = bytes, .write_bytes = bytes, .run = receiver_run, .context = v,
         .argument = (uint64_t)count << 32 | v->head });
     v->head += count;
