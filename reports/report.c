@@ -28,6 +28,10 @@ static void report_title_add(GString *title, const struct record *record, const 
 static char *report_title(const struct record *record)
 {
     GString *title = g_string_new(NULL);
+    if (!record_get(record, "kernel")) {
+        report_title_add(title, record, "kind", "$");
+        report_title_add(title, record, "fabric", "fabric $");
+    }
     report_title_add(title, record, "kernel", "$ kernels");
     report_title_add(title, record, "num-ranks", "$ ranks");
     report_title_add(title, record, "num-tokens", "$ tokens");

@@ -246,7 +246,9 @@ static void report_ranks_phase(const struct report_case *c, const char *phase, G
         svg_text(out, 0, 12, "label strong", "start", phase);
         for (int s = 0; s < c->series_count; s++) {
             const double y = 20 + s * STRIP + STRIP / 2.0;
-            svg_text(out, PLOT_LEFT - 10, y + 4, "small", "end", c->series[s].name);
+            char *name = g_strdup_printf("%s%s", c->series[s].name, samples[s]->len ? "" : " (not by rank)");
+            svg_text(out, PLOT_LEFT - 10, y + 4, "small", "end", name);
+            g_free(name);
             report_strip(&c->series[s], phase, samples[s], &scale, y, out);
         }
         svg_end(out);
