@@ -1,0 +1,418 @@
+/* test_cluster.c - is a cluster file either understood in full or refused with words that name what is wrong?
+ *
+ * Aim: models/cluster.h.  Method: a file that is right, made wrong in one place at a time, each with the exact text
+ * that a user reads; every shipped file; and numbers with units, drawn and written in several ways, that must come
+ * back as what they were. */
+#include "models/cluster.h"
+
+#include <CUnit/Basic.h>
+#include <glib/gstdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/rng.h"
+#include "sim/units.h"
+
+static char folder[] = "/tmp/test_cluster.XXXXXX";
+
+static const char gpu_text[] =
+    "[cluster]\nname = Two boards\n"
+    "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\nfence = 870 ns\nflag = 690 ns\n"
+    "hbm-rate = 2800 GB/s\n"
+    "store-row = 300 ns\nstore-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
+    "copy-row = 1.2 us\ncopy-warp-rate = 22 GB/s\ncopy-sm-rate = 49 GB/s\n"
+    "cast-row = 1 us\ncast-warp-rate = 5.8 GB/s\ncast-sm-rate = 135 GB/s\n"
+    "reduce-row = 150 ns\nreduce-warp-rate = 0.65 GB/s\nreduce-load-rate = 5.5 GB/s\nreduce-sm-rate = 135 GB/s\n"
+    "scan-rate = 30 GB/s\nscan-row = 100 ns\npeek = 870 ns\n"
+    "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n";
+
+static const char nic_text[] =
+    "[nic]\ngpus-per-nic = 2\nrate = 46.7 GB/s\nheader = 26 B\nmtu = 4 KiB\nmessage = 3 ns\nsignal = 4 ns\n"
+    "signal-size = 54 B\nfetch = 2.45 us\ndeliver = 700 ns\nposting = proxy\npost = 2.3 us\ndoorbell = 770 ns\n"
+    "proxy = 5 us\nproxy-threads = 4\nqueue-depth = 128\nwindow = 1 MB\n"
+    "[network]\nlatency = 900 ns\nrate = 400 Gbit/s\n";
+
+static const char host_text[] =
+    "[host]\ncores = 2\nstep = 50 ns\npoll = 1 us\nswitch = 2 us\nstore = 100 ns\nstore-rate = 5 GB/s\n"
+    "put = 200 ns\nput-rate = 4 GB/s\nsignal = 70 ns\ncopy-row = 10 ns\ncopy-rate = 8 GB/s\ncast-row = 20 ns\n"
+    "cast-rate = 1 GB/s\nreduce-row = 0 ns\nreduce-rate = 2 GB/s\nscan-rate = 3 GB/s\nmemory-rate = 12 GB/s\n";
+
+static char path[100];
+
+static const char *file_write(const char *text)
+{
+    CU_ASSERT_TRUE_FATAL(g_file_set_contents(path, text, -1, NULL));
+    return path;
+}
+
+/* Whether text is refused with the message, in which FILE stands for the path. */
+static bool refused(const char *text, const char *message)
+{
+    GError *error = NULL;
+    struct cluster *c = cluster_load(file_write(text), &error);
+    char **parts = g_strsplit(message, "FILE", 0);
+    char *expected = g_strjoinv(path, parts);
+    const bool good = !c && error && strcmp(error->message, expected) == 0;
+    if (!good) printf("\n      said: %s\n", error ? error->message : "nothing");
+    g_strfreev(parts);
+    g_free(expected);
+    g_clear_error(&error);
+    cluster_free(c);
+    return good;
+}
+
+/* The GPU and NIC file with what stands there replaced. */
+static char *changed(const char *from, const char *to)
+{
+    char *all = g_strconcat(gpu_text, nic_text, NULL);
+    char **parts = g_strsplit(all, from, 2);
+    CU_ASSERT_EQUAL_FATAL(g_strv_length(parts), 2);
+    char *text = g_strjoinv(to, parts);
+    g_strfreev(parts);
+    g_free(all);
+    return text;
+}
+
+static bool change_refused(const char *from, const char *to, const char *message)
+{
+    char *text = changed(from, to);
+    const bool good = refused(text, message);
+    g_free(text);
+    return good;
+}
+
+static struct cluster *load(const char *text)
+{
+    GError *error = NULL;
+    struct cluster *c = cluster_load(file_write(text), &error);
+    if (error) printf("\n      said: %s\n", error->message);
+    CU_ASSERT_PTR_NULL_FATAL(error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    return c;
+}
+
+static void test_gpu_cluster_in_full(void)
+{
+    char *text = g_strconcat(gpu_text, nic_text, NULL);
+    struct cluster *c = load(text);
+    CU_ASSERT_STRING_EQUAL(c->name, "Two boards");
+    CU_ASSERT(c->gpu.sms == 132 && c->gpu.launch_ps == 1730000 && c->gpu.step_ps == 100000);
+    CU_ASSERT(c->gpu.poll_ps == 220000 && c->gpu.fence_ps == 870000 && c->gpu.flag_ps == 690000);
+    CU_ASSERT(c->gpu.hbm_rate_bps == 22400000000000);
+    CU_ASSERT(c->gpu.store.row_ps == 300000 && c->gpu.store.warp_rate_bps == 23200000000);
+    CU_ASSERT(c->gpu.store.sm_rate_bps == 360000000000);
+    CU_ASSERT(c->gpu.copy.row_ps == 1200000 && c->gpu.copy.warp_rate_bps == 176000000000);
+    CU_ASSERT(c->gpu.cast.row_ps == 1000000 && c->gpu.cast.sm_rate_bps == 1080000000000);
+    CU_ASSERT(c->gpu.reduce.row_ps == 150000 && c->gpu.reduce.warp_rate_bps == 5200000000);
+    CU_ASSERT(c->gpu.reduce_load_rate_bps == 44000000000 && c->gpu.scan_rate_bps == 240000000000);
+    CU_ASSERT(c->gpu.scan_row_ps == 100000 && c->gpu.peek_ps == 870000);
+    CU_ASSERT(c->nvlink.gpus == 8 && c->nvlink.egress_rate_bps == 1280000000000);
+    CU_ASSERT(c->nvlink.ingress_rate_bps == 1360000000000 && c->nvlink.latency_ps == 550000);
+    CU_ASSERT(c->nic.gpus_per_nic == 2 && c->nic.rate_bps == 373600000000 && c->nic.header_bytes == 26);
+    CU_ASSERT(c->nic.mtu_bytes == 4096 && c->nic.message_ps == 3000 && c->nic.signal_ps == 4000);
+    CU_ASSERT(c->nic.signal_bytes == 54 && c->nic.fetch_ps == 2450000 && c->nic.deliver_ps == 700000);
+    CU_ASSERT(c->nic.posting == CLUSTER_POST_PROXY && c->nic.post_ps == 2300000 && c->nic.doorbell_ps == 770000);
+    CU_ASSERT(c->nic.proxy_ps == 5000000 && c->nic.proxy_threads == 4 && c->nic.queue_depth == 128);
+    CU_ASSERT(c->nic.window_bytes == 1000000);
+    CU_ASSERT(c->network.latency_ps == 900000 && c->network.rate_bps == 400000000000);
+    CU_ASSERT(c->host.cores == 0);
+    cluster_free(c);
+    g_free(text);
+    cluster_free(NULL);
+}
+
+static void test_host_cluster_in_full(void)
+{
+    struct cluster *c = load(host_text);
+    CU_ASSERT_STRING_EQUAL(c->name, "c.ini");           /* nothing said: the file's own */
+    CU_ASSERT(c->host.cores == 2 && c->host.step_ps == 50000 && c->host.poll_ps == 1000000);
+    CU_ASSERT(c->host.switch_ps == 2000000 && c->host.store_ps == 100000 && c->host.store_rate_bps == 40000000000);
+    CU_ASSERT(c->host.put_ps == 200000 && c->host.put_rate_bps == 32000000000 && c->host.signal_ps == 70000);
+    CU_ASSERT(c->host.copy.row_ps == 10000 && c->host.copy.warp_rate_bps == 64000000000);
+    CU_ASSERT(c->host.cast.row_ps == 20000 && c->host.cast.warp_rate_bps == 8000000000);
+    CU_ASSERT(c->host.reduce.row_ps == 0 && c->host.reduce.warp_rate_bps == 16000000000);
+    CU_ASSERT(c->host.scan_rate_bps == 24000000000 && c->host.memory_rate_bps == 96000000000);
+    CU_ASSERT(c->gpu.sms == 0 && c->nvlink.gpus == 0);
+    cluster_free(c);
+}
+
+static void test_what_may_be_left_out(void)
+{
+    struct cluster *c = load(gpu_text);
+    CU_ASSERT(c->nic.rate_bps == 0 && c->nic.gpus_per_nic == 1 && c->nic.mtu_bytes == 4096);
+    CU_ASSERT_EQUAL(c->nic.proxy_threads, 1);
+    cluster_free(c);
+    char *text = g_strconcat(gpu_text, "[nic]\nrate = 50 GB/s\n[network]\nlatency = 0 ns\n", NULL);
+    c = load(text);
+    CU_ASSERT(c->nic.rate_bps == 400000000000 && c->nic.header_bytes == 0 && c->nic.posting == CLUSTER_POST_GPU);
+    CU_ASSERT(c->nic.queue_depth == 0 && c->nic.window_bytes == 0 && c->network.rate_bps == 0);
+    cluster_free(c);
+    g_free(text);
+}
+
+static void test_comments_after_values(void)
+{
+    static const char *const written[] = { "sms = 132# of 144", "sms = 132   # data sheet; 144 in full", "sms=132;x",
+                                           "sms =\t132\t", "# above\nsms = 132" };
+    for (size_t i = 0; i < G_N_ELEMENTS(written); i++) {
+        char *text = changed("sms = 132", written[i]);
+        struct cluster *c = load(text);
+        CU_ASSERT_EQUAL(c->gpu.sms, 132);
+        cluster_free(c);
+        g_free(text);
+    }
+    CU_ASSERT(change_refused("sms = 132", "sms = # 132",
+                             "FILE: [gpu] sms: expected a whole number from 1 to 65535, found \"\""));
+}
+
+static void test_files_that_are_none(void)
+{
+    GError *error = NULL;
+    CU_ASSERT_PTR_NULL(cluster_load("no/such.ini", &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "no/such.ini: cannot read the cluster file: No such file or directory");
+    g_clear_error(&error);
+    CU_ASSERT_PTR_NULL(cluster_load("nowhere-cx9", &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "nowhere-cx9: cannot read the cluster file: No such file or directory");
+    g_clear_error(&error);
+    CU_ASSERT_PTR_NULL(cluster_load(folder, &error));
+    CU_ASSERT(error && g_str_has_prefix(error->message, folder) && !strchr(error->message, '\n'));
+    g_clear_error(&error);
+    CU_ASSERT_PTR_NULL(cluster_load(folder, NULL));         /* nobody asks why */
+    CU_ASSERT(refused("", "FILE: lacks the section [gpu] or [host]"));
+    CU_ASSERT(refused("sms = 132\n", "FILE: cannot read the cluster file: Key file does not start with a group"));
+    CU_ASSERT(refused("[gpu]\n\177ELF\n", "FILE: cannot read the cluster file: Key file contains line “\177ELF” "
+                                          "which is not a key-value pair, group, or comment"));
+}
+
+static void test_unknown_words(void)
+{
+    CU_ASSERT(change_refused("[gpu]", "[gpus]", "FILE: [gpus]: unknown section"));
+    CU_ASSERT(change_refused("[network]", "[switch]\n[network]", "FILE: [switch]: unknown section"));
+    CU_ASSERT(change_refused("poll = 220 ns", "poll-latency = 220 ns", "FILE: [gpu] poll-latency: unknown key"));
+    CU_ASSERT(change_refused("name = ", "label = ", "FILE: [cluster] label: unknown key"));
+    CU_ASSERT(change_refused("poll = 220 ns", "Poll = 220 ns", "FILE: [gpu] Poll: unknown key"));
+    CU_ASSERT(change_refused("mtu = 4 KiB", "mtu[de] = 4 KiB", "FILE: [nic] mtu[de]: unknown key"));
+    /* A key of one part in another. */
+    CU_ASSERT(change_refused("gpus = 8", "gpus = 8\nsms = 3", "FILE: [nvlink] sms: unknown key"));
+}
+
+/* Every line of the GPU's and the host's part is needed; of the others, those that are. */
+static void test_missing_keys(void)
+{
+    static const char *const texts[] = { gpu_text, host_text };
+    uint32_t needed = 0;
+    for (size_t t = 0; t < G_N_ELEMENTS(texts); t++) {
+        char **line = g_strsplit(texts[t], "\n", 0), section[20] = "";
+        for (uint32_t i = 0; line[i]; i++) {
+            if (line[i][0] == '[') g_strlcpy(section, line[i], sizeof section);
+            if (!strchr(line[i], '=') || !strcmp(section, "[cluster]")) continue;
+            char *own = line[i], *key = g_strndup(own, strcspn(own, " "));
+            line[i] = "";
+            char *text = g_strjoinv("\n", line);
+            char *message = g_strdup_printf("FILE: %s lacks the key %s", section, key);
+            CU_ASSERT(refused(text, message));
+            needed++;
+            line[i] = own;
+            g_free(text);
+            g_free(key);
+            g_free(message);
+        }
+        g_strfreev(line);
+    }
+    CU_ASSERT_EQUAL(needed, 23 + 4 + 17);
+    CU_ASSERT(change_refused("rate = 46.7 GB/s\n", "", "FILE: [nic] lacks the key rate"));
+    CU_ASSERT(change_refused("[network]\nlatency = 900 ns\n", "[network]\n",
+                             "FILE: [network] lacks the key latency"));
+}
+
+static void test_missing_sections(void)
+{
+    char *text = g_strdup(gpu_text);
+    *strstr(text, "[nvlink]") = '\0';
+    CU_ASSERT(refused(text, "FILE: lacks the section [nvlink]"));
+    g_free(text);
+    text = g_strconcat(gpu_text, "[nic]\nrate = 50 GB/s\n", NULL);
+    CU_ASSERT(refused(text, "FILE: lacks the section [network]"));
+    g_free(text);
+    CU_ASSERT(refused(nic_text, "FILE: lacks the section [gpu] or [host]"));
+    text = g_strconcat(gpu_text, host_text, NULL);
+    CU_ASSERT(refused(text, "FILE: has both [gpu] and [host]: ranks run on one of them"));
+    g_free(text);
+}
+
+#define TIME  "a time from 0 to 10 s such as \"870 ns\" (ps, ns, us, ms)"
+#define RATE  "a rate from 1 Mbit/s to 1000 TB/s such as \"45 GB/s\" (KB, MB, GB, TB/s, Mbit, Gbit, Tbit/s)"
+#define SIZE  "a size up to 1000 GB such as \"64 KB\" (B, KB, KiB, MB, MiB, GB)"
+#define COUNT "a whole number from 1 to 65535"
+
+static void test_bad_values(void)
+{
+    static const struct { const char *from, *key, *found, *expected; } bad[] = {
+        { "poll = 220 ns", "[gpu] poll", "220", TIME },             { "poll = 220 ns", "[gpu] poll", "ns", TIME },
+        { "poll = 220 ns", "[gpu] poll", "", TIME },                { "poll = 220 ns", "[gpu] poll", "-1 ns", TIME },
+        { "poll = 220 ns", "[gpu] poll", "nan ns", TIME },          { "poll = 220 ns", "[gpu] poll", "inf us", TIME },
+        { "poll = 220 ns", "[gpu] poll", "1e400 ns", TIME },        { "poll = 220 ns", "[gpu] poll", "10001 ms", TIME },
+        { "poll = 220 ns", "[gpu] poll", "220 GB/s", TIME },        { "poll = 220 ns", "[gpu] poll", "220 ns 3", TIME },
+        { "poll = 220 ns", "[gpu] poll", "2,2 us", TIME },          { "poll = 220 ns", "[gpu] poll", "220 NS", TIME },
+        { "poll = 220 ns", "[gpu] poll", "220 s", TIME },           { "poll = 220 ns", "[gpu] poll", "\\", TIME },
+        { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "0 GB/s", RATE },
+        { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "2800 GB", RATE },
+        { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "2800 Gb/s", RATE },
+        { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "-5 GB/s", RATE },
+        { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "0.9 Mbit/s", RATE },
+        { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "1001 TB/s", RATE },
+        { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "1e300 TB/s", RATE },
+        { "sms = 132", "[gpu] sms", "0", COUNT },                   { "sms = 132", "[gpu] sms", "-132", COUNT },
+        { "sms = 132", "[gpu] sms", "132.0", COUNT },               { "sms = 132", "[gpu] sms", "65536", COUNT },
+        { "sms = 132", "[gpu] sms", "99999999999999999999", COUNT }, { "sms = 132", "[gpu] sms", "0x84", COUNT },
+        { "window = 1 MB", "[nic] window", "1", SIZE },
+        { "window = 1 MB", "[nic] window", "-1 B", SIZE },
+        { "window = 1 MB", "[nic] window", "1001 GB", SIZE },
+        { "header = 26 B", "[nic] header", "4097 B", "a size up to 4096 B such as \"26 B\" (B, KB, KiB)" },
+        { "mtu = 4 KiB", "[nic] mtu", "0 B", "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)" },
+        { "mtu = 4 KiB", "[nic] mtu", "65 KiB", "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)" },
+        { "posting = proxy", "[nic] posting", "cpu", "\"gpu\" or \"proxy\"" },
+        { "posting = proxy", "[nic] posting", "", "\"gpu\" or \"proxy\"" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+        char *to = g_strndup(bad[i].from, strcspn(bad[i].from, " "));
+        char *line = g_strconcat(to, " = ", bad[i].found, NULL);
+        char *message = g_strdup_printf("FILE: %s: expected %s, found \"%s\"", bad[i].key, bad[i].expected,
+                                        bad[i].found);
+        CU_ASSERT(change_refused(bad[i].from, line, message));
+        g_free(to);
+        g_free(line);
+        g_free(message);
+    }
+}
+
+static void test_values_at_the_limits(void)
+{
+    static const struct { const char *from, *to; } fine[] = {
+        { "poll = 220 ns", "poll = 0 ps" }, { "poll = 220 ns", "poll = 10000 ms" },
+        { "poll = 220 ns", "poll = 1e2ns" },
+        { "hbm-rate = 2800 GB/s", "hbm-rate = 1 Mbit/s" }, { "hbm-rate = 2800 GB/s", "hbm-rate = 1000 TB/s" },
+        { "sms = 132", "sms = 1" }, { "sms = 132", "sms = 65535" }, { "mtu = 4 KiB", "mtu = 64 B" },
+        { "header = 26 B", "header = 0 B" }, { "window = 1 MB", "window = 0 B" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(fine); i++) {
+        char *text = changed(fine[i].from, fine[i].to);
+        cluster_free(load(text));
+        g_free(text);
+    }
+}
+
+static void test_shipped_files(void)
+{
+    GDir *shipped = g_dir_open("models/clusters", 0, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(shipped);
+    uint32_t count = 0;
+    for (const char *name; (name = g_dir_read_name(shipped)) != NULL; count++) {
+        CU_ASSERT(g_str_has_suffix(name, ".ini"));
+        char *bare = g_strndup(name, strlen(name) - 4), *full = g_strconcat("models/clusters/", name, NULL);
+        const char *const ways[] = { full, name, bare };        /* by path, by name, by name without ending */
+        for (size_t i = 0; i < G_N_ELEMENTS(ways); i++) {
+            GError *error = NULL;
+            struct cluster *c = cluster_load(ways[i], &error);
+            if (error) printf("\n      %s\n", error->message);
+            CU_ASSERT_PTR_NULL(error);
+            CU_ASSERT(c && strcmp(c->path, full) == 0 && c->name && (c->gpu.sms || c->host.cores));
+            g_clear_error(&error);
+            cluster_free(c);
+        }
+        g_free(bare);
+        g_free(full);
+    }
+    g_dir_close(shipped);
+    CU_ASSERT(count >= 2);
+}
+
+/* A number in any unit comes back as exactly what it is in the smallest, rounded. */
+static void test_units_read_back(void)
+{
+    static const struct { bool (*parse)(const char *, uint64_t *); const char *unit; uint64_t factor; } units[] = {
+        { cluster_parse_time, "ps", 1 }, { cluster_parse_time, "ns", 1000 }, { cluster_parse_time, "us", 1000000 },
+        { cluster_parse_time, "ms", 1000000000 }, { cluster_parse_size, "B", 1 }, { cluster_parse_size, "KB", 1000 },
+        { cluster_parse_size, "KiB", 1024 }, { cluster_parse_size, "MB", 1000000 },
+        { cluster_parse_size, "MiB", 1048576 },
+        { cluster_parse_size, "GB", 1000000000 }, { cluster_parse_rate, "KB/s", 8000 },
+        { cluster_parse_rate, "MB/s", 8000000 },
+        { cluster_parse_rate, "GB/s", 8000000000 }, { cluster_parse_rate, "TB/s", 8000000000000 },
+        { cluster_parse_rate, "Mbit/s", 1000000 }, { cluster_parse_rate, "Gbit/s", 1000000000 },
+        { cluster_parse_rate, "Tbit/s", 1000000000000 },
+    };
+    struct rng rng;
+    rng_seed(&rng, 7);
+    for (uint32_t i = 0; i < 20000; i++) {
+        const uint32_t u = (uint32_t)rng_below(&rng, G_N_ELEMENTS(units));
+        const uint64_t whole = rng_below(&rng, 1000), milli = rng_below(&rng, 1000);
+        char text[60], tail[70];
+        g_snprintf(text, sizeof text, "%" G_GUINT64_FORMAT ".%03" G_GUINT64_FORMAT "%s%s", whole, milli,
+                   i % 2 ? " " : "", units[u].unit);
+        const unsigned __int128 thousandths = (unsigned __int128)(whole * 1000 + milli) * units[u].factor;
+        const uint64_t expected = (uint64_t)((thousandths + 500) / 1000);
+        uint64_t value = 0;
+        CU_ASSERT_TRUE_FATAL(units[u].parse(text, &value));
+        const uint64_t off = value > expected ? value - expected : expected - value;
+        CU_ASSERT_TRUE_FATAL(off <= expected >> 50);    /* the last places of a double */
+        g_snprintf(tail, sizeof tail, "%sx", text);
+        CU_ASSERT_FALSE_FATAL(units[u].parse(tail, &value));
+        g_snprintf(tail, sizeof tail, "-1%s", text);
+        CU_ASSERT_FALSE_FATAL(units[u].parse(tail, &value));
+    }
+    uint64_t value = 1;
+    CU_ASSERT(!cluster_parse_time("", &value) && !cluster_parse_time("ns", &value) && !cluster_parse_rate("1", &value));
+    CU_ASSERT(!cluster_parse_size("9.3e9 GB", &value));                 /* beyond 63 bits */
+    CU_ASSERT_EQUAL(value, 1);
+}
+
+/* Whatever stands in a file, loading ends with a cluster or an error, not both and not neither. */
+static void test_scrambled_files(void)
+{
+    struct rng rng;
+    rng_seed(&rng, 11);
+    char *whole = g_strconcat(gpu_text, nic_text, NULL);
+    const size_t length = strlen(whole);
+    uint32_t loaded = 0;
+    for (uint32_t i = 0; i < 2000; i++) {
+        char *text = g_strdup(whole);
+        for (uint64_t n = 1 + rng_below(&rng, 3); n; n--)
+            text[rng_below(&rng, length)] = (char)(1 + rng_below(&rng, 255));
+        GError *error = NULL;
+        struct cluster *c = cluster_load(file_write(text), &error);
+        CU_ASSERT_FATAL(!c == (error != NULL));
+        loaded += c != NULL;
+        g_clear_error(&error);
+        cluster_free(c);
+        g_free(text);
+    }
+    CU_ASSERT(loaded > 20 && loaded < 1000);
+    g_free(whole);
+}
+
+int main(void)
+{
+    if (!g_mkdtemp(folder)) return 2;
+    g_snprintf(path, sizeof path, "%s/c.ini", folder);
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("cluster", NULL, NULL);
+    CU_add_test(suite, "gpu cluster in full", test_gpu_cluster_in_full);
+    CU_add_test(suite, "host cluster in full", test_host_cluster_in_full);
+    CU_add_test(suite, "what may be left out", test_what_may_be_left_out);
+    CU_add_test(suite, "comments after values", test_comments_after_values);
+    CU_add_test(suite, "files that are none", test_files_that_are_none);
+    CU_add_test(suite, "unknown words", test_unknown_words);
+    CU_add_test(suite, "missing keys", test_missing_keys);
+    CU_add_test(suite, "missing sections", test_missing_sections);
+    CU_add_test(suite, "bad values", test_bad_values);
+    CU_add_test(suite, "values at the limits", test_values_at_the_limits);
+    CU_add_test(suite, "shipped files", test_shipped_files);
+    CU_add_test(suite, "units read back", test_units_read_back);
+    CU_add_test(suite, "scrambled files", test_scrambled_files);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+    CU_cleanup_registry();
+    g_unlink(path);
+    g_rmdir(folder);
+    return failed;
+}
