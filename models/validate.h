@@ -1,8 +1,8 @@
 /* validate.h - a table of measured cases, predicted row by row: read from CSV, simulated on all cores, written
  * back with predictions, summed up as distributions of the error.
  *
- * A column whose name is an option of a case (case.h) sets it; "phase", "measured_us", "measured_gbs" and
- * "metric" say what was measured; every other column is a label, kept as it is.  Private to the validate
+ * A column whose name is an option of a case (case.h) sets it; "phase", "measured_us", "measured_gbs", "outside_us"
+ * and "metric" say what was measured; every other column is a label, kept as it is.  Private to the validate
  * command. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
@@ -19,8 +19,10 @@ struct validate_row {
     uint32_t line;                      /* where it begins in the file */
     char   **cell;                      /* one a column, as read; NULL-terminated */
     struct case_options options;
-    const char *phase, *metric;         /* cells; metric NULL: by kernel */
+    char   **phase;                     /* whose times add up: "dispatch", or "cached_notify+dispatch" */
+    const char *metric;                 /* a cell; NULL: by kernel */
     double   measured_us, measured_gbs; /* NAN: not given */
+    double   outside_us;                /* what the measurement holds beside its phases */
     char    *problem;                   /* why there is no prediction; NULL: fine so far */
     uint32_t job;                       /* rows of the same case share one */
     double   predicted_us, predicted_gbs, error_pct;    /* NAN: none */

@@ -58,29 +58,44 @@ static void phases_list(const struct record *record, char *text, size_t text_siz
     }
 }
 
+/* Adds one phase of a row to out: times add up, the bandwidth is the last phase's bytes over all of the time, the
+ * bottleneck that of the longest. */
+static bool phase_predict(const struct validate_row *row, const char *phase, const char *rate_metric,
+                          const struct record *record, struct shared_row *out)
+{
+    const char *time_metric = row->metric && !strstr(row->metric, "_gbs") ? row->metric : "time_us";
+    const struct record_row *time = record_find(record, phase, RECORD_ALL, time_metric);
+    const struct record_row *rate = record_find(record, phase, RECORD_ALL, rate_metric);
+    const struct record_row *bottleneck = record_find(record, phase, RECORD_ALL, "bottleneck");
+    if (!record_find(record, phase, RECORD_ALL, "time_us")) {
+        char list[TEXT_BYTES / 2] = "";
+        phases_list(record, list, sizeof list);
+        g_snprintf(out->problem, TEXT_BYTES, "phase: expected one of %s, found '%.60s'", list, phase);
+        return false;
+    }
+    if (!time || !rate) {
+        g_snprintf(out->problem, TEXT_BYTES, "metric: expected one that the record has, found '%.60s'", row->metric);
+        return false;
+    }
+    const double before_us = out->time_us;
+    out->time_us += time->value;
+    out->rate_gbs = out->time_us > 0 ? rate->value * time->value / out->time_us : 0;
+    if (time->value > before_us - row->outside_us)
+        g_strlcpy(out->bottleneck, bottleneck ? bottleneck->text : "", sizeof out->bottleneck);
+    return true;
+}
+
 static void row_predict(const struct validate_row *row, const struct record *record, struct shared_row *out)
 {
-    const bool rate_named = row->metric && strstr(row->metric, "_gbs");
-    const char *time_metric = row->metric && !rate_named ? row->metric : "time_us";
     struct case_options resolved;
     case_copy(&resolved, &row->options);
     case_resolve(&resolved);
+    const bool rate_named = row->metric && strstr(row->metric, "_gbs");
     const char *rate_metric = rate_named ? row->metric : default_rate_metric(&resolved);
     case_clear(&resolved);
-    const struct record_row *time = record_find(record, row->phase, RECORD_ALL, time_metric);
-    const struct record_row *rate = record_find(record, row->phase, RECORD_ALL, rate_metric);
-    const struct record_row *bottleneck = record_find(record, row->phase, RECORD_ALL, "bottleneck");
-    if (!record_find(record, row->phase, RECORD_ALL, "time_us")) {
-        char list[TEXT_BYTES / 2] = "";
-        phases_list(record, list, sizeof list);
-        g_snprintf(out->problem, TEXT_BYTES, "phase: expected one of %s, found '%.60s'", list, row->phase);
-    } else if (!time || !rate) {
-        g_snprintf(out->problem, TEXT_BYTES, "metric: expected one that the record has, found '%.60s'", row->metric);
-    } else {
-        out->time_us = time->value;
-        out->rate_gbs = rate->value;
-        g_strlcpy(out->bottleneck, bottleneck ? bottleneck->text : "", sizeof out->bottleneck);
-    }
+    out->time_us = row->outside_us;
+    for (char **phase = row->phase; *phase; phase++)
+        if (!phase_predict(row, *phase, rate_metric, record, out)) return;
 }
 
 /* The routing of the job before: sweeps of SMs or chunks come one after another and share it. */
@@ -104,11 +119,13 @@ static void job_run(const struct run *run, uint32_t job, struct routing_memory *
     struct record *record = record_new();
     GError *error = NULL;
     const struct cluster *cluster = g_hash_table_lookup(run->cluster, c->cluster);
-    const char **phases = g_new0(const char *, end - start + 1);
-    for (uint32_t i = start; i < end; i++) phases[i - start] = run->table->row[run->row_of[i]].phase;
+    GPtrArray *phases = g_ptr_array_new();
+    for (uint32_t i = start; i < end; i++)
+        for (char **phase = run->table->row[run->row_of[i]].phase; *phase; phase++) g_ptr_array_add(phases, *phase);
+    g_ptr_array_add(phases, NULL);
     const bool good = routing_recall(memory, c, &error) &&
-                      simulate_phases(c, cluster, &memory->routing, phases, record, &error);
-    g_free(phases);
+                      simulate_phases(c, cluster, &memory->routing, (const char *const *)phases->pdata, record, &error);
+    g_ptr_array_free(phases, TRUE);
     for (uint32_t i = start; i < end; i++) {
         struct shared_row *out = &run->shared->row[run->row_of[i]];
         if (good) row_predict(&run->table->row[run->row_of[i]], record, out);

@@ -56,9 +56,10 @@ static bool measured_parse(const char *name, const char *text, double *value, ch
 static bool row_cell_take(struct validate_row *row, const char *name, const char *text)
 {
     GError *error = NULL;
-    if (column_is(name, "phase")) return row->phase = text, true;
     if (column_is(name, "metric")) return row->metric = *text ? text : NULL, true;
     if (*text == '\0') return true;             /* the default */
+    if (column_is(name, "phase")) return row->phase = g_strsplit(text, "+", 0), true;
+    if (column_is(name, "outside_us")) return measured_parse(name, text, &row->outside_us, &row->problem);
     if (column_is(name, "measured_us")) return measured_parse(name, text, &row->measured_us, &row->problem);
     if (column_is(name, "measured_gbs")) return measured_parse(name, text, &row->measured_gbs, &row->problem);
     if (!case_has(name) || case_set(&row->options, name, text, &error)) return true;
@@ -91,7 +92,7 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
     }
     for (uint32_t i = 0; i < found; i++)
         if (!row_cell_take(row, table->column[i], row->cell[i])) return;
-    if (!row->phase || !*row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");
+    if (!row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");
     path_resolve(&row->options.trace, table->path);
     path_resolve(&row->options.trace_weights, table->path);
 }
@@ -222,6 +223,7 @@ void validate_table_free(struct validate_table *table)
     for (uint32_t i = 0; i < table->row_count; i++) {
         struct validate_row *row = &table->row[i];
         g_strfreev(row->cell);
+        g_strfreev(row->phase);
         case_clear(&row->options);
         g_free(row->problem);
         g_free(row->bottleneck);

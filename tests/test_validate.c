@@ -27,15 +27,18 @@ static struct validate_table *table_of(const char *text, GError **error)
 
 static void test_columns_and_cells(void)
 {
-    struct validate_table *table = table_of("\xef\xbb\xbfNum-Ranks,phase,num_ranks,measured_us,LABEL\r\n"
-                                            ",dispatch,4,2.5, a b \r\n", NULL);
+    struct validate_table *table = table_of("\xef\xbb\xbfNum-Rank,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
+                                            ",notify+dispatch,4,2.5, a b ,9.5\r\n", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
-    CU_ASSERT(table->column_count == 5 && table->row_count == 1);
-    CU_ASSERT_STRING_EQUAL(table->column[0], "Num-Ranks");          /* no option: a label */
+    CU_ASSERT(table->column_count == 6 && table->row_count == 1);
+    CU_ASSERT_STRING_EQUAL(table->column[0], "Num-Rank");           /* no option: a label */
     const struct validate_row *row = &table->row[0];
     CU_ASSERT_PTR_NULL(row->problem);
     CU_ASSERT(row->options.num_ranks == 4 && row->measured_us == 2.5 && isnan(row->measured_gbs));
     CU_ASSERT_STRING_EQUAL(row->cell[4], "a b");
+    CU_ASSERT_EQUAL_FATAL(g_strv_length(row->phase), 2);
+    CU_ASSERT_STRING_EQUAL(row->phase[1], "dispatch");
+    CU_ASSERT_EQUAL(row->outside_us, 9.5);
     CU_ASSERT_EQUAL(validate_column_find(table, "label"), 4);
     CU_ASSERT_EQUAL(validate_column_find(table, "labels"), -1);
     validate_table_free(table);

@@ -27,6 +27,10 @@ echo '# bad rows among good ones'
 run cases.csv --cluster $cluster
 awk -F, '{ print NF, $(NF - 3) == "" ? "none" : NR == 1 ? $(NF - 3) : "predicted" }' out
 
+echo '# sums of phases'
+printf 'phase,outside_us\ndispatch+\ndispatch+,\ndispatch+notify,\ndispatch,-1\ndispatch,much\n' >cases.csv
+run cases.csv --cluster $cluster --hidden 2048 --num-ranks 2
+
 echo '# a row whose trace or traffic cannot be had'
 printf 'phase,trace,traffic,num-ranks\ndispatch,none.npy,,\ndispatch,,1|2|3;4,\ndispatch,,,16\n' >cases.csv
 run cases.csv --cluster $cluster --hidden 2048 --num-tokens 4

@@ -39,3 +39,10 @@ $EPTWIN validate folder/cases.csv 2>/dev/null | masked
 
 echo '# options given are the default of rows'
 printf 'phase,hidden\ndispatch,2048\n' | $EPTWIN validate - --cluster $cluster --num-ranks 4 --num-tokens 8 2>/dev/null | masked
+
+echo '# phases add up, with what the measurement holds beside them'
+printf 'phase,outside_us\ndispatch,\ncombine,\ndispatch+combine,2.5\n' |
+    $EPTWIN validate - --cluster $cluster --hidden 2048 --num-ranks 2 2>/dev/null |
+    awk -F, 'NR > 1 { us[NR] = $3; gbs[NR] = $4 } END {
+        printf "%s\n", ((us[4] - us[2] - us[3] - 2.5)^2 < 1e-5 ? "the sum" : "another time")
+        printf "%s\n", ((gbs[4] * us[4] / (gbs[3] * us[3]) - 1)^2 < 1e-5 ? "the bytes of the last" : "other bytes") }'
