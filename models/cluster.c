@@ -6,14 +6,14 @@
 #include <string.h>
 #include "sim/units.h"
 
-enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_FRAME, KIND_MTU, KIND_COUNT, KIND_PERCENT, KIND_POSTING };
+enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_FRAME, KIND_MTU, KIND_COUNT, KIND_POSTING };
 
 /* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
 #define TIME_PS_MAX   (10 * PS_PER_S)
 #define RATE_BPS_MIN  1000000ull
 #define RATE_BPS_MAX  8000000000000000ull
 #define SIZE_BYTES_MAX 1000000000000ull
-enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535, PERCENT_MAX = 1000 };
+enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535 };
 
 struct key {
     const char *section, *name;
@@ -34,6 +34,7 @@ struct key {
 static const struct key keys[] = {
     KEY("gpu", "sms", KIND_COUNT, false, gpu.sms),
     KEY("gpu", "launch", KIND_TIME, false, gpu.launch_ps),
+    KEY("gpu", "call", KIND_TIME, true, gpu.call_ps),
     KEY("gpu", "step", KIND_TIME, false, gpu.step_ps),
     KEY("gpu", "poll", KIND_TIME, false, gpu.poll_ps),
     KEY("gpu", "fence", KIND_TIME, false, gpu.fence_ps),
@@ -51,7 +52,7 @@ static const struct key keys[] = {
     KEY("nvlink", "egress-rate", KIND_RATE, false, nvlink.egress_rate_bps),
     KEY("nvlink", "ingress-rate", KIND_RATE, false, nvlink.ingress_rate_bps),
     KEY("nvlink", "latency", KIND_TIME, false, nvlink.latency_ps),
-    KEY("nvlink", "crossing", KIND_PERCENT, true, nvlink.crossing_percent),
+    KEY("nvlink", "crossing", KIND_TIME, true, nvlink.crossing_ps),
     KEY("nic", "gpus-per-nic", KIND_COUNT, true, nic.gpus_per_nic),
     KEY("nic", "rate", KIND_RATE, false, nic.rate_bps),
     KEY("nic", "header", KIND_FRAME, true, nic.header_bytes),
@@ -133,15 +134,6 @@ static bool parse_count(const char *text, uint32_t *count)
     return true;
 }
 
-static bool parse_percent(const char *text, uint32_t *percent)
-{
-    char *end;
-    guint64 value = g_ascii_strtoull(text, &end, 10);
-    if (!g_ascii_isdigit(*text) || value > PERCENT_MAX || (strcmp(end, " %") && strcmp(end, "%"))) return false;
-    *percent = (uint32_t)value;
-    return true;
-}
-
 static bool parse_posting(const char *text, enum cluster_posting *posting)
 {
     *posting = strcmp(text, "gpu") ? CLUSTER_POST_PROXY : CLUSTER_POST_GPU;
@@ -163,7 +155,6 @@ static bool parse_kind(enum kind kind, const char *text, void *field)
     case KIND_FRAME:   return parse_within(cluster_parse_size, text, 0, FRAME_BYTES_MAX, field);
     case KIND_MTU:     return parse_within(cluster_parse_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
     case KIND_COUNT:   return parse_count(text, field);
-    case KIND_PERCENT: return parse_percent(text, field);
     case KIND_POSTING: return parse_posting(text, field);
     }
     g_assert_not_reached();
@@ -178,7 +169,6 @@ static bool parse_value(const struct key *k, const char *text, struct cluster *c
         [KIND_FRAME] = "a size up to 4096 B such as \"26 B\" (B, KB, KiB)",
         [KIND_MTU] = "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)",
         [KIND_COUNT] = "a whole number from 1 to 65535",
-        [KIND_PERCENT] = "a percentage from 0 to 1000 such as \"40 %\"",
         [KIND_POSTING] = "\"gpu\" or \"proxy\"",
     };
     if (parse_kind(k->kind, text, (char *)c + k->offset)) return true;
