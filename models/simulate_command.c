@@ -47,7 +47,7 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
     g_autoptr(GOptionContext) context = g_option_context_new("- predict dispatch and combine on a cluster");
     g_option_context_set_summary(context, summary);
     g_option_context_add_main_entries(context, own, NULL);
-    g_autofree GOptionEntry *entries = case_entries(c);
+    GOptionEntry *entries = case_entries(c);
     g_option_context_add_main_entries(context, entries, NULL);
     if (!g_option_context_parse(context, argc, argv, error)) return false;
     if (*argc > 1) g_set_error(error, SIMULATE_ERROR, 0, "unexpected argument \"%s\"; options begin with --", (*argv)[1]);
