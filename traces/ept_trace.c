@@ -160,29 +160,44 @@ static bool index_read(struct trace *trace, GError **error)
     return good;
 }
 
-/* Widens indices of 1 or 2 bytes; in loops that the compiler turns into vector code. */
-static void indices_widen(const uint8_t *bytes, unsigned type, size_t count, int32_t *out)
+/* Widens count indices; called with a constant count this becomes vector instructions at any optimisation level. */
+static inline void indices_widen_some(const uint8_t *bytes, unsigned type, size_t count, int32_t *out)
 {
     uint16_t pair;
-    if (type == 1) {
+    switch (type) {
+    case 1:
         for (size_t i = 0; i < count; i++)
             out[i] = bytes[i];
-    } else if (type == (1 | EPT_TYPE_NONE)) {
+        break;
+    case 1 | EPT_TYPE_NONE:
         for (size_t i = 0; i < count; i++)
-            out[i] = (int8_t)(bytes[i] == 0xff ? -1 : 0) | bytes[i];
-    } else if (type == 2) {
+            out[i] = bytes[i] == 0xff ? -1 : bytes[i];
+        break;
+    case 2:
         for (size_t i = 0; i < count; i++) {
             memcpy(&pair, bytes + 2 * i, 2);
             out[i] = pair;
         }
-    } else if (type == (2 | EPT_TYPE_NONE)) {
+        break;
+    case 2 | EPT_TYPE_NONE:
         for (size_t i = 0; i < count; i++) {
             memcpy(&pair, bytes + 2 * i, 2);
             out[i] = pair == 0xffff ? -1 : pair;
         }
-    } else {
+        break;
+    default:
         memcpy(out, bytes, count * sizeof *out);
     }
+}
+
+static void indices_widen(const uint8_t *bytes, unsigned type, size_t count, int32_t *out)
+{
+    enum { BLOCK = 128 };
+    const unsigned width = type & ~EPT_TYPE_NONE;
+    size_t i = 0;
+    for (; i + BLOCK <= count; i += BLOCK)
+        indices_widen_some(bytes + i * width, type, BLOCK, out + i);
+    indices_widen_some(bytes + i * width, type, count - i, out + i);
 }
 
 static bool weights_widen(const struct trace *trace, uint64_t offset, const uint8_t *bytes, unsigned type,

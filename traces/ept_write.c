@@ -5,9 +5,10 @@
 #include "traces/npy.h"
 #include "traces/trace_writer.h"
 
-/* Routing compresses by its skewed alphabet, not by repeats: level 1 gets nearly all there is to get, and what it
- * leaves decodes fastest. */
-enum { LEVEL_DEFAULT = 1 };
+/* Routing compresses by its skewed alphabet, not by repeats: level 1 gets nearly all there is to get.  Where even
+ * the alphabet is flat (random routing), a level that leaves literals alone loses a few percent and decodes several
+ * times faster. */
+enum { LEVEL_DEFAULT = 1, LEVEL_FLAT = -5, GAIN_LEAST_PERCENT = 8 };
 
 struct ept_writer {
     ZSTD_CCtx *context;
@@ -29,7 +30,6 @@ static bool ept_begin(struct trace_writer *w, GError **error)
     memcpy(header.magic, ept_magic_bytes, sizeof header.magic);
     w->state = e;
     e->context = ZSTD_createCCtx();
-    ZSTD_CCtx_setParameter(e->context, ZSTD_c_compressionLevel, w->options->level ? w->options->level : LEVEL_DEFAULT);
     ZSTD_CCtx_setParameter(e->context, ZSTD_c_checksumFlag, 1);
     e->index = g_byte_array_new();
     e->raw = g_byte_array_new();
@@ -41,10 +41,11 @@ static bool ept_begin(struct trace_writer *w, GError **error)
 }
 
 /* Compresses bytes into e->stored. */
-static bool frame_deflate(struct trace_writer *w, const GByteArray *bytes, GError **error)
+static bool frame_deflate_at(struct trace_writer *w, const GByteArray *bytes, int level, GError **error)
 {
     struct ept_writer *const e = w->state;
     g_byte_array_set_size(e->stored, (guint)ZSTD_compressBound(bytes->len));
+    ZSTD_CCtx_setParameter(e->context, ZSTD_c_compressionLevel, level);
     const size_t size = ZSTD_compress2(e->context, e->stored->data, e->stored->len, bytes->data, bytes->len);
     if (!ZSTD_isError(size)) {
         g_byte_array_set_size(e->stored, (guint)size);
@@ -52,6 +53,17 @@ static bool frame_deflate(struct trace_writer *w, const GByteArray *bytes, GErro
     }
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot compress: %s", w->path, ZSTD_getErrorName(size));
     return false;
+}
+
+static bool frame_deflate(struct trace_writer *w, const GByteArray *bytes, GError **error)
+{
+    const struct ept_writer *const e = w->state;
+    if (w->options->level)
+        return frame_deflate_at(w, bytes, w->options->level, error);
+    if (!frame_deflate_at(w, bytes, LEVEL_DEFAULT, error))
+        return false;
+    const uint64_t worth = (uint64_t)bytes->len * (100 - GAIN_LEAST_PERCENT) / 100;
+    return e->stored->len <= worth || frame_deflate_at(w, bytes, LEVEL_FLAT, error);
 }
 
 static uint8_t index_type(const struct routing *routing, const struct routing_rank *rank, size_t places, uint8_t type)

@@ -224,13 +224,22 @@ static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t la
 static bool experts_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
                           GError **error)
 {
-    uint32_t most = 0;      /* -1 wraps to 0 */
+    /* Loops of a fixed length become vector instructions at any optimisation level. */
+    enum { LANES = 16 };
+    uint32_t most[LANES] = { 0 };       /* -1 wraps to 0 */
     for (uint32_t r = 0; r < routing->ranks; r++) {
+        const int32_t *const experts = routing->rank[r].experts;
         const size_t places = (size_t)routing->rank[r].tokens * routing->topk;
-        for (size_t i = 0; i < places; i++)
-            most = MAX(most, (uint32_t)routing->rank[r].experts[i] + 1);
+        size_t i = 0;
+        for (; i + LANES <= places; i += LANES)
+            for (size_t lane = 0; lane < LANES; lane++)
+                most[lane] = MAX(most[lane], (uint32_t)experts[i + lane] + 1);
+        for (; i < places; i++)
+            most[0] = MAX(most[0], (uint32_t)experts[i] + 1);
     }
-    return most <= routing->experts || experts_refuse(trace, step, layer, routing, error);
+    for (size_t lane = 1; lane < LANES; lane++)
+        most[0] = MAX(most[0], most[lane]);
+    return most[0] <= routing->experts || experts_refuse(trace, step, layer, routing, error);
 }
 
 static bool request_refuse(const struct trace *trace, const char *field, uint32_t limit, uint32_t found,
