@@ -341,7 +341,7 @@ static int verbs_flush(struct live_link *link, uint16_t peer, uint16_t queue)
 }
 
 /* A rank that only waits for a peer has nothing under way that could fail when the peer dies: so ask, on the
- * first queue of each. */
+ * first queue of each, unless it has asked already (there is room, as puts and signals leave a place). */
 static int verbs_probe(struct link_verbs *v)
 {
     struct timespec now;
@@ -350,7 +350,7 @@ static int verbs_probe(struct link_verbs *v)
     v->probed_s = now.tv_sec;
     for (uint32_t peer = 0; peer < v->rank_count; peer++) {
         struct verbs_qp *qp = &v->qp[peer * v->queue_count];
-        if (!qp->qp || qp->posted != qp->completed || !qp->nic->completions_free) continue;
+        if (!qp->qp || qp->completed < qp->signalled || !qp->nic->completions_free) continue;
         verbs_nothing_write(v, qp);
         qp->probe = qp->posted;
         const int rc = verbs_ring(v, qp);
