@@ -28,7 +28,7 @@ enum {
     LIVE_BARRIER_WORDS = 16,            /* rounds of a barrier of 65,536 ranks */
     LIVE_PAGE_BYTES = 4096,
     LIVE_HUGE_BYTES = 2 << 20,
-    LIVE_SPIN_ROUNDS = 2000,            /* empty rounds before giving a CPU of its own away */
+    LIVE_SPIN_ROUNDS = 300,             /* empty rounds, some us, before giving a CPU of its own away */
     LIVE_SLICE_NS = 100000,             /* the shortest that Linux gives */
     LIVE_CLOCK_ROUNDS = 64,             /* empty rounds between looks at the clock */
 };

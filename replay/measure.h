@@ -4,6 +4,7 @@
 #define REPLAY_MEASURE_H
 
 #include <glib.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "replay/bootstrap.h"
@@ -62,5 +63,9 @@ bool measure_pair_run(struct measure *m, GError **error);
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
 
 double measure_now_us(void);
+/* Pins this process to the index-th of the CPUs that it may use (modulo their number); was: all of them. */
+bool measure_cpu_pin(uint32_t index, cpu_set_t *was, GError **error);
+/* CPU time of this thread: what another process took is not in it. */
+double measure_cpu_us(void);
 
 #endif

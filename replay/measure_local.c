@@ -86,7 +86,7 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
                           .size_bytes = reduce ? REDUCE_ROW_BYTES : size, .reduced = size / REDUCE_ROW_BYTES };
     r.rows_in_area = MEASURE_AREA_BYTES / r.size_bytes;
     struct fabric_worker worker = { .step = no_step, .fabric = f };
-    const double start_us = measure_now_us();
+    const double start_us = measure_now_us(), cpu_start_us = measure_cpu_us();
     for (uint32_t i = 0; i < count; i++) {
         const struct fabric_work work = { .kind = kind, .rows = 1, .read_bytes = size, .run = run, .context = &r,
                                           .argument = i };
@@ -94,6 +94,7 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
     }
     value[0] = (measure_now_us() - start_us) / count;
     value[1] = size / value[0] / 1e3;
+    value[2] = (measure_cpu_us() - cpu_start_us) / count;
     __asm__ volatile("" : : "r"(r.sum));        /* the scan's result counts as used */
 }
 
@@ -211,16 +212,19 @@ static bool test_clock(struct measure *m, uint32_t size, uint32_t count, double 
 
 /* ---- two processes on one CPU ---- */
 
-/* Pins this process to the first CPU that it may use; was: where it might run before. */
-static bool cpu_pin(cpu_set_t *was)
+bool measure_cpu_pin(uint32_t index, cpu_set_t *was, GError **error)
 {
-    if (sched_getaffinity(0, sizeof *was, was) != 0) return false;
     cpu_set_t one;
     CPU_ZERO(&one);
-    int cpu = 0;
-    while (!CPU_ISSET(cpu, was)) cpu++;
-    CPU_SET(cpu, &one);
-    return sched_setaffinity(0, sizeof one, &one) == 0;
+    bool fine = sched_getaffinity(0, sizeof *was, was) == 0;
+    if (fine) {
+        int cpu = 0;
+        for (index %= (uint32_t)CPU_COUNT(was); !CPU_ISSET(cpu, was) || index; cpu++) index -= CPU_ISSET(cpu, was);
+        CPU_SET(cpu, &one);
+        fine = sched_setaffinity(0, sizeof one, &one) == 0;
+    }
+    if (!fine) g_set_error(error, LIVE_ERROR, LIVE_FAILED, "sched_setaffinity: %s", g_strerror(errno));
+    return fine;
 }
 
 /* Ranks 0 and 1 take turns on the same CPU: one waits by yielding until the other has answered. */
@@ -234,10 +238,7 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     if (rank > 1) return true;
     struct fabric *f = live_world_fabric(m->store_world);
     struct fabric_worker worker = { .step = no_step, .fabric = f };
-    if (!cpu_pin(&was)) {
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "sched_setaffinity: %s", g_strerror(errno));
-        return false;
-    }
+    if (!measure_cpu_pin(0, &was, error)) return false;
     struct fabric_signal signal = { .word = rank, .peer = (uint16_t)!rank };
     int rc = 0;
     const double start_us = measure_now_us();
@@ -261,10 +262,10 @@ static const uint32_t reduce_sizes[] = { REDUCE_ROW_BYTES, 2 * REDUCE_ROW_BYTES,
 static const uint32_t scan_sizes[] = { 4096, SCAN_BYTES, 0 };
 
 static const struct measure_test row_tests[] = {
-    { "copy", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_copy, row_sizes },
-    { "cast", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_cast, row_sizes },
-    { "reduce", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_reduce, reduce_sizes },
-    { "scan", { "time_us", "read_gbs" }, { "us", "GB/s" }, test_scan, scan_sizes },
+    { "copy", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_copy, row_sizes },
+    { "cast", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_cast, row_sizes },
+    { "reduce", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_reduce, reduce_sizes },
+    { "scan", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_scan, scan_sizes },
 };
 
 /* A row benchmark by rank 0 while the others sleep in the bootstrap. */
@@ -301,7 +302,7 @@ bool measure_local_run(struct measure *m, GError **error)
 static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size;
-    double copy[2];
+    double copy[3];
     if (!test_copy(m, MEMORY_BYTES, count, copy, error)) return false;
     value[0] = copy[0];
     value[1] = 2 * copy[1] * m->bootstrap->rank_count;

@@ -19,6 +19,13 @@ double measure_now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
+double measure_cpu_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
 static void row_add(struct measure *m, const char *phase, const char *metric, const char *unit, double value)
 {
     struct measure_rows *rows = m->rows;
