@@ -1,0 +1,33 @@
+# Generated traces: reproducible, as skewed as asked; placements recover what skew costs.
+sample=source/traces/samples/decode_ep64.ept
+run() { "$EPTWIN" trace "$@" || echo "exit $?"; }
+spread() { run info "$@" | grep -E '^(load|pairs|tokens) '; }
+run generate a.ept --num-ranks 16 --num-tokens 500 --routing imbalance:2 --steps 2 --correlation 0.5 --seed 4 --weights
+run generate b.csv --num-ranks 16 --num-tokens 500 --routing imbalance:2 --steps 2 --correlation 0.5 --seed 4 --weights
+run diff a.ept b.csv
+run info a.ept | sed -n '1,12p'
+spread a.ept
+echo "captured, not balanced"
+spread $sample
+echo "greedy"
+run remap $sample greedy.ept --placement greedy
+spread greedy.ept
+echo "64 redundant slots, from the first step alone"
+run remap $sample eplb.ept --placement eplb:64 --placement-steps 0
+spread eplb.ept
+echo "on 16 ranks, one layer, placement written and read"
+run slice $sample layer.ept --layers 2
+run remap layer.ept made.ept --num-ranks 16 --placement eplb:16:8 --placement-output placement.txt
+run remap layer.ept read.ept --num-ranks 16 --placement file:placement.txt
+run diff made.ept read.ept
+head -3 placement.txt
+run remap $sample bad.ept --placement eplb:5
+run remap $sample bad.ept --placement worst
+run remap $sample bad.ept --num-ranks 48
+run remap $sample bad.ept --placement greedy --placement-output p.txt
+run generate bad.ept --num-ranks 0
+run generate bad.ept --num-experts 100
+run generate bad.ept --routing zipf
+run generate bad.ept --num-tokens 200000000
+run generate bad.ept --frobnicate
+ls
