@@ -1,0 +1,18 @@
+# Replays over libfabric's tcp and shm, with each way of signalling: everything that arrives is right.  Then the
+# mistakes: a provider that is not there, one without what is asked of it.
+rows() { grep -E '^# (checks|bootstrap|fabric|provider|signalling)|,all,time_us,' "$1" | sed 's/time_us,.*/time_us/'; }
+for provider in tcp shm; do
+    for signalling in write atomic imm; do
+        $EPTWIN replay --ranks 3 --ranks-per-node 1 --num-experts 12 --num-tokens 24 --hidden 1024 --repeat 2 \
+            --fabric ofi --provider $provider --signalling $signalling --output out.csv
+        echo "exit $?"
+        rows out.csv
+    done
+done
+rm out.csv
+$EPTWIN replay --ranks 2 --ranks-per-node 1 --num-experts 8 --num-tokens 8 --hidden 512 --fabric ofi \
+    --provider warp --output out.csv 2>&1 | sed 's/found .*/found .../'
+$EPTWIN replay --ranks 2 --ranks-per-node 1 --num-experts 8 --num-tokens 8 --hidden 512 --fabric ofi \
+    --provider tcp --device nowhere --output out.csv 2>&1 | sed 's/found .*/found .../'
+ls
+ls /dev/shm | grep -c eptwin || true
