@@ -1,5 +1,5 @@
-/* fit.c - least absolute relative deviations, exactly: an optimal line passes through two of the points, or
- * through one of them where a bound (no negative cost) holds it, so all such lines are tried.  Points are few. */
+/* fit.c - least absolute deviations of logarithms: all lines through two of the points are tried, and those through
+ * one of them that a bound (no negative cost) holds.  Points are few. */
 #include "reports/fit.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 static double fit_cost(const struct fit_point *points, uint32_t count, double fixed, double slope)
 {
     double cost = 0;
-    for (uint32_t i = 0; i < count; i++) cost += fabs(fixed + slope * points[i].n - points[i].t) / points[i].t;
+    for (uint32_t i = 0; i < count; i++) cost += fabs(log((fixed + slope * points[i].n) / points[i].t));
     return cost;
 }
 

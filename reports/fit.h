@@ -1,8 +1,9 @@
 /* fit.h - straight lines through measured times: t = fixed + n * slope, as parts have them (a cost of each
  * operation and one of each byte).
  *
- * Robust: the line that makes the sum of the absolute relative errors least, so that a 4 us message counts as
- * much as a 4 ms one and a minority of outliers moves nothing.  Neither fixed nor slope is ever negative.
+ * Robust: of the lines through two of the points (or one, where a cost would be negative) the one with the least sum
+ * of |log(line / measured)|, so that a 4 us message counts as much as a 4 ms one, twice too long as much as twice too
+ * short, and a minority of outliers moves nothing.  Neither fixed nor slope is ever negative.
  * Numbers only: knows no records, units or cluster files. */
 #ifndef REPORTS_FIT_H
 #define REPORTS_FIT_H
@@ -31,7 +32,7 @@ struct fit_bent {
 bool fit_line_find(const struct fit_point *points, uint32_t count, struct fit_line *line);
 
 /* False when there are fewer than 6 points, or when two lines are not clearly better than one: they must at
- * least halve the sum of the errors, and one line must be off by more than 5 % in the mean. */
+ * least halve the sum, and one line must be off by more than 5 % in the mean. */
 bool fit_bent_find(const struct fit_point *points, uint32_t count, struct fit_bent *bent);
 
 #endif

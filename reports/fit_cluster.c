@@ -2,7 +2,8 @@
  *
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
  * operation.  Rows of a crowd (PHASE_xN: N ranks at once) come before those of a rank alone: ranks of a replay are
- * all busy.  N ranks on fewer cores take turns, so that the CPU time of an operation is cores / N of its time.
+ * all busy.  The crowd that just fills the cores is best.  A larger one takes turns in long slices, so that its times
+ * jump; where there is no other, the CPU time of an operation is cores / N of its time.
  * Knows the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
 
@@ -109,8 +110,16 @@ static uint32_t fit_crowd_ranks(const char *phase, const char *base)
     return g_ascii_string_to_unsigned(phase + strlen(base) + 2, 10, 2, 65535, &ranks, NULL) ? (uint32_t)ranks : 0;
 }
 
-/* Finds the largest crowd that has key's rows, else the rows of one alone. */
-static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
+/* Whether a crowd of a ranks fills the cores better than one of b (0: one alone). */
+static bool fit_crowd_better(uint32_t a, uint32_t b, uint32_t cores)
+{
+    if (b == 0 || (a <= cores) != (b <= cores)) return b == 0 || a <= cores;
+    return a <= cores ? a > b : a < b;
+}
+
+/* Finds the best crowd that has key's rows, else the rows of one alone. */
+static bool fit_place_find(const struct record *record, const struct fit_key *key, uint32_t cores,
+                           struct fit_place *place)
 {
     bool found = false;
     *place = (struct fit_place){ .ranks = 0 };
@@ -119,7 +128,7 @@ static bool fit_place_find(const struct record *record, const struct fit_key *ke
         const uint32_t ranks = fit_crowd_ranks(row->phase, key->crowd_phase);
         double size_bytes;
         if (row->rank != RECORD_ALL || (ranks == 0 && strcmp(row->phase, key->phase) != 0)) continue;
-        if (found && ranks <= place->ranks) continue;
+        if (found && (ranks == 0 || !fit_crowd_better(ranks, place->ranks, cores))) continue;
         const char *metric = ranks ? key->crowd_metric : key->metric;
         if (!fit_metric_matches(row, metric, fit_by_size(key->kind), &size_bytes)) continue;
         found = true;
@@ -133,7 +142,7 @@ static bool fit_place_find(const struct record *record, const struct fit_key *ke
 static bool fit_key_present(const struct record *record, const struct fit_key *key)
 {
     struct fit_place place;
-    return key->kind == FIT_COUNT ? record_get(record, key->metric) != NULL : fit_place_find(record, key, &place);
+    return key->kind == FIT_COUNT ? record_get(record, key->metric) != NULL : fit_place_find(record, key, 1, &place);
 }
 
 /* The row's value in us or GB/s. */
@@ -218,7 +227,7 @@ static bool fit_by_size_of(const struct fit_work *work, const struct fit_key *ke
     struct fit_point points[FIT_POINTS_MAX];
     struct fit_place place;
     uint32_t count;
-    const bool present = fit_place_find(work->record, key, &place);
+    const bool present = fit_place_find(work->record, key, work->cores, &place);
     assert(present);
     if (key->kind == FIT_NOTHING) {
         *value = 0;
@@ -247,7 +256,12 @@ static double fit_value_named(const struct fit_work *work, const char *name)
 static bool fit_single_of(const struct fit_work *work, const struct fit_key *key, double *value, char **comment,
                           GError **error)
 {
-    const struct record_row *row = record_find(work->record, key->phase, RECORD_ALL, key->metric);
+    /* A wait that was not disturbed: what other processes take is no part of the way. */
+    char least[64];
+    g_snprintf(least, sizeof least, "%s_min", key->metric);
+    const bool wait = key->kind == FIT_POLL || key->kind == FIT_LATENCY;
+    const struct record_row *row = wait ? record_find(work->record, key->phase, RECORD_ALL, least) : NULL;
+    if (!row) row = record_find(work->record, key->phase, RECORD_ALL, key->metric);
     assert(row);
     if (!fit_row_value(work, row, value, error)) return false;
     const char *less = "";
@@ -259,7 +273,7 @@ static bool fit_single_of(const struct fit_work *work, const struct fit_key *key
                       fit_value_named(work, "step"), 0);
         less = ", less signal twice, poll and step";
     }
-    *comment = g_strdup_printf(" %s,all,%s: %.4g %s%s", key->phase, key->metric, row->value, row->unit, less);
+    *comment = g_strdup_printf(" %s,all,%s: %.4g %s%s", key->phase, row->metric, row->value, row->unit, less);
     return true;
 }
 

@@ -66,11 +66,11 @@ static void test_noise_and_outliers(void)
 static double cost_of(const struct fit_point *points, int count, double fixed, double slope)
 {
     double cost = 0;
-    for (int i = 0; i < count; i++) cost += fabs(fixed + slope * points[i].n - points[i].t) / points[i].t;
+    for (int i = 0; i < count; i++) cost += fabs(log((fixed + slope * points[i].n) / points[i].t));
     return cost;
 }
 
-/* No line nearby is better, also where the points are nothing like a line. */
+/* No line nearby is much better, also where the points are nothing like a line: the best may pass between them. */
 static void test_best(void)
 {
     struct rng rng;
@@ -86,7 +86,7 @@ static void test_best(void)
         for (int a = -20; a <= 20; a++)
             for (int b = -20; b <= 20; b++) {
                 const double fixed = line.fixed + a * 0.5, slope = line.slope + b * 0.01;
-                if (fixed >= 0 && slope >= 0) CU_ASSERT_TRUE(cost_of(points, 12, fixed, slope) >= best - 1e-9);
+                if (fixed >= 0 && slope >= 0) CU_ASSERT_TRUE(cost_of(points, 12, fixed, slope) >= best * 0.98);
             }
     }
 }
@@ -157,7 +157,8 @@ static struct record *record_plant(void)
     record_set(record, "kind", "measure");
     record_set(record, "cpus", "2");
     record_add(record, "step", RECORD_ALL, "time_us", 0.02, "us");
-    record_add(record, "store_signal", RECORD_ALL, "latency_us", 300, "ns");
+    record_add(record, "store_signal", RECORD_ALL, "latency_us", 900, "ns");
+    record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns");    /* undisturbed */
     record_add(record, "switch", RECORD_ALL, "time_us", 1.5, "us");
     record_add(record, "signal", RECORD_ALL, "cpu_us", 0.1, "us");
     record_add(record, "signal", RECORD_ALL, "stream_us", 0.2, "us");
@@ -166,10 +167,12 @@ static struct record *record_plant(void)
     rows_plant(record, "store", "time_us", 0.05, 1e-4);
     rows_plant(record, "put", "cpu_us", 0.3, 5e-5);
     rows_plant(record, "put", "stream_us", 0.4, 8e-5);
-    rows_plant(record, "put_alltoall_x2", "stream_us", 9, 1);               /* a smaller crowd: not to be taken */
-    rows_plant(record, "put_alltoall_x8", "stream_us", 1.6, 32e-5);
+    rows_plant(record, "put_alltoall_x2", "stream_us", 0.4, 8e-5);          /* fills the cores */
+    rows_plant(record, "put_alltoall_x8", "stream_us", 9, 1);               /* takes turns: not to be taken */
     rows_plant(record, "copy", "time_us", 0.03, 1e-4);
-    rows_plant(record, "copy_x8", "time_us", 0.16, 8e-4);
+    rows_plant(record, "copy_x16", "time_us", 9, 1);
+    rows_plant(record, "copy_x8", "time_us", 0.16, 8e-4);                   /* of those that take turns the smallest */
+    rows_plant(record, "cast_x16", "time_us", 0.48, 32e-4);
     rows_plant(record, "cast", "time_us", 0.06, 4e-4);
     rows_plant(record, "reduce", "time_us", 0, 1e-3);
     rows_plant(record, "scan", "time_us", 0.01, 2e-4);
@@ -193,7 +196,7 @@ static void test_cluster(void)
     static const char *const expected[][3] = {
         { "host", "cores", "2" }, { "host", "step", "20 ns" }, { "host", "poll", "280 ns" },
         { "host", "switch", "1500 ns" }, { "host", "store", "50 ns" }, { "host", "store-rate", "10 GB/s" },
-        { "host", "put", "200 ns" }, { "host", "put-rate", "25 GB/s" },     /* 8 ranks on 2 cores, both ends */
+        { "host", "put", "200 ns" }, { "host", "put-rate", "25 GB/s" },     /* both ends */
         { "host", "signal", "100 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
         { "host", "cast-row", "60 ns" }, { "host", "cast-rate", "2.5 GB/s" }, { "host", "reduce-row", "0 ns" },
         { "host", "reduce-rate", "1 GB/s" }, { "host", "scan-rate", "5 GB/s" }, { "host", "memory-rate", "21 GB/s" },
@@ -259,8 +262,8 @@ static void test_cluster_refusals(void)
     record_add(record, "step", RECORD_ALL, "time_us", 1, "h");
     assert_refused(record, "m.csv: step,all,time_us: expected the unit us or GB/s, found 'h'");
     record = record_plant();
-    record_add(record, "copy_x16", RECORD_ALL, "time_us_4096", 1, "us");
-    assert_refused(record, "m.csv: copy_x16,all,time_us_BYTES: expected times above 0 of at least two sizes, found 1 "
+    record_add(record, "copy_x2", RECORD_ALL, "time_us_4096", 1, "us");
+    assert_refused(record, "m.csv: copy_x2,all,time_us_BYTES: expected times above 0 of at least two sizes, found 1 "
                    "rows");
     record = record_plant();
     record_add(record, "scan_x9", RECORD_ALL, "time_us_4096", NAN, "us");
