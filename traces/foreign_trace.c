@@ -54,7 +54,7 @@ bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct tr
     return false;
 }
 
-enum { SPLITS_TEXT_MAX = 256 << 20, SPLITS_RANKS_MAX = 16384 };
+enum { SPLITS_TEXT_MAX = 256 << 20, SPLITS_RANKS_MAX = 16384, SPLITS_TOKENS_MAX = 1 << 26 };
 
 struct splits_reader {
     struct trace *trace;
@@ -83,8 +83,8 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     if (bytes % r->token_bytes)
         return splits_error(r, error, "split size", expected, word);
     const uint64_t tokens = bytes / r->token_bytes;
-    if (tokens > TRACE_PLACES_MAX || (r->tokens += tokens) > TRACE_PLACES_MAX)
-        return splits_error(r, error, "split size", "at most 2^28 tokens in all", word);
+    if (tokens > SPLITS_TOKENS_MAX || (r->tokens += tokens) > SPLITS_TOKENS_MAX)
+        return splits_error(r, error, "split size", "at most 2^26 tokens in all", word);
     struct table_rows *const rows = table_rows(r->table, r->step, 0, r->source);
     if (!rows)
         return splits_error(r, error, "line", TABLE_FULL, "one more");

@@ -144,7 +144,9 @@ bool npy_open(struct npy *npy, struct stream *stream, GError **error)
     if (!good)
         return false;
     const uint64_t expected = npy->data_offset + npy->count * npy->width;
-    if (stream_is_compressed(stream) || stream_file_bytes(stream) == expected)
+    if (stream_is_compressed(stream))
+        return stream_check_growth(stream, expected, error);
+    if (stream_file_bytes(stream) == expected)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
                 "%s: expected %" G_GUINT64_FORMAT " bytes (header and shape say so), found %" G_GUINT64_FORMAT,

@@ -175,13 +175,13 @@ bool stream_is_compressed(const struct stream *s) { return s->context != NULL; }
 uint64_t stream_file_bytes(const struct stream *s) { return s->file_bytes; }
 uint64_t stream_offset(const struct stream *s) { return s->offset; }
 
-static bool stream_limit(const struct stream *s, GError **error)
+bool stream_check_growth(const struct stream *s, uint64_t bytes, GError **error)
 {
-    if (s->offset <= STREAM_FREE_BYTES || s->offset / STREAM_RATIO_MAX <= s->file_bytes)
+    if (bytes <= STREAM_FREE_BYTES || bytes / STREAM_RATIO_MAX <= s->file_bytes)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: offset %" G_GUINT64_FORMAT ": expected decompressed data of at most %d times the file's "
-                "%" G_GUINT64_FORMAT " bytes, found more", s->path, s->offset, STREAM_RATIO_MAX, s->file_bytes);
+                "%s: expected decompressed data of at most %d times the file's %" G_GUINT64_FORMAT
+                " bytes, found %" G_GUINT64_FORMAT " or more", s->path, STREAM_RATIO_MAX, s->file_bytes, bytes);
     return false;
 }
 
@@ -217,7 +217,7 @@ static bool inflate(struct stream *s, void *buffer, size_t size, size_t *got, GE
     }
     s->offset += out.pos;
     *got = out.pos;
-    return stream_limit(s, error);
+    return stream_check_growth(s, s->offset, error);
 }
 
 bool stream_read(struct stream *s, void *buffer, size_t size, size_t *got, GError **error)

@@ -36,6 +36,9 @@ bool stream_read(struct stream *stream, void *buffer, size_t size, size_t *got, 
 /* Reads exactly size bytes of what; the end of the data before that is an error that names what. */
 bool stream_read_exactly(struct stream *stream, void *buffer, size_t size, const char *what, GError **error);
 
+/* Whether a compressed file may hold so many bytes (see above); reading checks it as well. */
+bool stream_check_growth(const struct stream *stream, uint64_t bytes, GError **error);
+
 /* Reads bytes as they lie in the file, not decompressed, without moving the stream. */
 bool stream_read_raw(struct stream *stream, uint64_t offset, void *buffer, size_t size, const char *what,
                      GError **error);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "traces/generate.h"
 
-enum { TABLE_ROWS_MAX = 1 << 24 };      /* over all blocks; also steps x layers */
+enum { TABLE_ROWS_MAX = 1 << 22 };      /* over all blocks; also steps x layers */
 
 struct block {
     uint32_t step, layer;

@@ -21,7 +21,7 @@ uint32_t table_topk(const struct table *table);
 
 /* The rows of a rank, made when missing.  rank is below ROUTING_RANKS_MAX.  Valid until the next call.  NULL when
  * the table has its limit: a few far-out numbers in a small file must not become gigabytes. */
-#define TABLE_FULL "at most 16777216 (step, layer, rank)s in a text trace"
+#define TABLE_FULL "at most 4194304 (step, layer, rank)s in a text trace"
 struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer, uint32_t rank);
 
 /* Room for one more token; its experts (set to ROUTING_NONE) are returned, and in *weights (if not NULL) its
