@@ -40,7 +40,8 @@ static const struct field field_table[] = {
     COUNT("num-topk-groups", num_topk_groups, 0, 65535, 0,
           "Nodes that the experts of a token lie on (default: at most 4)"),
     COUNT("num-ranks", num_ranks, 1, 65535, 0, "GPUs (default 8, or the trace's; of a trace: the first N)"),
-    COUNT("ranks-per-node", ranks_per_node, 1, 65535, 8, "GPUs that reach each other by NVLink (default 8)"),
+    COUNT("ranks-per-node", ranks_per_node, 1, 65535, 0,
+          "GPUs that reach each other by NVLink (default: the cluster's; replay: all ranks of a host)"),
     CHOICE("dtype", dtype, "fp8|bf16", "Format of dispatched tokens: fp8 (the default) or bf16"),
     FLAG("disable-nvlink", disable_nvlink, "Low latency: peers of the same node are reached by RDMA too"),
     FLAG("hook", hook, "Low latency: send and receive as kernels of their own"),
@@ -291,12 +292,15 @@ static uint32_t experts_default(bool low_latency, uint32_t ranks)
     return (256 + ranks - 1) / ranks * ranks;
 }
 
+enum { RANKS_PER_NODE_DEFAULT = 8 };
+
 void case_resolve(struct case_options *c)
 {
     text_default(&c->kernel, "ll");
     text_default(&c->dtype, "fp8");
     const bool low_latency = strcmp(c->kernel, "ll") == 0;
     text_default(&c->data, low_latency ? "pattern" : "constant");
+    if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
     if (c->trace) return;
     if (c->num_ranks == 0 && c->traffic) c->num_ranks = parts_count(c->traffic, ';');
     if (c->num_ranks == 0 && c->tokens_per_rank) c->num_ranks = parts_count(c->tokens_per_rank, '|');

@@ -60,6 +60,10 @@ GOptionEntry *case_entries(struct case_options *c);
  * tokens by traffic matrix.  What a trace decides stays 0 (all of it).  Done on a copy by the functions below. */
 void case_resolve(struct case_options *c);
 
+/* Says how many ranks a node has where the user did not: gpus, or all ranks where gpus is 0.
+ * Where nobody knows those either, it is left to case_resolve(), which takes 8. */
+void case_node_settle(struct case_options *c, uint32_t gpus);
+
 /* The case's routing: from the trace, the traffic matrix or the generator.  Free with routing_free(). */
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error);
 /* Whether the routings of a and b are the same: one may be used for the other. */

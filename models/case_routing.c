@@ -149,6 +149,28 @@ bool case_routing_same(const struct case_options *a, const struct case_options *
     return same;
 }
 
+/* Of the case, or of its trace when the case takes all; 0 where the trace is none, or can be read only once. */
+static uint32_t ranks_of(const struct case_options *c)
+{
+    struct case_options resolved;
+    case_copy(&resolved, c);
+    case_resolve(&resolved);
+    uint32_t ranks = resolved.num_ranks;
+    const struct trace_options options = { .experts = c->num_experts };
+    struct trace *trace = ranks == 0 && !case_is(c->trace, "-") ? trace_open(c->trace, &options, NULL) : NULL;
+    if (trace) {
+        ranks = trace_info(trace)->ranks;
+        trace_close(trace);
+    }
+    case_clear(&resolved);
+    return ranks;
+}
+
+void case_node_settle(struct case_options *c, uint32_t gpus)
+{
+    if (c->ranks_per_node == 0) c->ranks_per_node = gpus ? gpus : ranks_of(c);
+}
+
 static void chunks_override(struct moe_chunks *chunks, uint32_t nvl_send, uint32_t rdma_send, uint32_t nvl_recv,
                             uint32_t rdma_recv)
 {

@@ -90,6 +90,7 @@ int command_simulate(int argc, char **argv)
     case_init(&c);
     bool good = parse(&c, &a, &argc, &argv, &error) && (cluster = cluster_load(c.cluster, &error)) != NULL;
     if (good) {
+        case_node_settle(&c, cluster->nvlink.gpus);
         record_set(record, "kind", "simulate");
         record_set(record, "version", "%s", eptwin_version());
         case_record(&c, record);

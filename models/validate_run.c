@@ -160,11 +160,15 @@ static void clusters_load(struct run *run)
     for (uint32_t i = 0; i < run->table->row_count; i++) {
         struct validate_row *row = &run->table->row[i];
         const char *path = row->options.cluster;
-        if (row->problem || (path && g_hash_table_contains(run->cluster, path))) continue;
+        if (row->problem) continue;
         GError *error = NULL;
-        struct cluster *cluster = path ? cluster_load(path, &error) : NULL;
+        struct cluster *cluster = path ? g_hash_table_lookup(run->cluster, path) : NULL;
+        if (!cluster && path) {
+            cluster = cluster_load(path, &error);
+            if (cluster) g_hash_table_insert(run->cluster, g_strdup(path), cluster);
+        }
         if (cluster) {
-            g_hash_table_insert(run->cluster, g_strdup(path), cluster);
+            case_node_settle(&row->options, cluster->nvlink.gpus);
         } else {
             row->problem = g_strdup(error ? error->message : "cluster: expected a cluster file, found nothing");
             g_clear_error(&error);

@@ -3,9 +3,11 @@
  * All that can be wrong with the input is found here, before any rank starts. */
 #include "replay/replay.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "sim/command.h"
 #include "traces/trace.h"
 
@@ -191,6 +193,27 @@ static bool ranks_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
+/* How many of the first ranks share a host with rank 0; ranks of one host follow each other.  Collective. */
+static bool ranks_local_count(struct bootstrap *b, uint32_t *count, GError **error)
+{
+    char name[HOST_NAME_MAX + 1] = "";
+    (void)gethostname(name, HOST_NAME_MAX);
+    char (*all)[sizeof name] = g_malloc0_n(b->rank_count, sizeof name);
+    const bool fine = bootstrap_allgather(b, name, sizeof name, all, error);
+    for (*count = 0; fine && *count < b->rank_count && strcmp(all[*count], all[0]) == 0; (*count)++) continue;
+    g_free(all);
+    return fine;
+}
+
+/* Ranks of a host are a node, unless the user says otherwise. */
+static bool node_settle(struct replay_plan *plan, GError **error)
+{
+    uint32_t local = 0;
+    if (plan->command->bootstrap && !ranks_local_count(plan->command->bootstrap, &local, error)) return false;
+    case_node_settle(plan->case_options, local);
+    return true;
+}
+
 static int replay_run(struct replay_plan *plan)
 {
     GError *error = NULL;
@@ -199,9 +222,10 @@ static int replay_run(struct replay_plan *plan)
                            || error->domain != BOOTSTRAP_ERROR;
         return live_command_fail(plan->command, error, input ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
     }
-    if (!ranks_settle(plan, &error) || !plan_make(plan, &error)) {
+    if (!ranks_settle(plan, &error) || !node_settle(plan, &error) || !plan_make(plan, &error)) {
+        const int status = error->domain == BOOTSTRAP_ERROR ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
         if (plan->command->bootstrap) bootstrap_abort(plan->command->bootstrap, error->message);
-        return live_command_fail(plan->command, error, EXIT_BAD_INPUT);
+        return live_command_fail(plan->command, error, status);
     }
     return live_command_run(plan->command, plan->item[0].routing.ranks, replay_rank_main, plan);
 }

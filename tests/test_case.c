@@ -73,6 +73,35 @@ static void test_names(void)
     case_clear(&c);
 }
 
+static void test_nodes(void)
+{
+    struct case_options c;
+    case_init(&c);
+    CU_ASSERT_EQUAL(c.ranks_per_node, 0);
+    case_node_settle(&c, 72);                           /* what the cluster has */
+    CU_ASSERT_EQUAL(c.ranks_per_node, 72);
+    case_node_settle(&c, 4);                            /* not twice, and not against what the user says */
+    CU_ASSERT_EQUAL(c.ranks_per_node, 72);
+    case_clear(&c);
+    case_init(&c);
+    CU_ASSERT(case_set(&c, "num-ranks", "24", NULL));
+    case_node_settle(&c, 0);                            /* no GPUs: one node of all ranks */
+    CU_ASSERT_EQUAL(c.ranks_per_node, 24);
+    case_clear(&c);
+    case_init(&c);
+    CU_ASSERT(case_set(&c, "trace", "traces/samples/decode_ep64.ept", NULL));
+    case_node_settle(&c, 0);
+    CU_ASSERT_EQUAL(c.ranks_per_node, 64);
+    case_clear(&c);
+    case_init(&c);
+    CU_ASSERT(case_set(&c, "trace", "no/such/trace", NULL));
+    case_node_settle(&c, 0);
+    CU_ASSERT_EQUAL(c.ranks_per_node, 0);               /* the trace's error is told where it is read */
+    case_resolve(&c);
+    CU_ASSERT_EQUAL(c.ranks_per_node, 8);
+    case_clear(&c);
+}
+
 static void test_bad_values(void)
 {
     CU_ASSERT(set_fails("num-tokens", "0", "num-tokens: expected a whole number from 1 to 1048576, found '0'"));
@@ -408,6 +437,7 @@ int main(void)
     CU_add_test(suite, "every option reads back", test_every_option_reads_back);
     CU_add_test(suite, "names with and without dashes", test_names);
     CU_add_test(suite, "bad values are told", test_bad_values);
+    CU_add_test(suite, "nodes", test_nodes);
     CU_add_test(suite, "command line", test_command_line);
     CU_add_test(suite, "defaults by kernel and source", test_defaults);
     CU_add_test(suite, "generated routing", test_routing_generated);
