@@ -46,6 +46,7 @@ static void slot_finish(struct ht_slot *slot, uint32_t meta_bytes, uint32_t weig
                         uint32_t align)
 {
     slot->scale = slot->row_bytes;
+    slot->meta_bytes = meta_bytes;
     slot->meta = slot->scale + slot->scale_bytes;
     slot->index = slot->meta + meta_bytes;
     slot->weight = slot->index + slot->topk * slot->index_bytes;
@@ -341,6 +342,7 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_rank *h, struct ht_ring *r
         struct fabric_write write = {
             .target_offset = ring->offset + (uint64_t)at * slot->stored, .peer = ring->peer, .rows = (uint8_t)run,
             .charge_bytes = (uint64_t)run * slot->bytes, .warps = (uint8_t)(run < w->warps ? run : 0),
+            .flags = ring->bulk ? FABRIC_BULK : 0,
         };
         if (slot->stored) {
             for (uint32_t i = 0; i < run; i++) fill(w, ring->tail + i, h->t.stage + (size_t)i * slot->stored);

@@ -13,7 +13,8 @@
 
 #include "models/moe/moe_internal.h"
 
-enum { HT_LOCAL_MAX = 8, HT_NODES_MAX = 20, HT_RANKS_MAX = HT_LOCAL_MAX * HT_NODES_MAX, HT_TOPK_MAX = 32 };
+enum { HT_LOCAL_MAX = 8, HT_NODES_MAX = 20, HT_RANKS_MAX = HT_LOCAL_MAX * HT_NODES_MAX, HT_TOPK_MAX = 32,
+       HT_CHUNK_MIN = 8 };                     /* slots that can be staged whatever the options say */
 
 struct ht_geometry {
     uint32_t ranks, nodes, local;           /* local: ranks of one node */
@@ -43,6 +44,7 @@ struct ht_slot {
     uint32_t stored;                        /* in memory */
     uint32_t row_bytes, scale_bytes;
     uint32_t scale, meta, index, weight;
+    uint32_t meta_bytes;
     uint32_t topk;                          /* 0: carries no top-k choice */
     uint32_t index_bytes;                   /* of one index; 0: none, only weights */
 };
@@ -52,7 +54,8 @@ struct ht_tensors {
     float    *weights;                      /* [tokens][topk] */
     uint32_t  recv_rows_max;
     uint8_t  *recv_x, *recv_scales;         /* [recv rows] */
-    uint32_t *recv_meta;                    /* [recv rows][2] intranode: source token, 0; internode: node, bits */
+    uint32_t *recv_meta;                    /* [recv rows][2] intranode: source token, 0; internode: node, bits;
+                                             * V2: rank and token in one, bits of the first four nodes */
     int64_t  *recv_index;                   /* [recv rows][topk] local expert or -1 */
     float    *recv_weights;                 /* [recv rows][topk] 0 where the index is -1 */
     uint16_t *combine_x;                    /* [recv rows][hidden] what the experts give back */
@@ -147,6 +150,7 @@ struct ht_ring {
     uint32_t tail, published, pending;      /* written; told to the peer; decided on but not yet written */
     uint32_t tail_word, head_word;          /* of the peer; own */
     uint16_t peer;
+    bool     bulk;                          /* written by bulk copies */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* Slots that are free now. */
@@ -202,10 +206,10 @@ void ht_row_make(const struct moe_options *o, uint32_t rank, uint32_t token, uin
 void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t *scales, uint16_t *out);
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place);
 void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row);
+void ht_inputs_make(struct ht_rank *h);         /* once: rows, weights, bias */
 void ht_tensors_recv(struct ht_rank *h);        /* sized for the rows to come, top-k tail set to -1 */
 void ht_tensors_combine(struct ht_rank *h);     /* combine's input and output */
-void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const uint32_t meta[2],
-                  uint8_t *slot);
+void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot);
 void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_first, uint32_t row);
 void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot);
 /* combined row of token: bias, then rows in the order given. */

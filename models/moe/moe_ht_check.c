@@ -93,6 +93,18 @@ static void expert_counts_check(const struct ht_rank *h, struct check_report *re
     }
 }
 
+/* What a row says about its token. */
+static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t meta[2])
+{
+    const bool v2 = h->base.options->family == MOE_V2, internode = h->dispatch_slot.index_bytes == sizeof(int32_t);
+    const uint32_t first = v2 ? 0 : h->g.node * h->g.local, shift = v2 ? 8 : 0;
+    meta[0] = v2 ? source * h->base.options->tokens_max + token : internode ? source / h->g.local : token;
+    meta[1] = 0;
+    for (uint32_t n = 0; n < (v2 ? moe_min(h->g.nodes, 4) : 1) && internode; n++)
+        for (uint32_t i = 0; i < h->g.local; i++)
+            meta[1] |= (uint32_t)token_wants(h, source, token, first + n * h->g.local + i) << (n * shift + i);
+}
+
 /* Check 4 (8 with a cached handle) on one row. */
 static void row_check(const struct ht_rank *h, struct check_report *report, uint32_t row, uint32_t source,
                       uint32_t token)
@@ -106,12 +118,8 @@ static void row_check(const struct ht_rank *h, struct check_report *report, uint
     if (memcmp(scales, h->t.recv_scales + (size_t)row * s->scale_bytes, s->scale_bytes))
         check_fail(report, number, "recv_x_scales row %u: expected those of token %u of rank %u, found others", row,
                    token, source);
-    uint32_t meta[2] = { token, 0 };
-    if (s->index_bytes == sizeof(int32_t)) {
-        meta[0] = source / h->g.local;
-        for (uint32_t i = 0; i < h->g.local; i++)
-            meta[1] |= (uint32_t)token_wants(h, source, token, h->g.node * h->g.local + i) << i;
-    }
+    uint32_t meta[2];
+    row_meta_expect(h, source, token, meta);
     const uint32_t *found = &h->t.recv_meta[2 * (size_t)row];
     if (found[0] != meta[0] || found[1] != meta[1])
         check_fail(report, number, "source of row %u: expected %u,%u, found %u,%u", row, meta[0], meta[1], found[0],

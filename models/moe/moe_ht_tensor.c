@@ -70,11 +70,12 @@ void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uin
     }
 }
 
-static void inputs_make(struct ht_rank *h)
+void ht_inputs_make(struct ht_rank *h)
 {
     const struct moe_options *o = h->base.options;
     const struct ht_slot *s = &h->dispatch_slot;
     struct ht_tensors *t = &h->t;
+    if (t->x) return;
     t->x = ht_alloc(h->g.tokens, s->row_bytes);
     t->scales = ht_alloc(h->g.tokens, s->scale_bytes);
     t->weights = ht_alloc((uint64_t)h->g.tokens * h->g.topk, sizeof(float));
@@ -89,7 +90,8 @@ static void inputs_make(struct ht_rank *h)
         for (uint32_t token = 0; token < h->g.tokens; token++)
             ht_bias_row(o, b, h->g.rank, token, t->bias[b] + (size_t)token * o->hidden);
     }
-    const uint32_t chunk = o->dispatch.nvl_send > o->combine.nvl_send ? o->dispatch.nvl_send : o->combine.nvl_send;
+    uint32_t chunk = o->dispatch.nvl_send > o->combine.nvl_send ? o->dispatch.nvl_send : o->combine.nvl_send;
+    if (chunk < HT_CHUNK_MIN) chunk = HT_CHUNK_MIN;
     const uint32_t bytes = s->bytes > h->combine_slot.bytes ? s->bytes : h->combine_slot.bytes;
     t->stage = ht_alloc(chunk, bytes);
 }
@@ -114,7 +116,7 @@ void ht_tensors_recv(struct ht_rank *h)
 {
     const struct moe_options *o = h->base.options;
     const uint32_t rows = o->worst_tokens ? o->tokens_max * o->ranks : ht_recv_rows(h);
-    if (!h->t.x) inputs_make(h);
+    ht_inputs_make(h);
     if (!h->t.recv_x || h->t.recv_rows_max != rows) recv_resize(h, rows);
     for (uint64_t i = (uint64_t)ht_recv_rows(h) * h->g.topk; i < (uint64_t)rows * h->g.topk; i++)
         h->t.recv_index[i] = -1;
@@ -142,15 +144,14 @@ static int64_t index_rebase(const struct ht_rank *h, int32_t expert, uint32_t ex
 }
 
 /* Intranode the sender rebases the indices to its target (expert_first); internode they travel as they are. */
-void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const uint32_t meta[2],
-                  uint8_t *slot)
+void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot)
 {
     const struct ht_slot *s = &h->dispatch_slot;
     const struct ht_tensors *t = &h->t;
     const int32_t *experts = &h->base.routing->rank[h->g.rank].experts[(size_t)token * h->g.topk];
     memcpy(slot, t->x + (size_t)token * s->row_bytes, s->row_bytes);
     memcpy(slot + s->scale, t->scales + (size_t)token * s->scale_bytes, s->scale_bytes);
-    memcpy(slot + s->meta, meta, s->index - s->meta);
+    memcpy(slot + s->meta, meta, s->meta_bytes);
     for (uint32_t j = 0; j < s->topk; j++) {
         float weight = t->weights[(size_t)token * h->g.topk + j];
         if (s->index_bytes == sizeof(int64_t)) {
@@ -170,7 +171,7 @@ void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_firs
     struct ht_tensors *t = &h->t;
     memcpy(t->recv_x + (size_t)row * s->row_bytes, slot, s->row_bytes);
     memcpy(t->recv_scales + (size_t)row * s->scale_bytes, slot + s->scale, s->scale_bytes);
-    memcpy(&t->recv_meta[2 * (size_t)row], slot + s->meta, s->index - s->meta);
+    memcpy(&t->recv_meta[2 * (size_t)row], slot + s->meta, moe_min(s->meta_bytes, 2 * sizeof t->recv_meta[0]));
     for (uint32_t j = 0; j < s->topk; j++) {
         int64_t index;
         float weight;
@@ -192,7 +193,7 @@ void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot)
 {
     const struct ht_slot *s = &h->combine_slot;
     memcpy(slot, h->t.combine_x + (size_t)row * h->g.hidden, s->row_bytes);
-    memcpy(slot + s->meta, &h->t.recv_meta[2 * (size_t)row], s->index - s->meta);
+    memcpy(slot + s->meta, &h->t.recv_meta[2 * (size_t)row], s->meta_bytes);
     memcpy(slot + s->weight, h->t.recv_weights + (size_t)row * h->g.topk, s->topk * sizeof(float));
 }
 
@@ -227,7 +228,7 @@ void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32
     const uint16_t *row[HT_LOCAL_MAX];
     for (uint32_t i = 0; i < slot_count; i++) row[i] = (const uint16_t *)(const void *)slot[i];
     format_rows_reduce(row, NULL, slot_count, h->g.hidden, (uint16_t *)(void *)out);
-    memcpy(out + s->meta, slot[0] + s->meta, s->index - s->meta);
+    memcpy(out + s->meta, slot[0] + s->meta, s->meta_bytes);
     for (uint32_t j = 0; j < s->topk; j++) {
         const float sum = weights_sum(s, slot, slot_count, j);
         memcpy(out + s->weight + j * sizeof sum, &sum, sizeof sum);

@@ -1,0 +1,179 @@
+/* moe_v2_combine.c - V2 combine (protocols.md 1.7): for each channel a warp that takes rows back to the ranks that
+ * passed them on, and in hybrid mode a warp there that sums them and sends the sum to the token's source. */
+#include "models/moe/moe_v2.h"
+
+#include <stdio.h>
+
+/* ---- returner ------------------------------------------------------------------------------------------ */
+
+static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
+{
+    const struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
+    ht_slot_pack_combine(&s->rank->ht, s->rank->up_row[v2_up_at(s->rank, s->target, s->channel) + sequence], slot);
+}
+
+static uint32_t returner_total(const struct v2_returner *s, uint32_t target)
+{
+    return s->rank->up_count[s->channel * s->rank->ht.g.local + target];
+}
+
+/* A few rows to the next rank in turn, then its tail. */
+static enum worker_step returner_step(struct fabric_worker *w)
+{
+    struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
+    struct v2_rank *r = s->rank;
+    const uint32_t local = r->ht.g.local, total = returner_total(s, s->target);
+    struct ht_ring *area = &s->area[s->target];
+    if (!area->pending && area->published == area->tail) area->pending = moe_min(total - area->tail, V2_UP_EVERY);
+    if (!ht_ring_write(w, &r->ht, area, &r->ht.combine_slot, returner_fill)) return WORKER_WAIT;
+    if (!v2_tell(w, r, area->peer, s->channel, v2_word(r, V2_COMBINE_UP, s->channel, r->ht.g.self), area->tail,
+                 area->tail == total, &s->told[s->target]))
+        return WORKER_WAIT;
+    area->published = area->tail;
+    for (uint32_t i = 1; i <= local; i++) {
+        const uint32_t target = (s->target + i) % local;
+        if (s->area[target].tail == returner_total(s, target) && s->told[target]) continue;
+        s->target = target;
+        return WORKER_MORE;
+    }
+    return v2_finish(w, r);
+}
+
+static void returner_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
+    snprintf(text, text_size, "v2 combine sender of channel %u has no room to rank %u", s->channel,
+             v2_neighbour(s->rank, s->target));
+}
+
+static void returner_launch(struct v2_rank *r, uint32_t channel)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    struct v2_returner *s = &r->returner[channel];
+    *s = (struct v2_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
+                               .channel = channel, .target = (channel + g->self) % g->local };
+    for (uint32_t i = 0; i < g->local; i++)
+        s->area[i] = (struct ht_ring){
+            .offset = r->map.combine_up + (uint64_t)v2_up_at(r, g->self, channel) * r->ht.combine_slot.stored,
+            .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) };
+    v2_worker_add(r, &s->worker, channel);
+}
+
+/* ---- merger (hybrid) ----------------------------------------------------------------------------------- */
+
+static const struct v2_pass *merger_pass(const struct v2_merger *m)
+{
+    return &m->rank->pass[(size_t)m->channel * m->rank->pass_max + m->done];
+}
+
+/* The lowest rank of the node whose row of the token has not come, -1 if all have. */
+static int merger_missing(const struct v2_merger *m)
+{
+    const struct v2_rank *r = m->rank;
+    for (uint32_t left = merger_pass(m)->bits; left; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctz(left);
+        if (ht_word(&r->ht, v2_word(r, V2_COMBINE_UP, m->channel, i)) >> 1 <= m->position[i]) return (int)i;
+    }
+    return -1;
+}
+
+static uint64_t merger_slot(const struct v2_merger *m)
+{
+    const struct v2_rank *r = m->rank;
+    const struct v2_pass *pass = merger_pass(m);
+    const uint64_t area = pass->node == r->ht.g.node ? r->map.combine_out : r->map.combine_out_send;
+    return area + v2_out_at(r, pass->node, m->channel, pass->sequence) * r->ht.combine_slot.stored;
+}
+
+static void merger_run(void *context, uint64_t argument)
+{
+    const struct v2_merger *m = context;
+    const struct v2_rank *r = m->rank;
+    uint8_t *heap = r->ht.base.fabric->heap;
+    const uint8_t *slot[HT_LOCAL_MAX];
+    uint32_t count = 0;
+    (void)argument;
+    for (uint32_t left = merger_pass(m)->bits; left; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctz(left);
+        slot[count++] = heap + r->map.combine_up
+                        + (uint64_t)(v2_up_at(r, i, m->channel) + m->position[i]) * r->ht.combine_slot.stored;
+    }
+    ht_slots_reduce(&r->ht, slot, count, heap + merger_slot(m));
+}
+
+static bool merger_put(struct v2_merger *m)
+{
+    const struct v2_rank *r = m->rank;
+    const struct v2_pass *pass = merger_pass(m);
+    const struct ht_slot *slot = &r->ht.combine_slot;
+    if (pass->node == r->ht.g.node) return true;
+    const struct fabric_write write = {
+        .target_offset = r->map.combine_out + v2_out_at(r, r->ht.g.node, m->channel, pass->sequence) * slot->stored,
+        .charge_bytes = slot->bytes, .peer = (uint16_t)v2_rail(r, pass->node), .queue = v2_queue(r, m->channel), .rows = 1,
+        .flags = (m->sent[pass->node] + 1) % V2_OUT_EVERY ? FABRIC_DEFER : 0, .span_count = 1,
+        .span = { { r->ht.base.fabric->heap + merger_slot(m), slot->stored } },
+    };
+    return fabric_put(&m->worker, &write) == 0;
+}
+
+static bool merger_end(struct v2_merger *m)
+{
+    const struct v2_rank *r = m->rank;
+    const uint32_t word = v2_word(r, V2_COMBINE_OUT, m->channel, r->ht.g.node);
+    for (uint32_t n = 0; n < r->ht.g.nodes; n++)
+        if (!v2_tell(&m->worker, r, v2_rail(r, n), m->channel, word, m->sent[n], true, &m->told[n])) return false;
+    return true;
+}
+
+static enum worker_step merger_step(struct fabric_worker *w)
+{
+    struct v2_merger *m = fabric_container_of(w, struct v2_merger, worker);
+    const struct v2_rank *r = m->rank;
+    if (m->done == r->pass_count[m->channel]) return merger_end(m) ? v2_finish(w, r) : WORKER_WAIT;
+    const struct v2_pass *pass = merger_pass(m);
+    if (!m->reduced) {
+        if (merger_missing(m) >= 0) return WORKER_WAIT;
+        const uint64_t bytes = r->ht.combine_slot.bytes;
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .rows = 1, .write_bytes = bytes,
+                                              .read_bytes = (uint64_t)__builtin_popcount(pass->bits) * bytes,
+                                              .run = merger_run, .context = m });
+        m->reduced = true;
+    }
+    if (!merger_put(m)) return WORKER_WAIT;
+    for (uint32_t left = pass->bits; left; left &= left - 1) m->position[__builtin_ctz(left)]++;
+    m->sent[pass->node]++;
+    m->done++;
+    m->reduced = false;
+    return WORKER_MORE;
+}
+
+static void merger_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct v2_merger *m = fabric_container_of(w, struct v2_merger, worker);
+    const int missing = m->done < m->rank->pass_count[m->channel] ? merger_missing(m) : -1;
+    if (missing >= 0)
+        snprintf(text, text_size, "v2 merger of channel %u waits for a row of rank %u", m->channel,
+                 v2_neighbour(m->rank, (uint32_t)missing));
+    else
+        snprintf(text, text_size, "v2 merger of channel %u has no room on a queue", m->channel);
+}
+
+static void merger_launch(struct v2_rank *r, uint32_t channel)
+{
+    struct v2_merger *m = &r->merger[channel];
+    *m = (struct v2_merger){ .worker = { .step = merger_step, .describe = merger_describe }, .rank = r,
+                             .channel = channel };
+    v2_worker_add(r, &m->worker, channel);
+    fabric_watch(&m->worker, v2_word(r, V2_COMBINE_UP, channel, 0), r->ht.g.local);
+}
+
+void v2_combine_launch(struct v2_rank *r)
+{
+    if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
+    for (uint32_t c = 0; c < r->channels; c++) {
+        returner_launch(r, c);
+        if (v2_hybrid(r)) merger_launch(r, c);
+    }
+    if (v2_hybrid(r)) v2_gate_launch(r, V2_COMBINE_OUT, r->ht.g.nodes);
+    else v2_gate_launch(r, V2_COMBINE_UP, r->ht.g.local);
+}

@@ -1,0 +1,257 @@
+/* moe_v2_dispatch.c - V2 dispatch (protocols.md 1.7): a sender and a forwarder warp for each channel in hybrid mode,
+ * forwarders alone in direct mode, where they pass on the rank's own tokens.  No slot is ever waited for. */
+#include "models/moe/moe_v2.h"
+
+#include <stdio.h>
+
+/* ---- sender (hybrid) ----------------------------------------------------------------------------------- */
+
+static uint8_t *send_slot(const struct v2_rank *r, uint32_t token)
+{
+    return r->ht.base.fabric->heap + r->map.out_send + (uint64_t)token * r->ht.dispatch_slot.stored;
+}
+
+/* The own node's copy needs no network. */
+static uint8_t *home_slot(const struct v2_sender *s, uint32_t token)
+{
+    const struct v2_rank *r = s->rank;
+    const uint32_t node = r->ht.g.node, at = r->position[(size_t)token * r->ht.layout.targets + node];
+    return r->ht.base.fabric->heap + r->map.out + v2_out_at(r, node, s->channel, at) * r->ht.dispatch_slot.stored;
+}
+
+static bool token_at_home(const struct v2_rank *r, uint32_t token)
+{
+    return r->ht.layout.mask[token] >> r->ht.g.node & 1;
+}
+
+static void sender_run(void *context, uint64_t token)
+{
+    const struct v2_sender *s = context;
+    uint8_t meta[V2_META_MAX];
+    v2_meta_make(s->rank, (uint32_t)token, meta);
+    ht_slot_pack(&s->rank->ht, (uint32_t)token, 0, meta, send_slot(s->rank, (uint32_t)token));
+    if (token_at_home(s->rank, (uint32_t)token))
+        ht_slot_pack(&s->rank->ht, (uint32_t)token, 0, meta, home_slot(s, (uint32_t)token));
+}
+
+static void token_copy(struct v2_sender *s)
+{
+    const struct v2_rank *r = s->rank;
+    const struct ht_slot *slot = &r->ht.dispatch_slot;
+    const uint32_t mask = r->ht.layout.mask[s->token], copies = (mask != 0) + token_at_home(r, s->token);
+    uint8_t meta[V2_META_MAX];
+    s->copied = true;
+    if (!mask) return;
+    v2_meta_make(r, s->token, meta);        /* the part that control flow needs */
+    memcpy(send_slot(r, s->token) + slot->meta, meta, slot->meta_bytes);
+    if (copies > 1) memcpy(home_slot(s, s->token) + slot->meta, meta, slot->meta_bytes);
+    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = slot->bytes,
+                                                   .write_bytes = (uint64_t)copies * slot->bytes, .run = sender_run,
+                                                   .context = s, .argument = s->token });
+}
+
+/* Tells a node about its tokens, every few of them and in the end. */
+static bool node_tell(struct v2_sender *s, uint32_t node, bool finished)
+{
+    const struct v2_rank *r = s->rank;
+    const uint32_t word = v2_word(r, V2_OUT, s->channel, r->ht.g.node);
+    if (!finished && (s->sent[node] % V2_OUT_EVERY || !s->sent[node])) return true;
+    return v2_tell(&s->worker, r, v2_rail(r, node), s->channel, word, s->sent[node], finished, &s->told[node]);
+}
+
+/* One node's copy of the token; with every sixth the doorbell rings. */
+static bool node_put(struct v2_sender *s, uint32_t node)
+{
+    const struct v2_rank *r = s->rank;
+    const struct ht_slot *slot = &r->ht.dispatch_slot;
+    if (node == r->ht.g.node) return true;
+    const uint32_t at = r->position[(size_t)s->token * r->ht.layout.targets + node];
+    const struct fabric_write write = {
+        .target_offset = r->map.out + v2_out_at(r, r->ht.g.node, s->channel, at) * slot->stored, .charge_bytes = slot->bytes,
+        .peer = (uint16_t)v2_rail(r, node), .queue = v2_queue(r, s->channel), .flags = FABRIC_DEFER, .rows = 1,
+        .span_count = 1, .span = { { send_slot(r, s->token), slot->stored } },
+    };
+    return fabric_put(&s->worker, &write) == 0;
+}
+
+static enum worker_step sender_step(struct fabric_worker *w)
+{
+    struct v2_sender *s = fabric_container_of(w, struct v2_sender, worker);
+    const struct v2_rank *r = s->rank;
+    const uint32_t nodes = r->ht.g.nodes;
+    const bool finished = s->token >= r->ht.g.tokens;
+    for (uint32_t n = 0; n < nodes; n++)
+        if (!node_tell(s, n, finished)) return WORKER_WAIT;
+    if (finished) return v2_finish(w, r);
+    if (!s->copied) token_copy(s);
+    for (; s->node < nodes; s->node++) {
+        if (!(r->ht.layout.mask[s->token] >> s->node & 1)) continue;
+        if (!node_put(s, s->node)) return WORKER_WAIT;
+        s->sent[s->node]++;
+    }
+    s->token += r->channels;
+    s->node = 0;
+    s->copied = false;
+    return WORKER_MORE;
+}
+
+static void sender_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct v2_sender *s = fabric_container_of(w, struct v2_sender, worker);
+    snprintf(text, text_size, "v2 sender of channel %u has no room on a queue: token %u, next rank %u", s->channel,
+             s->token, v2_rail(s->rank, moe_min(s->node, s->rank->ht.g.nodes - 1)));
+}
+
+static void sender_launch(struct v2_rank *r, uint32_t channel)
+{
+    struct v2_sender *s = &r->sender[channel];
+    *s = (struct v2_sender){ .worker = { .step = sender_step, .describe = sender_describe }, .rank = r,
+                             .channel = channel, .token = channel };
+    v2_worker_add(r, &s->worker, channel);
+}
+
+/* ---- forwarder ----------------------------------------------------------------------------------------- */
+
+/* How many tokens of the channel came from node, and whether these are all; direct mode has the own ones. */
+static uint32_t came_from(const struct v2_forwarder *d, uint32_t node, bool *all)
+{
+    const struct v2_rank *r = d->rank;
+    *all = true;
+    if (!v2_hybrid(r)) {
+        const uint32_t tokens = r->ht.g.tokens;
+        return d->channel < tokens ? (tokens - d->channel - 1) / r->channels + 1 : 0;
+    }
+    const uint32_t tail = ht_word(&r->ht, v2_word(r, V2_OUT, d->channel, node));
+    *all = tail & 1;
+    return tail >> 1;
+}
+
+/* The next node in turn with a chunk to pass on, -1 for none; ended: there will never be one. */
+static int forwarder_next(const struct v2_forwarder *d, bool *ended)
+{
+    const uint32_t nodes = d->rank->ht.g.nodes;
+    *ended = true;
+    for (uint32_t i = 1; i <= nodes; i++) {
+        const uint32_t node = (d->node + i) % nodes;
+        bool all;
+        const uint32_t count = came_from(d, node, &all);
+        if (count > d->read[node]) {
+            *ended = false;
+            return (int)node;
+        }
+        *ended &= all;
+    }
+    return -1;
+}
+
+static const uint8_t *came_slot(const struct v2_forwarder *d, uint32_t sequence)
+{
+    const struct v2_rank *r = d->rank;
+    return r->ht.base.fabric->heap + r->map.out + v2_out_at(r, d->node, d->channel, sequence) * r->ht.dispatch_slot.stored;
+}
+
+static uint8_t token_bits(const struct v2_forwarder *d, uint32_t sequence)
+{
+    const struct v2_rank *r = d->rank;
+    if (!v2_hybrid(r)) return r->ht.layout.bits[d->channel + sequence * r->channels];
+    return came_slot(d, sequence)[r->ht.dispatch_slot.meta + sizeof(uint32_t) + r->ht.g.node];
+}
+
+/* Decides on the next chunk: which of its tokens go to which rank. */
+static void forwarder_pick(struct v2_forwarder *d)
+{
+    struct v2_rank *r = d->rank;
+    bool all;
+    const uint32_t first = d->read[d->node], count = came_from(d, d->node, &all) - first;
+    d->picked = moe_min(count, V2_OUT_EVERY);
+    for (uint32_t i = 0; i < r->ht.g.local; i++) d->pick_tail[i] = d->area[i].tail;
+    for (uint32_t i = 0; i < d->picked; i++) {
+        const uint8_t bits = token_bits(d, first + i);
+        r->pass[(size_t)d->channel * r->pass_max + r->pass_count[d->channel]++]
+            = (struct v2_pass){ .node = (uint16_t)d->node, .bits = bits, .sequence = first + i };
+        for (uint32_t left = bits; left; left &= left - 1) {
+            const uint32_t target = (uint32_t)__builtin_ctz(left);
+            d->pick[target][d->area[target].pending++] = first + i;
+        }
+    }
+    ht_scan_charge(&d->worker, d->picked, (uint64_t)d->picked * r->ht.dispatch_slot.meta_bytes, 0);
+}
+
+static void forwarder_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
+{
+    const struct v2_forwarder *d = fabric_container_of(w, struct v2_forwarder, worker);
+    const struct v2_rank *r = d->rank;
+    const uint32_t at = d->pick[d->target][sequence - d->pick_tail[d->target]];
+    if (v2_hybrid(r)) {
+        memcpy(slot, came_slot(d, at), r->up_slot.stored);
+        return;
+    }
+    uint8_t meta[V2_META_MAX];
+    v2_meta_make(r, d->channel + at * r->channels, meta);
+    ht_slot_pack(&r->ht, d->channel + at * r->channels, 0, meta, slot);
+}
+
+static enum worker_step forwarder_step(struct fabric_worker *w)
+{
+    struct v2_forwarder *d = fabric_container_of(w, struct v2_forwarder, worker);
+    struct v2_rank *r = d->rank;
+    const uint32_t local = r->ht.g.local;
+    bool ended = false;
+    if (!d->picked) {
+        const int node = forwarder_next(d, &ended);
+        if (node >= 0) {
+            d->node = (uint32_t)node;
+            forwarder_pick(d);
+        } else if (!ended) {
+            return WORKER_WAIT;
+        }
+    }
+    for (d->target = 0; d->target < local; d->target++)
+        if (!ht_ring_write(w, &r->ht, &d->area[d->target], &r->up_slot, forwarder_fill)) return WORKER_WAIT;
+    d->read[d->node] += d->picked;
+    d->picked = 0;
+    for (uint32_t i = 0; i < local && ended; i++)
+        if (!v2_tell(w, r, v2_neighbour(r, i), d->channel, v2_word(r, V2_UP, d->channel, r->ht.g.self), d->area[i].tail,
+                     true, &d->told[i]))
+            return WORKER_WAIT;
+    return ended ? v2_finish(w, r) : WORKER_MORE;
+}
+
+static void forwarder_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct v2_forwarder *d = fabric_container_of(w, struct v2_forwarder, worker);
+    for (uint32_t node = 0; node < d->rank->ht.g.nodes; node++) {
+        bool all;
+        const uint32_t count = came_from(d, node, &all);
+        if (all) continue;
+        snprintf(text, text_size, "v2 forwarder of channel %u waits for tokens of rank %u after %u", d->channel,
+                 v2_rail(d->rank, node), count);
+        return;
+    }
+    snprintf(text, text_size, "v2 forwarder of channel %u has everything", d->channel);
+}
+
+static void forwarder_launch(struct v2_rank *r, uint32_t channel)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    struct v2_forwarder *d = &r->forwarder[channel];
+    *d = (struct v2_forwarder){ .worker = { .step = forwarder_step, .describe = forwarder_describe }, .rank = r,
+                                .channel = channel, .node = channel % g->nodes };
+    for (uint32_t i = 0; i < g->local; i++)
+        d->area[i] = (struct ht_ring){
+            .offset = r->map.up + (uint64_t)v2_up_at(r, g->self, channel) * r->up_slot.stored,
+            .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) };
+    r->pass_count[channel] = 0;
+    v2_worker_add(r, &d->worker, channel);
+    if (v2_hybrid(r)) fabric_watch(&d->worker, v2_word(r, V2_OUT, channel, 0), g->nodes);
+}
+
+void v2_dispatch_launch(struct v2_rank *r)
+{
+    if (r->ht.base.fabric->payload) ht_inputs_make(&r->ht);
+    for (uint32_t c = 0; c < r->channels; c++) {
+        if (v2_hybrid(r)) sender_launch(r, c);
+        forwarder_launch(r, c);
+    }
+    v2_gate_launch(r, V2_UP, r->ht.g.local);
+}
