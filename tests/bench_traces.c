@@ -1,8 +1,8 @@
 /* bench_traces.c - speed of the trace readers and generators on one core, and what they keep in memory.
  *
  * The 1 GB trace of the random-access figure is an .ept of many (step, layer)s; its routing is drawn anew for
- * each, so that nothing compresses better than captured routing does.  Peak memory is that of this process, which
- * reads the whole trace at random: it must not grow with the file.
+ * each, so that nothing compresses better than captured routing does.  Peak memory is that of this process,
+ * which reads the whole trace at random: it must not grow with the file.
  *
  * bench_traces [GIGABYTES]: size of that trace on disk, default 1. */
 #include <stdio.h>
@@ -32,21 +32,29 @@ static void fail(const char *what, const GError *error)
     exit(1);
 }
 
-/* A few drawn routings, handed out again and again: frames are compressed one by one, so repeats cost the same. */
+/* A few drawn routings, handed out again and again: frames are compressed one by one, so repeats cost the
+ * same. */
 enum { DRAWN = 8 };
 static struct routing drawn[DRAWN];
 
 static bool produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
-    struct sample one = { .info = { .steps = 1, .layers = 1 }, .blocks = &drawn[(step * LAYERS + layer) % DRAWN] };
+    struct sample one = { .info = { .steps = 1, .layers = 1 },
+                          .blocks = &drawn[(step * LAYERS + layer) % DRAWN] };
     (void)context;
     return sample_produce(&one, 0, 0, out, error);
 }
 
 static struct trace_info shape(uint32_t steps)
 {
-    return (struct trace_info){ .steps = steps, .layers = LAYERS, .ranks = RANKS, .topk = TOPK, .experts = 256,
-                                .tokens_max = TOKENS, .model = "", .provenance = "" };
+    return (struct trace_info){ .steps = steps,
+                                .layers = LAYERS,
+                                .ranks = RANKS,
+                                .topk = TOPK,
+                                .experts = 256,
+                                .tokens_max = TOKENS,
+                                .model = "",
+                                .provenance = "" };
 }
 
 static double file_bytes(const char *path)
@@ -93,7 +101,8 @@ static void bench_formats(void)
         const double places = (double)steps * LAYERS * RANKS * TOKENS * TOPK;
         write_trace(path, steps);
         const double seconds = read_seconds(path);
-        printf("%-10s read      %8.2f GB/s of int32 indices, %7.2f GB/s of bytes stored as uint8, file %.0f MB\n",
+        printf("%-10s read      %8.2f GB/s of int32 indices, %7.2f GB/s of bytes stored as uint8, file %.0f "
+               "MB\n",
                names[n] + 2, places * 4 / seconds / 1e9, places / seconds / 1e9, file_bytes(path) / 1e6);
         remove(path);
     }
@@ -102,8 +111,8 @@ static void bench_formats(void)
         const char *const path = temporary_path(texts[n]);
         write_trace(path, 1);
         const double seconds = read_seconds(path);
-        printf("%-10s parse     %8.0f MB/s of text, file %.0f MB\n", texts[n] + 2, file_bytes(path) / seconds / 1e6,
-               file_bytes(path) / 1e6);
+        printf("%-10s parse     %8.0f MB/s of text, file %.0f MB\n", texts[n] + 2,
+               file_bytes(path) / seconds / 1e6, file_bytes(path) / 1e6);
         remove(path);
     }
 }
@@ -138,9 +147,11 @@ static void bench_random_access(double gigabytes)
         routing_free(&routing);
     }
     trace_close(trace);
-    printf("ept        random    %8.2f ms to open and read one (step, layer) of %u in %.2f GB; then median %.2f ms, "
-           "p99 %.2f ms\n", stats_median(first, RUNS), steps * LAYERS, file_bytes(path) / 1e9,
-           stats_median(ms, ACCESSES), stats_percentile(ms, ACCESSES, 99));
+    printf("ept        random    %8.2f ms to open and read one (step, layer) of %u in %.2f GB; then median "
+           "%.2f ms, "
+           "p99 %.2f ms\n",
+           stats_median(first, RUNS), steps * LAYERS, file_bytes(path) / 1e9, stats_median(ms, ACCESSES),
+           stats_percentile(ms, ACCESSES, 99));
     remove(path);
 }
 
@@ -149,8 +160,14 @@ static void bench_generators(void)
     static const struct { const char *name; uint32_t groups, kept; } kinds[] = {
         { "uniform", 0, 0 }, { "uniform", 8, 4 }, { "zipf:1.1", 0, 0 } };
     for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++) {
-        const struct routing_options options = { .ranks = 8, .tokens = 4096, .topk = 8, .experts = 256,
-            .groups = kinds[k].groups, .topk_groups = kinds[k].kept, .seed = 1, .distribution = kinds[k].name };
+        const struct routing_options options = { .ranks = 8,
+                                                 .tokens = 4096,
+                                                 .topk = 8,
+                                                 .experts = 256,
+                                                 .groups = kinds[k].groups,
+                                                 .topk_groups = kinds[k].kept,
+                                                 .seed = 1,
+                                                 .distribution = kinds[k].name };
         double ms[RUNS];
         for (int run = 0; run < RUNS; run++) {
             struct routing routing;
@@ -169,15 +186,20 @@ int main(int argc, char **argv)
 {
     const double gigabytes = argc > 1 ? g_ascii_strtod(argv[1], NULL) : 1;
     for (uint32_t d = 0; d < DRAWN; d++) {
-        const struct routing_options options = { .ranks = RANKS, .tokens = TOKENS, .topk = TOPK, .experts = 256,
-                                                 .seed = d, .distribution = "lognormal:0.5" };
+        const struct routing_options options = { .ranks = RANKS,
+                                                 .tokens = TOKENS,
+                                                 .topk = TOPK,
+                                                 .experts = 256,
+                                                 .seed = d,
+                                                 .distribution = "lognormal:0.5" };
         if (!routing_generate(&options, &drawn[d], NULL))
             fail("generate", NULL);
     }
     bench_generators();
     const long before = peak_mb();
     bench_random_access(gigabytes);
-    printf("ept        memory    %ld MB at most while writing and reading that trace, %ld MB before\n", peak_mb(), before);
+    printf("ept        memory    %ld MB at most while writing and reading that trace, %ld MB before\n",
+           peak_mb(), before);
     bench_formats();
     printf("all        memory    %ld MB at most (text formats are held in memory)\n", peak_mb());
     for (uint32_t d = 0; d < DRAWN; d++)

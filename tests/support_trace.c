@@ -13,9 +13,15 @@ void sample_make(struct sample *sample, const struct sample_options *o)
 {
     struct rng rng;
     rng_seed(&rng, o->seed);
-    sample->info = (struct trace_info){ .steps = o->steps, .layers = o->layers, .ranks = o->ranks, .topk = o->topk,
-        .experts = o->experts, .weights = o->weights, .format = "sample", .model = "tiny, 2 layers",
-        .provenance = "drawn for a test" };
+    sample->info = (struct trace_info){ .steps = o->steps,
+                                        .layers = o->layers,
+                                        .ranks = o->ranks,
+                                        .topk = o->topk,
+                                        .experts = o->experts,
+                                        .weights = o->weights,
+                                        .format = "sample",
+                                        .model = "tiny, 2 layers",
+                                        .provenance = "drawn for a test" };
     sample->blocks = g_new0(struct routing, o->steps * o->layers);
     uint32_t *const tokens = g_new(uint32_t, o->ranks);
     for (uint32_t b = 0; b < o->steps * o->layers; b++) {

@@ -1,8 +1,8 @@
 /* test_placement.c - experts to ranks.
  *
- * The published example of the expert-parallel load balancer (12 experts, 16 slots, 4 groups, 2 nodes, 8 ranks)
- * must come out at least as even as its own answer; random loads check what must always hold; placed routings
- * must keep every token's choices. */
+ * The published example of the expert-parallel load balancer (12 experts, 16 slots, 4 groups, 2 nodes, 8
+ * ranks) must come out at least as even as its own answer; random loads check what must always hold; placed
+ * routings must keep every token's choices. */
 #include <CUnit/Basic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -42,7 +42,8 @@ static void test_published_example(void)
         const struct placement_input input = { 12, 8, 4, loads[layer] };
         struct placement p;
         CU_ASSERT_FATAL(placement_make("eplb:4:4", &input, &p, NULL));
-        CU_ASSERT(load_most(loads[layer], p.expert_of, 16, 8) <= load_most(loads[layer], published[layer], 16, 8) + 1e-9);
+        CU_ASSERT(load_most(loads[layer], p.expert_of, 16, 8) <=
+                  load_most(loads[layer], published[layer], 16, 8) + 1e-9);
         for (uint32_t e = 0; e < 12; e++) {
             uint32_t theirs = 0;
             for (int s = 0; s < 16; s++)
@@ -53,8 +54,8 @@ static void test_published_example(void)
     }
 }
 
-/* Whether the lists of replicas and the slots tell the same, every expert has a slot, and (grouped) all slots of a
- * group of 8 experts lie on one node of 4 ranks. */
+/* Whether the lists of replicas and the slots tell the same, every expert has a slot, and (grouped) all slots
+ * of a group of 8 experts lie on one node of 4 ranks. */
 static bool placement_sound(const struct placement *p, bool grouped)
 {
     const uint32_t node_slots = p->slots / p->ranks * 4;
@@ -191,8 +192,10 @@ static void test_wrong_placements_are_named(void)
 {
     static const uint64_t load[8] = { 0 };
     const struct placement_input input = { 8, 4, 8, load };
-    static const struct { const char *spec, *file, *words; } cases[] = {
-        { "best", NULL, "placement: expected identity, greedy, eplb:REDUNDANT[:GROUPS] or file:PATH, found 'best'" },
+    static const struct { const char *spec, *file, *words;
+    } cases[] = {
+        { "best", NULL,
+          "placement: expected identity, greedy, eplb:REDUNDANT[:GROUPS] or file:PATH, found 'best'" },
         { "eplb", NULL, "expected eplb:REDUNDANT" },
         { "eplb:x", NULL, "expected eplb:REDUNDANT" },
         { "eplb:3", NULL, "make 8 experts a multiple of 4 ranks, found 'eplb:3'" },

@@ -1,8 +1,9 @@
 /* test_trace_damage.c - damaged, wrong and hostile trace files.
  *
- * A small file of every format is cut at every byte and has every bit flipped: binary formats must notice a cut,
- * formats with checksums must notice a flip or give the same data, and none may do worse than report an error.
- * Then a table of wrong inputs, each with the words its error must have; and bombs that must stay small. */
+ * A small file of every format is cut at every byte and has every bit flipped: binary formats must notice a
+ * cut, formats with checksums must notice a flip or give the same data, and none may do worse than report an
+ * error. Then a table of wrong inputs, each with the words its error must have; and bombs that must stay
+ * small. */
 #include <CUnit/Basic.h>
 #include <string.h>
 #include <zstd.h>
@@ -60,8 +61,8 @@ static uint8_t *sample_file(const struct file *file, gsize *size)
     char *note = NULL;
     const char *const path = temporary_path(file->name);
     sample_make(&sample, &small);
-    CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce, &sample, &note,
-                                NULL));
+    CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce,
+                                &sample, &note, NULL));
     CU_ASSERT_FATAL(g_file_get_contents(path, &bytes, size, NULL));
     sample_clear(&sample);
     g_free(note);
@@ -120,13 +121,15 @@ static void expect_error(const char *path, const struct trace_options *options, 
 
 static void test_wrong_text_is_named(void)
 {
-    static const struct { const char *text, *words; } cases[] = {
+    static const struct { const char *text, *words;
+    } cases[] = {
         { "", "expected a trace" },
         { "hello", "expected a trace (.npy, .csv, .ept or JSON lines" },
         { "layer,expert\n1,2\n", "expected llama@K:FILE" },
         { CSV, "expected tokens, found none" },
         { CSV "0,0,0,0,1\n", "line 2: line: expected 6 columns, found '5'" },
-        { CSV "0,0,0,0,1,2\n0,0,0,1,x,2\n", "line 3: expert0: expected an expert below 1048576 or -1, found 'x'" },
+        { CSV "0,0,0,0,1,2\n0,0,0,1,x,2\n", "line 3: expert0: expected an expert below 1048576 or -1, found "
+                                            "'x'" },
         { CSV "0,0,0,0,1,-2\n", "line 2: expert1: expected an expert" },
         { CSV "0,0,0,0,1,99999999\n", "expert1: expected an expert below 1048576 or -1, found '99999999'" },
         { CSV "0,0,1048576,0,1,2\n", "line 2: rank: expected a rank below 1048576" },
@@ -140,21 +143,29 @@ static void test_wrong_text_is_named(void)
         { "step,layer,rank,token\n", "header: expected step,layer,rank,token,expert0,..." },
         { "step,layer,rank,token,expert0,expert1,weight0\n", "header: expected" },
         { "# experts: 0\n" CSV, "line 1: experts: expected a positive number, found '0'" },
-        { "# experts: 3\n" CSV "0,0,0,0,1,3\n", "step 0 layer 0 rank 0 token 0 place 1: expected an expert 0 to 2 or -1" },
-        { "# steps: 1\n# layers: 1\n" CSV "1,0,0,0,1,3\n", "step: expected at most 0 (the file says so), found 1" },
+        { "# experts: 3\n" CSV "0,0,0,0,1,3\n", "step 0 layer 0 rank 0 token 0 place 1: expected an expert 0 "
+                                                "to 2 or -1" },
+        { "# steps: 1\n# layers: 1\n" CSV "1,0,0,0,1,3\n", "step: expected at most 0 (the file says so), "
+                                                           "found 1" },
         { "# ranks: 1\n" CSV "0,0,1,0,1,3\n", "ranks: expected at most 1" },
         { "# steps: 200000000\n# layers: 60000\n" CSV "0,0,0,0,1,3\n", "2^28 (step, layer)s" },
         { "{", "line 1 column 1: expected JSON" },
         { "{}", "line 1: step: expected a number below 4294967295, found nothing" },
         { JSON("\"num_tokens\": 1, \"topk\": 0, \"top_indices\": []"), "topk: expected 1 or more" },
-        { JSON("\"num_tokens\": 2, \"topk\": 1, \"top_indices\": [1]"), "num_tokens 2 rows of topk 1, found 1 values" },
-        { JSON("\"num_tokens\": 1, \"topk\": 2, \"top_indices\": [[1]]"), "top_indices[0][0]: expected an expert" },
+        { JSON("\"num_tokens\": 2, \"topk\": 1, \"top_indices\": [1]"), "num_tokens 2 rows of topk 1, found "
+                                                                        "1 values" },
+        { JSON("\"num_tokens\": 1, \"topk\": 2, \"top_indices\": [[1]]"), "top_indices[0][0]: expected an "
+                                                                          "expert" },
         { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [1.5]"), "found a fraction" },
-        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [-2]"), "top_indices[0][0]: expected an expert below "
-                                                                        "1048576 or -1, found -2" },
-        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": 1"), "top_indices: expected an array, found a number" },
-        { JSON("\"num_tokens\": 1, \"topk\": 300, \"top_indices\": []"), "topk: expected a number below 257, found 300" },
-        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [1], \"top_weights\": [\"a\"]"), "top_weights[0][0]" },
+        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [-2]"), "top_indices[0][0]: expected an "
+                                                                         "expert below "
+                                                                         "1048576 or -1, found -2" },
+        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": 1"), "top_indices: expected an array, found "
+                                                                      "a number" },
+        { JSON("\"num_tokens\": 1, \"topk\": 300, \"top_indices\": []"), "topk: expected a number below 257, "
+                                                                         "found 300" },
+        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [1], \"top_weights\": [\"a\"]"),
+          "top_weights[0][0]" },
     };
     for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
         const char *const path = temporary_path("wrong");
@@ -165,7 +176,8 @@ static void test_wrong_text_is_named(void)
 
 static void test_wrong_prefixed_text_is_named(void)
 {
-    static const struct { const char *prefix, *text, *words; } cases[] = {
+    static const struct { const char *prefix, *text, *words;
+    } cases[] = {
         { "llama@2:", "layer,expert\n1,2\n", "K lines a token, found 'the end of the file'" },
         { "llama@2:", "layer,expert\n1,2\n2,3\n", "line 3: layer: expected K lines a token" },
         { "llama@2:", "layer,expert\n1,2,3\n", "layer,expert, found 'other columns'" },
@@ -173,7 +185,8 @@ static void test_wrong_prefixed_text_is_named(void)
         { "llama:", "layer,expert\n", "expected FORMAT@NUMBER:FILE" },
         { "splits@0:", "1 2\n", "expected a positive number after @" },
         { "splits@4:", "4 8\n", "as many lines as columns" },
-        { "splits@4:", "4 8\n4 6\n", "line 2: split size: expected a multiple of 4 bytes a token, found '6'" },
+        { "splits@4:", "4 8\n4 6\n",
+          "line 2: split size: expected a multiple of 4 bytes a token, found '6'" },
         { "splits@4:", "4 8\n4 8 0\n", "line 2: columns: expected 2, found '3'" },
         { "splits@1:", "4 x\n4 6\n", "line 1: split size: expected a number, found 'x'" },
         { "splits@1:", "999999999999 0\n0 0\n", "at most 2^26 tokens" },
@@ -202,14 +215,18 @@ static void npy_text(const char *header, uint16_t length, const char *words)
 
 static void test_wrong_numpy_headers_are_named(void)
 {
-    static const struct { const char *header, *words; } cases[] = {
-        { "{'descr': '>i4', 'fortran_order': False, 'shape': (1, 1), }", "descr: expected an integer or float type" },
+    static const struct { const char *header, *words;
+    } cases[] = {
+        { "{'descr': '>i4', 'fortran_order': False, 'shape': (1, 1), }", "descr: expected an integer or "
+                                                                         "float type" },
         { "{'descr': 'O', 'fortran_order': False, 'shape': (1, 1), }", "descr" },
-        { "{'descr': '|u1', 'fortran_order': True, 'shape': (1, 1), }", "fortran_order: expected False (C order)" },
+        { "{'descr': '|u1', 'fortran_order': True, 'shape': (1, 1), }", "fortran_order: expected False (C "
+                                                                        "order)" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (0), }", "found 1 dimensions" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", "at most 8 numbers" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (4294967296, 1), }", "less than 2^48 elements" },
-        { "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999, 99999999), }", "less than 2^48 elements" },
+        { "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999, 99999999), }", "less than 2^48 "
+                                                                                       "elements" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (-1, 1), }", "shape" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (1000, 1000), }", "expected 1000" },
         { "{'descr': '|u1', 'fortran_order': False, }", "expected descr, fortran_order, shape" },
@@ -237,7 +254,8 @@ static void test_experts_beyond_range_are_named(void)
     g_byte_array_append(bytes, (const uint8_t *)(const int64_t[2]){ 6, -5 }, 16);
     temporary_write(path, bytes->data, bytes->len);
     expect_error(path, NULL, "rank 1 token 1 place 1: expected an expert 0 to 7 or -1, found -5");
-    expect_error(path, &(struct trace_options){ .experts = 6 }, "rank 1 token 1 place 0: expected an expert 0 to 5");
+    expect_error(path, &(struct trace_options){ .experts = 6 },
+                 "rank 1 token 1 place 0: expected an expert 0 to 5");
     g_byte_array_unref(bytes);
 }
 

@@ -1,5 +1,5 @@
-/* test_trace_formats.c - every format gives back what was written, at any (step, layer) in any order, and reads
- * what other programs write.
+/* test_trace_formats.c - every format gives back what was written, at any (step, layer) in any order, and
+ * reads what other programs write.
  *
  * Round trips use random traces with uneven ranks, unused places and weights; foreign files are written here
  * byte by byte, as numpy and the frameworks write them. */
@@ -34,7 +34,8 @@ static void round_trip(const struct sample_options *o, const char *name, const s
         printf("\n%s\n", error->message);
     CU_ASSERT_FATAL(trace != NULL);
     for (int i = 0; i < 40; i++) {
-        const uint32_t step = (uint32_t)rng_below(&rng, o->steps), layer = (uint32_t)rng_below(&rng, o->layers);
+        const uint32_t step = (uint32_t)rng_below(&rng, o->steps),
+                       layer = (uint32_t)rng_below(&rng, o->layers);
         struct routing routing;
         CU_ASSERT_FATAL(trace_read(trace, step, layer, 0, &routing, &error));
         CU_ASSERT(routings_same(&routing, &sample.blocks[step * o->layers + layer]));
@@ -82,8 +83,9 @@ static void test_numpy_round_trips(void)
 
 static void test_framework_formats_round_trip(void)
 {
-    const struct sample_options one = { .steps = 1, .layers = 5, .ranks = 1, .tokens = 7, .topk = 2, .experts = 40,
-                                        .none = true, .seed = 4 };
+    const struct sample_options one = {
+        .steps = 1, .layers = 5, .ranks = 1, .tokens = 7, .topk = 2, .experts = 40, .none = true, .seed = 4
+    };
     struct sample_options steps = one;
     steps.steps = 3;
     round_trip(&one, "v.npy", &(struct trace_write_options){ .format = "vllm" }, "vllm:", NULL);
@@ -93,8 +95,9 @@ static void test_framework_formats_round_trip(void)
 /* The narrowest type that holds experts and -1 goes into .ept: sizes show it. */
 static void test_ept_is_narrow(void)
 {
-    struct sample_options o = { .steps = 1, .layers = 1, .ranks = 2, .tokens = 4000, .topk = 8, .experts = 256,
-                                .seed = 5 };
+    struct sample_options o = {
+        .steps = 1, .layers = 1, .ranks = 2, .tokens = 4000, .topk = 8, .experts = 256, .seed = 5
+    };
     static const struct { uint32_t experts; bool none; double bytes; } cases[] = {
         { 256, false, 1 }, { 254, true, 1 }, { 256, true, 2 }, { 65536, false, 2 }, { 65536, true, 4 } };
     for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
@@ -105,8 +108,8 @@ static void test_ept_is_narrow(void)
         o.none = cases[c].none;
         sample_make(&sample, &o);
         const char *const path = temporary_path("narrow.ept");
-        CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce, &sample,
-                                    NULL, NULL));
+        CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce,
+                                    &sample, NULL, NULL));
         CU_ASSERT_FATAL(g_file_get_contents(path, &bytes, &size, NULL));
         CU_ASSERT((double)size < 64000 * cases[c].bytes + 400);
         g_free(bytes);
@@ -196,12 +199,14 @@ static void test_vllm_is_told_apart(void)
 
 static void test_megatron_lines_are_read(void)
 {
-    static const char text[] =
-        "{\"step\": 100, \"layer\": 3, \"rank\": 0, \"num_tokens\": 2, \"topk\": 2, \"top_indices\": [[1, 2], [3, -1]]}\n"
-        "\n"
-        "{\"step\": 100, \"layer\": 5, \"rank\": 0, \"num_tokens\": 1, \"topk\": 2, \"top_indices\": [6, 7], \"x\": null}\n"
-        "{\"step\": 100, \"layer\": 5, \"rank\": 1, \"num_tokens\": 1, \"topk\": 2, \"top_indices\": [[8, 9]],"
-        " \"top_weights\": [[0.5, 1]]}";
+    static const char text[] = "{\"step\": 100, \"layer\": 3, \"rank\": 0, \"num_tokens\": 2, \"topk\": 2, "
+                               "\"top_indices\": [[1, 2], [3, -1]]}\n"
+                               "\n"
+                               "{\"step\": 100, \"layer\": 5, \"rank\": 0, \"num_tokens\": 1, \"topk\": 2, "
+                               "\"top_indices\": [6, 7], \"x\": null}\n"
+                               "{\"step\": 100, \"layer\": 5, \"rank\": 1, \"num_tokens\": 1, \"topk\": 2, "
+                               "\"top_indices\": [[8, 9]],"
+                               " \"top_weights\": [[0.5, 1]]}";
     const char *const path = temporary_path("m.jsonl");
     temporary_write(path, text, sizeof text - 1);
     expect_experts(path, 0, (const int32_t[4]){ 1, 2, 3, -1 }, 4);
@@ -210,7 +215,8 @@ static void test_megatron_lines_are_read(void)
     struct routing routing;
     CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 1, 0, &routing, NULL));
     CU_ASSERT(trace_info(trace)->ranks == 2 && trace_info(trace)->layers == 2 && trace_info(trace)->weights);
-    CU_ASSERT(routing.rank[1].weights[0] == 0.5f && routing.rank[1].experts[1] == 9 && routing.rank[0].weights[0] == 0);
+    CU_ASSERT(routing.rank[1].weights[0] == 0.5f && routing.rank[1].experts[1] == 9 &&
+              routing.rank[0].weights[0] == 0);
     routing_free(&routing);
     trace_close(trace);
 }
@@ -224,9 +230,11 @@ static void test_llama_steps_show_by_falling_layers(void)
     struct trace *const trace = trace_open(llama, NULL, NULL);
     struct routing routing;
     CU_ASSERT_FATAL(trace != NULL);
-    CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->layers == 2 && trace_info(trace)->tokens_max == 2);
+    CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->layers == 2 &&
+              trace_info(trace)->tokens_max == 2);
     CU_ASSERT_FATAL(trace_read(trace, 1, 0, 0, &routing, NULL));
-    CU_ASSERT(routing.rank[0].tokens == 1 && routing.rank[0].experts[0] == 9 && routing.rank[0].experts[1] == 3);
+    CU_ASSERT(routing.rank[0].tokens == 1 && routing.rank[0].experts[0] == 9 &&
+              routing.rank[0].experts[1] == 3);
     routing_free(&routing);
     CU_ASSERT_FATAL(trace_read(trace, 1, 1, 0, &routing, NULL));
     CU_ASSERT_EQUAL(routing.rank[0].tokens, 0);
@@ -245,7 +253,8 @@ static void test_splits_become_tokens(void)
     struct routing routing;
     CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 0, 0, &routing, NULL));
     CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->ranks == 2 && trace_info(trace)->topk == 1);
-    CU_ASSERT(routing.rank[0].tokens == 3 && routing.rank[0].experts[0] == 0 && routing.rank[0].experts[2] == 1);
+    CU_ASSERT(routing.rank[0].tokens == 3 && routing.rank[0].experts[0] == 0 &&
+              routing.rank[0].experts[2] == 1);
     CU_ASSERT(routing.rank[1].tokens == 1 && routing.rank[1].experts[0] == 1);
     routing_free(&routing);
     trace_close(trace);
@@ -345,15 +354,16 @@ static void test_fewer_ranks_share_the_experts(void)
         struct routing routing;
         GError *error = NULL;
         char *note = NULL;
-        CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info, sample_produce,
-                                    &sample, &note, NULL));
+        CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info,
+                                    sample_produce, &sample, &note, NULL));
         g_free(note);
         struct trace *const trace = trace_open(path, &(struct trace_options){ .experts = 64 }, NULL);
         CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 1, 2, 2, &routing, NULL));
         CU_ASSERT(routing.ranks == 2 && routing.experts == 64);
         const struct routing_rank *const expected = &sample.blocks[1 * 4 + 2].rank[1];
         CU_ASSERT(routing.rank[1].tokens >= expected->tokens);
-        CU_ASSERT(memcmp(routing.rank[1].experts, expected->experts, expected->tokens * 3 * sizeof(int32_t)) == 0);
+        CU_ASSERT(
+            memcmp(routing.rank[1].experts, expected->experts, expected->tokens * 3 * sizeof(int32_t)) == 0);
         routing_free(&routing);
         CU_ASSERT_FALSE(trace_read(trace, 1, 2, 3, &routing, &error));
         CU_ASSERT(error && strstr(error->message, "experts: expected a multiple of 3 ranks") != NULL);
@@ -404,8 +414,8 @@ static void test_failed_writes_leave_nothing(void)
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
         GError *error = NULL;
         const char *const path = temporary_path(names[n]);
-        CU_ASSERT_FALSE(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info, produce_failing,
-                                    &sample, NULL, &error));
+        CU_ASSERT_FALSE(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info,
+                                    produce_failing, &sample, NULL, &error));
         CU_ASSERT(error && strcmp(error->message, "the source is gone") == 0);
         g_clear_error(&error);
         char *const folder = g_path_get_dirname(path);
@@ -415,8 +425,8 @@ static void test_failed_writes_leave_nothing(void)
         g_free(folder);
     }
     GError *error = NULL;
-    CU_ASSERT_FALSE(trace_write(temporary_path("uneven.npy"), &(struct trace_write_options){ 0 }, &sample.info,
-                                sample_produce, &sample, NULL, &error));
+    CU_ASSERT_FALSE(trace_write(temporary_path("uneven.npy"), &(struct trace_write_options){ 0 },
+                                &sample.info, sample_produce, &sample, NULL, &error));
     CU_ASSERT(error && strstr(error->message, "--pad") != NULL);
     g_clear_error(&error);
     sample_clear(&sample);

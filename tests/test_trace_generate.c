@@ -1,8 +1,8 @@
 /* test_trace_generate.c - synthetic routing.
  *
  * That experts drawn without scores are distributed as if scores had been drawn is tested against a generator
- * that does draw them, by a chi-square of all ordered outcomes; the same test must reject a plausible but wrong
- * shortcut.  Traffic matrices must come out exactly, or be refused. */
+ * that does draw them, by a chi-square of all ordered outcomes; the same test must reject a plausible but
+ * wrong shortcut.  Traffic matrices must come out exactly, or be refused. */
 #include <CUnit/Basic.h>
 #include <math.h>
 #include <stdbool.h>
@@ -39,8 +39,9 @@ static bool routing_distinct(const struct routing *routing)
 
 static void test_every_distribution_is_sound(void)
 {
-    static const char *const names[] = { NULL, "uniform", "zipf:1.2", "zipf-packed:3", "lognormal:2", "imbalance:1.5",
-                                         "hot-expert:0.3", "hot-rank:0.5", "local", "ring" };
+    static const char *const names[] = { NULL,          "uniform",       "zipf:1.2",       "zipf-packed:3",
+                                         "lognormal:2", "imbalance:1.5", "hot-expert:0.3", "hot-rank:0.5",
+                                         "local",       "ring" };
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
         for (uint32_t grouped = 0; grouped < 2; grouped++) {
             const struct routing_options options = { .ranks = 4, .tokens = 300, .topk = 8, .experts = 32,
@@ -50,7 +51,8 @@ static void test_every_distribution_is_sound(void)
             CU_ASSERT_FATAL(routing_generate(&options, &first, &error));
             CU_ASSERT_FATAL(routing_generate(&options, &again, &error));
             CU_ASSERT(routing_distinct(&first));
-            CU_ASSERT(memcmp(first.rank[0].experts, again.rank[0].experts, 4 * 300 * 8 * sizeof(int32_t)) == 0);
+            CU_ASSERT(memcmp(first.rank[0].experts, again.rank[0].experts, 4 * 300 * 8 * sizeof(int32_t)) ==
+                      0);
             routing_free(&first);
             routing_free(&again);
         }
@@ -94,8 +96,8 @@ static uint32_t outcome_by_urn(struct urn *urn)
     return outcome;
 }
 
-/* The shortcut that looks right: some groups, then any of their experts.  It forgets that a kept group is kept
- * because its best expert is good. */
+/* The shortcut that looks right: some groups, then any of their experts.  It forgets that a kept group is
+ * kept because its best expert is good. */
 static uint32_t outcome_by_shortcut(struct rng *rng)
 {
     const uint32_t first = (uint32_t)rng_below(rng, GROUPS);
@@ -245,7 +247,8 @@ static void test_steps_are_correlated(void)
     options.step = 1;
     CU_ASSERT_FATAL(routing_generate_after(&options, &first, &second, NULL));
     for (uint32_t t = 0; t < 5000; t++)
-        same += memcmp(first.rank[1].experts + t * 4, second.rank[1].experts + t * 4, 4 * sizeof(int32_t)) == 0;
+        same += memcmp(first.rank[1].experts + t * 4, second.rank[1].experts + t * 4, 4 * sizeof(int32_t)) ==
+                0;
     for (uint32_t i = 0; i < 5000 * 4; i++)
         none += first.rank[0].experts[i] == ROUTING_NONE;
     CU_ASSERT(none >= 1 && none <= 3);
@@ -361,8 +364,9 @@ static void test_impossible_traffic_is_refused(void)
         { "4294967296|0;0|0", false, "row 0 column 0" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        const struct traffic_options traffic = { .matrix = cases[i].matrix, .tokens = 4, .topk = 2, .experts = 4,
-                                                 .pairs = cases[i].pairs };
+        const struct traffic_options traffic = {
+            .matrix = cases[i].matrix, .tokens = 4, .topk = 2, .experts = 4, .pairs = cases[i].pairs
+        };
         struct routing routing = { 0 };
         GError *error = NULL;
         const bool good = routing_from_traffic(&traffic, &routing, &error);
@@ -381,7 +385,8 @@ int main(void)
     CU_pSuite suite = CU_add_suite("generate", NULL, NULL);
     CU_add_test(suite, "every distribution is sound", test_every_distribution_is_sound);
     CU_add_test(suite, "groups are distributed as scores", test_groups_are_distributed_as_scores);
-    CU_add_test(suite, "popularity is drawn without replacement", test_popularity_is_drawn_without_replacement);
+    CU_add_test(suite, "popularity is drawn without replacement",
+                test_popularity_is_drawn_without_replacement);
     CU_add_test(suite, "extreme popularity ends", test_extreme_popularity_ends);
     CU_add_test(suite, "skew is what was asked", test_skew_is_what_was_asked);
     CU_add_test(suite, "steps are correlated", test_steps_are_correlated);

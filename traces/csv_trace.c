@@ -49,12 +49,13 @@ static void column_name(const struct reader *r, char name[24])
         g_snprintf(name, 24, "weight%u", r->column - COLUMNS_FIXED - r->topk);
 }
 
-static void line_error(struct reader *r, const char *field, const char *expected, const char *found, size_t length)
+static void line_error(struct reader *r, const char *field, const char *expected, const char *found,
+                       size_t length)
 {
     if (!r->error)
         g_set_error(&r->error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found '%.*s'", r->trace->path, r->line, field,
-                    expected, (int)MIN(length, (size_t)40), found ? found : "");
+                    "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found '%.*s'", r->trace->path, r->line,
+                    field, expected, (int)MIN(length, (size_t)40), found ? found : "");
 }
 
 /* Decimal digits, the usual case, without strtoul's locale and sign. */
@@ -176,7 +177,8 @@ static void header_end(struct reader *r)
     r->header_seen = true;
     const uint32_t columns = r->column;
     if (!r->llama && (r->topk == 0 || columns != COLUMNS_FIXED + r->topk * (r->weights ? 2 : 1)))
-        line_error(r, "header", "step,layer,rank,token,expert0,... and as many weights or none", "other columns", 13);
+        line_error(r, "header", "step,layer,rank,token,expert0,... and as many weights or none",
+                   "other columns", 13);
     else if (r->llama && columns != 2)
         line_error(r, "header", "layer,expert", "other columns", 13);
     else
@@ -193,7 +195,8 @@ static void csv_line(int end, void *context)
         const uint32_t columns = COLUMNS_FIXED + r->topk * (r->weights ? 2 : 1);
         if (r->column != columns || (r->weight_count && r->weight_count != r->topk)) {
             char expected[64], found[32];
-            g_snprintf(expected, sizeof expected, "%u columns%s", columns, r->weights ? ", all weights or none" : "");
+            g_snprintf(expected, sizeof expected, "%u columns%s", columns,
+                       r->weights ? ", all weights or none" : "");
             g_snprintf(found, sizeof found, "%u", r->column);
             line_error(r, "line", expected, found, strlen(found));
         } else {
@@ -324,7 +327,8 @@ static bool reader_run(struct reader *r, GError **error)
                                       r->llama ? llama_line : csv_line, r) != 0)
         line_error(r, "line", "a closing quote", "the end of the file", 19);
     if (good && !r->error && !r->header_seen)
-        line_error(r, "header", r->llama ? "layer,expert" : "step,layer,rank,token,expert0,...", "nothing", 7);
+        line_error(r, "header", r->llama ? "layer,expert" : "step,layer,rank,token,expert0,...", "nothing",
+                   7);
     if (good && !r->error && r->llama && r->places % r->topk)
         line_error(r, "layer", "K lines a token", "the end of the file", 19);
     g_free(chunk);
@@ -361,8 +365,8 @@ bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk,
     struct reader reader = { .trace = trace, .stream = stream, .llama = true, .topk = topk };
     trace->info.format = "llama";
     if (topk > ROUTING_TOPK_MAX) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: K: expected at most %d, found %u", trace->path,
-                    ROUTING_TOPK_MAX, topk);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: K: expected at most %d, found %u",
+                    trace->path, ROUTING_TOPK_MAX, topk);
         stream_close(stream);
         return false;
     }

@@ -1,10 +1,10 @@
-/* ept.h - eptwin's own trace format: the layout of its bytes.  README.md beside this file describes it field by
- * field with an example.  All integers are little-endian.
+/* ept.h - eptwin's own trace format: the layout of its bytes.  README.md beside this file describes it field
+ * by field with an example.  All integers are little-endian.
  *
  *     header | model | provenance | frame | frame | ... | index | footer
  *
- * A frame is one (step, layer), a zstd frame with checksum; so is the index, which repeats the header before its
- * entries: no byte of the file is outside some checksum or comparison. */
+ * A frame is one (step, layer), a zstd frame with checksum; so is the index, which repeats the header before
+ * its entries: no byte of the file is outside some checksum or comparison. */
 #ifndef TRACES_EPT_H
 #define TRACES_EPT_H
 

@@ -23,8 +23,8 @@ static bool ept_error(const struct trace *trace, GError **error, uint64_t offset
                       const char *expected, uint64_t found)
 {
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": %s: expected %s, found %" G_GUINT64_FORMAT, trace->path, offset,
-                field, expected, found);
+                "%s: offset %" G_GUINT64_FORMAT ": %s: expected %s, found %" G_GUINT64_FORMAT, trace->path,
+                offset, field, expected, found);
     return false;
 }
 
@@ -43,13 +43,15 @@ static bool frame_inflate(struct trace *trace, uint64_t offset, const uint8_t *s
 }
 
 /* What a compressed part may grow to: see STREAM_RATIO_MAX. */
-static bool growth_check(const struct trace *trace, uint64_t offset, uint64_t stored, uint64_t raw, GError **error)
+static bool growth_check(const struct trace *trace, uint64_t offset, uint64_t stored, uint64_t raw,
+                         GError **error)
 {
     return raw <= STREAM_FREE_BYTES || raw / STREAM_RATIO_MAX <= stored ||
            ept_error(trace, error, offset, "frame", "at most 1000 times its stored size", raw);
 }
 
-static bool header_check(const struct trace *trace, const struct ept_header *h, uint64_t file_bytes, GError **error)
+static bool header_check(const struct trace *trace, const struct ept_header *h, uint64_t file_bytes,
+                         GError **error)
 {
     if (!ept_magic(h->magic, sizeof h->magic))
         return ept_error(trace, error, 0, "magic", "an .ept file", h->magic[0]);
@@ -64,7 +66,8 @@ static bool header_check(const struct trace *trace, const struct ept_header *h, 
     if (h->reserved)
         return ept_error(trace, error, 44, "reserved", "0", h->reserved);
     const uint64_t least = sizeof *h + h->model_bytes + h->provenance_bytes + sizeof(struct ept_footer);
-    return file_bytes >= least || ept_error(trace, error, file_bytes, "file", "a footer (truncated?)", file_bytes);
+    return file_bytes >= least ||
+           ept_error(trace, error, file_bytes, "file", "a footer (truncated?)", file_bytes);
 }
 
 static bool header_read(struct trace *trace, GError **error)
@@ -77,8 +80,9 @@ static bool header_read(struct trace *trace, GError **error)
         return false;
     e->frames_start = sizeof *h + h->model_bytes + h->provenance_bytes;
     char *const text = g_malloc0((size_t)h->model_bytes + h->provenance_bytes + 1);
-    const bool good = stream_read_raw(e->stream, sizeof *h, text, (size_t)h->model_bytes + h->provenance_bytes,
-                                      "model and provenance", error);
+    const bool good = stream_read_raw(e->stream, sizeof *h, text,
+                                      (size_t)h->model_bytes + h->provenance_bytes, "model and provenance",
+                                      error);
     trace->provenance = g_utf8_make_valid(text + h->model_bytes, h->provenance_bytes);
     trace->model = g_utf8_make_valid(text, h->model_bytes);
     g_free(text);
@@ -105,15 +109,18 @@ static bool entry_check(const struct trace *trace, const struct ept_entry *entry
     if (entry->reserved)
         return ept_error(trace, error, entry->offset, "index: reserved", "0", entry->reserved);
     if (entry->stored_bytes == 0)
-        return entry->tokens == 0 || ept_error(trace, error, entry->offset, "index: tokens", "0 without a frame",
-                                               entry->tokens);
+        return entry->tokens == 0 ||
+               ept_error(trace, error, entry->offset, "index: tokens", "0 without a frame", entry->tokens);
     if (entry->offset < e->frames_start || entry->offset > e->frames_end ||
         entry->stored_bytes > e->frames_end - entry->offset)
-        return ept_error(trace, error, entry->offset, "index: frame", "a frame before the index", entry->offset);
+        return ept_error(trace, error, entry->offset, "index: frame", "a frame before the index",
+                         entry->offset);
     if (width != 1 && width != 2 && width != 4)
-        return ept_error(trace, error, entry->offset, "index: index type", "1, 2 or 4 bytes", entry->index_type);
+        return ept_error(trace, error, entry->offset, "index: index type", "1, 2 or 4 bytes",
+                         entry->index_type);
     if (entry->weight_type != 0 && entry->weight_type != 2 && entry->weight_type != 4)
-        return ept_error(trace, error, entry->offset, "index: weight type", "0, 2 or 4 bytes", entry->weight_type);
+        return ept_error(trace, error, entry->offset, "index: weight type", "0, 2 or 4 bytes",
+                         entry->weight_type);
     if (places > TRACE_PLACES_MAX || entry->raw_bytes != raw)
         return ept_error(trace, error, entry->offset, "index: raw bytes", "what tokens and types make",
                          entry->raw_bytes);
@@ -124,7 +131,8 @@ static bool entry_check(const struct trace *trace, const struct ept_entry *entry
 static bool index_read(struct trace *trace, GError **error)
 {
     struct ept_trace *const e = trace->state;
-    const uint64_t file_bytes = stream_file_bytes(e->stream), footer_at = file_bytes - sizeof(struct ept_footer);
+    const uint64_t file_bytes = stream_file_bytes(e->stream),
+                   footer_at = file_bytes - sizeof(struct ept_footer);
     const uint64_t blocks = (uint64_t)trace->info.steps * trace->info.layers;
     struct ept_footer footer;
     if (!stream_read_raw(e->stream, footer_at, &footer, sizeof footer, "footer", error))
@@ -144,7 +152,8 @@ static bool index_read(struct trace *trace, GError **error)
     uint8_t *const stored = g_malloc(footer.index_stored_bytes + 1);
     e->index = g_malloc(footer.index_raw_bytes + e->frames_start + 1);
     uint8_t *const head = e->index + footer.index_raw_bytes;        /* the file's own header, to compare */
-    bool good = stream_read_raw(e->stream, footer.index_offset, stored, footer.index_stored_bytes, "index", error) &&
+    bool good = stream_read_raw(e->stream, footer.index_offset, stored, footer.index_stored_bytes, "index",
+                                error) &&
                 frame_inflate(trace, footer.index_offset, stored, footer.index_stored_bytes, e->index,
                               footer.index_raw_bytes, error) &&
                 stream_read_raw(e->stream, 0, head, e->frames_start, "header", error);
@@ -160,7 +169,8 @@ static bool index_read(struct trace *trace, GError **error)
     return good;
 }
 
-/* Widens count indices; called with a constant count this becomes vector instructions at any optimisation level. */
+/* Widens count indices; called with a constant count this becomes vector instructions at any optimisation
+ * level. */
 static inline void indices_widen_some(const uint8_t *bytes, unsigned type, size_t count, int32_t *out)
 {
     uint16_t pair;
@@ -234,16 +244,16 @@ static bool frame_decode(const struct trace *trace, const struct ept_entry *entr
     }
     if (!good || sum != entry->tokens) {
         g_free(tokens);
-        return ept_error(trace, error, entry->offset, "frame: tokens", "the sum in the index, none above the maximum",
-                         sum);
+        return ept_error(trace, error, entry->offset, "frame: tokens",
+                         "the sum in the index, none above the maximum", sum);
     }
     routing_alloc(out, rank_count, topk, trace->info.experts, tokens, entry->weight_type != 0);
     g_free(tokens);
     const unsigned width = entry->index_type & ~EPT_TYPE_NONE;
     const uint8_t *const indices = e->raw + ranks * sizeof *tokens;
     indices_widen(indices, entry->index_type, used * topk, out->rank[0].experts);
-    if (!entry->weight_type || weights_widen(trace, entry->offset, indices + sum * topk * width, entry->weight_type,
-                                             used * topk, out->rank[0].weights, error))
+    if (!entry->weight_type || weights_widen(trace, entry->offset, indices + sum * topk * width,
+                                             entry->weight_type, used * topk, out->rank[0].weights, error))
         return true;
     routing_free(out);
     return false;
@@ -269,7 +279,8 @@ static bool ept_trace_read(struct trace *trace, uint32_t step, uint32_t layer, u
         e->raw = g_realloc(e->raw, e->raw_size);
     }
     return stream_read_raw(e->stream, entry.offset, e->stored, entry.stored_bytes, "frame", error) &&
-           frame_inflate(trace, entry.offset, e->stored, entry.stored_bytes, e->raw, entry.raw_bytes, error) &&
+           frame_inflate(trace, entry.offset, e->stored, entry.stored_bytes, e->raw, entry.raw_bytes,
+                         error) &&
            frame_decode(trace, &entry, rank_count, out, error);
 }
 
@@ -296,7 +307,8 @@ bool ept_trace_open(struct trace *trace, struct stream *stream, const struct tra
     trace->ops = &ept_trace_ops;
     if (stream_is_compressed(stream)) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: expected an .ept file as it is (it is compressed inside), found one compressed by zstd",
+                    "%s: expected an .ept file as it is (it is compressed inside), found one compressed by "
+                    "zstd",
                     trace->path);
         return false;
     }

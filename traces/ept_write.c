@@ -5,9 +5,9 @@
 #include "traces/npy.h"
 #include "traces/trace_writer.h"
 
-/* Routing compresses by its skewed alphabet, not by repeats: level 1 gets nearly all there is to get.  Where even
- * the alphabet is flat (random routing), a level that leaves literals alone loses a few percent and decodes several
- * times faster. */
+/* Routing compresses by its skewed alphabet, not by repeats: level 1 gets nearly all there is to get.  Where
+ * even the alphabet is flat (random routing), a level that leaves literals alone loses a few percent and
+ * decodes several times faster. */
 enum { LEVEL_DEFAULT = 1, LEVEL_FLAT = -5, GAIN_LEAST_PERCENT = 8 };
 
 struct ept_writer {
@@ -51,7 +51,8 @@ static bool frame_deflate_at(struct trace_writer *w, const GByteArray *bytes, in
         g_byte_array_set_size(e->stored, (guint)size);
         return true;
     }
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot compress: %s", w->path, ZSTD_getErrorName(size));
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot compress: %s", w->path,
+                ZSTD_getErrorName(size));
     return false;
 }
 
@@ -66,7 +67,8 @@ static bool frame_deflate(struct trace_writer *w, const GByteArray *bytes, GErro
     return e->stored->len <= worth || frame_deflate_at(w, bytes, LEVEL_FLAT, error);
 }
 
-static uint8_t index_type(const struct routing *routing, const struct routing_rank *rank, size_t places, uint8_t type)
+static uint8_t index_type(const struct routing *routing, const struct routing_rank *rank, size_t places,
+                          uint8_t type)
 {
     bool none = type & EPT_TYPE_NONE;
     for (size_t i = 0; i < places && !none; i++)
@@ -134,7 +136,8 @@ static bool ept_block(struct trace_writer *w, uint32_t step, uint32_t layer, con
         for (uint32_t r = 0; weights && r < routing->ranks; r++)
             weights_append(e->raw, routing->rank[r].weights, (size_t)routing->rank[r].tokens * routing->topk,
                            entry.weight_type);
-        if (!frame_deflate(w, e->raw, error) || !output_write(w->output, e->stored->data, e->stored->len, error))
+        if (!frame_deflate(w, e->raw, error) ||
+            !output_write(w->output, e->stored->data, e->stored->len, error))
             return false;
         entry.raw_bytes = e->raw->len;
         entry.stored_bytes = e->stored->len;
@@ -150,7 +153,8 @@ static bool ept_end(struct trace_writer *w, GError **error)
     struct ept_writer *const e = w->state;
     struct ept_footer footer = { .index_offset = output_offset(w->output), .index_raw_bytes = e->index->len };
     memcpy(footer.magic, ept_magic_bytes, sizeof footer.magic);
-    if (!frame_deflate(w, e->index, error) || !output_write(w->output, e->stored->data, e->stored->len, error))
+    if (!frame_deflate(w, e->index, error) ||
+        !output_write(w->output, e->stored->data, e->stored->len, error))
         return false;
     footer.index_stored_bytes = e->stored->len;
     return output_write(w->output, &footer, sizeof footer, error);
@@ -168,4 +172,6 @@ static void ept_clear(struct trace_writer *w)
     g_free(e);
 }
 
-const struct trace_format trace_format_ept = { "ept", false, false, ept_begin, ept_block, ept_end, ept_clear };
+const struct trace_format trace_format_ept = {
+    "ept", false, false, ept_begin, ept_block, ept_end, ept_clear
+};

@@ -1,9 +1,9 @@
-/* foreign_trace.c - what else frameworks leave behind: vLLM's array of routed experts and PyTorch's all-to-all
- * split sizes.  Both are small and become tables in memory.
+/* foreign_trace.c - what else frameworks leave behind: vLLM's array of routed experts and PyTorch's
+ * all-to-all split sizes.  Both are small and become tables in memory.
  *
- * A matrix of split sizes has no experts and no tokens, only what each source sent to each destination.  It is
- * read as that many tokens with one expert each, the first (and only) one of the destination: this moves the
- * same bytes between the same ranks and invents nothing. */
+ * A matrix of split sizes has no experts and no tokens, only what each source sent to each destination.  It
+ * is read as that many tokens with one expert each, the first (and only) one of the destination: this moves
+ * the same bytes between the same ranks and invents nothing. */
 #include <string.h>
 #include "traces/generate.h"
 #include "traces/npy.h"
@@ -17,7 +17,8 @@ static bool vllm_check(const struct npy *npy, const char *path, GError **error)
                     npy->kind == 'f' ? "floats" : "integers", npy->dims);
         return false;
     }
-    if (npy->shape[1] >= 1 && npy->shape[1] <= 1 << 16 && npy->shape[2] >= 1 && npy->shape[2] <= ROUTING_TOPK_MAX)
+    if (npy->shape[1] >= 1 && npy->shape[1] <= 1 << 16 && npy->shape[2] >= 1 &&
+        npy->shape[2] <= ROUTING_TOPK_MAX)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "%s: header: shape: expected 1 to 65536 layers and topk 1 to 256, found %" G_GUINT64_FORMAT
@@ -64,8 +65,8 @@ struct splits_reader {
     uint64_t tokens;
 };
 
-static bool splits_error(const struct splits_reader *r, GError **error, const char *field, const char *expected,
-                         const char *found)
+static bool splits_error(const struct splits_reader *r, GError **error, const char *field,
+                         const char *expected, const char *found)
 {
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: line %u: %s: expected %s, found '%.40s'",
                 r->trace->path, r->line, field, expected, found);

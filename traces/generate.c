@@ -39,7 +39,7 @@ struct generator {
     struct urn urn;
 };
 
-/* Seeds of independent streams: odd constants keep (step, layer, purpose) apart before splitmix64 mixes them. */
+/* Seeds of independent streams: odd constants keep (step, layer, purpose) apart, splitmix64 mixes them. */
 static uint64_t stream_seed(const struct routing_options *o, uint64_t purpose, uint64_t step)
 {
     return o->seed + step * UINT64_C(0xc2b2ae3d27d4eb4f) + o->layer * UINT64_C(0xd1b54a32d192ed03) +
@@ -64,11 +64,11 @@ static bool shape_parse(struct generator *g, GError **error)
             return true;
         if (s->value)
             g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                        "routing: expected %s:VALUE with VALUE from %g to %g, found '%s'", s->name, s->low, s->high,
-                        text);
+                        "routing: expected %s:VALUE with VALUE from %g to %g, found '%s'", s->name, s->low,
+                        s->high, text);
         else
-            g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "routing: expected plain '%s', found '%s'",
-                        s->name, text);
+            g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                        "routing: expected plain '%s', found '%s'", s->name, text);
         return false;
     }
     g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
@@ -79,8 +79,8 @@ static bool shape_parse(struct generator *g, GError **error)
 
 static bool option_refuse(GError **error, const char *field, const char *expected, uint64_t found)
 {
-    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %" G_GUINT64_FORMAT, field,
-                expected, found);
+    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %" G_GUINT64_FORMAT,
+                field, expected, found);
     return false;
 }
 
@@ -106,7 +106,8 @@ static bool options_check(const struct generator *g, GError **error)
     }
     const bool one_rank = g->shape == SHAPE_HOT_RANK || g->shape == SHAPE_LOCAL || g->shape == SHAPE_RING;
     if (one_rank && g->local_experts < o->topk)
-        return option_refuse(error, "topk", "no more than the experts of one rank with this routing", o->topk);
+        return option_refuse(error, "topk", "no more than the experts of one rank with this routing",
+                             o->topk);
     return true;
 }
 
@@ -198,7 +199,8 @@ static bool imbalance_search(struct generator *g, GError **error)
         }
     }
     g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                "routing: expected imbalance of at most %.3g (what these ranks, experts and topk allow), found %g",
+                "routing: expected imbalance of at most %.3g (what these ranks, experts and topk allow), "
+                "found %g",
                 most, g->value);
     return false;
 }
@@ -249,8 +251,9 @@ static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
         experts[k++] = 0;
     }
     for (; k < o->topk; k++)
-        experts[k] = (int32_t)(home == UINT32_MAX ? urn_draw(urn)
-                                                  : urn_draw_within(urn, home * g->local_experts, g->local_experts));
+        experts[k] = (int32_t)(home == UINT32_MAX
+                                   ? urn_draw(urn)
+                                   : urn_draw_within(urn, home * g->local_experts, g->local_experts));
 }
 
 /* Gate weights as a softmax leaves them: positive, descending, sum 1. */

@@ -1,5 +1,5 @@
-/* generate.h - synthetic routing: random top-k as the public test scripts draw it, skewed routing in the shapes
- * that captures show, and routing with an exact traffic matrix.
+/* generate.h - synthetic routing: random top-k as the public test scripts draw it, skewed routing in the
+ * shapes that captures show, and routing with an exact traffic matrix.
  *
  * Knows routing only.  The same options give the same routing on every machine. */
 #ifndef TRACES_GENERATE_H
@@ -32,7 +32,7 @@ struct routing_options {
     uint32_t masked;                            /* that many random places of each rank become ROUTING_NONE */
     bool     weights;                           /* also draw gate weights (descending, sum 1 a token) */
     uint32_t step, layer;                       /* popularity depends on the layer, draws on both */
-    double   correlation;                       /* share of tokens that keep their experts of the step before */
+    double   correlation;                       /* share of tokens that keep the experts of the step before */
     uint64_t seed;
     const char *distribution;
 };
@@ -45,16 +45,16 @@ bool routing_generate_after(const struct routing_options *options, const struct 
                             struct routing *out, GError **error);
 
 struct traffic_options {
-    const char *matrix;             /* tokens from each source (rows, ';') to each destination (columns, '|') */
+    const char *matrix;             /* tokens from each source (rows, ';') to each destination ('|') */
     uint32_t ranks;                 /* expected size of the matrix; 0: any */
     uint32_t tokens, topk, experts; /* tokens of each rank */
-    bool     pairs;                 /* the matrix counts (token, expert) pairs; else tokens, once a destination */
+    bool     pairs;                 /* the matrix counts (token, expert) pairs; else tokens, each once */
     uint64_t seed;
 };
 
-/* Draws a routing with exactly this traffic.  With pairs false, token t of source s has at least one expert on
- * rank d for matrix[s][d] tokens t; its other places hold more experts of the same ranks, or ROUTING_NONE when
- * these have too few.  Error: the text is no square matrix, or no routing has this traffic. */
+/* Draws a routing with exactly this traffic.  With pairs false, matrix[s][d] tokens of source s have at least
+ * one expert on rank d; their other places hold more experts of the same ranks, or ROUTING_NONE when these have
+ * too few.  Error: the text is no square matrix, or no routing has this traffic. */
 bool routing_from_traffic(const struct traffic_options *options, struct routing *out, GError **error);
 
 #endif

@@ -2,8 +2,8 @@
  *
  *     {"step": 10, "layer": 3, "rank": 0, "num_tokens": 2, "topk": 2, "top_indices": [[17, 3], [4, 60]]}
  *
- * top_indices may also be flat; "top_weights" of the same form is optional.  Megatron writes a file a rank: their
- * concatenation is a trace.  JSON is jansson's; the trace is held in memory (table.h). */
+ * top_indices may also be flat; "top_weights" of the same form is optional.  Megatron writes a file a rank:
+ * their concatenation is a trace.  JSON is jansson's; the trace is held in memory (table.h). */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -22,15 +22,16 @@ struct reader {
 static bool line_error(const struct reader *r, GError **error, const char *field, const char *expected,
                        const char *found)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found %s",
-                r->trace->path, r->line, field, expected, found);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found %s", r->trace->path, r->line, field,
+                expected, found);
     return false;
 }
 
 static const char *type_name(const json_t *value)
 {
-    static const char *const names[] = { "an object", "an array", "text", "a number", "a fraction", "true", "false",
-                                         "null" };
+    static const char *const names[] = { "an object",  "an array", "text",  "a number",
+                                         "a fraction", "true",     "false", "null" };
     return value ? names[json_typeof(value)] : "nothing";
 }
 
@@ -73,8 +74,8 @@ static bool array_check(const struct reader *r, const json_t *array, const char 
     return size == wanted || line_error(r, error, field, expected, found);
 }
 
-static bool place_error(const struct reader *r, GError **error, const char *field, uint32_t token, uint32_t place,
-                        const char *expected, const json_t *value)
+static bool place_error(const struct reader *r, GError **error, const char *field, uint32_t token,
+                        uint32_t place, const char *expected, const json_t *value)
 {
     char name[64], found[48];
     g_snprintf(name, sizeof name, "%s[%u][%u]", field, token, place);
@@ -85,8 +86,8 @@ static bool place_error(const struct reader *r, GError **error, const char *fiel
     return line_error(r, error, name, expected, found);
 }
 
-static bool tokens_add(struct reader *r, struct table_rows *rows, const json_t *indices, const json_t *weights,
-                       uint32_t tokens, GError **error)
+static bool tokens_add(struct reader *r, struct table_rows *rows, const json_t *indices,
+                       const json_t *weights, uint32_t tokens, GError **error)
 {
     const uint32_t topk = table_topk(r->table);
     for (uint32_t t = 0; t < tokens; t++) {
@@ -146,8 +147,8 @@ static bool line_parse(struct reader *r, const char *text, size_t size, GError *
     json_t *const object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
     if (!object) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: line %" G_GUINT64_FORMAT " column %d: expected JSON, found: %s", r->trace->path, r->line,
-                    problem.column, problem.text);
+                    "%s: line %" G_GUINT64_FORMAT " column %d: expected JSON, found: %s", r->trace->path,
+                    r->line, problem.column, problem.text);
         return false;
     }
     const bool good = record_add(r, object, error);
@@ -165,7 +166,8 @@ static bool lines_read(struct reader *r, GError **error)
     do {
         good = stream_read(r->stream, chunk, CHUNK_BYTES, &got, error);
         const char *at = chunk;
-        for (const char *end; good && (end = memchr(at, '\n', got - (size_t)(at - chunk))) != NULL; at = end + 1) {
+        for (const char *end; good && (end = memchr(at, '\n', got - (size_t)(at - chunk))) != NULL;
+             at = end + 1) {
             g_string_append_len(kept, at, end - at);
             good = line_parse(r, kept->str, kept->len, error);
             g_string_truncate(kept, 0);

@@ -149,7 +149,8 @@ bool npy_open(struct npy *npy, struct stream *stream, GError **error)
     if (stream_file_bytes(stream) == expected)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: expected %" G_GUINT64_FORMAT " bytes (header and shape say so), found %" G_GUINT64_FORMAT,
+                "%s: expected %" G_GUINT64_FORMAT " bytes (header and shape say so), found "
+                                                  "%" G_GUINT64_FORMAT,
                 stream_path(stream), expected, stream_file_bytes(stream));
     return false;
 }
@@ -164,7 +165,8 @@ bool npy_check_end(struct npy *npy, GError **error)
     if (got == 0)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": expected the end of the data (the shape says so), found more",
+                "%s: offset %" G_GUINT64_FORMAT ": expected the end of the data (the shape says so), found "
+                                                "more",
                 stream_path(npy->stream), end);
     return false;
 }
@@ -206,8 +208,8 @@ static bool chunk_integers(const struct npy *npy, const uint8_t *bytes, uint64_t
     return true;
 }
 
-static bool chunk_floats(const struct npy *npy, const uint8_t *bytes, uint64_t first, size_t count, float *out,
-                         GError **error)
+static bool chunk_floats(const struct npy *npy, const uint8_t *bytes, uint64_t first, size_t count,
+                         float *out, GError **error)
 {
     for (size_t i = 0; i < count; i++) {
         const uint8_t *const at = bytes + i * npy->width;

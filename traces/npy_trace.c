@@ -20,8 +20,10 @@ static bool shape_spread(const struct npy *npy, uint64_t shape[5], GError **erro
 {
     if (npy->dims < 2 || npy->dims > 5) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: shape: expected [steps, layers, ranks, tokens, topk] or its last 2 to 4 dimensions, "
-                    "found %u dimensions", stream_path(npy->stream), npy->dims);
+                    "%s: header: shape: expected [steps, layers, ranks, tokens, topk] or its last 2 to 4 "
+                    "dimensions, "
+                    "found %u dimensions",
+                    stream_path(npy->stream), npy->dims);
         return false;
     }
     const uint32_t missing = 5 - npy->dims;
@@ -167,7 +169,8 @@ static bool weights_shape_check(const struct trace_weights *w, const struct trac
         if (w->shape[d] == expected[d] || (d == 1 && mapped))
             continue;
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: header: shape: expected %" G_GUINT64_FORMAT " %s as in the trace%s, found %" G_GUINT64_FORMAT,
+                    "%s: header: shape: expected %" G_GUINT64_FORMAT " %s as in the trace%s, found "
+                                                                     "%" G_GUINT64_FORMAT,
                     stream_path(w->stream), expected[d], names[d],
                     d == 1 ? " (or FILE@0,4,... to say which layers these are)" : "", w->shape[d]);
         return false;
@@ -191,7 +194,8 @@ struct trace_weights *trace_weights_open(const char *path, const struct trace_in
     bool good = npy_open(&w->npy, stream, error) && shape_spread(&w->npy, w->shape, error);
     if (good && w->npy.kind != 'f') {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: descr: expected a float type (weights), found an integer type", stream_path(stream));
+                    "%s: header: descr: expected a float type (weights), found an integer type",
+                    stream_path(stream));
         good = false;
     }
     good = good && weights_shape_check(w, info, at != NULL, error) &&
@@ -207,8 +211,8 @@ bool trace_weights_cover(const struct trace_weights *w, uint32_t layer)
     return w->layer_at[layer] != UINT32_MAX;
 }
 
-bool trace_weights_read(struct trace_weights *w, uint32_t step, uint32_t layer, uint32_t rank_count, float *out,
-                        GError **error)
+bool trace_weights_read(struct trace_weights *w, uint32_t step, uint32_t layer, uint32_t rank_count,
+                        float *out, GError **error)
 {
     const uint64_t rank_places = w->shape[3] * w->shape[4];
     const uint64_t block = step * w->shape[1] + w->layer_at[layer];

@@ -1,13 +1,19 @@
 /* npy_write.c - writes traces as numpy arrays: [steps, layers, ranks, tokens, topk], the weights in a file of
  * their own, and vLLM's int16 [tokens, layers, topk].
  *
- * Arrays have no ragged edges: every rank must have the same tokens, or be padded with tokens that go nowhere. */
+ * Arrays have no ragged edges: every rank must have the same tokens, or be padded with tokens that go
+ * nowhere. */
 #include <stdlib.h>
 #include <string.h>
 #include "traces/npy.h"
 #include "traces/trace_writer.h"
 
-static const struct dtype { const char *name, *descr; uint32_t bytes; bool negative; int64_t most; } dtypes[] = {
+static const struct dtype {
+    const char *name, *descr;
+    uint32_t bytes;
+    bool negative;
+    int64_t most;
+} dtypes[] = {
     { "u1", "|u1", 1, false, UINT8_MAX },  { "u2", "<u2", 2, false, UINT16_MAX },
     { "u4", "<u4", 4, false, UINT32_MAX }, { "i2", "<i2", 2, true, INT16_MAX },
     { "i4", "<i4", 4, true, INT32_MAX },   { "i8", "<i8", 8, true, INT64_MAX },
@@ -26,12 +32,13 @@ static const struct dtype *dtype_choose(const struct trace_writer *w, GError **e
             continue;
         if (fits)
             return d;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: dtype: expected one that holds experts %s to %u, found %s",
-                    w->path, w->summary->none ? "-1" : "0", w->info->experts - 1, asked);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                    "%s: dtype: expected one that holds experts %s to %u, found %s", w->path,
+                    w->summary->none ? "-1" : "0", w->info->experts - 1, asked);
         return NULL;
     }
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: dtype: expected u1, u2, u4, i2, i4 or i8, found %s",
-                w->path, asked);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                "%s: dtype: expected u1, u2, u4, i2, i4 or i8, found %s", w->path, asked);
     return NULL;
 }
 
@@ -67,7 +74,8 @@ static bool weights_begin(struct trace_writer *w, GError **error)
                     info->steps, w->summary->weight_steps[l]);
         return false;
     }
-    const uint64_t shape[5] = { info->steps, w->summary->weight_layers, info->ranks, info->tokens_max, info->topk };
+    const uint64_t shape[5] = { info->steps, w->summary->weight_layers, info->ranks, info->tokens_max,
+                                info->topk };
     w->weights_output = output_open(path, zstd ? (w->options->level ? w->options->level : 3) : 0, error);
     if (w->summary->weight_layers < info->layers) {
         char *const list = weight_layers_list(w);
@@ -150,7 +158,8 @@ static bool npy_block(struct trace_writer *w, uint32_t step, uint32_t layer, con
             return false;
         if (!weights)
             continue;
-        floats_append(w->scratch, rank->weights, (size_t)rank->tokens * routing->topk, !w->summary->weights_inexact);
+        floats_append(w->scratch, rank->weights, (size_t)rank->tokens * routing->topk,
+                      !w->summary->weights_inexact);
         const guint filled = w->scratch->len, bytes = w->summary->weights_inexact ? 4 : 2;
         g_byte_array_set_size(w->scratch, (guint)(filled + missing * bytes));
         memset(w->scratch->data + filled, 0, missing * bytes);
@@ -167,8 +176,8 @@ static bool npy_end(struct trace_writer *w, GError **error)
     return true;
 }
 
-/* vLLM: one step, one rank, the layers of a token side by side.  Layers come one after the other, so the array is
- * kept until all are there. */
+/* vLLM: one step, one rank, the layers of a token side by side.  Layers come one after the other, so the
+ * array is kept until all are there. */
 static bool vllm_begin(struct trace_writer *w, GError **error)
 {
     const struct trace_info *const info = w->info;
@@ -176,8 +185,10 @@ static bool vllm_begin(struct trace_writer *w, GError **error)
         return ragged_refuse(w, error);
     if (info->ranks != 1 || info->steps != 1 || info->experts > INT16_MAX + 1) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: expected 1 rank, 1 step and experts that fit int16 for vLLM's array, found %u, %u and %u "
-                    "(eptwin trace remap --ranks 1)", w->path, info->ranks, info->steps, info->experts);
+                    "%s: expected 1 rank, 1 step and experts that fit int16 for vLLM's array, found %u, %u "
+                    "and %u "
+                    "(eptwin trace remap --ranks 1)",
+                    w->path, info->ranks, info->steps, info->experts);
         return false;
     }
     if (info->weights)
@@ -204,7 +215,8 @@ static bool vllm_end(struct trace_writer *w, GError **error)
     const struct trace_info *const info = w->info;
     const uint64_t shape[3] = { info->tokens_max, info->layers, info->topk };
     return header_write(w->output, "<i2", shape, 3, error) &&
-           output_write(w->output, w->state, sizeof(int16_t) * info->tokens_max * info->layers * info->topk, error);
+           output_write(w->output, w->state, sizeof(int16_t) * info->tokens_max * info->layers * info->topk,
+                        error);
 }
 
 static void vllm_clear(struct trace_writer *w)
@@ -213,5 +225,8 @@ static void vllm_clear(struct trace_writer *w)
 }
 
 const struct trace_format trace_format_npy = { "npy", true, false, npy_begin, npy_block, npy_end, NULL };
-const struct trace_format trace_format_npy_zst = { "npy.zst", true, true, npy_begin, npy_block, npy_end, NULL };
-const struct trace_format trace_format_vllm = { "vllm", true, false, vllm_begin, vllm_block, vllm_end, vllm_clear };
+const struct trace_format trace_format_npy_zst = {
+    "npy.zst", true, true, npy_begin, npy_block, npy_end, NULL
+};
+const struct trace_format trace_format_vllm = { "vllm",     true,     false,     vllm_begin,
+                                                vllm_block, vllm_end, vllm_clear };

@@ -85,7 +85,8 @@ static bool buffer_flush(struct output *o, GError **error)
 }
 
 /* Compresses data, or ends the zstd frame. */
-static bool deflate_some(struct output *o, const void *data, size_t size, ZSTD_EndDirective end, GError **error)
+static bool deflate_some(struct output *o, const void *data, size_t size, ZSTD_EndDirective end,
+                         GError **error)
 {
     ZSTD_inBuffer in = { data, size, 0 };
     for (;;) {

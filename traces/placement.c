@@ -4,7 +4,7 @@
  * sends a token to few groups, so keeping a group's experts on one node keeps traffic between nodes low.
  *
  *     groups  --pack-->  nodes      by load, equally many a node
- *     experts --replicate--> slots  within a node: one more for whoever has most load a replica, until all are used
+ *     experts --replicate--> slots  within a node: one more for who has most load a replica, in turn
  *     slots   --pack-->  ranks      within a node: by load a replica, equally many a rank
  */
 #include "traces/placement.h"
@@ -24,8 +24,8 @@ static int item_compare(const void *a, const void *b)
     return left->id < right->id ? -1 : left->id > right->id;
 }
 
-/* Packs items into packs of equally many: heaviest first, each to the lightest pack with room.  pack_of is indexed
- * by the item's place in items as given. */
+/* Packs items into packs of equally many: heaviest first, each to the lightest pack with room.  pack_of is
+ * indexed by the item's place in items as given. */
 static void items_pack(const double *loads, uint32_t count, uint32_t packs, uint32_t *pack_of)
 {
     struct item *const items = g_new(struct item, count);
@@ -80,8 +80,8 @@ void placement_clear(struct placement *p)
 }
 
 /* One node: replicates its experts into its slots and packs these to its ranks. */
-static void node_fill(struct placement *p, const uint64_t *load, const uint32_t *experts, uint32_t expert_count,
-                      uint32_t rank_first, uint32_t rank_count)
+static void node_fill(struct placement *p, const uint64_t *load, const uint32_t *experts,
+                      uint32_t expert_count, uint32_t rank_first, uint32_t rank_count)
 {
     const uint32_t rank_slots = p->slots / p->ranks, slots = rank_slots * rank_count;
     uint32_t *const replicas = g_new(uint32_t, expert_count);
@@ -138,13 +138,14 @@ static void placement_balance(struct placement *p, const uint64_t *load, uint32_
 
 static bool spec_error(GError **error, const char *expected, const char *found)
 {
-    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_SPEC, "placement: expected %s, found '%s'", expected, found);
+    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_SPEC, "placement: expected %s, found '%s'", expected,
+                found);
     return false;
 }
 
 /* "eplb:N" or "eplb:N:G". */
-static bool eplb_parse(const char *spec, const struct placement_input *in, uint32_t *redundant, uint32_t *groups,
-                       GError **error)
+static bool eplb_parse(const char *spec, const struct placement_input *in, uint32_t *redundant,
+                       uint32_t *groups, GError **error)
 {
     char **const words = g_strsplit(spec, ":", -1);
     const uint32_t count = g_strv_length(words);
@@ -167,15 +168,17 @@ static bool eplb_parse(const char *spec, const struct placement_input *in, uint3
     return good;
 }
 
-static bool file_error(GError **error, const char *path, uint32_t line, const char *expected, const char *found)
+static bool file_error(GError **error, const char *path, uint32_t line, const char *expected,
+                       const char *found)
 {
-    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %u: expected %s, found %.40s", path, line,
-                expected, found);
+    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %u: expected %s, found %.40s", path,
+                line, expected, found);
     return false;
 }
 
 /* Reads a line's experts into the array; skips comments. */
-static bool line_read(const char *path, uint32_t number, char *line, uint32_t experts, GArray *slots, GError **error)
+static bool line_read(const char *path, uint32_t number, char *line, uint32_t experts, GArray *slots,
+                      GError **error)
 {
     char expected[48];
     bool good = true;
@@ -216,7 +219,8 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
         a_rank = ranks ? a_rank : slots->len;
         g_snprintf(expected, sizeof expected, "%u experts on each of %u ranks", a_rank, in->ranks);
         g_snprintf(found, sizeof found, "%u on rank %u", slots->len - before, ranks);
-        good = (slots->len - before == a_rank && ranks < in->ranks) || file_error(error, path, l + 1, expected, found);
+        good = (slots->len - before == a_rank && ranks < in->ranks) ||
+               file_error(error, path, l + 1, expected, found);
         ranks++;
     }
     g_snprintf(expected, sizeof expected, "%u lines of experts, one a rank", in->ranks);
@@ -246,8 +250,8 @@ static bool placement_from_file(const char *path, const struct placement_input *
     g_free(seen);
     if (missing < in->experts) {
         g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE,
-                    "%s: expected every expert 0 to %u at least once, found no expert %u", path, in->experts - 1,
-                    missing);
+                    "%s: expected every expert 0 to %u at least once, found no expert %u", path,
+                    in->experts - 1, missing);
     } else {
         placement_alloc(out, in->experts, in->ranks, slots->len);
         memcpy(out->expert_of, slots->data, slots->len * sizeof(uint32_t));
@@ -342,7 +346,8 @@ bool routing_place(const struct routing *in, const char *spec, uint32_t ranks_pe
 
 char *placement_text(const struct placement *p)
 {
-    GString *const text = g_string_new("# eptwin placement: a line a rank, the logical experts of its slots\n");
+    GString *const text = g_string_new("# eptwin placement: a line a rank, the logical experts of its "
+                                       "slots\n");
     const uint32_t rank_slots = p->slots / p->ranks;
     for (uint32_t s = 0; s < p->slots; s++)
         g_string_append_printf(text, "%u%s", p->expert_of[s], (s + 1) % rank_slots ? " " : "\n");

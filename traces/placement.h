@@ -1,8 +1,8 @@
 /* placement.h - which rank holds which expert, and what moving or replicating experts makes of a routing.
  *
- * A routing knows only numbers: expert e lives on rank e / (experts / ranks).  A placement renames logical experts
- * to slots ("physical experts") numbered just so; the placed routing has slots instead of experts and runs
- * wherever the original did.  Knows routing and loads, no time. */
+ * A routing knows only numbers: expert e lives on rank e / (experts / ranks).  A placement renames logical
+ * experts to slots ("physical experts") numbered just so; the placed routing has slots instead of experts and
+ * runs wherever the original did.  Knows routing and loads, no time. */
 #ifndef TRACES_PLACEMENT_H
 #define TRACES_PLACEMENT_H
 
@@ -18,27 +18,28 @@ enum placement_error { PLACEMENT_ERROR_SPEC, PLACEMENT_ERROR_FILE };
  *   identity        experts stay in order
  *   greedy          heaviest expert first, to the least loaded rank with room
  *   eplb:N          N redundant slots go to the heaviest experts, then all slots to ranks as above
- *   eplb:N:G        the same in a hierarchy: the G groups of experts are packed to nodes first, replicas and ranks are
- *                   chosen within each node; where groups do not divide over nodes, as eplb:N
- *   file:PATH       a line a rank: the logical experts of its slots, separated by blanks; '#' begins a comment */
+ *   eplb:N:G        the same in a hierarchy: the G groups of experts are packed to nodes first, replicas and
+ *                   ranks are chosen within each node; where groups do not divide over nodes, as eplb:N
+ *   file:PATH       a line a rank: the logical experts of its slots, separated by blanks; '#': a comment */
 struct placement {
     uint32_t experts, ranks, slots;
     uint32_t *expert_of;        /* [slots] the logical expert in a slot; rank = slot / (slots / ranks) */
-    uint32_t *replicas_start;   /* [experts + 1] ... */
-    uint32_t *replicas;         /* [slots] slots by expert: replicas[replicas_start[e]] .. [replicas_start[e + 1] - 1] */
+    uint32_t *replicas_start;   /* [experts + 1] where an expert's slots begin in replicas */
+    uint32_t *replicas;         /* [slots] slots by expert, up to where the next expert's begin */
 };
 
 struct placement_input {
     uint32_t experts, ranks, ranks_per_node;
-    const uint64_t *load;       /* [experts] tokens that chose each expert, from the past that placement looks at */
+    const uint64_t *load;       /* [experts] tokens that chose each, in the past that placement looks at */
 };
 
 /* Makes the placement that spec asks for.  Clear with placement_clear(); untouched on failure. */
-bool placement_make(const char *spec, const struct placement_input *input, struct placement *out, GError **error);
+bool placement_make(const char *spec, const struct placement_input *input, struct placement *out,
+                    GError **error);
 void placement_clear(struct placement *placement);
 
-/* Renames in's experts; tokens of a source take the replicas of an expert in turn.  in has the placement's experts
- * and ranks (asserted).  Free *out with routing_free(). */
+/* Renames in's experts; tokens of a source take the replicas of an expert in turn.  in has the placement's
+ * experts and ranks (asserted).  Free *out with routing_free(). */
 void placement_apply(const struct placement *placement, const struct routing *in, struct routing *out);
 
 /* Adds the routing's choices to load[experts]. */

@@ -10,7 +10,10 @@ void routing_statistics_init(struct routing_statistics *s, uint32_t ranks, uint3
                              uint32_t ranks_per_node)
 {
     const uint32_t a_node = ranks_per_node ? ranks_per_node : ranks;
-    *s = (struct routing_statistics){ .ranks = ranks, .experts = experts, .topk = topk, .ranks_per_node = a_node,
+    *s = (struct routing_statistics){ .ranks = ranks,
+                                      .experts = experts,
+                                      .topk = topk,
+                                      .ranks_per_node = a_node,
                                       .nodes = (ranks + a_node - 1) / a_node };
     s->expert_pairs = g_new0(uint64_t, experts);
     s->rank_pairs = g_new0(uint64_t, ranks);
@@ -54,7 +57,8 @@ static void token_add(struct routing_statistics *s, const struct token_scratch *
             s->unused++;
             continue;
         }
-        const uint32_t expert = (uint32_t)experts[k], rank = expert / local_experts, node = rank / s->ranks_per_node;
+        const uint32_t expert = (uint32_t)experts[k], rank = expert / local_experts,
+                       node = rank / s->ranks_per_node;
         s->expert_pairs[expert]++;
         s->rank_pairs[rank]++;
         s->repeated += seen_before(seen->experts, &expert_count, expert);
@@ -73,7 +77,8 @@ static void token_add(struct routing_statistics *s, const struct token_scratch *
 void routing_statistics_add(struct routing_statistics *s, const struct routing *routing)
 {
     assert(routing->ranks == s->ranks && routing->experts == s->experts && routing->topk == s->topk);
-    const struct token_scratch seen = { g_new(uint32_t, s->topk), g_new(uint32_t, s->topk), g_new(uint32_t, s->topk) };
+    const struct token_scratch seen = { g_new(uint32_t, s->topk), g_new(uint32_t, s->topk),
+                                        g_new(uint32_t, s->topk) };
     for (uint32_t r = 0; r < s->ranks; r++) {
         const struct routing_rank *const rank = &routing->rank[r];
         const size_t places = (size_t)rank->tokens * s->topk;

@@ -27,15 +27,15 @@ struct routing_statistics {
 };
 
 /* Statistics of nothing yet.  ranks_per_node 0 means all ranks share one node. */
-void routing_statistics_init(struct routing_statistics *statistics, uint32_t ranks, uint32_t experts, uint32_t topk,
-                             uint32_t ranks_per_node);
+void routing_statistics_init(struct routing_statistics *statistics, uint32_t ranks, uint32_t experts,
+                             uint32_t topk, uint32_t ranks_per_node);
 void routing_statistics_clear(struct routing_statistics *statistics);
 
 /* Adds a routing of the same ranks, experts and topk (asserted). */
 void routing_statistics_add(struct routing_statistics *statistics, const struct routing *routing);
 
-/* Of count loads: the greatest and the least over the mean (0 when all are 0), Gini's coefficient (0 even, towards
- * 1 all on one) and the entropy over its maximum (1 even, 0 all on one). */
+/* Of count loads: the greatest and the least over the mean (0 when all are 0), Gini's coefficient (0 even,
+ * towards 1 all on one) and the entropy over its maximum (1 even, 0 all on one). */
 struct load_spread { double max_over_mean, min_over_mean, gini, entropy; };
 struct load_spread load_spread(const uint64_t *load, uint64_t count);
 

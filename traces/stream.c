@@ -76,7 +76,8 @@ static int spool(int source, const char *path, GError **error)
 }
 
 /* Reads at an offset of the file; short only at its end. */
-static bool file_read(struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
+static bool file_read(struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got,
+                      GError **error)
 {
     *got = 0;
     while (*got < size) {
@@ -98,7 +99,8 @@ static bool stream_detect(struct stream *s, GError **error)
     size_t got;
     if (!file_read(s, 0, magic, sizeof magic, &got, error))
         return false;
-    const uint32_t number = got == 4 ? magic[0] | magic[1] << 8 | magic[2] << 16 | (uint32_t)magic[3] << 24 : 0;
+    const uint32_t number = got == 4 ? magic[0] | magic[1] << 8 | magic[2] << 16 | (uint32_t)magic[3] << 24
+                                     : 0;
     if (number == ZSTD_MAGICNUMBER) {
         s->context = ZSTD_createDCtx();
         s->input_size = ZSTD_DStreamInSize();
@@ -181,7 +183,8 @@ bool stream_check_growth(const struct stream *s, uint64_t bytes, GError **error)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "%s: expected decompressed data of at most %d times the file's %" G_GUINT64_FORMAT
-                " bytes, found %" G_GUINT64_FORMAT " or more", s->path, STREAM_RATIO_MAX, s->file_bytes, bytes);
+                " bytes, found %" G_GUINT64_FORMAT " or more",
+                s->path, STREAM_RATIO_MAX, s->file_bytes, bytes);
     return false;
 }
 
@@ -210,7 +213,8 @@ static bool inflate(struct stream *s, void *buffer, size_t size, size_t *got, GE
         s->frame_open = result != 0;
         if (s->in.pos == before_in && out.pos == before_out && ended) {
             g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                        "%s: compressed offset %" G_GUINT64_FORMAT ": expected more zstd data, found the end of the file",
+                        "%s: compressed offset %" G_GUINT64_FORMAT ": expected more zstd data, found the end "
+                                                                   "of the file",
                         s->path, s->file_bytes);
             return false;
         }
@@ -240,8 +244,8 @@ bool stream_read_exactly(struct stream *s, void *buffer, size_t size, const char
     if (got == size)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path, start,
-                size, what, got);
+                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path,
+                start, size, what, got);
     return false;
 }
 
@@ -274,7 +278,7 @@ bool stream_read_raw(struct stream *s, uint64_t offset, void *buffer, size_t siz
     if (got == size)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path, offset,
-                size, what, got);
+                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path,
+                offset, size, what, got);
     return false;
 }

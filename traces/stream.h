@@ -27,8 +27,8 @@ uint64_t stream_file_bytes(const struct stream *stream);
 /* Where the next read starts, in decompressed bytes. */
 uint64_t stream_offset(const struct stream *stream);
 
-/* Moves to a (decompressed) offset.  Moving behind the end of a compressed stream is an error; of a plain file,
- * only the read there finds nothing. */
+/* Moves to a (decompressed) offset.  Moving behind the end of a compressed stream is an error; of a plain
+ * file, only the read there finds nothing. */
 bool stream_seek(struct stream *stream, uint64_t offset, GError **error);
 
 /* Reads up to size bytes; *got is less than size only at the end. */

@@ -184,8 +184,9 @@ static bool claim_check(const struct trace *trace, const char *field, uint32_t c
 {
     if (found <= claimed)
         return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected at most %u (the file says so), found %u",
-                trace->path, field, claimed, found);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                "%s: %s: expected at most %u (the file says so), found %u", trace->path, field, claimed,
+                found);
     return false;
 }
 
@@ -207,8 +208,9 @@ static bool blocks_place(struct table *table, const struct table_claims *claims,
     table->layers = info->layers;
     good = good && trace_info_check(trace, error);
     if (good && (uint64_t)info->steps * info->layers > TABLE_ROWS_MAX) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: expected " TABLE_FULL ", found %u steps and %u layers",
-                    trace->path, info->steps, info->layers);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                    "%s: expected " TABLE_FULL ", found %u steps and %u layers", trace->path, info->steps,
+                    info->layers);
         good = false;
     }
     if (good)
@@ -216,7 +218,8 @@ static bool blocks_place(struct table *table, const struct table_claims *claims,
     for (uint32_t i = 0; good && i < table->blocks->len; i++) {
         struct block *const block = g_ptr_array_index(table->blocks, i);
         const uint32_t *const step = bsearch(&block->step, steps, step_count, sizeof *steps, number_compare);
-        const uint32_t *const layer = bsearch(&block->layer, layers, layer_count, sizeof *layers, number_compare);
+        const uint32_t *const layer = bsearch(&block->layer, layers, layer_count, sizeof *layers,
+                                              number_compare);
         const size_t s = claims->steps ? block->step : (size_t)(step - steps);
         const size_t l = claims->layers ? block->layer : (size_t)(layer - layers);
         table->at[s * info->layers + l] = block;

@@ -19,8 +19,8 @@ struct table *table_new(uint32_t topk);
 void table_free(struct table *table);
 uint32_t table_topk(const struct table *table);
 
-/* The rows of a rank, made when missing.  rank is below ROUTING_RANKS_MAX.  Valid until the next call.  NULL when
- * the table has its limit: a few far-out numbers in a small file must not become gigabytes. */
+/* The rows of a rank, made when missing.  rank is below ROUTING_RANKS_MAX.  Valid until the next call.  NULL
+ * when the table has its limit: a few far-out numbers in a small file must not become gigabytes. */
 #define TABLE_FULL "at most 4194304 (step, layer, rank)s in a text trace"
 struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer, uint32_t rank);
 
@@ -31,8 +31,8 @@ int32_t *table_row_add(struct table *table, struct table_rows *rows, float **wei
 /* What a file may say of itself; 0 where it is silent. */
 struct table_claims { uint32_t steps, layers, ranks, experts; };
 
-/* Makes the table the trace's source: fills info (but format) and takes the table over, also on failure.  Error:
- * a claim that what was read contradicts. */
+/* Makes the table the trace's source: fills info (but format) and takes the table over, also on failure.
+ * Error: a claim that what was read contradicts. */
 bool table_serve(struct table *table, const struct table_claims *claims, struct trace *trace, GError **error);
 
 #endif

@@ -150,8 +150,8 @@ static bool jsonl_block(struct trace_writer *w, uint32_t step, uint32_t layer, c
         const struct routing_rank *const rank = &routing->rank[r];
         char head[160];
         g_snprintf(head, sizeof head,
-                   "{\"step\": %u, \"layer\": %u, \"rank\": %u, \"num_tokens\": %u, \"topk\": %u, ", step, layer, r,
-                   rank->tokens, routing->topk);
+                   "{\"step\": %u, \"layer\": %u, \"rank\": %u, \"num_tokens\": %u, \"topk\": %u, ", step,
+                   layer, r, rank->tokens, routing->topk);
         text_append(w->scratch, head);
         rows_append(w->scratch, "\"top_indices\": [", rank, routing->topk, false);
         if (rank->weights)
@@ -167,8 +167,8 @@ static bool llama_begin(struct trace_writer *w, GError **error)
 {
     if (w->info->ranks != 1) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: ranks: expected 1 for layer,expert lines, found %u (eptwin trace remap --ranks 1)", w->path,
-                    w->info->ranks);
+                    "%s: ranks: expected 1 for layer,expert lines, found %u (eptwin trace remap --ranks 1)",
+                    w->path, w->info->ranks);
         return false;
     }
     text_append(w->scratch, "layer,expert\n");
@@ -183,7 +183,8 @@ static bool llama_block(struct trace_writer *w, uint32_t step, uint32_t layer, c
     const struct routing_rank *const rank = &routing->rank[0];
     if (rank->tokens == 0 || (w->info->layers == 1 && step > 0)) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: step %u layer %u: expected %s for layer,expert lines, whose steps show by falling layers",
+                    "%s: step %u layer %u: expected %s for layer,expert lines, whose steps show by falling "
+                    "layers",
                     w->path, step, layer, rank->tokens ? "one step of one layer" : "tokens");
         return false;
     }
@@ -195,8 +196,11 @@ static bool llama_block(struct trace_writer *w, uint32_t step, uint32_t layer, c
 }
 
 const struct trace_format trace_format_csv = { "csv", false, false, csv_begin, csv_block, text_end, NULL };
-const struct trace_format trace_format_csv_zst = { "csv.zst", false, true, csv_begin, csv_block, text_end, NULL };
-const struct trace_format trace_format_jsonl = { "jsonl", false, false, jsonl_begin, jsonl_block, text_end, NULL };
-const struct trace_format trace_format_jsonl_zst = { "jsonl.zst", false, true, jsonl_begin, jsonl_block, text_end,
-                                                     NULL };
-const struct trace_format trace_format_llama = { "llama", false, false, llama_begin, llama_block, text_end, NULL };
+const struct trace_format trace_format_csv_zst = { "csv.zst", false,    true, csv_begin,
+                                                   csv_block, text_end, NULL };
+const struct trace_format trace_format_jsonl = { "jsonl",     false,    false, jsonl_begin,
+                                                 jsonl_block, text_end, NULL };
+const struct trace_format trace_format_jsonl_zst = { "jsonl.zst", false,    true, jsonl_begin,
+                                                     jsonl_block, text_end, NULL };
+const struct trace_format trace_format_llama = { "llama",     false,    false, llama_begin,
+                                                 llama_block, text_end, NULL };

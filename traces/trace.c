@@ -39,7 +39,9 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
             format_error(error, path, names[i].number ? "FORMAT@NUMBER:FILE" : "FORMAT:FILE", "another form");
             return PATH_ANY;
         }
-        char *const digits = names[i].number ? g_strndup(path + length + 1, (size_t)(colon - path) - length - 1) : NULL;
+        char *const digits = names[i].number
+                                 ? g_strndup(path + length + 1, (size_t)(colon - path) - length - 1)
+                                 : NULL;
         guint64 value = 0;
         const bool good = !digits || g_ascii_string_to_unsigned(digits, 10, 1, UINT32_MAX, &value, NULL);
         g_free(digits);
@@ -73,8 +75,10 @@ bool trace_info_check(const struct trace *trace, GError **error)
     if (places <= TRACE_PLACES_MAX / i->ranks && blocks <= UINT64_C(1) << 28)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: expected at most 2^28 top-k places in a (step, layer) and 2^28 (step, layer)s, found %u ranks x "
-                "%u tokens x %u and %u x %u", trace->path, i->ranks, i->tokens_max, i->topk, i->steps, i->layers);
+                "%s: expected at most 2^28 top-k places in a (step, layer) and 2^28 (step, layer)s, found %u "
+                "ranks x "
+                "%u tokens x %u and %u x %u",
+                trace->path, i->ranks, i->tokens_max, i->topk, i->steps, i->layers);
     return false;
 }
 
@@ -104,7 +108,8 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
         if (!npy_open(&npy, stream, error))
             goto refuse;
         if (npy.kind == 'i' && npy.width == 2 && npy.dims == 3) {
-            format_error(error, trace->path, "npy:FILE ([ranks, tokens, topk]) or vllm:FILE ([tokens, layers, topk])",
+            format_error(error, trace->path,
+                         "npy:FILE ([ranks, tokens, topk]) or vllm:FILE ([tokens, layers, topk])",
                          "an int16 array of three dimensions that may be either");
             goto refuse;
         }
@@ -119,7 +124,8 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
     if (g_str_has_prefix(word, "layer"))
         format_error(error, trace->path, "llama@K:FILE, K experts a token", "a layer,expert file without K");
     else
-        format_error(error, trace->path, "a trace (.npy, .csv, .ept or JSON lines, plain or zstd)", "other bytes");
+        format_error(error, trace->path, "a trace (.npy, .csv, .ept or JSON lines, plain or zstd)",
+                     "other bytes");
 refuse:
     stream_close(stream);
     return false;
@@ -202,8 +208,8 @@ const struct trace_info *trace_info(const struct trace *trace)
 }
 
 /* Reports the first expert that is out of range. */
-static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
-                           GError **error)
+static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t layer,
+                           const struct routing *routing, GError **error)
 {
     for (uint32_t r = 0; r < routing->ranks; r++) {
         const size_t places = (size_t)routing->rank[r].tokens * routing->topk;
@@ -212,17 +218,18 @@ static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t la
             if (expert >= ROUTING_NONE && expert < (int64_t)routing->experts)
                 continue;
             g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                        "%s: step %u layer %u rank %u token %zu place %zu: expected an expert 0 to %u or -1, found %d",
-                        trace->path, step, layer, r, i / routing->topk, i % routing->topk, routing->experts - 1,
-                        expert);
+                        "%s: step %u layer %u rank %u token %zu place %zu: expected an expert 0 to %u or -1, "
+                        "found %d",
+                        trace->path, step, layer, r, i / routing->topk, i % routing->topk,
+                        routing->experts - 1, expert);
             return false;
         }
     }
     return true;
 }
 
-static bool experts_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
-                          GError **error)
+static bool experts_check(const struct trace *trace, uint32_t step, uint32_t layer,
+                          const struct routing *routing, GError **error)
 {
     /* Loops of a fixed length become vector instructions at any optimisation level. */
     enum { LANES = 16 };
@@ -245,8 +252,8 @@ static bool experts_check(const struct trace *trace, uint32_t step, uint32_t lay
 static bool request_refuse(const struct trace *trace, const char *field, uint32_t limit, uint32_t found,
                            GError **error)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected 0 to %u, found %u", trace->path, field,
-                limit, found);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected 0 to %u, found %u", trace->path,
+                field, limit, found);
     return false;
 }
 
@@ -258,7 +265,8 @@ static bool weights_overlay(struct trace *trace, uint32_t step, uint32_t layer, 
         places += (size_t)routing->rank[r].tokens * routing->topk;
     if (places != (size_t)routing->ranks * trace->info.tokens_max * trace->info.topk) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: step %u layer %u: expected %u tokens on every rank for an array of weights, found fewer",
+                    "%s: step %u layer %u: expected %u tokens on every rank for an array of weights, found "
+                    "fewer",
                     trace->path, step, layer, trace->info.tokens_max);
         return false;
     }
@@ -286,7 +294,8 @@ bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t ran
         return request_refuse(trace, "ranks", info->ranks, ranks, error);
     if (info->experts % ranks) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: experts: expected a multiple of %u ranks, found %u", trace->path, ranks, info->experts);
+                    "%s: experts: expected a multiple of %u ranks, found %u", trace->path, ranks,
+                    info->experts);
         return false;
     }
     struct routing routing;

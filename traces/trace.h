@@ -17,22 +17,22 @@ struct trace;
 
 struct trace_info {
     uint32_t steps, layers, ranks, topk;
-    uint32_t experts;          /* as told, as the file says, or the smallest multiple of ranks above the highest seen */
+    uint32_t experts;          /* as told, as the file says, or the least multiple of ranks above the highest */
     uint32_t tokens_max;       /* most tokens of a rank in any (step, layer) */
     bool     weights;          /* some (step, layer) has gate weights */
     const char *format;        /* "npy", "npy.zst", "csv", "ept", ... */
-    const char *model, *provenance;     /* what the file says it is a trace of, and from where; "" when silent */
+    const char *model, *provenance;     /* what the file says it is a trace of, from where; "" when silent */
 };
 
 /* Which file a path means.  "FORMAT:FILE" says how to read FILE where its bytes do not tell:
- *   npy:FILE        [steps, layers, ranks, tokens, topk], leading dimensions of 1 left out (int16 with 3 dimensions
- *                   needs this or the next)
+ *   npy:FILE        [steps, layers, ranks, tokens, topk], leading dimensions of 1 left out (int16 with 3
+ *                   dimensions needs this or the next)
  *   vllm:FILE       int16 [tokens, layers, topk], as vLLM returns routed experts: one step, one rank
  *   llama@K:FILE    "layer,expert" lines, K a token
  *   splits@B:FILE   a matrix of all-to-all split sizes in units of B bytes a token (B 1: tokens)
- * Everything else (.npy, .csv, .ept, JSON lines of Megatron-Core, each also compressed by zstd) is told by its
- * bytes.  Weights may cover fewer layers than the trace: "FILE@0,4,-" says that the file's first layer belongs to
- * the trace's layer 0, its second to layer 4, and that its third is not in the trace. */
+ * Everything else (.npy, .csv, JSON lines of Megatron-Core, each plain or compressed by zstd, and .ept) is told
+ * by its bytes.  Weights may cover fewer layers than the trace: "FILE@0,4,-" says that the file's first layer
+ * belongs to the trace's layer 0, its second to layer 4, and that its third is not in the trace. */
 
 struct trace_options {
     uint32_t    experts;       /* 0: from the file */

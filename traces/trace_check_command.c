@@ -6,17 +6,23 @@
 #include "traces/trace_command.h"
 
 static const struct command_help check_help = {
-    "check", "FILE",
-    "Reads everything: format, checksums, ranges.  Reports tokens that name an expert twice, weights that are\n"
-    "negative or stand at unused places, and steps without tokens.  Exit status 1 when something was found, 2 when\n"
+    "check",
+    "FILE",
+    "Reads everything: format, checksums, ranges.  Reports tokens that name an expert twice, weights that "
+    "are\n"
+    "negative or stand at unused places, and steps without tokens.  Exit status 1 when something was found, "
+    "2 when\n"
     "the file cannot be read at all.",
     "Example:\n  eptwin trace check routing.npy.zst --trace-weights weights.npy.zst@0,4,7",
 };
 
 static const struct command_help diff_help = {
-    "diff", "FIRST SECOND",
-    "Compares two traces place by place, whatever their formats, and how far their loads are apart (0 the same,\n"
-    "1 disjoint: half the sum of the differences of shares).  Exit status 1 when any expert or weight differs.",
+    "diff",
+    "FIRST SECOND",
+    "Compares two traces place by place, whatever their formats, and how far their loads are apart (0 the "
+    "same,\n"
+    "1 disjoint: half the sum of the differences of shares).  Exit status 1 when any expert or weight "
+    "differs.",
     "Example:\n  eptwin trace diff captured.npy.zst captured.ept",
 };
 
@@ -49,9 +55,9 @@ static int check_report(const char *path, const struct trace_info *i, const stru
         { empty, "(step, layer)s have no tokens" },
     };
     int status = EXIT_OK;
-    printf("%s: %u steps, %u layers, %u ranks, %u experts, top-%u, %" G_GUINT64_FORMAT " tokens, %" G_GUINT64_FORMAT
-           " (step, layer)s with weights\n", path, i->steps, i->layers, i->ranks, i->experts, i->topk, s->tokens,
-           weighted);
+    printf("%s: %u steps, %u layers, %u ranks, %u experts, top-%u, %" G_GUINT64_FORMAT
+           " tokens, %" G_GUINT64_FORMAT " (step, layer)s with weights\n",
+           path, i->steps, i->layers, i->ranks, i->experts, i->topk, s->tokens, weighted);
     for (size_t f = 0; f < G_N_ELEMENTS(findings); f++) {
         if (findings[f].count == 0)
             continue;
@@ -174,11 +180,12 @@ static bool contents_compare(struct trace *traces[2], struct difference *d, GErr
         }
     }
     if (good && d->found) {
-        printf("experts that differ    %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT "\n", d->experts, s[0].places);
+        printf("experts that differ    %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT "\n", d->experts,
+               s[0].places);
         printf("weights that differ    %" G_GUINT64_FORMAT "\n", d->weights);
         printf("ranks of other size    %" G_GUINT64_FORMAT "\n", d->tokens);
-        printf("first                  step %u layer %u rank %u token %zu place %zu\n", d->step, d->layer, d->rank,
-               d->place / i->topk, d->place % i->topk);
+        printf("first                  step %u layer %u rank %u token %zu place %zu\n", d->step, d->layer,
+               d->rank, d->place / i->topk, d->place % i->topk);
         printf("distance of loads      %.4f an expert, %.4f a rank\n",
                shares_distance(s[0].expert_pairs, s[1].expert_pairs, i->experts),
                shares_distance(s[0].rank_pairs, s[1].rank_pairs, i->ranks));
@@ -192,7 +199,8 @@ int trace_command_diff(int argc, char **argv)
 {
     struct command_input input = { 0 };
     const GOptionEntry entries[] = {
-        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say", "N" },
+        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say",
+          "N" },
         G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;

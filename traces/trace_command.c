@@ -27,13 +27,17 @@ static void trace_help(FILE *out)
     for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
         fprintf(out, "%-10s%s\n", subcommands[i].name, subcommands[i].purpose);
     fputs("\n"
-          "Formats, told by their bytes: .npy and .csv (plain or .zst), .ept (eptwin's own: any step and layer at once),\n"
-          "Megatron-Core's JSON lines.  Where bytes do not tell: vllm:FILE, llama@TOPK:FILE, splits@BYTES:FILE, npy:FILE.\n"
-          "\"-\" is standard input or output.  Exit status: 0 success, 1 check or diff found something, 2 bad input.\n\n"
+          "Formats, told by their bytes: .npy and .csv (plain or .zst), .ept (eptwin's own: any step and "
+          "layer at once),\n"
+          "Megatron-Core's JSON lines.  Where bytes do not tell: vllm:FILE, llama@TOPK:FILE, "
+          "splits@BYTES:FILE, npy:FILE.\n"
+          "\"-\" is standard input or output.  Exit status: 0 success, 1 check or diff found something, 2 "
+          "bad input.\n\n"
           "  eptwin trace info traces/samples/decode_ep64.ept\n"
           "  eptwin trace convert routing.npy.zst routing.ept --trace-weights weights.npy\n"
           "  eptwin trace generate skewed.ept --num-ranks 64 --routing zipf:1.1 --steps 4 --correlation 0.8\n"
-          "  eptwin trace remap skewed.ept balanced.ept --placement eplb:64\n", out);
+          "  eptwin trace remap skewed.ept balanced.ept --placement eplb:64\n",
+          out);
 }
 
 int command_trace(int argc, char **argv)
@@ -47,7 +51,8 @@ int command_trace(int argc, char **argv)
         if (strcmp(name, subcommands[i].name) == 0)
             return subcommands[i].run(argc - 1, argv + 1);
     if (argc > 1)
-        fprintf(stderr, "eptwin trace: unknown subcommand '%s', expected one that eptwin trace --help lists\n", name);
+        fprintf(stderr,
+                "eptwin trace: unknown subcommand '%s', expected one that eptwin trace --help lists\n", name);
     else
         trace_help(stderr);
     return EXIT_BAD_INPUT;
@@ -71,8 +76,8 @@ bool command_parse(const struct command_help *help, const GOptionEntry *entries,
     *argc -= first - 1;
     *argv += first - 1;
     if (good && (*argc - 1 < files_min || *argc - 1 > files_max)) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "expected %s, found %d file%s (see --help)", help->usage,
-                    *argc - 1, *argc == 2 ? "" : "s");
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "expected %s, found %d file%s (see --help)",
+                    help->usage, *argc - 1, *argc == 2 ? "" : "s");
         good = false;
     }
     return good;
@@ -92,7 +97,8 @@ struct trace *command_open(const char *path, const struct command_input *input, 
                     input->experts);
         return NULL;
     }
-    const struct trace_options options = { .experts = (uint32_t)input->experts, .weights_path = input->weights };
+    const struct trace_options options = { .experts = (uint32_t)input->experts,
+                                           .weights_path = input->weights };
     return trace_open(path, &options, error);
 }
 
@@ -101,7 +107,8 @@ bool command_write(const struct command_help *help, const char *path, const stru
 {
     struct trace_info named = *info;
     if (output->level < 0 || output->level > 19) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--level: expected 1 to 19, found %d", output->level);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--level: expected 1 to 19, found %d",
+                    output->level);
         return false;
     }
     if (output->model)
@@ -143,7 +150,8 @@ static bool range_word(const char *word, uint32_t limit, GArray *numbers)
     if (strcmp(word, "all") != 0) {
         const char *const colon = strchr(word, ':');
         char *const before = colon ? g_strndup(word, (size_t)(colon - word)) : g_strdup(word);
-        bool good = !*before ? colon != NULL : g_ascii_string_to_unsigned(before, 10, 0, limit - 1, &first, NULL);
+        bool good = !*before ? colon != NULL
+                             : g_ascii_string_to_unsigned(before, 10, 0, limit - 1, &first, NULL);
         g_free(before);
         if (good && !colon)
             end = first + 1;
@@ -157,7 +165,8 @@ static bool range_word(const char *word, uint32_t limit, GArray *numbers)
     return true;
 }
 
-uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count, GError **error)
+uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count,
+                              GError **error)
 {
     GArray *const numbers = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     char **const words = g_strsplit(text ? text : "all", ",", -1);
@@ -170,6 +179,7 @@ uint32_t *command_range_parse(const char *field, const char *text, uint32_t limi
         return (uint32_t *)(void *)g_array_free(numbers, FALSE);
     g_array_free(numbers, TRUE);
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "--%s: expected N, A:B, all or a list of these, below %u, found '%s'", field, limit, text ? text : "all");
+                "--%s: expected N, A:B, all or a list of these, below %u, found '%s'", field, limit,
+                text ? text : "all");
     return NULL;
 }

@@ -13,8 +13,8 @@ command_function trace_command_info, trace_command_check, trace_command_convert,
 /* What --help says: the line after "eptwin trace NAME [OPTION]", a paragraph, examples. */
 struct command_help { const char *name, *usage, *summary, *examples; };
 
-/* Parses options; then checks that files_min to files_max words are left in argv[1..].  Prints help and exits when
- * asked to. */
+/* Parses options; then checks that files_min to files_max words are left in argv[1..].  Prints help and exits
+ * when asked to. */
 bool command_parse(const struct command_help *help, const GOptionEntry *entries, int *argc, char ***argv,
                    int files_min, int files_max, GError **error);
 
@@ -24,7 +24,8 @@ int command_refuse(const struct command_help *help, GError *error);
 /* Options about an input that several subcommands have. */
 struct command_input { int experts; char *weights; };
 #define COMMAND_INPUT_ENTRIES(input) \
-    { "experts", 0, 0, G_OPTION_ARG_INT, &(input).experts, "number of experts, where the file does not say", "N" }, \
+    { "experts", 0, 0, G_OPTION_ARG_INT, &(input).experts, \
+      "number of experts, where the file does not say", "N" }, \
     { "trace-weights", 0, 0, G_OPTION_ARG_STRING, &(input).weights, \
       "gate weights in a numpy array of the trace's shape, or FILE@0,4,-: which layers it has", "FILE[@LAYERS]" }
 struct trace *command_open(const char *path, const struct command_input *input, GError **error);
@@ -38,7 +39,8 @@ struct command_output { char *format, *dtype, *weights, *provenance, *model; int
       "numpy: write gate weights to this .npy[.zst]", "FILE" }, \
     { "dtype", 0, 0, G_OPTION_ARG_STRING, &(output).dtype, \
       "numpy: u1, u2, u4, i2, i4 or i8 (default: the narrowest that fits)", "TYPE" }, \
-    { "pad", 0, 0, G_OPTION_ARG_NONE, &(output).pad, "numpy: fill uneven ranks up with tokens that go nowhere", NULL }, \
+    { "pad", 0, 0, G_OPTION_ARG_NONE, &(output).pad, \
+      "numpy: fill uneven ranks up with tokens that go nowhere", NULL }, \
     { "level", 0, 0, G_OPTION_ARG_INT, &(output).level, "zstd's compression level, 1 to 19", "N" }, \
     { "model", 0, 0, G_OPTION_ARG_STRING, &(output).model, "what model this is a trace of", "TEXT" }, \
     { "provenance", 0, 0, G_OPTION_ARG_STRING, &(output).provenance, "where the trace comes from", "TEXT" }
@@ -50,8 +52,9 @@ bool command_write(const struct command_help *help, const char *path, const stru
 /* Finds tokens_max and weights by producing everything once. */
 bool command_measure_shape(struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
-/* "3", "2:5" (2, 3, 4), "2:", ":5", "all", or several separated by commas, each below limit.  NULL means all.  Returns
- * the numbers in the order given, *count of them; NULL and *error when the text is none of this. */
-uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count, GError **error);
+/* "3", "2:5" (2, 3, 4), "2:", ":5", "all", or several separated by commas, each below limit.  NULL means all.
+ * Returns the numbers in the order given, *count of them; NULL and *error when the text is none of this. */
+uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count,
+                              GError **error);
 
 #endif

@@ -5,8 +5,10 @@
 #include "traces/trace_command.h"
 
 static const struct command_help convert_help = {
-    "convert", "INPUT OUTPUT",
-    "Writes a trace in another format, nothing lost: what a format cannot hold is refused, or said in a note.\n"
+    "convert",
+    "INPUT OUTPUT",
+    "Writes a trace in another format, nothing lost: what a format cannot hold is refused, or said in a "
+    "note.\n"
     "The output appears whole or not at all.",
     "Examples:\n"
     "  eptwin trace convert routing.npy.zst routing.ept --trace-weights weights.npy.zst@0,4,7\n"
@@ -16,8 +18,10 @@ static const struct command_help convert_help = {
 };
 
 static const struct command_help slice_help = {
-    "slice", "INPUT OUTPUT",
-    "Cuts out steps, layers, ranks and tokens.  Fewer ranks mean a smaller group: experts are then divided over\n"
+    "slice",
+    "INPUT OUTPUT",
+    "Cuts out steps, layers, ranks and tokens.  Fewer ranks mean a smaller group: experts are then divided "
+    "over\n"
     "those that are left.",
     "Examples:\n"
     "  eptwin trace slice routing.ept short.ept --steps 0:4 --layers 0,30,60\n"
@@ -56,7 +60,8 @@ int trace_command_convert(int argc, char **argv)
     if (command_parse(&convert_help, entries, &argc, &argv, 2, 2, &error)) {
         struct trace *const trace = command_open(argv[1], &input, &error);
         if (trace)
-            (void)command_write(&convert_help, argv[2], &output, trace_info(trace), trace_produce, trace, &error);
+            (void)command_write(&convert_help, argv[2], &output, trace_info(trace), trace_produce, trace,
+                                &error);
         trace_close(trace);
     }
     output_clear(&output);
@@ -110,15 +115,17 @@ static bool experts_divide(const struct trace_info *info, GError **error)
     return false;
 }
 
-static bool slice_run(struct slice *s, char *const texts[4], const char *path, const struct command_output *output,
-                      GError **error)
+static bool slice_run(struct slice *s, char *const texts[4], const char *path,
+                      const struct command_output *output, GError **error)
 {
     struct trace_info info = *trace_info(s->trace);
     s->steps = command_range_parse("steps", texts[0], info.steps, &s->step_count, error);
-    s->layers = s->steps ? command_range_parse("layers", texts[1], info.layers, &s->layer_count, error) : NULL;
-    s->ranks = s->layers ? command_range_parse("ranks", texts[2], info.ranks, &s->rank_count, error) : NULL;
-    s->tokens = s->ranks ? command_range_parse("tokens", texts[3], MAX(info.tokens_max, 1), &s->token_count, error)
+    s->layers = s->steps ? command_range_parse("layers", texts[1], info.layers, &s->layer_count, error)
                          : NULL;
+    s->ranks = s->layers ? command_range_parse("ranks", texts[2], info.ranks, &s->rank_count, error) : NULL;
+    s->tokens = s->ranks
+                    ? command_range_parse("tokens", texts[3], MAX(info.tokens_max, 1), &s->token_count, error)
+                    : NULL;
     if (!s->tokens)
         return false;
     info.steps = s->step_count;
@@ -134,11 +141,14 @@ int trace_command_slice(int argc, char **argv)
     struct command_output output = { 0 };
     char *texts[4] = { NULL };
     const GOptionEntry entries[] = {
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "N, A:B (A to B-1), all, or a list of these", "STEPS" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "N, A:B (A to B-1), all, or a list of these",
+          "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "the same for layers", "LAYERS" },
         { "ranks", 0, 0, G_OPTION_ARG_STRING, &texts[2], "the same for ranks", "RANKS" },
         { "tokens", 0, 0, G_OPTION_ARG_STRING, &texts[3], "the same for each rank's tokens", "TOKENS" },
-        COMMAND_INPUT_ENTRIES(input), COMMAND_OUTPUT_ENTRIES(output), G_OPTION_ENTRY_NULL,
+        COMMAND_INPUT_ENTRIES(input),
+        COMMAND_OUTPUT_ENTRIES(output),
+        G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;
     struct slice slice = { 0 };
@@ -177,7 +187,8 @@ static void routing_append(const struct routing *from, struct routing *to, uint3
 }
 
 /* Reads a (step, layer) of all traces and puts their ranks behind each other. */
-static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, struct routing *out, GError **error)
+static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, struct routing *out,
+                        GError **error)
 {
     struct routing *const parts = g_new0(struct routing, m->count);
     uint32_t read = 0, ranks = 0, experts = 0;
@@ -227,17 +238,19 @@ static bool merge_shape(const struct merge *m, char **paths, struct trace_info *
     *info = *trace_info(m->traces[0]);
     for (uint32_t t = 1; t < m->count; t++) {
         const struct trace_info *const i = trace_info(m->traces[t]);
-        const struct { const char *name; uint32_t first, this; bool free; } fields[] = {
+        const struct { const char *name; uint32_t first, this; bool free;
+        } fields[] = {
             { "steps", info->steps, i->steps, m->by == MERGE_STEPS },
             { "layers", info->layers, i->layers, m->by == MERGE_LAYERS },
             { "ranks", info->ranks, i->ranks, m->by == MERGE_RANKS },
-            { "topk", info->topk, i->topk, false }, { "experts", info->experts, i->experts, m->by == MERGE_RANKS },
+            { "topk", info->topk, i->topk, false },
+            { "experts", info->experts, i->experts, m->by == MERGE_RANKS },
         };
         for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
             if (fields[f].free || fields[f].first == fields[f].this)
                 continue;
-            g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u as in %s, found %u", paths[t],
-                        fields[f].name, fields[f].first, paths[0], fields[f].this);
+            g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u as in %s, found %u",
+                        paths[t], fields[f].name, fields[f].first, paths[0], fields[f].this);
             return false;
         }
         info->steps += m->by == MERGE_STEPS ? i->steps : 0;
@@ -257,7 +270,8 @@ static bool merge_by_parse(const char *text, enum merge_by *by, GError **error)
         *by = (enum merge_by)i;
         return true;
     }
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "--by: expected steps, layers or ranks, found '%s'", text);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "--by: expected steps, layers or ranks, found '%s'",
+                text);
     return false;
 }
 
@@ -268,8 +282,10 @@ int trace_command_merge(int argc, char **argv)
     char *by = NULL;
     const GOptionEntry entries[] = {
         { "by", 0, 0, G_OPTION_ARG_STRING, &by, "steps (default), layers or ranks", "WHAT" },
-        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say", "N" },
-        COMMAND_OUTPUT_ENTRIES(output), G_OPTION_ENTRY_NULL,
+        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say",
+          "N" },
+        COMMAND_OUTPUT_ENTRIES(output),
+        G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;
     struct merge m = { 0 };
@@ -284,7 +300,8 @@ int trace_command_merge(int argc, char **argv)
         m.count += good;
     }
     if (good)
-        (void)(merge_shape(&m, argv + 1, &info, &error) && command_measure_shape(&info, merge_produce, &m, &error) &&
+        (void)(merge_shape(&m, argv + 1, &info, &error) &&
+               command_measure_shape(&info, merge_produce, &m, &error) &&
                command_write(&merge_help, argv[argc - 1], &output, &info, merge_produce, &m, &error));
     for (uint32_t t = 0; t < m.count; t++)
         trace_close(m.traces[t]);

@@ -1,4 +1,4 @@
-/* trace_info_command.c - `eptwin trace info`: what a trace holds and how unevenly it loads experts and ranks. */
+/* trace_info_command.c - `eptwin trace info`: what a trace holds and how unevenly it loads its ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,11 +6,15 @@
 #include "traces/trace_command.h"
 
 static const struct command_help help = {
-    "info", "FILE",
+    "info",
+    "FILE",
     "Shape, provenance and loads of a trace.\n\n"
-    "Loads are counted in each (step, layer): the table gives their mean and their worst over those read, because a\n"
-    "sum over layers hides what a single dispatch meets.  'pairs' are (token, expert) selections, 'tokens' go to a\n"
-    "rank or node once however many of its experts they chose.  Gini: 0 even, towards 1 all on one; entropy: 1 even,\n"
+    "Loads are counted in each (step, layer): the table gives their mean and their worst over those read, "
+    "because a\n"
+    "sum over layers hides what a single dispatch meets.  'pairs' are (token, expert) selections, 'tokens' "
+    "go to a\n"
+    "rank or node once however many of its experts they chose.  Gini: 0 even, towards 1 all on one; entropy: "
+    "1 even,\n"
     "0 all on one.",
     "Examples:\n"
     "  eptwin trace info traces/samples/decode_ep64.ept\n"
@@ -42,7 +46,8 @@ struct info {
     uint64_t expert_bins[EXPERT_BINS];
 };
 
-static void spread_add(struct spread_sum *s, const uint64_t *load, uint64_t count, uint32_t step, uint32_t layer)
+static void spread_add(struct spread_sum *s, const uint64_t *load, uint64_t count, uint32_t step,
+                       uint32_t layer)
 {
     const struct load_spread one = load_spread(load, count);
     s->sum.max_over_mean += one.max_over_mean;
@@ -74,7 +79,8 @@ static void expert_bins_add(uint64_t bins[EXPERT_BINS], const struct routing_sta
 static void block_add(struct info *info, uint32_t step, uint32_t layer, const struct routing *routing)
 {
     struct routing_statistics one;
-    routing_statistics_init(&one, routing->ranks, routing->experts, routing->topk, info->total.ranks_per_node);
+    routing_statistics_init(&one, routing->ranks, routing->experts, routing->topk,
+                            info->total.ranks_per_node);
     routing_statistics_add(&one, routing);
     routing_statistics_add(&info->total, routing);
     if (one.tokens) {
@@ -108,13 +114,15 @@ static void shape_print(const struct info *info, const char *path)
     printf("experts      %u, %u a rank, top-%u\n", i->experts, i->experts / i->ranks, i->topk);
     printf("read         %u (step, layer), %" G_GUINT64_FORMAT " tokens\n", info->blocks, t->tokens);
     printf("weights      in %u of these\n", info->weight_blocks);
-    printf("unused       %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " places are -1\n", t->unused, t->places);
+    printf("unused       %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " places are -1\n", t->unused,
+           t->places);
 }
 
 static void spreads_print(const struct info *info)
 {
     const uint64_t counts[QUANTITY_COUNT] = { info->total.experts, info->total.ranks, info->total.ranks,
-                                              info->total.nodes, (uint64_t)info->total.ranks * info->total.ranks };
+                                              info->total.nodes,
+                                              (uint64_t)info->total.ranks * info->total.ranks };
     printf("\n%-16s %6s %9s %9s %6s %8s   %s\n", "load", "of", "max/mean", "min/mean", "Gini", "entropy",
            "worst max/mean");
     for (int q = 0; q < QUANTITY_COUNT; q++) {
@@ -123,8 +131,8 @@ static void spreads_print(const struct info *info)
         if (s->blocks == 0 || counts[q] < 2)
             continue;
         printf("%-16s %6" G_GUINT64_FORMAT " %9.2f %9.2f %6.3f %8.3f   %.2f at step %u layer %u\n",
-               quantity_names[q], counts[q], s->sum.max_over_mean / n, s->sum.min_over_mean / n, s->sum.gini / n,
-               s->sum.entropy / n, s->worst, s->worst_step, s->worst_layer);
+               quantity_names[q], counts[q], s->sum.max_over_mean / n, s->sum.min_over_mean / n,
+               s->sum.gini / n, s->sum.entropy / n, s->worst, s->worst_step, s->worst_layer);
     }
 }
 
@@ -200,7 +208,9 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
     const struct trace_info *const i = trace_info(info->trace);
     uint32_t step_count = 0, layer_count = 0;
     uint32_t *const steps = command_range_parse("steps", steps_text, i->steps, &step_count, error);
-    uint32_t *const layers = steps ? command_range_parse("layers", layers_text, i->layers, &layer_count, error) : NULL;
+    uint32_t *const layers = steps
+                                 ? command_range_parse("layers", layers_text, i->layers, &layer_count, error)
+                                 : NULL;
     bool good = steps && layers;
     for (uint32_t s = 0; good && s < step_count; s++) {
         for (uint32_t l = 0; good && l < layer_count; l++) {
@@ -224,8 +234,10 @@ int trace_command_info(int argc, char **argv)
     int ranks_per_node = 8;
     const GOptionEntry entries[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &steps, "which steps to read: N, A:B, all (default)", "STEPS" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "which layers to read: N, A:B, all (default)", "LAYERS" },
-        { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &ranks_per_node, "ranks that share a node (default 8)", "N" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "which layers to read: N, A:B, all (default)",
+          "LAYERS" },
+        { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &ranks_per_node, "ranks that share a node (default 8)",
+          "N" },
         COMMAND_INPUT_ENTRIES(input),
         G_OPTION_ENTRY_NULL,
     };
@@ -246,7 +258,8 @@ int trace_command_info(int argc, char **argv)
     if (good && info.trace) {
         shape_print(&info, argv[1]);
         spreads_print(&info);
-        loads_print("pairs a rank receives, over all (step, layer)s", "rank", info.total.rank_pairs, info.total.ranks);
+        loads_print("pairs a rank receives, over all (step, layer)s", "rank", info.total.rank_pairs,
+                    info.total.ranks);
         expert_bins_print(info.expert_bins);
         distinct_print("ranks", info.total.distinct_ranks, info.total.topk);
         if (info.total.nodes > 1)

@@ -6,7 +6,8 @@
 #include "traces/trace_command.h"
 
 static const struct command_help generate_help = {
-    "generate", "OUTPUT",
+    "generate",
+    "OUTPUT",
     "Makes a synthetic trace.  The same options and seed give the same trace everywhere.\n\n"
     "--routing is one of\n"
     "  uniform         top-k of random scores, as the public test scripts draw them (default)\n"
@@ -16,7 +17,8 @@ static const struct command_help generate_help = {
     "  hot-expert:P    a share P of the tokens picks expert 0 first\n"
     "  hot-rank:P      a share P of the tokens has all its experts on rank 0\n"
     "  local, ring     all experts on the token's own rank, on the next rank\n"
-    "Popularity is drawn for each layer and stays over the steps; --correlation keeps that share of the tokens'\n"
+    "Popularity is drawn for each layer and stays over the steps; --correlation keeps that share of the "
+    "tokens'\n"
     "experts from one step to the next, as decoding does.",
     "Examples:\n"
     "  eptwin trace generate uniform.npy --num-ranks 8 --num-tokens 4096\n"
@@ -25,9 +27,11 @@ static const struct command_help generate_help = {
 };
 
 static const struct command_help remap_help = {
-    "remap", "INPUT OUTPUT",
+    "remap",
+    "INPUT OUTPUT",
     "Moves a trace to another number of ranks, or its experts to other ranks.\n\n"
-    "--num-ranks N deals the tokens of each (step, layer), in order, in N equal parts to N ranks.  --placement then\n"
+    "--num-ranks N deals the tokens of each (step, layer), in order, in N equal parts to N ranks.  "
+    "--placement then\n"
     "puts experts on ranks, layer by layer, by the load that each layer has over all steps (or over\n"
     "--placement-steps, the past that a balancer would know):\n"
     "  identity, greedy          one slot an expert, in order or heaviest first to the least loaded rank\n"
@@ -65,7 +69,8 @@ static void routing_copy(const struct routing *from, struct routing *to)
     g_free(tokens);
 }
 
-static bool generate_produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
+static bool generate_produce(void *context, uint32_t step, uint32_t layer, struct routing *out,
+                             GError **error)
 {
     struct generation *const g = context;
     struct routing *const previous = &g->previous[layer];
@@ -85,22 +90,26 @@ struct numbers { int ranks, tokens, topk, experts, groups, topk_groups, steps, l
 
 static bool numbers_check(const struct numbers *n, GError **error)
 {
-    const struct { const char *name; int value, low; } fields[] = {
-        { "num-ranks", n->ranks, 1 }, { "num-tokens", n->tokens, 0 }, { "num-topk", n->topk, 1 },
-        { "num-experts", n->experts, 1 }, { "num-groups", n->groups, 0 }, { "num-topk-groups", n->topk_groups, 0 },
-        { "steps", n->steps, 1 }, { "layers", n->layers, 1 }, { "masked", n->masked, 0 },
+    const struct { const char *name; int value, low;
+    } fields[] = {
+        { "num-ranks", n->ranks, 1 },   { "num-tokens", n->tokens, 0 },
+        { "num-topk", n->topk, 1 },     { "num-experts", n->experts, 1 },
+        { "num-groups", n->groups, 0 }, { "num-topk-groups", n->topk_groups, 0 },
+        { "steps", n->steps, 1 },       { "layers", n->layers, 1 },
+        { "masked", n->masked, 0 },
     };
     for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
         if (fields[f].value >= fields[f].low)
             continue;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--%s: expected %d or more, found %d", fields[f].name,
-                    fields[f].low, fields[f].value);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--%s: expected %d or more, found %d",
+                    fields[f].name, fields[f].low, fields[f].value);
         return false;
     }
     if ((uint64_t)n->tokens * (uint64_t)n->topk <= TRACE_PLACES_MAX / (uint64_t)n->ranks)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "--num-tokens: expected at most 2^28 places (ranks x tokens x topk) in a step, found %d x %d x %d",
+                "--num-tokens: expected at most 2^28 places (ranks x tokens x topk) in a step, found %d x %d "
+                "x %d",
                 n->ranks, n->tokens, n->topk);
     return false;
 }
@@ -112,9 +121,9 @@ static bool generate_run(const struct numbers *n, const char *routing, double co
         .topk = (uint32_t)n->topk, .experts = (uint32_t)n->experts, .groups = (uint32_t)n->groups,
         .topk_groups = (uint32_t)n->topk_groups, .masked = (uint32_t)n->masked, .weights = weights,
         .correlation = correlation, .seed = (uint64_t)n->seed, .distribution = routing } };
-    char *const provenance = g_strdup_printf("generated: routing %s, correlation %g, groups %d of %d, seed %" G_GINT64_FORMAT,
-                                             routing ? routing : "uniform", correlation, n->topk_groups, n->groups,
-                                             n->seed);
+    char *const provenance = g_strdup_printf(
+        "generated: routing %s, correlation %g, groups %d of %d, seed %" G_GINT64_FORMAT,
+        routing ? routing : "uniform", correlation, n->topk_groups, n->groups, n->seed);
     const struct trace_info info = { .steps = (uint32_t)n->steps, .layers = (uint32_t)n->layers,
         .ranks = (uint32_t)n->ranks, .topk = (uint32_t)n->topk, .experts = (uint32_t)n->experts,
         .tokens_max = (uint32_t)n->tokens, .weights = weights, .format = "generated", .model = "",
@@ -145,11 +154,13 @@ int trace_command_generate(int argc, char **argv)
         { "steps", 0, 0, G_OPTION_ARG_INT, &n.steps, "steps (default 1)", "N" },
         { "layers", 0, 0, G_OPTION_ARG_INT, &n.layers, "layers (default 1)", "N" },
         { "routing", 0, 0, G_OPTION_ARG_STRING, &routing, "how tokens choose, see above", "NAME[:VALUE]" },
-        { "correlation", 0, 0, G_OPTION_ARG_DOUBLE, &correlation, "share of tokens that keep their experts", "0..1" },
+        { "correlation", 0, 0, G_OPTION_ARG_DOUBLE, &correlation, "share of tokens that keep their experts",
+          "0..1" },
         { "masked", 0, 0, G_OPTION_ARG_INT, &n.masked, "that many random places of each rank are -1", "N" },
         { "weights", 0, 0, G_OPTION_ARG_NONE, &weights, "also draw gate weights", NULL },
         { "seed", 0, 0, G_OPTION_ARG_INT64, &n.seed, "random seed (default 0)", "N" },
-        COMMAND_OUTPUT_ENTRIES(output), G_OPTION_ENTRY_NULL,
+        COMMAND_OUTPUT_ENTRIES(output),
+        G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;
     (void)(command_parse(&generate_help, entries, &argc, &argv, 1, 1, &error) && numbers_check(&n, &error) &&
@@ -213,8 +224,8 @@ static bool remap_produce(void *context, uint32_t step, uint32_t layer, struct r
 }
 
 /* Places one layer by its load over the given steps. */
-static bool layer_place(struct remap *m, uint32_t layer, const uint32_t *steps, uint32_t step_count, const char *spec,
-                        uint32_t ranks_per_node, GError **error)
+static bool layer_place(struct remap *m, uint32_t layer, const uint32_t *steps, uint32_t step_count,
+                        const char *spec, uint32_t ranks_per_node, GError **error)
 {
     const uint32_t experts = trace_info(m->trace)->experts;
     uint64_t *const load = g_new0(uint64_t, experts);
@@ -239,7 +250,8 @@ static bool placements_make(struct remap *m, const struct remap_options *o, GErr
 {
     const struct trace_info *const info = trace_info(m->trace);
     uint32_t step_count;
-    uint32_t *const steps = command_range_parse("placement-steps", o->placement_steps, info->steps, &step_count, error);
+    uint32_t *const steps = command_range_parse("placement-steps", o->placement_steps, info->steps,
+                                                &step_count, error);
     if (!steps)
         return false;
     m->placements = g_new0(struct placement, info->layers);
@@ -251,7 +263,8 @@ static bool placements_make(struct remap *m, const struct remap_options *o, GErr
         return good;
     if (info->layers > 1) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "--placement-output: expected a trace of one layer (eptwin trace slice --layers N), found %u",
+                    "--placement-output: expected a trace of one layer (eptwin trace slice --layers N), "
+                    "found %u",
                     info->layers);
         return false;
     }
@@ -273,8 +286,8 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
     }
     info.ranks = m->ranks = o->ranks ? (uint32_t)o->ranks : info.ranks;
     if (info.experts % info.ranks) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--num-ranks: expected a divisor of %u experts, found %u",
-                    info.experts, info.ranks);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                    "--num-ranks: expected a divisor of %u experts, found %u", info.experts, info.ranks);
         return false;
     }
     if (o->placement && !placements_make(m, o, error))
@@ -292,12 +305,17 @@ int trace_command_remap(int argc, char **argv)
     struct remap_options o = { .ranks_per_node = 8 };
     const GOptionEntry entries[] = {
         { "num-ranks", 0, 0, G_OPTION_ARG_INT, &o.ranks, "ranks of the output (default: as the input)", "N" },
-        { "placement", 0, 0, G_OPTION_ARG_STRING, &o.placement, "which rank holds which expert, see above", "HOW" },
-        { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps, "steps whose load decides (default all)",
-          "STEPS" },
-        { "placement-output", 0, 0, G_OPTION_ARG_FILENAME, &o.placement_output, "write the placement here", "FILE" },
-        { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &o.ranks_per_node, "ranks that share a node (default 8)", "N" },
-        COMMAND_INPUT_ENTRIES(input), COMMAND_OUTPUT_ENTRIES(output), G_OPTION_ENTRY_NULL,
+        { "placement", 0, 0, G_OPTION_ARG_STRING, &o.placement, "which rank holds which expert, see above",
+          "HOW" },
+        { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps,
+          "steps whose load decides (default all)", "STEPS" },
+        { "placement-output", 0, 0, G_OPTION_ARG_FILENAME, &o.placement_output, "write the placement here",
+          "FILE" },
+        { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &o.ranks_per_node, "ranks that share a node (default 8)",
+          "N" },
+        COMMAND_INPUT_ENTRIES(input),
+        COMMAND_OUTPUT_ENTRIES(output),
+        G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;
     struct remap m = { 0 };

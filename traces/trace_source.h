@@ -1,8 +1,8 @@
 /* trace_source.h - what the reader of one format gives to trace.c.  Internal to traces/.
  *
  * An opener gets the stream (owned by it from then on, also when it fails) and fills trace->info, ->ops and
- * ->state.  trace.c checks what the reader reads: experts in range, weights finite are the reader's to convert
- * but not to judge. */
+ * ->state.  trace.c checks what the reader reads: experts in range, weights finite are the reader's to
+ * convert but not to judge. */
 #ifndef TRACES_TRACE_SOURCE_H
 #define TRACES_TRACE_SOURCE_H
 

@@ -1,4 +1,4 @@
-/* trace_write.c - writing a trace: chooses the format, walks all (step, layer)s, makes the file appear whole. */
+/* trace_write.c - writing a trace: chooses the format, walks the (step, layer)s, makes files appear whole. */
 #include "traces/trace_write.h"
 
 #include <string.h>
@@ -55,8 +55,9 @@ static bool block_check(const char *path, const struct trace_info *info, const s
     if (routing->ranks == info->ranks && routing->topk == info->topk && routing->experts == info->experts)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: expected %u ranks, topk %u and %u experts in every (step, layer), found %u, %u and %u", path,
-                info->ranks, info->topk, info->experts, routing->ranks, routing->topk, routing->experts);
+                "%s: expected %u ranks, topk %u and %u experts in every (step, layer), found %u, %u and %u",
+                path, info->ranks, info->topk, info->experts, routing->ranks, routing->topk,
+                routing->experts);
     return false;
 }
 
@@ -68,8 +69,8 @@ struct walk {
 };
 
 /* Goes once through all (step, layer)s: to the writer, or else to the summary. */
-static bool walk_run(const struct walk *walk, struct trace_summary *summary, const struct trace_format *format,
-                     struct trace_writer *writer, GError **error)
+static bool walk_run(const struct walk *walk, struct trace_summary *summary,
+                     const struct trace_format *format, struct trace_writer *writer, GError **error)
 {
     for (uint32_t step = 0; step < walk->info->steps; step++) {
         for (uint32_t layer = 0; layer < walk->info->layers; layer++) {
@@ -126,8 +127,8 @@ bool trace_write(const char *path, const struct trace_write_options *options, co
     writer.summary = format->first_pass ? &summary : NULL;
     writer.scratch = g_byte_array_new();
     writer.output = good ? output_open(path, format_level(format, options), error) : NULL;
-    good = writer.output && format->begin(&writer, error) && walk_run(&walk, &summary, format, &writer, error) &&
-           format->end(&writer, error);
+    good = writer.output && format->begin(&writer, error) &&
+           walk_run(&walk, &summary, format, &writer, error) && format->end(&writer, error);
     if (format->clear)
         format->clear(&writer);
     good = outputs_commit(&writer, good, error);

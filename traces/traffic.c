@@ -1,7 +1,8 @@
 /* traffic.c - routing with an exact traffic matrix.
  *
- * Knows numbers of tokens between ranks, not why they are so.  Each source is on its own: its row is laid out as
- * a list of destinations (each as often as the matrix says, equal ones adjacent) and dealt to its tokens in turn,
+ * Knows numbers of tokens between ranks, not why they are so.  Each source is on its own: its row is laid out
+ * as a list of destinations (each as often as the matrix says, equal ones adjacent) and dealt to its tokens
+ * in turn,
  *
  *     destinations  2 2 2 2 0 0 0 1 1 1        tokens 5
  *     token         0 1 2 3 4 0 1 2 3 4        so token 0 goes to ranks 2 and 0
@@ -28,7 +29,8 @@ struct row {
     struct urn urn;
 };
 
-static bool matrix_error(GError **error, uint32_t row, uint32_t column, const char *expected, const char *found)
+static bool matrix_error(GError **error, uint32_t row, uint32_t column, const char *expected,
+                         const char *found)
 {
     g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
                 "traffic: row %u column %u: expected %s, found '%s'", row, column, expected, found);
@@ -98,8 +100,9 @@ static bool row_check(const struct row *row, GError **error)
     if (sum <= sum_max)
         return true;
     g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                "traffic: row %u: expected a sum of at most %" G_GUINT64_FORMAT
-                " (tokens %u, topk %u), found %" G_GUINT64_FORMAT, row->source, sum_max, o->tokens, o->topk, sum);
+                "traffic: row %u: expected a sum of at most %" G_GUINT64_FORMAT " (tokens %u, topk %u), "
+                                                                                "found %" G_GUINT64_FORMAT,
+                row->source, sum_max, o->tokens, o->topk, sum);
     return false;
 }
 
@@ -165,8 +168,8 @@ static bool traffic_check(const struct traffic_options *o, uint32_t ranks, GErro
         field = "topk", expected = "1 to 256, and no more than experts", found = o->topk;
     }
     if (field)
-        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %u", field, expected,
-                    found);
+        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %u", field,
+                    expected, found);
     return !field;
 }
 

@@ -1,14 +1,14 @@
 /* urn.c - distinct experts in score order without drawing scores.
  *
- * Why this is exact.  Scores |N(0,1)|+1 of all experts are independent and alike, so their descending order is a
- * uniformly random permutation of the experts, and top-k is its first k.  Drawing one expert after another,
- * uniformly out of those not drawn yet, walks along such a permutation.
+ * Why this is exact.  Scores |N(0,1)|+1 of all experts are independent and alike, so their descending order
+ * is a uniformly random permutation of the experts, and top-k is its first k.  Drawing one expert after
+ * another, uniformly out of those not drawn yet, walks along such a permutation.
  *
- * Group-limited top-k keeps the topk_groups groups with the best maxima and takes the best k of their experts.
- * Along the permutation the groups appear in the order of their maxima, so the kept groups are the first
- * topk_groups distinct groups met, and the answer is the first k experts of the walk that skips experts of other
- * groups.  Once all kept groups are known, what is left of the walk is again a uniformly random order of their
- * undrawn experts, so drawing can go on within them directly.
+ * Group-limited top-k keeps the topk_groups groups with the best maxima and takes the best k of their
+ * experts. Along the permutation the groups appear in the order of their maxima, so the kept groups are the
+ * first topk_groups distinct groups met, and the answer is the first k experts of the walk that skips experts
+ * of other groups.  Once all kept groups are known, what is left of the walk is again a uniformly random
+ * order of their undrawn experts, so drawing can go on within them directly.
  *
  * With popularity the scores are log p + Gumbel noise, whose order is drawing without replacement with
  * probabilities proportional to p among those left; drawing with replacement and throwing repeats away
@@ -55,7 +55,8 @@ static void urn_alias_build(struct urn *urn)
     g_free(scaled);
 }
 
-void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max, const double *popularity)
+void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max,
+              const double *popularity)
 {
     const bool limited = groups && groups_max && groups_max < groups;
     assert(experts > 0 && (!limited || experts % groups == 0));

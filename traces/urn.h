@@ -1,8 +1,8 @@
 /* urn.h - draws distinct experts for one token after another: with or without popularity, with or without a
  * limit on the expert groups a token may use.
  *
- * The experts of a token come in the order of their scores, best first.  No scores are drawn: see urn.c for why
- * the outcome has the same distribution.  Internal to the generators. */
+ * The experts of a token come in the order of their scores, best first.  No scores are drawn: see urn.c for
+ * why the outcome has the same distribution.  Internal to the generators. */
 #ifndef TRACES_URN_H
 #define TRACES_URN_H
 
@@ -24,7 +24,8 @@ struct urn {
 };
 
 /* groups and groups_max 0: plain.  Experts divide by groups.  Aborts when memory is out. */
-void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max, const double *popularity);
+void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max,
+              const double *popularity);
 void urn_clear(struct urn *urn);
 
 /* Restarts the random numbers. */

@@ -18,7 +18,8 @@ static inline const char *fuzz_path(int place, const uint8_t *data, size_t size)
     if (files[place] < 0)
         files[place] = memfd_create("fuzz", 0);
     g_snprintf(paths[place], sizeof paths[place], "/proc/self/fd/%d", files[place]);
-    if (files[place] < 0 || ftruncate(files[place], 0) != 0 || pwrite(files[place], data, size, 0) != (ssize_t)size)
+    if (files[place] < 0 || ftruncate(files[place], 0) != 0 ||
+        pwrite(files[place], data, size, 0) != (ssize_t)size)
         abort();
     return paths[place];
 }
@@ -39,7 +40,8 @@ static inline void fuzz_trace(const char *prefix, const char *path, const struct
                 continue;
             for (uint32_t r = 0; r < routing.ranks; r++)
                 for (size_t i = 0; i < (size_t)routing.rank[r].tokens * routing.topk; i++)
-                    if (routing.rank[r].experts[i] < -1 || routing.rank[r].experts[i] >= (int64_t)routing.experts)
+                    if (routing.rank[r].experts[i] < -1 ||
+                        routing.rank[r].experts[i] >= (int64_t)routing.experts)
                         abort();
             routing_free(&routing);
         }
