@@ -5,7 +5,6 @@
  * Slots are in the order of tokens and rows are sorted by source, as in the deterministic variant. */
 #include "models/moe/moe_v2.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,21 +312,25 @@ static void copy_run(void *context, uint64_t argument)
         ht_slot_unpack(&r->ht, r->ht.base.fabric->heap + r->row_slot[row], r->ht.g.rank * r->ht.g.local_experts, row);
 }
 
+/* Where the sum (or in direct mode the row) that target gave for the token has come. */
+static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target)
+{
+    const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;
+    const uint64_t slot = v2_hybrid(r) ? v2_out_at(r, target, channel, at) : v2_up_at(r, target, channel) + at;
+    const uint64_t area = v2_hybrid(r) ? r->map.combine_out : r->map.combine_up;
+    return r->ht.base.fabric->heap + area + slot * r->ht.combine_slot.stored;
+}
+
 static void reduce_run(void *context, uint64_t argument)
 {
     const struct v2_epilogue *p = context;
-    const struct v2_rank *r = p->rank;
     struct ht_rank *h = &p->rank->ht;
     (void)argument;
     for (uint32_t t = p->first; t < p->end; t++) {
         const uint8_t *slot[HT_NODES_MAX];
         uint32_t count = 0;
-        for (uint32_t left = h->layout.mask[t]; left; left &= left - 1) {
-            const uint32_t i = (uint32_t)__builtin_ctz(left), at = r->position[(size_t)t * h->layout.targets + i];
-            const uint64_t offset = v2_hybrid(r) ? r->map.combine_out + v2_out_at(r, i, t % r->channels, at) * h->combine_slot.stored
-                                                 : r->map.combine_up + (uint64_t)(v2_up_at(r, i, t % r->channels) + at) * h->combine_slot.stored;
-            slot[count++] = h->base.fabric->heap + offset;
-        }
+        for (uint32_t left = h->layout.mask[t]; left; left &= left - 1)
+            slot[count++] = back_slot(p->rank, t, (uint32_t)__builtin_ctz(left));
         ht_token_combine(h, t, slot, count);
     }
 }
@@ -437,11 +440,13 @@ static void v2_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_t
     traffic->logical_nvl_bytes = ht_recv_rows(h) * row;
 }
 
+static double larger(double a, double b) { return a > b ? a : b; }
+
 /* Distinct groups of groups that k of the experts fall into: G (1 - C(E - E/G, k) / C(E, k)). */
 static double groups_expected(double experts, double groups, uint32_t k)
 {
     double none = 1;
-    for (uint32_t i = 0; i < k; i++) none *= fmax(experts - experts / groups - i, 0) / (experts - i);
+    for (uint32_t i = 0; i < k; i++) none *= larger(experts - experts / groups - i, 0) / (experts - i);
     return groups * (1 - none);
 }
 
@@ -455,8 +460,8 @@ uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs
     const double read = nodes > 1 ? 1 + to_nodes : 1, write = nodes > 1 ? 1 + to_ranks : to_ranks;
     const bool by_rdma = nodes > 1 && rdma / rdma_gbs > nvl / nvl_gbs;
     const double tokens_gbs = by_rdma ? rdma_gbs / rdma : nvl_gbs / nvl;
-    const double sms = slack * fmax(tokens_gbs * read / sm_read_gbs, tokens_gbs * write / sm_write_gbs);
-    const uint32_t even = 2 * (uint32_t)ceil(sms / 2);
+    const double sms = slack * larger(tokens_gbs * read / sm_read_gbs, tokens_gbs * write / sm_write_gbs);
+    const uint32_t pairs = (uint32_t)(sms / 2), even = 2 * (pairs + (sms > 2 * pairs));
     return even < 4 ? 4 : even;
 }
 

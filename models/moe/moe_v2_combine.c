@@ -109,7 +109,8 @@ static bool merger_put(struct v2_merger *m)
     if (pass->node == r->ht.g.node) return true;
     const struct fabric_write write = {
         .target_offset = r->map.combine_out + v2_out_at(r, r->ht.g.node, m->channel, pass->sequence) * slot->stored,
-        .charge_bytes = slot->bytes, .peer = (uint16_t)v2_rail(r, pass->node), .queue = v2_queue(r, m->channel), .rows = 1,
+        .charge_bytes = slot->bytes, .peer = (uint16_t)v2_rail(r, pass->node),
+        .queue = v2_queue(r, m->channel), .rows = 1,
         .flags = (m->sent[pass->node] + 1) % V2_OUT_EVERY ? FABRIC_DEFER : 0, .span_count = 1,
         .span = { { r->ht.base.fabric->heap + merger_slot(m), slot->stored } },
     };

@@ -67,8 +67,9 @@ static bool node_put(struct v2_sender *s, uint32_t node)
     if (node == r->ht.g.node) return true;
     const uint32_t at = r->position[(size_t)s->token * r->ht.layout.targets + node];
     const struct fabric_write write = {
-        .target_offset = r->map.out + v2_out_at(r, r->ht.g.node, s->channel, at) * slot->stored, .charge_bytes = slot->bytes,
-        .peer = (uint16_t)v2_rail(r, node), .queue = v2_queue(r, s->channel), .flags = FABRIC_DEFER, .rows = 1,
+        .target_offset = r->map.out + v2_out_at(r, r->ht.g.node, s->channel, at) * slot->stored,
+        .charge_bytes = slot->bytes, .peer = (uint16_t)v2_rail(r, node), .rows = 1,
+        .queue = v2_queue(r, s->channel), .flags = FABRIC_DEFER,
         .span_count = 1, .span = { { send_slot(r, s->token), slot->stored } },
     };
     return fabric_put(&s->worker, &write) == 0;
@@ -147,7 +148,8 @@ static int forwarder_next(const struct v2_forwarder *d, bool *ended)
 static const uint8_t *came_slot(const struct v2_forwarder *d, uint32_t sequence)
 {
     const struct v2_rank *r = d->rank;
-    return r->ht.base.fabric->heap + r->map.out + v2_out_at(r, d->node, d->channel, sequence) * r->ht.dispatch_slot.stored;
+    const uint64_t slot = v2_out_at(r, d->node, d->channel, sequence);
+    return r->ht.base.fabric->heap + r->map.out + slot * r->ht.dispatch_slot.stored;
 }
 
 static uint8_t token_bits(const struct v2_forwarder *d, uint32_t sequence)
