@@ -35,6 +35,7 @@ struct measure {
     struct live_world *store_world;         /* all ranks by shared memory; NULL: they are on several hosts */
     struct live_world *link_world;          /* all ranks by the link */
     struct live_world *atomic_world;        /* the same, signals by fetch-and-add; NULL: not asked or not there */
+    bool alone;                             /* this benchmark runs on rank 0 only */
     uint64_t serial;                        /* grows alike on all ranks; what signal words become */
 };
 
@@ -63,6 +64,8 @@ bool measure_pair_run(struct measure *m, GError **error);
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
 
 double measure_now_us(void);
+/* How much longer CPU work takes where this many ranks take turns on the CPUs, and nothing else runs. */
+double measure_turns(const struct measure *m);
 /* Pins this process to the index-th of the CPUs that it may use (modulo their number); was: all of them. */
 bool measure_cpu_pin(uint32_t index, cpu_set_t *was, GError **error);
 /* CPU time of this thread: what another process took is not in it. */

@@ -26,6 +26,12 @@ double measure_cpu_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
+double measure_turns(const struct measure *m)
+{
+    const double ranks = live_world_local_ranks(m->link_world), cpus = live_world_cpus(m->link_world);
+    return m->alone || ranks <= cpus ? 1 : ranks / cpus;
+}
+
 static void row_add(struct measure *m, const char *phase, const char *metric, const char *unit, double value)
 {
     struct measure_rows *rows = m->rows;
