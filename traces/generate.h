@@ -53,8 +53,8 @@ struct traffic_options {
 };
 
 /* Draws a routing with exactly this traffic.  With pairs false, matrix[s][d] tokens of source s have at least
- * one expert on rank d; their other places hold more experts of the same ranks, or ROUTING_NONE when these have
- * too few.  Error: the text is no square matrix, or no routing has this traffic. */
+ * one expert on rank d; their other places hold more experts of the same ranks, or ROUTING_NONE when these
+ * have too few.  Error: the text is no square matrix, or no routing has this traffic. */
 bool routing_from_traffic(const struct traffic_options *options, struct routing *out, GError **error);
 
 #endif

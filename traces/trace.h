@@ -17,7 +17,7 @@ struct trace;
 
 struct trace_info {
     uint32_t steps, layers, ranks, topk;
-    uint32_t experts;          /* as told, as the file says, or the least multiple of ranks above the highest */
+    uint32_t experts;          /* as told, as the file says, or the least multiple of ranks that holds all */
     uint32_t tokens_max;       /* most tokens of a rank in any (step, layer) */
     bool     weights;          /* some (step, layer) has gate weights */
     const char *format;        /* "npy", "npy.zst", "csv", "ept", ... */
@@ -30,8 +30,8 @@ struct trace_info {
  *   vllm:FILE       int16 [tokens, layers, topk], as vLLM returns routed experts: one step, one rank
  *   llama@K:FILE    "layer,expert" lines, K a token
  *   splits@B:FILE   a matrix of all-to-all split sizes in units of B bytes a token (B 1: tokens)
- * Everything else (.npy, .csv, JSON lines of Megatron-Core, each plain or compressed by zstd, and .ept) is told
- * by its bytes.  Weights may cover fewer layers than the trace: "FILE@0,4,-" says that the file's first layer
+ * Everything else (.npy, .csv, JSON lines of Megatron-Core, each plain or compressed by zstd, and .ept) is
+ * told by its bytes.  Weights may cover fewer layers than the trace: "FILE@0,4,-" says that the file's first layer
  * belongs to the trace's layer 0, its second to layer 4, and that its third is not in the trace. */
 
 struct trace_options {

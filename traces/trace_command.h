@@ -27,7 +27,8 @@ struct command_input { int experts; char *weights; };
     { "experts", 0, 0, G_OPTION_ARG_INT, &(input).experts, \
       "number of experts, where the file does not say", "N" }, \
     { "trace-weights", 0, 0, G_OPTION_ARG_STRING, &(input).weights, \
-      "gate weights in a numpy array of the trace's shape, or FILE@0,4,-: which layers it has", "FILE[@LAYERS]" }
+      "gate weights in a numpy array of the trace's shape, or FILE@0,4,-: which layers it has", \
+      "FILE[@LAYERS]" }
 struct trace *command_open(const char *path, const struct command_input *input, GError **error);
 
 /* Options about an output. */
