@@ -70,12 +70,34 @@ static struct fi_info *ofi_hints(const char *provider, uint64_t caps, uint64_t o
     return hints;
 }
 
-/* The one on the device asked for, else the first: removed from the list, freed with fi_freeinfo(). */
-static struct fi_info *ofi_pick(struct fi_info *list, const char *device)
+/* Datagrams made reliable are for networks that have nothing better: only where named or alone. */
+static bool is_second_choice(const char *asked, const char *found)
+{
+    return strstr(found, "ofi_rxd") && !g_str_has_prefix(asked, "udp") && !strstr(asked, "ofi_rxd");
+}
+
+/* The first that fits, on the device asked for; freed with fi_freeinfo(). */
+static struct fi_info *ofi_pick(struct fi_info *list, const char *provider, const char *device)
 {
     for (const struct fi_info *i = list; i; i = i->next)
-        if (!device || strcmp(i->domain_attr->name, device) == 0) return fi_dupinfo(i);
+        if ((!device || strcmp(i->domain_attr->name, device) == 0) &&
+            !is_second_choice(provider, i->fabric_attr->prov_name))
+            return fi_dupinfo(i);
     return NULL;
+}
+
+/* Queues are sized for as many ranks as this says, by default more than some devices have room for; the library
+ * reads it when it is first called. */
+static void ofi_tell_rank_count(uint32_t rank_count)
+{
+    static gsize told;
+
+    if (!g_once_init_enter(&told)) return;
+    char text[16];
+
+    g_snprintf(text, sizeof text, "%u", MAX(rank_count, 2));
+    g_setenv("FI_UNIVERSE_SIZE", text, FALSE);
+    g_once_init_leave(&told, 1);
 }
 
 static struct fi_info *ofi_query(const char *provider, const char *device, uint64_t caps, uint64_t order)
@@ -83,7 +105,7 @@ static struct fi_info *ofi_query(const char *provider, const char *device, uint6
     struct fi_info *const hints = ofi_hints(provider, caps, order);
     struct fi_info *list = NULL, *found = NULL;
 
-    if (fi_getinfo(OFI_API, NULL, NULL, 0, hints, &list) == 0) found = ofi_pick(list, device);
+    if (fi_getinfo(OFI_API, NULL, NULL, 0, hints, &list) == 0) found = ofi_pick(list, provider, device);
     if (list) fi_freeinfo(list);
     fi_freeinfo(hints);
     return found;
@@ -198,6 +220,7 @@ bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struc
 {
     const uint64_t wanted = (uint64_t)rank_count * needs->queue_count * needs->queue_depth * 2 + rank_count;
 
+    ofi_tell_rank_count(rank_count);
     if (!ofi_choose(p, o, memory->size_bytes, error)) return false;
     p->send_count = (uint32_t)MIN(MIN(wanted, OFI_SENDS_MAX), p->info->tx_attr->size);
     p->receive_count = (uint32_t)MIN(OFI_RECEIVES_MAX, p->info->rx_attr->size);
@@ -206,6 +229,8 @@ bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struc
 
     if (rc) return ofi_refuse(p, "cannot open an endpoint", rc, error);
     rc = ofi_open_memory(p, memory);
+    if (rc == -FI_ENOMEM || rc == -FI_EPERM)
+        return ofi_refuse(p, "cannot register memory, see ulimit -l", rc, error);
     if (rc) return ofi_refuse(p, "cannot register memory", rc, error);
     size_t count = 0;
 
