@@ -10,6 +10,13 @@
 
 enum { LATENCY_BOUND_PERCENT = 50 };    /* no part busier than this: waiting, not moving, takes the time */
 
+/* What of a run is wanted beside the times of all ranks. */
+struct wishes {
+    const char *const *phases;      /* nothing after these; NULL: all */
+    bool per_rank;
+    struct timeline *timeline;
+};
+
 struct run {
     const struct cluster *cluster;
     struct moe_options options;
@@ -31,7 +38,8 @@ static void run_clear(struct run *run)
     g_free(run->result);
 }
 
-static bool run_init(struct run *run, const struct case_options *c, const struct routing *routing, GError **error)
+static bool run_init(struct run *run, const struct case_options *c, const struct routing *routing, struct timeline *timeline,
+                     GError **error)
 {
     const struct moe_options *o = &run->options;
     const bool rdma = c->disable_nvlink ? o->ranks > 1 : o->ranks > o->ranks_per_node;
@@ -45,7 +53,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     const struct world_options world = {
         .ranks = o->ranks, .ranks_per_node = o->ranks_per_node, .nvlink_disabled = c->disable_nvlink,
         .heap_bytes = needs.heap_bytes, .word_count = needs.word_count, .queue_count = needs.queue_count,
-        .queue_depth = needs.queue_depth, .seed = c->seed,
+        .queue_depth = needs.queue_depth, .seed = c->seed, .timeline = timeline,
     };
     run->world = world_new(run->cluster, &world);
     run->rank = g_new0(struct moe_rank *, o->ranks);
@@ -190,8 +198,10 @@ static bool run_phase(struct run *run, uint32_t phase, GError **error)
         run->worker_count[r] = kernel->worker_count;
     }
     char text[256] = "";
-    if (world_run(run->world, (struct fabric_worker **const *)run->worker, run->worker_count, run->result, text, sizeof text))
+    if (world_run(run->world, (struct fabric_worker **const *)run->worker, run->worker_count, run->result, text, sizeof text)) {
+        world_timeline_note(run->world, moe_phase_name(&run->options, phase));
         return true;
+    }
     g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s", moe_phase_name(&run->options, phase), text);
     return false;
 }
@@ -210,15 +220,15 @@ static uint32_t phases_needed(const struct moe_options *o, const char *const *ph
 }
 
 static bool simulate_run(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
-                         const char *const *phases, bool per_rank, struct record *record, GError **error)
+                         const struct wishes *wishes, struct record *record, GError **error)
 {
     struct run run = { .cluster = cluster };
-    const uint32_t sms = cluster->host.cores ? cluster->host.cores : cluster->gpu.sms;
+    const uint32_t sms = cluster->host.cores ? MAX(cluster->host.cores, c->num_sms) : cluster->gpu.sms;
     if (!case_moe_options(c, routing, sms, &run.options, error)) return false;
-    bool good = run_init(&run, c, routing, error);
-    for (uint32_t phase = 0; good && phase < phases_needed(&run.options, phases); phase++) {
+    bool good = run_init(&run, c, routing, wishes->timeline, error);
+    for (uint32_t phase = 0; good && phase < phases_needed(&run.options, wishes->phases); phase++) {
         good = run_phase(&run, phase, error);
-        if (good) record_phase(record, &run, phase, per_rank);
+        if (good) record_phase(record, &run, phase, wishes->per_rank);
     }
     if (good) record_set(record, "events", "%" G_GUINT64_FORMAT, world_event_count(run.world));
     run_clear(&run);
@@ -226,22 +236,23 @@ static bool simulate_run(const struct case_options *c, const struct cluster *clu
 }
 
 bool simulate_routing(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
-                      bool per_rank, struct record *record, GError **error)
+                      bool per_rank, struct timeline *timeline, struct record *record, GError **error)
 {
-    return simulate_run(c, cluster, routing, NULL, per_rank, record, error);
+    const struct wishes wishes = { .per_rank = per_rank, .timeline = timeline };
+    return simulate_run(c, cluster, routing, &wishes, record, error);
 }
 
 bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
                      const char *const *phases, struct record *record, GError **error)
 {
-    return simulate_run(c, cluster, routing, phases, false, record, error);
+    return simulate_run(c, cluster, routing, &(struct wishes){ .phases = phases }, record, error);
 }
 
 bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error)
 {
     struct routing routing = { 0 };
     if (!case_routing(c, &routing, error)) return false;
-    const bool good = simulate_routing(c, cluster, &routing, false, record, error);
+    const bool good = simulate_routing(c, cluster, &routing, false, NULL, record, error);
     routing_free(&routing);
     return good;
 }

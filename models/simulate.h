@@ -8,6 +8,7 @@
 #include "models/case.h"
 #include "models/cluster.h"
 #include "reports/record.h"
+#include "sim/timeline.h"
 #include "traces/routing.h"
 
 #define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
@@ -15,9 +16,10 @@ enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN };      /* the ca
 
 /* Simulates the case (routing from case_routing()) with sizes only.  Adds the rows of every phase to record:
  * time_us and bandwidths for each rank where per_rank is set, and for all; bounds, busy shares, bottleneck.
- * False and *error when the case does not fit the cluster or the protocol refuses it. */
+ * Operations go to timeline (sim/timeline.h), if it is not NULL.  False and *error when the case does not fit the
+ * cluster or the protocol refuses it. */
 bool simulate_routing(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
-                      bool per_rank, struct record *record, GError **error);
+                      bool per_rank, struct timeline *timeline, struct record *record, GError **error);
 
 /* The same for all ranks, but nothing after the last phase of phases (NULL-terminated) is simulated, where every
  * one of them exists. */

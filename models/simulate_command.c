@@ -20,9 +20,11 @@ static const char summary[] =
     "  eptwin simulate --cluster h800-cx7 --trace routing.ept --steps 0:8 --layers all\n"
     "      every (step, layer), with a table by layer";
 
+enum { TIMELINE_SPANS_MAX = 100000000 };
+
 struct arguments {
-    char *output, *format, *steps, *layers;
-    int jobs;
+    char *output, *format, *steps, *layers, *timeline;
+    int jobs, timeline_spans;
     gboolean per_rank;
 };
 
@@ -42,6 +44,10 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
         { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all", "A:B" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers A:B of the trace, or all", "A:B" },
         { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs, "With --steps or --layers: processes (default: all cores)", "N" },
+        { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
+          "Write what every worker and port did here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },
+        { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &a->timeline_spans,
+          "With --timeline: keep the last N operations (default 1000000)", "N" },
         { 0 },
     };
     g_autoptr(GOptionContext) context = g_option_context_new("- predict dispatch and combine on a cluster");
@@ -56,8 +62,20 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
         g_set_error(error, SIMULATE_ERROR, 0, "--format: expected csv or json, found \"%s\"", a->format);
     else if ((a->steps || a->layers) && !c->trace)
         g_set_error(error, SIMULATE_ERROR, 0, "--steps, --layers: need --trace");
+    else if (a->timeline && (a->steps || a->layers))
+        g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected one --step and one --layer, found several");
+    else if (a->timeline_spans < 1 || a->timeline_spans > TIMELINE_SPANS_MAX)
+        g_set_error(error, SIMULATE_ERROR, 0, "--timeline-spans: expected a whole number from 1 to %d, found %d",
+                    TIMELINE_SPANS_MAX, a->timeline_spans);
     else return true;
     return false;
+}
+
+static bool timeline_write(const struct timeline *timeline, const char *path, GError **error)
+{
+    const int result = timeline_save(timeline, path);
+    if (result) g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--timeline: %s: %s", path, g_strerror(-result));
+    return !result;
 }
 
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster, struct record *record,
@@ -68,9 +86,23 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
         return simulate_trace(c, cluster, &o, record, error);
     }
     struct routing routing = { 0 };
+    struct timeline *timeline = NULL;
     if (!case_routing(c, &routing, error)) return false;
-    const bool good = simulate_routing(c, cluster, &routing, a->per_rank, record, error);
+    bool good = !a->timeline || (timeline = timeline_new((uint32_t)a->timeline_spans)) != NULL;
+    if (!good) g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "--timeline: out of memory for %d spans", a->timeline_spans);
+    good = good && simulate_routing(c, cluster, &routing, a->per_rank, timeline, record, error)
+           && (!timeline || timeline_write(timeline, a->timeline, error));
+    timeline_free(timeline);
     routing_free(&routing);
+    return good;
+}
+
+/* A record that cannot be written takes its timeline with it. */
+static bool record_output(const struct arguments *a, const struct record *record, GError **error)
+{
+    const bool json = a->format && !strcmp(a->format, "json");
+    const bool good = record_write(record, a->output ? a->output : "-", json ? RECORD_JSON : RECORD_CSV, error);
+    if (!good && a->timeline) remove(a->timeline);
     return good;
 }
 
@@ -83,7 +115,7 @@ static int status_of(const GError *error)
 int command_simulate(int argc, char **argv)
 {
     struct case_options c;
-    struct arguments a = { 0 };
+    struct arguments a = { .timeline_spans = 1000000 };
     GError *error = NULL;
     struct cluster *cluster = NULL;
     struct record *record = record_new();
@@ -95,8 +127,7 @@ int command_simulate(int argc, char **argv)
         record_set(record, "version", "%s", eptwin_version());
         case_record(&c, record);
         record_set(record, "cluster", "%s", cluster->name);
-        good = run(&c, &a, cluster, record, &error)
-               && record_write(record, a.output ? a.output : "-", a.format && !strcmp(a.format, "json") ? RECORD_JSON : RECORD_CSV, &error);
+        good = run(&c, &a, cluster, record, &error) && record_output(&a, record, &error);
     }
     const int status = good ? EXIT_OK : fail(error, status_of(error));
     record_free(record);
@@ -106,5 +137,6 @@ int command_simulate(int argc, char **argv)
     g_free(a.format);
     g_free(a.steps);
     g_free(a.layers);
+    g_free(a.timeline);
     return status;
 }

@@ -55,7 +55,9 @@ static void request_arrived(struct sim *sim, struct sim_event *event)
     struct request *r = fabric_container_of(event, struct request, event);
     struct world *w = r->target->world;
     const uint64_t now = sim_now_ps(sim);
-    uint64_t in_ps = port_reserve(&r->target->nic->rx, now, rate_time(w->nic_rate, r->wire_bytes), r->wire_bytes);
+    const uint64_t service_ps = rate_time(w->nic_rate, r->wire_bytes);
+    uint64_t in_ps = port_reserve(&r->target->nic->rx, now, service_ps, r->wire_bytes);
+    if (w->options.timeline) spans_nic_note(r, false, in_ps - service_ps, in_ps);
     if (w->cluster->host.cores) in_ps = host_receive(r->target, in_ps, r->signal ? 0 : r->wire_bytes);
     const uint64_t visible_ps = in_ps + w->cluster->nic.deliver_ps;
     if (r->payload_bytes) {
@@ -97,6 +99,7 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     nic->outstanding_bytes += r->wire_bytes;
     const uint64_t service_ps = (r->signal ? c->signal_ps : c->message_ps) + rate_time(w->nic_rate, r->wire_bytes);
     const uint64_t sent_ps = port_reserve(&nic->tx, now, service_ps, r->wire_bytes);
+    if (w->options.timeline) spans_nic_note(r, true, sent_ps - service_ps, sent_ps);
     r->event.run = request_arrived;
     sim_schedule_at(sim, &r->event, now + c->fetch_ps + w->cluster->network.latency_ps);
     if (nic->active_count) sim_schedule_at(sim, event, sent_ps);

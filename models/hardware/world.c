@@ -251,6 +251,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         rank->sm_first[worker[i]->sm] = i + 1;
     }
     rank->world->ranks_running += count > 0;
+    if (rank->world->options.timeline) spans_launch(rank, count);
 }
 
 static void watches_clear(struct world_rank *rank)
@@ -293,10 +294,20 @@ static void stuck_describe(const struct world *w, char *text, size_t text_size)
     }
 }
 
+/* When nothing happens any more, and the last operations of the launch before are done too. */
+static uint64_t launch_start_ps(const struct world *w)
+{
+    uint64_t start_ps = sim_now_ps(w->sim);
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        if (w->rank[r].end_ps > start_ps) start_ps = w->rank[r].end_ps;
+    return start_ps;
+}
+
 bool world_run(struct world *w, struct fabric_worker **const *worker, const uint32_t *worker_count,
                struct world_result *result, char *text, size_t text_size)
 {
-    const uint64_t start_ps = sim_now_ps(w->sim);
+    const uint64_t start_ps = launch_start_ps(w);
+    w->start_ps = start_ps;
     w->bisection_bytes[0] = w->bisection_bytes[1] = 0;
     for (uint32_t i = 0; i < w->nic_count; i++) {
         w->nic[i].tx.busy_ps = w->nic[i].tx.bytes = 0;
@@ -359,7 +370,7 @@ static bool rank_init(struct world *w, uint32_t index)
     rank->qp = calloc((size_t)o->ranks * o->queue_count + 1, sizeof rank->qp[0]);
     rank->watch_head = calloc((size_t)o->word_count + 1, sizeof rank->watch_head[0]);
     rank->fabric = (struct fabric){
-        .ops = w->cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops,
+        .ops = o->timeline ? &spans_fabric_ops : w->ops,
         .words = calloc((size_t)o->word_count + 1, sizeof(uint64_t)), .word_count = o->word_count,
         .heap = calloc(o->heap_bytes + 1, 1), .heap_bytes = o->heap_bytes,
         .rank = (uint16_t)index, .rank_count = (uint16_t)o->ranks, .ranks_per_node = (uint16_t)o->ranks_per_node,
@@ -375,6 +386,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->cluster = cluster;
     w->sm_count = cluster->host.cores ? UINT16_MAX : cluster->gpu.sms;      /* a host has no SMs to count */
     w->options = *options;
+    w->ops = cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops;
     const uint32_t share = cluster->nic.gpus_per_nic;
     const uint32_t nodes = (options->ranks + options->ranks_per_node - 1) / options->ranks_per_node;
     w->nic_count = (options->ranks + share - 1) / share;
@@ -387,6 +399,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     const uint32_t qp_count = share * options->ranks * options->queue_count;
     for (uint32_t i = 0; complete && i < w->nic_count; i++) complete = nic_init(w, &w->nic[i], qp_count, options->seed + i);
     for (uint32_t i = 0; complete && i < options->ranks; i++) complete = rank_init(w, i);
+    for (uint32_t i = 0; complete && options->timeline && i < options->ranks; i++) spans_rank_init(&w->rank[i]);
     if (complete) return w;
     world_free(w);
     return NULL;
@@ -404,6 +417,7 @@ void world_free(struct world *w)
         free(rank->worker);
         free(rank->watch_head);
         free(rank->watch);
+        free(rank->lanes_named);
         free(rank->fabric.words);
         free(rank->fabric.heap);
     }

@@ -20,6 +20,7 @@
 #include "models/fabric.h"
 
 struct world;
+struct timeline;
 
 struct world_options {
     uint32_t ranks;
@@ -31,6 +32,7 @@ struct world_options {
     uint16_t queue_count;
     uint32_t queue_depth;
     uint64_t seed;                  /* of what hardware leaves open */
+    struct timeline *timeline;      /* where to record operations (sim/timeline.h), or NULL */
 };
 
 /* What a part did during one launch. */
@@ -60,6 +62,9 @@ struct fabric *world_fabric(struct world *world, uint32_t rank);
  * (which rank's worker waits for what), when nothing can ever happen any more before all are done. */
 bool world_run(struct world *world, struct fabric_worker **const *worker, const uint32_t *worker_count,
                struct world_result *result, char *text, size_t text_size);
+
+/* Records the last launch, called name (kept as a pointer), in the world's timeline, if it has one. */
+void world_timeline_note(const struct world *world, const char *name);
 
 /* What the bytes of the last launch that crossed between the halves of the ranks take at the halves' full rate: of RDMA
  * traffic between nodes, or of NVLink traffic within one. */

@@ -97,6 +97,8 @@ struct world_rank {
     uint32_t waiting_for_space;
     uint64_t thread_free_ps;        /* host: the process's one thread */
     uint64_t end_ps;
+    uint64_t *lanes_named;          /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
+    uint32_t lanes_named_count;
 };
 
 /* A core of a host node. */
@@ -117,6 +119,8 @@ struct work_rates { uint64_t row_ps; rate_q20 warp, sm; };
 
 struct world {
     const struct cluster *cluster;
+    const struct fabric_ops *ops;   /* what operations cost */
+    uint64_t start_ps;              /* of the last launch */
     struct world_options options;
     struct sim *sim;
     struct world_rank *rank;
@@ -173,6 +177,12 @@ static inline void world_bisection_note(struct world *w, uint16_t source, uint16
     const bool from = source >= w->options.ranks / 2, to = target >= w->options.ranks / 2;
     if (from != to) w->bisection_bytes[from] += size_bytes;
 }
+
+/* spans.c: where there is a timeline, these operations stand before those that cost. */
+extern const struct fabric_ops spans_fabric_ops;
+void spans_rank_init(struct world_rank *rank);
+void spans_launch(struct world_rank *rank, uint32_t worker_count);
+void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps);
 
 /* host.c: a step begins: the CPU time of looking; returns when the worker may go on. */
 uint64_t host_step(struct world_rank *rank, uint64_t now_ps);

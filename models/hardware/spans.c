@@ -1,0 +1,149 @@
+/* spans.c - records what workers and ports do in a timeline: a fabric around the fabric that costs, in its place only
+ * where a timeline was asked for, so that a world without one pays nothing.
+ *
+ * A rank is a process of the timeline.  Its tracks are the kernel, the NVLink port's two directions, the NIC's two,
+ * and each warp lane of each worker that did something.  Knows where costs are found afterwards, not what they are. */
+#include "models/hardware/world_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "sim/timeline.h"
+
+enum { TRACK_KERNEL, TRACK_EGRESS, TRACK_INGRESS, TRACK_NIC_TX, TRACK_NIC_RX, TRACKS_OF_PORTS, TRACKS_A_WORKER = 64 };
+
+static void name_or_abort(int result)
+{
+    if (result) abort();
+}
+
+void spans_rank_init(struct world_rank *rank)
+{
+    static const char *const port[TRACKS_OF_PORTS] = { "kernel", "NVLink egress", "NVLink ingress", "NIC transmit",
+                                                       "NIC receive" };
+    struct timeline *timeline = rank->world->options.timeline;
+    char name[32];
+    snprintf(name, sizeof name, "rank %u", rank->fabric.rank);
+    name_or_abort(timeline_name_process(timeline, rank->fabric.rank, name));
+    for (uint32_t i = 0; i < TRACKS_OF_PORTS; i++)
+        name_or_abort(timeline_name_track(timeline, rank->fabric.rank, i, port[i]));
+}
+
+void spans_launch(struct world_rank *rank, uint32_t worker_count)
+{
+    if (worker_count <= rank->lanes_named_count) return;
+    uint64_t *grown = realloc(rank->lanes_named, worker_count * sizeof *grown);
+    if (!grown) abort();
+    for (uint32_t i = rank->lanes_named_count; i < worker_count; i++) grown[i] = 0;
+    rank->lanes_named = grown;
+    rank->lanes_named_count = worker_count;
+}
+
+/* The track of a worker's lane, named when it is first used: most workers use one. */
+static uint32_t lane_track(struct world_rank *rank, uint32_t worker, uint32_t lane)
+{
+    const uint32_t track = TRACKS_OF_PORTS + worker * TRACKS_A_WORKER + lane;
+    if (rank->lanes_named[worker] >> lane & 1) return track;
+    char name[48];
+    if (lane) snprintf(name, sizeof name, "worker %u, warp %u", worker, lane);
+    else snprintf(name, sizeof name, "worker %u", worker);
+    name_or_abort(timeline_name_track(rank->world->options.timeline, rank->fabric.rank, track, name));
+    rank->lanes_named[worker] |= (uint64_t)1 << lane;
+    return track;
+}
+
+/* The operation that has just been charged to the worker which is being stepped, on warps of it (0: all), begun at
+ * cursor_ps where it is a host's, which has no lanes. */
+static void operation_note(struct world_rank *rank, const char *name, uint32_t warps, uint64_t cursor_ps, uint64_t size_bytes)
+{
+    const struct world_worker *ww = rank->current;
+    const bool host = rank->world->cluster->host.cores > 0;
+    const uint32_t all = ww->worker->warps, taken = warps && warps < all ? warps : all;
+    const uint32_t lane = host || ww->lane_warps < taken ? 0 : (ww->lane_warps - taken) % TRACKS_A_WORKER;
+    const uint64_t begin_ps = host ? cursor_ps : ww->lane_start_ps;
+    timeline_span(rank->world->options.timeline, &(struct timeline_span){
+        .name = name, .begin_ps = begin_ps, .end_ps = ww->last_end_ps > begin_ps ? ww->last_end_ps : begin_ps,
+        .size_bytes = size_bytes, .process = rank->fabric.rank, .track = lane_track(rank, ww->worker->index, lane),
+    });
+}
+
+/* A port that has just served size_bytes, if it did: it was busy for as long as it is now busy for longer in all. */
+static void port_note(const struct world_rank *rank, uint32_t track, const struct port *now, const struct port *before,
+                      uint64_t size_bytes)
+{
+    if (now->busy_ps == before->busy_ps) return;
+    timeline_span(rank->world->options.timeline, &(struct timeline_span){
+        .name = "store", .begin_ps = now->free_ps - (now->busy_ps - before->busy_ps), .end_ps = now->free_ps,
+        .size_bytes = size_bytes, .process = rank->fabric.rank, .track = track,
+    });
+}
+
+static int spans_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    struct world_rank *rank = rank_of(f), *target = &rank->world->rank[write->peer];
+    const struct port egress = rank->egress, ingress = target->ingress;
+    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const int result = rank->world->ops->store(f, worker, write);
+    if (result) return result;
+    operation_note(rank, "store", write->warps, cursor_ps, write->charge_bytes);
+    port_note(rank, TRACK_EGRESS, &rank->egress, &egress, write->charge_bytes);
+    port_note(target, TRACK_INGRESS, &target->ingress, &ingress, write->charge_bytes);
+    return 0;
+}
+
+static int spans_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    struct world_rank *rank = rank_of(f);
+    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const int result = rank->world->ops->put(f, worker, write);
+    if (!result) operation_note(rank, "post put", write->warps, cursor_ps, write->charge_bytes);
+    return result;
+}
+
+static int spans_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
+{
+    struct world_rank *rank = rank_of(f);
+    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const int result = rank->world->ops->signal(f, worker, signal);
+    const bool rdma = fabric_path(f, signal->peer) == FABRIC_RDMA;
+    if (!result) operation_note(rank, rdma ? "post signal" : "signal", 0, cursor_ps, 0);
+    return result;
+}
+
+static void spans_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend)
+{
+    rank_of(f)->world->ops->signal_add(f, worker, word, addend);
+}
+
+static void spans_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+{
+    static const char *const name[] = {
+        [FABRIC_WORK_CAST] = "cast", [FABRIC_WORK_COPY] = "copy", [FABRIC_WORK_REDUCE] = "reduce",
+        [FABRIC_WORK_SCAN] = "scan", [FABRIC_WORK_PEEK] = "peek",
+    };
+    struct world_rank *rank = rank_of(f);
+    const uint64_t cursor_ps = rank->current->cursor_ps;
+    rank->world->ops->work(f, worker, work);
+    operation_note(rank, name[work->kind], work->warps, cursor_ps, work->read_bytes);
+}
+
+void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps)
+{
+    const struct world_rank *rank = transmit ? r->source : r->target;
+    timeline_span(rank->world->options.timeline, &(struct timeline_span){
+        .name = r->signal ? "signal" : "put", .begin_ps = begin_ps, .end_ps = end_ps, .size_bytes = r->wire_bytes,
+        .process = rank->fabric.rank, .track = transmit ? TRACK_NIC_TX : TRACK_NIC_RX,
+    });
+}
+
+void world_timeline_note(const struct world *w, const char *name)
+{
+    for (uint32_t r = 0; w->options.timeline && r < w->options.ranks; r++)
+        timeline_span(w->options.timeline, &(struct timeline_span){
+            .name = name, .begin_ps = w->start_ps, .end_ps = w->rank[r].end_ps, .process = r, .track = TRACK_KERNEL,
+        });
+}
+
+const struct fabric_ops spans_fabric_ops = {
+    .name = "sim-spans", .now_ps = world_now_ps, .store = spans_store, .put = spans_put, .signal = spans_signal,
+    .signal_add = spans_signal_add, .flush = world_flush, .work = spans_work, .watch = world_watch,
+};
