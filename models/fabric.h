@@ -82,13 +82,16 @@ struct fabric_write {
     uint16_t           peer;
     uint16_t           queue;           /* QP of this peer; ignored by store() */
     uint8_t            span_count;      /* put(): at most 1 */
-    uint8_t            flags;           /* FABRIC_DEFER */
+    uint8_t            flags;           /* FABRIC_DEFER, FABRIC_BULK */
     uint8_t            warps;           /* of the worker's, that do it side by side with its next ones; 0: all */
     uint8_t            rows;            /* token rows in it, for costs by row; 0 counts as 1 */
     struct fabric_span span[FABRIC_SPANS_MAX];
 };
 
-enum { FABRIC_DEFER = 1 };
+enum {
+    FABRIC_DEFER = 1,
+    FABRIC_BULK = 2,                    /* store(): the kernel does it with the SM's bulk copy engine */
+};
 
 struct fabric_signal {
     uint64_t value;       /* what the word becomes */

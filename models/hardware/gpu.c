@@ -101,12 +101,16 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
-    const uint64_t service_ps = rate_time(w->store.sm, size);
-    uint64_t end = start + later(rate_time(w->store.warp, size) / busy, sm_share_ps(rank, ww, service_ps));
+    const bool bulk = write->flags & FABRIC_BULK;
+    const struct work_rates *k = bulk ? &w->copy : &w->store;
+    const uint64_t service_ps = rate_time(w->store.sm, size), latency_ps = rows_ps(k, rows, busy);
+    /* Bulk copies of several warps overlap each other's latencies; loads and stores of one group go in step. */
+    uint64_t end = start + rate_time(k->warp, size) / busy + (bulk ? latency_ps : 0);
+    end = later(end, start + sm_share_ps(rank, ww, service_ps));
     end = later(end, port_reserve(&rank->sm[worker->sm], now, service_ps, size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != f->rank) end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size));
-    lane_end(ww, end + rows_ps(&w->store, rows, busy));
+    lane_end(ww, end + (bulk ? 0 : latency_ps));
     moved_note(ww, start, ww->last_end_ps);
     ww->unfenced = true;
     world_store_payload(rank, write);
