@@ -162,7 +162,8 @@ static void test_hang(void)
     GError *error = NULL;
     CU_ASSERT_FALSE(live_world_run(world, workers, 3, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
-    CU_ASSERT_STRING_EQUAL(error->message, "rank 0: no progress for 200 ms: worker 1 of 1 waiting: the count of rank 7");
+    CU_ASSERT_STRING_EQUAL(error->message,
+                           "rank 0: no progress for 200 ms: worker 1 of 1 waiting: the count of rank 7");
     g_clear_error(&error);
     CU_ASSERT_EQUAL(waiter[0].steps_done, 5);
     CU_ASSERT_EQUAL(waiter[2].steps_done, 1);
