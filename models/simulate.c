@@ -25,7 +25,6 @@ struct run {
     struct fabric_worker ***worker;
     uint32_t *worker_count;
     struct world_result *result;
-    double notify_us;           /* of notify kernels whose call is not complete yet */
 };
 
 static void run_clear(struct run *run)
@@ -147,18 +146,7 @@ static void record_bounds(struct record *record, const char *phase, const struct
     record_add(record, phase, RECORD_ALL, "efficiency_pct", slowest_us > 0 ? 100 * bound[tightest] / slowest_us : 0, "%");
 }
 
-/* What events around the call show: the kernel, the notify kernels that go before it, and what launches cost. */
-static void record_call(struct record *record, const char *phase, struct run *run, double time_us)
-{
-    if (strstr(phase, "notify")) {
-        run->notify_us += time_us;
-        return;
-    }
-    record_add(record, phase, RECORD_ALL, "call_us", run->notify_us + time_us + units_us(run->cluster->gpu.call_ps), "us");
-    run->notify_us = 0;
-}
-
-static void record_phase(struct record *record, struct run *run, uint32_t phase_index, bool per_rank)
+static void record_phase(struct record *record, const struct run *run, uint32_t phase_index, bool per_rank)
 {
     const char *phase = moe_phase_name(&run->options, phase_index);
     const uint32_t ranks = run->options.ranks;
@@ -185,7 +173,6 @@ static void record_phase(struct record *record, struct run *run, uint32_t phase_
     record_rank(record, phase, RECORD_ALL, &mean, &sum);
     record_add(record, phase, RECORD_ALL, "time_us_max", time.max, "us");
     record_add(record, phase, RECORD_ALL, "time_us_min", time.min, "us");
-    record_call(record, phase, run, units_us(mean.time_ps));
     record_bottleneck(record, phase, run, total_ps);
     record_bounds(record, phase, run, time.max);
 }
