@@ -10,7 +10,7 @@
 enum {
     VERBS_TIMEOUT_EXPONENT_MIN = 12,
        /* 17 ms; with shorter ones a busy host would be taken for a dead one */
-    VERBS_TIMEOUT_EXPONENT_MAX = 16,    /* 268 ms: longer than a deep switch queue delays an answer */
+    VERBS_TIMEOUT_EXPONENT_MAX = 18,    /* 1.07 s: longer than full queues of a slow link delay an answer */
     VERBS_READS_MAX = 16,               /* atomics in flight of one QP */
     VERBS_RNR_TIMER = 5,                /* 60 us until a receiver without receive requests is asked again */
     VERBS_RNR_RETRIES_FOREVER = 7,      /* the receiver lives: waiting for it has the world's own timeout */

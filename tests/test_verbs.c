@@ -24,6 +24,7 @@ static struct live_options options_for(const char *device, enum live_signalling 
     options.device = device;
     options.signalling = signalling;
     options.nvlink_disabled = true;
+    options.timeout_ms = 15000;         /* dead peers are named within two seconds */
     return options;
 }
 
@@ -459,8 +460,10 @@ static void test_names(void)
 static void test_timeouts(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
+    options.timeout_ms = 60000;
+    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 18);
     options.timeout_ms = 30000;
-    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 16);
+    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 17);
     options.timeout_ms = 5000;
     CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 15);
     options.timeout_ms = 1;
