@@ -16,7 +16,6 @@
 
 GOptionEntry *live_command_entries(struct live_command *c)
 {
-    c->port = 1;
     c->gid_index = c->rank = c->world = -1;
     c->timeout_s = 60;
     const GOptionEntry entries[] = {
@@ -26,7 +25,7 @@ GOptionEntry *live_command_entries(struct live_command *c)
           "ofi: tcp, shm, verbs, efa, cxi (default: best)", "NAME" },
         { "device", 0, 0, G_OPTION_ARG_STRING, &c->device, "verbs: device, or a list for the local ranks",
           "NAME[,NAME]" },
-        { "port", 0, 0, G_OPTION_ARG_INT, &c->port, "verbs: port of the device (default 1)", "N" },
+        { "port", 0, 0, G_OPTION_ARG_INT, &c->port, "verbs: port of the device (default: the first active)", "N" },
         { "gid-index", 0, 0, G_OPTION_ARG_INT, &c->gid_index, "verbs: GID (default: chosen)", "N" },
         { "sl", 0, 0, G_OPTION_ARG_INT, &c->service_level, "verbs: service level, 0 to 15", "N" },
         { "traffic-class", 0, 0, G_OPTION_ARG_INT, &c->traffic_class, "verbs: traffic class, 0 to 255", "N" },
@@ -68,7 +67,7 @@ static bool number_check(const char *name, gint value, gint least, gint most, GE
 
 static bool numbers_check(const struct live_command *c, GError **error)
 {
-    return number_check("port", c->port, 1, 255, error)
+    return number_check("port", c->port, 0, 255, error)
            && number_check("gid-index", c->gid_index, -1, 255, error)
            && number_check("sl", c->service_level, 0, 15, error)
            && number_check("traffic-class", c->traffic_class, 0, 255, error)
