@@ -33,7 +33,8 @@ enum {
     LIVE_CLOCK_ROUNDS = 64,             /* empty rounds between looks at the clock */
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* of idling: then the CPU may rest */
-static const uint64_t LIVE_CHECK_AFTER_PS = 200000 * PS_PER_US;  /* of idling: then it may be that a rank died */
+static const uint64_t LIVE_CHECK_AFTER_PS = 200000 *
+                                            PS_PER_US; /* of idling: then it may be that a rank died */
 
 struct live_barrier {
     struct fabric_worker worker;
@@ -391,8 +392,8 @@ static bool live_world_join(struct live_world *world, const struct live_needs *n
     return live_agree(b, failure, error);
 }
 
-/* Ranks that outnumber the CPUs take turns.  A yield costs up to a time slice wherever other processes want
- * the CPU too, and slices are milliseconds by default; so this thread asks for short ones (Linux 6.12; any
+/* Ranks that outnumber the CPUs take turns, and ranks on a busy machine always do.  A yield then costs up to a
+ * time slice, and slices are milliseconds by default; so this thread asks for short ones (Linux 6.12; any
  * process may).  Only a wish: an older kernel ignores or refuses it. */
 static void live_slice_shorten(void)
 {
@@ -426,7 +427,7 @@ struct live_world *live_world_new(const struct live_options *options, const stru
         live_world_free(world);
         return NULL;
     }
-    if (world->local_ranks > world->cpus) live_slice_shorten();
+    live_slice_shorten();
     world->fabric.words = (uint64_t *)(void *)world->memory.base;
     world->fabric.heap = world->memory.base + world->heap_offset;
     return world;
