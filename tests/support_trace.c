@@ -110,9 +110,11 @@ void temporary_clear(void)
     g_clear_pointer(&folder, g_free);
 }
 
-/* Without the fsync of g_file_set_contents(): the tests write thousands of files. */
+/* The tests write thousands of files: without the fsync of g_file_set_contents(), and anew each time, because
+ * some file systems flush a file that is truncated and written again. */
 void temporary_write(const char *path, const void *data, size_t size)
 {
+    (void)remove(path);
     FILE *const file = fopen(path, "w");
     assert(file);
     const size_t written = fwrite(data, 1, size, file);

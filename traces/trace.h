@@ -31,13 +31,15 @@ struct trace_info {
  *   llama@K:FILE    "layer,expert" lines, K a token
  *   splits@B:FILE   a matrix of all-to-all split sizes in units of B bytes a token (B 1: tokens)
  * Everything else (.npy, .csv, JSON lines of Megatron-Core, each plain or compressed by zstd, and .ept) is
- * told by its bytes.  Weights may cover fewer layers than the trace: "FILE@0,4,-" says that the file's first layer
- * belongs to the trace's layer 0, its second to layer 4, and that its third is not in the trace. */
+ * told by its bytes.  Weights may cover fewer layers than the trace: "FILE@0,4,-" says that the file's first
+ * layer belongs to the trace's layer 0, its second to layer 4, and that its third is not in the trace. */
 
 struct trace_options {
     uint32_t    experts;       /* 0: from the file */
     const char *weights_path;  /* an .npy[.zst] of the same shape, or of fewer layers, see above; or NULL */
 };
+
+/* A struct trace is one thread's at a time; several threads open the path several times. */
 
 /* Opens path ("-": standard input).  NULL and *error on failure.  Close with trace_close(). */
 struct trace *trace_open(const char *path, const struct trace_options *options, GError **error);
