@@ -1,0 +1,544 @@
+/* test_world.c - does the simulated hardware take as long as its parameters say?
+ *
+ * Aim: models/hardware.  Method: small workers that play a script of operations, on the cluster of
+ * support_sim.h, whose numbers are round, so that every expected time is added up by hand beside the check, in
+ * ns.  All times are of kernels: 1000 of launch (GPUs), then the step (10), then what the script does. */
+#include <CUnit/Basic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/hardware/world.h"
+#include "sim/timeline.h"
+#include "sim/units.h"
+#include "tests/support_sim.h"
+
+enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
+enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY };
+
+struct operation {
+    enum verb verb;
+    uint16_t peer, queue;
+    uint32_t word;              /* SIGNAL, ADD: raised to 1; WAIT: until it is at least 1 */
+    uint64_t size_bytes;
+    uint8_t warps, rows, flags;
+};
+
+/* A worker that plays operations, all in one step as far as none makes it wait. */
+struct player {
+    struct fabric_worker worker;
+    uint16_t rank;
+    uint32_t at;
+    struct operation operation[OPERATIONS_MAX];
+};
+
+struct stage {
+    struct cluster cluster;
+    struct world_options options;
+    uint32_t player_count;
+    struct player player[WORKERS_MAX];
+    struct world_result result[RANKS_MAX];
+    char text[200];
+};
+
+static bool operation_play(struct player *p, const struct operation *o)
+{
+    const struct fabric_write write = {
+        .charge_bytes = o->size_bytes, .peer = o->peer, .queue = o->queue, .warps = o->warps,
+        .rows = o->rows, .flags = o->flags,
+    };
+    const struct fabric_signal signal = { .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue };
+    const struct fabric_work work = {
+        .kind = FABRIC_WORK_COPY, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
+    };
+    switch (o->verb) {
+    case STORE:  return fabric_store(&p->worker, &write) == 0;
+    case PUT:    return fabric_put(&p->worker, &write) == 0;
+    case SIGNAL: return fabric_signal(&p->worker, &signal) == 0;
+    case ADD:    fabric_signal_add(&p->worker, o->word, 1); return true;
+    case WAIT:   return fabric_load(p->worker.fabric, o->word) >= 1;
+    case FLUSH:  return fabric_flush(&p->worker, o->peer, o->queue) == 0;
+    case COPY:   fabric_work(&p->worker, &work); return true;
+    case END:    break;
+    }
+    return false;
+}
+
+static enum worker_step player_step(struct fabric_worker *w)
+{
+    struct player *p = fabric_container_of(w, struct player, worker);
+    for (; p->at < OPERATIONS_MAX && p->operation[p->at].verb != END; p->at++)
+        if (!operation_play(p, &p->operation[p->at])) return WORKER_WAIT;
+    return WORKER_DONE;
+}
+
+static void player_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct player *p = fabric_container_of(w, const struct player, worker);
+    snprintf(text, text_size, "player %u waits for word %u", w->index, p->operation[p->at].word);
+}
+
+static struct stage *stage_new(uint32_t ranks, uint32_t ranks_per_node)
+{
+    struct stage *s = calloc(1, sizeof *s);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+    s->cluster = support_cluster(ranks_per_node);
+    s->options = (struct world_options){
+        .ranks = ranks, .ranks_per_node = ranks_per_node, .word_count = WORDS, .queue_count = 4, .seed = 1,
+    };
+    return s;
+}
+
+/* Adds a player of warps on an SM of its own; operations up to the first END. */
+static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const struct operation *operation,
+                      uint32_t count)
+{
+    CU_ASSERT_FATAL(s->player_count < WORKERS_MAX && count <= OPERATIONS_MAX);
+    struct player *p = &s->player[s->player_count++];
+    p->rank = rank;
+    for (uint32_t i = 0; i + 1 < s->player_count; i++) p->worker.index += s->player[i].rank == rank;
+    p->worker = (struct fabric_worker){
+        .step = player_step, .describe = player_describe, .index = p->worker.index,
+        .sm = (uint16_t)p->worker.index, .warps = warps,
+    };
+    memcpy(p->operation, operation, count * sizeof *operation);
+}
+
+#define PLAY(stage, rank, warps, ...) \
+    stage_add(stage, rank, warps, (const struct operation[]){ __VA_ARGS__ }, \
+              sizeof((const struct operation[]){ __VA_ARGS__ }) / sizeof(struct operation))
+
+static bool stage_launch(struct stage *s, struct world *world)
+{
+    struct fabric_worker *worker[RANKS_MAX][WORKERS_MAX], **by_rank[RANKS_MAX];
+    uint32_t count[RANKS_MAX] = { 0 };
+    for (uint32_t r = 0; r < s->options.ranks; r++) by_rank[r] = worker[r];
+    for (uint32_t i = 0; i < s->player_count; i++) {
+        struct player *p = &s->player[i];
+        p->at = 0;
+        p->worker.fabric = world_fabric(world, p->rank);
+        worker[p->rank][count[p->rank]++] = &p->worker;
+        for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
+            if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1);
+    }
+    return world_run(world, (struct fabric_worker **const *)by_rank, count, s->result, s->text,
+                     sizeof s->text);
+}
+
+/* Runs the stage in a new world; frees nothing of it. */
+static void stage_run(struct stage *s)
+{
+    struct world *world = world_new(&s->cluster, &s->options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    const bool ended = stage_launch(s, world);
+    if (!ended) printf("\n      %s\n", s->text);
+    CU_ASSERT_TRUE_FATAL(ended);
+    world_free(world);
+}
+
+static bool took(const struct stage *s, uint32_t rank, uint64_t time_ps)
+{
+    const bool as_expected = s->result[rank].time_ps == time_ps;
+    if (!as_expected)
+        printf("\n      rank %u took %lu ps, expected %lu\n", rank, (unsigned long)s->result[rank].time_ps,
+               (unsigned long)time_ps);
+    return as_expected;
+}
+
+/* ---- GPUs and NVLink ---- */
+
+static void test_one_store(void)
+{
+    struct stage *s = stage_new(2, 2);
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2110000));                 /* 1000 + 10 + 1000 B at 1 GB/s + row 100 */
+    CU_ASSERT(took(s, 1, 1000000));                 /* nothing but a launch */
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_SM].busy_ps, 100000);
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_HBM].busy_ps, 1000);
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 10000);
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].bytes, 1000);
+    CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_INGRESS].busy_ps, 10000);
+    CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].bytes, 0);
+    free(s);
+    s = stage_new(2, 2);
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 0 });
+    PLAY(s, 1, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 1110000));                 /* a row without bytes */
+    CU_ASSERT(took(s, 1, 2110000));                 /* to itself: over no link */
+    CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].bytes, 0);
+    free(s);
+}
+
+static void test_rows_and_warps(void)
+{
+    struct stage *s = stage_new(1, 1);
+    PLAY(s, 0, 4, { .verb = COPY, .rows = 8, .size_bytes = 8000 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 3210000));                 /* 8000 B on 4 warps 2000, two rows a warp 200 */
+    free(s);
+    s = stage_new(1, 1);
+
+        PLAY(s, 0, 4, { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
+                      { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
+                      { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
+                      { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2110000));                 /* side by side, each on a warp */
+    free(s);
+    s = stage_new(1, 1);
+    PLAY(s, 0, 1, { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
+                  { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 3210000));                 /* one warp: one after the other */
+    free(s);
+}
+
+static void test_signals(void)
+{
+    struct stage *s = stage_new(2, 2);
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 3 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2610000));                 /* 1000 + 10 + store 1100 + fence 500 */
+    CU_ASSERT(took(s, 1, 3720000));                 /* 1610 + NVLink 1000 + poll 100 + step 10 */
+    free(s);
+    s = stage_new(2, 2);                            /* nothing stored: no fence */
+    PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 3 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 1010000));
+    CU_ASSERT(took(s, 1, 2120000));                 /* 10 + 1000 + 100 + 10 */
+    free(s);
+    s = stage_new(1, 1);                            /* within the GPU: flag 200 */
+    PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 0, .word = 1 });
+    PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
+    PLAY(s, 0, 1, { .verb = WAIT, .word = 1 }, { .verb = WAIT, .word = 2 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 1320000));                 /* 10 + 200 + 100 + 10 */
+    free(s);
+}
+
+/* 16 SMs at 10 GB/s each share an egress of 100 GB/s: the stores of 1000 ns leave one each 100 ns. */
+static void test_egress_is_shared(void)
+{
+    struct stage *s = stage_new(2, 2);
+    for (int i = 0; i < 16; i++)
+        PLAY(s, 0, 16, { .verb = STORE, .peer = 1, .rows = 16, .size_bytes = 10000 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2700000));                 /* 16 * 100, row 100 */
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
+    CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_INGRESS].bytes, 160000);
+    free(s);
+    s = stage_new(2, 2);                            /* four of them do not fill it: the SM is the limit */
+    for (int i = 0; i < 4; i++) PLAY(s, 0, 16, { .verb = STORE, .peer = 1, .rows = 16, .size_bytes = 10000 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2110000));                 /* 10 + 1000 + row 100 */
+    free(s);
+}
+
+/* The same bytes from four senders, in turn by worker: rank r's last store is the (12 + r)th. */
+static void test_ingress_is_shared(void)
+{
+    struct stage *s = stage_new(5, 5);
+    for (uint16_t r = 1; r <= 4; r++)
+        for (int i = 0; i < 4; i++)
+            PLAY(s, r, 16, { .verb = STORE, .peer = 0, .rows = 16, .size_bytes = 10000 });
+    stage_run(s);
+    for (uint32_t r = 1; r <= 4; r++) CU_ASSERT(took(s, r, 1000000 + (12 + r) * 100000 + 100000));
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps, 1600000);
+    CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].busy_ps, 400000);
+    free(s);
+}
+
+/* A second launch begins when the first is done, and takes as long. */
+static void test_launches_follow_each_other(void)
+{
+    struct stage *s = stage_new(2, 2);
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
+    PLAY(s, 1, 2, { .verb = COPY, .rows = 2, .size_bytes = 500 });
+    struct world *world = world_new(&s->cluster, &s->options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    for (uint64_t i = 0; i < 3; i++) {
+        CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
+        CU_ASSERT(took(s, 0, 2110000));
+        CU_ASSERT(took(s, 1, 1360000));             /* 500 B on two warps 250, row 100 */
+        CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].bytes, 1000);
+    }
+    world_free(world);
+    free(s);
+}
+
+/* ---- NIC ---- */
+
+static void test_one_put(void)
+{
+    struct stage *s = stage_new(2, 1);
+    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 1410000));                 /* 10, twice post 100 and doorbell 100 */
+    /* Sent 210 to 1210; in from 2210 (fetch 1000, network 1000) to 3210; the signal's 32 B behind it until
+     * 3213.2; delivered 1000 later, poll 100, step 10. */
+    CU_ASSERT(took(s, 1, 5323200));
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 10032);
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].busy_ps, 1003200);
+    CU_ASSERT_EQUAL(s->result[1].use[WORLD_NIC_RX].busy_ps, 1003200);
+    free(s);
+    s = stage_new(2, 1);            /* headers of 100 B on each of three packets; 5 a request */
+    s->cluster.nic.header_bytes = 100;
+    s->cluster.nic.message_ps = 5000;
+    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 });
+    stage_run(s);
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 10300);
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].busy_ps, 1035000);
+    CU_ASSERT_EQUAL(s->result[1].use[WORLD_NIC_RX].busy_ps, 1030000);
+    free(s);
+}
+
+static void test_incast(void)
+{
+    struct stage *s = stage_new(3, 1);
+    for (uint16_t r = 1; r <= 2; r++)
+        PLAY(s, r, 1, { .verb = PUT, .peer = 0, .size_bytes = 10000 },
+             { .verb = SIGNAL, .peer = 0, .word = r });
+    PLAY(s, 0, 1, { .verb = WAIT, .word = 1 }, { .verb = WAIT, .word = 2 });
+    stage_run(s);
+    /* Both begin to come in at 2210 and are in at 4210, their signals at 4213.2 and 4216.4.  The poll
+     * that sees the first, 100 after 5213.2, sees the second as well. */
+    CU_ASSERT(took(s, 0, 6323200));
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_RX].bytes, 20064);
+    free(s);
+}
+
+static void test_deferred_doorbells(void)
+{
+    for (int defer = 0; defer <= 1; defer++) {
+        struct stage *s = stage_new(2, 1);
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 4000, .flags = defer ? FABRIC_DEFER : 0 },
+                      { .verb = SIGNAL, .peer = 1, .word = 5 });
+        PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        stage_run(s);
+        /* Held back: one doorbell less, but the put is sent at 310, with the signal's, instead of 210. */
+        CU_ASSERT(took(s, 0, defer ? 1310000 : 1410000));
+        CU_ASSERT(took(s, 1, defer ? 4823200 : 4723200));
+        free(s);
+    }
+    struct stage *s = stage_new(2, 1);  /* a flush rings too: sent 110, in 2210, delivered 3210, known 4210 */
+    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000, .flags = FABRIC_DEFER },
+         { .verb = FLUSH, .peer = 1 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 5220000));
+    free(s);
+}
+
+static void test_queue_depth(void)
+{
+    for (uint32_t depth = 1; depth <= 2; depth++) {
+        struct stage *s = stage_new(2, 1);
+        s->options.queue_depth = depth;
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 },
+                      { .verb = PUT, .peer = 1, .size_bytes = 1000 });
+        stage_run(s);
+        /* The first: sent 210, in 2310, delivered 3310, known 4310; then a step and the second's posting. */
+        CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
+        s->options.queue_depth = 3 - depth;         /* what the cluster says counts */
+        s->cluster.nic.queue_depth = depth;
+        stage_run(s);
+        CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
+        free(s);
+    }
+}
+
+static void test_window(void)
+{
+    for (int limited = 0; limited <= 1; limited++) {
+        struct stage *s = stage_new(2, 1);
+        s->cluster.nic.window_bytes = limited ? 1500 : 0;
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 },
+                      { .verb = PUT, .peer = 1, .size_bytes = 1000 },
+                      { .verb = PUT, .peer = 1, .size_bytes = 1000 },
+                      { .verb = SIGNAL, .peer = 1, .word = 5 });
+        PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        stage_run(s);
+        /* Open: the signal is sent at 810, in at 2813.2.  Limited: the third put waits until the first is
+         * known of, at 4310, and the signal goes behind it: sent 4410, in at 6413.2.  Then 1000, 100, 10. */
+        CU_ASSERT(took(s, 1, limited ? 8523200 : 4923200));
+        CU_ASSERT(took(s, 0, 1810000));
+        free(s);
+    }
+}
+
+static void test_proxy(void)
+{
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        struct stage *s = stage_new(2, 1);
+        s->cluster.nic.posting = CLUSTER_POST_PROXY;
+        s->cluster.nic.proxy_ps = 500 * PS_PER_NS;
+        s->cluster.nic.doorbell_ps = 300 * PS_PER_NS;
+        s->cluster.nic.proxy_threads = threads;
+        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 1 },
+             { .verb = SIGNAL, .peer = 1, .queue = 1, .word = 2 });
+        PLAY(s, 1, 1, { .verb = WAIT, .word = 2 });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, 1210000));             /* the worker only hands over: 10 + 2 * 100 */
+        /* Second handed over at 210, with the proxy at 710; one thread is busy with the first until 910, and
+         * 300 with each.  Then 2000 to the peer, 3.2, 1000, 100, 10. */
+        CU_ASSERT(took(s, 1, threads == 1 ? 5323200 : 5123200));
+        CU_ASSERT_EQUAL(s->result[0].use[WORLD_POSTING].busy_ps, 600000 / threads);
+        free(s);
+    }
+}
+
+/* Ranks 0 and 1 share a NIC, 2 and 3 another; whichever goes first, the last signal is in at the same time. */
+static void shared_nic_play(struct stage *s, uint64_t seed)
+{
+    s->options.seed = seed;
+    for (uint16_t r = 0; r < 2; r++) {
+        PLAY(s, r, 1, { .verb = PUT, .peer = (uint16_t)(2 + r), .size_bytes = 10000 },
+                      { .verb = SIGNAL, .peer = (uint16_t)(2 + r), .word = 1 });
+        PLAY(s, (uint16_t)(2 + r), 1, { .verb = WAIT, .word = 1 });
+    }
+    stage_run(s);
+}
+
+static void test_shared_nic(void)
+{
+    struct stage *s = stage_new(4, 1);
+    shared_nic_play(s, 1);
+    CU_ASSERT(took(s, 2, 5323200) && took(s, 3, 5323200));      /* a NIC each: as one put */
+    free(s);
+    uint32_t second_first = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        s = stage_new(4, 1);
+        s->cluster.nic.gpus_per_nic = 2;
+        shared_nic_play(s, seed);
+        const uint64_t a = s->result[2].time_ps, b = s->result[3].time_ps;
+        CU_ASSERT_EQUAL(a > b ? a : b, 6326400);    /* 210, 2 * 1003.2, 2000, 1000, 110, launch */
+        CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 20064);
+        second_first += a > b;
+        struct stage *again = stage_new(4, 1);      /* a seed draws the same once more */
+        again->cluster.nic.gpus_per_nic = 2;
+        shared_nic_play(again, seed);
+        CU_ASSERT_EQUAL(memcmp(again->result, s->result, sizeof s->result), 0);
+        free(again);
+        free(s);
+    }
+    CU_ASSERT(second_first > 0 && second_first < 20);           /* and seeds differ */
+}
+
+/* ---- host, hangs, timeline ---- */
+
+static struct stage *host_stage_new(uint32_t cores)
+{
+    struct stage *s = stage_new(2, 2);
+    s->cluster = (struct cluster){
+        .name = "host", .path = "host", .nic.gpus_per_nic = 1,
+        .host = { .cores = cores, .step_ps = 10 * PS_PER_NS, .poll_ps = 100 * PS_PER_NS,
+                  .switch_ps = 50 * PS_PER_NS,
+                  .store_ps = 100 * PS_PER_NS, .store_rate_bps = 8000000000, .scan_rate_bps = 8000000000,
+                  .copy = { 100 * PS_PER_NS, 8000000000, 0 } },
+    };
+    return s;
+}
+
+static void test_host_cores(void)
+{
+    for (uint32_t cores = 1; cores <= 2; cores++) {
+        struct stage *s = host_stage_new(cores);
+        for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, 1160000));     /* switch 50, step 10, row 100, 1000 B at 1 GB/s; no launch */
+        CU_ASSERT(took(s, 1, cores == 1 ? 2320000 : 1160000));
+        CU_ASSERT_EQUAL(s->result[0].use[WORLD_CORE].busy_ps, cores == 1 ? 2320000 : 1160000);
+        free(s);
+    }
+    struct stage *s = host_stage_new(2);    /* one process has one thread, however many workers and cores */
+    for (int i = 0; i < 2; i++) PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2270000));                 /* and stays on its core: 60 + 1100 + 10 + 1100 */
+    free(s);
+    s = host_stage_new(2);
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 4 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 4 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 1160000));
+    CU_ASSERT(took(s, 1, 1270000));    /* seen 100 later, in a step of 10 on the core that it had */
+    free(s);
+}
+
+static void test_kernel_that_never_ends(void)
+{
+    struct stage *s = stage_new(3, 3);
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 10 });
+    PLAY(s, 1, 1, { .verb = STORE, .peer = 0, .size_bytes = 10 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 7 });
+    PLAY(s, 2, 1, { .verb = WAIT, .word = 8 });
+    struct world *world = world_new(&s->cluster, &s->options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    CU_ASSERT_FALSE(stage_launch(s, world));
+    CU_ASSERT_STRING_EQUAL(s->text, "rank 1: player 1 waits for word 7");
+    world_free(world);
+    free(s);
+}
+
+/* Recording changes no time, and every operation and port is in it. */
+static void test_timeline(void)
+{
+    struct timeline *timeline = timeline_new(100);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(timeline);
+    struct stage *s = stage_new(4, 2);
+    PLAY(s, 0, 2, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 3 },
+                  { .verb = PUT, .peer = 2, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 2, .word = 3 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 2, 1, { .verb = WAIT, .word = 3 }, { .verb = COPY, .rows = 1, .size_bytes = 100 });
+    stage_run(s);
+    struct world_result without[RANKS_MAX];
+    memcpy(without, s->result, sizeof without);
+    s->options.timeline = timeline;
+    stage_run(s);
+    CU_ASSERT_EQUAL(memcmp(without, s->result, sizeof without), 0);
+    /* store, its egress and ingress; signal; post of put and signal, each sent and received; copy */
+    CU_ASSERT_EQUAL(timeline_span_count(timeline), 3 + 1 + 2 * 3 + 1);
+    struct world *world = world_new(&s->cluster, &s->options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    CU_ASSERT(stage_launch(s, world));
+    world_timeline_note(world, "kernel");
+    CU_ASSERT_EQUAL(timeline_span_count(timeline), 2 * 11 + 4);     /* and the kernel on each rank */
+    world_free(world);
+    s->options.timeline = NULL;
+    world = world_new(&s->cluster, &s->options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    CU_ASSERT_STRING_EQUAL(world_fabric(world, 0)->ops->name, "sim-gpu");    /* nothing stands in between */
+    world_timeline_note(world, "kernel");
+    world_free(world);
+    timeline_free(timeline);
+    free(s);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("world", NULL, NULL);
+    CU_add_test(suite, "one store", test_one_store);
+    CU_add_test(suite, "rows and warps", test_rows_and_warps);
+    CU_add_test(suite, "signals", test_signals);
+    CU_add_test(suite, "egress is shared", test_egress_is_shared);
+    CU_add_test(suite, "ingress is shared", test_ingress_is_shared);
+    CU_add_test(suite, "launches follow each other", test_launches_follow_each_other);
+    CU_add_test(suite, "one put", test_one_put);
+    CU_add_test(suite, "incast", test_incast);
+    CU_add_test(suite, "deferred doorbells", test_deferred_doorbells);
+    CU_add_test(suite, "queue depth", test_queue_depth);
+    CU_add_test(suite, "window", test_window);
+    CU_add_test(suite, "proxy", test_proxy);
+    CU_add_test(suite, "shared NIC", test_shared_nic);
+    CU_add_test(suite, "host cores", test_host_cores);
+    CU_add_test(suite, "kernel that never ends", test_kernel_that_never_ends);
+    CU_add_test(suite, "timeline", test_timeline);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+    CU_cleanup_registry();
+    return failed;
+}
