@@ -543,7 +543,13 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct live_n
     f->sent = g_new0(uint64_t *, b->rank_count);
     f->sent_words = g_new0(uint32_t, b->rank_count);
     f->greeted = g_new0(bool, b->rank_count);
-    ofi_port_open(&f->port, o, needs, b->rank_count, memory, &failure);
+    struct ofi_place place;
+
+    if (!ofi_place_find(&place, b, error)) {
+        ofi_free(&f->link);
+        return NULL;
+    }
+    ofi_port_open(&f->port, o, needs, &place, b->rank_count, memory, &failure);
     if (ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, remote, error))
         return &f->link;
     ofi_free(&f->link);

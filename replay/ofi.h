@@ -1,5 +1,5 @@
-/* ofi.h - one libfabric endpoint of a rank and what is registered with it: opened and connected by ofi_port.c,
- * used by link_ofi.c. */
+/* ofi.h - one libfabric endpoint of a rank and what is registered with it: opened and connected by
+ * ofi_port.c, used by link_ofi.c. */
 #ifndef REPLAY_OFI_H
 #define REPLAY_OFI_H
 
@@ -12,9 +12,9 @@
 
 /* What carries a signal. */
 enum ofi_carrier {
-    OFI_CARRY_WRITE,            /* an 8-byte RMA write of the value: where words are placed at once */
-    OFI_CARRY_ATOMIC,           /* an atomic sum of the difference */
-    OFI_CARRY_MESSAGE,          /* a message {value, word}, from which the receiver's progress() sets the word */
+    OFI_CARRY_WRITE, /* an 8-byte RMA write of the value: where words are placed at once */
+    OFI_CARRY_ATOMIC, /* an atomic sum of the difference */
+    OFI_CARRY_MESSAGE, /* a message {value, word}, from which the receiver's progress() sets the word */
 };
 
 /* What small operations send from and messages arrive in; lies in registered memory. */
@@ -42,8 +42,8 @@ struct ofi_port {
     struct fid_ep     *ep;
     struct fid_mr     *memory_mr, *arena_mr;
     enum ofi_carrier   carrier;
-    /* A write or message that follows others to the same peer takes effect after them.  Without that, whatever
-     * must come later waits until the others are known to have been delivered. */
+    /* A write or message that follows others to the same peer takes effect after them.  Without that,
+     * whatever must come later waits until the others are known to have been delivered. */
     bool               ordered;
     uint32_t           send_count, receive_count;   /* operations in flight */
     struct ofi_message *arena;                      /* [1 + send_count + receive_count] */
@@ -51,14 +51,25 @@ struct ofi_port {
     char               *provider;                   /* as it calls itself */
 };
 
-/* Zeroed before; ofi_port_close() after, also on failure. */
+/* Where this rank runs among the others. */
+struct ofi_place {
+    bool     one_host;          /* all ranks on this host */
+    uint32_t local_rank;        /* among those of this host */
+};
+/* Collective. */
+bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error);
+
+/* Zeroed before; ofi_port_close() after, also on failure.  o->device may be a list, dealt out by local rank;
+ * without one, ranks of one host use its loopback where the provider runs on it. */
 bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct live_needs *needs,
-                   uint32_t rank_count, const struct live_memory *memory, GError **error);
-/* Collective, also for a rank that has failed before (failure, which it takes; else NULL): exchanges addresses
- * and keys.  Connections are made by the first messages. */
+                   const struct ofi_place *place, uint32_t rank_count, const struct live_memory *memory,
+                   GError **error);
+/* Collective, also for a rank that has failed before (failure, which it takes; else NULL): exchanges
+ * addresses and keys.  Connections are made by the first messages. */
 bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory,
                        const bool *remote, GError *failure, GError **error);
-/* Takes the names of shared-memory objects away, once all peers have them open; no crash then leaves them behind. */
+/* Takes the names of shared-memory objects away, once all peers have them open; no crash then leaves them
+ * behind. */
 void ofi_port_hide(struct ofi_port *p);
 void ofi_port_close(struct ofi_port *p);
 

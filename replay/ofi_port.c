@@ -42,6 +42,32 @@ static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GErro
     return false;
 }
 
+/* --- the place --- */
+
+bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error)
+{
+    enum { HOST_BYTES = 128 };
+    char own[HOST_BYTES] = "";
+    char (*const hosts)[HOST_BYTES] = g_malloc(sizeof own * b->rank_count);
+    char *boot = NULL, *const space = g_file_read_link("/proc/self/ns/net", NULL);
+
+    g_file_get_contents("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL);
+    g_snprintf(own, sizeof own, "%s %s", boot ? g_strchomp(boot) : g_get_host_name(), space ? space : "");
+    const bool ok = bootstrap_allgather(b, own, sizeof own, hosts, error);
+
+    *place = (struct ofi_place){ .one_host = ok };
+    for (uint32_t r = 0; r < b->rank_count && ok; r++) {
+        const bool here = memcmp(hosts[r], own, sizeof own) == 0;
+
+        place->one_host &= here;
+        place->local_rank += here && r < b->rank;
+    }
+    g_free(boot);
+    g_free(space);
+    g_free(hosts);
+    return ok;
+}
+
 /* --- choosing --- */
 
 /* Providers that receive from a stream may show a word half written; theirs is a message. */
@@ -120,14 +146,14 @@ static bool ofi_is_ordered(const struct fi_info *info, uint64_t size_bytes_max)
 }
 
 /* Providers may give up order where it is not asked for, and speed where it is: so with it first. */
-static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const struct live_options *o,
-                                uint64_t size_bytes_max)
+static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const char *device,
+                                const struct live_options *o, uint64_t size_bytes_max)
 {
     const uint64_t caps = FI_MSG | FI_RMA | (o->signalling == LIVE_SIGNAL_ATOMIC ? FI_ATOMIC : 0);
     static const uint64_t orders[] = { OFI_ORDER, FI_ORDER_SAS, 0 };
 
     for (size_t i = 0; i < G_N_ELEMENTS(orders) && !p->info; i++)
-        p->info = ofi_query(provider, o->device, caps, orders[i]);
+        p->info = ofi_query(provider, device, caps, orders[i]);
     if (!p->info) return false;
     p->provider = g_strdup(p->info->fabric_attr->prov_name);
     p->ordered = ofi_is_ordered(p->info, size_bytes_max);
@@ -159,22 +185,37 @@ static char *ofi_found_providers(const char *device)
     return g_string_free(text, FALSE);
 }
 
-static bool ofi_choose(struct ofi_port *p, const struct live_options *o, uint64_t size_bytes_max, GError **error)
+static void ofi_choose_refuse(const struct live_options *o, const char *device, GError **error)
 {
-    if (o->provider) {
-        if (ofi_choose_provider(p, o->provider, o, size_bytes_max)) return true;
-    } else {
-        for (size_t i = 0; i < G_N_ELEMENTS(preferred); i++)
-            if (ofi_choose_provider(p, preferred[i], o, size_bytes_max)) return true;
-    }
-    char *const found = ofi_found_providers(o->device);
+    char *const found = ofi_found_providers(device);
 
     g_set_error(error, LIVE_ERROR, ENODEV, "libfabric: expected provider %s%s%s with RMA%s, found %s",
-                o->provider ? o->provider : "cxi, efa, verbs or tcp", o->device ? " on " : "",
-                o->device ? o->device : "", o->signalling == LIVE_SIGNAL_ATOMIC ? " and atomics" : "",
-                *found ? found : "none");
+                o->provider ? o->provider : "cxi, efa, verbs or tcp", device ? " on " : "", device ? device : "",
+                o->signalling == LIVE_SIGNAL_ATOMIC ? " and atomics" : "", *found ? found : "none");
     g_free(found);
-    return false;
+}
+
+static bool ofi_choose_near(struct ofi_port *p, const char *provider, const char *device,
+                            const struct live_options *o, const struct ofi_place *place, uint64_t size_bytes_max)
+{
+    return (!device && place->one_host && ofi_choose_provider(p, provider, "lo", o, size_bytes_max)) ||
+           ofi_choose_provider(p, provider, device, o, size_bytes_max);
+}
+
+static bool ofi_choose(struct ofi_port *p, const struct live_options *o, const struct ofi_place *place,
+                       uint64_t size_bytes_max, GError **error)
+{
+    char **const devices = g_strsplit(o->device ? o->device : "", ",", 0);
+    const uint32_t device_count = g_strv_length(devices);
+    const char *const device = device_count ? devices[place->local_rank % device_count] : NULL;
+    bool chosen = false;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(preferred) && !o->provider && !chosen; i++)
+        chosen = ofi_choose_near(p, preferred[i], device, o, place, size_bytes_max);
+    if (o->provider) chosen = ofi_choose_near(p, o->provider, device, o, place, size_bytes_max);
+    if (!chosen) ofi_choose_refuse(o, device, error);
+    g_strfreev(devices);
+    return chosen;
 }
 
 /* --- opening --- */
@@ -216,12 +257,13 @@ static int ofi_open_memory(struct ofi_port *p, const struct live_memory *memory)
 }
 
 bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct live_needs *needs,
-                   uint32_t rank_count, const struct live_memory *memory, GError **error)
+                   const struct ofi_place *place, uint32_t rank_count, const struct live_memory *memory,
+                   GError **error)
 {
     const uint64_t wanted = (uint64_t)rank_count * needs->queue_count * needs->queue_depth * 2 + rank_count;
 
     ofi_tell_rank_count(rank_count);
-    if (!ofi_choose(p, o, memory->size_bytes, error)) return false;
+    if (!ofi_choose(p, o, place, memory->size_bytes, error)) return false;
     p->send_count = (uint32_t)MIN(MIN(wanted, OFI_SENDS_MAX), p->info->tx_attr->size);
     p->receive_count = (uint32_t)MIN(OFI_RECEIVES_MAX, p->info->rx_attr->size);
     p->target = g_new0(struct ofi_target, rank_count);
