@@ -15,6 +15,7 @@ enum { BUFFER_BYTES = 1 << 18 };
 struct output {
     char *path, *beside;            /* beside: NULL when written in place */
     int file;
+    bool nameless;                  /* the file has no name yet, not even beside */
     uint64_t offset;
     ZSTD_CCtx *context;
     uint8_t *buffer;                /* bytes on their way to the file */
@@ -27,19 +28,17 @@ static bool output_error(const struct output *o, const char *doing, GError **err
     return false;
 }
 
-/* Opens the file beside the name, with the rights that a new file gets. */
+/* Opens a file in the folder of the name.  Where the file system can, it has no name of its own until the end:
+ * then nothing is left even of a process that is killed.  Else it is beside the name, and unlinked on failure. */
 static bool beside_open(struct output *o, GError **error)
 {
-    struct stat status;
-    if (strcmp(o->path, "-") == 0) {
-        o->file = dup(STDOUT_FILENO);
-        return o->file >= 0 || output_error(o, "open", error);
-    }
-    if (stat(o->path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        o->file = open(o->path, O_WRONLY | O_CLOEXEC);
-        return o->file >= 0 || output_error(o, "open", error);
-    }
+    char *const folder = g_path_get_dirname(o->path);
+    o->file = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    g_free(folder);
     o->beside = g_strdup_printf("%s.XXXXXX", o->path);
+    o->nameless = o->file >= 0;
+    if (o->nameless)
+        return true;
     o->file = mkstemp(o->beside);
     if (o->file < 0) {
         output_error(o, "write", error);
@@ -48,8 +47,20 @@ static bool beside_open(struct output *o, GError **error)
     }
     const mode_t mask = umask(0);
     umask(mask);
-    (void)fchmod(o->file, 0666 & ~mask);
+    (void)fchmod(o->file, 0666 & ~mask);        /* what any new file gets */
     return true;
+}
+
+static bool target_open(struct output *o, GError **error)
+{
+    struct stat status;
+    if (strcmp(o->path, "-") == 0)
+        o->file = dup(STDOUT_FILENO);
+    else if (stat(o->path, &status) == 0 && !S_ISREG(status.st_mode))
+        o->file = open(o->path, O_WRONLY | O_CLOEXEC);
+    else
+        return beside_open(o, error);
+    return o->file >= 0 || output_error(o, "open", error);
 }
 
 struct output *output_open(const char *path, int zstd_level, GError **error)
@@ -57,7 +68,7 @@ struct output *output_open(const char *path, int zstd_level, GError **error)
     struct output *const o = g_new0(struct output, 1);
     o->path = g_strdup(path);
     o->file = -1;
-    if (!beside_open(o, error)) {
+    if (!target_open(o, error)) {
         output_discard(o);
         return NULL;
     }
@@ -128,9 +139,28 @@ uint64_t output_offset(const struct output *o)
     return o->offset;
 }
 
+/* Gives the nameless file the name beside. */
+static bool beside_link(struct output *o, GError **error)
+{
+    char from[64];
+    g_snprintf(from, sizeof from, "/proc/self/fd/%d", o->file);
+    /* A name that is free; "XXXXXX" is what mkstemp() would have replaced. */
+    for (uint32_t i = 0; i < 1000000; i++) {
+        g_snprintf(o->beside + strlen(o->path), 8, ".%06u", i);
+        if (linkat(AT_FDCWD, from, AT_FDCWD, o->beside, AT_SYMLINK_FOLLOW) == 0) {
+            o->nameless = false;
+            return true;
+        }
+        if (errno != EEXIST)
+            break;
+    }
+    return output_error(o, "name it", error);
+}
+
 bool output_commit(struct output *o, GError **error)
 {
-    bool good = (!o->context || deflate_some(o, NULL, 0, ZSTD_e_end, error)) && buffer_flush(o, error);
+    bool good = (!o->context || deflate_some(o, NULL, 0, ZSTD_e_end, error)) && buffer_flush(o, error) &&
+                (!o->nameless || beside_link(o, error));
     const int file = o->file;
     o->file = -1;
     if (close(file) != 0 && good)
@@ -150,7 +180,7 @@ void output_discard(struct output *o)
         return;
     if (o->file >= 0)
         close(o->file);
-    if (o->beside)
+    if (o->beside && !o->nameless)
         unlink(o->beside);
     ZSTD_freeCCtx(o->context);
     g_free(o->buffer);

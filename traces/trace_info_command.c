@@ -260,6 +260,9 @@ int trace_command_info(int argc, char **argv)
         spreads_print(&info);
         loads_print("pairs a rank receives, over all (step, layer)s", "rank", info.total.rank_pairs,
                     info.total.ranks);
+        if (info.total.nodes > 1)
+            loads_print("tokens a node receives, over all (step, layer)s", "node", info.total.node_tokens,
+                        info.total.nodes);
         expert_bins_print(info.expert_bins);
         distinct_print("ranks", info.total.distinct_ranks, info.total.topk);
         if (info.total.nodes > 1)
