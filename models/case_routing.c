@@ -108,7 +108,7 @@ static bool routing_replace_placed(const struct case_options *c, struct routing 
     const bool good = routing_place(routing, c->placement, c->ranks_per_node, &placed, error);
     routing_free(routing);
     if (good) *routing = placed;
-    else g_prefix_error(error, "placement: ");
+    else if (error && !g_str_has_prefix((*error)->message, "placement: ")) g_prefix_error(error, "placement: ");
     return good;
 }
 

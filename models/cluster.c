@@ -1,5 +1,6 @@
-/* cluster.c - reads cluster files.  One table names every section and key, its kind of unit and its place in the
- * struct; what the table does not name is an error, so that a misspelt parameter cannot pass for a default. */
+/* cluster.c - reads cluster files.  One table names every section and key, its kind of unit and its place in
+ * the struct; what the table does not name is an error, so that a misspelt parameter cannot pass for a
+ * default. */
 #include "models/cluster.h"
 #include <math.h>
 #include <stddef.h>
@@ -22,7 +23,10 @@ struct key {
     size_t offset;
 };
 
-#define KEY(section, name, kind, optional, field) { section, name, kind, optional, offsetof(struct cluster, field) }
+#define KEY(section, name, kind, optional, field)                                                            \
+    {                                                                                                        \
+        section, name, kind, optional, offsetof(struct cluster, field)                                       \
+    }
 #define WORK(section, name, optional, field)                               \
     KEY(section, name "-row", KIND_TIME, optional, field.row_ps),          \
     KEY(section, name "-warp-rate", KIND_RATE, optional, field.warp_rate_bps), \
@@ -107,21 +111,24 @@ static bool parse_with_unit(const char *text, const struct unit *units, uint64_t
 
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps)
 {
-    static const struct unit units[] = { { "GB/s", 8e9 }, { "MB/s", 8e6 }, { "KB/s", 8e3 }, { "Tbit/s", 1e12 },
-        { "Gbit/s", 1e9 }, { "Mbit/s", 1e6 }, { "TB/s", 8e12 }, { NULL, 0 } };
+    static const struct unit units[] = { { "GB/s", 8e9 },    { "MB/s", 8e6 },   { "KB/s", 8e3 },
+                                         { "Tbit/s", 1e12 }, { "Gbit/s", 1e9 }, { "Mbit/s", 1e6 },
+                                         { "TB/s", 8e12 },   { NULL, 0 } };
     return parse_with_unit(text, units, rate_bps);
 }
 
 bool cluster_parse_time(const char *text, uint64_t *time_ps)
 {
-    static const struct unit units[] = { { "ps", 1 }, { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { NULL, 0 } };
+    static const struct unit units[] = {
+        { "ps", 1 }, { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { NULL, 0 }
+    };
     return parse_with_unit(text, units, time_ps);
 }
 
 bool cluster_parse_size(const char *text, uint64_t *size_bytes)
 {
-    static const struct unit units[] = { { "B", 1 }, { "KB", 1e3 }, { "KiB", 1024 }, { "MB", 1e6 }, { "MiB", 1048576 },
-        { "GB", 1e9 }, { NULL, 0 } };
+    static const struct unit units[] = { { "B", 1 },         { "KB", 1e3 }, { "KiB", 1024 }, { "MB", 1e6 },
+                                         { "MiB", 1048576 }, { "GB", 1e9 }, { NULL, 0 } };
     return parse_with_unit(text, units, size_bytes);
 }
 
@@ -139,8 +146,8 @@ static bool parse_posting(const char *text, enum cluster_posting *posting)
     return !strcmp(text, "gpu") || !strcmp(text, "proxy");
 }
 
-static bool parse_within(bool (*parse)(const char *, uint64_t *), const char *text, uint64_t least, uint64_t most,
-                         uint64_t *value)
+static bool parse_within(bool (*parse)(const char *, uint64_t *), const char *text, uint64_t least,
+                         uint64_t most, uint64_t *value)
 {
     return parse(text, value) && *value >= least && *value <= most;
 }
@@ -163,7 +170,8 @@ static bool parse_value(const struct key *k, const char *text, struct cluster *c
 {
     static const char *const expected[] = {
         [KIND_TIME] = "a time from 0 to 10 s such as \"870 ns\" (ps, ns, us, ms)",
-        [KIND_RATE] = "a rate from 1 Mbit/s to 1000 TB/s such as \"45 GB/s\" (KB, MB, GB, TB/s, Mbit, Gbit, Tbit/s)",
+        [KIND_RATE] =
+            "a rate from 1 Mbit/s to 1000 TB/s such as \"45 GB/s\" (KB, MB, GB, TB/s, Mbit, Gbit, Tbit/s)",
         [KIND_SIZE] = "a size up to 1000 GB such as \"64 KB\" (B, KB, KiB, MB, MiB, GB)",
         [KIND_FRAME] = "a size up to 4096 B such as \"26 B\" (B, KB, KiB)",
         [KIND_MTU] = "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)",
@@ -171,8 +179,8 @@ static bool parse_value(const struct key *k, const char *text, struct cluster *c
         [KIND_POSTING] = "\"gpu\" or \"proxy\"",
     };
     if (parse_kind(k->kind, text, (char *)c + k->offset)) return true;
-    g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: expected %s, found \"%s\"", c->path, k->section, k->name,
-                expected[k->kind], text);
+    g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: expected %s, found \"%s\"", c->path, k->section,
+                k->name, expected[k->kind], text);
     return false;
 }
 
@@ -183,7 +191,8 @@ static bool read_keys(GKeyFile *file, struct cluster *c, GError **error)
         g_autofree char *text = g_key_file_get_value(file, keys[i].section, keys[i].name, NULL);
         if (!text && keys[i].optional) continue;
         if (!text) {
-            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] lacks the key %s", c->path, keys[i].section, keys[i].name);
+            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] lacks the key %s", c->path, keys[i].section,
+                        keys[i].name);
             return false;
         }
         char *comment = strpbrk(text, "#;");
@@ -232,12 +241,14 @@ static bool check_parts(GKeyFile *file, struct cluster *c, GError **error)
     const bool gpu = g_key_file_has_group(file, "gpu"), host = g_key_file_has_group(file, "host");
     const char *missing = NULL;
     if (gpu && host) {
-        g_set_error(error, CLUSTER_ERROR, 0, "%s: has both [gpu] and [host]: ranks run on one of them", c->path);
+        g_set_error(error, CLUSTER_ERROR, 0, "%s: has both [gpu] and [host]: ranks run on one of them",
+                    c->path);
         return false;
     }
     if (!gpu && !host) missing = "[gpu] or [host]";
     else if (gpu && !g_key_file_has_group(file, "nvlink")) missing = "[nvlink]";
-    else if (gpu && g_key_file_has_group(file, "nic") && !g_key_file_has_group(file, "network")) missing = "[network]";
+    else if (gpu && g_key_file_has_group(file, "nic") && !g_key_file_has_group(file, "network"))
+        missing = "[network]";
     if (missing) {
         g_set_error(error, CLUSTER_ERROR, 0, "%s: lacks the section %s", c->path, missing);
         return false;
@@ -254,7 +265,8 @@ static bool check_parts(GKeyFile *file, struct cluster *c, GError **error)
 static char *find_file(const char *path)
 {
     if (g_file_test(path, G_FILE_TEST_EXISTS) || strchr(path, '/')) return g_strdup(path);
-    static const char *const folders[] = { "models/clusters", "/usr/local/share/eptwin", "/usr/share/eptwin" };
+    static const char *const folders[] = { "models/clusters", "/usr/local/share/eptwin",
+                                           "/usr/share/eptwin" };
     const char *suffix = g_str_has_suffix(path, ".ini") ? "" : ".ini";
     for (size_t i = 0; i < G_N_ELEMENTS(folders); i++) {
         char *candidate = g_strdup_printf("%s/%s%s", folders[i], path, suffix);

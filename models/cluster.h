@@ -12,8 +12,8 @@
 
 #define CLUSTER_ERROR (g_quark_from_static_string("eptwin-cluster"))
 
-/* How fast warps do one kind of row work (copy, cast, reduce, store to a peer).  A row takes a warp row_ps (latencies that
- * nothing hides) and its bytes at warp_rate; all warps of an SM share sm_rate. */
+/* How fast warps do one kind of row work (copy, cast, reduce, store to a peer).  A row takes a warp row_ps
+ * (latencies that nothing hides) and its bytes at warp_rate; all warps of an SM share sm_rate. */
 struct cluster_work {
     uint64_t row_ps;
     uint64_t warp_rate_bps, sm_rate_bps;

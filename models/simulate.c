@@ -37,14 +37,14 @@ static void run_clear(struct run *run)
     g_free(run->result);
 }
 
-static bool run_init(struct run *run, const struct case_options *c, const struct routing *routing, struct timeline *timeline,
-                     GError **error)
+static bool run_init(struct run *run, const struct case_options *c, const struct routing *routing,
+                     struct timeline *timeline, GError **error)
 {
     const struct moe_options *o = &run->options;
     const bool rdma = c->disable_nvlink ? o->ranks > 1 : o->ranks > o->ranks_per_node;
     if (rdma && !run->cluster->nic.rate_bps) {
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "%s: ranks of several nodes need a [nic] and a [network] section",
-                    run->cluster->path);
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
         return false;
     }
     struct moe_needs needs;
@@ -83,11 +83,13 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
                         const struct moe_traffic *traffic)
 {
     record_add(record, phase, rank, "time_us", units_us(result->time_ps), "us");
-    record_add(record, phase, rank, "logical_rdma_gbs", units_gbs(traffic->logical_rdma_bytes, result->time_ps), "GB/s");
+    record_add(record, phase, rank, "logical_rdma_gbs",
+               units_gbs(traffic->logical_rdma_bytes, result->time_ps), "GB/s");
     record_add(record, phase, rank, "logical_nvl_gbs", units_gbs(traffic->logical_nvl_bytes, result->time_ps), "GB/s");
-    record_add(record, phase, rank, "physical_nic_gbs", units_gbs(result->use[WORLD_NIC_TX].bytes, result->time_ps), "GB/s");
-    record_add(record, phase, rank, "physical_nvl_gbs", units_gbs(result->use[WORLD_NVLINK_EGRESS].bytes, result->time_ps),
-               "GB/s");
+    record_add(record, phase, rank, "physical_nic_gbs",
+               units_gbs(result->use[WORLD_NIC_TX].bytes, result->time_ps), "GB/s");
+    record_add(record, phase, rank, "physical_nvl_gbs",
+               units_gbs(result->use[WORLD_NVLINK_EGRESS].bytes, result->time_ps), "GB/s");
 }
 
 /* The busiest part, by its busy time over all ranks' time; waiting when none is busy for half of it. */
@@ -113,7 +115,8 @@ static double latency_bound_us(const struct run *run, bool rdma)
 {
     const struct cluster *c = run->cluster;
     if (c->host.cores) return units_us(c->host.step_ps + c->host.poll_ps);
-    const uint64_t path_ps = rdma ? c->nic.post_ps + c->nic.doorbell_ps + c->nic.fetch_ps + c->network.latency_ps + c->nic.deliver_ps
+    const uint64_t path_ps = rdma ? c->nic.post_ps + c->nic.doorbell_ps + c->nic.fetch_ps +
+                                        c->network.latency_ps + c->nic.deliver_ps
                                   : c->gpu.fence_ps + c->nvlink.latency_ps;
     return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
 }
@@ -121,7 +124,8 @@ static double latency_bound_us(const struct run *run, bool rdma)
 /* No run can be faster than what its busiest sender, receiver, SM or cut needs, nor than one message. */
 static void record_bounds(struct record *record, const char *phase, const struct run *run, double slowest_us)
 {
-    static const enum world_resource send[] = { WORLD_NVLINK_EGRESS, WORLD_NIC_TX }, receive[] = { WORLD_NVLINK_INGRESS, WORLD_NIC_RX };
+    static const enum world_resource send[] = { WORLD_NVLINK_EGRESS, WORLD_NIC_TX },
+                                     receive[] = { WORLD_NVLINK_INGRESS, WORLD_NIC_RX };
     double bound[5] = { 0 };
     bool rdma = false;
     for (uint32_t r = 0; r < run->options.ranks; r++) {
@@ -143,7 +147,8 @@ static void record_bounds(struct record *record, const char *phase, const struct
         if (bound[i] > bound[tightest]) tightest = i;
     }
     record_add_text(record, phase, RECORD_ALL, "bound_tightest", name[tightest]);
-    record_add(record, phase, RECORD_ALL, "efficiency_pct", slowest_us > 0 ? 100 * bound[tightest] / slowest_us : 0, "%");
+    record_add(record, phase, RECORD_ALL, "efficiency_pct",
+               slowest_us > 0 ? 100 * bound[tightest] / slowest_us : 0, "%");
 }
 
 static void record_phase(struct record *record, const struct run *run, uint32_t phase_index, bool per_rank)
@@ -185,11 +190,13 @@ static bool run_phase(struct run *run, uint32_t phase, GError **error)
         run->worker_count[r] = kernel->worker_count;
     }
     char text[256] = "";
-    if (world_run(run->world, (struct fabric_worker **const *)run->worker, run->worker_count, run->result, text, sizeof text)) {
+    if (world_run(run->world, (struct fabric_worker * *const *)run->worker, run->worker_count, run->result,
+                  text, sizeof text)) {
         world_timeline_note(run->world, moe_phase_name(&run->options, phase));
         return true;
     }
-    g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s", moe_phase_name(&run->options, phase), text);
+    g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
+                moe_phase_name(&run->options, phase), text);
     return false;
 }
 

@@ -38,12 +38,15 @@ static int fail(GError *error, int status)
 static bool parse(struct case_options *c, struct arguments *a, int *argc, char ***argv, GError **error)
 {
     const GOptionEntry own[] = {
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output, "Write the record here; - is standard output (default)", "FILE" },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output,
+          "Write the record here; - is standard output (default)", "FILE" },
         { "format", 0, 0, G_OPTION_ARG_STRING, &a->format, "csv (default) or json", "NAME" },
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all", "A:B" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all",
+          "A:B" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers A:B of the trace, or all", "A:B" },
-        { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs, "With --steps or --layers: processes (default: all cores)", "N" },
+        { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs,
+          "With --steps or --layers: processes (default: all cores)", "N" },
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
           "Write what every worker and port did here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },
         { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &a->timeline_spans,
@@ -56,8 +59,12 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
     GOptionEntry *entries = case_entries(c);
     g_option_context_add_main_entries(context, entries, NULL);
     if (!g_option_context_parse(context, argc, argv, error)) return false;
-    if (*argc > 1) g_set_error(error, SIMULATE_ERROR, 0, "unexpected argument \"%s\"; options begin with --", (*argv)[1]);
-    else if (!c->cluster) g_set_error(error, SIMULATE_ERROR, 0, "--cluster: expected a cluster file (models/clusters/*.ini), found none");
+    if (*argc > 1)
+        g_set_error(error, SIMULATE_ERROR, 0, "unexpected argument \"%s\"; options begin with --",
+                    (*argv)[1]);
+    else if (!c->cluster)
+        g_set_error(error, SIMULATE_ERROR, 0,
+                    "--cluster: expected a cluster file (models/clusters/*.ini), found none");
     else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json"))
         g_set_error(error, SIMULATE_ERROR, 0, "--format: expected csv or json, found \"%s\"", a->format);
     else if ((a->steps || a->layers) && !c->trace)
@@ -74,22 +81,28 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
 static bool timeline_write(const struct timeline *timeline, const char *path, GError **error)
 {
     const int result = timeline_save(timeline, path);
-    if (result) g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--timeline: %s: %s", path, g_strerror(-result));
+    if (result)
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--timeline: %s: %s", path,
+                    g_strerror(-result));
     return !result;
 }
 
-static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster, struct record *record,
-                GError **error)
+static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
+                struct record *record, GError **error)
 {
     if (a->steps || a->layers) {
-        const struct simulate_trace_options o = { .steps = a->steps, .layers = a->layers, .jobs = (uint32_t)MAX(a->jobs, 0) };
+        const struct simulate_trace_options o = { .steps = a->steps,
+                                                  .layers = a->layers,
+                                                  .jobs = (uint32_t)MAX(a->jobs, 0) };
         return simulate_trace(c, cluster, &o, record, error);
     }
     struct routing routing = { 0 };
     struct timeline *timeline = NULL;
     if (!case_routing(c, &routing, error)) return false;
     bool good = !a->timeline || (timeline = timeline_new((uint32_t)a->timeline_spans)) != NULL;
-    if (!good) g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "--timeline: out of memory for %d spans", a->timeline_spans);
+    if (!good)
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "--timeline: out of memory for %d spans",
+                    a->timeline_spans);
     good = good && simulate_routing(c, cluster, &routing, a->per_rank, timeline, record, error)
            && (!timeline || timeline_write(timeline, a->timeline, error));
     timeline_free(timeline);

@@ -35,8 +35,8 @@ static void job_run(gpointer data, gpointer context)
 }
 
 /* "A:B", "A" or "all" of 0 .. count-1; NULL is only. */
-static bool range_parse(const char *text, const char *name, uint32_t only, uint32_t count, uint32_t *begin, uint32_t *end,
-                        GError **error)
+static bool range_parse(const char *text, const char *name, uint32_t only, uint32_t count, uint32_t *begin,
+                        uint32_t *end, GError **error)
 {
     *begin = only;
     *end = only + 1;
@@ -53,7 +53,8 @@ static bool range_parse(const char *text, const char *name, uint32_t only, uint3
         *end = part[0] && part[1] ? (uint32_t)b : (uint32_t)a + 1;
     }
     if (good && *begin < *end && *end <= count) return true;
-    g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--%s: expected A:B with 0 <= A < B <= %u, or all, found \"%s\"", name, count,
+    g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                "--%s: expected A:B with 0 <= A < B <= %u, or all, found \"%s\"", name, count,
                 text ? text : "the case's own");
     return false;
 }
@@ -68,7 +69,8 @@ static void stat_rows(struct record *record, const char *phase, const GArray *ti
 }
 
 /* Times of one phase over the jobs; all of them, or those of one layer. */
-static void phase_summarise(struct record *record, const char *phase, const struct job *jobs, uint32_t count, int64_t layer)
+static void phase_summarise(struct record *record, const char *phase, const struct job *jobs, uint32_t count,
+                            int64_t layer)
 {
     GArray *times = g_array_new(FALSE, FALSE, sizeof(double)), *slowest = g_array_new(FALSE, FALSE, sizeof(double));
     for (uint32_t i = 0; i < count; i++) {
@@ -85,7 +87,8 @@ static void phase_summarise(struct record *record, const char *phase, const stru
     g_array_free(slowest, TRUE);
 }
 
-static void jobs_summarise(struct record *record, const struct job *jobs, uint32_t count, uint32_t layer_begin, uint32_t layer_end)
+static void jobs_summarise(struct record *record, const struct job *jobs, uint32_t count,
+                           uint32_t layer_begin, uint32_t layer_end)
 {
     const char *last = NULL;
     for (uint32_t i = 0; i < record_row_count(jobs[0].record); i++) {
@@ -93,7 +96,8 @@ static void jobs_summarise(struct record *record, const struct job *jobs, uint32
         if (last && !strcmp(phase, last)) continue;
         last = phase;
         phase_summarise(record, phase, jobs, count, -1);
-        for (uint32_t layer = layer_begin; layer < layer_end; layer++) phase_summarise(record, phase, jobs, count, layer);
+        for (uint32_t layer = layer_begin; layer < layer_end; layer++)
+            phase_summarise(record, phase, jobs, count, layer);
     }
 }
 
@@ -106,7 +110,8 @@ static bool jobs_run(struct batch *batch, struct job *jobs, uint32_t count, uint
     progress_free(batch->progress);
     for (uint32_t i = 0; i < count; i++) {
         if (!jobs[i].error) continue;
-        g_propagate_prefixed_error(error, g_steal_pointer(&jobs[i].error), "step %u, layer %u: ", jobs[i].step, jobs[i].layer);
+        g_propagate_prefixed_error(error, g_steal_pointer(&jobs[i].error),
+                                   "step %u, layer %u: ", jobs[i].step, jobs[i].layer);
         return false;
     }
     return true;

@@ -11,7 +11,7 @@ struct simulate_trace_options {
 
 /* Adds to record, for each phase: mean, median, p99 and worst time over all (step, layer), and rows named
  * "dispatch_layer3" with a layer's mean and worst.  A progress bar on a terminal.  False and *error on failure. */
-bool simulate_trace(const struct case_options *c, const struct cluster *cluster, const struct simulate_trace_options *options,
-                    struct record *record, GError **error);
+bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
+                    const struct simulate_trace_options *options, struct record *record, GError **error);
 
 #endif

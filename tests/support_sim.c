@@ -8,17 +8,40 @@
 
 struct cluster support_cluster(uint32_t gpus_per_node)
 {
-    const struct cluster_work work = { .row_ps = 100 * PS_PER_NS, .warp_rate_bps = 8000000000, .sm_rate_bps = 80000000000 };
-    return (struct cluster){
-        .name = "test", .path = "test",
-        .gpu = { .sms = 16, .launch_ps = PS_PER_US, .step_ps = 10 * PS_PER_NS, .poll_ps = 100 * PS_PER_NS,
-                 .fence_ps = 500 * PS_PER_NS, .flag_ps = 200 * PS_PER_NS, .hbm_rate_bps = 8000000000000,
-                 .store = work, .copy = work, .cast = work, .reduce = work, .reduce_load_rate_bps = 80000000000,
-                 .scan_rate_bps = 80000000000, .scan_row_ps = PS_PER_NS, .peek_ps = 500 * PS_PER_NS },
-        .nvlink = { .gpus = gpus_per_node, .egress_rate_bps = 800000000000, .ingress_rate_bps = 800000000000,
+    const struct cluster_work work = { .row_ps = 100 * PS_PER_NS,
+                                       .warp_rate_bps = 8000000000,
+                                       .sm_rate_bps = 80000000000 };
+    return (struct cluster) {
+        .name = "test",
+        .path = "test",
+        .gpu = { .sms = 16,
+                 .launch_ps = PS_PER_US,
+                 .step_ps = 10 * PS_PER_NS,
+                 .poll_ps = 100 * PS_PER_NS,
+                 .fence_ps = 500 * PS_PER_NS,
+                 .flag_ps = 200 * PS_PER_NS,
+                 .hbm_rate_bps = 8000000000000,
+                 .store = work,
+                 .copy = work,
+                 .cast = work,
+                 .reduce = work,
+                 .reduce_load_rate_bps = 80000000000,
+                 .scan_rate_bps = 80000000000,
+                 .scan_row_ps = PS_PER_NS,
+                 .peek_ps = 500 * PS_PER_NS },
+        .nvlink = { .gpus = gpus_per_node,
+                    .egress_rate_bps = 800000000000,
+                    .ingress_rate_bps = 800000000000,
                     .latency_ps = PS_PER_US },
-        .nic = { .gpus_per_nic = 1, .rate_bps = 80000000000, .mtu_bytes = 4096, .signal_bytes = 32, .fetch_ps = PS_PER_US,
-                 .deliver_ps = PS_PER_US, .post_ps = 100 * PS_PER_NS, .doorbell_ps = 100 * PS_PER_NS, .proxy_threads = 1 },
+        .nic = { .gpus_per_nic = 1,
+                 .rate_bps = 80000000000,
+                 .mtu_bytes = 4096,
+                 .signal_bytes = 32,
+                 .fetch_ps = PS_PER_US,
+                 .deliver_ps = PS_PER_US,
+                 .post_ps = 100 * PS_PER_NS,
+                 .doorbell_ps = 100 * PS_PER_NS,
+                 .proxy_threads = 1 },
         .network = { .latency_ps = PS_PER_US },
     };
 }
@@ -67,7 +90,8 @@ void support_group_run(struct support_group *group, uint32_t phase)
         count[r] = kernel->worker_count;
     }
     char text[256] = "";
-    const bool ended = world_run(group->world, (struct fabric_worker **const *)worker, count, group->result, text, sizeof text);
+    const bool ended = world_run(group->world, (struct fabric_worker * *const *)worker, count, group->result,
+                                 text, sizeof text);
     if (!ended) printf("\n      %s\n", text);
     CU_ASSERT_TRUE_FATAL(ended);
     free(worker);

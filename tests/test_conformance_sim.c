@@ -1,5 +1,5 @@
-/* test_conformance_sim.c - the contract of the seam, held by the simulated world: GPUs in one NVLink domain, in nodes, with
- * NVLink disabled, posting by themselves or by a proxy; and a host whose ranks share cores. */
+/* test_conformance_sim.c - the contract of the seam, held by the simulated world: GPUs in one NVLink domain,
+ * in nodes, with NVLink disabled, posting by themselves or by a proxy; and a host whose ranks share cores. */
 #include <CUnit/Basic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@ struct sim_world {
 };
 
 /* The suite names workers rank after rank; the world wants them by rank, numbered from 0. */
-static bool sim_world_run(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why, size_t why_size)
+static bool sim_world_run(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
+                          size_t why_size)
 {
     struct sim_world *sim = context;
     struct fabric_worker ***by_rank = calloc(sim->rank_count, sizeof *by_rank);
@@ -38,7 +39,8 @@ static void sim_world_report(void *context, const char *name, const char *why)
     CU_ASSERT_EQUAL(why[0], '\0');
 }
 
-static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32_t ranks_per_node, bool nvlink_disabled, uint64_t seed)
+static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32_t ranks_per_node,
+                      bool nvlink_disabled, uint64_t seed)
 {
     const struct world_options options = {
         .ranks = rank_count, .ranks_per_node = ranks_per_node, .nvlink_disabled = nvlink_disabled, .payload = true,
@@ -93,10 +95,20 @@ static void test_proxy(void)
 static void test_host(void)
 {
     struct cluster cluster = support_cluster(2);
-    cluster.host = (struct cluster_host){
-        .cores = 2, .step_ps = 100 * PS_PER_NS, .poll_ps = PS_PER_US, .switch_ps = PS_PER_US, .store_ps = 100 * PS_PER_NS,
-        .store_rate_bps = 80000000000, .put_ps = PS_PER_US, .put_rate_bps = 80000000000, .signal_ps = PS_PER_US,
-        .copy = cluster.gpu.copy, .cast = cluster.gpu.cast, .reduce = cluster.gpu.reduce, .scan_rate_bps = 80000000000,
+    cluster.host = (struct cluster_host) {
+        .cores = 2,
+        .step_ps = 100 * PS_PER_NS,
+        .poll_ps = PS_PER_US,
+        .switch_ps = PS_PER_US,
+        .store_ps = 100 * PS_PER_NS,
+        .store_rate_bps = 80000000000,
+        .put_ps = PS_PER_US,
+        .put_rate_bps = 80000000000,
+        .signal_ps = PS_PER_US,
+        .copy = cluster.gpu.copy,
+        .cast = cluster.gpu.cast,
+        .reduce = cluster.gpu.reduce,
+        .scan_rate_bps = 80000000000,
         .memory_rate_bps = 80000000000,
     };
     run_suite(&cluster, 8, 2, false, 1);

@@ -1,8 +1,9 @@
-/* test_two_worlds.c - one protocol, two worlds: the same routing, simulated with payload and run with real bytes over
- * shared memory, must leave the same bytes in every output tensor and pass every check; and the simulated run must repeat
- * bit for bit, times included, and not depend on whether payload is stored.
+/* test_two_worlds.c - one protocol, two worlds: the same routing, simulated with payload and run with real
+ * bytes over shared memory, must leave the same bytes in every output tensor and pass every check; and the
+ * simulated run must repeat bit for bit, times included, and not depend on whether payload is stored.
  *
- * Where a kernel leaves the order of rows to arrival, moe_rank_outputs() sorts them, as the public tests compare. */
+ * Where a kernel leaves the order of rows to arrival, moe_rank_outputs() sorts them, as the public tests
+ * compare. */
 #include <CUnit/Basic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ struct live_group {
     struct moe_rank *rank[RANKS_MAX];
 };
 
-static void live_group_init(struct live_group *g, const struct moe_options *o, const struct routing *routing, bool nvlink_disabled)
+static void live_group_init(struct live_group *g, const struct moe_options *o, const struct routing *routing,
+                            bool nvlink_disabled)
 {
     struct moe_needs needs;
     moe_options_needs(o, true, &needs);
@@ -89,7 +91,8 @@ static void check_rank(const struct moe_rank *rank)
 }
 
 /* Simulated times of all ranks and phases of three iterations. */
-static void simulate_times(const struct moe_options *o, const struct routing *routing, bool payload, bool nvlink_disabled, uint64_t *time)
+static void simulate_times(const struct moe_options *o, const struct routing *routing, bool payload,
+                           bool nvlink_disabled, uint64_t *time)
 {
     const struct cluster cluster = support_cluster(o->ranks_per_node);
     struct support_group sim;
@@ -106,7 +109,8 @@ static void simulate_times(const struct moe_options *o, const struct routing *ro
 static void check_repeats(const struct moe_options *o, const struct routing *routing, bool nvlink_disabled)
 {
     const size_t count = (size_t)ITERATIONS * moe_phase_count(o) * o->ranks;
-    uint64_t *first = calloc(count, sizeof *first), *again = calloc(count, sizeof *again), *sizes = calloc(count, sizeof *sizes);
+    uint64_t *first = calloc(count, sizeof *first), *again = calloc(count, sizeof *again),
+             *sizes = calloc(count, sizeof *sizes);
     simulate_times(o, routing, true, nvlink_disabled, first);
     simulate_times(o, routing, true, nvlink_disabled, again);
     simulate_times(o, routing, false, nvlink_disabled, sizes);
@@ -158,10 +162,19 @@ static struct routing sample(const char *path, uint32_t layer, uint32_t ranks, u
 
 static struct moe_options ll_options(const struct routing *routing, uint32_t ranks_per_node)
 {
-    return (struct moe_options){
-        .family = MOE_LOW_LATENCY, .ranks = routing->ranks, .ranks_per_node = ranks_per_node, .tokens_max = 48, .hidden = 1024,
-        .topk = routing->topk, .experts = routing->experts, .dtype = MOE_FP8, .data = MOE_DATA_RANDOM, .seed = 7,
-        .num_sms = 16, .expert_alignment = 1,
+    return (struct moe_options) {
+        .family = MOE_LOW_LATENCY,
+        .ranks = routing->ranks,
+        .ranks_per_node = ranks_per_node,
+        .tokens_max = 48,
+        .hidden = 1024,
+        .topk = routing->topk,
+        .experts = routing->experts,
+        .dtype = MOE_FP8,
+        .data = MOE_DATA_RANDOM,
+        .seed = 7,
+        .num_sms = 16,
+        .expert_alignment = 1,
     };
 }
 

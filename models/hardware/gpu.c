@@ -1,9 +1,10 @@
 /* gpu.c - what the seam's operations cost a warp group on a GPU.
  *
- * An operation moves its bytes at the rate of its warps when they are alone, but not before the ports that it crosses
- * (SM, NVLink egress and ingress, HBM) have moved them too, each at its own rate and first come, first served; then come
- * the latencies of its rows, one after another on each warp.  Ports are asked at the time of the step, so that requests
- * of one step do not stand before those that other workers make meanwhile. */
+ * An operation moves its bytes at the rate of its warps when they are alone, but not before the ports that it
+ * crosses (SM, NVLink egress and ingress, HBM) have moved them too, each at its own rate and first come,
+ * first served; then come the latencies of its rows, one after another on each warp.  Ports are asked at the
+ * time of the step, so that requests of one step do not stand before those that other workers make meanwhile.
+ */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -38,9 +39,9 @@ static uint64_t rows_ps(const struct work_rates *k, uint32_t rows, uint32_t busy
     return (rows + busy - 1) / busy * k->row_ps;
 }
 
-/* Warp groups of one SM move rows in lockstep phases (a chunk, a barrier, a release), and what was measured is that each
- * then takes as long as if all that are at it shared the SM evenly, whether or not another is just between two chunks.
- * Those are at it that moved rows since this one last began to. */
+/* Warp groups of one SM move rows in lockstep phases (a chunk, a barrier, a release), and what was measured
+ * is that each then takes as long as if all that are at it shared the SM evenly, whether or not another is
+ * just between two chunks. Those are at it that moved rows since this one last began to. */
 static uint64_t sm_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps)
 {
     const uint64_t since_ps = ww->moved_from_ps ? ww->moved_from_ps : sim_now_ps(rank->world->sim);
@@ -164,7 +165,8 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
     if (ww->unfenced) lane_end(ww, later(start, rank->sm[worker->sm].free_ps) + w->cluster->gpu.fence_ps);
     ww->unfenced = false;
-    const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps : w->cluster->nvlink.latency_ps);
+    const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps
+                                                                     : w->cluster->nvlink.latency_ps);
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, visible_ps);
     return 0;
 }
@@ -176,8 +178,9 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     world_word_schedule(rank, word, addend, true, rank->current->last_end_ps + rank->world->cluster->gpu.flag_ps);
 }
 
-/* Casts, copies and reductions.  A reducing warp walks along the row: each stretch that it writes waits for the loads of
- * that stretch from all rows, so its time goes with the bytes written, and only little with the bytes read. */
+/* Casts, copies and reductions.  A reducing warp walks along the row: each stretch that it writes waits for
+ * the loads of that stretch from all rows, so its time goes with the bytes written, and only little with the
+ * bytes read. */
 static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->current;
@@ -186,7 +189,8 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
                                  : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = warps_busy(work->rows, lanes);
-    const uint64_t service_ps = rate_time(k->sm, work->read_bytes), latency_ps = rows_ps(k, work->rows, busy) * (work->passes ? work->passes : 1);
+    const uint64_t service_ps = rate_time(k->sm, work->read_bytes),
+                   latency_ps = rows_ps(k, work->rows, busy) * (work->passes ? work->passes : 1);
     uint64_t end = start + latency_ps;
     if (work->kind == FABRIC_WORK_REDUCE)
         end += (rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;
@@ -209,7 +213,9 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     const uint64_t start = lane_begin(ww, work->warps, &lanes);
     switch (work->kind) {
     case FABRIC_WORK_PEEK: lane_end(ww, start + gpu->peek_ps); break;
-    case FABRIC_WORK_SCAN: lane_end(ww, start + rate_time(w->scan, work->read_bytes) + work->rows * gpu->scan_row_ps); break;
+    case FABRIC_WORK_SCAN:
+        lane_end(ww, start + rate_time(w->scan, work->read_bytes) + work->rows * gpu->scan_row_ps);
+        break;
     case FABRIC_WORK_CAST:
     case FABRIC_WORK_COPY:
     case FABRIC_WORK_REDUCE: lane_end(ww, rows_work(rank, work, start, lanes)); break;

@@ -53,7 +53,8 @@ static uint32_t lane_track(struct world_rank *rank, uint32_t worker, uint32_t la
 
 /* The operation that has just been charged to the worker which is being stepped, on warps of it (0: all), begun at
  * cursor_ps where it is a host's, which has no lanes. */
-static void operation_note(struct world_rank *rank, const char *name, uint32_t warps, uint64_t cursor_ps, uint64_t size_bytes)
+static void operation_note(struct world_rank *rank, const char *name, uint32_t warps, uint64_t cursor_ps,
+                           uint64_t size_bytes)
 {
     const struct world_worker *ww = rank->current;
     const bool host = rank->world->cluster->host.cores > 0;

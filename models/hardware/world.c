@@ -12,8 +12,9 @@ enum { REQUESTS_A_BLOCK = 4096, EVENTS_MAX = 4 * 1024 * 1024 };
 
 const char *world_resource_name(enum world_resource resource)
 {
-    static const char *const name[WORLD_RESOURCE_COUNT] = { "sm", "hbm", "nvlink_egress", "nvlink_ingress", "nic_tx", "nic_rx",
-                                                            "posting", "core" };
+    static const char *const name[WORLD_RESOURCE_COUNT] = {
+        "sm", "hbm", "nvlink_egress", "nvlink_ingress", "nic_tx", "nic_rx", "posting", "core"
+    };
     return name[resource];
 }
 
@@ -100,7 +101,8 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
     assert(add || value >= *place);
     *place = add ? *place + value : value;
     const uint64_t seen_ps = sim_now_ps(rank->world->sim) + (c->host.cores ? c->host.poll_ps : c->gpu.poll_ps);
-    for (uint32_t i = rank->watch_head[word]; i; i = rank->watch[i - 1].next) worker_wake(rank->watch[i - 1].worker, seen_ps);
+    for (uint32_t i = rank->watch_head[word]; i; i = rank->watch[i - 1].next)
+        worker_wake(rank->watch[i - 1].worker, seen_ps);
 }
 
 static void word_event_run(struct sim *sim, struct sim_event *event)
@@ -231,7 +233,8 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     if (count > rank->worker_max) {
         struct world_worker *grown = realloc(rank->worker, count * sizeof *grown);
         if (!grown) abort();
-        for (uint32_t i = 0; i < rank->watch_count; i++) rank->watch[i].worker = grown + (rank->watch[i].worker - rank->worker);
+        for (uint32_t i = 0; i < rank->watch_count; i++)
+            rank->watch[i].worker = grown + (rank->watch[i].worker - rank->worker);
         rank->worker = grown;
         rank->worker_max = count;
     }
@@ -288,7 +291,8 @@ static void stuck_describe(const struct world *w, char *text, size_t text_size)
             const struct world_worker *ww = &w->rank[r].worker[i];
             if (ww->done) continue;
             const int used = snprintf(text, text_size, "rank %u: ", r);
-            if (used > 0 && (size_t)used < text_size) ww->worker->describe(ww->worker, text + used, text_size - (size_t)used);
+            if (used > 0 && (size_t)used < text_size)
+                ww->worker->describe(ww->worker, text + used, text_size - (size_t)used);
             return;
         }
     }
@@ -376,7 +380,8 @@ static bool rank_init(struct world *w, uint32_t index)
         .rank = (uint16_t)index, .rank_count = (uint16_t)o->ranks, .ranks_per_node = (uint16_t)o->ranks_per_node,
         .queue_count = o->queue_count, .nvlink_disabled = o->nvlink_disabled, .payload = o->payload,
     };
-    return rank->sm && rank->sm_first && rank->proxy && rank->qp && rank->watch_head && rank->fabric.words && rank->fabric.heap;
+    return rank->sm && rank->sm_first && rank->proxy && rank->qp && rank->watch_head && rank->fabric.words &&
+           rank->fabric.heap;
 }
 
 struct world *world_new(const struct cluster *cluster, const struct world_options *options)
@@ -397,7 +402,8 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->core = calloc((size_t)nodes * cluster->host.cores + 1, sizeof w->core[0]);
     bool complete = w->sim && w->nic && w->rank && w->core;
     const uint32_t qp_count = share * options->ranks * options->queue_count;
-    for (uint32_t i = 0; complete && i < w->nic_count; i++) complete = nic_init(w, &w->nic[i], qp_count, options->seed + i);
+    for (uint32_t i = 0; complete && i < w->nic_count; i++)
+        complete = nic_init(w, &w->nic[i], qp_count, options->seed + i);
     for (uint32_t i = 0; complete && i < options->ranks; i++) complete = rank_init(w, i);
     for (uint32_t i = 0; complete && options->timeline && i < options->ranks; i++) spans_rank_init(&w->rank[i]);
     if (complete) return w;
@@ -443,7 +449,8 @@ uint64_t world_bisection_ps(const struct world *w)
 {
     const struct cluster *c = w->cluster;
     const uint64_t half = w->options.ranks / 2;
-    const uint64_t bytes = w->bisection_bytes[0] > w->bisection_bytes[1] ? w->bisection_bytes[0] : w->bisection_bytes[1];
+    const uint64_t bytes = w->bisection_bytes[0] > w->bisection_bytes[1] ? w->bisection_bytes[0]
+                                                                         : w->bisection_bytes[1];
     const bool rdma = w->options.ranks > w->options.ranks_per_node || w->options.nvlink_disabled;
     const uint64_t rate_bps = rdma ? c->nic.rate_bps / c->nic.gpus_per_nic : c->nvlink.egress_rate_bps;
     return half && rate_bps ? units_transfer_ps(bytes / half, rate_bps) : 0;

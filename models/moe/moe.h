@@ -2,8 +2,8 @@
  *
  * A struct moe_rank holds what one rank of an expert-parallel group keeps between calls.  Its phases (layout,
  * notify, dispatch, combine, ...) are kernels: sets of workers that a world steps to the end.  The kernel
- * families (moe_ll.c, moe_ht_intra.c, moe_ht_inter.c, moe_v2.c) share this interface; what each does step by step follows
- * protocols.md (DeepEP at dd758ca), sections 1.1 to 1.7.  Needs libc and the seam, nothing else. */
+ * families (moe_ll.c, moe_ht_intra.c, moe_ht_inter.c, moe_v2.c) share this interface; what each does step by step
+ * follows protocols.md (DeepEP at dd758ca), sections 1.1 to 1.7.  Needs libc and the seam, nothing else. */
 #ifndef MODELS_MOE_MOE_H
 #define MODELS_MOE_MOE_H
 

@@ -37,8 +37,8 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         snprintf(text, text_size, "hidden: FP8 needs a multiple of 512, found %u", o->hidden);
         reason = text;
     } else if (g.groups * g.warps_per_group < o->topk + 1) {
-        snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter", g.groups * g.warps_per_group,
-                 o->topk);
+        snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter",
+                 g.groups * g.warps_per_group, o->topk);
         reason = text;
     } else if (g.local_experts > UINT16_MAX) {
         snprintf(text, text_size, "num-experts: at most %u for each rank, found %u", UINT16_MAX, g.local_experts);

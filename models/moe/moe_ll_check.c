@@ -61,7 +61,9 @@ static void check_row(const struct ll_rank *r, struct report *report, uint32_t e
     } else {
         same = !memcmp(in, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
     }
-    if (!same) fail(report, "check 13: expert %u, token %u of rank %u: received row differs from the one sent", expert, token, source);
+    if (!same)
+        fail(report, "check 13: expert %u, token %u of rank %u: received row differs from the one sent",
+             expert, token, source);
 }
 
 static int compare_u32(const void *a, const void *b)
@@ -83,7 +85,8 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
             const uint32_t expected = expected_count(r, s, expert);
             total += expected;
             if (range.count != expected) {
-                fail(report, "check 13: expert %u from rank %u: expected %u tokens, found %u", expert, s, expected, range.count);
+                fail(report, "check 13: expert %u from rank %u: expected %u tokens, found %u", expert, s,
+                     expected, range.count);
                 continue;
             }
             const uint64_t first = (uint64_t)e * r->g.ranks * r->g.tokens_max + range.begin;
@@ -120,8 +123,10 @@ static void check_combine(const struct ll_rank *r, struct report *report)
         }
     }
     const double diff = squares > 0 ? 1 - 2 * product / squares : 0;
-    if (!o->round_scale && !(diff < limit)) fail(report, "check 14: combine: expected a difference below %g, found %g", limit, diff);
-    if (o->round_scale && !(diff < 0.007)) fail(report, "check 13: rounded scales: expected a difference below 0.007, found %g", diff);
+    if (!o->round_scale && !(diff < limit))
+        fail(report, "check 14: combine: expected a difference below %g, found %g", limit, diff);
+    if (o->round_scale && !(diff < 0.007))
+        fail(report, "check 13: rounded scales: expected a difference below 0.007, found %g", diff);
 }
 
 uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size)
@@ -169,6 +174,7 @@ uint32_t ll_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t m
     }
     if (count == 3) canonical_rows(r);
     if (count < max)
-        tensor[count++] = (struct moe_tensor){ "combined_x", r->combined, (uint64_t)r->own->tokens * r->g.combine_bytes };
+        tensor[count++] = (struct moe_tensor) { "combined_x", r->combined,
+                                                (uint64_t)r->own->tokens * r->g.combine_bytes };
     return count;
 }

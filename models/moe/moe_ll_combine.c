@@ -151,7 +151,8 @@ void ll_expert_run(struct ll_rank *r)
         for (uint64_t row = first; row < first + r->packed_count[e]; row++) {
             uint16_t *out = r->expert_out + row * r->g.hidden;
             if (r->g.scale_count)
-                format_row_from_fp8(r->recv_x + row * r->g.row_bytes, r->recv_scale + row * r->g.scale_count, r->g.hidden, out);
+                format_row_from_fp8(r->recv_x + row * r->g.row_bytes, r->recv_scale + row * r->g.scale_count,
+                                    r->g.hidden, out);
             else
                 memcpy(out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
         }

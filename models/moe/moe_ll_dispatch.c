@@ -152,7 +152,8 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
     struct ll_rank *r = v->rank;
     if (fabric_load(w->fabric, ll_word_open(r)) < r->open_target) return WORKER_WAIT;
-    const uint32_t value = moe_word_value(fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
+    const uint32_t value = moe_word_value(
+        fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
     if (!value) return WORKER_WAIT;
     struct ll_range *range = &r->range[v->local_expert * r->g.ranks + v->source];
     *range = (struct ll_range){ .begin = r->packed_count[v->local_expert], .count = value - 1 };
