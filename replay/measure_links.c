@@ -155,6 +155,15 @@ static bool test_put(struct measure *m, uint32_t size, uint32_t count, double *v
     return streams_run(m->link_world, m, s, k, value, error);
 }
 
+/* Ranks 0 and 1 to each other at once. */
+static bool test_put_bidir(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    const uint32_t rank = m->bootstrap->rank;
+    const struct stream s = { .size_bytes = size, .count = count, .first_peer = !rank, .peer_count = rank < 2 };
+    const struct sink k = { .last = rank < 2 ? 2 : 0 };
+    return streams_run(m->link_world, m, s, k, value, error);
+}
+
 static bool to_all(struct live_world *world, struct measure *m, uint32_t size, uint32_t count, double *value,
                    GError **error)
 {
@@ -390,7 +399,7 @@ bool measure_pair_run(struct measure *m, GError **error)
         { "put", { "latency_us" }, { "us" }, test_put_latency, latency_sizes },
         { "signal", SIGNAL_METRICS, test_put_signal, NULL },
         { "signal", { "latency_us" }, { "us" }, test_put_latency, NULL },
-        { "put_bidir", STREAM_METRICS, test_put_to_all, stream_sizes },
+        { "put_bidir", STREAM_METRICS, test_put_bidir, stream_sizes },
         { "atomic", SIGNAL_METRICS, test_atomic_signal, NULL },
         { "atomic", { "latency_us" }, { "us" }, test_atomic_latency, NULL },
     };
