@@ -152,18 +152,29 @@ void ht_rank_clear(struct ht_rank *h)
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
-uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target)
+/* Tokens with an expert among count from first on.  Inlined for each topk that is worth it: a fixed number of choices
+ * is compared at once. */
+static inline uint32_t tokens_count(const struct routing_rank *row, uint32_t topk, uint32_t first, uint32_t count)
 {
-    const struct routing_rank *row = &h->base.routing->rank[source];
-    const uint32_t first = target * h->g.local_experts, count = h->g.local_experts;
     const int32_t *expert = row->experts;
     uint32_t tokens = 0;
-    for (uint32_t t = 0; t < row->tokens; t++, expert += h->g.topk) {
+    for (uint32_t t = 0; t < row->tokens; t++, expert += topk) {
         uint32_t hit = 0;
-        for (uint32_t j = 0; j < h->g.topk; j++) hit |= (uint32_t)expert[j] - first < count;
+        for (uint32_t j = 0; j < topk; j++) hit |= (uint32_t)expert[j] - first < count;
         tokens += hit;
     }
     return tokens;
+}
+
+uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target)
+{
+    const struct routing_rank *row = &h->base.routing->rank[source];
+    const uint32_t count = h->g.local_experts, first = target * count;
+    switch (h->g.topk) {
+    case 8:  return tokens_count(row, 8, first, count);
+    case 4:  return tokens_count(row, 4, first, count);
+    default: return tokens_count(row, h->g.topk, first, count);
+    }
 }
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
@@ -193,25 +204,35 @@ static void layout_bits_make(struct ht_rank *h)
     }
 }
 
-/* One token enters the rings of its targets: counts[] are the totals so far. */
-static void layout_token_add(struct ht_rank *h, uint32_t token, const uint32_t *start)
+/* One token enters the rings of its targets, which held start[] when the channel began. */
+static void layout_token_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_t token, const uint32_t *start)
 {
-    const struct ht_geometry *g = &h->g;
-    struct ht_layout *l = &h->layout;
-    const uint8_t *bits = &l->bits[(size_t)token * g->nodes];
+    const uint32_t bits = l->bits[token];
     uint32_t *position = &l->position[(size_t)token * l->targets];
-    for (uint32_t i = 0; i < l->targets; i++)
-        position[i] = (g->nodes == 1 ? l->tokens_per_rank[i] : l->tokens_per_node[i]) - start[i];
-    l->mask[token] = g->nodes == 1 ? bits[0] : 0;
-    for (uint32_t n = 0; n < g->nodes; n++) {
-        l->tokens_per_node[n] += bits[n] != 0;
-        if (g->nodes > 1) l->mask[token] |= (uint32_t)(bits[n] != 0) << n;
-        for (uint32_t left = bits[n]; left; left &= left - 1) {
-            const uint32_t rank = n * g->local + (uint32_t)__builtin_ctz(left);
-            if (l->list) l->list[(size_t)rank * g->tokens + l->tokens_per_rank[rank]] = token;
-            l->tokens_per_rank[rank]++;
-        }
+    l->mask[token] = bits;
+    l->tokens_per_node[0] += bits != 0;
+    for (uint32_t rank = 0; rank < l->targets; rank++) {
+        const uint32_t count = l->tokens_per_rank[rank], wants = bits >> rank & 1;
+        position[rank] = count - start[rank];
+        if (wants) l->list[(size_t)rank * tokens + count] = token;
+        l->tokens_per_rank[rank] = count + wants;
     }
+}
+
+static void layout_token_add_nodes(const struct ht_layout *l, uint32_t local, uint32_t token, const uint32_t *start)
+{
+    const uint8_t *bits = &l->bits[(size_t)token * l->targets];
+    uint32_t *position = &l->position[(size_t)token * l->targets];
+    uint32_t mask = 0;
+    for (uint32_t n = 0; n < l->targets; n++) {
+        position[n] = l->tokens_per_node[n] - start[n];
+        if (!bits[n]) continue;
+        mask |= 1u << n;
+        l->tokens_per_node[n]++;
+        for (uint32_t left = bits[n]; left; left &= left - 1)
+            l->tokens_per_rank[n * local + (uint32_t)__builtin_ctz(left)]++;
+    }
+    l->mask[token] = mask;
 }
 
 void ht_layout_make(struct ht_rank *h)
@@ -225,7 +246,10 @@ void ht_layout_make(struct ht_rank *h)
         uint32_t start, end, first[HT_RANKS_MAX];
         moe_channel_range(g->tokens, g->channels, c, &start, &end);
         memcpy(first, g->nodes == 1 ? l->tokens_per_rank : l->tokens_per_node, l->targets * sizeof(uint32_t));
-        for (uint32_t t = start; t < end; t++) layout_token_add(h, t, first);
+        for (uint32_t t = start; t < end; t++) {
+            if (g->nodes == 1) layout_token_add_ranks(l, g->tokens, t, first);
+            else layout_token_add_nodes(l, g->local, t, first);
+        }
         for (uint32_t r = 0; r < g->ranks; r++)
             l->rank_prefix[(size_t)r * (g->channels + 1) + c + 1] = l->tokens_per_rank[r];
         for (uint32_t n = 0; n < g->nodes; n++)
