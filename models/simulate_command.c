@@ -35,6 +35,12 @@ static int fail(GError *error, int status)
     return status;
 }
 
+/* A timeline takes the place of what was there: a folder or a device must stay. */
+static bool place_taken(const char *path)
+{
+    return g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_REGULAR);
+}
+
 static bool parse(struct case_options *c, struct arguments *a, int *argc, char ***argv, GError **error)
 {
     const GOptionEntry own[] = {
@@ -71,6 +77,9 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
         g_set_error(error, SIMULATE_ERROR, 0, "--steps, --layers: need --trace");
     else if (a->timeline && (a->steps || a->layers))
         g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected one --step and one --layer, found several");
+    else if (a->timeline && place_taken(a->timeline))
+        g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected a file, found a folder or a device: %s",
+                    a->timeline);
     else if (a->timeline_spans < 1 || a->timeline_spans > TIMELINE_SPANS_MAX)
         g_set_error(error, SIMULATE_ERROR, 0, "--timeline-spans: expected a whole number from 1 to %d, found %d",
                     TIMELINE_SPANS_MAX, a->timeline_spans);
