@@ -112,7 +112,7 @@ struct fabric_work {
     enum fabric_work_kind kind;
     uint16_t passes;            /* turns of load, wait, store, wait that a row takes; 0 counts as 1 */
     uint16_t warps;             /* of the worker's, that do it side by side with its next ones; 0: all */
-    uint32_t rows;              /* of tokens touched */
+    uint32_t rows;              /* that warps take one each: of tokens, or stretches of one */
     uint64_t read_bytes, write_bytes;
     void   (*run)(void *context, uint64_t argument);   /* does it; not called where payload is not stored */
     void    *context;

@@ -46,7 +46,7 @@ static uint64_t sm_share_ps(struct world_rank *rank, struct world_worker *ww, ui
 {
     const uint64_t since_ps = ww->moved_from_ps ? ww->moved_from_ps : sim_now_ps(rank->world->sim);
     uint32_t groups = 1;
-    for (uint32_t i = rank->sm_first[ww->worker->sm]; i; i = rank->worker[i - 1].sm_next)
+    for (uint32_t i = rank->sm_first[ww->sm]; i; i = rank->worker[i - 1].sm_next)
         groups += &rank->worker[i - 1] != ww && rank->worker[i - 1].moved_to_ps > since_ps;
     return groups * service_ps;
 }
@@ -108,7 +108,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     /* Bulk copies of several warps overlap each other's latencies; loads and stores of one group go in step. */
     uint64_t end = start + rate_time(k->warp, size) / busy + (bulk ? latency_ps : 0);
     end = later(end, start + sm_share_ps(rank, ww, service_ps));
-    end = later(end, port_reserve(&rank->sm[worker->sm], now, service_ps, size));
+    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != f->rank) end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size));
     lane_end(ww, end + (bulk ? 0 : latency_ps));
@@ -163,7 +163,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, 0, &lanes);
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
-    if (ww->unfenced) lane_end(ww, later(start, rank->sm[worker->sm].free_ps) + w->cluster->gpu.fence_ps);
+    if (ww->unfenced) lane_end(ww, later(start, rank->sm[ww->sm].free_ps) + w->cluster->gpu.fence_ps);
     ww->unfenced = false;
     const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps
                                                                      : w->cluster->nvlink.latency_ps);
@@ -196,7 +196,7 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
         end += (rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;
     else
         end = later(end + rate_time(k->warp, work->read_bytes) / busy, start + sm_share_ps(rank, ww, service_ps));
-    end = later(end, port_reserve(&rank->sm[ww->worker->sm], now, service_ps, work->read_bytes));
+    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
     if (work->kind != FABRIC_WORK_REDUCE) moved_note(ww, start, end);
     return end;

@@ -248,10 +248,11 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         rank->sm_first[i] = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        assert(worker[i]->index == i && worker[i]->warps > 0 && worker[i]->sm < rank->world->sm_count);
+        assert(worker[i]->index == i && worker[i]->warps > 0);
+        const uint32_t sm = worker[i]->sm % rank->world->sm_count;      /* more blocks than SMs take turns */
         rank->worker[i] = (struct world_worker){ .event.run = worker_event_run, .worker = worker[i], .rank = rank,
-                                                 .cursor_ps = now_ps, .sm_next = rank->sm_first[worker[i]->sm] };
-        rank->sm_first[worker[i]->sm] = i + 1;
+                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm, .sm_next = rank->sm_first[sm] };
+        rank->sm_first[sm] = i + 1;
     }
     rank->world->ranks_running += count > 0;
     if (rank->world->options.timeline) spans_launch(rank, count);

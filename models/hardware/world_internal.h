@@ -33,6 +33,7 @@ struct world_worker {
     uint64_t lane_start_ps;         /* when the operations that now run side by side began */
     uint64_t last_end_ps;           /* when the last one is done */
     uint64_t moved_from_ps, moved_to_ps;    /* when it last moved rows */
+    uint16_t sm;                    /* the SM whose port it uses */
     uint32_t sm_next;               /* next worker of its SM + 1, 0: none */
     uint16_t lane_warps;            /* warps that they have taken */
     bool done, wants_space;
