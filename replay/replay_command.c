@@ -65,15 +65,18 @@ static uint32_t cpu_count(void)
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
 }
 
-static bool item_make(struct replay_plan *plan, struct replay_item *item, GError **error)
+static bool item_make(const struct replay_plan *plan, struct replay_item *item, GError **error)
 {
-    struct case_options *c = plan->case_options;
-    c->step = item->step;
-    c->layer = item->layer;
+    struct case_options c;
+    case_copy(&c, plan->case_options);
+    c.step = item->step;
+    c.layer = item->layer;
     /* A live rank has as many "SMs" as the host has CPUs, unless told otherwise. */
-    const uint32_t sms = MAX(cpu_count(), c->num_sms);
-    return case_routing(c, &item->routing, error)
-           && case_moe_options(c, &item->routing, sms, &item->options, error);
+    const uint32_t sms = MAX(cpu_count(), c.num_sms);
+    const bool fine = case_routing(&c, &item->routing, error)
+                      && case_moe_options(&c, &item->routing, sms, &item->options, error);
+    case_clear(&c);
+    return fine;
 }
 
 /* Items are ordered by step, then layer. */

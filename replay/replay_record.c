@@ -78,6 +78,12 @@ static void rows_of_layers(const struct replay_plan *plan, const char *name, con
     g_array_free(pick, TRUE);
 }
 
+static void range_set(struct record *record, const char *key, const char *given, uint32_t one)
+{
+    if (given) record_set(record, key, "%s", given);
+    else record_set(record, key, "%u:%u", one, one + 1);
+}
+
 static void header_fill(const struct replay_plan *plan, const struct bootstrap *b, struct record *record)
 {
     live_command_record(plan->command, b, record);
@@ -88,8 +94,10 @@ static void header_fill(const struct replay_plan *plan, const struct bootstrap *
     record_set(record, "num-topk", "%u", o->topk);
     record_set(record, "num-experts", "%u", o->experts);
     record_set(record, "num-sms", "%u", o->num_sms);
-    if (plan->steps) record_set(record, "step", "%s", plan->steps);
-    if (plan->layers) record_set(record, "layer", "%s", plan->layers);
+    if (plan->steps || plan->layers) {      /* as the predictions of several write them */
+        range_set(record, "steps", plan->steps, plan->case_options->step);
+        range_set(record, "layers", plan->layers, plan->case_options->layer);
+    }
     record_set(record, "warmup", "%u", plan->warmup);
     record_set(record, "repeat", "%u", plan->repeat);
     record_set(record, "checks", "%s", plan->check ? "passed" : "not run");

@@ -142,7 +142,9 @@ static void test_rows(void)
     struct record *record = record_new();
     replay_record_fill(&p.plan, &b, result, record);
     CU_ASSERT_STRING_EQUAL(record_get(record, "kind"), "replay");
-    CU_ASSERT_STRING_EQUAL(record_get(record, "layer"), "0,4");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "layers"), "0,4");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "steps"), "0:1");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "layer"), "0");
     CU_ASSERT_STRING_EQUAL(record_get(record, "checks"), "passed");
     CU_ASSERT_STRING_EQUAL(record_get(record, "num-ranks"), "3");
     CU_ASSERT_EQUAL(row_value(record, "dispatch_layer0", 1, "time_us"), 112);       /* median of 110 to 114 */
