@@ -113,7 +113,8 @@ static void bench_binary(const char *name, const char *distribution)
     write_trace(path, steps);
     const double seconds = read_seconds(path);
     printf("%-10s read      %8.2f GB/s of int32 indices, %5.2f GB/s of uint8 as stored (%s, file %.0f MB)\n",
-           name + 2, places * 4 / seconds / 1e9, places / seconds / 1e9, distribution, file_bytes(path) / 1e6);
+           name + 2, places * 4 / seconds / 1e9, places / seconds / 1e9, distribution,
+           file_bytes(path) / 1e6);
     remove(path);
 }
 

@@ -28,8 +28,9 @@ static bool output_error(const struct output *o, const char *doing, GError **err
     return false;
 }
 
-/* Opens a file in the folder of the name.  Where the file system can, it has no name of its own until the end:
- * then nothing is left even of a process that is killed.  Else it is beside the name, and unlinked on failure. */
+/* Opens a file in the folder of the name.  Where the file system can, it has no name of its own until the
+ * end: then nothing is left even of a process that is killed.  Else it is beside the name, and unlinked on
+ * failure. */
 static bool beside_open(struct output *o, GError **error)
 {
     char *const folder = g_path_get_dirname(o->path);
