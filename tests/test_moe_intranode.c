@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "models/moe/formats.h"
+#include "models/moe/moe_ht.h"
 #include "tests/support_moe.h"
 
 static struct moe_options options_draw(struct rng *rng)
@@ -178,6 +178,25 @@ static void test_planted_faults(void)
     moe_group_free(group);
 }
 
+/* Layouts are no output: the faults go where the checks look. */
+static void test_planted_layout(void)
+{
+    struct moe_group *group = plain_group(false, false, false);
+    CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
+    struct ht_layout *layout = &((struct ht_rank *)group->rank[1])->layout;
+    uint32_t *count[] = { &layout->tokens_per_rank[3], &layout->tokens_per_node[0], &layout->tokens_per_expert[5] };
+    for (size_t i = 0; i < sizeof count / sizeof count[0]; i++) {
+        ++*count[i];
+        CU_ASSERT_EQUAL(first_failure(group, 1), 1);
+        --*count[i];
+    }
+    layout->bits[2] ^= 1;
+    CU_ASSERT_EQUAL(first_failure(group, 1), 1);
+    layout->bits[2] ^= 1;
+    CU_ASSERT_EQUAL(first_failure(group, 1), 0);
+    moe_group_free(group);
+}
+
 /* Two rows swapped: each is right, their order is not. */
 static void test_planted_order(void)
 {
@@ -297,6 +316,7 @@ int main(void)
     CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
     CU_ADD_TEST(suite, test_bytes_on_the_wire);
     CU_ADD_TEST(suite, test_planted_faults);
+    CU_ADD_TEST(suite, test_planted_layout);
     CU_ADD_TEST(suite, test_planted_order);
     CU_ADD_TEST(suite, test_planted_worst_tokens);
     CU_ADD_TEST(suite, test_planted_last_bit);

@@ -185,14 +185,33 @@ static void test_planted_faults(void)
     CU_ASSERT_EQUAL(plant(group, "recv_before", 4 * 2), 2);
     CU_ASSERT_EQUAL(plant(group, "expert_counts", 4), 3);
     for (uint64_t at = 0; at < 5000; at += 997) {
-        CU_ASSERT_EQUAL(plant(group, "recv_x", at), 4);
-        CU_ASSERT_EQUAL(plant(group, "recv_scales", at), 4);
-        CU_ASSERT_EQUAL(plant(group, "recv_meta", at), 4);
+        CU_ASSERT_EQUAL(plant(group, "recv_x", at), 16);
+        CU_ASSERT_EQUAL(plant(group, "recv_scales", at), 16);
+        CU_ASSERT_EQUAL(plant(group, "recv_meta", at), 16);
         CU_ASSERT_EQUAL(plant(group, "recv_topk_idx", at), 5);
         CU_ASSERT_EQUAL(plant(group, "recv_topk_weights", at), 6);
-        CU_ASSERT_EQUAL(plant(group, "combined_x", at), 9);
+        CU_ASSERT_EQUAL(plant(group, "combined_x", at), 16);
     }
     CU_ASSERT_EQUAL(plant(group, "combined_topk_weights", 2), 10);
+    moe_group_free(group);
+}
+
+/* Layouts are no output: the faults go where the checks look. */
+static void test_planted_layout(void)
+{
+    struct moe_group *group = plain_group(false, false, false);
+    CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
+    struct ht_layout *layout = &((struct ht_rank *)group->rank[1])->layout;
+    uint32_t *count[] = { &layout->tokens_per_rank[3], &layout->tokens_per_node[0], &layout->tokens_per_expert[5] };
+    for (size_t i = 0; i < sizeof count / sizeof count[0]; i++) {
+        ++*count[i];
+        CU_ASSERT_EQUAL(first_failure(group, 1), 1);
+        --*count[i];
+    }
+    layout->bits[2] ^= 1;
+    CU_ASSERT_EQUAL(first_failure(group, 1), 1);
+    layout->bits[2] ^= 1;
+    CU_ASSERT_EQUAL(first_failure(group, 1), 0);
     moe_group_free(group);
 }
 
@@ -207,7 +226,7 @@ static void test_planted_order(void)
     memcpy(copy, row, 256);
     memcpy(row, row + 256, 256);
     memcpy(row + 256, copy, 256);
-    CU_ASSERT_EQUAL(first_failure(group, 1), 8);
+    CU_ASSERT_EQUAL(first_failure(group, 1), 16);
     moe_group_free(group);
 }
 
@@ -277,6 +296,7 @@ int main(void)
     CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
     CU_ADD_TEST(suite, test_bytes_on_the_wire);
     CU_ADD_TEST(suite, test_planted_faults);
+    CU_ADD_TEST(suite, test_planted_layout);
     CU_ADD_TEST(suite, test_planted_order);
     CU_ADD_TEST(suite, test_analytic_sms);
     CU_ADD_TEST(suite, test_hash_pressure);
