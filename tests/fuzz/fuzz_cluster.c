@@ -1,0 +1,82 @@
+/* fuzz_cluster.c - libFuzzer target of cluster files: what is loaded must make a world in which a store, a put and a
+ * signal take a time, however odd the numbers are. */
+#include <glib.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "models/cluster.h"
+#include "models/hardware/world.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+enum { RANKS = 4 };
+
+/* Reaches every peer once, then is done; retries what is full. */
+struct caller { struct fabric_worker worker; uint16_t peer; bool written; };
+
+static enum worker_step caller_step(struct fabric_worker *w)
+{
+    struct caller *c = fabric_container_of(w, struct caller, worker);
+    const struct fabric_work cast = { .kind = FABRIC_WORK_CAST, .rows = 3, .read_bytes = 100000 };
+    for (; c->peer < RANKS; c->peer++, c->written = false) {
+        const struct fabric_write write = { .charge_bytes = 7168, .peer = c->peer };
+        const struct fabric_signal signal = { .value = 1, .word = w->fabric->rank, .peer = c->peer };
+        const bool rdma = fabric_path(w->fabric, c->peer) == FABRIC_RDMA;
+        fabric_work(w, &cast);
+        if (!c->written && (rdma ? fabric_put(w, &write) : fabric_store(w, &write))) return WORKER_WAIT;
+        c->written = true;
+        if (fabric_signal(w, &signal)) return WORKER_WAIT;
+    }
+    return WORKER_DONE;
+}
+
+static void caller_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    (void)w;
+    g_strlcpy(text, "full", text_size);
+}
+
+static void world_play(const struct cluster *cluster)
+{
+    const uint32_t a_node = cluster->nic.rate_bps ? 2 : RANKS;
+    const struct world_options options = { .ranks = RANKS, .ranks_per_node = a_node, .word_count = RANKS,
+                                           .queue_count = 1, .queue_depth = 2 };
+    struct world *world = world_new(cluster, &options);
+    if (!world) return;
+    struct caller caller[RANKS];
+    struct fabric_worker *worker[RANKS], **by_rank[RANKS];
+    uint32_t count[RANKS];
+    struct world_result result[RANKS];
+    for (uint32_t r = 0; r < RANKS; r++) {
+        caller[r] = (struct caller){ .worker = { .step = caller_step, .describe = caller_describe, .warps = 4,
+                                                 .fabric = world_fabric(world, r) } };
+        worker[r] = &caller[r].worker;
+        by_rank[r] = &worker[r];
+        count[r] = 1;
+    }
+    char text[100] = "";
+    if (!world_run(world, (struct fabric_worker **const *)by_rank, count, result, text, sizeof text)) abort();
+    world_free(world);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    const int fd = memfd_create("cluster", 0);
+    if (fd < 0 || write(fd, data, size_bytes) != (ssize_t)size_bytes) abort();
+    char path[40];
+    g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    GError *error = NULL;
+    struct cluster *cluster = cluster_load(path, &error);
+    if (!cluster != (error != NULL)) abort();           /* exactly one of both */
+    if (error && strlen(error->message) < 10) abort();
+    /* Many cores, SMs or threads are no fault and take memory for each; the largest counts are tried by tests. */
+    if (cluster && cluster->gpu.sms < 4096 && cluster->host.cores < 4096 && cluster->nic.proxy_threads < 4096)
+        world_play(cluster);
+    g_clear_error(&error);
+    cluster_free(cluster);
+    close(fd);
+    return 0;
+}
