@@ -34,7 +34,7 @@ tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
 benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
-.PHONY: all check check-unit check-cli check-verbs accuracy bench fuzz tidy install clean help
+.PHONY: all demo check check-unit check-cli check-verbs accuracy bench fuzz tidy install clean help
 .SECONDARY:
 
 ## all: the program, build/eptwin
@@ -56,6 +56,10 @@ $(build)/sim/version.o: cflags += -DEPTWIN_VERSION='"$(version)"'
 
 $(build)/tests/%: $(build)/tests/%.o $(helpers) $(build)/libeptwin.a
 	$(if $(V),,@echo '  LD  $@';) $(CC) $(cflags) -o $@ $^ $(libs) -lcunit
+
+## demo: the main job: measure this machine, predict a captured trace, replay it, compare, write a page
+demo: $(build)/eptwin
+	@reports/demo $(build)/eptwin
 
 ## check: everything that proves the program right: unit tests, command-line tests, tidy
 check: check-unit check-cli tidy
