@@ -308,6 +308,12 @@ static void test_incast(void)
      * that sees the first, 100 after 5213.2, sees the second as well. */
     CU_ASSERT(took(s, 0, 6323200));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_RX].bytes, 20064);
+    s->cluster.network.rate_bps = 40000000000;      /* switch ports half as fast: in at 2210 + 4 * 1000 + 6.4 */
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 8326400));
+    s->cluster.network.rate_bps = 160000000000;     /* faster ones: the NIC is the limit */
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 6323200));
     free(s);
 }
 

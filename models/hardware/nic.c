@@ -55,7 +55,7 @@ static void request_arrived(struct sim *sim, struct sim_event *event)
     struct request *r = fabric_container_of(event, struct request, event);
     struct world *w = r->target->world;
     const uint64_t now = sim_now_ps(sim);
-    const uint64_t service_ps = rate_time(w->nic_rate, r->wire_bytes);
+    const uint64_t service_ps = rate_time(w->in_rate, r->wire_bytes);
     uint64_t in_ps = port_reserve(&r->target->nic->rx, now, service_ps, r->wire_bytes);
     if (w->options.timeline) spans_nic_note(r, false, in_ps - service_ps, in_ps);
     if (w->cluster->host.cores) in_ps = host_receive(r->target, in_ps, r->signal ? 0 : r->wire_bytes);

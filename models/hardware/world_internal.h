@@ -135,6 +135,7 @@ struct world {
     uint64_t bisection_bytes[2];    /* that went from the lower half of the ranks to the upper, and back */
     struct work_rates store, copy, cast, reduce;
     rate_q20 reduce_load, hbm, scan, egress, ingress, nic_rate, put;
+    rate_q20 in_rate;               /* at which a NIC is sent to: its own, or that of its switch port */
 };
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
