@@ -251,7 +251,8 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         assert(worker[i]->index == i && worker[i]->warps > 0);
         const uint32_t sm = worker[i]->sm % rank->world->sm_count;      /* more blocks than SMs take turns */
         rank->worker[i] = (struct world_worker){ .event.run = worker_event_run, .worker = worker[i], .rank = rank,
-                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm, .sm_next = rank->sm_first[sm] };
+                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm,
+                                                 .sm_next = rank->sm_first[sm] };
         rank->sm_first[sm] = i + 1;
     }
     rank->world->ranks_running += count > 0;

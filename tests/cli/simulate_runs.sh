@@ -52,6 +52,12 @@ cmp one.csv three.csv && echo same
 grep -E '^# (steps|layers|trace|num-experts|num-ranks):' one.csv
 rows <one.csv
 
+echo '# a host: all ranks are one node, cores are what is busy'
+host="--cluster source/tests/fuzz/seeds/cluster/host.ini --num-ranks 4 --num-experts 16"
+$EPTWIN simulate $host $small | grep -E '^# ranks-per-node|,(bottleneck|bound_tightest),'
+$EPTWIN simulate $host $small --kernel normal --num-sms 8 | phases
+$EPTWIN simulate $host $small --ranks-per-node 2 | grep -c physical_nic_gbs,[1-9]
+
 echo '# clusters by name, without the ending too'
 (cd source && $EPTWIN simulate --cluster h200 --num-ranks 2 --num-experts 8 $small) | sed -n 's/^# cluster: //p; s/^# ranks-per-node: //p'
 ls
