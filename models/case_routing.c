@@ -228,6 +228,8 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     case_clear(&resolved);
     if (device_sms && options->num_sms > device_sms)
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
+    if (c->disable_nvlink && options->family != MOE_LOW_LATENCY)
+        return case_refuse(error, "disable-nvlink: only the low-latency kernels work without NVLink");
     char text[256];
     const char *refusal = moe_options_refuse(options, text, sizeof text);
     return refusal ? case_refuse(error, "%s", refusal) : true;

@@ -398,6 +398,8 @@ static void test_protocol_options(void)
     CU_ASSERT(options_refused(&c, 78, "num-sms: expected at most the GPU's 78, found 79"));
     set_all(&c, (const char *const[]){ "num-sms", "8", "hidden", "100", NULL });
     CU_ASSERT(options_refused(&c, 78, "hidden: expected a positive multiple of 128, found 100"));
+    set_all(&c, (const char *const[]){ "hidden", "128", "kernel", "normal", "disable-nvlink", "true", NULL });
+    CU_ASSERT(options_refused(&c, 78, "disable-nvlink: only the low-latency kernels work without NVLink"));
     case_clear(&c);
 }
 
