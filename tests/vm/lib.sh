@@ -40,10 +40,6 @@ vm_devices_make() {
             echo "neigh replace 10.0.0.$((i + 1)) lladdr $mac dev v$j nud permanent"
         done
     done | ip -batch -
-    # Packets of a flow stay on one CPU: else a shaped queue, emptied by both, puts them out of order, which costs
-    # retransmissions that no real link has.
-    for file in /sys/class/net/[vb][0-9]*/queues/rx-0/rps_cpus; do printf '%x' $(((1 << $(nproc)) - 1)) >$file; done
-    echo 100000 >/proc/sys/net/core/netdev_max_backlog
     for ((i = 0; i < count; i++)); do rdma link add r$i type rxe netdev v$i || return 1; done
     sleep 1
 }
@@ -60,9 +56,16 @@ vm_devices_remove() {
 # vm_link_shape RATE|none: what every v_i (and b_i) sends is limited to RATE ("100mbit").  The queue holds all that ranks
 # can have under way: where packets are dropped, soft-RoCE of Linux 6.1 resumes a message of several packets wrongly
 # once a part of it was acknowledged ("remote invalid request").
+#
+# Packets of a shaped flow stay on one CPU: else the queue, emptied by all of them, puts packets out of order, which
+# costs retransmissions that no real link has.  Unshaped links stay as they are, as it makes latencies half as long
+# again, and bandwidths depend on which CPU a flow got.
 vm_link_shape() {
-    local link
+    local link mask=0
+    [ "$1" = none ] || mask=$(printf '%x' $(((1 << $(nproc)) - 1)))
+    echo 100000 >/proc/sys/net/core/netdev_max_backlog
     for link in $(ls /sys/class/net | grep '^[vb][0-9]'); do
+        echo $mask >/sys/class/net/$link/queues/rx-0/rps_cpus
         tc qdisc del dev $link root 2>/dev/null
         [ "$1" = none ] || tc qdisc add dev $link root tbf rate $1 burst 64kb limit 256mb || return 1
     done
