@@ -213,12 +213,21 @@ static uint32_t phases_needed(const struct moe_options *o, const char *const *ph
     return needed && needed <= count ? needed : count;
 }
 
+/* As the V2 kernels choose when nothing else runs beside them: what the links need, but at least 64. */
+static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster)
+{
+    const double rdma_gbs = (double)cluster->nic.rate_bps / 8e9;
+    const double nvl_gbs = 0.9 * (double)cluster->nvlink.egress_rate_bps / 8e9;
+    o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), 64), cluster->gpu.sms);
+}
+
 static bool simulate_run(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
                          const struct wishes *wishes, struct record *record, GError **error)
 {
     struct run run = { .cluster = cluster };
     const uint32_t sms = cluster->host.cores ? MAX(cluster->host.cores, c->num_sms) : cluster->gpu.sms;
     if (!case_moe_options(c, routing, sms, &run.options, error)) return false;
+    if (run.options.family == MOE_V2 && !c->num_sms && cluster->gpu.sms) v2_sms_choose(&run.options, cluster);
     bool good = run_init(&run, c, routing, wishes->timeline, error);
     for (uint32_t phase = 0; good && phase < phases_needed(&run.options, wishes->phases); phase++) {
         good = run_phase(&run, phase, error);

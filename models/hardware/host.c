@@ -1,33 +1,39 @@
 /* host.c - what the seam's operations cost a live rank: a process that steps all its workers in one thread,
  * on a host whose cores it shares with the other ranks.
  *
- * Every operation is CPU time.  It starts when the process's thread is free and a core of its node is, the
- * one where it can start first; a core that ran another process before takes switch_ps longer.  Bytes that come in
- * by a link cost the receiver CPU time too. */
+ * Every operation is CPU time.  It starts when the process's thread is free and a core of its node is, the one that
+ * is free first.  A process that waited (for longer than that) takes switch_ps to come back where another ran meanwhile; one that goes on
+ * does not: ranks that outnumber the cores take turns in slices much longer than an operation, which queueing them
+ * by operation stands in for.  Bytes that come in by a link cost the receiver CPU time too. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
 #include <errno.h>
 
-/* When the rank could go on, on that core. */
-static uint64_t core_ready_ps(const struct core *core, const struct world_rank *rank, uint64_t start_ps)
+/* The core of the rank's node on which it can run first from start_ps on; of several, the one where it ran last. */
+static struct core *core_pick(struct world_rank *rank, uint64_t start_ps)
 {
-    const uint64_t free_ps = core->port.free_ps > start_ps ? core->port.free_ps : start_ps;
-    return free_ps + (core->last != rank ? rank->world->cluster->host.switch_ps : 0);
+    struct world *w = rank->world;
+    const uint32_t cores = w->cluster->host.cores;
+    struct core *core = &w->core[rank->fabric.rank / w->options.ranks_per_node * cores], *best = core;
+    for (uint32_t i = 1; i < cores; i++) {
+        const uint64_t ready_ps = core[i].port.free_ps > start_ps ? core[i].port.free_ps : start_ps;
+        const uint64_t best_ps = best->port.free_ps > start_ps ? best->port.free_ps : start_ps;
+        if (ready_ps < best_ps || (ready_ps == best_ps && core[i].last == rank)) best = &core[i];
+    }
+    return best;
 }
 
 /* Runs for duration_ps from start_ps at the earliest; returns the end. */
 static uint64_t cpu_run(struct world_rank *rank, uint64_t start_ps, uint64_t duration_ps)
 {
-    struct world *w = rank->world;
-    const uint32_t cores = w->cluster->host.cores;
-    struct core *core = &w->core[rank->fabric.rank / w->options.ranks_per_node * cores], *best = core;
-    if (rank->thread_free_ps > start_ps) start_ps = rank->thread_free_ps;
-    for (uint32_t i = 1; i < cores; i++)
-        if (core_ready_ps(&core[i], rank, start_ps) < core_ready_ps(best, rank, start_ps)) best = &core[i];
-    if (best->last != rank) duration_ps += w->cluster->host.switch_ps;
-    best->last = rank;
-    rank->thread_free_ps = port_reserve(&best->port, start_ps, duration_ps, 0);
+    const uint64_t switch_ps = rank->world->cluster->host.switch_ps;
+    const bool waited = start_ps > rank->thread_free_ps + switch_ps;
+    if (start_ps < rank->thread_free_ps) start_ps = rank->thread_free_ps;
+    struct core *core = core_pick(rank, start_ps);
+    if (waited && core->last != rank) duration_ps += switch_ps;
+    core->last = rank;
+    rank->thread_free_ps = port_reserve(&core->port, start_ps, duration_ps, 0);
     return rank->thread_free_ps;
 }
 

@@ -59,6 +59,10 @@ const char *moe_options_refuse(const struct moe_options *options, char *text, si
 /* The recommended chunk sizes by number of ranks (protocols.md 2); rdma_recv is rounded up to rdma_send. */
 void moe_options_recommend(struct moe_options *options);
 
+/* The V2 kernels' analytic number of SMs (protocols.md 1.7): enough to read and write what the tighter of the links,
+ * given in GB/s, can carry; even, at least 4. */
+uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
+
 /* What a fabric must offer for these options. */
 struct moe_needs {
     uint64_t heap_bytes;

@@ -167,8 +167,4 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);
 
-/* Analytic number of SMs (protocols.md 1.7): enough to read and write what the tighter of the links, given in GB/s,
- * can carry; even, at least 4. */
-uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs);
-
 #endif
