@@ -70,7 +70,8 @@ struct cluster_network {
     uint64_t rate_bps;              /* of a switch output port; 0: as the NIC */
 };
 
-/* Live ranks are processes on the cores of a host (replay/): no GPU, the same protocol. */
+/* Live ranks are processes on the cores of one host (replay/), whatever NVLink domains they stand for: no GPU, the same
+ * protocol. */
 struct cluster_host {
     uint32_t cores;                 /* 0: the cluster has GPUs */
     uint64_t step_ps, poll_ps;      /* a worker's step; from a change to the step that sees it */

@@ -1,21 +1,21 @@
-/* host.c - what the seam's operations cost a live rank: a process that steps all its workers in one thread,
- * on a host whose cores it shares with the other ranks.
+/* host.c - what the seam's operations cost a live rank: a process that steps all its workers in one thread, on a
+ * host whose cores it shares with the other ranks.
  *
- * Every operation is CPU time.  It starts when the process's thread is free and a core of its node is, the one that
- * is free first.  A process that waited (for longer than that) takes switch_ps to come back where another ran meanwhile; one that goes on
- * does not: ranks that outnumber the cores take turns in slices much longer than an operation, which queueing them
- * by operation stands in for.  Bytes that come in by a link cost the receiver CPU time too. */
+ * Every operation is CPU time.  It starts when the process's thread is free and a core is.  A process
+ * that waited longer than switch_ps takes that long to come back where another ran meanwhile; one that goes on does
+ * not: ranks that outnumber the cores take turns in slices much longer than an operation, which queueing them by
+ * operation stands in for.  Bytes that come in by a link cost the receiver CPU time too. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
 #include <errno.h>
 
-/* The core of the rank's node on which it can run first from start_ps on; of several, the one where it ran last. */
+/* The core on which it can run first from start_ps on; of several, the one where it ran last. */
 static struct core *core_pick(struct world_rank *rank, uint64_t start_ps)
 {
     struct world *w = rank->world;
     const uint32_t cores = w->cluster->host.cores;
-    struct core *core = &w->core[rank->fabric.rank / w->options.ranks_per_node * cores], *best = core;
+    struct core *const core = w->core, *best = core;
     for (uint32_t i = 1; i < cores; i++) {
         const uint64_t ready_ps = core[i].port.free_ps > start_ps ? core[i].port.free_ps : start_ps;
         const uint64_t best_ps = best->port.free_ps > start_ps ? best->port.free_ps : start_ps;

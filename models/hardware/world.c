@@ -282,7 +282,7 @@ static void rank_result(struct world_rank *rank, uint64_t start_ps, struct world
         sm->bytes += rank->sm[i].bytes;
     }
     for (uint32_t i = 0; i < c->host.cores; i++)
-        core->busy_ps += w->core[rank->fabric.rank / w->options.ranks_per_node * c->host.cores + i].port.busy_ps;
+        core->busy_ps += w->core[i].port.busy_ps;
     if (c->host.cores) core->busy_ps /= c->host.cores;
 }
 
@@ -319,8 +319,7 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
         w->nic[i].tx.busy_ps = w->nic[i].tx.bytes = 0;
         w->nic[i].rx.busy_ps = w->nic[i].rx.bytes = 0;
     }
-    const uint32_t nodes = (w->options.ranks + w->options.ranks_per_node - 1) / w->options.ranks_per_node;
-    for (uint32_t i = 0; i < nodes * w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
+    for (uint32_t i = 0; i < w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
     uint32_t most = 0;
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         rank_launch(&w->rank[r], worker[r], worker_count[r], start_ps);
@@ -397,13 +396,12 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->options = *options;
     w->ops = cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops;
     const uint32_t share = cluster->nic.gpus_per_nic;
-    const uint32_t nodes = (options->ranks + options->ranks_per_node - 1) / options->ranks_per_node;
     w->nic_count = (options->ranks + share - 1) / share;
     rates_init(w);
     w->sim = sim_new(EVENTS_MAX);
     w->nic = calloc(w->nic_count, sizeof w->nic[0]);
     w->rank = calloc(options->ranks, sizeof w->rank[0]);
-    w->core = calloc((size_t)nodes * cluster->host.cores + 1, sizeof w->core[0]);
+    w->core = calloc((size_t)cluster->host.cores + 1, sizeof w->core[0]);
     bool complete = w->sim && w->nic && w->rank && w->core;
     const uint32_t qp_count = share * options->ranks * options->queue_count;
     for (uint32_t i = 0; complete && i < w->nic_count; i++)

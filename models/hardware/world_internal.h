@@ -127,7 +127,7 @@ struct world {
     struct world_rank *rank;
     struct nic *nic;
     uint32_t nic_count, sm_count;
-    struct core *core;              /* [nodes * cores] of a host cluster */
+    struct core *core;              /* [cores] of a host cluster, for all ranks */
     struct request *request_free;
     struct request **request_block; /* blocks of requests, all freed in the end */
     uint32_t request_block_count;
