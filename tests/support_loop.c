@@ -133,19 +133,16 @@ static bool op_follows(const struct op *op, const struct op *before)
     return before->peer == op->peer && before->word == op->word;
 }
 
-/* Delivers something, chosen at random among what is free to arrive. */
+/* Delivers something chosen at random; if that is not free to arrive, what it has to come after. */
 static void something_deliver(struct loop *loop)
 {
-    const uint32_t first = (uint32_t)rng_below(&loop->rng, loop->pending_count);
-    for (uint32_t i = 0; i < loop->pending_count; i++) {
-        const uint32_t index = (first + i) % loop->pending_count;
-        bool free_to_go = true;
-        for (uint32_t j = 0; j < index && free_to_go; j++)
-            free_to_go = !op_follows(&loop->pending[index], &loop->pending[j]);
-        if (!free_to_go) continue;
-        op_deliver(loop, index);
-        return;
-    }
+    uint32_t index = (uint32_t)rng_below(&loop->rng, loop->pending_count);
+    for (uint32_t before = 0; before < index; before++)
+        if (op_follows(&loop->pending[index], &loop->pending[before])) {
+            index = before;
+            before = UINT32_MAX;        /* look at that one's from the start */
+        }
+    op_deliver(loop, index);
 }
 
 /* ---- the operations ------------------------------------------------------------------------------------ */
@@ -370,7 +367,7 @@ static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void
 {
     struct loop_rank *r = &loop->rank[rank];
     while (!r->finished && r->left == 0) {
-        watches_clear(r);
+        if (r->slot_count) watches_clear(r);        /* those made before the first kernel are its own */
         const struct moe_kernel *kernel = next(context, rank);
         if (kernel) kernel_start(loop, rank, kernel);
         else r->finished = true;

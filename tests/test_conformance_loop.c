@@ -1,0 +1,99 @@
+/* test_conformance_loop.c - the contract of the seam, held by the adversarial fabrics that the protocol's tests run on:
+ * what they do late or out of order is only what the contract leaves open. */
+#include <CUnit/Basic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "tests/support_conformance.h"
+#include "tests/support_loop.h"
+
+struct loop_world {
+    struct loop *loop;
+    uint32_t rank_count, reported;
+    struct moe_kernel kernel[CONFORMANCE_RANKS];
+    bool launched[CONFORMANCE_RANKS];
+};
+
+static struct moe_kernel *world_next(void *context, uint32_t rank)
+{
+    struct loop_world *world = context;
+    if (world->launched[rank]) return NULL;
+    world->launched[rank] = true;
+    return &world->kernel[rank];
+}
+
+static bool world_run_all(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why, size_t why_size)
+{
+    struct loop_world *world = context;
+    for (uint32_t r = 0; r < world->rank_count; r++) {
+        world->kernel[r] = (struct moe_kernel){ .phase = "case", .worker = calloc(worker_count, sizeof worker[0]) };
+        world->launched[r] = false;
+        if (!world->kernel[r].worker) abort();
+    }
+    for (uint32_t i = 0; i < worker_count; i++) {
+        struct moe_kernel *kernel = &world->kernel[worker[i]->fabric->rank];
+        kernel->worker[worker[i]->index] = worker[i];
+        kernel->worker_count++;
+    }
+    const bool ended = loop_run(world->loop, world_next, world, true);
+    if (!ended) snprintf(why, why_size, "%s", loop_hang(world->loop));
+    for (uint32_t r = 0; r < world->rank_count; r++) free(world->kernel[r].worker);
+    return ended;
+}
+
+static void world_report(void *context, const char *name, const char *why)
+{
+    struct loop_world *world = context;
+    world->reported++;
+    if (why[0]) printf("\n      %s: %s\n", name, why);
+    CU_ASSERT_EQUAL(why[0], '\0');
+}
+
+static void run_suite(uint16_t rank_count, uint16_t ranks_per_node, bool nvlink_disabled, uint64_t seed)
+{
+    const struct loop_options options = {
+        .ranks = rank_count, .ranks_per_node = ranks_per_node, .nvlink_disabled = nvlink_disabled, .payload = true,
+        .needs = { .heap_bytes = CONFORMANCE_HEAP_BYTES, .word_count = CONFORMANCE_WORDS,
+                   .queue_count = CONFORMANCE_QUEUES, .queue_depth = CONFORMANCE_DEPTH },
+        .seed = seed, .refuse_percent = seed % 2 * 10, .deliver_percent = 50 + seed % 3 * 20, .spurious = seed % 2,
+    };
+    struct loop_world loop = { .loop = loop_new(&options), .rank_count = rank_count };
+    struct fabric *fabric[CONFORMANCE_RANKS];
+    for (uint32_t r = 0; r < rank_count; r++) fabric[r] = loop_fabric(loop.loop, r);
+    const struct conformance_world world = { .context = &loop, .rank_count = rank_count, .fabric = fabric,
+                                             .run = world_run_all, .report = world_report };
+    CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
+    CU_ASSERT(loop.reported >= 10);
+    CU_ASSERT_EQUAL(loop_counts(loop.loop)->breaches, 0);
+    loop_free(loop.loop);
+}
+
+static void test_one_node(void)
+{
+    run_suite(1, 8, false, 1);
+    run_suite(8, 8, false, 2);
+}
+
+static void test_nodes(void)
+{
+    for (uint64_t seed = 1; seed <= 3; seed++) run_suite(8, 2, false, seed);
+    run_suite(3, 1, false, 6);
+}
+
+static void test_nvlink_disabled(void)
+{
+    run_suite(5, 8, true, 1);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("conformance_loop", NULL, NULL);
+    CU_ADD_TEST(suite, test_one_node);
+    CU_ADD_TEST(suite, test_nodes);
+    CU_ADD_TEST(suite, test_nvlink_disabled);
+    CU_basic_set_mode(CU_BRM_NORMAL);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
