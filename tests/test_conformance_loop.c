@@ -21,7 +21,8 @@ static struct moe_kernel *world_next(void *context, uint32_t rank)
     return &world->kernel[rank];
 }
 
-static bool world_run_all(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why, size_t why_size)
+static bool world_run_all(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
+                          size_t why_size)
 {
     struct loop_world *world = context;
     for (uint32_t r = 0; r < world->rank_count; r++) {
