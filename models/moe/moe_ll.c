@@ -73,22 +73,25 @@ static void ll_destroy(struct moe_rank *rank)
 {
     struct ll_rank *r = ll_rank_of(rank);
     void *owned[] = { r->finish_target, r->slot_counter, r->packed_count, r->range, r->sender, r->counter, r->receiver,
-                      r->returner, r->reducer, r->worker, r->recv_x, r->recv_scale, r->recv_source_token,
+                      r->returner, r->reducer, r->worker, r->input, r->recv_x, r->recv_scale, r->recv_source_token,
                       r->expert_out, r->combined, r->canonical[0], r->canonical[1], r->canonical[2] };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     free(r);
 }
 
-/* Output tensors: fresh zeroed memory costs pages only where rows arrive. */
+/* Input, made once, and output tensors: fresh zeroed memory costs pages only where rows arrive. */
 static bool tensors_alloc(struct ll_rank *r)
 {
+    r->input = calloc((size_t)r->own->tokens * r->g.hidden + 1, sizeof r->input[0]);
+    for (uint32_t t = 0; r->input && t < r->own->tokens; t++)
+        moe_input_row(r->base.options, r->base.fabric->rank, t, r->input + (size_t)t * r->g.hidden);
     const size_t slots = (size_t)r->g.local_experts * r->g.ranks * r->g.tokens_max;
     r->recv_x = calloc(slots, r->g.row_bytes);
     r->recv_scale = calloc(slots, sizeof r->recv_scale[0] * (r->g.scale_count + 1));
     r->recv_source_token = calloc(slots, sizeof r->recv_source_token[0]);
     r->expert_out = calloc(slots * r->g.hidden, sizeof r->expert_out[0]);
     r->combined = calloc((size_t)r->own->tokens * r->g.hidden + 1, sizeof r->combined[0]);
-    return r->recv_x && r->recv_scale && r->recv_source_token && r->expert_out && r->combined;
+    return r->input && r->recv_x && r->recv_scale && r->recv_source_token && r->expert_out && r->combined;
 }
 
 static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)

@@ -59,6 +59,7 @@ struct ll_rank {
     struct moe_kernel kernel;
 
     /* Tensors, only with payload. */
+    uint16_t *input;                    /* [own tokens][hidden]: x */
     uint8_t  *recv_x;                   /* [local experts][ranks * tokens_max][row_bytes] */
     float    *recv_scale;               /* [local experts][ranks * tokens_max][scale_count] */
     uint32_t *recv_source_token;        /* [local experts][ranks * tokens_max] */

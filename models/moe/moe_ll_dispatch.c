@@ -21,8 +21,7 @@ static void cast_run(void *context, uint64_t token)
     uint8_t *message = r->base.fabric->heap + ll_send_offset(r) + token * r->g.message_bytes;
     const uint32_t header[4] = { (uint32_t)token };
     memcpy(message, header, sizeof header);
-    uint16_t row[o->hidden];
-    moe_input_row(o, r->base.fabric->rank, (uint32_t)token, row);
+    const uint16_t *row = r->input + token * o->hidden;
     if (o->dtype == MOE_BF16) {
         memcpy(message + LL_HEADER_BYTES, row, r->g.row_bytes);
         return;
