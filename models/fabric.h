@@ -15,7 +15,9 @@
  *  1. Nothing blocks.  -EAGAIN means full: nothing was done, the worker returns WORKER_WAIT and tries again.
  *     Any other negative errno ends the run.
  *  2. Order.  A signal becomes visible at the peer after the data of every earlier store() by the same worker
- *     and of every earlier put() on the same (peer, queue).  Signals to one word arrive in the order posted.
+ *     and of every earlier put() on the same (peer, queue).  Order is handed on: a worker that has seen another's
+ *     signal_add() signals after the stores that the other made before it (release and acquire are cumulative, as
+ *     on GPUs and CPUs).  Signals to one word arrive in the order posted.
  *     Between queues, and between data of different puts, there is no order.
  *  3. A signal word has one remote writer, that only raises it: signal() stores an absolute value.
  *     (So a live world may use an ordered inline write, a fetch-and-add of the difference or a write with

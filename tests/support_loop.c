@@ -15,6 +15,7 @@ struct op {
     enum op_kind kind;
     uint16_t rank, peer, queue;
     bool rdma;
+    bool released;                  /* a store that a signal_add of its worker came after */
     const struct fabric_worker *worker;
     uint64_t offset, size_bytes;
     uint8_t *copy;                  /* of a store */
@@ -128,7 +129,7 @@ static void op_deliver(struct loop *loop, uint32_t index)
 static bool op_follows(const struct op *op, const struct op *before)
 {
     if (op->kind != OP_SIGNAL || op->rank != before->rank) return false;
-    if (before->kind == OP_STORE) return before->worker == op->worker;
+    if (before->kind == OP_STORE) return before->released || before->worker == op->worker;
     if (before->kind == OP_PUT) return op->rdma && before->peer == op->peer && before->queue == op->queue;
     return before->peer == op->peer && before->word == op->word;
 }
@@ -231,7 +232,8 @@ static int loop_signal(struct fabric *f, struct fabric_worker *w, const struct f
 static void loop_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend)
 {
     struct loop_rank *r = rank_of(f);
-    (void)w;
+    for (uint32_t i = 0; i < r->loop->pending_count; i++)
+        r->loop->pending[i].released |= r->loop->pending[i].worker == w;
     if (r->writer[word] != -1 && r->writer[word] != -2)
         breach(r->loop, "a private word written from afar", f->rank, word);
     r->writer[word] = -2;

@@ -139,6 +139,17 @@ uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size)
     return report.failures;
 }
 
+/* A row's scales as users get them: floats, or with UE8M0 their exponents.  Returns what follows. */
+static uint8_t *scales_write(const struct ll_rank *r, const float *scale, uint8_t *out)
+{
+    if (!r->base.options->ue8m0) {
+        memcpy(out, scale, r->g.scale_count * sizeof scale[0]);
+        return out + r->g.scale_count * sizeof scale[0];
+    }
+    for (uint32_t i = 0; i < r->g.scale_count; i++) *out++ = format_ue8m0_from_f32(scale[i]);
+    return out;
+}
+
 /* Copies the received rows in order of (expert, source, token); what lies in between is left out. */
 static void canonical_rows(struct ll_rank *r)
 {
@@ -150,9 +161,9 @@ static void canonical_rows(struct ll_rank *r)
             for (uint64_t row = first; row < first + range.count; row++) {
                 if (r->recv_source_token[row] != token) continue;
                 memcpy(row_out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
-                memcpy(scale_out, r->recv_scale + row * r->g.scale_count, 4 * (size_t)r->g.scale_count);
+                scale_out = scales_write(r, r->recv_scale + row * r->g.scale_count, scale_out);
                 memcpy(source_out, &token, sizeof token);
-                row_out += r->g.row_bytes, scale_out += 4 * r->g.scale_count, source_out += sizeof token;
+                row_out += r->g.row_bytes, source_out += sizeof token;
             }
         }
     }
@@ -163,7 +174,9 @@ uint32_t ll_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t m
     struct ll_rank *r = ll_rank_of(rank);
     uint64_t rows = 0;
     for (uint32_t i = 0; i < r->g.experts; i++) rows += r->range[i].count;
-    const uint64_t bytes[3] = { rows * r->g.row_bytes, rows * r->g.scale_count * 4, rows * sizeof(uint32_t) };
+    const uint64_t scale_bytes = rank->options->ue8m0 ? 1 : sizeof(float);
+    const uint64_t bytes[3] = { rows * r->g.row_bytes, rows * r->g.scale_count * scale_bytes,
+                                rows * sizeof(uint32_t) };
     static const char *const name[3] = { "recv_x", "recv_scales", "recv_source_token" };
     uint32_t count = 0;
     for (; count < 3 && count < max; count++) {
