@@ -1,9 +1,9 @@
 /* test_moe_ll.c - do the low-latency kernels deliver and sum every token, whatever the order of events?
  *
- * Aim: every output right (checks 12 to 14 of protocols.md section 4), no hang, no breach of the seam's contract, the
- * same steps with and without payload, and each check able to fail.
- * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a row
- * (both halves of the buffers), send and receive in one launch and in two; then faults planted into right outputs. */
+ * Aim: every output right (checks 12 to 14 of protocols.md section 4), no hang, no breach of the seam's
+ * contract, the same steps with and without payload, and each check able to fail. Method: random groups,
+ * routings and sizes over the adversarial fabrics of support_loop, several iterations in a row (both halves
+ * of the buffers), send and receive in one launch and in two; then faults planted into right outputs. */
 #include <CUnit/Basic.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,9 +14,12 @@
 
 static struct moe_options options_draw(struct rng *rng)
 {
-    static const struct { uint32_t nodes, local; } shape[] = { { 1, 2 }, { 1, 4 }, { 1, 8 }, { 2, 2 }, { 4, 2 }, { 8, 1 }, { 3, 3 } };
+    static const struct {
+        uint32_t nodes, local;
+    } shape[] = { { 1, 2 }, { 1, 4 }, { 1, 8 }, { 2, 2 }, { 4, 2 }, { 8, 1 }, { 3, 3 } };
     const uint32_t at = (uint32_t)rng_below(rng, sizeof shape / sizeof shape[0]);
-    struct moe_options o = moe_options_small(MOE_LOW_LATENCY, shape[at].nodes * shape[at].local, shape[at].local);
+    struct moe_options o = moe_options_small(MOE_LOW_LATENCY, shape[at].nodes * shape[at].local,
+                                             shape[at].local);
     o.tokens_max = 1 + (uint32_t)rng_below(rng, 40);
     o.hidden = 512 * (1 + (uint32_t)rng_below(rng, 2));
     o.topk = 1 + (uint32_t)rng_below(rng, 4);
@@ -35,9 +38,12 @@ static struct moe_options options_draw(struct rng *rng)
 static struct loop_options loop_draw(struct rng *rng, bool payload)
 {
     static const uint32_t deliver[] = { 2, 10, 50, 90 };
-    return (struct loop_options){ .payload = payload, .nvlink_disabled = rng_below(rng, 3) == 0, .seed = rng_next(rng),
-                                  .refuse_percent = (uint32_t)rng_below(rng, 2) * 10,
-                                  .deliver_percent = deliver[rng_below(rng, 4)], .spurious = rng_below(rng, 2) };
+    return (struct loop_options) { .payload = payload,
+                                   .nvlink_disabled = rng_below(rng, 3) == 0,
+                                   .seed = rng_next(rng),
+                                   .refuse_percent = (uint32_t)rng_below(rng, 2) * 10,
+                                   .deliver_percent = deliver[rng_below(rng, 4)],
+                                   .spurious = rng_below(rng, 2) };
 }
 
 static void test_random_groups(void)
@@ -47,8 +53,8 @@ static void test_random_groups(void)
         rng_seed(&rng, seed);
         const struct moe_options o = options_draw(&rng);
         struct routing routing;
-        moe_routing_draw(&routing, &o, (enum moe_draw)rng_below(&rng, DRAW_KINDS), rng_below(&rng, 2), rng_below(&rng, 2),
-                         &rng);
+        moe_routing_draw(&routing, &o, (enum moe_draw)rng_below(&rng, DRAW_KINDS), rng_below(&rng, 2),
+                         rng_below(&rng, 2), &rng);
         const struct loop_options loop = loop_draw(&rng, true);
         struct moe_group *group = moe_group_new(&o, &routing, &loop);
         const bool ended = moe_group_run(group, 1 + (uint32_t)rng_below(&rng, 4), false);
@@ -124,8 +130,18 @@ static uint32_t range_find(const struct ll_rank *r, uint64_t *row)
     return 0;
 }
 
-enum plant { PLANT_NONE, PLANT_VALUE, PLANT_SCALE, PLANT_SOURCE, PLANT_TWICE, PLANT_COUNT, PLANT_TOTAL, PLANT_SUM, PLANT_NAN,
-             PLANT_KINDS };
+enum plant {
+    PLANT_NONE,
+    PLANT_VALUE,
+    PLANT_SCALE,
+    PLANT_SOURCE,
+    PLANT_TWICE,
+    PLANT_COUNT,
+    PLANT_TOTAL,
+    PLANT_SUM,
+    PLANT_NAN,
+    PLANT_KINDS
+};
 
 static void plant(struct ll_rank *r, enum plant fault)
 {
@@ -134,15 +150,19 @@ static void plant(struct ll_rank *r, enum plant fault)
     switch (fault) {
     case PLANT_VALUE:  r->recv_x[row * r->g.row_bytes + 5] ^= 1; break;
     case PLANT_SCALE:  r->recv_scale[row * r->g.scale_count] *= 2; break;
-    case PLANT_SOURCE: r->recv_source_token[row] = r->g.tokens_max - 1 - r->recv_source_token[row] + r->g.tokens_max; break;
+    case PLANT_SOURCE:
+        r->recv_source_token[row] = r->g.tokens_max - 1 - r->recv_source_token[row] + r->g.tokens_max;
+        break;
     case PLANT_TWICE:  r->recv_source_token[row + 1] = r->recv_source_token[row];
-                       memcpy(r->recv_x + (row + 1) * r->g.row_bytes, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
-                       memcpy(r->recv_scale + (row + 1) * r->g.scale_count, r->recv_scale + row * r->g.scale_count,
-                              r->g.scale_count * sizeof(float));
-                       break;
+        memcpy(r->recv_x + (row + 1) * r->g.row_bytes, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
+        memcpy(r->recv_scale + (row + 1) * r->g.scale_count, r->recv_scale + row * r->g.scale_count,
+               r->g.scale_count * sizeof(float));
+        break;
     case PLANT_COUNT:  r->range[at].count--; break;
     case PLANT_TOTAL:  r->packed_count[at / r->g.ranks]++; break;
-    case PLANT_SUM:    for (uint32_t i = 0; i < r->g.hidden; i++) r->combined[i] = format_bf16_from_f32(3.0f); break;
+    case PLANT_SUM:
+        for (uint32_t i = 0; i < r->g.hidden; i++) r->combined[i] = format_bf16_from_f32(3.0f);
+        break;
     case PLANT_NAN:    r->combined[7] = format_bf16_from_f32(NAN); break;
     case PLANT_NONE:
     case PLANT_KINDS:  break;
