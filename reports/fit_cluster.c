@@ -2,8 +2,10 @@
  *
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
  * operation.  Rows of a crowd (PHASE_xN: N ranks at once) come before those of a rank alone: ranks of a replay are
- * all busy.  The crowd that just fills the cores is best.  A larger one takes turns in long slices, so that its times
- * jump; where there is no other, the CPU time of an operation is cores / N of its time.
+ * all busy.  Of times on the clock the crowd that just fills the cores is best.  A larger one takes turns in long
+ * slices, so that its times jump; where there is no other, the CPU time of an operation is cores / N of its time.  Of CPU
+ * times the largest crowd is best: its ranks give their cores away when they wait, so that what is left is work, also
+ * on a link that is slower than the CPUs.
  * Knows the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
 
@@ -42,8 +44,8 @@ static const struct fit_key fit_keys[] = {
     { "host", "switch", FIT_TIME, "switch", "time_us", NULL, NULL, 1 },
     { "host", "store", FIT_FIXED, "store", "time_us", "store_alltoall", "time_us", 1 },
     { "host", "store-rate", FIT_RATE, "store", "time_us", "store_alltoall", "time_us", 1 },
-    { "host", "put", FIT_FIXED, "put", "cpu_us", "put_alltoall", "stream_us", 2 },
-    { "host", "put-rate", FIT_RATE, "put", "cpu_us", "put_alltoall", "stream_us", 2 },
+    { "host", "put", FIT_FIXED, "put", "cpu_us", "put_alltoall", "cpu_us", 2 },
+    { "host", "put-rate", FIT_RATE, "put", "cpu_us", "put_alltoall", "cpu_us", 2 },
     { "host", "signal", FIT_TIME, "signal", "cpu_us", NULL, NULL, 1 },
     { "host", "copy-row", FIT_FIXED, "copy", "time_us", "copy", "time_us", 1 },
     { "host", "copy-rate", FIT_RATE, "copy", "time_us", "copy", "time_us", 1 },
@@ -110,9 +112,15 @@ static uint32_t fit_crowd_ranks(const char *phase, const char *base)
     return g_ascii_string_to_unsigned(phase + strlen(base) + 2, 10, 2, 65535, &ranks, NULL) ? (uint32_t)ranks : 0;
 }
 
-/* Whether a crowd of a ranks fills the cores better than one of b (0: one alone). */
-static bool fit_crowd_better(uint32_t a, uint32_t b, uint32_t cores)
+static bool fit_of_cpu(const struct fit_key *key)
 {
+    return key->crowd_metric && strcmp(key->crowd_metric, "cpu_us") == 0;
+}
+
+/* Whether a crowd of a ranks tells more than one of b (0: one alone). */
+static bool fit_crowd_better(const struct fit_key *key, uint32_t a, uint32_t b, uint32_t cores)
+{
+    if (fit_of_cpu(key)) return a > b;
     if (b == 0 || (a <= cores) != (b <= cores)) return b == 0 || a <= cores;
     return a <= cores ? a > b : a < b;
 }
@@ -128,7 +136,7 @@ static bool fit_place_find(const struct record *record, const struct fit_key *ke
         const uint32_t ranks = fit_crowd_ranks(row->phase, key->crowd_phase);
         double size_bytes;
         if (row->rank != RECORD_ALL || (ranks == 0 && strcmp(row->phase, key->phase) != 0)) continue;
-        if (found && (ranks == 0 || !fit_crowd_better(ranks, place->ranks, cores))) continue;
+        if (found && (ranks == 0 || !fit_crowd_better(key, ranks, place->ranks, cores))) continue;
         const char *metric = ranks ? key->crowd_metric : key->metric;
         if (!fit_metric_matches(row, metric, fit_by_size(key->kind), &size_bytes)) continue;
         found = true;
@@ -166,7 +174,8 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
 /* The CPU time of one end, as a share of the time that a rank of a crowd saw. */
 static double fit_share(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place)
 {
-    const double turns = place->ranks > work->cores ? (double)work->cores / place->ranks : 1;
+    const bool waits = place->ranks > work->cores && !fit_of_cpu(key);
+    const double turns = waits ? (double)work->cores / place->ranks : 1;
     return place->ranks ? turns / key->ends : 1;
 }
 
