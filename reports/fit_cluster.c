@@ -3,9 +3,9 @@
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
  * operation.  Rows of a crowd (PHASE_xN: N ranks at once) come before those of a rank alone: ranks of a replay are
  * all busy.  Of times on the clock the crowd that just fills the cores is best.  A larger one takes turns in long
- * slices, so that its times jump; where there is no other, the CPU time of an operation is cores / N of its time.  Of CPU
- * times the largest crowd is best: its ranks give their cores away when they wait, so that what is left is work, also
- * on a link that is slower than the CPUs.
+ * slices, so that its times jump; where there is no other, the CPU time of an operation is cores / N of its time.
+ * Of CPU times the largest crowd is best: its ranks give their cores away when they wait, so that what is left is
+ * work, also on a link that is slower than the CPUs.
  * Knows the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
 
