@@ -1,6 +1,7 @@
 /* support_moe.c - groups of ranks over loop fabrics, see support_moe.h.  Knows moe.h, no kernel family. */
 #include "tests/support_moe.h"
 
+#include <CUnit/CUnit.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,4 +135,57 @@ void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name,
         return (void *)(uintptr_t)tensor[i].data;
     }
     return NULL;
+}
+
+/* ---- tests that every kernel family passes, over groups that draw() draws ---- */
+
+static struct loop_options loop_draw(struct rng *rng, bool payload, bool nvlink_needed)
+{
+    static const uint32_t deliver[] = { 2, 10, 50, 90 };
+    return (struct loop_options){ .payload = payload, .nvlink_disabled = !nvlink_needed && rng_below(rng, 3) == 0,
+                                  .seed = rng_next(rng), .refuse_percent = (uint32_t)rng_below(rng, 2) * 10,
+                                  .deliver_percent = deliver[rng_below(rng, 4)], .spurious = rng_below(rng, 2) };
+}
+
+void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds)
+{
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        struct rng rng;
+        rng_seed(&rng, seed);
+        const struct moe_options o = draw(&rng);
+        struct routing routing;
+        moe_routing_draw(&routing, &o, (enum moe_draw)rng_below(&rng, DRAW_KINDS), rng_below(&rng, 2),
+                         rng_below(&rng, 2), &rng);
+        const struct loop_options loop = loop_draw(&rng, true, o.family != MOE_LOW_LATENCY);
+        struct moe_group *group = moe_group_new(&o, &routing, &loop);
+        const bool ended = moe_group_run(group, 1 + (uint32_t)rng_below(&rng, 4), false);
+        CU_ASSERT_TRUE(ended);
+        const uint32_t failed = ended ? moe_group_check(group) : 0;
+        CU_ASSERT_EQUAL(failed, 0);
+        CU_ASSERT_EQUAL(loop_counts(group->loop)->breaches, 0);
+        if (!ended || failed) fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+        moe_group_free(group);
+    }
+}
+
+/* The order of events is drawn from the loop's seed: equal operations give equal traces. */
+void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds)
+{
+    for (uint64_t seed = 1000; seed < 1000 + seeds; seed++) {
+        struct loop_counts counts[2];
+        for (int payload = 0; payload < 2; payload++) {
+            struct rng rng;
+            rng_seed(&rng, seed);
+            const struct moe_options o = draw(&rng);
+            struct routing routing;
+            moe_routing_draw(&routing, &o, DRAW_UNIFORM, true, false, &rng);
+            const struct loop_options loop = loop_draw(&rng, payload, o.family != MOE_LOW_LATENCY);
+            struct moe_group *group = moe_group_new(&o, &routing, &loop);
+            CU_ASSERT_TRUE(moe_group_run(group, 2, false));
+            counts[payload] = *loop_counts(group->loop);
+            moe_group_free(group);
+        }
+        CU_ASSERT_EQUAL(memcmp(&counts[0], &counts[1], sizeof counts[0]), 0);
+        CU_ASSERT_TRUE(counts[0].signals > 0);
+    }
 }

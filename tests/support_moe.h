@@ -38,4 +38,10 @@ uint64_t moe_group_hash(struct moe_group *group);
 /* The output called name of a rank, for planting faults; NULL if there is none. */
 void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name, uint64_t *size_bytes);
 
+/* Two tests that every kernel family passes (CUnit asserts), each over as many groups as seeds: every output
+ * right, no hang, no breach of the contract, several iterations in a row; the same steps with and without payload. */
+typedef struct moe_options moe_options_draw(struct rng *rng);
+void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds);
+void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds);
+
 #endif

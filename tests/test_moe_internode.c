@@ -51,56 +51,8 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
-static struct loop_options loop_draw(struct rng *rng, bool payload)
-{
-    static const uint32_t deliver[] = { 2, 10, 50, 90 };
-    return (struct loop_options){ .payload = payload, .seed = rng_next(rng),
-                                  .refuse_percent = (uint32_t)rng_below(rng, 2) * 10,
-                                  .deliver_percent = deliver[rng_below(rng, 4)], .spurious = rng_below(rng, 2) };
-}
-
-static void test_random_groups(void)
-{
-    for (uint64_t seed = 1; seed <= 400; seed++) {
-        struct rng rng;
-        rng_seed(&rng, seed);
-        const struct moe_options o = options_draw(&rng);
-        struct routing routing;
-        moe_routing_draw(&routing, &o, (enum moe_draw)rng_below(&rng, DRAW_KINDS), rng_below(&rng, 2),
-                         rng_below(&rng, 2), &rng);
-        const struct loop_options loop = loop_draw(&rng, true);
-        struct moe_group *group = moe_group_new(&o, &routing, &loop);
-        const bool ended = moe_group_run(group, 1 + (uint32_t)rng_below(&rng, 3), false);
-        CU_ASSERT_TRUE(ended);
-        const uint32_t failed = ended ? moe_group_check(group) : 0;
-        CU_ASSERT_EQUAL(failed, 0);
-        CU_ASSERT_EQUAL(loop_counts(group->loop)->breaches, 0);
-        if (!ended || failed) fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-        moe_group_free(group);
-    }
-}
-
-/* The order of events is drawn from the loop's seed: equal operations give equal traces. */
-static void test_sizes_only_takes_the_same_steps(void)
-{
-    for (uint64_t seed = 200; seed < 230; seed++) {
-        struct loop_counts counts[2];
-        for (int payload = 0; payload < 2; payload++) {
-            struct rng rng;
-            rng_seed(&rng, seed);
-            const struct moe_options o = options_draw(&rng);
-            struct routing routing;
-            moe_routing_draw(&routing, &o, DRAW_UNIFORM, true, false, &rng);
-            const struct loop_options loop = loop_draw(&rng, payload);
-            struct moe_group *group = moe_group_new(&o, &routing, &loop);
-            CU_ASSERT_TRUE(moe_group_run(group, 2, false));
-            counts[payload] = *loop_counts(group->loop);
-            moe_group_free(group);
-        }
-        CU_ASSERT_EQUAL(memcmp(&counts[0], &counts[1], sizeof counts[0]), 0);
-        CU_ASSERT_TRUE(counts[0].stores > 0);
-    }
-}
+static void test_random_groups(void) { moe_test_random_groups(options_draw, 400); }
+static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
 
 static struct moe_group *plain_group(bool cached, bool worst, bool weights)
 {
