@@ -44,6 +44,7 @@ static const struct key keys[] = {
     KEY("gpu", "flag", KIND_TIME, false, gpu.flag_ps),
     KEY("gpu", "hbm-rate", KIND_RATE, false, gpu.hbm_rate_bps),
     WORK("gpu", "store", false, gpu.store),
+    KEY("gpu", "store-deep-rate", KIND_RATE, true, gpu.store_deep_rate_bps),
     WORK("gpu", "copy", false, gpu.copy),
     WORK("gpu", "cast", false, gpu.cast),
     WORK("gpu", "reduce", false, gpu.reduce),

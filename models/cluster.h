@@ -28,6 +28,7 @@ struct cluster_gpu {
     uint64_t flag_ps;               /* a flag from block to block on one GPU */
     uint64_t hbm_rate_bps;          /* bytes read plus bytes written */
     struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
+    uint64_t store_deep_rate_bps;   /* a warp with more loads in flight; 0: as others */
     struct cluster_work copy;       /* within the GPU, bulk copy engine of the SM */
     struct cluster_work cast;       /* read BF16, write FP8 and scales; rates count bytes read */
     struct cluster_work reduce;     /* rows summed: warp_rate counts bytes written, sm_rate bytes read */

@@ -84,7 +84,7 @@ struct fabric_write {
     uint16_t           peer;
     uint16_t           queue;           /* QP of this peer; ignored by store() */
     uint8_t            span_count;      /* put(): at most 1 */
-    uint8_t            flags;           /* FABRIC_DEFER, FABRIC_BULK */
+    uint8_t            flags;           /* FABRIC_DEFER, _BULK, _DEEP */
     uint8_t            warps;           /* of the worker's, that do it side by side with its next ones; 0: all */
     uint8_t            rows;            /* token rows in it, for costs by row; 0 counts as 1 */
     struct fabric_span span[FABRIC_SPANS_MAX];
@@ -93,6 +93,7 @@ struct fabric_write {
 enum {
     FABRIC_DEFER = 1,
     FABRIC_BULK = 2,                    /* store(): the kernel does it with the SM's bulk copy engine */
+    FABRIC_DEEP = 4,                    /* store(): the kernel keeps more loads of a warp in flight than most */
 };
 
 struct fabric_signal {

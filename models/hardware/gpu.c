@@ -104,9 +104,10 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
     const bool bulk = write->flags & FABRIC_BULK;
     const struct work_rates *k = bulk ? &w->copy : &w->store;
+    const rate_q20 warp = write->flags & FABRIC_DEEP ? w->store_deep : k->warp;
     const uint64_t service_ps = rate_time(w->store.sm, size), latency_ps = rows_ps(k, rows, busy);
     /* Bulk copies of several warps overlap each other's latencies; loads and stores of one group go in step. */
-    uint64_t end = start + rate_time(k->warp, size) / busy + (bulk ? latency_ps : 0);
+    uint64_t end = start + rate_time(warp, size) / busy + (bulk ? latency_ps : 0);
     end = later(end, start + sm_share_ps(rank, ww, service_ps));
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));

@@ -355,6 +355,7 @@ static void rates_init(struct world *w)
                                              rate_make(kinds[i].from->sm_rate_bps) };
     if (c->host.cores) w->store = (struct work_rates){ c->host.store_ps, rate_make(c->host.store_rate_bps), 0 };
     w->hbm = rate_make(c->host.cores ? c->host.memory_rate_bps : c->gpu.hbm_rate_bps);
+    w->store_deep = c->gpu.store_deep_rate_bps ? rate_make(c->gpu.store_deep_rate_bps) : w->store.warp;
     w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
     w->scan = rate_make(c->host.cores ? c->host.scan_rate_bps : c->gpu.scan_rate_bps);
     w->egress = rate_make(c->nvlink.egress_rate_bps);

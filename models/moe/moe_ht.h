@@ -150,7 +150,7 @@ struct ht_ring {
     uint32_t tail, published, pending;      /* written; told to the peer; decided on but not yet written */
     uint32_t tail_word, head_word;          /* of the peer; own */
     uint16_t peer;
-    bool     bulk;                          /* written by bulk copies */
+    uint8_t  flags;                         /* of its stores: FABRIC_BULK, FABRIC_DEEP */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* Slots that are free now. */

@@ -141,7 +141,7 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
     *d = (struct inter_forwarder){
         .worker = { .step = forwarder_step, .describe = forwarder_describe }, .rank = r, .channel = channel,
         .target = target, .node = 2 * channel % g->nodes,
-        .ring = { .bulk = true, .offset = inter_nvl_ring(r, channel, g->self),
+        .ring = { .flags = FABRIC_BULK, .offset = inter_nvl_ring(r, channel, g->self),
                   .slots = h->base.options->dispatch.nvl_recv,
                   .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, 0),
                   .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0), .peer = (uint16_t)peer },

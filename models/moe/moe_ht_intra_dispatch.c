@@ -78,6 +78,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     struct intra_sender *s = &r->sender[intra_pair(r, channel, peer)];
     const uint32_t *prefix = &h->layout.rank_prefix[(size_t)peer * (h->g.channels + 1) + channel];
     intra_sender_init(r, s, channel, peer, &h->base.options->dispatch);
+    s->ring.flags = FABRIC_DEEP;
     s->worker.step = sender_step;
     s->worker.describe = sender_describe;
     s->first = prefix[0];
