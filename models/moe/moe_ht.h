@@ -189,6 +189,9 @@ struct ht_head_keeper {
     uint32_t published[HT_NODES_MAX];
 };
 
+/* As how many groups to step warps: each alone where a channel has few tokens, for then it matters that one is free
+ * while another works; else a few, for that costs fewer steps. */
+uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps);
 /* Makes group of groups over warps warps in all; the caller sets words and rings before, and adds it after. */
 void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups, uint32_t warps, uint32_t sm);
 void ht_head_keeper_launch(struct ht_rank *h, struct ht_head_keeper *k, uint32_t sm);

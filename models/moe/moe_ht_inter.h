@@ -22,7 +22,7 @@
 enum {
     INTER_SENDER_WARPS = 7,
     INTER_WARPS = 24,                       /* that combine's forwarders share, at least one a node */
-    INTER_GROUPS = 2,                       /* workers that the RDMA reducers of a channel are stepped as */
+    INTER_GROUPS = 24,                      /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
 };
 enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };

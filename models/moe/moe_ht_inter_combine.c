@@ -282,7 +282,8 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     const uint32_t warps = g->nodes * inter_merge_warps(g->nodes) - g->local;
-    for (uint32_t i = 0; i < INTER_GROUPS; i++) {
+    const uint32_t groups = ht_reducer_groups(h, warps);
+    for (uint32_t i = 0; i < groups; i++) {
         struct ht_reducer *d = &r->reducer[channel * INTER_GROUPS + i];
         *d = (struct ht_reducer){
             .rank = h, .channel = channel, .group = i, .tail_word = inter_word_rail(r, INTER_RDMA_TAIL, channel, 0),
@@ -290,10 +291,10 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
             .ring_offset = inter_rail_ring(r, r->map.rdma_recv, channel, 0), .ring_bytes = r->map.rdma_bytes,
             .slots = h->base.options->combine.rdma_recv,
         };
-        ht_reducer_launch(h, d, INTER_GROUPS, warps, 2 * channel);
+        ht_reducer_launch(h, d, groups, warps, 2 * channel);
     }
     r->reduce_keeper[channel] = (struct ht_head_keeper){
-        .rank = h, .reducer = &r->reducer[channel * INTER_GROUPS], .channel = channel, .group_count = INTER_GROUPS,
+        .rank = h, .reducer = &r->reducer[channel * INTER_GROUPS], .channel = channel, .group_count = groups,
         .least = h->base.options->combine.rdma_send, .queue = g->channels + channel,
         .head_word = inter_word_rail(r, INTER_RDMA_HEAD, channel, g->node), .peer_first = g->self,
         .peer_stride = g->local,

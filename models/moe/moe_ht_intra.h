@@ -13,7 +13,7 @@
 enum {
     INTRA_WARPS = 24,                       /* of an SM */
     INTRA_REDUCER_WARPS = INTRA_WARPS - 1,  /* the first publishes the heads */
-    INTRA_GROUPS = 4,                       /* workers that these are stepped as */
+    INTRA_GROUPS = INTRA_REDUCER_WARPS,     /* workers that these are stepped as, at most */
     INTRA_NOTIFY_WARPS = 4,
 };
 enum intra_word { INTRA_START, INTRA_END, INTRA_TAIL, INTRA_HEAD, INTRA_WORDS };

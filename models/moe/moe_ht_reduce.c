@@ -84,6 +84,12 @@ static void reducer_describe(const struct fabric_worker *w, char *text, size_t t
              token, d.rank->g.nodes > 1 ? "node" : "rank", token_missing(&d, token));
 }
 
+uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps)
+{
+    enum { FEW_ROUNDS = 4, FEW_GROUPS = 4 };
+    return h->g.tokens <= FEW_ROUNDS * warps * h->g.channels ? warps : moe_min(FEW_GROUPS, warps);
+}
+
 void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups, uint32_t warps, uint32_t sm)
 {
     uint32_t end;
