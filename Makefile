@@ -51,8 +51,13 @@ $(build)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(if $(V),,@echo '  CC  $<';) $(CC) $(cflags) -MMD -MP -c -o $@ $<
 
-# The version changes with every commit: only what prints it is rebuilt.
+# The version changes with every commit: a stamp that changes with it has what prints it rebuilt, and only that.
+$(build)/version.stamp: FORCE
+	@mkdir -p $(@D)
+	@echo '$(version)' | cmp -s - $@ || echo '$(version)' >$@
+$(build)/sim/version.o: $(build)/version.stamp
 $(build)/sim/version.o: cflags += -DEPTWIN_VERSION='"$(version)"'
+FORCE:
 
 $(build)/tests/%: $(build)/tests/%.o $(helpers) $(build)/libeptwin.a
 	$(if $(V),,@echo '  LD  $@';) $(CC) $(cflags) -o $@ $^ $(libs) -lcunit
