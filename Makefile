@@ -35,7 +35,7 @@ benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
 .PHONY: all demo check check-unit check-cli check-verbs accuracy bench fuzz tidy install clean help
-.SECONDARY:
+.PRECIOUS: $(build)/%.o
 
 ## all: the program, build/eptwin
 all: $(build)/eptwin
