@@ -5,9 +5,9 @@ PREFIX  ?= /usr/local
 SAN     ?=
 V       ?=
 
+comma    := ,
 packages := glib-2.0 libzstd jansson
 build    := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(notdir $(CC))),-clang)
-comma    := ,
 
 ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell pkg-config --exists $(packages) && echo yes),yes)
