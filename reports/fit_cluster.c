@@ -24,8 +24,6 @@ enum fit_kind {
     FIT_POLL,           /* one row: a signal's way by shared memory, less the step that sees it */
     FIT_LATENCY,        /* one row: a signal's way by the link, less what CPUs take of it */
     FIT_BANDWIDTH,      /* one row: a bandwidth */
-    FIT_LARGEST,        /* rows by size: the rate at the largest, which is then all that the operation costs */
-    FIT_NOTHING,        /* 0: another key holds it */
 };
 
 struct fit_key {
@@ -51,8 +49,8 @@ static const struct fit_key fit_keys[] = {
     { "host", "copy-rate", FIT_RATE, "copy", "time_us", "copy", "time_us", 1 },
     { "host", "cast-row", FIT_FIXED, "cast", "time_us", "cast", "time_us", 1 },
     { "host", "cast-rate", FIT_RATE, "cast", "time_us", "cast", "time_us", 1 },
-    { "host", "reduce-row", FIT_NOTHING, "reduce", "time_us", "reduce", "time_us", 1 },
-    { "host", "reduce-rate", FIT_LARGEST, "reduce", "time_us", "reduce", "time_us", 1 },
+    { "host", "reduce-row", FIT_FIXED, "reduce", "time_us", "reduce", "time_us", 1 },
+    { "host", "reduce-rate", FIT_RATE, "reduce", "time_us", "reduce", "time_us", 1 },
     { "host", "scan-rate", FIT_RATE, "scan", "time_us", "scan", "time_us", 1 },
     { "host", "memory-rate", FIT_BANDWIDTH, "memory", "total_gbs", NULL, NULL, 1 },
     { "nic", "rate", FIT_RATE, "put", "stream_us", NULL, NULL, 1 },
@@ -82,7 +80,7 @@ struct fit_place {
 
 static bool fit_by_size(enum fit_kind kind)
 {
-    return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_LARGEST || kind == FIT_NOTHING;
+    return kind == FIT_FIXED || kind == FIT_RATE;
 }
 
 /* Whether the row has metric, or METRIC_BYTES where it goes by size. */
@@ -205,19 +203,12 @@ static GString *fit_comment_new(const struct fit_work *work, const struct fit_ke
     return text;
 }
 
-/* A line through the points, or the rate at the largest. */
+/* A line through the points: what it costs without bytes, or the rate of the bytes. */
 static bool fit_coefficient(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                             uint32_t count, double *value, GString *comment)
 {
     struct fit_line line;
     if (!fit_line_find(points, count, &line)) return false;
-    if (key->kind == FIT_LARGEST) {
-        const struct fit_point *largest = points;
-        for (uint32_t i = 1; i < count; i++) if (points[i].n > largest->n) largest = &points[i];
-        *value = largest->n / largest->t * 1e-3;
-        g_string_append_printf(comment, ", the largest (%.0f)", largest->n);
-        return true;
-    }
     *value = key->kind == FIT_FIXED ? line.fixed : fmin(1e-3 / line.slope, FIT_RATE_GBS_MAX);
     g_string_append_printf(comment, "; off by %.1f %% (median), %.1f %% (worst)", line.error_pct_median,
                            line.error_pct_worst);
@@ -238,11 +229,6 @@ static bool fit_by_size_of(const struct fit_work *work, const struct fit_key *ke
     uint32_t count;
     const bool present = fit_place_find(work->record, key, work->cores, &place);
     assert(present);
-    if (key->kind == FIT_NOTHING) {
-        *value = 0;
-        *comment = g_strdup_printf(" in the rate of %s", place.phase);
-        return true;
-    }
     if (!fit_points_gather(work, key, &place, points, &count, error)) return false;
     GString *text = fit_comment_new(work, key, &place, count);
     const bool done = fit_coefficient(work, key, points, count, value, text);
@@ -310,7 +296,7 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     double *value = &work->value[index];
     char *comment = NULL;
     if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
-    const bool rate = key->kind == FIT_RATE || key->kind == FIT_BANDWIDTH || key->kind == FIT_LARGEST;
+    const bool rate = key->kind == FIT_RATE || key->kind == FIT_BANDWIDTH;
     const bool small = *value < 10;
     char number[G_ASCII_DTOSTR_BUF_SIZE];
     g_ascii_formatd(number, sizeof number, "%.4g", rate || !small ? *value : *value * 1e3);

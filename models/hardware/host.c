@@ -98,6 +98,8 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
     world_word_schedule(rank, word, addend, true, rank->current->cursor_ps);
 }
 
+enum { REDUCE_ROW_BYTES = 14336 };      /* of the row made whose time [host] reduce-row is */
+
 static void host_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     (void)worker;
@@ -107,6 +109,8 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
                                  : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
     if (work->kind == FABRIC_WORK_PEEK) return;
     if (work->kind == FABRIC_WORK_SCAN) charge(rank, rate_time(w->scan, work->read_bytes));
+    else if (work->kind == FABRIC_WORK_REDUCE)
+        charge(rank, k->row_ps * work->write_bytes / REDUCE_ROW_BYTES + rate_time(k->warp, work->read_bytes));
     else charge(rank, work->rows * k->row_ps + rate_time(k->warp, work->read_bytes));
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
