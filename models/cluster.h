@@ -29,7 +29,10 @@ struct cluster_gpu {
     uint64_t hbm_rate_bps;          /* bytes read plus bytes written */
     struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
     uint64_t store_deep_rate_bps;   /* a warp with more loads in flight; 0: as others */
-    struct cluster_work copy;       /* within the GPU, bulk copy engine of the SM */
+    struct cluster_work copy;       /* within the GPU, loads and stores */
+    struct cluster_work bulk;       /* the SM's bulk copy engine, in or out of shared memory; all 0: as copy */
+    uint64_t shared_align_bytes;    /* of the kernels' dynamic shared memory behind their static; 0: a line */
+    uint64_t bulk_skew_rate_bps;    /* of each extra pass that differing places in a line cost it; 0: none */
     struct cluster_work cast;       /* read BF16, write FP8 and scales; rates count bytes read */
     struct cluster_work reduce;     /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
     uint64_t reduce_load_rate_bps;  /* beside that, a warp's bytes read */
@@ -43,6 +46,7 @@ struct cluster_nvlink {
     uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
     uint64_t latency_ps;            /* a store until it is visible at the peer */
     uint64_t crossing_ps;           /* more for a store where flows of several senders and receivers cross */
+    uint64_t fence_ps;              /* a release to a peer after stores there; 0: as on the GPU */
 };
 
 /* Who posts work requests (protocols.md 1.5 and 5.2). */

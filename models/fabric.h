@@ -87,6 +87,7 @@ struct fabric_write {
     uint8_t            flags;           /* FABRIC_DEFER, _BULK, _DEEP */
     uint8_t            warps;           /* of the worker's, that do it side by side with its next ones; 0: all */
     uint8_t            rows;            /* token rows in it, for costs by row; 0 counts as 1 */
+    uint8_t            passes;          /* turns of load and store that a row takes one after another; 0 counts as 1 */
     struct fabric_span span[FABRIC_SPANS_MAX];
 };
 
@@ -114,6 +115,9 @@ enum fabric_work_kind {
 struct fabric_work {
     enum fabric_work_kind kind;
     uint16_t passes;            /* turns of load, wait, store, wait that a row takes; 0 counts as 1 */
+    bool     bulk;              /* copies: the kernel does it with the SM's bulk copy engine, through shared memory */
+    uint8_t  line_offset;       /* then: where in a 128-byte line the rows read start; those written start on one */
+    uint8_t  static_bytes;      /* then: static shared memory, behind which the buffers in shared memory lie */
     uint16_t warps;             /* of the worker's, that do it side by side with its next ones; 0: all */
     uint32_t rows;              /* that warps take one each: of tokens, or stretches of one */
     uint64_t read_bytes, write_bytes;

@@ -347,6 +347,7 @@ static void rates_init(struct world *w)
     const struct { struct work_rates *to; const struct cluster_work *from; } kinds[] = {
         { &w->store, &c->gpu.store },
         { &w->copy, c->host.cores ? &c->host.copy : &c->gpu.copy },
+        { &w->bulk, c->gpu.bulk.sm_rate_bps ? &c->gpu.bulk : &c->gpu.copy },
         { &w->cast, c->host.cores ? &c->host.cast : &c->gpu.cast },
         { &w->reduce, c->host.cores ? &c->host.reduce : &c->gpu.reduce },
     };
@@ -356,6 +357,7 @@ static void rates_init(struct world *w)
     if (c->host.cores) w->store = (struct work_rates){ c->host.store_ps, rate_make(c->host.store_rate_bps), 0 };
     w->hbm = rate_make(c->host.cores ? c->host.memory_rate_bps : c->gpu.hbm_rate_bps);
     w->store_deep = c->gpu.store_deep_rate_bps ? rate_make(c->gpu.store_deep_rate_bps) : w->store.warp;
+    w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);
     w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
     w->scan = rate_make(c->host.cores ? c->host.scan_rate_bps : c->gpu.scan_rate_bps);
     w->egress = rate_make(c->nvlink.egress_rate_bps);

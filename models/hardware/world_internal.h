@@ -133,8 +133,8 @@ struct world {
     uint32_t request_block_count;
     uint32_t ranks_running;
     uint64_t bisection_bytes[2];    /* that went from the lower half of the ranks to the upper, and back */
-    struct work_rates store, copy, cast, reduce;
-    rate_q20 store_deep, reduce_load, hbm, scan, egress, ingress, nic_rate, put;
+    struct work_rates store, copy, bulk, cast, reduce;
+    rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress, nic_rate, put;
     rate_q20 in_rate;               /* at which a NIC is sent to: its own, or that of its switch port */
 };
 

@@ -366,7 +366,7 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_rank *h, struct ht_ring *r
         struct fabric_write write = {
             .target_offset = ring->offset + (uint64_t)at * slot->stored, .peer = ring->peer, .rows = (uint8_t)run,
             .charge_bytes = (uint64_t)run * slot->bytes, .warps = (uint8_t)(run < w->warps ? run : 0),
-            .flags = ring->flags,
+            .flags = ring->flags, .passes = ring->passes,
         };
         if (slot->stored) {
             for (uint32_t i = 0; i < run; i++) fill(w, ring->tail + i, h->t.stage + (size_t)i * slot->stored);

@@ -194,11 +194,17 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
     };
 }
 
-/* The head lies with the ring, in the peer's memory: to know it the sender reads across NVLink. */
+void intra_prologue_charge(struct fabric_worker *w)
+{
+    enum { DEPENDENT_LOADS = 3 };
+    ht_scan_charge(w, DEPENDENT_LOADS, 0, 0);
+}
+
+/* The head lies with the ring, in the peer's memory: to know it the sender reads across NVLink; its own is one load. */
 void intra_sender_peek(struct intra_sender *s)
 {
-    if (s->ring.peer == s->rank->ht.g.rank) return;
-    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
+    const bool own = s->ring.peer == s->rank->ht.g.rank;
+    fabric_work(&s->worker, &(struct fabric_work){ .kind = own ? FABRIC_WORK_SCAN : FABRIC_WORK_PEEK, .rows = own });
 }
 
 static struct moe_kernel *intra_launch(struct moe_rank *rank, uint32_t phase)

@@ -25,9 +25,9 @@ static enum worker_step sender_step(struct fabric_worker *w)
     struct intra_sender *s = fabric_container_of(w, struct intra_sender, worker);
     struct ht_rank *h = &s->rank->ht;
     struct ht_ring *ring = &s->ring;
+    if (!ring->tail && !ring->pending) intra_prologue_charge(w);
     if (!ring->pending && ring->published == ring->tail) {
         if (ht_ring_space(h, ring) < sender_chunk(s)) return WORKER_WAIT;
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
         ring->pending = sender_chunk(s);
         if (ring->pending) intra_sender_peek(s);
     }
@@ -49,6 +49,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     struct ht_rank *h = &r->ht;
     struct intra_sender *s = &r->sender[intra_pair(r, channel, peer)];
     intra_sender_init(r, s, channel, peer, &h->base.options->combine);
+    s->ring.passes = (uint8_t)(1 + (h->combine_slot.topk > 0));
     s->worker.step = sender_step;
     s->worker.describe = sender_describe;
     s->first = r->channel_row[peer * h->g.channels + channel];

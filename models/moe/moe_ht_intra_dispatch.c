@@ -49,11 +49,11 @@ static enum worker_step sender_step(struct fabric_worker *w)
     struct intra_sender *s = fabric_container_of(w, struct intra_sender, worker);
     struct ht_rank *h = &s->rank->ht;
     struct ht_ring *ring = &s->ring;
+    if (!s->announced) intra_prologue_charge(w);
     if (!sender_announce(s)) return WORKER_WAIT;
     if (!ring->pending && ring->published == ring->tail) {
         if (ring->tail < s->count) {
             if (ht_ring_space(h, ring) < s->chunk) return WORKER_WAIT;
-            fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
             ring->pending = moe_min(s->chunk, s->count - ring->tail);
             intra_sender_peek(s);
         }
@@ -79,6 +79,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     const uint32_t *prefix = &h->layout.rank_prefix[(size_t)peer * (h->g.channels + 1) + channel];
     intra_sender_init(r, s, channel, peer, &h->base.options->dispatch);
     s->ring.flags = FABRIC_DEEP;
+    s->ring.passes = (uint8_t)(1 + (h->dispatch_slot.scale_bytes > 0) + (h->dispatch_slot.topk > 0));
     s->worker.step = sender_step;
     s->worker.describe = sender_describe;
     s->first = prefix[0];
@@ -126,6 +127,13 @@ static bool receiver_publish(struct intra_receiver *v)
     return true;
 }
 
+/* Where in a 128-byte line the rows of the kernels' rings start: behind the matrix of counts by rank pair and four
+ * arrays (start, end, head, tail) of a number for each channel and rank. */
+static uint8_t ring_line_offset(const struct ht_rank *h)
+{
+    return (uint8_t)((h->g.ranks * h->g.ranks + 4 * h->g.channels * h->g.ranks) * sizeof(uint32_t) % 128);
+}
+
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct intra_receiver *v = fabric_container_of(w, struct intra_receiver, worker);
@@ -137,8 +145,9 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (count == 0) return WORKER_WAIT;
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
     fabric_work(w, &(struct fabric_work){
-        .kind = FABRIC_WORK_COPY, .passes = 2, .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count,
-        .read_bytes = bytes, .write_bytes = bytes, .run = receiver_run, .context = v,
+        .kind = FABRIC_WORK_COPY, .passes = 2, .bulk = true, .line_offset = ring_line_offset(h),
+        .static_bytes = (uint8_t)(h->g.ranks * sizeof(uint32_t)),       /* the tail last seen of each rank */
+        .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count, .read_bytes = bytes, .write_bytes = bytes, .run = receiver_run, .context = v,
         .argument = (uint64_t)count << 32 | v->head });
     v->head += count;
     if (!receiver_publish(v)) return WORKER_WAIT;
