@@ -16,31 +16,11 @@ static uint64_t splitmix64(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-static uint64_t rotate_left(uint64_t word, int bits)
-{
-    return (word << bits) | (word >> (64 - bits));
-}
-
 /* Four successive outputs of splitmix64 are never all zero, the one state that xoshiro must not have. */
 void rng_seed(struct rng *rng, uint64_t seed)
 {
     for (int i = 0; i < 4; i++)
         rng->state[i] = splitmix64(&seed);
-}
-
-uint64_t rng_next(struct rng *rng)
-{
-    uint64_t *const s = rng->state;
-    const uint64_t result = rotate_left(s[1] * 5, 7) * 9;
-    const uint64_t shifted = s[1] << 17;
-
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= shifted;
-    s[3] = rotate_left(s[3], 45);
-    return result;
 }
 
 /* Lemire's multiplication: the high word of next * limit.  The 2^64 mod limit products whose low word is

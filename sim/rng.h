@@ -8,9 +8,23 @@
 struct rng { uint64_t state[4]; };
 
 void     rng_seed(struct rng *rng, uint64_t seed);
-uint64_t rng_next(struct rng *rng);
 uint64_t rng_below(struct rng *rng, uint64_t limit);    /* uniform in [0, limit), unbiased; limit > 0 */
 double   rng_uniform(struct rng *rng);                  /* [0, 1), 53 bits */
 double   rng_normal(struct rng *rng);                   /* mean 0, deviation 1 (Box-Muller) */
+
+/* The next 64 bits. Here so that loops that draw much keep the state in registers. */
+static inline uint64_t rng_next(struct rng *rng)
+{
+    uint64_t *const s = rng->state;
+    const uint64_t product = s[1] * 5, result = (product << 7 | product >> 57) * 9, shifted = s[1] << 17;
+
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= shifted;
+    s[3] = s[3] << 45 | s[3] >> 19;
+    return result;
+}
 
 #endif

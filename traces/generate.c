@@ -250,10 +250,11 @@ static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
         urn_take(urn, 0);
         experts[k++] = 0;
     }
-    for (; k < o->topk; k++)
-        experts[k] = (int32_t)(home == UINT32_MAX
-                                   ? urn_draw(urn)
-                                   : urn_draw_within(urn, home * g->local_experts, g->local_experts));
+    if (home == UINT32_MAX)
+        urn_draw_many(urn, o->topk - k, experts + k);
+    else
+        for (; k < o->topk; k++)
+            experts[k] = (int32_t)urn_draw_within(urn, home * g->local_experts, g->local_experts);
 }
 
 /* Gate weights as a softmax leaves them: positive, descending, sum 1. */

@@ -87,8 +87,8 @@ void urn_clear(struct urn *urn)
 
 void urn_seed(struct urn *urn, uint64_t seed)
 {
-    rng_seed(&urn->rng, seed);
-    urn->half = false;
+    rng_seed(&urn->stream.rng, seed);
+    urn->stream.half = false;
 }
 
 void urn_token_next(struct urn *urn)
@@ -97,25 +97,25 @@ void urn_token_next(struct urn *urn)
     urn->kept_count = 0;
 }
 
-static inline uint32_t urn_bits(struct urn *urn)
+static inline uint32_t stream_bits(struct urn_stream *stream)
 {
-    if (urn->half) {
-        urn->half = false;
-        return (uint32_t)(urn->bits >> 32);
+    if (stream->half) {
+        stream->half = false;
+        return (uint32_t)(stream->bits >> 32);
     }
-    urn->bits = rng_next(&urn->rng);
-    urn->half = true;
-    return (uint32_t)urn->bits;
+    stream->bits = rng_next(&stream->rng);
+    stream->half = true;
+    return (uint32_t)stream->bits;
 }
 
 /* Lemire's multiplication, with his rejection of the few values that would make it uneven. */
-static inline uint32_t urn_limit(struct urn *urn, uint32_t limit)
+static inline uint32_t stream_limit(struct urn_stream *stream, uint32_t limit)
 {
-    uint64_t product = (uint64_t)urn_bits(urn) * limit;
+    uint64_t product = (uint64_t)stream_bits(stream) * limit;
     if ((uint32_t)product < limit) {
         const uint32_t uneven = -limit % limit;
         while ((uint32_t)product < uneven)
-            product = (uint64_t)urn_bits(urn) * limit;
+            product = (uint64_t)stream_bits(stream) * limit;
     }
     return (uint32_t)(product >> 32);
 }
@@ -123,12 +123,12 @@ static inline uint32_t urn_limit(struct urn *urn, uint32_t limit)
 uint32_t urn_below(struct urn *urn, uint32_t limit)
 {
     assert(limit > 0);
-    return urn_limit(urn, limit);
+    return stream_limit(&urn->stream, limit);
 }
 
 double urn_uniform(struct urn *urn)
 {
-    return rng_uniform(&urn->rng);
+    return rng_uniform(&urn->stream.rng);
 }
 
 /* Whether the token may have this expert; marks it (and its group) when so. */
@@ -152,14 +152,14 @@ static inline bool urn_accept(struct urn *urn, uint32_t expert)
 static inline uint32_t urn_candidate(struct urn *urn)
 {
     if (urn->popularity) {
-        const uint32_t column = urn_limit(urn, urn->experts);
-        return urn_bits(urn) <= urn->threshold[column] ? column : urn->alias[column];
+        const uint32_t column = stream_limit(&urn->stream, urn->experts);
+        return stream_bits(&urn->stream) <= urn->threshold[column] ? column : urn->alias[column];
     }
     if (urn->groups_max && urn->kept_count == urn->groups_max) {
-        const uint32_t place = urn_limit(urn, urn->groups_max * urn->group_size);
+        const uint32_t place = stream_limit(&urn->stream, urn->groups_max * urn->group_size);
         return urn->kept[place / urn->group_size] * urn->group_size + place % urn->group_size;
     }
-    return urn_limit(urn, urn->experts);
+    return stream_limit(&urn->stream, urn->experts);
 }
 
 static bool urn_allowed(const struct urn *urn, uint32_t expert)
@@ -201,10 +201,42 @@ uint32_t urn_draw(struct urn *urn)
     return urn_draw_weighed(urn);
 }
 
+/* Where any expert may come, each alike: the stream stays in registers. */
+static void urn_draw_plain(struct urn *urn, uint32_t count, int32_t *experts)
+{
+    const uint32_t limit = urn->experts, token = urn->token;
+    uint32_t *const drawn = urn->drawn;
+    struct urn_stream stream = urn->stream;
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t expert = stream_limit(&stream, limit);
+        int tries = 1;
+        for (; drawn[expert] == token && tries < RETRIES_MAX; tries++)
+            expert = stream_limit(&stream, limit);
+        if (drawn[expert] == token) {
+            urn->stream = stream;
+            expert = urn_draw_weighed(urn);
+            stream = urn->stream;
+        }
+        drawn[expert] = token;
+        experts[k] = (int32_t)expert;
+    }
+    urn->stream = stream;
+}
+
+void urn_draw_many(struct urn *urn, uint32_t count, int32_t *experts)
+{
+    if (!urn->popularity && !urn->groups_max) {
+        urn_draw_plain(urn, count, experts);
+        return;
+    }
+    for (uint32_t k = 0; k < count; k++)
+        experts[k] = (int32_t)urn_draw(urn);
+}
+
 uint32_t urn_draw_within(struct urn *urn, uint32_t first, uint32_t count)
 {
     for (int i = 0; i < RETRIES_MAX; i++) {
-        const uint32_t expert = first + urn_limit(urn, count);
+        const uint32_t expert = first + stream_limit(&urn->stream, count);
         if (urn->drawn[expert] != urn->token) {
             urn->drawn[expert] = urn->token;
             return expert;
@@ -214,7 +246,7 @@ uint32_t urn_draw_within(struct urn *urn, uint32_t first, uint32_t count)
     for (uint32_t e = first; e < first + count; e++)
         left += urn->drawn[e] != urn->token;
     assert(left > 0);
-    uint32_t skip = urn_limit(urn, left), expert = first;
+    uint32_t skip = stream_limit(&urn->stream, left), expert = first;
     while (urn->drawn[expert] == urn->token || skip-- > 0)
         expert++;
     urn->drawn[expert] = urn->token;

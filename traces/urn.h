@@ -10,10 +10,15 @@
 #include <stdint.h>
 #include "sim/rng.h"
 
-struct urn {
+/* Random numbers of 32 bits. */
+struct urn_stream {
     struct rng rng;
     uint64_t bits;                  /* the unused half of the last number, while half is set */
     bool     half;
+};
+
+struct urn {
+    struct urn_stream stream;
     uint32_t experts, group_size, groups_max;   /* groups_max 0: no limit */
     const double *popularity;       /* [experts] > 0, or NULL: all alike.  Borrowed */
     uint32_t *alias, *threshold;    /* [experts] alias table of the popularity, or NULL */
@@ -36,7 +41,9 @@ void urn_token_next(struct urn *urn);
 
 /* The token's next expert.  No more than experts (of groups_max groups) may be drawn for one token. */
 uint32_t urn_draw(struct urn *urn);
-/* The same, but only out of first .. first+count-1, all alike and whatever the group limit. */
+/* Its next count experts, as so many urn_draw() give them. */
+void urn_draw_many(struct urn *urn, uint32_t count, int32_t *experts);
+/* The same as urn_draw(), but only out of first .. first+count-1, all alike and whatever the group limit. */
 uint32_t urn_draw_within(struct urn *urn, uint32_t first, uint32_t count);
 /* Takes this expert, if the token does not have it yet. */
 void urn_take(struct urn *urn, uint32_t expert);

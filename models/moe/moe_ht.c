@@ -193,32 +193,47 @@ static void layout_bits_make(struct ht_rank *h)
     memset(l->bits, 0, (size_t)g->tokens * g->nodes);
     memset(l->tokens_per_expert, 0, g->experts * sizeof(uint32_t));
     const int32_t *expert = h->base.routing->rank[g->rank].experts;
+    uint32_t *tokens_per_expert = l->tokens_per_expert;
     uint8_t *bits = l->bits;
-    for (uint32_t t = 0; t < g->tokens; t++, expert += g->topk, bits += g->nodes) {
-        for (uint32_t j = 0; j < g->topk; j++) {
+    const uint32_t tokens = g->tokens, topk = g->topk, nodes = g->nodes;
+    for (uint32_t t = 0; t < tokens; t++, expert += topk, bits += nodes) {
+        uint32_t first = bits[0];               /* of node 0, most often the only one */
+        for (uint32_t j = 0; j < topk; j++) {
             const int32_t e = expert[j];
             if (e < 0) continue;
-            l->tokens_per_expert[e]++;
-            bits[node_of[e]] |= bit_of[e];
+            tokens_per_expert[e]++;
+            if (nodes == 1) first |= bit_of[e];
+            else bits[node_of[e]] |= bit_of[e];
+        }
+        if (nodes == 1) bits[0] = (uint8_t)first;
+    }
+}
+
+/* Tokens [token, end), a channel, enter the rings of their targets.  A list's end is written for each token, and is
+ * the next one's place again where the token does not belong there. */
+static void layout_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_t token, uint32_t end)
+{
+    const uint32_t targets = l->targets;
+    uint32_t count[HT_LOCAL_MAX], start[HT_LOCAL_MAX], in_use = 0;
+    memcpy(count, l->tokens_per_rank, targets * sizeof count[0]);
+    memcpy(start, count, targets * sizeof count[0]);
+    uint32_t *position = &l->position[(size_t)token * targets];
+    for (; token < end; token++, position += targets) {
+        const uint32_t bits = l->bits[token];
+        l->mask[token] = bits;
+        in_use += bits != 0;
+        uint32_t *list = l->list;
+        for (uint32_t rank = 0; rank < targets; rank++, list += tokens) {
+            position[rank] = count[rank] - start[rank];
+            list[count[rank]] = token;
+            count[rank] += bits >> rank & 1;
         }
     }
+    memcpy(l->tokens_per_rank, count, targets * sizeof count[0]);
+    l->tokens_per_node[0] += in_use;
 }
 
 /* One token enters the rings of its targets, which held start[] when the channel began. */
-static void layout_token_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_t token, const uint32_t *start)
-{
-    const uint32_t bits = l->bits[token];
-    uint32_t *position = &l->position[(size_t)token * l->targets];
-    l->mask[token] = bits;
-    l->tokens_per_node[0] += bits != 0;
-    for (uint32_t rank = 0; rank < l->targets; rank++) {
-        const uint32_t count = l->tokens_per_rank[rank], wants = bits >> rank & 1;
-        position[rank] = count - start[rank];
-        if (wants) l->list[(size_t)rank * tokens + count] = token;
-        l->tokens_per_rank[rank] = count + wants;
-    }
-}
-
 static void layout_token_add_nodes(const struct ht_layout *l, uint32_t local, uint32_t token, const uint32_t *start)
 {
     const uint8_t *bits = &l->bits[(size_t)token * l->targets];
@@ -243,13 +258,11 @@ void ht_layout_make(struct ht_rank *h)
     memset(l->tokens_per_rank, 0, g->ranks * sizeof(uint32_t));
     memset(l->tokens_per_node, 0, g->nodes * sizeof(uint32_t));
     for (uint32_t c = 0; c < g->channels; c++) {
-        uint32_t start, end, first[HT_RANKS_MAX];
+        uint32_t start, end, first[HT_NODES_MAX];
         moe_channel_range(g->tokens, g->channels, c, &start, &end);
-        memcpy(first, g->nodes == 1 ? l->tokens_per_rank : l->tokens_per_node, l->targets * sizeof(uint32_t));
-        for (uint32_t t = start; t < end; t++) {
-            if (g->nodes == 1) layout_token_add_ranks(l, g->tokens, t, first);
-            else layout_token_add_nodes(l, g->local, t, first);
-        }
+        memcpy(first, l->tokens_per_node, g->nodes * sizeof(uint32_t));
+        if (g->nodes == 1) layout_add_ranks(l, g->tokens, start, end);
+        else for (uint32_t t = start; t < end; t++) layout_token_add_nodes(l, g->local, t, first);
         for (uint32_t r = 0; r < g->ranks; r++)
             l->rank_prefix[(size_t)r * (g->channels + 1) + c + 1] = l->tokens_per_rank[r];
         for (uint32_t n = 0; n < g->nodes; n++)
