@@ -179,58 +179,83 @@ uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t ta
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
 
+/* Which ranks of the only node need each token, and the counts by expert. */
+static inline void bits_make(struct ht_layout *l, const int32_t *expert, uint32_t tokens, uint32_t topk,
+                             const uint8_t *bit_of)
+{
+    uint32_t *const tokens_per_expert = l->tokens_per_expert;
+    uint8_t *const bits = l->bits;
+    for (uint32_t t = 0; t < tokens; t++, expert += topk) {
+        uint32_t wanted = 0;
+        for (uint32_t j = 0; j < topk; j++) {
+            if (expert[j] < 0) continue;
+            tokens_per_expert[expert[j]]++;
+            wanted |= bit_of[expert[j]];
+        }
+        bits[t] = (uint8_t)wanted;
+    }
+}
+
+static void bits_make_nodes(struct ht_layout *l, const struct ht_geometry *g, const int32_t *expert,
+                            const uint8_t *bit_of)
+{
+    uint8_t node_of[g->experts], *bits = l->bits;
+    for (uint32_t e = 0; e < g->experts; e++) node_of[e] = (uint8_t)(e / g->local_experts / g->local);
+    memset(bits, 0, (size_t)g->tokens * g->nodes);
+    for (uint32_t t = 0; t < g->tokens; t++, expert += g->topk, bits += g->nodes) {
+        for (uint32_t j = 0; j < g->topk; j++) {
+            const int32_t e = expert[j];
+            if (e < 0) continue;
+            l->tokens_per_expert[e]++;
+            bits[node_of[e]] |= bit_of[e];
+        }
+    }
+}
+
 /* Which ranks need each token, and the counts by expert. */
 static void layout_bits_make(struct ht_rank *h)
 {
     const struct ht_geometry *g = &h->g;
     struct ht_layout *l = &h->layout;
-    uint8_t node_of[g->experts], bit_of[g->experts];
-    for (uint32_t e = 0; e < g->experts; e++) {
-        const uint32_t rank = e / g->local_experts;
-        node_of[e] = (uint8_t)(rank / g->local);
-        bit_of[e] = (uint8_t)(1u << rank % g->local);
-    }
-    memset(l->bits, 0, (size_t)g->tokens * g->nodes);
+    uint8_t bit_of[g->experts];
+    for (uint32_t e = 0; e < g->experts; e++) bit_of[e] = (uint8_t)(1u << e / g->local_experts % g->local);
     memset(l->tokens_per_expert, 0, g->experts * sizeof(uint32_t));
     const int32_t *expert = h->base.routing->rank[g->rank].experts;
-    uint32_t *tokens_per_expert = l->tokens_per_expert;
-    uint8_t *bits = l->bits;
-    const uint32_t tokens = g->tokens, topk = g->topk, nodes = g->nodes;
-    for (uint32_t t = 0; t < tokens; t++, expert += topk, bits += nodes) {
-        uint32_t first = bits[0];               /* of node 0, most often the only one */
-        for (uint32_t j = 0; j < topk; j++) {
-            const int32_t e = expert[j];
-            if (e < 0) continue;
-            tokens_per_expert[e]++;
-            if (nodes == 1) first |= bit_of[e];
-            else bits[node_of[e]] |= bit_of[e];
-        }
-        if (nodes == 1) bits[0] = (uint8_t)first;
-    }
+    if (g->nodes > 1) bits_make_nodes(l, g, expert, bit_of);
+    else if (g->topk == 8) bits_make(l, expert, g->tokens, 8, bit_of);
+    else bits_make(l, expert, g->tokens, g->topk, bit_of);
 }
 
 /* Tokens [token, end), a channel, enter the rings of their targets.  A list's end is written for each token, and is
- * the next one's place again where the token does not belong there. */
-static void layout_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_t token, uint32_t end)
+ * the next one's place again where the token does not belong there.  Inlined for each number of targets. */
+static inline void layout_add(const struct ht_layout *l, uint32_t tokens, uint32_t token, uint32_t end,
+                              uint32_t targets)
 {
-    const uint32_t targets = l->targets;
     uint32_t count[HT_LOCAL_MAX], start[HT_LOCAL_MAX], in_use = 0;
-    memcpy(count, l->tokens_per_rank, targets * sizeof count[0]);
-    memcpy(start, count, targets * sizeof count[0]);
+    for (uint32_t rank = 0; rank < targets; rank++) count[rank] = start[rank] = l->tokens_per_rank[rank];
+    uint32_t *const list = l->list, *const mask = l->mask;
     uint32_t *position = &l->position[(size_t)token * targets];
     for (; token < end; token++, position += targets) {
         const uint32_t bits = l->bits[token];
-        l->mask[token] = bits;
+        mask[token] = bits;
         in_use += bits != 0;
-        uint32_t *list = l->list;
-        for (uint32_t rank = 0; rank < targets; rank++, list += tokens) {
+        for (uint32_t rank = 0; rank < targets; rank++) {
             position[rank] = count[rank] - start[rank];
-            list[count[rank]] = token;
+            list[(size_t)rank * tokens + count[rank]] = token;
             count[rank] += bits >> rank & 1;
         }
     }
-    memcpy(l->tokens_per_rank, count, targets * sizeof count[0]);
+    for (uint32_t rank = 0; rank < targets; rank++) l->tokens_per_rank[rank] = count[rank];
     l->tokens_per_node[0] += in_use;
+}
+
+static void layout_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_t token, uint32_t end)
+{
+    switch (l->targets) {
+    case 4:  layout_add(l, tokens, token, end, 4); break;
+    case 8:  layout_add(l, tokens, token, end, 8); break;
+    default: layout_add(l, tokens, token, end, l->targets);
+    }
 }
 
 /* One token enters the rings of its targets, which held start[] when the channel began. */
