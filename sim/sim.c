@@ -58,6 +58,7 @@ struct sim {
     uint64_t sequence;          /* of the event scheduled last; the first gets 1 */
     uint64_t event_count;       /* run */
     uint32_t pending_count, pending_count_max;
+    uint32_t left_count;        /* entries that moved events left behind: their events are elsewhere, or not pending */
 
     /* Every time in the front is < front_end_ps and every time in the trie is not; but when the front is a
      * part of a slot of one instant, both have that instant, which is front_end_ps. */
@@ -78,7 +79,7 @@ static const uint32_t NONE = UINT32_MAX;
 
 static void queue_clear(struct sim *sim)
 {
-    sim->pending_count = 0;
+    sim->pending_count = sim->left_count = 0;
     sim->front_head = sim->front_tail = FRONT_SIZE;
     sim->front_end_ps = UINT64_MAX;
     sim->base_ps = 0;
@@ -318,17 +319,15 @@ static void front_fill(struct sim *sim)
 
 /* ---- the engine ---- */
 
-void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
+static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 {
     assert(time_ps >= sim->now_ps);
     assert(time_ps < UINT64_MAX);
-    assert(!sim_event_pending(event));
-    assert(sim->pending_count < sim->pending_count_max);
+    assert(sim->pending_count + sim->left_count < sim->pending_count_max);
     const struct entry entry = { time_ps, event };
 
     event->time_ps = time_ps;
     event->sequence = ++sim->sequence;
-    sim->pending_count++;
     if (time_ps < sim->front_end_ps && sim->front_head == 0)
         front_spill(sim);
     if (time_ps < sim->front_end_ps)
@@ -337,15 +336,46 @@ void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
         trie_insert(sim, entry);
 }
 
+void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
+{
+    assert(!sim_event_pending(event));
+    event_enqueue(sim, event, time_ps);
+    sim->pending_count++;
+}
+
+void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
+{
+    assert(sim_event_pending(event));
+    event_enqueue(sim, event, time_ps);
+    sim->left_count++;
+}
+
+/* Takes the next event that is pending out of the queue.  An entry whose event moved is passed over; should that be
+ * back at the entry's time, then the entry stands for it, and the newer one is passed over. */
+static struct sim_event *event_take(struct sim *sim)
+{
+    for (;;) {
+        if (sim->front_head == sim->front_tail)
+            front_fill(sim);
+        const struct entry entry = sim->front[sim->front_head++];
+
+        if (entry.event->time_ps == entry.time_ps && sim_event_pending(entry.event)) {
+            sim->pending_count--;
+            return entry.event;
+        }
+        sim->left_count--;
+    }
+}
+
 bool sim_step(struct sim *sim)
 {
-    if (sim->pending_count == 0)
+    if (sim->pending_count == 0) {
+        if (sim->left_count > 0)
+            queue_clear(sim);
         return false;
-    if (sim->front_head == sim->front_tail)
-        front_fill(sim);
-    struct sim_event *const event = sim->front[sim->front_head++].event;
+    }
+    struct sim_event *const event = event_take(sim);
 
-    sim->pending_count--;
     sim->event_count++;
     sim->now_ps = event->time_ps;
     event->sequence = 0;
@@ -364,12 +394,8 @@ uint64_t sim_run(struct sim *sim)
 
 void sim_reset(struct sim *sim)
 {
-    while (sim->pending_count > 0) {
-        if (sim->front_head == sim->front_tail)
-            front_fill(sim);
-        sim->front[sim->front_head++].event->sequence = 0;
-        sim->pending_count--;
-    }
+    while (sim->pending_count > 0)
+        event_take(sim)->sequence = 0;
     sim->now_ps = sim->sequence = sim->event_count = 0;
     queue_clear(sim);
 }

@@ -33,6 +33,11 @@ uint64_t    sim_now_ps(const struct sim *sim);
 void        sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 static inline bool sim_event_pending(const struct sim_event *event) { return event->sequence != 0; }
 
+/* Moves a pending event to time_ps >= now, behind those scheduled there before.  What it leaves behind counts as an
+ * event more until that time has come or nothing is pending, and so long the event must stay in place even after it
+ * ran; should it be back at that very time by then, it runs where it was before. */
+void        sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
+
 /* Runs the next event; false when none is pending. */
 bool        sim_step(struct sim *sim);
 /* Runs until none is pending; returns how many ran. */

@@ -224,6 +224,63 @@ static void test_full_engine(void)
     }
 }
 
+struct moved { struct sim_event event; uint64_t order; };
+
+static int moved_compare(const void *a, const void *b)
+{
+    const struct moved *const one = *(struct moved *const *)a, *const other = *(struct moved *const *)b;
+
+    if (one->event.time_ps != other->event.time_ps)
+        return one->event.time_ps < other->event.time_ps ? -1 : 1;
+    return one->order < other->order ? -1 : 1;
+}
+
+static struct sim_event *ran[2000];
+static uint32_t ran_count;
+static void note_run(struct sim *sim, struct sim_event *event) { (void)sim; ran[ran_count++] = event; }
+
+/* Half of the events are moved to sooner, and half of these to later again, onto times of the other half, with ties
+ * everywhere: each runs once, at its last time; what it left behind is gone when the last has run. */
+static void test_moved_events(void)
+{
+    for (uint32_t count = 1; count <= 2000; count += count < 100 ? 9 : 431) {
+        struct sim *const sim = sim_new(3 * count);
+        struct moved *const moved = calloc(count, sizeof *moved), **const order = calloc(count, sizeof *order);
+        struct rng rng;
+        uint64_t place = 0;
+
+        rng_seed(&rng, count);
+        for (uint32_t i = 0; i < count; i++) {
+            order[i] = &moved[i];
+            moved[i] = (struct moved){ { .run = note_run }, place++ };
+            sim_schedule_at(sim, &moved[i].event, i % 2 ? 5000 + rng_below(&rng, 300) : rng_next(&rng) >> 20);
+        }
+        for (uint32_t i = 0; i < count; i += 2) {
+            moved[i].order = place++;
+            sim_reschedule_at(sim, &moved[i].event, 1000 + rng_below(&rng, 300));
+        }
+        for (uint32_t i = 0; i + 1 < count; i += 4) {
+            moved[i].order = place++;
+            sim_reschedule_at(sim, &moved[i].event, moved[i + 1].event.time_ps);
+        }
+        qsort(order, count, sizeof *order, moved_compare);
+        const uint64_t last_ps = order[count - 1]->event.time_ps;
+        uint32_t wrong = 0;
+
+        ran_count = 0;
+        CU_ASSERT_EQUAL(sim_run(sim), count);
+        CU_ASSERT_EQUAL(sim_now_ps(sim), last_ps);
+        CU_ASSERT_EQUAL_FATAL(ran_count, count);
+        for (uint32_t i = 0; i < count; i++)
+            wrong += ran[i] != &order[i]->event;
+        CU_ASSERT_EQUAL(wrong, 0);
+        free(moved);
+        free(order);
+        CU_ASSERT_FALSE(sim_step(sim));
+        sim_free(sim);
+    }
+}
+
 static void test_end_of_time(void)
 {
     static const uint64_t times_ps[] = { UINT64_MAX - 1, UINT64_MAX - 2, UINT64_MAX - 64, UINT64_MAX - 65,
@@ -277,6 +334,14 @@ static void fail_pending_twice(struct sim *sim)
     sim_schedule_at(sim, &two_events[0], 2);
 }
 
+static void fail_moving_none(struct sim *sim) { sim_reschedule_at(sim, &two_events[0], 1); }
+
+static void fail_when_full_of_moved(struct sim *sim)
+{
+    sim_schedule_at(sim, &two_events[0], 2);
+    sim_reschedule_at(sim, &two_events[0], 1);
+}
+
 static void fail_when_full(struct sim *sim)
 {
     sim_schedule_at(sim, &two_events[0], 1);
@@ -327,6 +392,9 @@ static void test_programmer_errors_assert(void)
     CU_ASSERT(aborts(fail_after_the_end, 2));
     CU_ASSERT(aborts(fail_by_wrapping, 2));
     CU_ASSERT(aborts(fail_pending_twice, 2));
+    CU_ASSERT(aborts(fail_moving_none, 2));
+    CU_ASSERT(aborts(fail_when_full_of_moved, 1));
+    CU_ASSERT_FALSE(aborts(fail_when_full_of_moved, 2));
     CU_ASSERT(aborts(fail_when_full, 1));
     CU_ASSERT_FALSE(aborts(fail_when_full, 2));
     CU_ASSERT(aborts(fail_without_rate, 1));
@@ -342,6 +410,7 @@ int main(void)
     CU_add_test(suite, "order is that of the reference", test_order_is_that_of_the_reference);
     CU_add_test(suite, "same seed, same run", test_same_seed_same_run);
     CU_add_test(suite, "full engine", test_full_engine);
+    CU_add_test(suite, "moved events", test_moved_events);
     CU_add_test(suite, "end of time", test_end_of_time);
     CU_add_test(suite, "programmer errors assert", test_programmer_errors_assert);
     CU_basic_set_mode(CU_BRM_VERBOSE);
