@@ -136,7 +136,8 @@ void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric 
     if (!o->cached) return;
     ht_layout_make(h);
     for (uint32_t source = 0; source < o->ranks; source++)
-        h->recv_before[source + 1] = h->recv_before[source] + ht_tokens_between(h, source, f->rank);
+        h->recv_before[source + 1] = h->recv_before[source]
+            + (source == f->rank ? h->layout.tokens_per_rank[source] : ht_tokens_between(h, source, f->rank));
 }
 
 void ht_rank_clear(struct ht_rank *h)
@@ -179,29 +180,43 @@ uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t ta
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
 
-/* Which ranks of the only node need each token, and the counts by expert. */
-static inline void bits_make(struct ht_layout *l, const int32_t *expert, uint32_t tokens, uint32_t topk,
+/* Which ranks of the only node need each token.  counts and bit_of have a place for no expert, -1, before the first. */
+static inline void bits_make(uint8_t *bits, const int32_t *expert, uint32_t tokens, uint32_t topk, uint32_t *counts,
                              const uint8_t *bit_of)
 {
-    uint32_t *const tokens_per_expert = l->tokens_per_expert;
-    uint8_t *const bits = l->bits;
+    _Static_assert(ROUTING_NONE == -1, "the place before expert 0");
     for (uint32_t t = 0; t < tokens; t++, expert += topk) {
         uint32_t wanted = 0;
         for (uint32_t j = 0; j < topk; j++) {
-            if (expert[j] < 0) continue;
-            tokens_per_expert[expert[j]]++;
-            wanted |= bit_of[expert[j]];
+            counts[expert[j] + 1]++;
+            wanted |= bit_of[expert[j] + 1];
         }
         bits[t] = (uint8_t)wanted;
     }
 }
 
-static void bits_make_nodes(struct ht_layout *l, const struct ht_geometry *g, const int32_t *expert,
-                            const uint8_t *bit_of)
+static void bits_make_node(struct ht_layout *l, const struct ht_geometry *g, const int32_t *expert)
 {
-    uint8_t node_of[g->experts], *bits = l->bits;
-    for (uint32_t e = 0; e < g->experts; e++) node_of[e] = (uint8_t)(e / g->local_experts / g->local);
+    uint32_t counts[g->experts + 1];
+    uint8_t bit_of[g->experts + 1];
+    memset(counts, 0, sizeof counts);
+    bit_of[0] = 0;
+    for (uint32_t e = 0; e < g->experts; e++) bit_of[e + 1] = (uint8_t)(1u << e / g->local_experts);
+    if (g->topk == 8) bits_make(l->bits, expert, g->tokens, 8, counts, bit_of);
+    else bits_make(l->bits, expert, g->tokens, g->topk, counts, bit_of);
+    memcpy(l->tokens_per_expert, counts + 1, g->experts * sizeof(uint32_t));
+}
+
+static void bits_make_nodes(struct ht_layout *l, const struct ht_geometry *g, const int32_t *expert)
+{
+    uint8_t node_of[g->experts], bit_of[g->experts], *bits = l->bits;
+    for (uint32_t e = 0; e < g->experts; e++) {
+        const uint32_t rank = e / g->local_experts;
+        node_of[e] = (uint8_t)(rank / g->local);
+        bit_of[e] = (uint8_t)(1u << rank % g->local);
+    }
     memset(bits, 0, (size_t)g->tokens * g->nodes);
+    memset(l->tokens_per_expert, 0, g->experts * sizeof(uint32_t));
     for (uint32_t t = 0; t < g->tokens; t++, expert += g->topk, bits += g->nodes) {
         for (uint32_t j = 0; j < g->topk; j++) {
             const int32_t e = expert[j];
@@ -210,20 +225,6 @@ static void bits_make_nodes(struct ht_layout *l, const struct ht_geometry *g, co
             bits[node_of[e]] |= bit_of[e];
         }
     }
-}
-
-/* Which ranks need each token, and the counts by expert. */
-static void layout_bits_make(struct ht_rank *h)
-{
-    const struct ht_geometry *g = &h->g;
-    struct ht_layout *l = &h->layout;
-    uint8_t bit_of[g->experts];
-    for (uint32_t e = 0; e < g->experts; e++) bit_of[e] = (uint8_t)(1u << e / g->local_experts % g->local);
-    memset(l->tokens_per_expert, 0, g->experts * sizeof(uint32_t));
-    const int32_t *expert = h->base.routing->rank[g->rank].experts;
-    if (g->nodes > 1) bits_make_nodes(l, g, expert, bit_of);
-    else if (g->topk == 8) bits_make(l, expert, g->tokens, 8, bit_of);
-    else bits_make(l, expert, g->tokens, g->topk, bit_of);
 }
 
 /* Tokens [token, end), a channel, enter the rings of their targets.  A list's end is written for each token, and is
@@ -279,7 +280,8 @@ void ht_layout_make(struct ht_rank *h)
 {
     const struct ht_geometry *g = &h->g;
     struct ht_layout *l = &h->layout;
-    layout_bits_make(h);
+    if (g->nodes == 1) bits_make_node(l, g, h->base.routing->rank[g->rank].experts);
+    else bits_make_nodes(l, g, h->base.routing->rank[g->rank].experts);
     memset(l->tokens_per_rank, 0, g->ranks * sizeof(uint32_t));
     memset(l->tokens_per_node, 0, g->nodes * sizeof(uint32_t));
     for (uint32_t c = 0; c < g->channels; c++) {

@@ -11,8 +11,8 @@ static uint32_t group_first_warp(uint32_t group, uint32_t groups, uint32_t warps
 /* The group's tokens in the order in which its warps take them. */
 static uint32_t token_at(const struct ht_reducer *d, uint32_t i)
 {
-    const uint32_t warps = d->worker.warps;
-    return d->first_token + i / warps * d->stride + d->first_warp + i % warps;
+    const uint32_t warps = d->worker.warps, turn = i / warps;
+    return d->first_token + turn * d->stride + d->first_warp + (i - turn * warps);
 }
 
 /* The lowest target whose row of the token has not come, -1 if all have. */
@@ -57,8 +57,11 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     if (d->done == d->count) return WORKER_DONE;
     const uint32_t most = moe_min(w->warps, d->count - d->done);
     uint32_t count = 0, rows = 0;
-    for (; count < most && token_missing(d, token_at(d, d->done + count)) < 0; count++)
-        rows += (uint32_t)__builtin_popcount(h->layout.mask[token_at(d, d->done + count)]);
+    for (; count < most; count++) {
+        const uint32_t token = token_at(d, d->done + count);
+        if (token_missing(d, token) >= 0) break;
+        for (uint32_t left = h->layout.mask[token]; left; left &= left - 1) rows++;
+    }
     if (count == 0) return WORKER_WAIT;
     const struct ht_slot *slot = &h->combine_slot;
     const uint64_t row = slot->row_bytes + slot->topk * sizeof(float);
