@@ -38,7 +38,8 @@
  *    WORKER_MORE  step again once what the operations cost has passed;
  *    WORKER_WAIT  step again when a watched word changed or space became free;
  *    WORKER_DONE  never step again in this launch.
- * Steps may be spurious: a worker checks its own condition each time. */
+ * Steps may be spurious: a worker checks its own condition each time.  Of words that may change during the launch
+ * it reads only those that it watches: a world may bring others up to date late. */
 #ifndef MODELS_FABRIC_H
 #define MODELS_FABRIC_H
 
@@ -154,8 +155,9 @@ struct fabric {
 static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer)
 {
     if (peer == f->rank) return FABRIC_SELF;
-    if (f->nvlink_disabled || peer / f->ranks_per_node != f->rank / f->ranks_per_node) return FABRIC_RDMA;
-    return FABRIC_NVLINK;
+    if (f->nvlink_disabled) return FABRIC_RDMA;
+    const bool one_node = f->rank_count <= f->ranks_per_node;       /* no divisions */
+    return one_node || peer / f->ranks_per_node == f->rank / f->ranks_per_node ? FABRIC_NVLINK : FABRIC_RDMA;
 }
 
 /* The current value of an own word; what was written before the signal that raised it is visible after. */

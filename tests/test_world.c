@@ -219,6 +219,33 @@ static void test_signals(void)
     free(s);
 }
 
+/* A signal that comes before another that was sent earlier wakes the one that waits for both earlier. */
+static void test_signals_overtake(void)
+{
+    struct stage *s = stage_new(3, 3);
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 2, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 2, .word = 3 });
+    PLAY(s, 1, 1, { .verb = SIGNAL, .peer = 2, .word = 4 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+    PLAY(s, 2, 1, { .verb = WAIT, .word = 4 }, { .verb = SIGNAL, .peer = 1, .word = 5 }, { .verb = WAIT, .word = 3 });
+    stage_run(s);
+    CU_ASSERT(took(s, 1, 3230000));                 /* 10 + 1000 + 100 + 10 there, 1000 + 100 + 10 back */
+    CU_ASSERT(took(s, 2, 12720000));                /* 10 + store 10100 + fence 500 + 1000 + 100 + 10 */
+    free(s);
+    s = stage_new(1, 1);                            /* one sum for two that wait for it, one of them already done */
+    PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
+    PLAY(s, 0, 1, { .verb = WAIT, .word = 2 });
+    PLAY(s, 0, 1, { .verb = WAIT, .word = 2 }, { .verb = SIGNAL, .peer = 0, .word = 3 });
+    PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
+    struct world *world = world_new(&s->cluster, &s->options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
+    CU_ASSERT(took(s, 0, 1630000));                 /* 10 + 200 + 100 + 10, 200 + 100 + 10 */
+    CU_ASSERT_EQUAL(world_fabric(world, 0)->words[2], 1);
+    CU_ASSERT_EQUAL(world_fabric(world, 0)->words[3], 1);
+    world_free(world);
+    free(s);
+}
+
 /* 16 SMs at 10 GB/s each share an egress of 100 GB/s: the stores of 1000 ns leave one each 100 ns. */
 static void test_egress_is_shared(void)
 {
@@ -547,6 +574,7 @@ int main(void)
     CU_add_test(suite, "one store", test_one_store);
     CU_add_test(suite, "rows and warps", test_rows_and_warps);
     CU_add_test(suite, "signals", test_signals);
+    CU_add_test(suite, "signals overtake", test_signals_overtake);
     CU_add_test(suite, "egress is shared", test_egress_is_shared);
     CU_add_test(suite, "ingress is shared", test_ingress_is_shared);
     CU_add_test(suite, "launches follow each other", test_launches_follow_each_other);

@@ -36,7 +36,7 @@ static uint32_t warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows 
 
 static uint64_t rows_ps(const struct work_rates *k, uint32_t rows, uint32_t busy)
 {
-    return (rows + busy - 1) / busy * k->row_ps;
+    return rows <= busy ? (rows > 0) * k->row_ps : (rows + busy - 1) / busy * k->row_ps;
 }
 
 /* Warp groups of one SM move rows in lockstep phases (a chunk, a barrier, a release), and what was measured
@@ -46,15 +46,16 @@ static uint64_t sm_share_ps(struct world_rank *rank, struct world_worker *ww, ui
 {
     const uint64_t since_ps = ww->moved_from_ps ? ww->moved_from_ps : sim_now_ps(rank->world->sim);
     uint32_t groups = 1;
-    for (uint32_t i = rank->sm_first[ww->sm]; i; i = rank->worker[i - 1].sm_next)
-        groups += &rank->worker[i - 1] != ww && rank->worker[i - 1].moved_to_ps > since_ps;
+    const uint32_t own = ww->worker->index + 1;
+    for (uint32_t i = rank->sm_first[ww->sm]; i; i = rank->mover[i - 1].sm_next)
+        groups += i != own && rank->mover[i - 1].moved_to_ps > since_ps;
     return groups * service_ps;
 }
 
 static void moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps)
 {
     ww->moved_from_ps = from_ps;
-    ww->moved_to_ps = to_ps;
+    ww->rank->mover[ww->worker->index].moved_to_ps = to_ps;
 }
 
 /* Whether the port is busy at now for another peer than this one; notes that it will be for this one until end_ps. */
@@ -116,7 +117,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     lane_end(ww, end + (bulk ? 0 : latency_ps));
     moved_note(ww, start, ww->last_end_ps);
     ww->unfenced = true;
-    world_store_payload(rank, write);
+    if (write->span_count) world_store_payload(rank, write);
     return 0;
 }
 

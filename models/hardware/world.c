@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REQUESTS_A_BLOCK = 4096, EVENTS_MAX = 4 * 1024 * 1024 };
+enum { ITEMS_A_BLOCK = 512, EVENTS_MAX = 4 * 1024 * 1024 };
 
 const char *world_resource_name(enum world_resource resource)
 {
@@ -18,36 +18,45 @@ const char *world_resource_name(enum world_resource resource)
     return name[resource];
 }
 
-/* ---- requests ---- */
+/* ---- memory, requests ---- */
 
-static bool request_block_add(struct world *w)
+static void pool_grow(struct pool *pool)
 {
-    struct request **blocks = realloc(w->request_block, (w->request_block_count + 1) * sizeof *blocks);
-    if (!blocks) return false;
-    w->request_block = blocks;
-    struct request *block = calloc(REQUESTS_A_BLOCK, sizeof *block);
-    if (!block) return false;
-    blocks[w->request_block_count++] = block;
-    for (uint32_t i = 0; i < REQUESTS_A_BLOCK; i++) {
-        block[i].next = w->request_free;
-        w->request_free = &block[i];
+    void **blocks = realloc(pool->block, (pool->block_count + 1) * sizeof *blocks);
+    char *block = blocks ? malloc((size_t)ITEMS_A_BLOCK * pool->item_bytes) : NULL;
+    if (!block) abort();
+    pool->block = blocks;
+    blocks[pool->block_count++] = block;
+    for (uint32_t i = 0; i < ITEMS_A_BLOCK; i++) {
+        void **item = (void **)(void *)(block + (size_t)i * pool->item_bytes);
+        *item = pool->free;
+        pool->free = item;
     }
-    return true;
 }
 
-struct request *world_request_get(struct world *w)
+static inline void *pool_get(struct pool *pool)
 {
-    if (!w->request_free && !request_block_add(w)) abort();
-    struct request *r = w->request_free;
-    w->request_free = r->next;
-    return r;
+    if (!pool->free) pool_grow(pool);
+    void **item = pool->free;
+    pool->free = *item;
+    return item;
 }
 
-void world_request_put(struct world *w, struct request *r)
+static inline void pool_put(struct pool *pool, void *item)
 {
-    r->next = w->request_free;
-    w->request_free = r;
+    *(void **)item = pool->free;
+    pool->free = item;
 }
+
+static void pool_clear(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->block_count; i++) free(pool->block[i]);
+    free(pool->block);
+}
+
+static struct request *world_request_get(struct world *w) { return pool_get(&w->requests); }
+
+void world_request_put(struct world *w, struct request *r) { pool_put(&w->requests, r); }
 
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write)
 {
@@ -88,21 +97,55 @@ void world_store_payload(struct world_rank *source, const struct fabric_write *w
 
 /* ---- words and waking ---- */
 
-static void worker_wake(struct world_worker *ww, uint64_t time_ps)
+/* What a worker knows of a word can change only where it steps.  So within one NVLink domain a value on its way is no
+ * event but a letter to each worker that watches the word, with the time when it is there, and a step begins with
+ * reading those that are; only the step that a letter causes is an event.  Each worker sees each value at the same
+ * time as by events.  What differs is the order of steps at the same picosecond, which is nobody's: they are in the
+ * order in which letters were sent, not in which they came.  By NICs, and on hosts, words change by events. */
+
+static void mail_read(struct world_worker *ww, uint64_t now_ps)
 {
-    if (ww->done || sim_event_pending(&ww->event)) return;
-    sim_schedule_at(ww->rank->world->sim, &ww->event, time_ps > ww->cursor_ps ? time_ps : ww->cursor_ps);
+    if (ww->mail_ps > now_ps) return;
+    struct world_rank *rank = ww->rank;
+    struct letter *left = NULL;
+    uint64_t left_ps = UINT64_MAX;
+    for (struct letter *l = ww->mail, *next; l; l = next) {
+        next = l->next;
+        if (l->time_ps > now_ps) {
+            l->next = left;
+            left = l;
+            if (l->time_ps < left_ps) left_ps = l->time_ps;
+            continue;
+        }
+        uint64_t *place = &rank->fabric.words[l->word];
+        if (l->add) *place += l->value;
+        else if (l->value > *place) *place = l->value;      /* a word only rises: letters need no order */
+        pool_put(&rank->world->letters, l);
+    }
+    ww->mail = left;
+    ww->mail_ps = left_ps;
+}
+
+/* What happens at from_ps has the worker step at time_ps, or as soon as it has done what it did before.  Nothing
+ * changes where its next step was settled before from_ps. */
+static void worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
+{
+    if (ww->settled_ps <= from_ps) return;
+    struct sim *sim = ww->rank->world->sim;
+    const uint64_t step_ps = time_ps > ww->cursor_ps ? time_ps : ww->cursor_ps;
+    ww->settled_ps = from_ps;
+    if (!sim_event_pending(&ww->event)) sim_schedule_at(sim, &ww->event, step_ps);
+    else if (ww->event.time_ps != step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
 }
 
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add)
 {
-    const struct cluster *c = rank->world->cluster;
+    const uint64_t now = sim_now_ps(rank->world->sim);
     uint64_t *place = &rank->fabric.words[word];
     assert(add || value >= *place);
     *place = add ? *place + value : value;
-    const uint64_t seen_ps = sim_now_ps(rank->world->sim) + (c->host.cores ? c->host.poll_ps : c->gpu.poll_ps);
     for (uint32_t i = rank->watch_head[word]; i; i = rank->watch[i - 1].next)
-        worker_wake(rank->watch[i - 1].worker, seen_ps);
+        worker_wake(rank->watch[i - 1].worker, now, now + rank->world->poll_ps);
 }
 
 static void word_event_run(struct sim *sim, struct sim_event *event)
@@ -117,11 +160,34 @@ static void word_event_run(struct sim *sim, struct sim_event *event)
     world_word_deliver(target, word, value, add);
 }
 
+/* False: nobody who still works watches the word, or more than one a sum, which must be made once. */
+static bool letters_send(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
+{
+    struct world *w = target->world;
+    const uint32_t first = target->watch_head[word];
+    bool sent = false;
+    if (add && first && target->watch[first - 1].next) return false;
+    for (uint32_t i = first; i; i = target->watch[i - 1].next) {
+        struct world_worker *ww = target->watch[i - 1].worker;
+        if (ww->done) continue;
+        struct letter *l = pool_get(&w->letters);
+        *l = (struct letter){ .next = ww->mail, .time_ps = time_ps, .value = value, .word = word, .add = add };
+        ww->mail = l;
+        if (time_ps < ww->mail_ps) ww->mail_ps = time_ps;
+        if (ww != target->current) worker_wake(ww, time_ps, time_ps + w->poll_ps);
+        sent = true;
+    }
+    if (sent && time_ps > w->mail_ps) w->mail_ps = time_ps;
+    return sent;
+}
+
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
-    struct request *r = world_request_get(target->world);
+    struct world *w = target->world;
+    if (w->letters_used && letters_send(target, word, value, add, time_ps)) return;
+    struct request *r = world_request_get(w);
     *r = (struct request){ .event.run = word_event_run, .target = target, .word = word, .value = value, .add = add };
-    sim_schedule_at(target->world->sim, &r->event, time_ps);
+    sim_schedule_at(w->sim, &r->event, time_ps);
 }
 
 void world_space_wake(struct world_rank *rank, uint64_t time_ps)
@@ -130,7 +196,7 @@ void world_space_wake(struct world_rank *rank, uint64_t time_ps)
     for (uint32_t i = 0; i < rank->worker_count; i++) {
         if (!rank->worker[i].wants_space) continue;
         rank->worker[i].wants_space = false;
-        worker_wake(&rank->worker[i], time_ps);
+        worker_wake(&rank->worker[i], sim_now_ps(rank->world->sim), time_ps);
     }
     rank->waiting_for_space = 0;
 }
@@ -211,16 +277,21 @@ static void worker_event_run(struct sim *sim, struct sim_event *event)
     ww->cursor_ps = c->host.cores ? host_step(rank, now) : now + c->gpu.step_ps;
     ww->lane_start_ps = ww->last_end_ps = ww->cursor_ps;
     ww->lane_warps = 0;
+    ww->settled_ps = UINT64_MAX;
+    mail_read(ww, now);
     rank->current = ww;
     switch (ww->worker->step(ww->worker)) {
     case WORKER_MORE:
         assert(ww->cursor_ps > now);
         sim_schedule_at(sim, &ww->event, ww->cursor_ps);
+        ww->settled_ps = now;
         break;
     case WORKER_WAIT:
+        if (ww->mail) worker_wake(ww, ww->mail_ps, ww->mail_ps + rank->world->poll_ps);
         break;
     case WORKER_DONE:
         ww->done = true;
+        ww->settled_ps = 0;
         if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
         if (--rank->running == 0) rank->world->ranks_running--;
         break;
@@ -238,6 +309,12 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         rank->worker = grown;
         rank->worker_max = count;
     }
+    if (count > rank->mover_max) {
+        free(rank->mover);
+        rank->mover = malloc(count * sizeof rank->mover[0]);
+        if (!rank->mover) abort();
+        rank->mover_max = count;
+    }
     rank->worker_count = rank->running = count;
     rank->waiting_for_space = 0;
     rank->end_ps = now_ps;
@@ -251,8 +328,8 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         assert(worker[i]->index == i && worker[i]->warps > 0);
         const uint32_t sm = worker[i]->sm % rank->world->sm_count;      /* more blocks than SMs take turns */
         rank->worker[i] = (struct world_worker){ .event.run = worker_event_run, .worker = worker[i], .rank = rank,
-                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm,
-                                                 .sm_next = rank->sm_first[sm] };
+                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm, .mail_ps = UINT64_MAX };
+        rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] };
         rank->sm_first[sm] = i + 1;
     }
     rank->world->ranks_running += count > 0;
@@ -306,7 +383,7 @@ static uint64_t launch_start_ps(const struct world *w)
     uint64_t start_ps = sim_now_ps(w->sim);
     for (uint32_t r = 0; r < w->options.ranks; r++)
         if (w->rank[r].end_ps > start_ps) start_ps = w->rank[r].end_ps;
-    return start_ps;
+    return w->mail_ps > start_ps ? w->mail_ps : start_ps;
 }
 
 bool world_run(struct world *w, struct fabric_worker **const *worker, const uint32_t *worker_count,
@@ -331,6 +408,7 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
             if (i < worker_count[r]) sim_schedule_at(w->sim, &w->rank[r].worker[i].event, start_ps);
     sim_run(w->sim);
     for (uint32_t r = 0; r < w->options.ranks; r++) {
+        for (uint32_t i = 0; i < worker_count[r]; i++) mail_read(&w->rank[r].worker[i], UINT64_MAX - 1);
         watches_clear(&w->rank[r]);
         rank_result(&w->rank[r], start_ps, &result[r]);
     }
@@ -397,6 +475,10 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->cluster = cluster;
     w->sm_count = cluster->host.cores ? UINT16_MAX : cluster->gpu.sms;      /* a host has no SMs to count */
     w->options = *options;
+    w->poll_ps = cluster->host.cores ? cluster->host.poll_ps : cluster->gpu.poll_ps;
+    w->letters_used = !cluster->host.cores && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
+    w->requests.item_bytes = sizeof(struct request);
+    w->letters.item_bytes = sizeof(struct letter);
     w->ops = cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops;
     const uint32_t share = cluster->nic.gpus_per_nic;
     w->nic_count = (options->ranks + share - 1) / share;
@@ -426,6 +508,7 @@ void world_free(struct world *w)
         free(rank->proxy);
         free(rank->qp);
         free(rank->worker);
+        free(rank->mover);
         free(rank->watch_head);
         free(rank->watch);
         free(rank->lanes_named);
@@ -433,8 +516,8 @@ void world_free(struct world *w)
         free(rank->fabric.heap);
     }
     for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_clear(&w->nic[i]);
-    for (uint32_t i = 0; i < w->request_block_count; i++) free(w->request_block[i]);
-    free(w->request_block);
+    pool_clear(&w->requests);
+    pool_clear(&w->letters);
     free(w->rank);
     free(w->nic);
     free(w->core);

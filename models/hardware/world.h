@@ -8,7 +8,8 @@
  *       └──put/signal──► QP ─► NIC transmit ─► network ─► NIC receive ─► peer's memory, word
  *                               (the worker is busy for the posting; a NIC event sends the next request)
  *
- * A store costs no event, a signal one, a put two, a signal by RDMA three, a step of a worker one.
+ * A store costs no event, a put two, a signal by RDMA three, a step of a worker one, and a signal by NVLink one where
+ * there are NICs, else none.
  *
  * Knows the cluster's parameters and the seam; knows no protocol. */
 #ifndef MODELS_HARDWARE_WORLD_H

@@ -24,6 +24,15 @@ static inline uint64_t port_reserve(struct port *p, uint64_t now_ps, uint64_t se
 
 struct world_rank;
 
+/* A value on its way to a word, for one of those that watch it. */
+struct letter {
+    struct letter *next;
+    uint64_t time_ps;               /* when it is there */
+    uint64_t value;
+    uint32_t word;
+    bool add;
+};
+
 /* A worker while its kernel runs. */
 struct world_worker {
     struct sim_event event;         /* its next step */
@@ -32,18 +41,26 @@ struct world_worker {
     uint64_t cursor_ps;             /* when all its operations so far are done */
     uint64_t lane_start_ps;         /* when the operations that now run side by side began */
     uint64_t last_end_ps;           /* when the last one is done */
-    uint64_t moved_from_ps, moved_to_ps;    /* when it last moved rows */
+    uint64_t moved_from_ps;         /* when it last began to move rows */
+    struct letter *mail;            /* what it has not seen yet, in no order */
+    uint64_t mail_ps;               /* when the first of that is there; UINT64_MAX: there is none */
+    uint64_t settled_ps;            /* from when its next step stays as it is scheduled; UINT64_MAX: it is not */
     uint16_t sm;                    /* the SM whose port it uses */
-    uint32_t sm_next;               /* next worker of its SM + 1, 0: none */
     uint16_t lane_warps;            /* warps that they have taken */
     bool done, wants_space;
     bool unfenced;                  /* stored since its last signal: that must wait for the stores */
 };
 
+/* What workers of an SM ask of each other: kept apart, close together. */
+struct mover {
+    uint64_t moved_to_ps;           /* when the worker had moved the last rows */
+    uint32_t sm_next;               /* next worker of its SM + 1, 0: none */
+};
+
 /* A work request on its way: posted, sent, arrived, visible. */
 struct request {
     struct sim_event event;
-    struct request *next;           /* on its QP's held or ready list, or on the free list */
+    struct request *next;           /* on its QP's held or ready list */
     struct request *ring_first;     /* of the last request that a doorbell covers: the first */
     struct world_rank *source, *target;
     uint64_t value;                 /* of a signal */
@@ -53,6 +70,13 @@ struct request {
     uint32_t word;
     uint16_t queue;
     bool signal, add;
+};
+
+/* Memory for things of one size, all freed in the end. */
+struct pool {
+    void *free;                     /* list, linked by their first bytes */
+    void **block;
+    uint32_t block_count, item_bytes;
 };
 
 struct qp {
@@ -85,6 +109,7 @@ struct world_rank {
     struct nic *nic;
     struct port *sm;                /* [sms] */
     uint32_t *sm_first;             /* [sms] first worker of the SM + 1, 0: none */
+    struct mover *mover;            /* [mover_max] */
     struct port hbm, egress, ingress, posting;
     struct flows egress_flows, ingress_flows;
     struct port *proxy;             /* [threads] */
@@ -94,7 +119,7 @@ struct world_rank {
     uint32_t *watch_head;           /* [words], 0: none, else place in watch + 1 */
     struct watch *watch;
     uint32_t watch_count, watch_max;
-    uint32_t worker_count, worker_max, running;
+    uint32_t worker_count, worker_max, mover_max, running;
     uint32_t waiting_for_space;
     uint64_t thread_free_ps;        /* host: the process's one thread */
     uint64_t end_ps;
@@ -128,9 +153,10 @@ struct world {
     struct nic *nic;
     uint32_t nic_count, sm_count;
     struct core *core;              /* [cores] of a host cluster, for all ranks */
-    struct request *request_free;
-    struct request **request_block; /* blocks of requests, all freed in the end */
-    uint32_t request_block_count;
+    struct pool requests, letters;
+    bool letters_used;              /* else words change by events, whoever waits */
+    uint64_t mail_ps;               /* when the last letter is there */
+    uint64_t poll_ps;               /* from when a word changes until a waiting worker steps */
     uint32_t ranks_running;
     uint64_t bisection_bytes[2];    /* that went from the lower half of the ranks to the upper, and back */
     struct work_rates store, copy, bulk, cast, reduce;
@@ -140,7 +166,6 @@ struct world {
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 
-struct request *world_request_get(struct world *w);
 void world_request_put(struct world *w, struct request *r);
 
 /* world.c: the word of a rank rises (or is added to) and its watchers wake. */
