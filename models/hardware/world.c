@@ -105,25 +105,32 @@ void world_store_payload(struct world_rank *source, const struct fabric_write *w
 
 static void mail_read(struct world_worker *ww, uint64_t now_ps)
 {
-    if (ww->mail_ps > now_ps) return;
     struct world_rank *rank = ww->rank;
-    struct letter *left = NULL;
-    uint64_t left_ps = UINT64_MAX;
-    for (struct letter *l = ww->mail, *next; l; l = next) {
-        next = l->next;
-        if (l->time_ps > now_ps) {
-            l->next = left;
-            left = l;
-            if (l->time_ps < left_ps) left_ps = l->time_ps;
-            continue;
-        }
+    struct letter *l = ww->mail;
+    while (l && l->time_ps <= now_ps) {
+        struct letter *const next = l->next;
         uint64_t *place = &rank->fabric.words[l->word];
         if (l->add) *place += l->value;
-        else if (l->value > *place) *place = l->value;      /* a word only rises: letters need no order */
+        else if (l->value > *place) *place = l->value;      /* another's letter may have been a newer one */
         pool_put(&rank->world->letters, l);
+        l = next;
     }
-    ww->mail = left;
-    ww->mail_ps = left_ps;
+    ww->mail = l;
+    if (l) l->previous = NULL;
+    else ww->mail_last = NULL;
+}
+
+/* From the end: most come in the order in which they are sent. */
+static void mail_add(struct world_worker *ww, struct letter *letter)
+{
+    struct letter *before = ww->mail_last;
+    while (before && before->time_ps > letter->time_ps) before = before->previous;
+    letter->previous = before;
+    letter->next = before ? before->next : ww->mail;
+    if (before) before->next = letter;
+    else ww->mail = letter;
+    if (letter->next) letter->next->previous = letter;
+    else ww->mail_last = letter;
 }
 
 /* What happens at from_ps has the worker step at time_ps, or as soon as it has done what it did before.  Nothing
@@ -171,9 +178,8 @@ static bool letters_send(struct world_rank *target, uint32_t word, uint64_t valu
         struct world_worker *ww = target->watch[i - 1].worker;
         if (ww->done) continue;
         struct letter *l = pool_get(&w->letters);
-        *l = (struct letter){ .next = ww->mail, .time_ps = time_ps, .value = value, .word = word, .add = add };
-        ww->mail = l;
-        if (time_ps < ww->mail_ps) ww->mail_ps = time_ps;
+        *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
+        mail_add(ww, l);
         if (ww != target->current) worker_wake(ww, time_ps, time_ps + w->poll_ps);
         sent = true;
     }
@@ -287,7 +293,7 @@ static void worker_event_run(struct sim *sim, struct sim_event *event)
         ww->settled_ps = now;
         break;
     case WORKER_WAIT:
-        if (ww->mail) worker_wake(ww, ww->mail_ps, ww->mail_ps + rank->world->poll_ps);
+        if (ww->mail) worker_wake(ww, ww->mail->time_ps, ww->mail->time_ps + rank->world->poll_ps);
         break;
     case WORKER_DONE:
         ww->done = true;
@@ -328,7 +334,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         assert(worker[i]->index == i && worker[i]->warps > 0);
         const uint32_t sm = worker[i]->sm % rank->world->sm_count;      /* more blocks than SMs take turns */
         rank->worker[i] = (struct world_worker){ .event.run = worker_event_run, .worker = worker[i], .rank = rank,
-                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm, .mail_ps = UINT64_MAX };
+                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm };
         rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] };
         rank->sm_first[sm] = i + 1;
     }
@@ -408,7 +414,7 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
             if (i < worker_count[r]) sim_schedule_at(w->sim, &w->rank[r].worker[i].event, start_ps);
     sim_run(w->sim);
     for (uint32_t r = 0; r < w->options.ranks; r++) {
-        for (uint32_t i = 0; i < worker_count[r]; i++) mail_read(&w->rank[r].worker[i], UINT64_MAX - 1);
+        for (uint32_t i = 0; i < worker_count[r]; i++) mail_read(&w->rank[r].worker[i], UINT64_MAX);
         watches_clear(&w->rank[r]);
         rank_result(&w->rank[r], start_ps, &result[r]);
     }

@@ -26,7 +26,7 @@ struct world_rank;
 
 /* A value on its way to a word, for one of those that watch it. */
 struct letter {
-    struct letter *next;
+    struct letter *next, *previous;
     uint64_t time_ps;               /* when it is there */
     uint64_t value;
     uint32_t word;
@@ -42,8 +42,7 @@ struct world_worker {
     uint64_t lane_start_ps;         /* when the operations that now run side by side began */
     uint64_t last_end_ps;           /* when the last one is done */
     uint64_t moved_from_ps;         /* when it last began to move rows */
-    struct letter *mail;            /* what it has not seen yet, in no order */
-    uint64_t mail_ps;               /* when the first of that is there; UINT64_MAX: there is none */
+    struct letter *mail, *mail_last;        /* what it has not seen yet, the soonest first */
     uint64_t settled_ps;            /* from when its next step stays as it is scheduled; UINT64_MAX: it is not */
     uint16_t sm;                    /* the SM whose port it uses */
     uint16_t lane_warps;            /* warps that they have taken */
