@@ -32,11 +32,13 @@
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes are legal and deliver nothing.  Peer == own rank is legal for store and signal.
  *  9. now_ps() does not move during a step in the simulated world.
+ * 10. A worker that waits with a wake_ps is stepped once now_ps() has reached it, whatever else happens or does not.
+ *     One that has gone by during a step has been seen: it wakes no more.
  *
  * Workers.  A kernel is a set of workers, each an explicit state machine that its world steps.  A step does a
  * bounded piece of work and says what it wants next:
  *    WORKER_MORE  step again once what the operations cost has passed;
- *    WORKER_WAIT  step again when a watched word changed or space became free;
+ *    WORKER_WAIT  step again when a watched word changed, space became free, or the worker's wake_ps has come;
  *    WORKER_DONE  never step again in this launch.
  * Steps may be spurious: a worker checks its own condition each time.  Of words that may change during the launch
  * it reads only those that it watches: a world may bring others up to date late. */
@@ -60,6 +62,7 @@ struct fabric_worker {
     /* Writes what the worker waits for, with the peer if there is one, for the message of a run that hangs. */
     void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
     struct fabric *fabric;
+    uint64_t wake_ps;        /* its own to set, in a step: when it wants one at the latest while it waits; 0: never */
     uint32_t index;          /* its number among the workers of this rank, unique, from 0 */
     uint16_t sm;             /* the SM that it runs on */
     uint16_t warps;          /* how many warps of that SM it has */

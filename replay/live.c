@@ -509,6 +509,15 @@ static bool live_round(struct live_world *world, uint32_t *active_count)
     return moved || world->operations != before;
 }
 
+/* Whether a worker waits for a time that is still to come: that is no hang. */
+static bool live_wake_ahead(const struct live_world *world, uint32_t active_count)
+{
+    const uint64_t now_ps = live_now_ps(&world->fabric);
+    for (uint32_t i = 0; i < active_count; i++)
+        if (world->active[i]->wake_ps > now_ps) return true;
+    return false;
+}
+
 static void live_hang_describe(const struct live_world *world, uint32_t active_count, GError **error)
 {
     const struct fabric_worker *w = world->active[0];
@@ -540,7 +549,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
             idle_since_ps = live_now_ps(&world->fabric);
         } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0) {
             idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
-            if (idle_ps > timeout_ps) {
+            if (idle_ps > timeout_ps && !live_wake_ahead(world, active_count)) {
                 live_hang_describe(world, active_count, error);
                 return false;
             }

@@ -392,6 +392,12 @@ uint64_t sim_run(struct sim *sim)
     return sim->event_count - event_count;
 }
 
+void sim_run_down(struct sim *sim, const uint32_t *idle)
+{
+    while (sim->pending_count > *idle)
+        sim_step(sim);
+}
+
 void sim_reset(struct sim *sim)
 {
     while (sim->pending_count > 0)

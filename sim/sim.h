@@ -42,6 +42,8 @@ void        sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t
 bool        sim_step(struct sim *sim);
 /* Runs until none is pending; returns how many ran. */
 uint64_t    sim_run(struct sim *sim);
+/* Runs until no more than *idle are pending, a number that events may change; those stay for later. */
+void        sim_run_down(struct sim *sim, const uint32_t *idle);
 uint64_t    sim_event_count(const struct sim *sim);     /* run since the start or sim_reset() */
 
 #endif

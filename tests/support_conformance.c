@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "sim/rng.h"
+#include "sim/units.h"
 
 enum { OPS_PER_STEP = 24 };     /* more than CONFORMANCE_DEPTH: a step can fill a queue */
 
@@ -24,6 +25,8 @@ enum op_kind {
     OP_FLUSH,       /* until all on (peer, queue) is complete */
     OP_WORK,        /* a piece of local work that counts itself */
     OP_CLOCK,       /* time must not run backwards */
+    OP_SLEEP,       /* until value picoseconds have passed: nothing else happens to the worker */
+    OP_ALARM,       /* from now on wants a step in value picoseconds at the latest */
 };
 
 struct op {
@@ -40,6 +43,7 @@ struct program {
     uint32_t at;
     uint64_t last_word, last_ps;
     uint64_t works, refusals;
+    bool     asleep;
     char     why[160];
 };
 
@@ -122,6 +126,13 @@ static int program_wait(struct program *p, const struct op *op)
     return 0;
 }
 
+static int program_sleep(struct program *p, const struct op *op, uint64_t now_ps)
+{
+    if (!p->asleep) p->worker.wake_ps = now_ps + op->value;
+    p->asleep = now_ps < p->worker.wake_ps;
+    return p->asleep ? -EAGAIN : 0;
+}
+
 /* 0, or -EAGAIN: not yet. */
 static int program_op(struct program *p, const struct op *op)
 {
@@ -147,6 +158,8 @@ static int program_op(struct program *p, const struct op *op)
         if (now_ps < p->last_ps) program_fail(p, op, "time ran backwards", p->last_ps, now_ps);
         p->last_ps = now_ps;
         return 0;
+    case OP_SLEEP:  return program_sleep(p, op, now_ps);
+    case OP_ALARM:  p->worker.wake_ps = now_ps + op->value; return 0;
     }
     return -EINVAL;
 }
@@ -508,6 +521,36 @@ static void case_local(struct suite *s)
     }
 }
 
+/* Workers that nothing else would step wake in time; one whose word comes does not sleep on until its alarm, and no
+ * rank waits at the end for alarms that nobody wants any more. */
+static void case_wakes(struct suite *s)
+{
+    enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 };   /* of a nap, slept in a row */
+    static const uint64_t nap_ps = 300 * PS_PER_US, hour_ps = 3600 * PS_PER_S;
+    suite_begin(s, 2);
+    const uint32_t word = suite_words(s, 1);
+    uint64_t start_ps[CONFORMANCE_RANKS] = { 0 };
+    EACH_RANK(s, rank) {
+        const struct fabric *f = s->world->fabric[rank];
+        if (f) start_ps[rank] = fabric_now_ps(f);
+        for (uint32_t i = NAPS; i > 0; i--)
+            suite_op(s, rank, 0, (struct op){ .kind = OP_SLEEP, .value = i * nap_ps });
+        suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)rank, .word = word, .value = 1 });
+        suite_op(s, rank, 1, (struct op){ .kind = OP_ALARM, .value = hour_ps });
+        suite_op(s, rank, 1, (struct op){ .kind = OP_WAIT, .word = word, .value = 1 });
+        suite_op(s, rank, 1, (struct op){ .kind = OP_SLEEP, .value = nap_ps });
+    }
+    suite_run(s);
+    EACH_RANK(s, rank) {
+        const struct fabric *f = s->world->fabric[rank];
+        const uint64_t took_ps = f ? fabric_now_ps(f) - start_ps[rank] : 0;
+        if (f && !s->why[0] && (took_ps < UNITS * nap_ps || took_ps >= hour_ps))
+            snprintf(s->why, sizeof s->why, "rank %u: expected naps of %llu us in all, found %llu", rank,
+                     (unsigned long long)(UNITS * nap_ps / PS_PER_US),
+                     (unsigned long long)(took_ps / PS_PER_US));
+    }
+}
+
 /* One message of the all-to-all: written by worker, then a signal; from's messages to to count up. */
 static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint32_t from,
                           uint32_t to, uint64_t n)
@@ -589,6 +632,7 @@ static const struct {
     { "flush is complete", case_flush_is_complete },
     { "defer", case_defer },
     { "local work and adds", case_local },
+    { "wakes", case_wakes },
     { "all to all", case_all_to_all },
     { "reproducible", case_reproducible },
 };

@@ -31,6 +31,7 @@ struct watch {
 
 struct slot {                       /* a worker of the kernel that its rank runs */
     struct fabric_worker *worker;
+    uint64_t stepped_ps;
     bool runnable, done, refused;
     uint32_t place;                 /* in the list of those that may run */
 };
@@ -57,6 +58,8 @@ struct loop {
     struct runnable *runnable;
     uint32_t runnable_count, runnable_max;
     struct slot *current;
+    bool late;                      /* the late rank has not begun */
+    uint64_t jumped_ps;             /* time that passed with nothing to do */
     char hang[65536];
 };
 
@@ -148,7 +151,9 @@ static void something_deliver(struct loop *loop)
 
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
-static uint64_t loop_now_ps(const struct fabric *f) { return rank_of(f)->loop->counts.steps; }
+static uint64_t clock_ps(const struct loop *loop) { return loop->counts.steps + loop->jumped_ps; }
+
+static uint64_t loop_now_ps(const struct fabric *f) { return clock_ps(rank_of(f)->loop); }
 
 /* A refusal does nothing; the worker may try again at any time. */
 static bool refuse(struct loop *loop)
@@ -385,6 +390,7 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     loop->current = slot;
     loop->counts.steps++;
     trace(loop, (uint64_t)rank << 32 | worker);
+    slot->stepped_ps = clock_ps(loop);
     const enum worker_step step = slot->worker->step(slot->worker);
     if (step == WORKER_DONE) {
         slot_sleep(loop, slot);
@@ -423,14 +429,42 @@ static void spurious_step(struct loop *loop, loop_next *next, void *context)
     rank_advance(loop, rank, next, context);
 }
 
+/* Whether the worker waits for a time that it has not seen. */
+static bool slot_waits(const struct slot *slot)
+{
+    return !slot->done && slot->worker->wake_ps > slot->stepped_ps;
+}
+
+/* Nothing can be stepped: time passes until somebody's wake.  False: nobody waits for one. */
+static bool time_pass(struct loop *loop, loop_next *next, void *context)
+{
+    uint64_t soonest_ps = UINT64_MAX;
+    for (uint16_t rank = 0; rank < loop->options.ranks && !loop->options.deaf; rank++)
+        for (uint32_t i = 0; i < loop->rank[rank].slot_count; i++) {
+            const struct slot *slot = &loop->rank[rank].slot[i];
+            if (slot_waits(slot) && slot->worker->wake_ps < soonest_ps) soonest_ps = slot->worker->wake_ps;
+        }
+    if (soonest_ps == UINT64_MAX) return false;
+    if (soonest_ps > clock_ps(loop)) loop->jumped_ps += soonest_ps - clock_ps(loop);
+    for (uint16_t rank = 0; rank < loop->options.ranks; rank++)
+        for (uint32_t i = 0; i < loop->rank[rank].slot_count; i++) {
+            const struct slot *slot = &loop->rank[rank].slot[i];
+            if (slot_waits(slot) && slot->worker->wake_ps <= clock_ps(loop)) slot_wake(loop, rank, i);
+        }
+    if (loop->late) rank_advance(loop, loop->options.late_rank - 1, next, context);
+    loop->late = false;
+    return true;
+}
+
 bool loop_run(struct loop *loop, loop_next *next, void *context, bool quiet)
 {
+    loop->late = loop->options.late_rank > 0;
     for (uint16_t rank = 0; rank < loop->options.ranks; rank++) {
         loop->rank[rank].finished = false;
         loop->rank[rank].left = loop->rank[rank].slot_count = 0;
-        rank_advance(loop, rank, next, context);
+        if (rank + 1u != loop->options.late_rank) rank_advance(loop, rank, next, context);
     }
-    while (loop->runnable_count || loop->pending_count) {
+    while (loop->runnable_count || loop->pending_count || time_pass(loop, next, context)) {
         if (loop->options.spurious && chance(loop, 5)) spurious_step(loop, next, context);
         if (loop->pending_count && (!loop->runnable_count || chance(loop, loop->options.deliver_percent))) {
             something_deliver(loop);

@@ -1,10 +1,11 @@
 /* support_loop.h - a group of fabrics in one process, as nasty as the contract of models/fabric.h allows.
  *
  * Workers are stepped in a seeded random order; a waiting worker only when a word that it watches changed or an
- * operation of its last step found no room (and now and then for nothing, if asked).  Data and signals arrive late
- * and out of order wherever no order is promised; a put reads its source only when it arrives.  Operations are
- * refused with -EAGAIN now and then.  Breaches of the contract (a word with two writers or lowered, a put from
- * foreign memory, a store to a peer without NVLink, ...) are counted and printed. */
+ * operation of its last step found no room (and now and then for nothing, if asked).  Time passes by a picosecond a
+ * step, and when nothing else can happen, until the next time at which a worker wants to be woken.  Data and signals
+ * arrive late and out of order wherever no order is promised; a put reads its source only when it arrives.
+ * Operations are refused with -EAGAIN now and then.  Breaches of the contract (a word with two writers or lowered, a
+ * put from foreign memory, a store to a peer without NVLink, ...) are counted and printed. */
 #ifndef TESTS_SUPPORT_LOOP_H
 #define TESTS_SUPPORT_LOOP_H
 
@@ -18,6 +19,8 @@ struct loop_options {
     uint32_t refuse_percent;        /* of operations answered with -EAGAIN */
     uint32_t deliver_percent;       /* of turns that deliver something rather than step a worker; at least 1 */
     bool     spurious;              /* steps without a reason */
+    uint32_t late_rank;             /* n: rank n - 1 begins when nobody else can move and time has passed; 0: none */
+    bool     deaf;                  /* a breach of the contract: time wakes nobody */
 };
 
 /* What the workers asked for.  The trace is a hash over all operations in order, without the payload. */

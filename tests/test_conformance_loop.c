@@ -3,6 +3,7 @@
 #include <CUnit/Basic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "tests/support_conformance.h"
 #include "tests/support_loop.h"
 
@@ -49,23 +50,38 @@ static void world_report(void *context, const char *name, const char *why)
     CU_ASSERT_EQUAL(why[0], '\0');
 }
 
-static void run_suite(uint16_t rank_count, uint16_t ranks_per_node, bool nvlink_disabled, uint64_t seed)
+static void world_report_deaf(void *context, const char *name, const char *why)
+{
+    (void)context;
+    CU_ASSERT_EQUAL(why[0] != '\0', strcmp(name, "wakes") == 0);
+}
+
+static uint32_t run_suite_report(uint16_t rank_count, uint16_t ranks_per_node, bool nvlink_disabled, uint64_t seed,
+                                 bool deaf)
 {
     const struct loop_options options = {
         .ranks = rank_count, .ranks_per_node = ranks_per_node, .nvlink_disabled = nvlink_disabled, .payload = true,
         .needs = { .heap_bytes = CONFORMANCE_HEAP_BYTES, .word_count = CONFORMANCE_WORDS,
                    .queue_count = CONFORMANCE_QUEUES, .queue_depth = CONFORMANCE_DEPTH },
         .seed = seed, .refuse_percent = seed % 2 * 10, .deliver_percent = 50 + seed % 3 * 20, .spurious = seed % 2,
+        .deaf = deaf,
     };
     struct loop_world loop = { .loop = loop_new(&options), .rank_count = rank_count };
     struct fabric *fabric[CONFORMANCE_RANKS];
     for (uint32_t r = 0; r < rank_count; r++) fabric[r] = loop_fabric(loop.loop, r);
     const struct conformance_world world = { .context = &loop, .rank_count = rank_count, .fabric = fabric,
-                                             .run = world_run_all, .report = world_report };
-    CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
-    CU_ASSERT(loop.reported >= 10);
+                                             .run = world_run_all,
+                                             .report = deaf ? world_report_deaf : world_report };
+    const uint32_t failed = conformance_run(&world, seed);
+    CU_ASSERT(deaf || loop.reported >= 10);
     CU_ASSERT_EQUAL(loop_counts(loop.loop)->breaches, 0);
     loop_free(loop.loop);
+    return failed;
+}
+
+static void run_suite(uint16_t rank_count, uint16_t ranks_per_node, bool nvlink_disabled, uint64_t seed)
+{
+    CU_ASSERT_EQUAL(run_suite_report(rank_count, ranks_per_node, nvlink_disabled, seed, false), 0);
 }
 
 static void test_one_node(void)
@@ -85,6 +101,12 @@ static void test_nvlink_disabled(void)
     run_suite(5, 8, true, 1);
 }
 
+/* A fabric on which time wakes nobody is found out, by the case that is about it. */
+static void test_deaf(void)
+{
+    CU_ASSERT_EQUAL(run_suite_report(4, 2, false, 2, true), 1);
+}
+
 int main(void)
 {
     CU_initialize_registry();
@@ -92,6 +114,7 @@ int main(void)
     CU_ADD_TEST(suite, test_one_node);
     CU_ADD_TEST(suite, test_nodes);
     CU_ADD_TEST(suite, test_nvlink_disabled);
+    CU_ADD_TEST(suite, test_deaf);
     CU_basic_set_mode(CU_BRM_NORMAL);
     CU_basic_run_tests();
     const unsigned failures = CU_get_number_of_failures();

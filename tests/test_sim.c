@@ -306,6 +306,33 @@ static void test_end_of_time(void)
     sim_free(sim);
 }
 
+static uint32_t down_idle;
+
+static void down_run(struct sim *sim, struct sim_event *event)
+{
+    (void)event;
+    down_idle = sim_now_ps(sim) >= 30 ? 5 : 0;
+}
+
+/* Events say how many may stay behind; what stays runs later, in its place and time. */
+static void test_run_down(void)
+{
+    struct sim *const sim = sim_new(10);
+    struct sim_event events[10];
+
+    for (uint64_t i = 0; i < 10; i++) {
+        events[i] = (struct sim_event){ .run = down_run };
+        sim_schedule_at(sim, &events[i], 10 * i);
+    }
+    down_idle = 0;
+    sim_run_down(sim, &down_idle);
+    CU_ASSERT_EQUAL(sim_now_ps(sim), 40);       /* at 30 six were left: one more than might be */
+    CU_ASSERT_EQUAL(sim_event_count(sim), 5);
+    CU_ASSERT_EQUAL(sim_run(sim), 5);
+    CU_ASSERT_EQUAL(sim_now_ps(sim), 90);
+    sim_free(sim);
+}
+
 /* ---- what must assert ---- */
 
 static struct sim_event two_events[2];
@@ -412,6 +439,7 @@ int main(void)
     CU_add_test(suite, "full engine", test_full_engine);
     CU_add_test(suite, "moved events", test_moved_events);
     CU_add_test(suite, "end of time", test_end_of_time);
+    CU_add_test(suite, "run down", test_run_down);
     CU_add_test(suite, "programmer errors assert", test_programmer_errors_assert);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();

@@ -274,6 +274,39 @@ void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint3
 
 /* ---- stepping ---- */
 
+static void wake_schedule(struct world_worker *ww);
+
+/* A wake of a launch that is over, or of a worker that has seen its time since, is none. */
+static void wake_event_run(struct sim *sim, struct sim_event *event)
+{
+    struct request *r = fabric_container_of(event, struct request, event);
+    struct world_rank *rank = r->target;
+    struct world *w = rank->world;
+    struct world_worker *ww = r->value == w->launch ? &rank->worker[r->word] : NULL;
+    world_request_put(w, r);
+    w->wakes_pending--;
+    w->idle = w->ranks_running ? 0 : w->wakes_pending;
+    if (!ww || ww->done) return;
+    const uint64_t now = sim_now_ps(sim), wanted_ps = ww->worker->wake_ps;
+    if (ww->wake_ps <= now) ww->wake_ps = 0;
+    if (wanted_ps > now) wake_schedule(ww);
+    else if (wanted_ps) worker_wake(ww, now, now);
+}
+
+/* Beside the worker's step, which must not wait for it. */
+static void wake_schedule(struct world_worker *ww)
+{
+    struct world *w = ww->rank->world;
+    const uint64_t wanted_ps = ww->worker->wake_ps;
+    if (wanted_ps <= sim_now_ps(w->sim) || (ww->wake_ps && ww->wake_ps <= wanted_ps)) return;
+    struct request *r = world_request_get(w);
+    *r = (struct request){ .event.run = wake_event_run, .target = ww->rank, .word = ww->worker->index,
+                           .value = w->launch };
+    ww->wake_ps = wanted_ps;
+    w->wakes_pending++;
+    sim_schedule_at(w->sim, &r->event, wanted_ps);
+}
+
 static void worker_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world_worker *ww = fabric_container_of(event, struct world_worker, event);
@@ -294,12 +327,13 @@ static void worker_event_run(struct sim *sim, struct sim_event *event)
         break;
     case WORKER_WAIT:
         if (ww->mail) worker_wake(ww, ww->mail->time_ps, ww->mail->time_ps + rank->world->poll_ps);
+        if (ww->worker->wake_ps) wake_schedule(ww);
         break;
     case WORKER_DONE:
         ww->done = true;
         ww->settled_ps = 0;
         if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
-        if (--rank->running == 0) rank->world->ranks_running--;
+        if (--rank->running == 0 && --rank->world->ranks_running == 0) rank->world->idle = rank->world->wakes_pending;
         break;
     }
     rank->current = NULL;
@@ -397,6 +431,7 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
 {
     const uint64_t start_ps = launch_start_ps(w);
     w->start_ps = start_ps;
+    w->launch++;
     w->bisection_bytes[0] = w->bisection_bytes[1] = 0;
     for (uint32_t i = 0; i < w->nic_count; i++) {
         w->nic[i].tx.busy_ps = w->nic[i].tx.bytes = 0;
@@ -412,7 +447,8 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
     for (uint32_t i = 0; i < most; i++)
         for (uint32_t r = 0; r < w->options.ranks; r++)
             if (i < worker_count[r]) sim_schedule_at(w->sim, &w->rank[r].worker[i].event, start_ps);
-    sim_run(w->sim);
+    w->idle = w->ranks_running ? 0 : w->wakes_pending;
+    sim_run_down(w->sim, &w->idle);
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         for (uint32_t i = 0; i < worker_count[r]; i++) mail_read(&w->rank[r].worker[i], UINT64_MAX);
         watches_clear(&w->rank[r]);

@@ -44,6 +44,7 @@ struct world_worker {
     uint64_t moved_from_ps;         /* when it last began to move rows */
     struct letter *mail, *mail_last;        /* what it has not seen yet, the soonest first */
     uint64_t settled_ps;            /* from when its next step stays as it is scheduled; UINT64_MAX: it is not */
+    uint64_t wake_ps;               /* its soonest wake that is scheduled, 0: none */
     uint16_t sm;                    /* the SM whose port it uses */
     uint16_t lane_warps;            /* warps that they have taken */
     bool done, wants_space;
@@ -157,6 +158,9 @@ struct world {
     uint64_t mail_ps;               /* when the last letter is there */
     uint64_t poll_ps;               /* from when a word changes until a waiting worker steps */
     uint32_t ranks_running;
+    uint32_t launch;                /* number of the last one */
+    uint32_t wakes_pending;         /* wakes that are scheduled */
+    uint32_t idle;                  /* those of them that nobody wants any more: all once all ranks are done, else 0 */
     uint64_t bisection_bytes[2];    /* that went from the lower half of the ranks to the upper, and back */
     struct work_rates store, copy, bulk, cast, reduce;
     rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress, nic_rate, put;
