@@ -46,6 +46,10 @@ static const struct field field_table[] = {
     FLAG("disable-nvlink", disable_nvlink, "Low latency: peers of the same node are reached by RDMA too"),
     FLAG("hook", hook, "Low latency: send and receive as kernels of their own"),
     FLAG("zero-copy", zero_copy, "Low latency combine: rows already lie in the send buffer"),
+    TEXT("mask-timeout", mask_timeout, "TIME",
+         "Low latency: mask ranks that keep others waiting longer than this (as 100us; default: wait for ever)"),
+    TEXT("fail", fail, "RANK@CALL|...",
+         "Low latency: these ranks fail when they first come to dispatch, combine or clean (needs --mask-timeout)"),
     FLAG("cached", cached, "Normal: dispatch with a cached handle and no top-k, as the public tuning loop"),
     FLAG("weights", weights, "Normal combine: carry the top-k weights"),
     FLAG("round-scale", round_scale, "FP8 scales are powers of two"),
@@ -311,6 +315,14 @@ void case_resolve(struct case_options *c)
     const uint32_t nodes = c->num_ranks / c->ranks_per_node;
     if (c->num_topk_groups == 0 && !low_latency && nodes > 1) c->num_topk_groups = MIN(nodes, 4);
     if (!c->traffic) text_default(&c->routing, "uniform");
+}
+
+char *case_ranks_text(const uint8_t *set, uint32_t ranks)
+{
+    GString *text = g_string_new(NULL);
+    for (uint32_t r = 0; r < ranks; r++)
+        if (set[r]) g_string_append_printf(text, "%s%u", text->len ? "|" : "", r);
+    return g_string_free(text->len ? text : g_string_append(text, "none"), FALSE);
 }
 
 void case_record(const struct case_options *c, struct record *record)

@@ -26,6 +26,8 @@ struct case_options {
     uint32_t num_sms, num_bias, expert_alignment;
     uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer;                /* dispatch; 0: recommended */
     uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
+    char *mask_timeout;         /* "100us": low latency: ranks that keep others waiting longer are masked; NULL: none */
+    char *fail;                 /* "1@dispatch|3@combine": ranks that fail when they first come to that call */
     uint32_t masked;            /* places of a rank that go to no expert */
     uint64_t seed;
     char *data;                 /* "pattern", "constant", "random" */
@@ -73,6 +75,8 @@ bool case_routing_same(const struct case_options *a, const struct case_options *
  * the limit of all; 0 where ranks are processes of a host, which have no SMs to count. */
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error);
+/* The ranks of a set ([ranks], 1: in it) as "1|3|5", or "none".  Free with g_free(). */
+char *case_ranks_text(const uint8_t *set, uint32_t ranks);
 /* Writes every option into the record's header lines, defaults resolved. */
 void case_record(const struct case_options *c, struct record *record);
 

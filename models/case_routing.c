@@ -5,6 +5,8 @@
 #include "models/case.h"
 
 #include <string.h>
+#include "models/cluster.h"
+#include "sim/units.h"
 #include "traces/generate.h"
 #include "traces/placement.h"
 #include "traces/trace.h"
@@ -218,6 +220,39 @@ static void options_fill(const struct case_options *c, const struct routing *rou
                     c->combine_rdma_buffer);
 }
 
+/* "1@dispatch|3@combine|5@clean", or with commas. */
+static bool failures_parse(const char *text, struct moe_options *o, GError **error)
+{
+    static const char *const call[] = { "dispatch", "combine", "clean" };
+    g_auto(GStrv) part = g_strsplit_set(text, "|,", 0);
+    if (g_strv_length(part) > MOE_FAILURES_MAX)
+        return case_refuse(error, "fail: expected at most %d ranks, found %u", MOE_FAILURES_MAX, g_strv_length(part));
+    for (uint32_t i = 0; part[i]; i++) {
+        g_auto(GStrv) side = g_strsplit(part[i], "@", 2);
+        guint64 rank = 0;
+        uint32_t which = 0;
+        bool good = g_strv_length(side) == 2 && g_ascii_string_to_unsigned(side[0], 10, 0, UINT16_MAX, &rank, NULL);
+        while (good && which < G_N_ELEMENTS(call) && !case_is(side[1], call[which])) which++;
+        if (!good || which == G_N_ELEMENTS(call))
+            return case_refuse(error, "fail: expected RANK@dispatch, RANK@combine or RANK@clean, found '%s'", part[i]);
+        o->failure[o->failure_count++] = (struct moe_failure){ .rank = (uint32_t)rank, .call = (enum moe_call)which };
+    }
+    return true;
+}
+
+static bool masking_fill(const struct case_options *c, struct moe_options *o, GError **error)
+{
+    static const uint64_t most_ps = 3600 * PS_PER_S;
+    uint64_t timeout_ps = 0;
+    if (c->mask_timeout) {
+        if (!cluster_parse_time(c->mask_timeout, &timeout_ps) || timeout_ps == 0 || timeout_ps > most_ps)
+            return case_refuse(error, "mask-timeout: expected a time from 1 ps to an hour, such as 100us, found '%s'",
+                               c->mask_timeout);
+        o->mask_timeout_ps = timeout_ps;
+    }
+    return !c->fail || failures_parse(c->fail, o, error);
+}
+
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error)
 {
@@ -226,6 +261,7 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     case_resolve(&resolved);
     options_fill(&resolved, routing, device_sms, options);
     case_clear(&resolved);
+    if (!masking_fill(c, options, error)) return false;
     if (device_sms && options->num_sms > device_sms)
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
     if (c->disable_nvlink && options->family != MOE_LOW_LATENCY)

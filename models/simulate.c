@@ -70,6 +70,34 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
 
 /* ---- what the record says of a phase ---- */
 
+/* A simulation is one iteration, the first. */
+static bool rank_failed(const struct run *run, uint32_t rank, uint32_t phase)
+{
+    return moe_options_failed(&run->options, rank, phase, 0);
+}
+
+/* Notes in set the ranks that a living one has masked by phase; returns how many. */
+static uint32_t masked_count(const struct run *run, uint32_t phase, uint8_t *set)
+{
+    const uint32_t ranks = run->options.ranks;
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        for (uint32_t peer = 0; !rank_failed(run, r, phase) && peer < ranks; peer++)
+            set[peer] |= moe_rank_masks(run->rank[r], peer);
+    for (uint32_t peer = 0; peer < ranks; peer++) count += set[peer];
+    return count;
+}
+
+static void record_masked(struct record *record, const struct run *run, uint32_t phase)
+{
+    if (!run->options.mask_timeout_ps) return;
+    g_autofree uint8_t *set = g_new0(uint8_t, run->options.ranks);
+    const uint32_t count = masked_count(run, phase, set);
+    record_add(record, moe_phase_name(&run->options, phase), RECORD_ALL, "masked_ranks", count, "");
+    g_autofree char *text = case_ranks_text(set, run->options.ranks);
+    record_set(record, "ranks-masked", "%s", text);
+}
+
 struct spread { double sum, min, max; };
 
 static void spread_add(struct spread *s, double value, bool first)
@@ -93,13 +121,15 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
 }
 
 /* The busiest part, by its busy time over all ranks' time; waiting when none is busy for half of it. */
-static void record_bottleneck(struct record *record, const char *phase, const struct run *run, uint64_t total_ps)
+static void record_bottleneck(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
 {
+    const char *phase = moe_phase_name(&run->options, phase_index);
     double most = 0;
     const char *name = "latency";
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
         uint64_t busy_ps = 0;
-        for (uint32_t r = 0; r < run->options.ranks; r++) busy_ps += run->result[r].use[i].busy_ps;
+        for (uint32_t r = 0; r < run->options.ranks; r++)
+            if (!rank_failed(run, r, phase_index)) busy_ps += run->result[r].use[i].busy_ps;
         if (!busy_ps) continue;
         const double percent = total_ps ? 100.0 * (double)busy_ps / (double)total_ps : 0;
         g_autofree char *metric = g_strdup_printf("busy_%s_pct", world_resource_name(i));
@@ -151,16 +181,18 @@ static void record_bounds(struct record *record, const char *phase, const struct
                slowest_us > 0 ? 100 * bound[tightest] / slowest_us : 0, "%");
 }
 
+/* Means are over the ranks that live. */
 static void record_phase(struct record *record, const struct run *run, uint32_t phase_index, bool per_rank)
 {
     const char *phase = moe_phase_name(&run->options, phase_index);
-    const uint32_t ranks = run->options.ranks;
+    uint32_t ranks = 0;
     struct moe_traffic sum = { 0 };
     struct world_result mean = { 0 };
     struct spread time = { 0 };
     uint64_t total_ps = 0;
-    for (uint32_t r = 0; r < ranks; r++) {
+    for (uint32_t r = 0; r < run->options.ranks; r++) {
         struct moe_traffic traffic;
+        if (rank_failed(run, r, phase_index)) continue;
         moe_rank_traffic(run->rank[r], phase_index, &traffic);
         if (per_rank) record_rank(record, phase, (int32_t)r, &run->result[r], &traffic);
         sum.logical_rdma_bytes += traffic.logical_rdma_bytes;
@@ -168,7 +200,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
         total_ps += run->result[r].time_ps;
         mean.use[WORLD_NIC_TX].bytes += run->result[r].use[WORLD_NIC_TX].bytes;
         mean.use[WORLD_NVLINK_EGRESS].bytes += run->result[r].use[WORLD_NVLINK_EGRESS].bytes;
-        spread_add(&time, units_us(run->result[r].time_ps), r == 0);
+        spread_add(&time, units_us(run->result[r].time_ps), ranks++ == 0);
     }
     mean.time_ps = total_ps / ranks;
     mean.use[WORLD_NIC_TX].bytes /= ranks;
@@ -178,8 +210,9 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_rank(record, phase, RECORD_ALL, &mean, &sum);
     record_add(record, phase, RECORD_ALL, "time_us_max", time.max, "us");
     record_add(record, phase, RECORD_ALL, "time_us_min", time.min, "us");
-    record_bottleneck(record, phase, run, total_ps);
+    record_bottleneck(record, phase_index, run, total_ps);
     record_bounds(record, phase, run, time.max);
+    record_masked(record, run, phase_index);
 }
 
 static bool run_phase(struct run *run, uint32_t phase, GError **error)

@@ -34,6 +34,7 @@ struct replay_result {
     uint32_t ranks, phases, repeat;
     double *time_us;                    /* [rank][phase][repeat] */
     struct moe_traffic *traffic;        /* [rank][phase] */
+    uint8_t *masked;                    /* [rank][rank] by whom, whom; NULL: without masking */
 };
 
 static inline double *replay_result_times(const struct replay_result *r, uint32_t rank, uint32_t phase)

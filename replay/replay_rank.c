@@ -90,7 +90,7 @@ static bool rank_iterate(struct replay_rank *r, GError **error)
     return true;
 }
 
-/* Everyone gets everyone's times and traffic. */
+/* Everyone gets everyone's times, traffic and mask. */
 static bool rank_gather(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     struct bootstrap *b = r->bootstrap;
@@ -100,7 +100,13 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
     for (uint32_t phase = 0; phase < result->phases; phase++) moe_rank_traffic(r->rank, phase, &mine[phase]);
     const bool fine = bootstrap_allgather(b, mine, sizeof *mine * result->phases, result->traffic, error);
     g_free(mine);
-    return fine;
+    if (!fine || !r->item->options.mask_timeout_ps) return fine;
+    uint8_t *mask = g_new0(uint8_t, result->ranks);
+    for (uint32_t peer = 0; peer < result->ranks; peer++) mask[peer] = moe_rank_masks(r->rank, peer);
+    result->masked = g_new0(uint8_t, (gsize)result->ranks * result->ranks);
+    const bool told = bootstrap_allgather(b, mask, result->ranks, result->masked, error);
+    g_free(mask);
+    return told;
 }
 
 /* r says what to run and with whom; the rest of it lasts for this item. */
@@ -143,6 +149,7 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
     for (uint32_t i = 0; i < plan->item_count; i++) {
         g_free(result[i].time_us);
         g_free(result[i].traffic);
+        g_free(result[i].masked);
     }
     g_free(result);
     return fine;

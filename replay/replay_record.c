@@ -44,18 +44,21 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
     return sum;
 }
 
-static void rows_of_phase(struct record *record, const char *name, const struct replay_result *result,
-                          const GArray *pick, uint32_t phase)
+/* Rows of the ranks that live to the last iteration, and their means. */
+static void rows_of_phase(struct record *record, const struct replay_plan *plan, const char *name,
+                          const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
-    const uint32_t ranks = result[0].ranks;
-    double *time_us = g_new(double, ranks), rdma_bytes = 0, nvl_bytes = 0;
-    for (uint32_t rank = 0; rank < ranks; rank++) {
+    const uint32_t last = plan->warmup + plan->repeat - 1;
+    uint32_t ranks = 0;
+    double *time_us = g_new(double, result[0].ranks), rdma_bytes = 0, nvl_bytes = 0;
+    for (uint32_t rank = 0; rank < result[0].ranks; rank++) {
+        if (moe_options_failed(&plan->item[0].options, rank, phase, last)) continue;
         const struct rank_summary sum = rows_of_items(record, name, (int32_t)rank, result, pick, phase);
-        time_us[rank] = sum.time_us;
-        rdma_bytes += sum.rdma_bytes / ranks;
-        nvl_bytes += sum.nvl_bytes / ranks;
+        time_us[ranks++] = sum.time_us;
+        rdma_bytes += sum.rdma_bytes;
+        nvl_bytes += sum.nvl_bytes;
     }
-    rows_of_rank(record, name, RECORD_ALL, stats_mean(time_us, ranks), rdma_bytes, nvl_bytes);
+    rows_of_rank(record, name, RECORD_ALL, stats_mean(time_us, ranks), rdma_bytes / ranks, nvl_bytes / ranks);
     record_add(record, name, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_p90", stats_percentile(time_us, ranks, 90), "us");
@@ -72,7 +75,7 @@ static void rows_of_layers(const struct replay_plan *plan, const char *name, con
         for (uint32_t i = first; i < plan->item_count; i++)
             if (plan->item[i].layer == plan->item[first].layer) g_array_append_val(pick, i);
         char *of_layer = g_strdup_printf("%s_layer%u", name, plan->item[first].layer);
-        rows_of_phase(record, of_layer, result, pick, phase);
+        rows_of_phase(record, plan, of_layer, result, pick, phase);
         g_free(of_layer);
     }
     g_array_free(pick, TRUE);
@@ -103,16 +106,35 @@ static void header_fill(const struct replay_plan *plan, const struct bootstrap *
     record_set(record, "checks", "%s", plan->check ? "passed" : "not run");
 }
 
+/* Whom any rank that lives has masked in the end, in any item. */
+static void masked_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
+{
+    const uint32_t ranks = result[0].ranks;
+    uint8_t *set = g_new0(uint8_t, ranks);
+    for (uint32_t i = 0; i < plan->item_count * ranks; i++) {
+        const struct moe_options *o = &plan->item[i / ranks].options;
+        const uint8_t *masked = result[i / ranks].masked;
+        const uint32_t rank = i % ranks, last = plan->warmup + plan->repeat - 1;
+        if (!masked || moe_options_failed(o, rank, result[0].phases - 1, last)) continue;
+        for (uint32_t peer = 0; peer < ranks; peer++) set[peer] |= masked[rank * ranks + peer];
+    }
+    char *text = case_ranks_text(set, ranks);
+    if (result[0].masked) record_set(record, "ranks-masked", "%s", text);
+    g_free(text);
+    g_free(set);
+}
+
 void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b,
                         const struct replay_result *result, struct record *record)
 {
     header_fill(plan, b, record);
+    masked_fill(plan, result, record);
     const struct moe_options *o = &plan->item[0].options;
     GArray *every = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     for (uint32_t i = 0; i < plan->item_count; i++) g_array_append_val(every, i);
     for (uint32_t phase = 0; phase < result[0].phases; phase++) {
         const char *name = moe_phase_name(o, phase);
-        rows_of_phase(record, name, result, every, phase);
+        rows_of_phase(record, plan, name, result, every, phase);
         if (plan->item_count > 1) rows_of_layers(plan, name, result, phase, record);
     }
     g_array_free(every, TRUE);

@@ -58,7 +58,7 @@ struct loop {
     struct runnable *runnable;
     uint32_t runnable_count, runnable_max;
     struct slot *current;
-    bool late;                      /* the late rank has not begun */
+    uint64_t wake_ps;               /* no worker wants to be woken sooner */
     uint64_t jumped_ps;             /* time that passed with nothing to do */
     char hang[65536];
 };
@@ -381,6 +381,12 @@ static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void
     }
 }
 
+/* Whether the worker waits for a time that it has not seen. */
+static bool slot_waits(const struct slot *slot)
+{
+    return !slot->done && slot->worker->wake_ps > slot->stepped_ps;
+}
+
 static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
 {
     struct loop_rank *r = &loop->rank[rank];
@@ -399,6 +405,7 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     } else if (step == WORKER_MORE || slot->refused) {
         slot_wake(loop, rank, worker);
     }
+    if (slot_waits(slot) && slot->worker->wake_ps < loop->wake_ps) loop->wake_ps = slot->worker->wake_ps;
 }
 
 /* Notes what each worker that has not ended waits for. */
@@ -429,42 +436,40 @@ static void spurious_step(struct loop *loop, loop_next *next, void *context)
     rank_advance(loop, rank, next, context);
 }
 
-/* Whether the worker waits for a time that it has not seen. */
-static bool slot_waits(const struct slot *slot)
+/* Wakes those whose time has come, and finds whose comes next. */
+static void time_tell(struct loop *loop)
 {
-    return !slot->done && slot->worker->wake_ps > slot->stepped_ps;
-}
-
-/* Nothing can be stepped: time passes until somebody's wake.  False: nobody waits for one. */
-static bool time_pass(struct loop *loop, loop_next *next, void *context)
-{
-    uint64_t soonest_ps = UINT64_MAX;
+    loop->wake_ps = UINT64_MAX;
     for (uint16_t rank = 0; rank < loop->options.ranks && !loop->options.deaf; rank++)
         for (uint32_t i = 0; i < loop->rank[rank].slot_count; i++) {
             const struct slot *slot = &loop->rank[rank].slot[i];
-            if (slot_waits(slot) && slot->worker->wake_ps < soonest_ps) soonest_ps = slot->worker->wake_ps;
+            if (!slot_waits(slot)) continue;
+            if (slot->worker->wake_ps <= clock_ps(loop)) slot_wake(loop, rank, i);
+            else if (slot->worker->wake_ps < loop->wake_ps) loop->wake_ps = slot->worker->wake_ps;
         }
-    if (soonest_ps == UINT64_MAX) return false;
-    if (soonest_ps > clock_ps(loop)) loop->jumped_ps += soonest_ps - clock_ps(loop);
-    for (uint16_t rank = 0; rank < loop->options.ranks; rank++)
-        for (uint32_t i = 0; i < loop->rank[rank].slot_count; i++) {
-            const struct slot *slot = &loop->rank[rank].slot[i];
-            if (slot_waits(slot) && slot->worker->wake_ps <= clock_ps(loop)) slot_wake(loop, rank, i);
-        }
-    if (loop->late) rank_advance(loop, loop->options.late_rank - 1, next, context);
-    loop->late = false;
+}
+
+/* Nothing can be stepped: time passes until somebody's wake.  False: nobody waits for one. */
+static bool time_pass(struct loop *loop)
+{
+    time_tell(loop);
+    if (loop->runnable_count) return true;
+    if (loop->wake_ps == UINT64_MAX) return false;
+    loop->jumped_ps += loop->wake_ps - clock_ps(loop);
+    time_tell(loop);
     return true;
 }
 
 bool loop_run(struct loop *loop, loop_next *next, void *context, bool quiet)
 {
-    loop->late = loop->options.late_rank > 0;
+    loop->wake_ps = UINT64_MAX;
     for (uint16_t rank = 0; rank < loop->options.ranks; rank++) {
         loop->rank[rank].finished = false;
         loop->rank[rank].left = loop->rank[rank].slot_count = 0;
-        if (rank + 1u != loop->options.late_rank) rank_advance(loop, rank, next, context);
+        rank_advance(loop, rank, next, context);
     }
-    while (loop->runnable_count || loop->pending_count || time_pass(loop, next, context)) {
+    while (loop->runnable_count || loop->pending_count || time_pass(loop)) {
+        if (loop->wake_ps <= clock_ps(loop)) time_tell(loop);
         if (loop->options.spurious && chance(loop, 5)) spurious_step(loop, next, context);
         if (loop->pending_count && (!loop->runnable_count || chance(loop, loop->options.deliver_percent))) {
             something_deliver(loop);

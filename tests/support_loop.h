@@ -19,7 +19,6 @@ struct loop_options {
     uint32_t refuse_percent;        /* of operations answered with -EAGAIN */
     uint32_t deliver_percent;       /* of turns that deliver something rather than step a worker; at least 1 */
     bool     spurious;              /* steps without a reason */
-    uint32_t late_rank;             /* n: rank n - 1 begins when nobody else can move and time has passed; 0: none */
     bool     deaf;                  /* a breach of the contract: time wakes nobody */
 };
 

@@ -33,6 +33,8 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     if (o->num_sms == 0) REFUSE("num-sms: expected at least 1, found 0");
     if (o->bias_count > 2) REFUSE("num-bias: expected 0 to 2, found %u", o->bias_count);
     if (o->ue8m0 && !o->round_scale) REFUSE("ue8m0: needs round-scale");
+    if (o->family != MOE_LOW_LATENCY && (o->mask_timeout_ps || o->failure_count))
+        REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
     return family_of(o)->refuse(o, text, text_size);
 }
 
@@ -105,6 +107,8 @@ uint32_t moe_rank_check(const struct moe_rank *rank, char *text, size_t text_siz
 {
     return rank->family->check(rank, text, text_size);
 }
+
+bool moe_rank_masks(const struct moe_rank *rank, uint32_t peer) { return rank->mask && rank->mask[peer]; }
 
 /* A cheap counter-based hash (the finaliser of splitmix64): any element is computed alone. */
 static uint64_t input_hash(uint64_t x)

@@ -32,6 +32,14 @@ struct moe_chunks {
     uint32_t nvl_send, nvl_recv, rdma_send, rdma_recv;
 };
 
+/* A planned failure: from its call of that iteration on, a rank launches nothing any more. */
+enum moe_call { MOE_CALL_DISPATCH, MOE_CALL_COMBINE, MOE_CALL_CLEAN };
+struct moe_failure {
+    uint32_t rank, iteration;
+    enum moe_call call;
+};
+enum { MOE_FAILURES_MAX = 16 };
+
 struct moe_options {
     enum moe_kernel_family family;
     uint32_t ranks, ranks_per_node;
@@ -42,6 +50,9 @@ struct moe_options {
     uint64_t seed;
     bool round_scale, ue8m0;        /* FP8 scales as powers of two; stored as exponents */
     bool hook;                      /* low latency: send and receive as kernels of their own */
+    uint64_t mask_timeout_ps;       /* low latency: whoever keeps a rank waiting longer is masked; 0: nobody is */
+    struct moe_failure failure[MOE_FAILURES_MAX];
+    uint32_t failure_count;
     bool zero_copy;                 /* low latency combine: the rows already lie in the send buffer */
     bool cached;                    /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
     bool weights;                   /* combine carries top-k weights */
@@ -94,6 +105,11 @@ const char *moe_phase_name(const struct moe_options *options, uint32_t phase);
 /* Prepares phase for its next launch and returns it; owned by the rank, valid until the next call.  Phases
  * must be launched in order, iteration after iteration; a rank may run ahead of its peers. */
 struct moe_kernel *moe_rank_launch(struct moe_rank *rank, uint32_t phase);
+
+/* Whether a rank has failed, as planned, when it comes to phase of iteration (from 0). */
+bool moe_options_failed(const struct moe_options *options, uint32_t rank, uint32_t phase, uint32_t iteration);
+/* Whether the rank has masked peer: it neither sends to it nor waits for it any more. */
+bool moe_rank_masks(const struct moe_rank *rank, uint32_t peer);
 
 /* What the last iteration moved, as the public tests count it (protocols.md 3.1), and what it received. */
 struct moe_traffic {

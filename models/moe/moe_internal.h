@@ -23,6 +23,7 @@ struct moe_rank {
     const struct moe_options *options;
     struct fabric *fabric;
     const struct routing *routing;
+    uint8_t *mask;                      /* [ranks] 1: masked; NULL: no rank ever is */
 };
 
 extern const struct moe_family moe_family_ll;           /* moe_ll.c */

@@ -1,8 +1,10 @@
 /* moe_ll.c - the low-latency kernel family: limits, memory map, phases and what dispatch and combine share.
- * The two kernels stand in moe_ll_dispatch.c and moe_ll_combine.c, their checks in moe_ll_check.c. */
+ * The two kernels stand in moe_ll_dispatch.c and moe_ll_combine.c, what keeps them from waiting for dead ranks in
+ * moe_ll_mask.c, their checks in moe_ll_check.c. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
 
@@ -43,6 +45,8 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
     } else if (g.local_experts > UINT16_MAX) {
         snprintf(text, text_size, "num-experts: at most %u for each rank, found %u", UINT16_MAX, g.local_experts);
         reason = text;
+    } else {
+        reason = ll_mask_refuse(o, text, text_size);
     }
     return reason;
 }
@@ -52,17 +56,17 @@ static void ll_needs(const struct moe_options *o, bool payload, struct moe_needs
     const struct ll_geometry g = geometry_of(o);
     *needs = (struct moe_needs){
         .heap_bytes = payload ? 2 * (g.send_bytes + g.recv_bytes) : 0,
-        .word_count = 5 * g.experts + LL_WORDS_EXTRA,
+        .word_count = 5 * g.experts + LL_WORDS_EXTRA + (o->mask_timeout_ps ? g.ranks : 0),
         .queue_count = (uint16_t)g.local_experts,
         .queue_depth = 2 * (o->tokens_max + 1),
     };
 }
 
-static const char *const ll_phase_names[2][4] = {
-    { "dispatch", "combine" },
-    { "dispatch_send", "dispatch_recv", "combine_send", "combine_recv" },
+static const char *const ll_phase_names[2][5] = {
+    { "dispatch", "combine", "clean" },
+    { "dispatch_send", "dispatch_recv", "combine_send", "combine_recv", "clean" },
 };
-static uint32_t ll_phase_count(const struct moe_options *o) { return o->hook ? 4 : 2; }
+static uint32_t ll_phase_count(const struct moe_options *o) { return (o->hook ? 4 : 2) + (o->mask_timeout_ps > 0); }
 static const char *ll_phase_name(const struct moe_options *o, uint32_t phase)
 {
     assert(phase < ll_phase_count(o));
@@ -72,7 +76,8 @@ static const char *ll_phase_name(const struct moe_options *o, uint32_t phase)
 static void ll_destroy(struct moe_rank *rank)
 {
     struct ll_rank *r = ll_rank_of(rank);
-    void *owned[] = { r->finish_target, r->slot_counter, r->packed_count, r->range, r->sender, r->counter, r->receiver,
+    void *owned[] = { r->base.mask, r->experts_left, r->cleaner, r->finish_target, r->slot_counter, r->packed_count,
+                      r->range, r->sender, r->counter, r->receiver,
                       r->returner, r->reducer, r->worker, r->input, r->recv_x, r->recv_scale, r->recv_source_token,
                       r->expert_out, r->combined, r->canonical[0], r->canonical[1], r->canonical[2] };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
@@ -94,6 +99,17 @@ static bool tensors_alloc(struct ll_rank *r)
     return r->input && r->recv_x && r->recv_scale && r->recv_source_token && r->expert_out && r->combined;
 }
 
+static bool mask_alloc(struct ll_rank *r)
+{
+    const size_t places = (size_t)r->own->tokens * r->g.topk;
+    r->base.mask = calloc(r->g.ranks, sizeof r->base.mask[0]);
+    r->experts = r->experts_left = malloc(places * sizeof r->experts[0] + 1);
+    r->cleaner = calloc(r->g.ranks, sizeof r->cleaner[0]);
+    if (!r->base.mask || !r->experts || !r->cleaner) return false;
+    if (places) memcpy(r->experts_left, r->own->experts, places * sizeof r->experts[0]);
+    return true;
+}
+
 static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
 {
     struct ll_rank *r = calloc(1, sizeof *r);
@@ -102,6 +118,7 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     r->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
     r->g = g;
     r->own = &routing->rank[f->rank];
+    r->experts = r->own->experts;
     assert(r->own->tokens <= g.tokens_max);
     r->finish_target = calloc(g.experts, sizeof r->finish_target[0]);
     r->slot_counter = calloc(g.experts, sizeof r->slot_counter[0]);
@@ -115,7 +132,7 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     r->worker = calloc(2 * (size_t)g.grid + g.experts + 1, sizeof r->worker[0]);
     const bool complete = r->finish_target && r->slot_counter && r->packed_count && r->range && r->sender && r->counter
                           && r->reducer && r->receiver && r->returner && r->worker
-                          && (!f->payload || tensors_alloc(r));
+                          && (!o->mask_timeout_ps || mask_alloc(r)) && (!f->payload || tensors_alloc(r));
     if (complete) return &r->base;
     ll_destroy(&r->base);
     return NULL;
@@ -133,11 +150,14 @@ void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint
 static struct moe_kernel *ll_launch(struct moe_rank *rank, uint32_t phase)
 {
     struct ll_rank *r = ll_rank_of(rank);
-    const bool hook = rank->options->hook;
+    const bool hook = rank->options->hook, clean = phase == (hook ? 4 : 2);
     const bool combine = hook ? phase >= 2 : phase == 1;
     const bool send = !hook || phase % 2 == 0, receive = !hook || phase % 2 == 1;
-    if (send) r->call++;
+    if (send && !clean) r->call++;
     r->kernel = (struct moe_kernel){ .phase = ll_phase_name(rank->options, phase), .worker = r->worker };
+    r->failed = moe_options_failed(rank->options, rank->fabric->rank, phase, ll_iteration(r));
+    if (r->failed) return &r->kernel;
+    if (clean) return ll_clean_launch(r);
     if (combine && send && rank->fabric->payload) ll_expert_run(r);
     return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
 }
@@ -148,22 +168,17 @@ float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
     return (float)((token * 7 + place * 13) % 16 + 1) / 64.0f;
 }
 
-float ll_weight_sum(const struct ll_rank *r, uint32_t token)
-{
-    float sum = 0;
-    for (uint32_t j = 0; j < r->g.topk; j++)
-        if (r->own->experts[(uint64_t)token * r->g.topk + j] != ROUTING_NONE) sum += ll_weight(r, token, j);
-    return sum;
-}
-
-/* Bytes as the public test counts them: every selection, whatever way it went (protocols.md 3.1). */
+/* Bytes as the public test counts them: every selection, whatever way it went (protocols.md 3.1), but for those of
+ * ranks that are masked by now. */
 static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;
     const uint64_t places = (uint64_t)r->own->tokens * r->g.topk;
-    for (uint64_t i = 0; i < places; i++) traffic->tokens_sent += r->own->experts[i] != ROUTING_NONE;
+    if (r->failed) return;
+    for (uint64_t i = 0; i < places; i++) traffic->tokens_sent += r->experts[i] != ROUTING_NONE;
     for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range[i].count;
-    const bool combine = rank->options->hook ? phase >= 2 : phase == 1;
+    const bool hook = rank->options->hook, combine = hook ? phase >= 2 : phase == 1;
+    if (phase == (hook ? 4 : 2)) *traffic = (struct moe_traffic){ 0 };
     traffic->logical_rdma_bytes = traffic->tokens_sent * (combine ? r->g.combine_bytes : r->g.message_bytes);
     traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;
 }
@@ -173,9 +188,10 @@ enum worker_step ll_gate_step(struct fabric_worker *w)
     struct ll_gate *gate = fabric_container_of(w, struct ll_gate, worker);
     struct ll_rank *r = gate->rank;
     if (fabric_load(w->fabric, ll_word_gate(r)) < r->gate_target) return WORKER_WAIT;
-    while (gate->flag < r->g.experts
-           && moe_word_value(fabric_load(w->fabric, ll_word_flag(r, gate->flag)), r->call)) gate->flag++;
-    if (gate->flag < r->g.experts) return WORKER_WAIT;
+    for (; gate->flag < r->g.experts; gate->flag++) {
+        if (moe_word_value(fabric_load(w->fabric, ll_word_flag(r, gate->flag)), r->call)) continue;
+        if (!ll_given_up(r, w, gate->flag / r->g.local_experts)) return WORKER_WAIT;
+    }
     fabric_signal_add(w, ll_word_open(r), 1);
     return WORKER_DONE;
 }

@@ -9,7 +9,7 @@
  * A dispatch message is a 16-byte header (source token) and the row: H FP8 values and H/128 scales, or H BF16.
  *
  * Signal words: counts[2][local expert][source], flags[2][expert] (raised by the peers), finish[expert], gate, open
- * (private).  What the kernels zero between calls is here told apart by the call number in the high half. */
+ * (private), and with masking sync[source] (raised by the peers).  What the kernels zero between calls is here told apart by the call number in the high half. */
 #ifndef MODELS_MOE_MOE_LL_H
 #define MODELS_MOE_MOE_LL_H
 
@@ -33,6 +33,7 @@ struct ll_gate     { struct fabric_worker worker; struct ll_rank *rank; uint32_t
 struct ll_receiver { struct fabric_worker worker; struct ll_rank *rank; uint32_t local_expert, source; };
 struct ll_returner { struct fabric_worker worker; struct ll_rank *rank;     /* combine, sending side */
                      uint32_t local_expert, destination, row, packed; };
+struct ll_cleaner  { struct fabric_worker worker; struct ll_rank *rank; uint32_t round; uint16_t peer; bool sent; };
 struct ll_reducer  { struct fabric_worker worker; struct ll_rank *rank; uint32_t token; };
 
 /* Rows that local expert le received from one source: packed at [begin, begin + count). */
@@ -42,6 +43,9 @@ struct ll_rank {
     struct moe_rank base;
     struct ll_geometry g;
     const struct routing_rank *own;
+    const int32_t *experts;             /* [own tokens][topk] without those of masked ranks */
+    int32_t *experts_left;              /* with masking, where they lie: the routing itself stays as it is */
+    bool failed;                        /* as planned */
     uint32_t call;                      /* number of this dispatch or combine, from 1; its parity picks the half */
     uint64_t gate_target, open_target;  /* private words only grow */
     uint64_t *finish_target;            /* [experts] */
@@ -55,6 +59,7 @@ struct ll_rank {
     struct ll_returner *returner;       /* [experts] */
     struct ll_reducer  *reducer;        /* [grid] */
     struct ll_gate      gate;
+    struct ll_cleaner  *cleaner;        /* [ranks], with masking */
     struct fabric_worker **worker;      /* of the kernel being launched */
     struct moe_kernel kernel;
 
@@ -81,7 +86,11 @@ static inline uint32_t ll_word_flag(const struct ll_rank *r, uint32_t expert)
 static inline uint32_t ll_word_finish(const struct ll_rank *r, uint32_t expert) { return 4 * r->g.experts + expert; }
 static inline uint32_t ll_word_gate(const struct ll_rank *r) { return 5 * r->g.experts; }
 static inline uint32_t ll_word_open(const struct ll_rank *r) { return 5 * r->g.experts + 1; }
+static inline uint32_t ll_word_sync(const struct ll_rank *r, uint32_t source) { return 5 * r->g.experts + 2 + source; }
 enum { LL_WORDS_EXTRA = 2 };
+
+/* Dispatch is every odd call, combine every even one. */
+static inline uint32_t ll_iteration(const struct ll_rank *r) { return (r->call - 1) / 2; }
 
 static inline uint64_t ll_send_offset(const struct ll_rank *r) { return (r->call & 1) * r->g.send_bytes; }
 static inline uint64_t ll_recv_offset(const struct ll_rank *r)
@@ -91,12 +100,15 @@ static inline uint64_t ll_recv_offset(const struct ll_rank *r)
 
 /* The combine weight of a top-k place: the trace's, or where it has none a reproducible stand-in. */
 float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place);
-/* The weight by which token's row comes back multiplied: the sum over its valid places. */
-float ll_weight_sum(const struct ll_rank *r, uint32_t token);
 
 /* Kernels: dispatch and combine, sending (receive == false), receiving (send == false) or both in one launch. */
 struct moe_kernel *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
 struct moe_kernel *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
+/* moe_ll_mask.c: the kernel between iterations with masking, a barrier of all that live. */
+struct moe_kernel *ll_clean_launch(struct ll_rank *r);
+/* Whether w, which finds nothing of source, need not wait for it: it is masked, or now is because its time is up. */
+bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
+const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_size);
 /* Fills combine's input from what dispatch received: the identity expert, dequantised. */
 void ll_expert_run(struct ll_rank *r);
 uint32_t ll_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);

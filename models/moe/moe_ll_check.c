@@ -1,4 +1,4 @@
-/* moe_ll_check.c - what low-latency dispatch and combine must have left (protocols.md 4, checks 12 to 14), computed
+/* moe_ll_check.c - what low-latency dispatch and combine must have left (protocols.md 4, checks 12 to 15), computed
  * anew from the routing of all ranks; and the outputs in canonical order.  Knows nothing of how they got there. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,11 +22,12 @@ static void __attribute__((format(printf, 2, 3))) fail(struct report *report, co
     va_end(arguments);
 }
 
-/* How many tokens of source chose expert. */
+/* How many tokens of source chose expert; none where it failed before. */
 static uint32_t expected_count(const struct ll_rank *r, uint32_t source, uint32_t expert)
 {
     const struct routing_rank *from = &r->base.routing->rank[source];
     uint32_t count = 0;
+    if (moe_options_failed(r->base.options, source, 0, ll_iteration(r))) return 0;
     for (uint64_t i = 0; i < (uint64_t)from->tokens * r->g.topk; i++) count += from->experts[i] == (int32_t)expert;
     return count;
 }
@@ -104,6 +105,20 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
     free(tokens);
 }
 
+/* The weight by which token's row comes back multiplied: the sum over its valid places on ranks that lived to combine. */
+static float weight_sum(const struct ll_rank *r, uint32_t token)
+{
+    const struct moe_options *o = r->base.options;
+    float sum = 0;
+    for (uint32_t j = 0; j < r->g.topk; j++) {
+        const int32_t expert = r->own->experts[(uint64_t)token * r->g.topk + j];
+        if (expert != ROUTING_NONE
+            && !moe_options_failed(o, (uint32_t)expert / r->g.local_experts, o->hook ? 2 : 1, ll_iteration(r)))
+            sum += ll_weight(r, token, j);
+    }
+    return sum;
+}
+
 /* Check 14: out = x * sum of valid weights, calc_diff below 1e-5 (BF16) or 9e-4 (FP8); no NaN. */
 static void check_combine(const struct ll_rank *r, struct report *report)
 {
@@ -113,7 +128,7 @@ static void check_combine(const struct ll_rank *r, struct report *report)
     for (uint32_t t = 0; t < r->own->tokens; t++) {
         uint16_t in[o->hidden];
         moe_input_row(o, r->base.fabric->rank, t, in);
-        const double weight = ll_weight_sum(r, t);
+        const double weight = weight_sum(r, t);
         for (uint32_t i = 0; i < o->hidden; i++) {
             const double x = format_f32_from_bf16(in[i]) * weight + 1;
             const double y = (double)format_f32_from_bf16(r->combined[(uint64_t)t * o->hidden + i]) + 1;
@@ -129,11 +144,26 @@ static void check_combine(const struct ll_rank *r, struct report *report)
         fail(report, "check 13: rounded scales: expected a difference below 0.007, found %g", diff);
 }
 
+/* Check 15: masked are those that failed, all of them and nobody else. */
+static void check_mask(const struct ll_rank *r, struct report *report)
+{
+    static const char *const word[] = { "in the group", "masked" };
+    const struct moe_options *o = r->base.options;
+    const uint32_t last = moe_phase_count(o) - 1;
+    for (uint32_t i = 0; r->base.mask && i < r->g.ranks; i++) {
+        const bool expected = moe_options_failed(o, i, last, ll_iteration(r)), found = moe_rank_masks(&r->base, i);
+        if (expected != found) fail(report, "check 15: rank %u: expected it %s, found it %s", i, word[expected],
+                                    word[found]);
+    }
+}
+
 uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;
     struct report report = { .text = text, .text_size = text_size };
     if (text_size) text[0] = 0;
+    if (r->failed) return 0;
+    check_mask(r, &report);
     check_dispatch(r, &report);
     check_combine(r, &report);
     return report.failures;

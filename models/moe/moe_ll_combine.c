@@ -114,7 +114,7 @@ static void reduce_run(void *context, uint64_t token)
     float weight[LL_TOPK_MAX];
     uint32_t count = 0;
     for (uint32_t j = 0; j < r->g.topk; j++) {
-        const int32_t expert = r->own->experts[token * r->g.topk + j];
+        const int32_t expert = r->experts[token * r->g.topk + j];
         if (expert == ROUTING_NONE) continue;
         weight[count] = ll_weight(r, (uint32_t)token, j);
         row[count++] = (const uint16_t *)(r->base.fabric->heap + ll_recv_offset(r)
@@ -131,7 +131,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     if (d->token >= r->own->tokens) return WORKER_DONE;
     uint32_t rows = 0;
     for (uint32_t j = 0; j < r->g.topk; j++)
-        rows += r->own->experts[(uint64_t)d->token * r->g.topk + j] != ROUTING_NONE;
+        rows += r->experts[(uint64_t)d->token * r->g.topk + j] != ROUTING_NONE;
     /* Each warp of the SM makes a stretch of the row. */
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .rows = w->warps,
         .read_bytes = (uint64_t)rows * r->g.combine_bytes, .write_bytes = r->g.combine_bytes,
@@ -164,11 +164,12 @@ static void send_side_prepare(struct ll_rank *r)
 {
     for (uint32_t i = 0; i < r->g.experts; i++) {
         struct ll_returner *t = &r->returner[i];
+        if (moe_rank_masks(&r->base, i / r->g.local_experts)) continue;
         *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
             .local_expert = i % r->g.local_experts, .destination = i / r->g.local_experts };
         ll_worker_add(r, &t->worker, i / r->g.groups, r->g.warps_per_group);
+        r->gate_target++;
     }
-    r->gate_target += r->g.experts;
 }
 
 struct moe_kernel *ll_combine_launch(struct ll_rank *r, bool send, bool receive)

@@ -68,7 +68,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
                 .write_bytes = r->g.message_bytes, .run = cast_run, .context = r, .argument = s->token });
             s->cast = true;
         }
-        const int32_t *experts = &r->own->experts[(uint64_t)s->token * r->g.topk];
+        const int32_t *experts = &r->experts[(uint64_t)s->token * r->g.topk];
         for (; s->place < r->g.topk; s->place++) {
             if (experts[s->place] == ROUTING_NONE) continue;
             const int rc = message_send(s, (uint32_t)experts[s->place]);
@@ -89,7 +89,7 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
     const struct ll_sender *s = fabric_container_of(w, struct ll_sender, worker);
     const struct ll_rank *r = s->rank;
     const int32_t expert = s->token < r->own->tokens && s->place < r->g.topk
-                               ? r->own->experts[(uint64_t)s->token * r->g.topk + s->place] : ROUTING_NONE;
+                               ? r->experts[(uint64_t)s->token * r->g.topk + s->place] : ROUTING_NONE;
     snprintf(text, text_size, "dispatch sender %u has no room on the queue to rank %d", s->worker.sm,
              expert == ROUTING_NONE ? -1 : expert / (int32_t)r->g.local_experts);
 }
@@ -106,6 +106,7 @@ static enum worker_step counter_step(struct fabric_worker *w)
     }
     for (; c->expert < c->expert_end; c->expert++) {
         const uint32_t e = c->expert;
+        if (moe_rank_masks(&r->base, e / r->g.local_experts)) continue;
         if (fabric_load(w->fabric, ll_word_finish(r, e)) < r->finish_target[e]) return WORKER_WAIT;
         const struct fabric_signal signal = {
             .peer = (uint16_t)(e / r->g.local_experts), .queue = (uint16_t)(e % r->g.local_experts),
@@ -151,11 +152,12 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
     struct ll_rank *r = v->rank;
     if (fabric_load(w->fabric, ll_word_open(r)) < r->open_target) return WORKER_WAIT;
-    const uint32_t value = moe_word_value(
+    uint32_t value = moe_word_value(
         fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
-    if (!value) return WORKER_WAIT;
+    if (moe_rank_masks(&r->base, v->source)) value = 0;     /* too late */
+    if (!value && !ll_given_up(r, w, v->source)) return WORKER_WAIT;
     struct ll_range *range = &r->range[v->local_expert * r->g.ranks + v->source];
-    *range = (struct ll_range){ .begin = r->packed_count[v->local_expert], .count = value - 1 };
+    *range = (struct ll_range){ .begin = r->packed_count[v->local_expert], .count = value ? value - 1 : 0 };
     assert(range->count <= r->g.tokens_max);
     r->packed_count[v->local_expert] += range->count;
     if (range->count) {
@@ -177,7 +179,7 @@ static void send_side_prepare(struct ll_rank *r)
 {
     memset(r->slot_counter, 0, r->g.experts * sizeof r->slot_counter[0]);
     for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
-        if (r->own->experts[i] != ROUTING_NONE) r->finish_target[r->own->experts[i]]++;
+        if (r->experts[i] != ROUTING_NONE) r->finish_target[r->experts[i]]++;
     for (uint32_t i = 0; i < r->g.grid; i++) {
         r->sender[i] = (struct ll_sender){ .worker = { .step = sender_step, .describe = sender_describe },
                                            .rank = r, .token = i };
@@ -205,6 +207,10 @@ struct moe_kernel *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive
     memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
     for (uint32_t i = 0; i < r->g.experts; i++) {
         struct ll_receiver *v = &r->receiver[i];
+        if (moe_rank_masks(&r->base, i % r->g.ranks)) {
+            r->range[i] = (struct ll_range){ 0 };
+            continue;
+        }
         *v = (struct ll_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe },
                                    .rank = r, .local_expert = i / r->g.ranks, .source = i % r->g.ranks };
         ll_worker_add(r, &v->worker, i / r->g.groups, r->g.warps_per_group);

@@ -1,0 +1,114 @@
+/* moe_ll_mask.c - low-latency kernels that outlive ranks (protocols.md 1.4, "shrink"): whom to give up, who fails as
+ * planned, and the clean kernel.
+ *
+ * Every rank keeps a mask of its own.  Whoever has kept it waiting for the timeout, for a count (dispatch), a flag
+ * (combine) or in the barrier (clean), is masked for good: nothing is sent to it, its experts' places are as empty as
+ * -1 in the routing, and counts and rows that it brings later are nothing, also where it was slow and not dead: they
+ * land where only its own rows and words are, which nobody reads any more.
+ *
+ * What went to a rank before it was masked may still be on its way when its source is written again, two calls later:
+ * the one that could tell is given up.  A queue holds two calls, and the clean kernel's signals find room because a
+ * NIC answers for a rank that launches nothing; a peer whose NIC is gone breaks the link instead. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include "models/moe/moe_ll.h"
+
+const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    assert(o->failure_count <= MOE_FAILURES_MAX);
+    if (o->failure_count == 0) return NULL;
+    if (!o->mask_timeout_ps) {
+        snprintf(text, text_size, "fail: needs mask-timeout, or the others wait for ever");
+        return text;
+    }
+    for (uint32_t i = 0; i < o->failure_count; i++) {
+        const uint32_t rank = o->failure[i].rank;
+        if (rank >= o->ranks) {
+            snprintf(text, text_size, "fail: expected ranks from 0 to %u, found %u", o->ranks - 1, rank);
+            return text;
+        }
+        for (uint32_t j = 0; j < i; j++)
+            if (o->failure[j].rank == rank) {
+                snprintf(text, text_size, "fail: rank %u fails twice", rank);
+                return text;
+            }
+    }
+    if (o->failure_count < o->ranks) return NULL;
+    snprintf(text, text_size, "fail: expected a rank that lives, found that all %u fail", o->ranks);
+    return text;
+}
+
+bool moe_options_failed(const struct moe_options *o, uint32_t rank, uint32_t phase, uint32_t iteration)
+{
+    const uint32_t call = o->hook ? phase / 2 : phase;
+    for (uint32_t i = 0; i < o->failure_count; i++) {
+        const struct moe_failure *failure = &o->failure[i];
+        if (failure->rank != rank) continue;
+        return iteration > failure->iteration || (iteration == failure->iteration && call >= failure->call);
+    }
+    return false;
+}
+
+static void rank_mask(struct ll_rank *r, uint32_t rank)
+{
+    r->base.mask[rank] = 1;
+    for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
+        if (r->experts[i] != ROUTING_NONE && (uint32_t)r->experts[i] / r->g.local_experts == rank)
+            r->experts_left[i] = ROUTING_NONE;
+}
+
+/* The worker's wake is its deadline, set when it first finds that it has to wait. */
+bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
+{
+    if (!r->base.mask) return false;
+    if (r->base.mask[source]) return true;
+    const uint64_t now_ps = fabric_now_ps(w->fabric);
+    if (!w->wake_ps) w->wake_ps = now_ps + r->base.options->mask_timeout_ps;
+    if (now_ps < w->wake_ps || source == w->fabric->rank) return false;     /* what is its own comes some time */
+    rank_mask(r, source);
+    return true;
+}
+
+/* ---- clean: a barrier before what the kernels of GPUs zero, and one after; here call numbers age by themselves.
+ * A thread for each peer meets it twice. ---- */
+
+enum { CLEAN_ROUNDS = 2 };
+
+static enum worker_step cleaner_step(struct fabric_worker *w)
+{
+    struct ll_cleaner *c = fabric_container_of(w, struct ll_cleaner, worker);
+    struct ll_rank *r = c->rank;
+    for (; c->round < CLEAN_ROUNDS; c->round++, c->sent = false, w->wake_ps = 0) {
+        const struct fabric_signal signal = { .peer = c->peer, .word = ll_word_sync(r, w->fabric->rank),
+                                              .value = moe_word_make(r->call, c->round + 1) };
+        const int rc = c->sent ? 0 : fabric_signal(w, &signal);
+        if (rc == -EAGAIN) return WORKER_WAIT;
+        assert(rc == 0);
+        c->sent = true;
+        if (fabric_load(w->fabric, ll_word_sync(r, c->peer)) >= signal.value) continue;
+        if (!ll_given_up(r, w, c->peer)) return WORKER_WAIT;
+        break;
+    }
+    return WORKER_DONE;
+}
+
+static void cleaner_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct ll_cleaner *c = fabric_container_of(w, struct ll_cleaner, worker);
+    if (c->sent) snprintf(text, text_size, "clean waits for rank %u in barrier %u", c->peer, c->round + 1);
+    else snprintf(text, text_size, "clean has no room on the queue to rank %u", c->peer);
+}
+
+struct moe_kernel *ll_clean_launch(struct ll_rank *r)
+{
+    for (uint16_t peer = 0; peer < r->g.ranks; peer++) {
+        struct ll_cleaner *c = &r->cleaner[peer];
+        if (peer == r->base.fabric->rank || r->base.mask[peer]) continue;
+        *c = (struct ll_cleaner){ .worker = { .step = cleaner_step, .describe = cleaner_describe }, .rank = r,
+                                  .peer = peer };
+        ll_worker_add(r, &c->worker, 0, 1);
+        fabric_watch(&c->worker, ll_word_sync(r, peer), 1);
+    }
+    return &r->kernel;
+}

@@ -1,0 +1,391 @@
+/* test_moe_ll_mask.c - do the low-latency kernels outlive ranks that fail, and ranks that are only slow?
+ *
+ * Aim: whoever lives masks exactly those that failed (check 15 of protocols.md section 4), what it receives and sums
+ * is right without them, nobody waits for them twice, and nothing that a masked rank still writes is seen.  Method:
+ * random groups and failures over the adversarial fabrics of support_loop, one rank that begins late, the public
+ * shrink test call by call in the simulated world; then faults planted into right outputs. */
+#include <CUnit/Basic.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/moe/formats.h"
+#include "models/moe/moe_ll.h"
+#include "sim/units.h"
+#include "tests/support_moe.h"
+#include "tests/support_sim.h"
+
+/* Nobody's steps take that long, neither here nor in the simulated world. */
+static const uint64_t timeout_ps = 20000 * PS_PER_US;
+
+static void fail_plan(struct moe_options *o, uint32_t rank, enum moe_call call, uint32_t iteration)
+{
+    o->failure[o->failure_count++] = (struct moe_failure){ .rank = rank, .iteration = iteration, .call = call };
+}
+
+static struct moe_options options_of(uint32_t nodes, uint32_t local)
+{
+    struct moe_options o = moe_options_small(MOE_LOW_LATENCY, nodes * local, local);
+    o.hidden = 512;
+    o.dtype = MOE_FP8;
+    o.mask_timeout_ps = timeout_ps;
+    return o;
+}
+
+static struct moe_options options_draw(struct rng *rng)
+{
+    static const struct { uint32_t nodes, local; } shape[] = { { 1, 4 }, { 1, 8 }, { 2, 2 }, { 4, 2 }, { 8, 1 }, { 1, 2 } };
+    const uint32_t at = (uint32_t)rng_below(rng, sizeof shape / sizeof shape[0]);
+    struct moe_options o = options_of(shape[at].nodes, shape[at].local);
+    o.tokens_max = 1 + (uint32_t)rng_below(rng, 30);
+    o.topk = 1 + (uint32_t)rng_below(rng, 4);
+    o.experts = o.ranks * (2 + (uint32_t)rng_below(rng, 4));
+    o.dtype = rng_below(rng, 2) ? MOE_FP8 : MOE_BF16;
+    o.seed = rng_next(rng);
+    o.hook = rng_below(rng, 2);
+    o.num_sms = 1 + (uint32_t)rng_below(rng, 8);
+    const uint32_t first = (uint32_t)rng_below(rng, o.ranks), count = (uint32_t)rng_below(rng, o.ranks);
+    for (uint32_t i = 0; i < count; i++)
+        fail_plan(&o, (first + i) % o.ranks, (enum moe_call)rng_below(rng, 3), (uint32_t)rng_below(rng, 3));
+    return o;
+}
+
+static void test_random_failures(void) { moe_test_random_groups(options_draw, 300); }
+static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+
+static struct routing routing_of(const struct moe_options *o)
+{
+    struct rng rng;
+    rng_seed(&rng, 11);
+    struct routing routing;
+    moe_routing_draw(&routing, o, DRAW_UNIFORM, false, true, &rng);
+    return routing;
+}
+
+/* ---- a rank that is slow, not dead ---- */
+
+/* Its first kernel is a nap of one worker; it runs among the others from then on, calls behind, and what it writes
+ * lands in the midst of theirs. */
+struct late {
+    struct moe_group *group;
+    uint32_t rank;
+    struct fabric_worker worker, *workers[1];
+    struct moe_kernel nap;
+    uint64_t wake_ps;
+    bool napped, in_the_midst;      /* others still had kernels to launch when it began */
+};
+
+static enum worker_step nap_step(struct fabric_worker *w)
+{
+    struct late *late = fabric_container_of(w, struct late, worker);
+    w->wake_ps = late->wake_ps;
+    return fabric_now_ps(w->fabric) < w->wake_ps ? WORKER_WAIT : WORKER_DONE;
+}
+
+static void nap_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "sleeps until %llu", (unsigned long long)w->wake_ps);
+}
+
+static struct moe_kernel *late_next(void *context, uint32_t rank)
+{
+    struct late *late = context;
+    struct moe_group *group = late->group;
+    if (rank == late->rank && !late->napped) {
+        late->napped = true;
+        return &late->nap;
+    }
+    if (rank == late->rank && group->launched[rank] == 0)
+        for (uint32_t r = 0; r < group->options.ranks; r++)
+            late->in_the_midst |= r != rank && group->launched[r] < group->until;
+    if (group->launched[rank] == group->until) return NULL;
+    return moe_rank_launch(group->rank[rank], group->launched[rank]++ % moe_phase_count(&group->options));
+}
+
+/* Four iterations in which one rank begins after_ps later than others lose patience; the group, all ended. */
+static struct moe_group *late_run(const struct moe_options *o, uint32_t rank, uint64_t after_ps, uint64_t seed,
+                                  uint32_t *in_the_midst)
+{
+    struct routing routing = routing_of(o);
+    const struct loop_options loop = { .payload = true, .seed = seed, .deliver_percent = seed % 2 ? 10 : 60,
+                                       .spurious = seed % 5 == 0 };
+    struct moe_group *group = moe_group_new(o, &routing, &loop);
+    struct late late = { .group = group, .rank = rank, .wake_ps = timeout_ps + after_ps, .workers = { &late.worker },
+                         .nap = { .phase = "nap", .worker = late.workers, .worker_count = 1 } };
+    late.worker = (struct fabric_worker){ .step = nap_step, .describe = nap_describe, .warps = 1,
+                                          .fabric = loop_fabric(group->loop, rank) };
+    group->until = 4 * moe_phase_count(o);
+    CU_ASSERT_TRUE_FATAL(loop_run(group->loop, late_next, &late, false));
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->breaches, 0);
+    *in_the_midst += late.in_the_midst;
+    return group;
+}
+
+static struct moe_options late_options(uint64_t seed)
+{
+    struct moe_options o = seed % 3 ? options_of(4, 2) : options_of(1, 4);
+    o.hook = seed % 4 == 1;
+    o.tokens_max = 12;
+    return o;
+}
+
+/* How many steps the first iteration takes: the last of the others loses patience no later than that after the first. */
+static uint64_t iteration_steps(const struct moe_options *o)
+{
+    struct routing routing = routing_of(o);
+    struct moe_group *group = moe_group_new(o, &routing, &(struct loop_options){ .payload = true, .seed = 1,
+                                                                                 .deliver_percent = 10 });
+    CU_ASSERT_TRUE(moe_group_run(group, 1, false));
+    const uint64_t steps = loop_counts(group->loop)->steps;
+    moe_group_free(group);
+    return steps;
+}
+
+/* To the others it must be as if it had failed, whatever of theirs it writes into. */
+static void test_late_rank(void)
+{
+    uint32_t in_the_midst = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const struct moe_options o = late_options(seed);
+        const uint32_t late = (uint32_t)seed % o.ranks;
+        const uint64_t steps = iteration_steps(&o);
+        struct moe_group *group = late_run(&o, late, steps + steps * (seed % 8) / 8, seed, &in_the_midst);
+        for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(moe_rank_masks(group->rank[late], r), r != late);
+        fail_plan(&group->options, late, MOE_CALL_DISPATCH, 0);
+        for (uint32_t r = 0; r < o.ranks; r++) {
+            char text[256] = "";
+            const uint32_t failed = r == late ? 0 : moe_rank_check(group->rank[r], text, sizeof text);
+            CU_ASSERT_EQUAL(failed, 0);
+            if (failed) printf("\n      seed %llu, rank %u: %s\n", (unsigned long long)seed, r, text);
+        }
+        moe_group_free(group);
+    }
+    CU_ASSERT(in_the_midst >= 20);
+}
+
+/* It begins while the others lose patience: some mask it, some do not, and then they may mask each other.  Whatever
+ * comes of that, nobody waits for ever, and no contract is broken. */
+static void test_rank_late_to_some(void)
+{
+    uint32_t in_the_midst = 0, mixed = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        const struct moe_options o = late_options(seed);
+        const uint32_t late = (uint32_t)seed % o.ranks;
+        const uint64_t steps = iteration_steps(&o);
+        struct moe_group *group = late_run(&o, late, steps * (seed % 10) / 20, seed, &in_the_midst);
+        uint32_t masks = 0;
+        for (uint32_t r = 0; r < o.ranks; r++)
+            for (uint32_t peer = 0; peer < o.ranks; peer++) masks += moe_rank_masks(group->rank[r], peer);
+        mixed += masks > 0 && masks != 2 * (o.ranks - 1);
+        moe_group_free(group);
+    }
+    CU_ASSERT(in_the_midst >= 20);
+    CU_ASSERT(mixed > 0);
+}
+
+/* ---- the public shrink test, in the simulated world ---- */
+
+/* As options.failure has it, after a phase of the first iteration: every rank that lives has masked them, none else. */
+static void masks_expect(const struct support_group *group, uint32_t phase)
+{
+    const struct moe_options *o = &group->options;
+    const bool sends_only = o->hook && (phase == 0 || phase == 2);      /* what is not waited for cannot be missed */
+    for (uint32_t r = 0; r < o->ranks; r++)
+        for (uint32_t peer = 0; !moe_options_failed(o, r, phase, 0) && peer < o->ranks; peer++) {
+            const bool expected = moe_options_failed(o, peer, phase, 0), found = moe_rank_masks(group->rank[r], peer);
+            if (!sends_only) CU_ASSERT_EQUAL(found, expected);
+            if (!sends_only && found != expected) printf("\n      phase %u: rank %u, peer %u\n", phase, r, peer);
+        }
+}
+
+static void checks_expect_none(const struct support_group *group)
+{
+    for (uint32_t r = 0; r < group->options.ranks; r++) {
+        char text[256] = "";
+        CU_ASSERT_EQUAL(moe_rank_check(group->rank[r], text, sizeof text), 0);
+        if (text[0]) printf("\n      rank %u: %s\n", r, text);
+    }
+}
+
+/* The longest that a rank took. */
+static uint64_t phase_run(struct support_group *group, uint32_t phase)
+{
+    uint64_t most_ps = 0;
+    support_group_run(group, phase);
+    for (uint32_t r = 0; r < group->options.ranks; r++)
+        if (group->result[r].time_ps > most_ps) most_ps = group->result[r].time_ps;
+    return most_ps;
+}
+
+/* A failure costs the call that meets it the timeout, and later calls nothing. */
+static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disabled)
+{
+    fail_plan(&o, 1, MOE_CALL_DISPATCH, 0);
+    fail_plan(&o, 3, MOE_CALL_COMBINE, 0);
+    if (o.ranks > 5) fail_plan(&o, 5, MOE_CALL_CLEAN, 0);
+    const struct cluster cluster = support_cluster(nodes_of);
+    struct routing routing = routing_of(&o);
+    struct support_group group;
+    support_group_init(&group, &cluster, &o, &routing, true, nvlink_disabled);
+    const uint32_t phases = moe_phase_count(&o);
+    for (uint32_t iteration = 0; iteration < 3; iteration++) {
+        for (uint32_t phase = 0; phase < phases; phase++) {
+            const uint64_t took_ps = phase_run(&group, phase);
+            const bool clean = phase + 1 == phases, meets = o.hook ? phase % 2 == 1 || clean : true;
+            const bool lost = iteration == 0 && meets && (!clean || o.ranks > 5);
+            CU_ASSERT_EQUAL(took_ps >= timeout_ps, lost);
+            CU_ASSERT_TRUE(took_ps < timeout_ps + timeout_ps / 2);
+            if (iteration == 0) masks_expect(&group, phase);
+        }
+        checks_expect_none(&group);
+    }
+    support_group_clear(&group);
+    routing_free(&routing);
+}
+
+static void test_shrink(void)
+{
+    for (uint32_t hook = 0; hook < 2; hook++) {
+        struct moe_options o = options_of(1, 8);
+        o.hook = hook;
+        shrink_run(o, 8, false);
+        shrink_run(o, 8, true);
+        o = options_of(4, 2);
+        o.hook = hook;
+        shrink_run(o, 2, false);
+        o = options_of(1, 4);
+        o.hook = hook;
+        shrink_run(o, 4, false);
+    }
+}
+
+/* Where nobody fails, masking changes neither times nor outputs of dispatch and combine. */
+static void test_masking_costs_nothing(void)
+{
+    const struct cluster cluster = support_cluster(2);
+    struct moe_options o = options_of(4, 2);
+    struct routing routing = routing_of(&o);
+    struct support_group with, without;
+    support_group_init(&with, &cluster, &o, &routing, true, false);
+    o.mask_timeout_ps = 0;
+    support_group_init(&without, &cluster, &o, &routing, true, false);
+    CU_ASSERT_EQUAL(moe_phase_count(&with.options), moe_phase_count(&without.options) + 1);
+    for (uint32_t phase = 0; phase < 2; phase++) {
+        support_group_run(&with, phase);
+        support_group_run(&without, phase);
+        for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(with.result[r].time_ps, without.result[r].time_ps);
+    }
+    support_group_run(&with, 2);
+    checks_expect_none(&with);
+    checks_expect_none(&without);
+    support_group_clear(&with);
+    support_group_clear(&without);
+    routing_free(&routing);
+}
+
+/* ---- faults planted ---- */
+
+enum plant { PLANT_NONE, PLANT_FORGOTTEN, PLANT_HASTY, PLANT_ROWS, PLANT_SUM, PLANT_KINDS };
+
+/* Rank 0's; rank 1 failed at dispatch. */
+static void plant(struct ll_rank *r, enum plant fault)
+{
+    switch (fault) {
+    case PLANT_FORGOTTEN: r->base.mask[1] = 0; break;
+    case PLANT_HASTY:     r->base.mask[2] = 1; break;
+    case PLANT_ROWS:      r->range[1].count = 1; r->packed_count[0]++; break;
+    case PLANT_SUM:                             /* as if the dead rank's rows had come back: the sum of all weights */
+        for (uint32_t t = 0; t < r->own->tokens; t++) {
+            uint16_t row[512];
+            float sum = 0;
+            moe_input_row(r->base.options, 0, t, row);
+            for (uint32_t j = 0; j < r->g.topk; j++)
+                sum += r->own->experts[t * r->g.topk + j] == ROUTING_NONE ? 0 : ll_weight(r, t, j);
+            for (uint32_t i = 0; i < 512; i++)
+                r->combined[t * 512 + i] = format_bf16_from_f32(sum * format_f32_from_bf16(row[i]));
+        }
+        break;
+    case PLANT_NONE:
+    case PLANT_KINDS:     break;
+    }
+}
+
+static void test_checks_catch_planted_faults(void)
+{
+    static const char *const number[PLANT_KINDS] = { "", "check 15", "check 15", "check 13", "check 14" };
+    for (int fault = PLANT_NONE; fault < PLANT_KINDS; fault++) {
+        struct moe_options o = options_of(2, 2);
+        fail_plan(&o, 1, MOE_CALL_DISPATCH, 0);
+        struct routing routing = routing_of(&o);
+        struct moe_group *group = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 3,
+                                                                                      .deliver_percent = 50 });
+        CU_ASSERT_TRUE_FATAL(moe_group_run(group, 2, false));
+        plant(ll_rank_of(group->rank[0]), (enum plant)fault);
+        char text[256] = "";
+        CU_ASSERT_EQUAL(moe_rank_check(group->rank[0], text, sizeof text) > 0, fault != PLANT_NONE);
+        CU_ASSERT_EQUAL(strncmp(text, number[fault], strlen(number[fault])), 0);
+        if (strncmp(text, number[fault], strlen(number[fault]))) printf("\n      fault %d: \"%s\"\n", fault, text);
+        moe_group_free(group);
+    }
+}
+
+/* Without a timeout the others wait for ever: then that is what they say. */
+static void test_failure_without_masking_hangs(void)
+{
+    struct moe_options o = options_of(1, 4);
+    o.mask_timeout_ps = 0;
+    struct routing routing = routing_of(&o);
+    struct moe_group *group = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 1,
+                                                                                  .deliver_percent = 50 });
+    fail_plan(&group->options, 2, MOE_CALL_DISPATCH, 0);
+    CU_ASSERT_FALSE(moe_group_run(group, 1, true));
+    CU_ASSERT_PTR_NOT_NULL(strstr(loop_hang(group->loop), "waits for the count of rank 2"));
+    moe_group_free(group);
+}
+
+/* What is refused, and with which option's name. */
+static void test_refusals(void)
+{
+    static const struct {
+        const char *option;
+        enum moe_kernel_family family;
+        bool timeout;
+        uint32_t count, rank[4];
+    } wrong[] = {
+        { "fail: needs mask-timeout", MOE_LOW_LATENCY, false, 1, { 1 } },
+        { "fail: expected ranks from 0 to 3, found 4", MOE_LOW_LATENCY, true, 1, { 4 } },
+        { "fail: rank 2 fails twice", MOE_LOW_LATENCY, true, 3, { 2, 1, 2 } },
+        { "fail: expected a rank that lives", MOE_LOW_LATENCY, true, 4, { 0, 1, 2, 3 } },
+        { "mask-timeout: only the low-latency", MOE_NORMAL, true, 0, { 0 } },
+        { "mask-timeout: only the low-latency", MOE_V2, true, 1, { 1 } },
+        { "fail: only the low-latency", MOE_V2, false, 1, { 1 } },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct moe_options o = moe_options_small(wrong[i].family, 4, 4);
+        char text[256] = "";
+        o.hidden = 512;
+        o.mask_timeout_ps = wrong[i].timeout ? timeout_ps : 0;
+        for (uint32_t j = 0; j < wrong[i].count; j++) fail_plan(&o, wrong[i].rank[j], MOE_CALL_COMBINE, 0);
+        CU_ASSERT_PTR_NOT_NULL(moe_options_refuse(&o, text, sizeof text));
+        CU_ASSERT_EQUAL(strncmp(text, wrong[i].option, strlen(wrong[i].option)), 0);
+        if (strncmp(text, wrong[i].option, strlen(wrong[i].option))) printf("\n      %s\n", text);
+    }
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("masking of ranks in the low-latency kernels", NULL, NULL);
+    CU_add_test(suite, "random failures over adversarial fabrics", test_random_failures);
+    CU_add_test(suite, "sizes only: the same steps", test_sizes_only_takes_the_same_steps);
+    CU_add_test(suite, "a rank that is late, not dead", test_late_rank);
+    CU_add_test(suite, "a rank that is late to some", test_rank_late_to_some);
+    CU_add_test(suite, "shrink: dispatch, combine, clean", test_shrink);
+    CU_add_test(suite, "masking nobody costs nothing", test_masking_costs_nothing);
+    CU_add_test(suite, "checks catch planted faults", test_checks_catch_planted_faults);
+    CU_add_test(suite, "without masking a failure hangs", test_failure_without_masking_hangs);
+    CU_add_test(suite, "refusals", test_refusals);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures ? 1 : 0;
+}
