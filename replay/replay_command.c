@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "sim/command.h"
+#include "sim/units.h"
 #include "traces/trace.h"
 
 enum { REPLAY_ITEMS_MAX = 100000 };
@@ -65,6 +66,16 @@ static uint32_t cpu_count(void)
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
 }
 
+/* Ranks wait in barriers for those that wait for the dead: these must lose patience first. */
+static bool patience_check(const struct replay_plan *plan, const struct moe_options *o, GError **error)
+{
+    const uint64_t most_ps = (uint64_t)plan->command->timeout_s * PS_PER_S / 2;
+    if (o->mask_timeout_ps <= most_ps) return true;
+    g_set_error(error, LIVE_ERROR, 0, "mask-timeout: expected at most half of --timeout %d s, found %s",
+                plan->command->timeout_s, plan->case_options->mask_timeout);
+    return false;
+}
+
 static bool item_make(const struct replay_plan *plan, struct replay_item *item, GError **error)
 {
     struct case_options c;
@@ -74,7 +85,8 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
     /* A live rank has as many "SMs" as the host has CPUs, unless told otherwise. */
     const uint32_t sms = MAX(cpu_count(), c.num_sms);
     const bool fine = case_routing(&c, &item->routing, error)
-                      && case_moe_options(&c, &item->routing, sms, &item->options, error);
+                      && case_moe_options(&c, &item->routing, sms, &item->options, error)
+                      && patience_check(plan, &item->options, error);
     case_clear(&c);
     return fine;
 }
