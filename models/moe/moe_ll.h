@@ -75,6 +75,8 @@ struct ll_rank {
 
 static inline struct ll_rank *ll_rank_of(struct moe_rank *rank) { return (struct ll_rank *)rank; }
 
+static inline bool ll_masks(const struct ll_rank *r, uint32_t rank) { return r->base.mask && r->base.mask[rank]; }
+
 static inline uint32_t ll_word_count_at(const struct ll_rank *r, uint32_t local_expert, uint32_t source)
 {
     return (r->call & 1) * r->g.experts + local_expert * r->g.ranks + source;
@@ -107,7 +109,11 @@ struct moe_kernel *ll_combine_launch(struct ll_rank *r, bool send, bool receive)
 /* moe_ll_mask.c: the kernel between iterations with masking, a barrier of all that live. */
 struct moe_kernel *ll_clean_launch(struct ll_rank *r);
 /* Whether w, which finds nothing of source, need not wait for it: it is masked, or now is because its time is up. */
-bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
+bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
+static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
+{
+    return r->base.mask && ll_give_up(r, w, source);
+}
 const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_size);
 /* Fills combine's input from what dispatch received: the identity expert, dequantised. */
 void ll_expert_run(struct ll_rank *r);

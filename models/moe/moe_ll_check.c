@@ -151,7 +151,7 @@ static void check_mask(const struct ll_rank *r, struct report *report)
     const struct moe_options *o = r->base.options;
     const uint32_t last = moe_phase_count(o) - 1;
     for (uint32_t i = 0; r->base.mask && i < r->g.ranks; i++) {
-        const bool expected = moe_options_failed(o, i, last, ll_iteration(r)), found = moe_rank_masks(&r->base, i);
+        const bool expected = moe_options_failed(o, i, last, ll_iteration(r)), found = ll_masks(r, i);
         if (expected != found) fail(report, "check 15: rank %u: expected it %s, found it %s", i, word[expected],
                                     word[found]);
     }

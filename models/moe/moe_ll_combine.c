@@ -164,7 +164,7 @@ static void send_side_prepare(struct ll_rank *r)
 {
     for (uint32_t i = 0; i < r->g.experts; i++) {
         struct ll_returner *t = &r->returner[i];
-        if (moe_rank_masks(&r->base, i / r->g.local_experts)) continue;
+        if (ll_masks(r, i / r->g.local_experts)) continue;
         *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
             .local_expert = i % r->g.local_experts, .destination = i / r->g.local_experts };
         ll_worker_add(r, &t->worker, i / r->g.groups, r->g.warps_per_group);

@@ -106,7 +106,7 @@ static enum worker_step counter_step(struct fabric_worker *w)
     }
     for (; c->expert < c->expert_end; c->expert++) {
         const uint32_t e = c->expert;
-        if (moe_rank_masks(&r->base, e / r->g.local_experts)) continue;
+        if (ll_masks(r, e / r->g.local_experts)) continue;
         if (fabric_load(w->fabric, ll_word_finish(r, e)) < r->finish_target[e]) return WORKER_WAIT;
         const struct fabric_signal signal = {
             .peer = (uint16_t)(e / r->g.local_experts), .queue = (uint16_t)(e % r->g.local_experts),
@@ -152,12 +152,11 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
     struct ll_rank *r = v->rank;
     if (fabric_load(w->fabric, ll_word_open(r)) < r->open_target) return WORKER_WAIT;
-    uint32_t value = moe_word_value(
+    const uint32_t value = moe_word_value(
         fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
-    if (moe_rank_masks(&r->base, v->source)) value = 0;     /* too late */
-    if (!value && !ll_given_up(r, w, v->source)) return WORKER_WAIT;
+    if (!value) return WORKER_WAIT;
     struct ll_range *range = &r->range[v->local_expert * r->g.ranks + v->source];
-    *range = (struct ll_range){ .begin = r->packed_count[v->local_expert], .count = value ? value - 1 : 0 };
+    *range = (struct ll_range){ .begin = r->packed_count[v->local_expert], .count = value - 1 };
     assert(range->count <= r->g.tokens_max);
     r->packed_count[v->local_expert] += range->count;
     if (range->count) {
@@ -165,6 +164,19 @@ static enum worker_step receiver_step(struct fabric_worker *w)
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .rows = range->count, .read_bytes = bytes,
                                               .write_bytes = bytes, .run = receive_run, .context = v });
     }
+    return WORKER_DONE;
+}
+
+/* The same with masking: from a rank that is given up it takes nothing, nor what comes too late. */
+static enum worker_step receiver_masking_step(struct fabric_worker *w)
+{
+    struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
+    struct ll_rank *r = v->rank;
+    if (fabric_load(w->fabric, ll_word_open(r)) < r->open_target) return WORKER_WAIT;
+    const uint64_t word = fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source));
+    if (moe_word_value(word, r->call) && !ll_masks(r, v->source)) return receiver_step(w);
+    if (!ll_given_up(r, w, v->source)) return WORKER_WAIT;
+    r->range[v->local_expert * r->g.ranks + v->source] = (struct ll_range){ 0 };
     return WORKER_DONE;
 }
 
@@ -207,12 +219,13 @@ struct moe_kernel *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive
     memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
     for (uint32_t i = 0; i < r->g.experts; i++) {
         struct ll_receiver *v = &r->receiver[i];
-        if (moe_rank_masks(&r->base, i % r->g.ranks)) {
+        if (ll_masks(r, i % r->g.ranks)) {
             r->range[i] = (struct ll_range){ 0 };
             continue;
         }
-        *v = (struct ll_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe },
-                                   .rank = r, .local_expert = i / r->g.ranks, .source = i % r->g.ranks };
+        *v = (struct ll_receiver){ .worker = { .step = r->base.mask ? receiver_masking_step : receiver_step,
+                                               .describe = receiver_describe }, .rank = r,
+                                   .local_expert = i / r->g.ranks, .source = i % r->g.ranks };
         ll_worker_add(r, &v->worker, i / r->g.groups, r->g.warps_per_group);
         fabric_watch(&v->worker, ll_word_count_at(r, v->local_expert, v->source), 1);
         if (send) fabric_watch(&v->worker, ll_word_open(r), 1);

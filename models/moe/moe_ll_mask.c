@@ -59,9 +59,8 @@ static void rank_mask(struct ll_rank *r, uint32_t rank)
 }
 
 /* The worker's wake is its deadline, set when it first finds that it has to wait. */
-bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
+bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
-    if (!r->base.mask) return false;
     if (r->base.mask[source]) return true;
     const uint64_t now_ps = fabric_now_ps(w->fabric);
     if (!w->wake_ps) w->wake_ps = now_ps + r->base.options->mask_timeout_ps;
