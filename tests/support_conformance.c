@@ -521,24 +521,28 @@ static void case_local(struct suite *s)
     }
 }
 
-/* Workers that nothing else would step wake in time; one whose word comes does not sleep on until its alarm, and no
- * rank waits at the end for alarms that nobody wants any more. */
+/* Workers that nothing else would step wake in time; one whose word comes does not sleep on until its alarm, and may
+ * set it sooner or later; and no rank waits at the end for alarms that nobody wants any more. */
 static void case_wakes(struct suite *s)
 {
     enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 };   /* of a nap, slept in a row */
     static const uint64_t nap_ps = 300 * PS_PER_US, hour_ps = 3600 * PS_PER_S;
-    suite_begin(s, 2);
-    const uint32_t word = suite_words(s, 1);
+    suite_begin(s, 3);
+    const uint32_t word = suite_words(s, 2);
     uint64_t start_ps[CONFORMANCE_RANKS] = { 0 };
     EACH_RANK(s, rank) {
         const struct fabric *f = s->world->fabric[rank];
         if (f) start_ps[rank] = fabric_now_ps(f);
+        suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)rank, .word = word + 1, .value = 1 });
         for (uint32_t i = NAPS; i > 0; i--)
             suite_op(s, rank, 0, (struct op){ .kind = OP_SLEEP, .value = i * nap_ps });
         suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)rank, .word = word, .value = 1 });
         suite_op(s, rank, 1, (struct op){ .kind = OP_ALARM, .value = hour_ps });
         suite_op(s, rank, 1, (struct op){ .kind = OP_WAIT, .word = word, .value = 1 });
         suite_op(s, rank, 1, (struct op){ .kind = OP_SLEEP, .value = nap_ps });
+        suite_op(s, rank, 2, (struct op){ .kind = OP_ALARM, .value = nap_ps });
+        suite_op(s, rank, 2, (struct op){ .kind = OP_WAIT, .word = word + 1, .value = 1 });
+        suite_op(s, rank, 2, (struct op){ .kind = OP_SLEEP, .value = 2 * nap_ps });
     }
     suite_run(s);
     EACH_RANK(s, rank) {

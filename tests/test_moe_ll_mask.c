@@ -32,7 +32,9 @@ static struct moe_options options_of(uint32_t nodes, uint32_t local)
 
 static struct moe_options options_draw(struct rng *rng)
 {
-    static const struct { uint32_t nodes, local; } shape[] = { { 1, 4 }, { 1, 8 }, { 2, 2 }, { 4, 2 }, { 8, 1 }, { 1, 2 } };
+    static const struct {
+        uint32_t nodes, local;
+    } shape[] = { { 1, 4 }, { 1, 8 }, { 2, 2 }, { 4, 2 }, { 8, 1 }, { 1, 2 } };
     const uint32_t at = (uint32_t)rng_below(rng, sizeof shape / sizeof shape[0]);
     struct moe_options o = options_of(shape[at].nodes, shape[at].local);
     o.tokens_max = 1 + (uint32_t)rng_below(rng, 30);
@@ -58,6 +60,51 @@ static struct routing routing_of(const struct moe_options *o)
     struct routing routing;
     moe_routing_draw(&routing, o, DRAW_UNIFORM, false, true, &rng);
     return routing;
+}
+
+/* ---- a fabric that watches: nothing goes to whom its rank has masked ---- */
+
+static struct moe_rank **watched;
+static const struct fabric_ops *honest;
+static struct fabric_ops watching;
+static uint32_t sent_to_masked;
+
+static void peer_watch(const struct fabric *f, uint16_t peer)
+{
+    sent_to_masked += moe_rank_masks(watched[f->rank], peer);
+}
+
+static int watch_store(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    peer_watch(f, write->peer);
+    return honest->store(f, w, write);
+}
+
+static int watch_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    peer_watch(f, write->peer);
+    return honest->put(f, w, write);
+}
+
+static int watch_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
+{
+    peer_watch(f, signal->peer);
+    return honest->signal(f, w, signal);
+}
+
+/* Rank after rank of a group. */
+static void fabric_wrap(struct fabric *f, struct moe_rank **rank)
+{
+    watched = rank;
+    if (f->rank == 0) {
+        sent_to_masked = 0;
+        honest = f->ops;
+        watching = *honest;
+        watching.store = watch_store;
+        watching.put = watch_put;
+        watching.signal = watch_signal;
+    }
+    f->ops = &watching;
 }
 
 /* ---- a rank that is slow, not dead ---- */
@@ -100,7 +147,7 @@ static struct moe_kernel *late_next(void *context, uint32_t rank)
     return moe_rank_launch(group->rank[rank], group->launched[rank]++ % moe_phase_count(&group->options));
 }
 
-/* Four iterations in which one rank begins after_ps later than others lose patience; the group, all ended. */
+/* Four iterations in which one rank begins after_ps after the timeout of the others; the group, all ended. */
 static struct moe_group *late_run(const struct moe_options *o, uint32_t rank, uint64_t after_ps, uint64_t seed,
                                   uint32_t *in_the_midst)
 {
@@ -113,7 +160,9 @@ static struct moe_group *late_run(const struct moe_options *o, uint32_t rank, ui
     late.worker = (struct fabric_worker){ .step = nap_step, .describe = nap_describe, .warps = 1,
                                           .fabric = loop_fabric(group->loop, rank) };
     group->until = 4 * moe_phase_count(o);
+    for (uint32_t r = 0; r < o->ranks; r++) fabric_wrap(loop_fabric(group->loop, r), group->rank);
     CU_ASSERT_TRUE_FATAL(loop_run(group->loop, late_next, &late, false));
+    CU_ASSERT_EQUAL(sent_to_masked, 0);
     CU_ASSERT_EQUAL(loop_counts(group->loop)->breaches, 0);
     *in_the_midst += late.in_the_midst;
     return group;
@@ -127,7 +176,7 @@ static struct moe_options late_options(uint64_t seed)
     return o;
 }
 
-/* How many steps the first iteration takes: the last of the others loses patience no later than that after the first. */
+/* Steps of an iteration: the last of the others loses patience no later than that after the first. */
 static uint64_t iteration_steps(const struct moe_options *o)
 {
     struct routing routing = routing_of(o);
@@ -226,6 +275,7 @@ static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disa
     struct support_group group;
     support_group_init(&group, &cluster, &o, &routing, true, nvlink_disabled);
     const uint32_t phases = moe_phase_count(&o);
+    for (uint32_t r = 0; r < o.ranks; r++) fabric_wrap(world_fabric(group.world, r), group.rank);
     for (uint32_t iteration = 0; iteration < 3; iteration++) {
         for (uint32_t phase = 0; phase < phases; phase++) {
             const uint64_t took_ps = phase_run(&group, phase);
@@ -237,6 +287,7 @@ static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disa
         }
         checks_expect_none(&group);
     }
+    CU_ASSERT_EQUAL(sent_to_masked, 0);
     support_group_clear(&group);
     routing_free(&routing);
 }
@@ -274,11 +325,59 @@ static void test_masking_costs_nothing(void)
         for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(with.result[r].time_ps, without.result[r].time_ps);
     }
     support_group_run(&with, 2);
+    for (uint32_t r = 0; r < o.ranks; r++)      /* two barriers, each at least as long as a signal takes */
+        CU_ASSERT(with.result[r].time_ps >= cluster.gpu.launch_ps + 2 * cluster.nvlink.latency_ps);
     checks_expect_none(&with);
     checks_expect_none(&without);
     support_group_clear(&with);
     support_group_clear(&without);
     routing_free(&routing);
+}
+
+/* With no patience at all ranks lose everybody, but never themselves, and none waits for ever. */
+static void test_no_patience(void)
+{
+    const struct cluster cluster = support_cluster(2);
+    struct moe_options o = options_of(4, 2);
+    o.mask_timeout_ps = 1;
+    struct routing routing = routing_of(&o);
+    struct support_group group;
+    support_group_init(&group, &cluster, &o, &routing, true, false);
+    for (uint32_t phase = 0; phase < 3 * moe_phase_count(&o); phase++)
+        support_group_run(&group, phase % moe_phase_count(&o));
+    for (uint32_t r = 0; r < o.ranks; r++)
+        for (uint32_t peer = 0; peer < o.ranks; peer++)
+            CU_ASSERT_EQUAL(moe_rank_masks(group.rank[r], peer), peer != r);
+    support_group_clear(&group);
+    routing_free(&routing);
+}
+
+/* The first kernel of rank 0, in the midst of which it masks rank 1, as if another receiver's time had been up. */
+static struct moe_kernel *sudden_next(void *context, uint32_t rank)
+{
+    struct moe_group *group = context;
+    if (group->launched[rank]++) return NULL;
+    struct moe_kernel *kernel = moe_rank_launch(group->rank[rank], 0);
+    if (rank == 0) group->rank[0]->mask[1] = 1;
+    return kernel;
+}
+
+/* Receivers that still wait for a rank when it is masked take nothing from it any more, though it comes in time. */
+static void test_masked_while_waiting(void)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct moe_options o = options_of(2, 2);
+        struct routing routing = routing_of(&o);
+        struct moe_group *group = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed,
+                                                                                      .deliver_percent = 50 });
+        CU_ASSERT_TRUE_FATAL(loop_run(group->loop, sudden_next, group, false));
+        const struct ll_rank *r = ll_rank_of(group->rank[0]);
+        uint32_t rows[4] = { 0 };
+        for (uint32_t i = 0; i < r->g.experts; i++) rows[i % r->g.ranks] += r->range[i].count;
+        for (uint32_t source = 0; source < 4; source++) CU_ASSERT_EQUAL(rows[source] > 0, source != 1);
+        for (uint32_t peer = 0; peer < 4; peer++) CU_ASSERT_EQUAL(moe_rank_masks(group->rank[1], peer), peer == 0);
+        moe_group_free(group);
+    }
 }
 
 /* ---- faults planted ---- */
@@ -380,6 +479,8 @@ int main(void)
     CU_add_test(suite, "a rank that is late to some", test_rank_late_to_some);
     CU_add_test(suite, "shrink: dispatch, combine, clean", test_shrink);
     CU_add_test(suite, "masking nobody costs nothing", test_masking_costs_nothing);
+    CU_add_test(suite, "no patience at all", test_no_patience);
+    CU_add_test(suite, "masked while receivers wait", test_masked_while_waiting);
     CU_add_test(suite, "checks catch planted faults", test_checks_catch_planted_faults);
     CU_add_test(suite, "without masking a failure hangs", test_failure_without_masking_hangs);
     CU_add_test(suite, "refusals", test_refusals);

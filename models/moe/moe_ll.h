@@ -9,7 +9,8 @@
  * A dispatch message is a 16-byte header (source token) and the row: H FP8 values and H/128 scales, or H BF16.
  *
  * Signal words: counts[2][local expert][source], flags[2][expert] (raised by the peers), finish[expert], gate, open
- * (private), and with masking sync[source] (raised by the peers).  What the kernels zero between calls is here told apart by the call number in the high half. */
+ * (private), and with masking sync[source] (raised by the peers).  What the kernels zero between calls is here told
+ * apart by the call number in the high half. */
 #ifndef MODELS_MOE_MOE_LL_H
 #define MODELS_MOE_MOE_LL_H
 

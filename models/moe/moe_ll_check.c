@@ -105,7 +105,7 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
     free(tokens);
 }
 
-/* The weight by which token's row comes back multiplied: the sum over its valid places on ranks that lived to combine. */
+/* The weight by which token's row comes back multiplied: the sum over its valid places on ranks that combined. */
 static float weight_sum(const struct ll_rank *r, uint32_t token)
 {
     const struct moe_options *o = r->base.options;
