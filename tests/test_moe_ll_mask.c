@@ -311,8 +311,8 @@ static void test_shrink(void)
 /* Where nobody fails, masking changes neither times nor outputs of dispatch and combine. */
 static void test_masking_costs_nothing(void)
 {
-    const struct cluster cluster = support_cluster(2);
-    struct moe_options o = options_of(4, 2);
+    const struct cluster cluster = support_cluster(8);
+    struct moe_options o = options_of(1, 8);
     struct routing routing = routing_of(&o);
     struct support_group with, without;
     support_group_init(&with, &cluster, &o, &routing, true, false);
@@ -350,6 +350,14 @@ static void test_no_patience(void)
             CU_ASSERT_EQUAL(moe_rank_masks(group.rank[r], peer), peer != r);
     support_group_clear(&group);
     routing_free(&routing);
+    for (uint64_t seed = 1; seed <= 20; seed++) {       /* where a rank's own signals are late too */
+        routing = routing_of(&o);
+        struct moe_group *loop = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed,
+                                                                                     .deliver_percent = 2 });
+        CU_ASSERT_TRUE(moe_group_run(loop, 2, false));
+        for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_FALSE(moe_rank_masks(loop->rank[r], r));
+        moe_group_free(loop);
+    }
 }
 
 /* The first kernel of rank 0, in the midst of which it masks rank 1, as if another receiver's time had been up. */
@@ -369,7 +377,7 @@ static void test_masked_while_waiting(void)
         struct moe_options o = options_of(2, 2);
         struct routing routing = routing_of(&o);
         struct moe_group *group = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed,
-                                                                                      .deliver_percent = 50 });
+                                                                                      .deliver_percent = 95 });
         CU_ASSERT_TRUE_FATAL(loop_run(group->loop, sudden_next, group, false));
         const struct ll_rank *r = ll_rank_of(group->rank[0]);
         uint32_t rows[4] = { 0 };
