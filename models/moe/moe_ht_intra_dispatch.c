@@ -147,8 +147,8 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     fabric_work(w, &(struct fabric_work){
         .kind = FABRIC_WORK_COPY, .passes = 2, .bulk = true, .line_offset = ring_line_offset(h),
         .static_bytes = (uint8_t)(h->g.ranks * sizeof(uint32_t)),       /* the tail last seen of each rank */
-        .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count, .read_bytes = bytes, .write_bytes = bytes, .run = receiver_run, .context = v,
-        .argument = (uint64_t)count << 32 | v->head });
+        .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count, .read_bytes = bytes, .write_bytes = bytes,
+        .run = receiver_run, .context = v, .argument = (uint64_t)count << 32 | v->head });
     v->head += count;
     if (!receiver_publish(v)) return WORKER_WAIT;
     return v->head == v->count ? WORKER_DONE : WORKER_WAIT;
