@@ -38,6 +38,7 @@ struct key {
 static const struct key keys[] = {
     KEY("gpu", "sms", KIND_COUNT, false, gpu.sms),
     KEY("gpu", "launch", KIND_TIME, false, gpu.launch_ps),
+    KEY("gpu", "call", KIND_TIME, true, gpu.call_ps),
     KEY("gpu", "step", KIND_TIME, false, gpu.step_ps),
     KEY("gpu", "poll", KIND_TIME, false, gpu.poll_ps),
     KEY("gpu", "fence", KIND_TIME, false, gpu.fence_ps),

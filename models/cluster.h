@@ -22,6 +22,7 @@ struct cluster_work {
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;             /* of a kernel: what its duration holds beside its workers' time */
+    uint64_t call_ps;               /* of normal dispatch and combine beside the kernel, where calls are measured */
     uint64_t step_ps;               /* a warp's loop once round: index arithmetic, shared memory, branches */
     uint64_t poll_ps;               /* from a word's change to the spinning warp acting on it */
     uint64_t fence_ps;              /* st.release.sys after stores of its own: until they are performed */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "models/hardware/world.h"
 #include "models/moe/moe.h"
+#include "sim/stats.h"
 #include "sim/units.h"
 
 enum { LATENCY_BOUND_PERCENT = 50 };    /* no part busier than this: waiting, not moving, takes the time */
@@ -98,15 +99,6 @@ static void record_masked(struct record *record, const struct run *run, uint32_t
     record_set(record, "ranks-masked", "%s", text);
 }
 
-struct spread { double sum, min, max; };
-
-static void spread_add(struct spread *s, double value, bool first)
-{
-    s->sum += value;
-    s->min = first || value < s->min ? value : s->min;
-    s->max = first || value > s->max ? value : s->max;
-}
-
 static void record_rank(struct record *record, const char *phase, int32_t rank, const struct world_result *result,
                         const struct moe_traffic *traffic)
 {
@@ -188,7 +180,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     uint32_t ranks = 0;
     struct moe_traffic sum = { 0 };
     struct world_result mean = { 0 };
-    struct spread time = { 0 };
+    g_autofree double *time_us = g_new(double, run->options.ranks);
     uint64_t total_ps = 0;
     for (uint32_t r = 0; r < run->options.ranks; r++) {
         struct moe_traffic traffic;
@@ -200,7 +192,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
         total_ps += run->result[r].time_ps;
         mean.use[WORLD_NIC_TX].bytes += run->result[r].use[WORLD_NIC_TX].bytes;
         mean.use[WORLD_NVLINK_EGRESS].bytes += run->result[r].use[WORLD_NVLINK_EGRESS].bytes;
-        spread_add(&time, units_us(run->result[r].time_ps), ranks++ == 0);
+        time_us[ranks++] = units_us(run->result[r].time_ps);
     }
     mean.time_ps = total_ps / ranks;
     mean.use[WORLD_NIC_TX].bytes /= ranks;
@@ -208,11 +200,21 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     sum.logical_rdma_bytes /= ranks;
     sum.logical_nvl_bytes /= ranks;
     record_rank(record, phase, RECORD_ALL, &mean, &sum);
-    record_add(record, phase, RECORD_ALL, "time_us_max", time.max, "us");
-    record_add(record, phase, RECORD_ALL, "time_us_min", time.min, "us");
+    record_add(record, phase, RECORD_ALL, "time_us_median", stats_median(time_us, ranks), "us");
+    record_add(record, phase, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
+    record_add(record, phase, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
     record_bottleneck(record, phase_index, run, total_ps);
-    record_bounds(record, phase, run, time.max);
+    record_bounds(record, phase, run, stats_max(time_us, ranks));
     record_masked(record, run, phase_index);
+}
+
+/* Some machines are measured by the call: what it takes beside its kernels counts with the normal kernels that move
+ * rows. */
+static void call_add(struct run *run, uint32_t phase)
+{
+    const char *name = moe_phase_name(&run->options, phase);
+    if (run->options.family != MOE_NORMAL || (strcmp(name, "dispatch") != 0 && strcmp(name, "combine") != 0)) return;
+    for (uint32_t r = 0; r < run->options.ranks; r++) run->result[r].time_ps += run->cluster->gpu.call_ps;
 }
 
 static bool run_phase(struct run *run, uint32_t phase, GError **error)
@@ -226,6 +228,7 @@ static bool run_phase(struct run *run, uint32_t phase, GError **error)
     if (world_run(run->world, (struct fabric_worker * *const *)run->worker, run->worker_count, run->result,
                   text, sizeof text)) {
         world_timeline_note(run->world, moe_phase_name(&run->options, phase));
+        call_add(run, phase);
         return true;
     }
     g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",

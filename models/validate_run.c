@@ -63,7 +63,7 @@ static void phases_list(const struct record *record, char *text, size_t text_siz
 static bool phase_predict(const struct validate_row *row, const char *phase, const char *rate_metric,
                           const struct record *record, struct shared_row *out)
 {
-    const char *time_metric = row->metric && !strstr(row->metric, "_gbs") ? row->metric : "time_us";
+    const char *time_metric = row->metric && !strstr(row->metric, "_gbs") ? row->metric : "time_us_median";
     const struct record_row *time = record_find(record, phase, RECORD_ALL, time_metric);
     const struct record_row *rate = record_find(record, phase, RECORD_ALL, rate_metric);
     const struct record_row *bottleneck = record_find(record, phase, RECORD_ALL, "bottleneck");

@@ -59,6 +59,7 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
         nvl_bytes += sum.nvl_bytes;
     }
     rows_of_rank(record, name, RECORD_ALL, stats_mean(time_us, ranks), rdma_bytes / ranks, nvl_bytes / ranks);
+    record_add(record, name, RECORD_ALL, "time_us_median", stats_median(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_p90", stats_percentile(time_us, ranks, 90), "us");
