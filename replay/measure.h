@@ -29,6 +29,7 @@ struct measure {
     struct bootstrap *bootstrap;
     uint32_t repeat, sample_ms;
     bool memory;                            /* this run has as many ranks as CPUs, or comes closest */
+    bool most;                              /* this run has the most ranks */
     struct measure_rows *rows;
 
     /* of the rank, while it runs */
@@ -60,6 +61,8 @@ bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **err
 bool measure_memory_run(struct measure *m, GError **error);
 /* Between two ranks: stores, puts, signals (measure_links.c). */
 bool measure_pair_run(struct measure *m, GError **error);
+/* What puts and signals between all ranks take from the CPUs. */
+bool measure_load_run(struct measure *m, const char *suffix, GError **error);
 /* Between all ranks. */
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
 

@@ -54,6 +54,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     if (b->rank_count == 2 || m.command->bootstrap)
         fine = fine && measure_local_run(&m, error) && measure_pair_run(&m, error);
     if (m.memory) fine = fine && measure_memory_run(&m, error);
+    if (m.most) fine = fine && measure_load_run(&m, suffix, error);
     fine = fine && measure_local_crowd_run(&m, suffix, error) && measure_crowd_run(&m, suffix, error)
            && bootstrap_barrier(b, error);
     live_world_free(m.atomic_world);
@@ -65,13 +66,14 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
 /* 2, 4, 8, ... up to ranks, and ranks itself; all that have joined, where they have. */
 static int ranks_run(struct measure *m, uint32_t ranks)
 {
-    m->memory = true;
+    m->memory = m->most = true;
     if (m->command->bootstrap) return live_command_run(m->command, ranks, measure_rank_main, m);
     cpu_set_t set;
     const uint32_t cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
     int status = EXIT_OK;
     for (uint32_t n = 2; n < 2 * ranks && status == EXIT_OK; n *= 2) {
         const bool last = n >= ranks, first = n == 2;
+        m->most = last;
         m->memory = (n >= cpus && (first || n / 2 < cpus)) || (last && n < cpus);
         status = live_command_run(m->command, MIN(n, ranks), measure_rank_main, m);
     }

@@ -10,7 +10,10 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-enum { BATCH = 64 };            /* operations of one step: few looks at the clock for each */
+enum {
+    BATCH = 64,                 /* operations of one step: few looks at the clock for each */
+    CHAIN = 4,                  /* puts of a chain: as many as low-latency kernels have behind one doorbell */
+};
 
 /* ---- a stream of writes to one or more peers ---- */
 
@@ -20,6 +23,8 @@ struct stream {
     uint16_t first_peer, peer_count;        /* peers first_peer, first_peer + 1, ... modulo ranks, never itself */
     uint32_t posted;                        /* over all peers, round robin */
     uint32_t flushed, signalled;            /* peers */
+    uint32_t chain;                         /* puts to a peer behind one doorbell; 0: each has its own */
+    bool     signals;                       /* signals, not writes */
     bool     deliver;                       /* say so to the peers in the end */
     uint64_t done_value;
     double   post_us;                       /* CPU time in the calls that post */
@@ -31,14 +36,24 @@ static uint16_t stream_peer(const struct stream *s, uint32_t i)
     return (uint16_t)((s->first_peer + i % s->peer_count) % f->rank_count);
 }
 
+static int stream_signal(struct stream *s, uint32_t peer, uint64_t value)
+{
+    const struct fabric_signal signal = { .value = value, .word = s->worker.fabric->rank,
+                                          .peer = stream_peer(s, peer) };
+    return fabric_signal(&s->worker, &signal);
+}
+
 static int stream_post(struct stream *s)
 {
     const struct fabric *f = s->worker.fabric;
+    const uint32_t turn = s->posted / s->peer_count;
+    if (s->signals) return stream_signal(s, s->posted, s->done_value - s->count + turn);
     const uint32_t places = MEASURE_AREA_BYTES / s->size_bytes;
-    const uint64_t place = (uint64_t)(s->posted / s->peer_count % places) * s->size_bytes;
+    const uint64_t place = (uint64_t)(turn % places) * s->size_bytes;
     const struct fabric_write write = {
         .target_offset = MEASURE_AREA_BYTES + place, .charge_bytes = s->size_bytes,
         .peer = stream_peer(s, s->posted), .span_count = 1, .span = { { f->heap + place, s->size_bytes } },
+        .flags = s->chain && (turn + 1) % s->chain ? FABRIC_DEFER : 0,
     };
     if (fabric_path(f, write.peer) == FABRIC_RDMA) return fabric_put(&s->worker, &write);
     return fabric_store(&s->worker, &write);
@@ -60,11 +75,8 @@ static enum worker_step stream_step(struct fabric_worker *w)
     }
     for (; s->flushed < s->peer_count; s->flushed++)
         if (fabric_flush(w, stream_peer(s, s->flushed), 0) < 0) return WORKER_WAIT;
-    for (; s->deliver && s->signalled < s->peer_count; s->signalled++) {
-        const struct fabric_signal signal = { .value = s->done_value, .word = w->fabric->rank,
-                                              .peer = stream_peer(s, s->signalled) };
-        if (fabric_signal(w, &signal) < 0) return WORKER_WAIT;
-    }
+    for (; s->deliver && s->signalled < s->peer_count; s->signalled++)
+        if (stream_signal(s, s->signalled, s->done_value) < 0) return WORKER_WAIT;
     return WORKER_DONE;
 }
 
@@ -140,7 +152,7 @@ static bool test_store(struct measure *m, uint32_t size, uint32_t count, double 
 static bool streams_run(struct live_world *world, struct measure *m, struct stream s, struct sink k, double *value,
                         GError **error)
 {
-    m->serial++;
+    m->serial += s.count + 1;
     s.done_value = k.done_value = m->serial;
     s.deliver = true;
     return stream_run(world, &s, &k, value, error);
@@ -164,14 +176,19 @@ static bool test_put_bidir(struct measure *m, uint32_t size, uint32_t count, dou
     return streams_run(m->link_world, m, s, k, value, error);
 }
 
-static bool to_all(struct live_world *world, struct measure *m, uint32_t size, uint32_t count, double *value,
-                   GError **error)
+static struct stream stream_to_all(const struct measure *m, uint32_t size, uint32_t count)
 {
     const struct bootstrap *b = m->bootstrap;
     const uint32_t peers = b->rank_count - 1;
-    const struct stream s = { .size_bytes = size, .count = (count + peers - 1) / peers,
-                              .first_peer = (uint16_t)(b->rank + 1), .peer_count = (uint16_t)peers };
-    return streams_run(world, m, s, (struct sink){ .last = b->rank_count }, value, error);
+    return (struct stream){ .size_bytes = size, .count = (count + peers - 1) / peers,
+                            .first_peer = (uint16_t)(b->rank + 1), .peer_count = (uint16_t)peers };
+}
+
+static bool to_all(struct live_world *world, struct measure *m, uint32_t size, uint32_t count, double *value,
+                   GError **error)
+{
+    const struct sink k = { .last = m->bootstrap->rank_count };
+    return streams_run(world, m, stream_to_all(m, size, count), k, value, error);
 }
 
 static bool test_put_to_all(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
@@ -198,6 +215,144 @@ static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, do
     value[1] *= b->rank_count - 1;
     value[2] *= b->rank_count - 1;
     return true;
+}
+
+/* ---- what puts and signals take from the CPUs ---- */
+
+/* Work beside a stream, so that no rank ever waits.  What all of them get done of it less than in the same time without
+ * a stream, the stream took: in calls, in interrupts and in the kernel's own threads, on whichever CPU. */
+struct beside {
+    struct fabric_worker worker;
+    const struct stream *stream;            /* it ends when these have; NULL: after rounds_left */
+    const struct sink *sink;
+    uint32_t rounds_left, state;
+    double   start_us, cpu_us;
+    GArray  *round_us;                      /* when each round ended */
+};
+
+enum {
+    BESIDE_TURNS = 4000,
+    BESIDE_ROUNDS_ALONE = 1000,
+    LOAD_MANY = 4,              /* as many operations as in other samples: longer than the scheduler's slices */
+};
+
+static enum worker_step beside_step(struct fabric_worker *w)
+{
+    struct beside *b = fabric_container_of(w, struct beside, worker);
+    for (uint32_t i = 0; i < BESIDE_TURNS; i++) b->state = b->state * 1664525 + 1013904223;
+    __asm__ volatile("" : : "r"(b->state));
+    const double now_us = measure_now_us();
+    g_array_append_val(b->round_us, now_us);
+    if (!b->stream) return --b->rounds_left ? WORKER_MORE : WORKER_DONE;
+    return b->stream->signalled == b->stream->peer_count && b->sink->first == b->sink->last ? WORKER_DONE : WORKER_MORE;
+}
+
+/* What all ranks did while all of them were at it: from the first's start to the first's end. */
+struct besides { double time_us, rounds; };
+
+static bool besides_gather(struct measure *m, const struct beside *b, struct besides *all, GError **error)
+{
+    const uint32_t ranks = m->bootstrap->rank_count;
+    const double base_us = live_world_local_ranks(m->link_world) == ranks ? 0 : b->start_us;    /* clocks of hosts */
+    const double last_us = g_array_index(b->round_us, double, b->round_us->len - 1);
+    const double mine[2] = { b->start_us - base_us, last_us - base_us };
+    double (*span)[2] = g_malloc(sizeof mine * ranks), *rounds = g_new(double, ranks);
+    bool fine = bootstrap_allgather(m->bootstrap, mine, sizeof mine, span, error);
+    double first_us = mine[0], end_us = mine[1], count = 0;
+    for (uint32_t r = 0; fine && r < ranks; r++) {
+        first_us = fmin(first_us, span[r][0]);
+        end_us = fmin(end_us, span[r][1]);
+    }
+    for (uint32_t i = 0; i < b->round_us->len; i++) count += g_array_index(b->round_us, double, i) - base_us <= end_us;
+    fine = fine && bootstrap_allgather(m->bootstrap, &count, sizeof count, rounds, error);
+    *all = (struct besides){ .time_us = end_us - first_us };
+    for (uint32_t r = 0; fine && r < ranks; r++) all->rounds += rounds[r];
+    g_free(span);
+    g_free(rounds);
+    return fine;
+}
+
+/* Runs the workers, the last of which is b's, on all ranks at once. */
+static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker **workers, uint32_t count,
+                       struct besides *all, GError **error)
+{
+    if (!live_world_barrier(m->link_world, error)) return false;
+    b->round_us = g_array_new(FALSE, FALSE, sizeof(double));
+    b->start_us = measure_now_us();
+    const double start_cpu_us = measure_cpu_us();
+    bool fine = live_world_run(m->link_world, workers, count, error);
+    b->cpu_us = measure_cpu_us() - start_cpu_us;
+    fine = fine && besides_gather(m, b, all, error);
+    g_array_free(b->round_us, TRUE);
+    return fine;
+}
+
+/* Nothing but the work beside: its rounds in a time, and the CPU time of one. */
+struct alone { struct besides all; double round_cpu_us; };
+
+static bool beside_alone(struct measure *m, struct alone *alone, GError **error)
+{
+    struct beside b = { .worker = { .step = beside_step, .fabric = live_world_fabric(m->link_world) },
+                        .rounds_left = BESIDE_ROUNDS_ALONE };
+    struct fabric_worker *worker = &b.worker;
+    if (!beside_run(m, &b, &worker, 1, &alone->all, error)) return false;
+    alone->round_cpu_us = b.cpu_us / BESIDE_ROUNDS_ALONE;
+    return true;
+}
+
+/* CPU time that one operation of a stream from all to all takes from work beside. */
+static bool stream_beside(struct measure *m, struct stream s, const struct alone *alone, double *lost_us,
+                          GError **error)
+{
+    struct fabric *f = live_world_fabric(m->link_world);
+    m->serial += s.count + 1;
+    s.done_value = m->serial;
+    s.deliver = true;
+    s.worker = (struct fabric_worker){ .step = stream_step, .describe = stream_describe, .fabric = f };
+    struct sink k = { .worker = { .step = sink_step, .describe = sink_describe, .fabric = f, .index = 1 },
+                      .last = f->rank_count, .done_value = m->serial };
+    struct beside b = { .worker = { .step = beside_step, .fabric = f, .index = 2 }, .stream = &s, .sink = &k };
+    struct fabric_worker *workers[] = { &s.worker, &k.worker, &b.worker };
+    struct besides all;
+    if (!beside_run(m, &b, workers, G_N_ELEMENTS(workers), &all, error)) return false;
+    const double operations = (double)s.count * s.peer_count * f->rank_count;
+    const double lost = all.time_us * alone->all.rounds / alone->all.time_us - all.rounds;
+    *lost_us = lost * alone->round_cpu_us / operations;
+    return true;
+}
+
+/* CPU time of one operation, from above twice: what is lost of work beside, whose turns with the kernel's threads cost
+ * too; and the CPUs' time while nothing is beside, of which some may be waiting. */
+static bool load_run(struct measure *m, struct stream s, const struct alone *alone, double *time_us, double *load_us,
+                     GError **error)
+{
+    double value[MEASURE_VALUES], lost_us;
+    const struct sink k = { .last = m->bootstrap->rank_count };
+    if (!streams_run(m->link_world, m, s, k, value, error)) return false;
+    if (!stream_beside(m, s, alone, &lost_us, error)) return false;
+    *time_us = value[0];
+    const double cpus_us = value[0] * live_world_cpus(m->link_world) / live_world_local_ranks(m->link_world);
+    *load_us = fmax(fmin(cpus_us, lost_us), 0);
+    return true;
+}
+
+/* Each put with a doorbell, and behind those of chains, in turn: their difference is small. */
+static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    struct stream s = stream_to_all(m, size, count * LOAD_MANY);
+    struct alone alone;
+    double chained_time_us;
+    if (!beside_alone(m, &alone, error) || !load_run(m, s, &alone, &value[0], &value[1], error)) return false;
+    s.chain = CHAIN;
+    return load_run(m, s, &alone, &chained_time_us, &value[2], error);
+}
+
+static bool test_signal_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    struct stream s = stream_to_all(m, size, count * LOAD_MANY);
+    struct alone alone;
+    s.signals = true;
+    return beside_alone(m, &alone, error) && load_run(m, s, &alone, &value[0], &value[1], error);
 }
 
 /* ---- ping-pong ---- */
@@ -370,6 +525,7 @@ static bool test_barrier(struct measure *m, uint32_t size, uint32_t count, doubl
 static const uint32_t stream_sizes[] = { 8, 64, 512, 1024, 2048, 4096, 7408, 14336, 65536, 262144, 1048576, 0 };
 static const uint32_t latency_sizes[] = { 8, 512, 4096, 7408, 14336, 65536, 0 };
 static const uint32_t crowd_sizes[] = { 1024, 7408, 14336, 65536, 0 };
+static const uint32_t load_sizes[] = { 1024, 4096, 7408, 14336, 28672, 65536, 131072, 0 };
 
 #define STREAM_METRICS { "stream_us", "bandwidth_gbs", "rate_mops", "post_us", "cpu_us" }, \
     { "us", "GB/s", "M/s", "us", "us" }
@@ -412,6 +568,16 @@ bool measure_pair_run(struct measure *m, GError **error)
                       && tests_run(m, tests, G_N_ELEMENTS(tests), needs, "", error);
     sched_setaffinity(0, sizeof was, &was);
     return fine;
+}
+
+bool measure_load_run(struct measure *m, const char *suffix, GError **error)
+{
+    static const struct measure_test tests[] = {
+        { "put_load", { "stream_us", "cpu_us", "chained_us" }, { "us", "us", "us" }, test_put_load, load_sizes },
+        { "signal_load", { "stream_us", "cpu_us" }, { "us", "us" }, test_signal_load, NULL },
+    };
+    static const uint8_t needs[G_N_ELEMENTS(tests)] = { 0 };
+    return tests_run(m, tests, G_N_ELEMENTS(tests), needs, suffix, error);
 }
 
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error)
