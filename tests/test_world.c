@@ -518,6 +518,50 @@ static void test_host_signals(void)
     CU_ASSERT(time_ps[1] >= time_ps[0] + 2 * 50 * PS_PER_NS);
 }
 
+static struct stage *host_link_new(uint64_t nic_rate_bps)
+{
+    struct stage *s = host_stage_new(2);
+    s->options.ranks_per_node = 1;
+    s->cluster.host.put_ps = 200 * PS_PER_NS;
+    s->cluster.host.put_rate_bps = 8000000000;
+    s->cluster.host.doorbell_ps = 50 * PS_PER_NS;
+    s->cluster.host.signal_ps = 30 * PS_PER_NS;
+    s->cluster.nic = (struct cluster_nic){ .gpus_per_nic = 1, .rate_bps = nic_rate_bps, .mtu_bytes = 4096 };
+    s->cluster.network.latency_ps = 500 * PS_PER_NS;
+    return s;
+}
+
+/* Both ends work for a put and for a signal; the doorbell is the sender's, and a put that defers has none. */
+static void test_host_puts(void)
+{
+    for (uint8_t flags = 0; flags <= FABRIC_DEFER; flags += FABRIC_DEFER) {
+        struct stage *s = host_link_new(8000000000);
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000, .flags = flags },
+                      { .verb = SIGNAL, .peer = 1, .word = 1 });
+        PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, flags ? 1290000 : 1340000));       /* 10, 200 + 1000, 50 less, 30 + 50 */
+        /* The put leaves at 1260 or with the signal at 1290, is there 500 later and read in 1200; the signal in 30. */
+        CU_ASSERT(took(s, 1, flags ? 3130000 : 3100000));       /* seen in 100, stepped in 10 */
+        free(s);
+    }
+}
+
+/* Packets are worked on as they come in: behind a slow link that hides, and until then the process does others. */
+static void test_host_slow_link(void)
+{
+    struct stage *s = host_link_new(800000000);
+    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 },
+                  { .verb = WAIT, .word = 2 });
+    PLAY(s, 1, 1, { .verb = COPY, .rows = 1, .size_bytes = 2000 }, { .verb = ADD, .word = 5 },
+                  { .verb = WAIT, .word = 1 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 5 }, { .verb = SIGNAL, .peer = 0, .word = 2 });
+    stage_run(s);
+    CU_ASSERT(took(s, 1, 11900000));                /* 1260, 10000, 500, 30, 100, 10 */
+    CU_ASSERT(took(s, 0, 2940000));                 /* 2110, 100, 10, 80, 500, 30, 100, 10 */
+    free(s);
+}
+
 static void test_kernel_that_never_ends(void)
 {
     struct stage *s = stage_new(3, 3);
@@ -587,6 +631,8 @@ int main(void)
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "host cores", test_host_cores);
     CU_add_test(suite, "host signals", test_host_signals);
+    CU_add_test(suite, "host puts", test_host_puts);
+    CU_add_test(suite, "host behind a slow link", test_host_slow_link);
     CU_add_test(suite, "kernel that never ends", test_kernel_that_never_ends);
     CU_add_test(suite, "timeline", test_timeline);
     CU_basic_set_mode(CU_BRM_VERBOSE);

@@ -4,7 +4,7 @@
  * Every operation is CPU time.  It starts when the process's thread is free and a core is.  A process
  * that waited longer than switch_ps takes that long to come back where another ran meanwhile; one that goes on does
  * not: ranks that outnumber the cores take turns in slices much longer than an operation, which queueing them by
- * operation stands in for.  Bytes that come in by a link cost the receiver CPU time too. */
+ * operation stands in for.  Bytes that come in by a link cost the receiver CPU time too, from when they begin to. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -50,11 +50,14 @@ uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
     return cpu_run(rank, now_ps, rank->world->cluster->host.step_ps);
 }
 
+uint64_t host_receive_ps(const struct world *w, uint64_t size_bytes)
+{
+    return (size_bytes ? w->cluster->host.put_ps : w->cluster->host.signal_ps) + rate_time(w->put, size_bytes);
+}
+
 uint64_t host_receive(struct world_rank *target, uint64_t now_ps, uint64_t size_bytes)
 {
-    const struct world *w = target->world;
-    return cpu_run(target, now_ps, (size_bytes ? w->cluster->host.put_ps : w->cluster->host.signal_ps)
-                                       + rate_time(w->put, size_bytes));
+    return cpu_run(target, now_ps, host_receive_ps(target->world, size_bytes));
 }
 
 static int host_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
@@ -72,8 +75,10 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     if (world_queue_full(rank, write->peer, write->queue)) return -EAGAIN;
-    const uint64_t ready_ps = charge(rank, w->cluster->host.put_ps + rate_time(w->put, write->charge_bytes));
-    nic_post(world_request_write(rank, write), ready_ps, write->flags & FABRIC_DEFER);
+    const bool defer = write->flags & FABRIC_DEFER;
+    const uint64_t ready_ps = charge(rank, w->cluster->host.put_ps + (defer ? 0 : w->cluster->host.doorbell_ps)
+                                                   + rate_time(w->put, write->charge_bytes));
+    nic_post(world_request_write(rank, write), ready_ps, defer);
     return 0;
 }
 
@@ -84,7 +89,8 @@ static int host_signal(struct fabric *f, struct fabric_worker *worker, const str
     struct world *w = rank->world;
     if (fabric_path(f, signal->peer) == FABRIC_RDMA) {
         if (world_queue_full(rank, signal->peer, signal->queue)) return -EAGAIN;
-        nic_post(world_request_signal(rank, signal), charge(rank, w->cluster->host.signal_ps), false);
+        const struct cluster_host *host = &w->cluster->host;
+        nic_post(world_request_signal(rank, signal), charge(rank, host->signal_ps + host->doorbell_ps), false);
         return 0;
     }
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, charge(rank, 0));

@@ -50,15 +50,9 @@ static void request_complete(struct request *r, uint64_t visible_ps)
     if (!sim_event_pending(&nic->event)) sim_schedule_at(w->sim, &nic->event, known_ps);
 }
 
-static void request_arrived(struct sim *sim, struct sim_event *event)
+static void request_in(struct sim *sim, struct request *r, uint64_t in_ps)
 {
-    struct request *r = fabric_container_of(event, struct request, event);
     struct world *w = r->target->world;
-    const uint64_t now = sim_now_ps(sim);
-    const uint64_t service_ps = rate_time(w->in_rate, r->wire_bytes);
-    uint64_t in_ps = port_reserve(&r->target->nic->rx, now, service_ps, r->wire_bytes);
-    if (w->options.timeline) spans_nic_note(r, false, in_ps - service_ps, in_ps);
-    if (w->cluster->host.cores) in_ps = host_receive(r->target, in_ps, r->signal ? 0 : r->wire_bytes);
     const uint64_t visible_ps = in_ps + w->cluster->nic.deliver_ps;
     if (r->payload_bytes) {
         assert(r->target_offset + r->payload_bytes <= r->target->fabric.heap_bytes);
@@ -71,6 +65,32 @@ static void request_arrived(struct sim *sim, struct sim_event *event)
     }
     r->event.run = request_visible;
     sim_schedule_at(sim, &r->event, visible_ps);
+}
+
+/* A host works on packets as they come in: where its CPU is free, it is done with the last one. */
+static void request_received(struct sim *sim, struct sim_event *event)
+{
+    struct request *r = fabric_container_of(event, struct request, event);
+    const uint64_t done_ps = host_receive(r->target, sim_now_ps(sim), r->signal ? 0 : r->wire_bytes);
+    request_in(sim, r, done_ps > r->in_ps ? done_ps : r->in_ps);
+}
+
+static void request_arrived(struct sim *sim, struct sim_event *event)
+{
+    struct request *r = fabric_container_of(event, struct request, event);
+    struct world *w = r->target->world;
+    const uint64_t now = sim_now_ps(sim);
+    const uint64_t service_ps = rate_time(w->in_rate, r->wire_bytes);
+    const uint64_t in_ps = port_reserve(&r->target->nic->rx, now, service_ps, r->wire_bytes);
+    if (w->options.timeline) spans_nic_note(r, false, in_ps - service_ps, in_ps);
+    if (!w->cluster->host.cores) {
+        request_in(sim, r, in_ps);
+        return;
+    }
+    const uint64_t work_ps = host_receive_ps(w, r->signal ? 0 : r->wire_bytes);
+    r->in_ps = in_ps;
+    r->event.run = request_received;
+    sim_schedule_at(sim, &r->event, in_ps - (work_ps < service_ps ? work_ps : service_ps));
 }
 
 /* Takes the next request of some QP. */

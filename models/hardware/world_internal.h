@@ -66,6 +66,7 @@ struct request {
     uint64_t value;                 /* of a signal */
     uint64_t target_offset;
     const void *payload;            /* of a put, or NULL: nothing is stored */
+    uint64_t in_ps;                 /* on a host: when its last byte is in */
     uint32_t payload_bytes, wire_bytes;
     uint32_t word;
     uint16_t queue;
@@ -216,7 +217,8 @@ void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, u
 
 /* host.c: a step begins: the CPU time of looking; returns when the worker may go on. */
 uint64_t host_step(struct world_rank *rank, uint64_t now_ps);
-/* host.c: the receiving process's CPU time for bytes that arrived by a link; returns when it is done. */
+/* host.c: the receiving process's CPU time for bytes that come in by a link, and its use; returns when it is done. */
+uint64_t host_receive_ps(const struct world *w, uint64_t size_bytes);
 uint64_t host_receive(struct world_rank *target, uint64_t now_ps, uint64_t size_bytes);
 
 #endif
