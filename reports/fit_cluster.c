@@ -4,8 +4,8 @@
  * operation.  Rows of a crowd (PHASE_xN: N ranks at once) come before those of a rank alone: ranks of a replay are
  * all busy.  Of times on the clock the crowd that just fills the cores is best.  A larger one takes turns in long
  * slices, so that its times jump; where there is no other, the CPU time of an operation is cores / N of its time.
- * Of CPU times the largest crowd is best: its ranks give their cores away when they wait, so that what is left is
- * work, also on a link that is slower than the CPUs.
+ * Of CPU times the largest crowd is best: it is as busy as the ranks of a replay are.
+ * A link's own speed shows only in streams that wait for it: the others tell how fast the poster's CPU is.
  * Knows the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
 
@@ -23,6 +23,10 @@ enum fit_kind {
     FIT_RATE,           /* rows by size: the rate of its bytes */
     FIT_POLL,           /* one row: a signal's way by shared memory, less the step that sees it */
     FIT_LATENCY,        /* one row: a signal's way by the link, less what CPUs take of it */
+    FIT_DOORBELL,       /* rows by size: what puts cost more that do not share one */
+    FIT_LINK_FIXED,     /* rows by size: the line through those that the poster waits for */
+    FIT_LINK_RATE,
+    FIT_LINK_SIGNAL,    /* one row: the same for a signal */
     FIT_BANDWIDTH,      /* one row: a bandwidth */
 };
 
@@ -42,9 +46,10 @@ static const struct fit_key fit_keys[] = {
     { "host", "switch", FIT_TIME, "switch", "time_us", NULL, NULL, 1 },
     { "host", "store", FIT_FIXED, "store", "time_us", "store_alltoall", "time_us", 1 },
     { "host", "store-rate", FIT_RATE, "store", "time_us", "store_alltoall", "time_us", 1 },
-    { "host", "put", FIT_FIXED, "put", "cpu_us", "put_alltoall", "cpu_us", 2 },
-    { "host", "put-rate", FIT_RATE, "put", "cpu_us", "put_alltoall", "cpu_us", 2 },
-    { "host", "signal", FIT_TIME, "signal", "cpu_us", NULL, NULL, 1 },
+    { "host", "doorbell", FIT_DOORBELL, "put", "cpu_us", "put_load", "cpu_us", 1 },
+    { "host", "put", FIT_FIXED, "put", "cpu_us", "put_load", "cpu_us", 2 },
+    { "host", "put-rate", FIT_RATE, "put", "cpu_us", "put_load", "cpu_us", 2 },
+    { "host", "signal", FIT_TIME, "signal", "cpu_us", "signal_load", "cpu_us", 2 },
     { "host", "copy-row", FIT_FIXED, "copy", "time_us", "copy", "time_us", 1 },
     { "host", "copy-rate", FIT_RATE, "copy", "time_us", "copy", "time_us", 1 },
     { "host", "cast-row", FIT_FIXED, "cast", "time_us", "cast", "time_us", 1 },
@@ -53,14 +58,16 @@ static const struct fit_key fit_keys[] = {
     { "host", "reduce-rate", FIT_RATE, "reduce", "time_us", "reduce", "time_us", 1 },
     { "host", "scan-rate", FIT_RATE, "scan", "time_us", "scan", "time_us", 1 },
     { "host", "memory-rate", FIT_BANDWIDTH, "memory", "total_gbs", NULL, NULL, 1 },
-    { "nic", "rate", FIT_RATE, "put", "stream_us", NULL, NULL, 1 },
-    { "nic", "message", FIT_FIXED, "put", "stream_us", NULL, NULL, 1 },
-    { "nic", "signal", FIT_TIME, "signal", "stream_us", NULL, NULL, 1 },
+    { "nic", "rate", FIT_LINK_RATE, "put", "stream_us", NULL, NULL, 1 },
+    { "nic", "message", FIT_LINK_FIXED, "put", "stream_us", NULL, NULL, 1 },
+    { "nic", "signal", FIT_LINK_SIGNAL, "signal", "stream_us", NULL, NULL, 1 },
     { "network", "latency", FIT_LATENCY, "signal", "latency_us", NULL, NULL, 1 },
 };
 
 /* Costs too small to be seen come out as rates without end; a file needs a number. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
+enum { FIT_CHAIN = 4 };                         /* puts behind one doorbell in rows chained_us */
+static const double FIT_WAITS = 1.5;            /* a stream waits for the link that takes so many times its CPU time */
 
 struct fit_work {
     const struct record *record;
@@ -80,7 +87,8 @@ struct fit_place {
 
 static bool fit_by_size(enum fit_kind kind)
 {
-    return kind == FIT_FIXED || kind == FIT_RATE;
+    return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_DOORBELL || kind == FIT_LINK_FIXED ||
+           kind == FIT_LINK_RATE;
 }
 
 /* Whether the row has metric, or METRIC_BYTES where it goes by size. */
@@ -113,6 +121,12 @@ static uint32_t fit_crowd_ranks(const char *phase, const char *base)
 static bool fit_of_cpu(const struct fit_key *key)
 {
     return key->crowd_metric && strcmp(key->crowd_metric, "cpu_us") == 0;
+}
+
+/* Whether a doorbell is in a crowd's time of an operation: it is, in what both ends do for one, not for its bytes. */
+static bool fit_rings(const struct fit_key *key, const struct fit_place *place)
+{
+    return place->ranks > 0 && key->ends == 2 && key->kind != FIT_RATE;
 }
 
 /* Whether a crowd of a ranks tells more than one of b (0: one alone). */
@@ -203,21 +217,119 @@ static GString *fit_comment_new(const struct fit_work *work, const struct fit_ke
     return text;
 }
 
+/* What was found for another key, which stands before this one in the table: the first of that name. */
+static double fit_value_named(const struct fit_work *work, const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(fit_keys); i++)
+        if (strcmp(fit_keys[i].name, name) == 0) return work->value[i];
+    assert(!"a key of the table");
+    return NAN;
+}
+
 /* A line through the points: what it costs without bytes, or the rate of the bytes. */
 static bool fit_coefficient(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                             uint32_t count, double *value, GString *comment)
 {
     struct fit_line line;
     if (!fit_line_find(points, count, &line)) return false;
-    *value = key->kind == FIT_FIXED ? line.fixed : fmin(1e-3 / line.slope, FIT_RATE_GBS_MAX);
+    const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE;
+    *value = rate ? fmin(1e-3 / line.slope, FIT_RATE_GBS_MAX) : line.fixed;
     g_string_append_printf(comment, "; off by %.1f %% (median), %.1f %% (worst)", line.error_pct_median,
                            line.error_pct_worst);
-    if (work->doubts && key->kind == FIT_RATE && line.error_pct_median > FIT_DOUBT_PCT)
+    if (work->doubts && rate && line.error_pct_median > FIT_DOUBT_PCT)
         g_string_append_printf(work->doubts, "%s%s", work->doubts->len ? ", " : "", key->name);
     struct fit_bent bent;
     if (fit_bent_find(points, count, &bent) && bent.low.slope > 0)
         g_string_append_printf(comment, "\n up to %.0f bytes %.4g ns and %.4g GB/s would fit better", bent.knee,
                                bent.low.fixed * 1e3, 1e-3 / bent.low.slope);
+    return true;
+}
+
+static double fit_point_at(const struct fit_point *points, uint32_t count, double n)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (points[i].n == n) return points[i].t;
+    return NAN;
+}
+
+struct fit_saving { double saved, weight; };
+
+static int fit_saving_order(const void *a, const void *b)
+{
+    const struct fit_saving *x = a, *y = b;
+    return x->saved < y->saved ? -1 : x->saved > y->saved;
+}
+
+/* The median by weight: errors of a saving are as large as what it is taken from. */
+static double fit_saving_median(struct fit_saving *saving, uint32_t count)
+{
+    double all = 0, passed = 0;
+    uint32_t i = 0;
+    for (uint32_t k = 0; k < count; k++) all += saving[k].weight;
+    qsort(saving, count, sizeof *saving, fit_saving_order);
+    while (i + 1 < count && passed + saving[i].weight < all / 2) passed += saving[i++].weight;
+    return saving[i].saved;
+}
+
+/* What is saved by each put of a chain but the last, at each size. */
+static bool fit_doorbell(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
+                         const struct fit_point *points, uint32_t count, double *value, GString *comment,
+                         GError **error)
+{
+    struct fit_point chained[FIT_POINTS_MAX];
+    struct fit_saving saving[FIT_POINTS_MAX];
+    uint32_t chained_count, saving_count = 0;
+    struct fit_place other = *place;
+    other.metric = "chained_us";
+    if (!fit_points_gather(work, key, &other, chained, &chained_count, error)) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const double less = points[i].t - fit_point_at(chained, chained_count, points[i].n);
+        if (isnan(less) || !(points[i].t > 0)) continue;
+        saving[saving_count++] = (struct fit_saving){ less * FIT_CHAIN / (FIT_CHAIN - 1), 1 / points[i].t };
+    }
+    *value = saving_count ? fmax(fit_saving_median(saving, saving_count), 0) : 0;
+    g_string_append(comment, saving_count ? ", less chained_us, of 3 of 4 puts; their median"
+                                          : ", none of them chained");
+    return true;
+}
+
+/* CPU time of a put of size_bytes, at both ends; of a signal. */
+static double fit_put_us(const struct fit_work *work, double size_bytes)
+{
+    return fit_value_named(work, "doorbell") + 2 * fit_value_named(work, "put") +
+           2e-3 * size_bytes / fit_value_named(work, "put-rate");
+}
+
+static double fit_signal_us(const struct fit_work *work)
+{
+    return fit_value_named(work, "doorbell") + 2 * fit_value_named(work, "signal");
+}
+
+/* A line through the streams that wait for the link: they take longer than the CPUs work for them, even if one end
+ * waited for the other.  The others bound what it costs without bytes.  Where fewer than two wait, all that is known of
+ * the link is what it could do. */
+static bool fit_link(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
+                     uint32_t count, double *value, GString *comment)
+{
+    struct fit_point kept[FIT_POINTS_MAX];
+    uint32_t kept_count = 0;
+    double best = 0, least = INFINITY;
+    for (uint32_t i = 0; i < count; i++) {
+        best = fmax(best, points[i].n / points[i].t / 1e3);
+        if (points[i].t > FIT_WAITS * fit_put_us(work, points[i].n)) kept[kept_count++] = points[i];
+    }
+    if (kept_count < 2) {
+        g_string_append(comment, ", none slower than the CPUs: the best of them");
+        *value = key->kind == FIT_LINK_RATE ? best : 0;
+        return count > 0;
+    }
+    g_string_append_printf(comment, ", %u of them slower than the CPUs", kept_count);
+    if (!fit_coefficient(work, key, kept, kept_count, value, comment)) return false;
+    if (key->kind == FIT_LINK_RATE) return true;
+    for (uint32_t i = 0; i < count; i++)
+        least = fmin(least, points[i].t - 1e-3 * points[i].n / fit_value_named(work, "rate"));
+    if (*value > least) g_string_append(comment, "; bounded by the others");
+    *value = fmax(fmin(*value, least), 0);
     return true;
 }
 
@@ -227,48 +339,77 @@ static bool fit_by_size_of(const struct fit_work *work, const struct fit_key *ke
     struct fit_point points[FIT_POINTS_MAX];
     struct fit_place place;
     uint32_t count;
+    GError *cause = NULL;
     const bool present = fit_place_find(work->record, key, work->cores, &place);
     assert(present);
     if (!fit_points_gather(work, key, &place, points, &count, error)) return false;
     GString *text = fit_comment_new(work, key, &place, count);
-    const bool done = fit_coefficient(work, key, points, count, value, text);
+    bool done;
+    if (key->kind == FIT_DOORBELL) done = fit_doorbell(work, key, &place, points, count, value, text, &cause);
+    else if (key->kind == FIT_LINK_FIXED || key->kind == FIT_LINK_RATE)
+        done = fit_link(work, key, points, count, value, text);
+    else done = fit_coefficient(work, key, points, count, value, text);
+    if (done && fit_rings(key, &place)) {
+        *value = fmax(*value - fit_value_named(work, "doorbell") / key->ends, 0);
+        g_string_append(text, "; less a doorbell");
+    }
     *comment = g_string_free(text, !done);
-    if (!done)
+    if (cause) g_propagate_error(error, cause);
+    else if (!done)
         g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u "
                     "rows", work->path, place.phase, place.metric, count);
     return done;
 }
 
-/* What was found for another key, which stands before this one in the table. */
-static double fit_value_named(const struct fit_work *work, const char *name)
-{
-    for (size_t i = 0; i < G_N_ELEMENTS(fit_keys); i++)
-        if (strcmp(fit_keys[i].section, "host") == 0 && strcmp(fit_keys[i].name, name) == 0) return work->value[i];
-    assert(!"a key of the table");
-    return NAN;
-}
-
-static bool fit_single_of(const struct fit_work *work, const struct fit_key *key, double *value, char **comment,
-                          GError **error)
+/* The one row of a key. */
+static const struct record_row *fit_row_find(const struct fit_work *work, const struct fit_key *key,
+                                             struct fit_place *place)
 {
     /* A wait that was not disturbed: what other processes take is no part of the way. */
     char least[64];
     g_snprintf(least, sizeof least, "%s_min", key->metric);
     const bool wait = key->kind == FIT_POLL || key->kind == FIT_LATENCY;
+    const bool present = fit_place_find(work->record, key, work->cores, place);
+    assert(present);
     const struct record_row *row = wait ? record_find(work->record, key->phase, RECORD_ALL, least) : NULL;
-    if (!row) row = record_find(work->record, key->phase, RECORD_ALL, key->metric);
+    return row ? row : record_find(work->record, place->phase, RECORD_ALL, place->metric);
+}
+
+/* What of a single row's value is not the key's.  Names it. */
+static const char *fit_single_less(const struct fit_work *work, const struct fit_key *key,
+                                   const struct fit_place *place, double *less)
+{
+    const double step = fit_value_named(work, "step");
+    *less = 0;
+    if (key->kind == FIT_POLL) {
+        *less = step;
+        return ", less a step";
+    }
+    if (key->kind == FIT_LATENCY) {
+        *less = 2 * fit_value_named(work, "signal") + fit_value_named(work, "doorbell") +
+                fit_value_named(work, "poll") + step;
+        return ", less signal twice, doorbell, poll and step";
+    }
+    if (!fit_rings(key, place)) return "";
+    *less = fit_value_named(work, "doorbell");
+    return ", less a doorbell, half for each end";
+}
+
+static bool fit_single_of(const struct fit_work *work, const struct fit_key *key, double *value, char **comment,
+                          GError **error)
+{
+    struct fit_place place;
+    const struct record_row *row = fit_row_find(work, key, &place);
     assert(row);
     if (!fit_row_value(work, row, value, error)) return false;
-    const char *less = "";
-    if (key->kind == FIT_POLL) {
-        *value = fmax(*value - fit_value_named(work, "step"), 0);
-        less = ", less a step";
-    } else if (key->kind == FIT_LATENCY) {
-        *value = fmax(*value - 2 * fit_value_named(work, "signal") - fit_value_named(work, "poll") -
-                      fit_value_named(work, "step"), 0);
-        less = ", less signal twice, poll and step";
+    double less;
+    const char *words = fit_single_less(work, key, &place, &less);
+    *value = fmax(*value - less, 0) * fit_share(work, key, &place);
+    if (key->kind == FIT_LINK_SIGNAL && *value <= FIT_WAITS * fit_signal_us(work)) {
+        *value = fit_value_named(work, "message");
+        words = ", not slower than the CPUs: as message";
     }
-    *comment = g_strdup_printf(" %s,all,%s: %.4g %s%s", key->phase, row->metric, row->value, row->unit, less);
+    *comment = g_strdup_printf(" %s,all,%s: %.4g %s%s", row->phase, row->metric, row->value, row->unit, words);
     return true;
 }
 
@@ -296,7 +437,7 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     double *value = &work->value[index];
     char *comment = NULL;
     if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
-    const bool rate = key->kind == FIT_RATE || key->kind == FIT_BANDWIDTH;
+    const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE || key->kind == FIT_BANDWIDTH;
     const bool small = *value < 10;
     char number[G_ASCII_DTOSTR_BUF_SIZE];
     g_ascii_formatd(number, sizeof number, "%.4g", rate || !small ? *value : *value * 1e3);

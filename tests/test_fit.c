@@ -161,14 +161,17 @@ static struct record *record_plant(void)
     record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns");    /* undisturbed */
     record_add(record, "switch", RECORD_ALL, "time_us", 1.5, "us");
     record_add(record, "signal", RECORD_ALL, "cpu_us", 0.1, "us");
-    record_add(record, "signal", RECORD_ALL, "stream_us", 0.2, "us");
+    record_add(record, "signal_load_x2", RECORD_ALL, "cpu_us", 7, "us");
+    record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us");  /* a doorbell and 40 ns at each end */
+    record_add(record, "signal", RECORD_ALL, "stream_us", 0.4, "us");
     record_add(record, "signal", RECORD_ALL, "latency_us", 5, "us");
     record_add(record, "memory", RECORD_ALL, "total_gbs", 21, "GB/s");
     rows_plant(record, "store", "time_us", 0.05, 1e-4);
     rows_plant(record, "put", "cpu_us", 0.3, 5e-5);
-    rows_plant(record, "put", "stream_us", 0.4, 8e-5);
-    rows_plant(record, "put_alltoall_x2", "cpu_us", 9, 1);                  /* waits on the cores: not to be taken */
-    rows_plant(record, "put_alltoall_x8", "cpu_us", 0.4, 8e-5);             /* the largest crowd */
+    rows_plant(record, "put", "stream_us", 0.6, 16e-5);
+    rows_plant(record, "put_load_x2", "cpu_us", 9, 1);
+    rows_plant(record, "put_load_x8", "cpu_us", 0.4, 8e-5);                 /* the largest crowd */
+    rows_plant(record, "put_load_x8", "chained_us", 0.31, 8e-5);            /* 3 of 4 doorbells of 120 ns saved */
     rows_plant(record, "copy", "time_us", 0.03, 1e-4);
     rows_plant(record, "copy_x16", "time_us", 9, 1);
     rows_plant(record, "copy_x8", "time_us", 0.16, 8e-4);                   /* of those that take turns the smallest */
@@ -196,11 +199,12 @@ static void test_cluster(void)
     static const char *const expected[][3] = {
         { "host", "cores", "2" }, { "host", "step", "20 ns" }, { "host", "poll", "280 ns" },
         { "host", "switch", "1500 ns" }, { "host", "store", "50 ns" }, { "host", "store-rate", "10 GB/s" },
-        { "host", "put", "200 ns" }, { "host", "put-rate", "25 GB/s" },     /* both ends */
-        { "host", "signal", "100 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
+        { "host", "doorbell", "120 ns" },
+        { "host", "put", "140 ns" }, { "host", "put-rate", "25 GB/s" },     /* both ends */
+        { "host", "signal", "40 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
         { "host", "cast-row", "60 ns" }, { "host", "cast-rate", "2.5 GB/s" }, { "host", "reduce-row", "0 ns" },
         { "host", "reduce-rate", "1 GB/s" }, { "host", "scan-rate", "5 GB/s" }, { "host", "memory-rate", "21 GB/s" },
-        { "nic", "rate", "12.5 GB/s" }, { "nic", "message", "400 ns" }, { "nic", "signal", "200 ns" },
+        { "nic", "rate", "6.25 GB/s" }, { "nic", "message", "600 ns" }, { "nic", "signal", "400 ns" },
         { "network", "latency", "4500 ns" },
     };
     struct record *record = record_plant();
@@ -227,6 +231,38 @@ static void test_cluster(void)
     CU_ASSERT_STRING_EQUAL(doubts->str, "cast-rate");
     g_string_free(doubts, TRUE);
     record_free(record);
+}
+
+/* Streams that the CPUs explain tell nothing of the link but what it could do; short ones bound its cost of a put. */
+static void test_cluster_link(void)
+{
+    static const struct { double fixed, slope, short_us; const char *rate, *message; } cases[] = {
+        { 0.4, 8e-5, 0.4, "11.61 GB/s", "0 ns" },       /* 65536 bytes in 5.643 us */
+        { 0.9, 16e-5, 0.45, "6.25 GB/s", "450 ns" },    /* what 512 bytes cost beside their bytes */
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct record *all = record_plant(), *record = record_new();
+        record_set(record, "kind", "measure");
+        record_set(record, "cpus", "2");
+        for (uint32_t k = 0; k < record_row_count(all); k++) {
+            const struct record_row *row = record_row(all, k);
+            if (strcmp(row->phase, "put") != 0) record_add(record, row->phase, row->rank, row->metric, row->value,
+                                                           row->unit);
+        }
+        rows_plant(record, "put", "stream_us", cases[i].fixed, cases[i].slope);
+        record_add(record, "put", RECORD_ALL, "stream_us_512", cases[i].short_us + 512 * cases[i].slope, "us");
+        GError *error = NULL;
+        char *text = fit_cluster_text(record, "m.csv", "here", NULL, &error);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+        GKeyFile *file = g_key_file_new();
+        CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+        assert_key(file, "nic", "rate", cases[i].rate);
+        assert_key(file, "nic", "message", cases[i].message);
+        g_key_file_free(file);
+        g_free(text);
+        record_free(record);
+        record_free(all);
+    }
 }
 
 static void assert_refused(struct record *record, const char *message)
@@ -281,6 +317,7 @@ int main(void)
     CU_add_test(suite, "refusals", test_refusals);
     CU_add_test(suite, "bends", test_bent);
     CU_add_test(suite, "a planted measurement's cluster file", test_cluster);
+    CU_add_test(suite, "links behind CPUs", test_cluster_link);
     CU_add_test(suite, "measurements that do not suffice", test_cluster_refusals);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
