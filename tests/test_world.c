@@ -20,7 +20,9 @@ struct operation {
     uint16_t peer, queue;
     uint32_t word;              /* SIGNAL, ADD: raised to 1; WAIT: until it is at least 1 */
     uint64_t size_bytes;
-    uint8_t warps, rows, flags;
+    uint8_t warps, rows, flags, passes;
+    bool bulk;
+    uint8_t line_offset, static_bytes;      /* COPY, where bulk */
 };
 
 /* A worker that plays operations, all in one step as far as none makes it wait. */
@@ -44,11 +46,12 @@ static bool operation_play(struct player *p, const struct operation *o)
 {
     const struct fabric_write write = {
         .charge_bytes = o->size_bytes, .peer = o->peer, .queue = o->queue, .warps = o->warps,
-        .rows = o->rows, .flags = o->flags,
+        .rows = o->rows, .flags = o->flags, .passes = o->passes,
     };
     const struct fabric_signal signal = { .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue };
     const struct fabric_work work = {
         .kind = FABRIC_WORK_COPY, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
+        .bulk = o->bulk, .line_offset = o->line_offset, .static_bytes = o->static_bytes,
     };
     switch (o->verb) {
     case STORE:  return fabric_store(&p->worker, &write) == 0;
@@ -192,6 +195,54 @@ static void test_rows_and_warps(void)
     stage_run(s);
     CU_ASSERT(took(s, 0, 3210000));                 /* one warp: one after the other */
     free(s);
+}
+
+/* What an H200 was measured to move, GB/s by one SM, where rows read start at .line of a 128-byte line and the buffers
+ * in shared memory at .shared: every kind of mismatch (the benchmark of bulk-skew-rate in models/clusters/h200.ini). */
+static const struct { uint8_t line, shared; double gbs; } bulk_measured[] = {
+    { 0, 0, 50.1 },   { 16, 0, 36.0 },  { 32, 0, 41.9 },  { 48, 0, 31.5 },  { 64, 0, 41.9 },  { 80, 0, 31.5 },
+    { 96, 0, 41.9 },  { 112, 0, 36.0 }, { 0, 16, 25.2 },  { 16, 16, 31.3 }, { 32, 16, 25.2 }, { 48, 16, 27.9 },
+    { 64, 16, 22.9 }, { 80, 16, 27.9 }, { 96, 16, 22.9 }, { 112, 16, 27.9 }, { 0, 32, 41.9 }, { 32, 32, 50.0 },
+    { 0, 48, 23.0 },  { 48, 48, 31.3 }, { 0, 64, 41.9 },  { 64, 64, 50.0 }, { 0, 80, 23.0 },  { 0, 96, 41.9 },
+    { 0, 112, 25.2 }, { 112, 112, 31.4 },
+};
+
+static void test_bulk_copies(void)
+{
+    enum { SIZE = 24 * 64 * 14336 };
+    for (size_t i = 0; i < sizeof bulk_measured / sizeof bulk_measured[0]; i++) {
+        struct stage *s = stage_new(1, 1);
+        s->cluster.gpu.bulk = (struct cluster_work){ .warp_rate_bps = 31 * 8000000000ull, .sm_rate_bps = 400800000000ull };
+        s->cluster.gpu.bulk_skew_rate_bps = 254 * 8000000000ull;
+        s->cluster.gpu.shared_align_bytes = 16;
+        s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;
+        PLAY(s, 0, 24, { .verb = COPY, .rows = 24, .size_bytes = SIZE, .bulk = true,
+                         .line_offset = bulk_measured[i].line, .static_bytes = bulk_measured[i].shared });
+        stage_run(s);
+        const double gbs = SIZE / ((double)(s->result[0].time_ps - 1010000) * 1e-3);
+        CU_ASSERT_DOUBLE_EQUAL(gbs / bulk_measured[i].gbs, 1, 0.02);
+        free(s);
+    }
+}
+
+static void test_fences_and_passes(void)
+{
+    struct stage *s = stage_new(2, 2);
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .passes = 3 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2310000));                 /* 1000 + 10 + 1000 B at 1 GB/s + three turns of 100 */
+    free(s);
+    uint64_t took_ps[2];
+    for (int own = 0; own < 2; own++) {
+        s = stage_new(2, 2);
+        PLAY(s, 0, 1, { .verb = STORE, .peer = !own, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = !own, .word = 3 });
+        stage_run(s);
+        took_ps[own] = s->result[0].time_ps;
+        s->cluster.nvlink.fence_ps = s->cluster.gpu.fence_ps + 70000;
+        stage_run(s);
+        CU_ASSERT(took(s, 0, took_ps[own] + (own ? 0 : 70000)));    /* only a release to a peer crosses the link */
+        free(s);
+    }
 }
 
 static void test_signals(void)
@@ -617,6 +668,8 @@ int main(void)
     CU_pSuite suite = CU_add_suite("world", NULL, NULL);
     CU_add_test(suite, "one store", test_one_store);
     CU_add_test(suite, "rows and warps", test_rows_and_warps);
+    CU_add_test(suite, "bulk copies", test_bulk_copies);
+    CU_add_test(suite, "fences and passes", test_fences_and_passes);
     CU_add_test(suite, "signals", test_signals);
     CU_add_test(suite, "signals overtake", test_signals_overtake);
     CU_add_test(suite, "egress is shared", test_egress_is_shared);
