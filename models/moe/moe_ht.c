@@ -327,7 +327,7 @@ static enum worker_step scan_step(struct fabric_worker *w)
 {
     struct ht_scan *s = fabric_container_of(w, struct ht_scan, worker);
     if (s->layout) ht_layout_make(s->rank);
-    ht_scan_charge(w, s->rows / (32 * w->warps), s->read_bytes, s->write_bytes);     /* a thread a row */
+    ht_scan_charge(w, s->looks, s->read_bytes, s->write_bytes);
     return WORKER_DONE;
 }
 
@@ -336,12 +336,12 @@ static void scan_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "scan on SM %u waits for nothing", w->sm);
 }
 
-void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t rows, uint64_t read_bytes,
+void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks, uint64_t read_bytes,
                  uint64_t write_bytes)
 {
     assert(h->scan_count < h->scan_max);
     struct ht_scan *s = &h->scan[h->scan_count++];
-    *s = (struct ht_scan){ .worker = { .step = scan_step, .describe = scan_describe }, .rank = h, .rows = rows,
+    *s = (struct ht_scan){ .worker = { .step = scan_step, .describe = scan_describe }, .rank = h, .looks = looks,
                            .read_bytes = read_bytes, .write_bytes = write_bytes };
     ht_kernel_add(h, &s->worker, sm, warps);
 }
@@ -350,12 +350,13 @@ void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t rows, 
 void ht_layout_launch(struct ht_rank *h)
 {
     const struct ht_geometry *g = &h->g;
-    const uint64_t read_bytes = (uint64_t)g->tokens * g->topk * sizeof(int64_t);
-    const uint32_t warps = 8, rows = (g->tokens + 32 * warps - 1) / (32 * warps);
+    /* A thread a token: its first choice is waited for, the others come out of the line that came with it.  The bytes
+     * come meanwhile. */
+    const uint32_t warps = 8, looks = (g->tokens + 32 * warps - 1) / (32 * warps) * (1 + g->topk / 2);
     uint32_t sm = 0;
-    for (uint32_t e = 0; e < g->experts; e += 4) ht_scan_add(h, sm++, warps, rows, read_bytes, 4 * sizeof(int32_t));
+    for (uint32_t e = 0; e < g->experts; e += 4) ht_scan_add(h, sm++, warps, looks, 0, 4 * sizeof(int32_t));
     for (uint32_t r = 0; r < g->ranks; r += 8)
-        ht_scan_add(h, sm++, warps, rows, read_bytes, (uint64_t)g->tokens * moe_min(g->ranks - r, 8));
+        ht_scan_add(h, sm++, warps, looks, 0, (uint64_t)g->tokens * moe_min(g->ranks - r, 8));
     h->scan[0].layout = true;
 }
 

@@ -390,10 +390,10 @@ static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
     if (phase != HT_CACHED_NOTIFY_COMBINE) return;
     const uint32_t warps = g->channels < 4 ? 4 : moe_min(g->channels, 32), sms = 2 * g->channels;
     const uint64_t rdma_bytes = (uint64_t)g->tokens * g->nodes * 4;
-    ht_scan_add(h, 1, warps, g->tokens / g->channels / 32 + 1, rdma_bytes, rdma_bytes);
+    ht_scan_add(h, 1, warps, ht_gap_looks(g->tokens / g->channels), rdma_bytes, rdma_bytes);
     for (uint32_t sm = 2; sm < sms; sm++) {
         const uint32_t rows = r->rail_before[g->nodes] / (sms - 2) + 1;
-        ht_scan_add(h, sm, warps, rows / warps + 1, (uint64_t)rows * g->local * 4, (uint64_t)rows * g->local * 4);
+        ht_scan_add(h, sm, warps, ht_gap_looks(rows / warps), (uint64_t)rows * g->local * 4, (uint64_t)rows * g->local * 4);
     }
 }
 

@@ -76,6 +76,7 @@ static void intra_destroy(struct moe_rank *rank)
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
 
+enum { COUNTS_IN_FLIGHT = 8 };              /* of those that a thread copies to a peer */
 enum notify_stage { NOTIFY_END, NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_SUM, NOTIFY_ZERO };
 static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_BARRIER, NOTIFY_SUM, NOTIFY_ZERO,
                                           NOTIFY_BARRIER, NOTIFY_END };
@@ -120,7 +121,7 @@ static void counts_sum(struct intra_notify *n)
     /* At the worst-case size nobody waits for the counts: the list stays empty. */
     for (uint32_t e = 0; e < g->local_experts; e++)
         h->expert_counts[e] = o->worst_tokens ? 0 : (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
-    ht_scan_charge(&n->worker, g->ranks, g->ranks * row_bytes, g->ranks * row_bytes);
+    ht_scan_charge(&n->worker, 2 * g->ranks, g->ranks * row_bytes, g->ranks * row_bytes);   /* by ranks, by experts */
 }
 
 static enum worker_step notify_step(struct fabric_worker *w)
@@ -133,6 +134,7 @@ static enum worker_step notify_step(struct fabric_worker *w)
             ht_barrier_begin(&n->barrier);
             break;
         case NOTIFY_EXCHANGE:
+            if (!n->peer) ht_scan_charge(w, n->rank->ht.g.local_experts / COUNTS_IN_FLIGHT, 0, 0);
             if (!counts_send(n)) return WORKER_WAIT;
             break;
         case NOTIFY_SUM:
@@ -177,7 +179,7 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
     if (phase == HT_CACHED_NOTIFY_COMBINE)      /* SM 1 + c fills the gaps in its channel's send_head */
         for (uint32_t c = 0; c < g->channels; c++) {
             const uint32_t rows = (g->tokens + g->channels - 1) / g->channels;
-            ht_scan_add(h, 1 + c, warps, rows / 32 + 1, (uint64_t)rows * g->ranks * 4, (uint64_t)rows * g->ranks * 4);
+            ht_scan_add(h, 1 + c, warps, ht_gap_looks(rows), (uint64_t)rows * g->ranks * 4, (uint64_t)rows * g->ranks * 4);
         }
 }
 
