@@ -212,7 +212,7 @@ static void test_bulk_copies(void)
     enum { SIZE = 24 * 64 * 14336 };
     for (size_t i = 0; i < sizeof bulk_measured / sizeof bulk_measured[0]; i++) {
         struct stage *s = stage_new(1, 1);
-        s->cluster.gpu.bulk = (struct cluster_work){ .warp_rate_bps = 31 * 8000000000ull, .sm_rate_bps = 400800000000ull };
+        s->cluster.gpu.bulk = (struct cluster_work){ .warp_rate_bps = 248000000000, .sm_rate_bps = 400800000000 };
         s->cluster.gpu.bulk_skew_rate_bps = 254 * 8000000000ull;
         s->cluster.gpu.shared_align_bytes = 16;
         s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;

@@ -393,7 +393,8 @@ static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
     ht_scan_add(h, 1, warps, ht_gap_looks(g->tokens / g->channels), rdma_bytes, rdma_bytes);
     for (uint32_t sm = 2; sm < sms; sm++) {
         const uint32_t rows = r->rail_before[g->nodes] / (sms - 2) + 1;
-        ht_scan_add(h, sm, warps, ht_gap_looks(rows / warps), (uint64_t)rows * g->local * 4, (uint64_t)rows * g->local * 4);
+        const uint64_t bytes = (uint64_t)rows * g->local * 4;
+        ht_scan_add(h, sm, warps, ht_gap_looks(rows / warps), bytes, bytes);
     }
 }
 

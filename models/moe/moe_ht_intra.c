@@ -179,7 +179,8 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
     if (phase == HT_CACHED_NOTIFY_COMBINE)      /* SM 1 + c fills the gaps in its channel's send_head */
         for (uint32_t c = 0; c < g->channels; c++) {
             const uint32_t rows = (g->tokens + g->channels - 1) / g->channels;
-            ht_scan_add(h, 1 + c, warps, ht_gap_looks(rows), (uint64_t)rows * g->ranks * 4, (uint64_t)rows * g->ranks * 4);
+            const uint64_t bytes = (uint64_t)rows * g->ranks * 4;
+            ht_scan_add(h, 1 + c, warps, ht_gap_looks(rows), bytes, bytes);
         }
 }
 
