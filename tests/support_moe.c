@@ -17,6 +17,20 @@ struct moe_options moe_options_small(enum moe_kernel_family family, uint32_t ran
     return o;
 }
 
+void moe_options_vary(struct moe_options *o, struct rng *rng)
+{
+    o->dtype = rng_below(rng, 2) ? MOE_FP8 : MOE_BF16;
+    o->data = (enum moe_data)rng_below(rng, 3);
+    o->seed = rng_next(rng);
+    o->round_scale = rng_below(rng, 2);
+    o->ue8m0 = o->round_scale && o->hidden % 512 == 0;
+    o->cached = rng_below(rng, 3) == 0;
+    o->weights = !o->cached && rng_below(rng, 2);
+    o->worst_tokens = o->family != MOE_V2 && !o->cached && rng_below(rng, 4) == 0;
+    o->expert_alignment = 1u << rng_below(rng, 4);
+    o->bias_count = (uint32_t)rng_below(rng, 3);
+}
+
 static int32_t expert_draw(const struct moe_options *o, enum moe_draw draw, uint32_t rank, struct rng *rng)
 {
     const uint32_t local = o->experts / o->ranks;
@@ -46,6 +60,29 @@ void moe_routing_draw(struct routing *routing, const struct moe_options *o, enum
                 if (weights) routing->rank[r].weights[(size_t)t * o->topk + j] = (float)rng_uniform(rng);
             }
         }
+}
+
+struct moe_copies moe_routing_copies(const struct routing *routing, const struct moe_options *o)
+{
+    struct moe_copies copies = { 0 };
+    for (uint32_t r = 0; r < o->ranks; r++)
+        for (uint32_t t = 0; t < routing->rank[r].tokens; t++) {
+            bool rank[o->ranks], node[o->ranks];
+            memset(rank, 0, sizeof rank);
+            memset(node, 0, sizeof node);
+            for (uint32_t j = 0; j < o->topk; j++) {
+                const int32_t expert = routing->rank[r].experts[(size_t)t * o->topk + j];
+                if (expert < 0) continue;
+                const uint32_t to = (uint32_t)expert / (o->experts / o->ranks);
+                rank[to] = node[to / o->ranks_per_node] = true;
+            }
+            for (uint32_t i = 0; i < o->ranks; i++) {
+                copies.to_ranks += rank[i];
+                copies.to_nodes += node[i];
+                copies.abroad += node[i] && i != r / o->ranks_per_node;
+            }
+        }
+    return copies;
 }
 
 struct moe_group *moe_group_new(const struct moe_options *options, struct routing *routing,
@@ -99,6 +136,18 @@ bool moe_group_run(struct moe_group *group, uint32_t iterations, bool quiet)
     return loop_run(group->loop, group_next, group, quiet);
 }
 
+struct moe_group *moe_group_run_sizes(const struct moe_options *options, enum moe_draw draw)
+{
+    struct rng rng;
+    rng_seed(&rng, 11);
+    struct routing routing;
+    moe_routing_draw(&routing, options, draw, false, false, &rng);
+    const struct loop_options loop = { .seed = 3, .deliver_percent = 50 };
+    struct moe_group *group = moe_group_new(options, &routing, &loop);
+    CU_ASSERT_TRUE(moe_group_run(group, 1, false));
+    return group;
+}
+
 uint32_t moe_group_check(struct moe_group *group)
 {
     uint32_t failed = 0;
@@ -109,6 +158,18 @@ uint32_t moe_group_check(struct moe_group *group)
         failed += here;
     }
     return failed;
+}
+
+bool moe_group_expect(struct moe_group *group, uint32_t rank, int number)
+{
+    char text[256] = "";
+    int found = 0;
+    const bool failed = moe_rank_check(group->rank[rank], text, sizeof text) > 0;
+    if (failed) sscanf(text, "check %d:", &found);
+    CU_ASSERT_EQUAL(failed, number != 0);
+    CU_ASSERT_EQUAL(found, number);
+    if (found != number) fprintf(stderr, "rank %u: expected check %d to fail, found '%s'\n", rank, number, text);
+    return found == number && failed == (number != 0);
 }
 
 enum { OUTPUTS_MAX = 32 };
@@ -188,4 +249,34 @@ void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds)
         CU_ASSERT_EQUAL(memcmp(&counts[0], &counts[1], sizeof counts[0]), 0);
         CU_ASSERT_TRUE(counts[0].signals > 0);
     }
+}
+
+void moe_test_runs_hash_alike(const struct moe_options *o, const char *output)
+{
+    uint64_t hash = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct rng rng;
+        rng_seed(&rng, 5);
+        struct routing routing;
+        moe_routing_draw(&routing, o, DRAW_UNIFORM, true, true, &rng);
+        const struct loop_options loop = { .payload = true, .seed = seed, .deliver_percent = 30, .refuse_percent = 5 };
+        struct moe_group *group = moe_group_new(o, &routing, &loop);
+        CU_ASSERT_TRUE(moe_group_run(group, 2, false));
+        if (seed == 0) hash = moe_group_hash(group);
+        CU_ASSERT_EQUAL(moe_group_hash(group), hash);
+        uint64_t size = 0;
+        uint8_t *data = moe_group_output(group, 2, output, &size);
+        CU_ASSERT_TRUE_FATAL(data && size > 1);
+        data[1] ^= 1;
+        CU_ASSERT_NOT_EQUAL(moe_group_hash(group), hash);
+        moe_group_free(group);
+    }
+}
+
+void moe_test_refused(const struct moe_options *o, const char *begin)
+{
+    char text[256] = "";
+    CU_ASSERT_PTR_NOT_NULL(moe_options_refuse(o, text, sizeof text));
+    CU_ASSERT_EQUAL(strncmp(text, begin, strlen(begin)), 0);
+    if (strncmp(text, begin, strlen(begin))) fprintf(stderr, "expected '%s...', found '%s'\n", begin, text);
 }

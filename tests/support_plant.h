@@ -1,0 +1,25 @@
+/* support_plant.h - faults planted into what the high-throughput and V2 kernels leave behind, and the tests that each
+ * is found: one place for all families that moe_ht_check.c checks.  A check that no planted fault trips is none. */
+#ifndef TESTS_SUPPORT_PLANT_H
+#define TESTS_SUPPORT_PLANT_H
+
+#include <CUnit/CUnit.h>
+#include "tests/support_moe.h"
+
+/* How one family's faults are found.  Checks are numbered as in protocols.md 4. */
+struct plant_family {
+    enum moe_kernel_family kernels;
+    uint32_t ranks_per_node;        /* of a group of 4 */
+    bool worst_tokens;              /* it takes a worst-case size */
+    int row_check;                  /* what says that a row is not the one that belongs there */
+    int cached_check;               /* the same after a dispatch with a cached handle */
+    int sum_check;                  /* what says that a combined row is not, bit for bit, the sum promised */
+    const char *hang;               /* part of what the group says when rank 2 never starts */
+};
+
+/* Adds to the suite a test for each kind of fault: a bit of every output, the layout, the number of rows, their order,
+ * the tail behind them (if the family has one), the last bit of a sum, one run among many that differs, a rank that
+ * never starts.  CUnit's tests take no argument: one family a program, and it must outlive the run. */
+void plant_tests_add(CU_pSuite suite, const struct plant_family *family);
+
+#endif
