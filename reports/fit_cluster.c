@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "reports/fit.h"
+#include "sim/stats.h"
 
 enum fit_kind {
     FIT_COUNT,          /* a header key's whole number */
@@ -305,7 +306,32 @@ static double fit_signal_us(const struct fit_work *work)
     return fit_value_named(work, "doorbell") + 2 * fit_value_named(work, "signal");
 }
 
-/* A line through the streams that wait for the link: they take longer than the CPUs work for them, even if one end
+static bool fit_waits(const struct fit_work *work, const struct fit_point *point)
+{
+    return point->t > FIT_WAITS * fit_put_us(work, point->n);
+}
+
+/* A link that lets bursts pass carries short streams faster than it can go on: its rate is the slope of the two longest
+ * streams, in us for a byte; 0 where there are not two. */
+static double fit_link_slope(const struct fit_point *points, uint32_t count)
+{
+    const struct fit_point *last = NULL, *before = NULL;
+    for (uint32_t i = 0; i < count; i++)
+        if (!last || points[i].n > last->n) last = &points[i];
+    for (uint32_t i = 0; i < count; i++)
+        if (points[i].n < last->n && (!before || points[i].n > before->n)) before = &points[i];
+    return before ? (last->t - before->t) / (last->n - before->n) : 0;
+}
+
+/* What the streams take beside their bytes, their median; none where bursts pass. */
+static double fit_link_fixed(const struct fit_point *points, uint32_t count, double slope)
+{
+    double fixed[FIT_POINTS_MAX];
+    for (uint32_t i = 0; i < count; i++) fixed[i] = points[i].t - slope * points[i].n;
+    return fmax(stats_median(fixed, count), 0);
+}
+
+/* The link by the streams that wait for it: they take longer than the CPUs work for them, even if one end
  * waited for the other.  The others bound what it costs without bytes.  Where fewer than two wait, all that is known of
  * the link is what it could do. */
 static bool fit_link(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
@@ -313,23 +339,26 @@ static bool fit_link(const struct fit_work *work, const struct fit_key *key, con
 {
     struct fit_point kept[FIT_POINTS_MAX];
     uint32_t kept_count = 0;
-    double best = 0, least = INFINITY;
+    double best = 0;
     for (uint32_t i = 0; i < count; i++) {
         best = fmax(best, points[i].n / points[i].t / 1e3);
-        if (points[i].t > FIT_WAITS * fit_put_us(work, points[i].n)) kept[kept_count++] = points[i];
+        if (fit_waits(work, &points[i])) kept[kept_count++] = points[i];
     }
-    if (kept_count < 2) {
+    const double slope = fit_link_slope(kept, kept_count);
+    if (!(slope > 0)) {
         g_string_append(comment, ", none slower than the CPUs: the best of them");
         *value = key->kind == FIT_LINK_RATE ? best : 0;
         return count > 0;
     }
     g_string_append_printf(comment, ", %u of them slower than the CPUs", kept_count);
-    if (!fit_coefficient(work, key, kept, kept_count, value, comment)) return false;
-    if (key->kind == FIT_LINK_RATE) return true;
+    if (key->kind == FIT_LINK_RATE) {
+        g_string_append(comment, ": the slope of the longest");
+        *value = fmin(1e-3 / slope, FIT_RATE_GBS_MAX);
+        return true;
+    }
+    *value = fit_link_fixed(kept, kept_count, slope);
     for (uint32_t i = 0; i < count; i++)
-        least = fmin(least, points[i].t - 1e-3 * points[i].n / fit_value_named(work, "rate"));
-    if (*value > least) g_string_append(comment, "; bounded by the others");
-    *value = fmax(fmin(*value, least), 0);
+        if (!fit_waits(work, &points[i])) *value = fmin(*value, fmax(points[i].t - slope * points[i].n, 0));
     return true;
 }
 

@@ -233,6 +233,21 @@ static void test_cluster(void)
     record_free(record);
 }
 
+/* What is planted, less the rows of puts. */
+static struct record *record_plant_but_put(void)
+{
+    struct record *all = record_plant(), *record = record_new();
+    record_set(record, "kind", "measure");
+    record_set(record, "cpus", "2");
+    for (uint32_t k = 0; k < record_row_count(all); k++) {
+        const struct record_row *row = record_row(all, k);
+        if (strcmp(row->phase, "put") != 0) record_add(record, row->phase, row->rank, row->metric, row->value,
+                                                       row->unit);
+    }
+    record_free(all);
+    return record;
+}
+
 /* Streams that the CPUs explain tell nothing of the link but what it could do; short ones bound its cost of a put. */
 static void test_cluster_link(void)
 {
@@ -241,14 +256,7 @@ static void test_cluster_link(void)
         { 0.9, 16e-5, 0.45, "6.25 GB/s", "450 ns" },    /* what 512 bytes cost beside their bytes */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        struct record *all = record_plant(), *record = record_new();
-        record_set(record, "kind", "measure");
-        record_set(record, "cpus", "2");
-        for (uint32_t k = 0; k < record_row_count(all); k++) {
-            const struct record_row *row = record_row(all, k);
-            if (strcmp(row->phase, "put") != 0) record_add(record, row->phase, row->rank, row->metric, row->value,
-                                                           row->unit);
-        }
+        struct record *record = record_plant_but_put();
         rows_plant(record, "put", "stream_us", cases[i].fixed, cases[i].slope);
         record_add(record, "put", RECORD_ALL, "stream_us_512", cases[i].short_us + 512 * cases[i].slope, "us");
         GError *error = NULL;
@@ -261,8 +269,31 @@ static void test_cluster_link(void)
         g_key_file_free(file);
         g_free(text);
         record_free(record);
-        record_free(all);
     }
+}
+
+/* A link shaped to 12.3 MB/s that lets 64 kB pass at once: the shorter a stream, the more of it went for nothing. */
+static void test_cluster_bursts(void)
+{
+    static const struct { double size, stream; } points[] = {
+        { 4096, 250e3 }, { 14336, 250e3 }, { 65536, 500e3 }, { 262144, 2097152 }, { 1048576, 8388608 },
+    };
+    enum { BURST = 64000 };
+    struct record *record = record_plant_but_put();
+    for (size_t i = 0; i < G_N_ELEMENTS(points); i++) {
+        g_autofree char *metric = g_strdup_printf("stream_us_%.0f", points[i].size);
+        record_add(record, "put", RECORD_ALL, metric,
+                   points[i].size / 12.3 * (1 - BURST / points[i].stream), "us");
+    }
+    char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    GKeyFile *file = g_key_file_new();
+    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    assert_key(file, "nic", "rate", "0.0123 GB/s");
+    assert_key(file, "nic", "message", "0 ns");
+    g_key_file_free(file);
+    g_free(text);
+    record_free(record);
 }
 
 static void assert_refused(struct record *record, const char *message)
@@ -318,6 +349,7 @@ int main(void)
     CU_add_test(suite, "bends", test_bent);
     CU_add_test(suite, "a planted measurement's cluster file", test_cluster);
     CU_add_test(suite, "links behind CPUs", test_cluster_link);
+    CU_add_test(suite, "links that let bursts pass", test_cluster_bursts);
     CU_add_test(suite, "measurements that do not suffice", test_cluster_refusals);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
