@@ -14,6 +14,7 @@
 
 enum {
     MEASURE_VALUES = 5,                     /* metrics that one benchmark gives at once */
+    MEASURE_QUEUES = 8,                     /* to each peer; kernels have one for each channel or expert */
     MEASURE_AREA_BYTES = 16 << 20,          /* of the heap: sources; as much again: targets */
     MEASURE_QUEUE_DEPTH = 128,
     MEASURE_WORDS = 1024,                   /* one a source rank */

@@ -21,7 +21,7 @@ static struct live_world *world_open(const struct measure *m, bool link, enum li
                                      GError **error)
 {
     const struct live_needs needs = { .heap_bytes = 2 * MEASURE_AREA_BYTES, .word_count = MEASURE_WORDS,
-                                      .queue_count = 1, .queue_depth = MEASURE_QUEUE_DEPTH };
+                                      .queue_count = MEASURE_QUEUES, .queue_depth = MEASURE_QUEUE_DEPTH };
     struct live_options options = m->command->live;
     options.ranks_per_node = link ? 1 : m->bootstrap->rank_count;
     options.signalling = signalling;

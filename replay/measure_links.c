@@ -22,7 +22,8 @@ struct stream {
     uint32_t size_bytes, count;             /* count to each peer */
     uint16_t first_peer, peer_count;        /* peers first_peer, first_peer + 1, ... modulo ranks, never itself */
     uint32_t posted;                        /* over all peers, round robin */
-    uint32_t flushed, signalled;            /* peers */
+    uint32_t queues;                        /* that writes to a peer go round; 0: one */
+    uint32_t flushed, signalled;            /* queues of peers; peers */
     uint32_t chain;                         /* puts to a peer behind one doorbell; 0: each has its own */
     bool     signals;                       /* signals, not writes */
     bool     deliver;                       /* say so to the peers in the end */
@@ -34,6 +35,11 @@ static uint16_t stream_peer(const struct stream *s, uint32_t i)
 {
     const struct fabric *f = s->worker.fabric;
     return (uint16_t)((s->first_peer + i % s->peer_count) % f->rank_count);
+}
+
+static uint32_t stream_queues(const struct stream *s)
+{
+    return s->queues ? s->queues : 1;
 }
 
 static int stream_signal(struct stream *s, uint32_t peer, uint64_t value)
@@ -53,6 +59,7 @@ static int stream_post(struct stream *s)
     const struct fabric_write write = {
         .target_offset = MEASURE_AREA_BYTES + place, .charge_bytes = s->size_bytes,
         .peer = stream_peer(s, s->posted), .span_count = 1, .span = { { f->heap + place, s->size_bytes } },
+        .queue = (uint16_t)(turn / (s->chain ? s->chain : 1) % stream_queues(s)),
         .flags = s->chain && (turn + 1) % s->chain ? FABRIC_DEFER : 0,
     };
     if (fabric_path(f, write.peer) == FABRIC_RDMA) return fabric_put(&s->worker, &write);
@@ -73,8 +80,10 @@ static enum worker_step stream_step(struct fabric_worker *w)
         s->post_us += measure_cpu_us() - start_us;
         return rc < 0 ? WORKER_WAIT : WORKER_MORE;
     }
-    for (; s->flushed < s->peer_count; s->flushed++)
-        if (fabric_flush(w, stream_peer(s, s->flushed), 0) < 0) return WORKER_WAIT;
+    for (; s->flushed < s->peer_count * stream_queues(s); s->flushed++) {
+        const uint32_t peer = s->flushed / stream_queues(s), queue = s->flushed % stream_queues(s);
+        if (fabric_flush(w, stream_peer(s, peer), (uint16_t)queue) < 0) return WORKER_WAIT;
+    }
     for (; s->deliver && s->signalled < s->peer_count; s->signalled++)
         if (stream_signal(s, s->signalled, s->done_value) < 0) return WORKER_WAIT;
     return WORKER_DONE;
@@ -342,6 +351,7 @@ static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, doub
     struct stream s = stream_to_all(m, size, count * LOAD_MANY);
     struct alone alone;
     double chained_time_us;
+    s.queues = MEASURE_QUEUES;
     if (!beside_alone(m, &alone, error) || !load_run(m, s, &alone, &value[0], &value[1], error)) return false;
     s.chain = CHAIN;
     return load_run(m, s, &alone, &chained_time_us, &value[2], error);
