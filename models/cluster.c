@@ -61,7 +61,6 @@ static const struct key keys[] = {
     KEY("nvlink", "ingress-rate", KIND_RATE, false, nvlink.ingress_rate_bps),
     KEY("nvlink", "latency", KIND_TIME, false, nvlink.latency_ps),
     KEY("nvlink", "crossing", KIND_TIME, true, nvlink.crossing_ps),
-    KEY("nvlink", "fence", KIND_TIME, true, nvlink.fence_ps),
     KEY("nic", "gpus-per-nic", KIND_COUNT, true, nic.gpus_per_nic),
     KEY("nic", "rate", KIND_RATE, false, nic.rate_bps),
     KEY("nic", "header", KIND_FRAME, true, nic.header_bytes),

@@ -47,7 +47,6 @@ struct cluster_nvlink {
     uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
     uint64_t latency_ps;            /* a store until it is visible at the peer */
     uint64_t crossing_ps;           /* more for a store where flows of several senders and receivers cross */
-    uint64_t fence_ps;              /* a release to a peer after stores there; 0: as on the GPU */
 };
 
 /* Who posts work requests (protocols.md 1.5 and 5.2). */

@@ -25,8 +25,8 @@ enum fit_kind {
     FIT_POLL,           /* one row: a signal's way by shared memory, less the step that sees it */
     FIT_LATENCY,        /* one row: a signal's way by the link, less what CPUs take of it */
     FIT_DOORBELL,       /* rows by size: what puts cost more that do not share one */
-    FIT_LINK_FIXED,     /* rows by size: the line through those that the poster waits for */
-    FIT_LINK_RATE,
+    FIT_LINK_FIXED,     /* rows by size: what streams that wait for the link take beside their bytes */
+    FIT_LINK_RATE,      /* rows by size: the rate of the longest of these */
     FIT_LINK_SIGNAL,    /* one row: the same for a signal */
     FIT_BANDWIDTH,      /* one row: a bandwidth */
 };
@@ -233,7 +233,7 @@ static bool fit_coefficient(const struct fit_work *work, const struct fit_key *k
 {
     struct fit_line line;
     if (!fit_line_find(points, count, &line)) return false;
-    const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE;
+    const bool rate = key->kind == FIT_RATE;
     *value = rate ? fmin(1e-3 / line.slope, FIT_RATE_GBS_MAX) : line.fixed;
     g_string_append_printf(comment, "; off by %.1f %% (median), %.1f %% (worst)", line.error_pct_median,
                            line.error_pct_worst);

@@ -166,9 +166,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, 0, &lanes);
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
-    const struct cluster *c = w->cluster;
-    const uint64_t fence_ps = path == FABRIC_SELF || !c->nvlink.fence_ps ? c->gpu.fence_ps : c->nvlink.fence_ps;
-    if (ww->unfenced) lane_end(ww, later(start, rank->sm[ww->sm].free_ps) + fence_ps);
+    if (ww->unfenced) lane_end(ww, later(start, rank->sm[ww->sm].free_ps) + w->cluster->gpu.fence_ps);
     ww->unfenced = false;
     const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps
                                                                      : w->cluster->nvlink.latency_ps);

@@ -350,8 +350,8 @@ void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks,
 void ht_layout_launch(struct ht_rank *h)
 {
     const struct ht_geometry *g = &h->g;
-    /* A thread a token: its first choice is waited for, the others come out of the line that came with it.  The bytes
-     * come meanwhile. */
+    /* A thread a token: its first choice is waited for, the others come out of the line that came with it, half a look
+     * each (on H200, top-k 1 to 8).  The bytes come meanwhile. */
     const uint32_t warps = 8, looks = (g->tokens + 32 * warps - 1) / (32 * warps) * (1 + g->topk / 2);
     uint32_t sm = 0;
     for (uint32_t e = 0; e < g->experts; e += 4) ht_scan_add(h, sm++, warps, looks, 0, 4 * sizeof(int32_t));

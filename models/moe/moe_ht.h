@@ -128,7 +128,7 @@ void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks,
                  uint64_t write_bytes);
 void ht_layout_launch(struct ht_rank *h);
 /* Looks of a warp that fills the gaps in the heads of rows: 32 of them are read at once and then handed round lane by
- * lane, which takes about as long again. */
+ * lane, which takes about as long again (on H200, 2 to 24 SMs). */
 static inline uint32_t ht_gap_looks(uint32_t rows) { return 2 * (rows / 32 + 1); }
 /* rows: reads that wait for one another. */
 void ht_scan_charge(struct fabric_worker *w, uint32_t rows, uint64_t read_bytes, uint64_t write_bytes);

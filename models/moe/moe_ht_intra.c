@@ -76,7 +76,7 @@ static void intra_destroy(struct moe_rank *rank)
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
 
-enum { COUNTS_IN_FLIGHT = 8 };              /* of those that a thread copies to a peer */
+enum { COUNTS_IN_FLIGHT = 8 };              /* of a thread that copies them to a peer; 64 to 256 experts, H200 */
 enum notify_stage { NOTIFY_END, NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_SUM, NOTIFY_ZERO };
 static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_BARRIER, NOTIFY_SUM, NOTIFY_ZERO,
                                           NOTIFY_BARRIER, NOTIFY_END };
