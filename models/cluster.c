@@ -92,6 +92,7 @@ static const struct key keys[] = {
     HOST_WORK("copy", host.copy),
     HOST_WORK("cast", host.cast),
     HOST_WORK("reduce", host.reduce),
+    HOST_WORK("sum", host.sum),
     KEY("host", "scan-rate", KIND_RATE, false, host.scan_rate_bps),
     KEY("host", "memory-rate", KIND_RATE, false, host.memory_rate_bps),
 };

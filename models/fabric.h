@@ -119,6 +119,7 @@ enum fabric_work_kind {
 struct fabric_work {
     enum fabric_work_kind kind;
     uint16_t passes;            /* turns of load, wait, store, wait that a row takes; 0 counts as 1 */
+    bool     weighted;          /* sums: of rows times a weight each */
     bool     bulk;              /* copies: the kernel does it with the SM's bulk copy engine, through shared memory */
     uint8_t  line_offset;       /* then: where in a 128-byte line the rows read start; those written start on one */
     uint8_t  static_bytes;      /* then: static shared memory, behind which the buffers in shared memory lie */

@@ -14,7 +14,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -56,7 +55,9 @@ struct live_world {
     bool polls_timed;
     uint64_t polled_ps;                 /* of polls that completed something */
     int broken;                         /* first errno of the data path that was not -EAGAIN */
-    uint32_t local_ranks, cpus;
+    uint32_t local_ranks;
+    cpu_set_t cpus;                     /* that this rank and those of its host may use */
+    uint32_t cpu_count;
     struct fabric_worker **active;      /* of the run in progress */
     uint32_t active_max;
     struct live_barrier barrier;
@@ -66,6 +67,7 @@ struct live_world {
 struct live_hello {
     char     host[96];                  /* boot id and process namespace: who can open /proc/pid/fd */
     uint64_t pid, fd, device, inode, size_bytes;
+    cpu_set_t cpus;                     /* that it may use */
 };
 
 static struct live_world *live_world_of(const struct fabric *f)
@@ -289,6 +291,7 @@ static bool live_peers_map(struct live_world *world, const struct live_hello *he
     for (uint16_t peer = 0; peer < f->rank_count; peer++) {
         const bool here = strcmp(hello[peer].host, hello[f->rank].host) == 0;
         world->local_ranks += here;
+        if (here) CPU_OR(&world->cpus, &world->cpus, &hello[peer].cpus);
         world->remote[peer] = fabric_path(f, peer) == FABRIC_RDMA;
         if (peer == f->rank) {
             world->peer_base[peer] = world->memory.base;
@@ -346,8 +349,6 @@ static struct live_world *live_world_alloc(const struct live_options *o, const s
     world->memory_fd = -1;
     world->peer_base = g_new0(uint8_t *, b->rank_count);
     world->remote = g_new0(bool, b->rank_count);
-    cpu_set_t cpus;
-    world->cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
     world->fabric = (struct fabric){
         .ops = &live_ops,
         .heap_bytes = needs->heap_bytes,
@@ -378,11 +379,13 @@ static bool live_world_join(struct live_world *world, const struct live_needs *n
         .inode = stat.st_ino, .size_bytes = world->memory.size_bytes,
     };
     live_host_name(mine.host, sizeof mine.host);
+    if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_ZERO(&mine.cpus);
     struct live_hello *hello = g_new0(struct live_hello, b->rank_count);
     bool fine = bootstrap_allgather(b, &mine, sizeof mine, hello, error);
     if (fine) {
         failure = NULL;
         live_peers_map(world, hello, &failure);
+        world->cpu_count = MAX((uint32_t)CPU_COUNT(&world->cpus), 1);
         fine = live_agree(b, failure, error);
     }
     g_free(hello);
@@ -451,7 +454,18 @@ void live_world_free(struct live_world *world)
 
 struct fabric *live_world_fabric(struct live_world *world) { return &world->fabric; }
 uint32_t live_world_local_ranks(const struct live_world *world) { return world->local_ranks; }
-uint32_t live_world_cpus(const struct live_world *world) { return world->cpus; }
+uint32_t live_world_cpus(const struct live_world *world) { return world->cpu_count; }
+const cpu_set_t *live_world_cpu_set(const struct live_world *world) { return &world->cpus; }
+
+bool live_cpu_bind(const cpu_set_t *cpus, uint32_t index)
+{
+    cpu_set_t one;
+    int cpu = 0;
+    CPU_ZERO(&one);
+    for (index %= (uint32_t)CPU_COUNT(cpus); !CPU_ISSET(cpu, cpus) || index; cpu++) index -= CPU_ISSET(cpu, cpus) != 0;
+    CPU_SET(cpu, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+}
 
 const char *live_world_failure(const struct live_world *world)
 {
@@ -478,7 +492,7 @@ uint64_t live_world_polled_ps(const struct live_world *world) { return world->po
  * is a CPU for everyone; else let the others run, who have what it waits for; after long idling, sleep. */
 static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint64_t idle_ps)
 {
-    if (world->local_ranks <= world->cpus && idle_rounds < LIVE_SPIN_ROUNDS) {
+    if (world->local_ranks <= world->cpu_count && idle_rounds < LIVE_SPIN_ROUNDS) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)

@@ -11,6 +11,7 @@
 #define REPLAY_LIVE_H
 
 #include <glib.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "models/fabric.h"
@@ -128,8 +129,11 @@ uint64_t live_world_polled_ps(const struct live_world *world);
 bool live_world_barrier(struct live_world *world, GError **error);
 /* What broke, when a data-path call returned another negative errno than -EAGAIN; "" when nothing did. */
 const char *live_world_failure(const struct live_world *world);
-/* How many ranks of the run share this host, and how many CPUs this process may use. */
+/* How many ranks of the run share this host, and the CPUs that they may use together (each perhaps only one). */
 uint32_t live_world_local_ranks(const struct live_world *world);
 uint32_t live_world_cpus(const struct live_world *world);
+const cpu_set_t *live_world_cpu_set(const struct live_world *world);
+/* Binds this thread to the index-th CPU of a set that is not empty, modulo their number.  False and errno. */
+bool live_cpu_bind(const cpu_set_t *cpus, uint32_t index);
 
 #endif

@@ -36,6 +36,8 @@ GOptionEntry *live_command_entries(struct live_command *c)
         { "timeout", 0, 0, G_OPTION_ARG_INT, &c->timeout_s,
           "Seconds without progress that end a run (default 60)", "S" },
         { "ranks", 0, 0, G_OPTION_ARG_INT, &c->ranks, "Ranks, forked on this host (as --num-ranks)", "N" },
+        { "no-bind", 0, 0, G_OPTION_ARG_NONE, &c->unbound,
+          "Let forked ranks run on any CPU (default: rank r stays on the r-th, modulo their number)", NULL },
         { "rank", 0, 0, G_OPTION_ARG_INT, &c->rank, "This process is rank N of --world, by TCP", "N" },
         { "world", 0, 0, G_OPTION_ARG_INT, &c->world, "With --rank: number of ranks", "N" },
         { "root", 0, 0, G_OPTION_ARG_STRING, &c->root, "With --rank: address of rank 0", "HOST:PORT" },
@@ -204,12 +206,21 @@ static const char *reason_text(const struct bootstrap *b, const GError *error)
     return error->message + (g_str_has_prefix(error->message, own) ? strlen(own) : 0);
 }
 
+/* Schedulers move ranks that outnumber the CPUs about, so that times depend on who happens to stand beside whom; bound
+ * ones take the same time again.  Only a wish. */
+static void rank_bind(uint32_t rank)
+{
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) (void)live_cpu_bind(&cpus, rank);
+}
+
 /* Of a forked rank: the parent tells what broke, once; of a joined one: this process does.  A rank that only
  * learned of another's failure leaves it to that one to tell, and goes when it has. */
 static int rank_call_run(struct bootstrap *b, void *context)
 {
     const struct rank_call *call = context;
     GError *error = NULL;
+    if (!call->command->bootstrap && !call->command->unbound) rank_bind(b->rank);
     if (call->rank_main(b, call->context, &error)) return EXIT_OK;
     if (g_error_matches(error, LIVE_ERROR, LIVE_PEER_FAILED))
         (void)bootstrap_barrier(b, NULL);
@@ -224,6 +235,8 @@ int live_command_run(struct live_command *c, uint32_t rank_count,
                      bool (*rank_main)(struct bootstrap *b, void *context, GError **error), void *context)
 {
     struct rank_call call = { c, rank_main, context };
+    cpu_set_t cpus;
+    c->cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
     if (c->bootstrap) return rank_call_run(c->bootstrap, &call);
     fflush(NULL);               /* what is buffered now would be written by every child once more */
     return bootstrap_fork_run(rank_count, c->live.timeout_ms, rank_call_run, &call);
@@ -246,14 +259,13 @@ void live_command_record(const struct live_command *c, const struct bootstrap *b
 {
     struct utsname system;
     if (uname(&system) != 0) memset(&system, 0, sizeof system);
-    cpu_set_t cpus;
-    const int cpu_count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
     char *processor = processor_name();
     record_set(record, "version", "%s", eptwin_version());
     record_set(record, "kind", "%s", c->name);
-    record_set(record, "machine", "%s, %d CPUs, %s %s", processor, cpu_count, system.sysname, system.release);
-    record_set(record, "cpus", "%d", cpu_count);
+    record_set(record, "machine", "%s, %u CPUs, %s %s", processor, c->cpus, system.sysname, system.release);
+    record_set(record, "cpus", "%u", c->cpus);
     record_set(record, "bootstrap", "%s", b->ops->name);
+    if (strcmp(b->ops->name, "fork") == 0) record_set(record, "bound", "%s", c->unbound ? "false" : "true");
     record_set(record, "fabric", "%s", c->live.link);
     if (c->live.provider) record_set(record, "provider", "%s", c->live.provider);
     if (c->live.device) record_set(record, "device", "%s", c->live.device);

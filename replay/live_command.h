@@ -17,6 +17,7 @@ struct live_command {
     char *fabric, *provider, *device, *signalling;
     gint port, gid_index, service_level, traffic_class;
     gboolean gpu_memory;
+    gboolean unbound;                   /* forked ranks run on any CPU */
     gint timeout_s;
     gint ranks;                         /* --ranks: forked here; 0: not given */
     gint rank, world;                   /* --rank, --world: connected by TCP; -1: not given */
@@ -24,6 +25,7 @@ struct live_command {
     char *output, *format;
     enum record_format record_format;
     struct live_options live;           /* what the above come to (live_command_check) */
+    uint32_t cpus;                      /* that the run may use (live_command_run, or who knows better) */
     struct bootstrap *bootstrap;        /* joined before the run (TCP, PMIx); NULL: ranks are forked */
 };
 
@@ -38,7 +40,8 @@ bool live_command_check(struct live_command *c, GError **error);
 /* Joins the other processes where they were started by somebody else.  False and *error. */
 bool live_command_join(struct live_command *c, GError **error);
 
-/* Runs rank_main in every rank: in this process when it has joined others, else in rank_count forked ones.
+/* Runs rank_main in every rank: in this process when it has joined others, else in rank_count forked ones, each bound
+ * to a CPU of its own (those that outnumber the CPUs go round them) unless the command says otherwise.
  * rank_main returns false with *error set when its rank failed; the error is told once, by the rank that it
  * concerns.  Returns the exit status. */
 int live_command_run(struct live_command *c, uint32_t rank_count,

@@ -70,8 +70,8 @@ bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
 double measure_now_us(void);
 /* How much longer CPU work takes where this many ranks take turns on the CPUs, and nothing else runs. */
 double measure_turns(const struct measure *m);
-/* Pins this process to the index-th of the CPUs that it may use (modulo their number); was: all of them. */
-bool measure_cpu_pin(uint32_t index, cpu_set_t *was, GError **error);
+/* Pins this process to the index-th of the CPUs of this host's ranks (modulo their number); was: where it was. */
+bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GError **error);
 /* CPU time of this thread: what another process took is not in it. */
 double measure_cpu_us(void);
 

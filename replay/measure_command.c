@@ -51,6 +51,8 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     char suffix[16];
     g_snprintf(suffix, sizeof suffix, "_x%u", b->rank_count);
     bool fine = worlds_open(&m, error);
+    /* Launchers bind each process to some of the host's: then all of them count. */
+    if (fine && m.command->bootstrap) m.command->cpus = live_world_cpus(m.link_world);
     if (b->rank_count == 2 || m.command->bootstrap)
         fine = fine && measure_local_run(&m, error) && measure_pair_run(&m, error);
     if (m.memory) fine = fine && measure_memory_run(&m, error);

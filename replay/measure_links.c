@@ -25,6 +25,7 @@ struct stream {
     uint32_t queues;                        /* that writes to a peer go round; 0: one */
     uint32_t flushed, signalled;            /* queues of peers; peers */
     uint32_t chain;                         /* puts to a peer behind one doorbell; 0: each has its own */
+    uint32_t pause, paused;                 /* steps between an operation and the next, 0: in bursts; those so far */
     bool     signals;                       /* signals, not writes */
     bool     deliver;                       /* say so to the peers in the end */
     uint64_t done_value;
@@ -71,9 +72,12 @@ static enum worker_step stream_step(struct fabric_worker *w)
     struct stream *s = fabric_container_of(w, struct stream, worker);
     const uint32_t total = s->count * s->peer_count;
     if (s->posted < total) {
+        if (s->paused++ < s->pause) return WORKER_MORE;
+        const uint32_t batch = s->pause ? 1 : BATCH;
+        s->paused = 0;
         const double start_us = measure_cpu_us();
         int rc = 0;
-        for (uint32_t i = 0; i < BATCH && s->posted < total && rc == 0; i++) {
+        for (uint32_t i = 0; i < batch && s->posted < total && rc == 0; i++) {
             rc = stream_post(s);
             if (rc == 0) s->posted++;
         }
@@ -326,43 +330,51 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     if (!beside_run(m, &b, workers, G_N_ELEMENTS(workers), &all, error)) return false;
     const double operations = (double)s.count * s.peer_count * f->rank_count;
     const double lost = all.time_us * alone->all.rounds / alone->all.time_us - all.rounds;
-    *lost_us = lost * alone->round_cpu_us / operations;
+    *lost_us = fmax(lost * alone->round_cpu_us / operations, 0);
     return true;
 }
 
-/* CPU time of one operation, from above twice: what is lost of work beside, whose turns with the kernel's threads cost
- * too; and the CPUs' time while nothing is beside, of which some may be waiting. */
-static bool load_run(struct measure *m, struct stream s, const struct alone *alone, double *time_us, double *load_us,
-                     GError **error)
+/* CPU time of one operation in bursts, from above twice: what is lost of work beside, whose turns with the kernel's
+ * threads cost too; and the CPUs' time while nothing is beside, some of it perhaps waiting.  value: of streams_run. */
+static bool burst_load(struct measure *m, struct stream s, const struct alone *alone, double *value, double *load_us,
+                       GError **error)
 {
-    double value[MEASURE_VALUES], lost_us;
+    double lost_us;
     const struct sink k = { .last = m->bootstrap->rank_count };
     if (!streams_run(m->link_world, m, s, k, value, error)) return false;
     if (!stream_beside(m, s, alone, &lost_us, error)) return false;
-    *time_us = value[0];
-    const double cpus_us = value[0] * live_world_cpus(m->link_world) / live_world_local_ranks(m->link_world);
-    *load_us = fmax(fmin(cpus_us, lost_us), 0);
+    *load_us = fmin(value[0] * live_world_cpus(m->link_world) / live_world_local_ranks(m->link_world), lost_us);
     return true;
 }
 
-/* Each put with a doorbell, and behind those of chains, in turn: their difference is small. */
+/* Puts in bursts, in bursts of chains, and each alone as kernels have them that work on rows before the next: here for
+ * as long as posting one takes.  Those of a burst share interrupts, those of a chain a doorbell too. */
 static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
-    struct stream s = stream_to_all(m, size, count * LOAD_MANY);
+    const struct stream s = stream_to_all(m, size, count * LOAD_MANY);
+    struct stream burst = s, chained = s, paced = s;
     struct alone alone;
-    double chained_time_us;
-    s.queues = MEASURE_QUEUES;
-    if (!beside_alone(m, &alone, error) || !load_run(m, s, &alone, &value[0], &value[1], error)) return false;
-    s.chain = CHAIN;
-    return load_run(m, s, &alone, &chained_time_us, &value[2], error);
+    double of_burst[MEASURE_VALUES], of_chained[MEASURE_VALUES];
+    burst.queues = chained.queues = paced.queues = MEASURE_QUEUES;
+    chained.chain = CHAIN;
+    if (!beside_alone(m, &alone, error) || !burst_load(m, burst, &alone, of_burst, &value[1], error) ||
+        !burst_load(m, chained, &alone, of_chained, &value[2], error))
+        return false;
+    value[0] = of_burst[0];
+    paced.pause = (uint32_t)fmax(of_burst[3] / alone.round_cpu_us, 1);
+    return stream_beside(m, paced, &alone, &value[3], error);
 }
 
+/* Signals in bursts, as kernels have them that tell all peers. */
 static bool test_signal_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     struct stream s = stream_to_all(m, size, count * LOAD_MANY);
     struct alone alone;
+    double burst[MEASURE_VALUES];
     s.signals = true;
-    return beside_alone(m, &alone, error) && load_run(m, s, &alone, &value[0], &value[1], error);
+    if (!beside_alone(m, &alone, error) || !burst_load(m, s, &alone, burst, &value[1], error)) return false;
+    value[0] = burst[0];
+    return true;
 }
 
 /* ---- ping-pong ---- */
@@ -574,7 +586,7 @@ bool measure_pair_run(struct measure *m, GError **error)
                                                         [10] = NEEDS_ATOMIC };
     /* Each of the two on a CPU of its own, where there are two: not as the scheduler happens to have put them. */
     cpu_set_t was;
-    const bool fine = measure_cpu_pin(m->bootstrap->rank, &was, error)
+    const bool fine = measure_cpu_pin(m, m->bootstrap->rank, &was, error)
                       && tests_run(m, tests, G_N_ELEMENTS(tests), needs, "", error);
     sched_setaffinity(0, sizeof was, &was);
     return fine;
@@ -583,7 +595,8 @@ bool measure_pair_run(struct measure *m, GError **error)
 bool measure_load_run(struct measure *m, const char *suffix, GError **error)
 {
     static const struct measure_test tests[] = {
-        { "put_load", { "stream_us", "cpu_us", "chained_us" }, { "us", "us", "us" }, test_put_load, load_sizes },
+        { "put_load", { "stream_us", "cpu_us", "chained_us", "alone_us" }, { "us", "us", "us", "us" }, test_put_load,
+          load_sizes },
         { "signal_load", { "stream_us", "cpu_us" }, { "us", "us" }, test_signal_load, NULL },
     };
     static const uint8_t needs[G_N_ELEMENTS(tests)] = { 0 };

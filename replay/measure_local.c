@@ -13,7 +13,7 @@
 
 enum { REDUCE_ROWS_MAX = 8, REDUCE_ROW_BYTES = 14336, SCAN_BYTES = 64 << 10, MEMORY_BYTES = 64 << 10 };
 
-static struct live_world *any_world(struct measure *m) { return m->store_world ? m->store_world : m->link_world; }
+static struct live_world *any_world(const struct measure *m) { return m->store_world ? m->store_world : m->link_world; }
 
 /* ---- work on rows: through the seam's work(), as kernels do it ---- */
 
@@ -45,15 +45,21 @@ static void work_cast(void *context, uint64_t i)
     format_row_to_fp8(row_at(r, i), hidden, false, out, scales);
 }
 
-static void work_reduce(void *context, uint64_t i)
+static void rows_sum(const struct row_work *r, const float *weight, uint64_t i)
 {
-    const struct row_work *r = context;
-    static const float weight[REDUCE_ROWS_MAX] = { 0.25f, 0.125f, 0.125f, 0.125f, 0.125f, 0.125f, 0.0625f, 0.0625f };
     const uint16_t *rows[REDUCE_ROWS_MAX];
     for (uint32_t j = 0; j < r->reduced; j++) rows[j] = row_at(r, i * r->reduced + j);
     uint16_t *out = (uint16_t *)(void *)(r->to + (i % r->rows_in_area) * r->size_bytes);
     format_rows_reduce(rows, weight, r->reduced, r->size_bytes / 2, out);
 }
+
+static void work_reduce(void *context, uint64_t i)
+{
+    static const float weight[REDUCE_ROWS_MAX] = { 0.25f, 0.125f, 0.125f, 0.125f, 0.125f, 0.125f, 0.0625f, 0.0625f };
+    rows_sum(context, weight, i);
+}
+
+static void work_sum(void *context, uint64_t i) { rows_sum(context, NULL, i); }
 
 static void work_scan(void *context, uint64_t i)
 {
@@ -116,6 +122,13 @@ static bool test_reduce(struct measure *m, uint32_t size, uint32_t count, double
 {
     (void)error;
     rows_time(m, FABRIC_WORK_REDUCE, work_reduce, size, count, value);
+    return true;
+}
+
+static bool test_sum(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_REDUCE, work_sum, size, count, value);
     return true;
 }
 
@@ -212,17 +225,10 @@ static bool test_clock(struct measure *m, uint32_t size, uint32_t count, double 
 
 /* ---- two processes on one CPU ---- */
 
-bool measure_cpu_pin(uint32_t index, cpu_set_t *was, GError **error)
+bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GError **error)
 {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    bool fine = sched_getaffinity(0, sizeof *was, was) == 0;
-    if (fine) {
-        int cpu = 0;
-        for (index %= (uint32_t)CPU_COUNT(was); !CPU_ISSET(cpu, was) || index; cpu++) index -= CPU_ISSET(cpu, was);
-        CPU_SET(cpu, &one);
-        fine = sched_setaffinity(0, sizeof one, &one) == 0;
-    }
+    const cpu_set_t *all = live_world_cpu_set(any_world(m));
+    const bool fine = sched_getaffinity(0, sizeof *was, was) == 0 && live_cpu_bind(all, index);
     if (!fine) g_set_error(error, LIVE_ERROR, LIVE_FAILED, "sched_setaffinity: %s", g_strerror(errno));
     return fine;
 }
@@ -238,7 +244,7 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     if (rank > 1) return true;
     struct fabric *f = live_world_fabric(m->store_world);
     struct fabric_worker worker = { .step = no_step, .fabric = f };
-    if (!measure_cpu_pin(0, &was, error)) return false;
+    if (!measure_cpu_pin(m, 0, &was, error)) return false;
     struct fabric_signal signal = { .word = rank, .peer = (uint16_t)!rank };
     int rc = 0;
     const double start_us = measure_now_us();
@@ -265,6 +271,7 @@ static const struct measure_test row_tests[] = {
     { "copy", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_copy, row_sizes },
     { "cast", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_cast, row_sizes },
     { "reduce", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_reduce, reduce_sizes },
+    { "sum", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_sum, reduce_sizes },
     { "scan", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_scan, scan_sizes },
 };
 

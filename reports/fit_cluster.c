@@ -1,10 +1,8 @@
 /* fit_cluster.c - the table of which measured rows become which key of a cluster file, and its application.
  *
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
- * operation.  Rows of a crowd (PHASE_xN: N ranks at once) come before those of a rank alone: ranks of a replay are
- * all busy.  Of times on the clock the crowd that just fills the cores is best.  A larger one takes turns in long
- * slices, so that its times jump; where there is no other, the CPU time of an operation is cores / N of its time.
- * Of CPU times the largest crowd is best: it is as busy as the ranks of a replay are.
+ * operation.  What CPUs do is fitted from CPU times, and rows of the largest crowd (PHASE_xN: N ranks at once) come
+ * first: it is as busy as the ranks of a replay are, who take turns and drive each other's data out of caches.
  * A link's own speed shows only in streams that wait for it: the others tell how fast the poster's CPU is.
  * Knows the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
@@ -24,7 +22,9 @@ enum fit_kind {
     FIT_RATE,           /* rows by size: the rate of its bytes */
     FIT_POLL,           /* one row: a signal's way by shared memory, less the step that sees it */
     FIT_LATENCY,        /* one row: a signal's way by the link, less what CPUs take of it */
-    FIT_DOORBELL,       /* rows by size: what puts cost more that do not share one */
+    FIT_DOORBELL,       /* rows by size: what a put costs more that comes alone */
+    FIT_PUT_FIXED,      /* rows by size: what a put costs without its bytes and without a doorbell */
+    FIT_PUT_RATE,       /* rows by size: the rate of its bytes */
     FIT_LINK_FIXED,     /* rows by size: what streams that wait for the link take beside their bytes */
     FIT_LINK_RATE,      /* rows by size: the rate of the longest of these */
     FIT_LINK_SIGNAL,    /* one row: the same for a signal */
@@ -35,34 +35,36 @@ struct fit_key {
     const char *section, *name;
     enum fit_kind kind;
     const char *phase, *metric;     /* of one rank or pair; the metric without _BYTES; of COUNT: the header key */
-    const char *crowd_phase, *crowd_metric;     /* of many ranks, without _xN; NULL: only the above */
+    const char *crowd_phase;        /* the same of many ranks, without _xN; NULL: only the above */
     uint32_t ends;                  /* that share a crowd's time: both ends of a put work for it */
 };
 
 /* A section is written when its first key's rows are there; then all of its keys must be. */
 static const struct fit_key fit_keys[] = {
-    { "host", "cores", FIT_COUNT, "", "cpus", NULL, NULL, 1 },
-    { "host", "step", FIT_TIME, "step", "time_us", NULL, NULL, 1 },
-    { "host", "poll", FIT_POLL, "store_signal", "latency_us", NULL, NULL, 1 },
-    { "host", "switch", FIT_TIME, "switch", "time_us", NULL, NULL, 1 },
-    { "host", "store", FIT_FIXED, "store", "time_us", "store_alltoall", "time_us", 1 },
-    { "host", "store-rate", FIT_RATE, "store", "time_us", "store_alltoall", "time_us", 1 },
-    { "host", "doorbell", FIT_DOORBELL, "put", "cpu_us", "put_load", "cpu_us", 1 },
-    { "host", "put", FIT_FIXED, "put", "cpu_us", "put_load", "cpu_us", 2 },
-    { "host", "put-rate", FIT_RATE, "put", "cpu_us", "put_load", "cpu_us", 2 },
-    { "host", "signal", FIT_TIME, "signal", "cpu_us", "signal_load", "cpu_us", 2 },
-    { "host", "copy-row", FIT_FIXED, "copy", "time_us", "copy", "time_us", 1 },
-    { "host", "copy-rate", FIT_RATE, "copy", "time_us", "copy", "time_us", 1 },
-    { "host", "cast-row", FIT_FIXED, "cast", "time_us", "cast", "time_us", 1 },
-    { "host", "cast-rate", FIT_RATE, "cast", "time_us", "cast", "time_us", 1 },
-    { "host", "reduce-row", FIT_FIXED, "reduce", "time_us", "reduce", "time_us", 1 },
-    { "host", "reduce-rate", FIT_RATE, "reduce", "time_us", "reduce", "time_us", 1 },
-    { "host", "scan-rate", FIT_RATE, "scan", "time_us", "scan", "time_us", 1 },
-    { "host", "memory-rate", FIT_BANDWIDTH, "memory", "total_gbs", NULL, NULL, 1 },
-    { "nic", "rate", FIT_LINK_RATE, "put", "stream_us", NULL, NULL, 1 },
-    { "nic", "message", FIT_LINK_FIXED, "put", "stream_us", NULL, NULL, 1 },
-    { "nic", "signal", FIT_LINK_SIGNAL, "signal", "stream_us", NULL, NULL, 1 },
-    { "network", "latency", FIT_LATENCY, "signal", "latency_us", NULL, NULL, 1 },
+    { "host", "cores", FIT_COUNT, "", "cpus", NULL, 1 },
+    { "host", "step", FIT_TIME, "step", "time_us", NULL, 1 },
+    { "host", "poll", FIT_POLL, "store_signal", "latency_us", NULL, 1 },
+    { "host", "switch", FIT_TIME, "switch", "time_us", NULL, 1 },
+    { "host", "store", FIT_FIXED, "store", "cpu_us", "store_alltoall", 1 },
+    { "host", "store-rate", FIT_RATE, "store", "cpu_us", "store_alltoall", 1 },
+    { "host", "doorbell", FIT_DOORBELL, "put", "cpu_us", "put_load", 1 },
+    { "host", "put", FIT_PUT_FIXED, "put", "cpu_us", "put_load", 2 },
+    { "host", "put-rate", FIT_PUT_RATE, "put", "cpu_us", "put_load", 2 },
+    { "host", "signal", FIT_TIME, "signal", "cpu_us", "signal_load", 2 },
+    { "host", "copy-row", FIT_FIXED, "copy", "cpu_us", "copy", 1 },
+    { "host", "copy-rate", FIT_RATE, "copy", "cpu_us", "copy", 1 },
+    { "host", "cast-row", FIT_FIXED, "cast", "cpu_us", "cast", 1 },
+    { "host", "cast-rate", FIT_RATE, "cast", "cpu_us", "cast", 1 },
+    { "host", "reduce-row", FIT_FIXED, "reduce", "cpu_us", "reduce", 1 },
+    { "host", "reduce-rate", FIT_RATE, "reduce", "cpu_us", "reduce", 1 },
+    { "host", "sum-row", FIT_FIXED, "sum", "cpu_us", "sum", 1 },
+    { "host", "sum-rate", FIT_RATE, "sum", "cpu_us", "sum", 1 },
+    { "host", "scan-rate", FIT_RATE, "scan", "cpu_us", "scan", 1 },
+    { "host", "memory-rate", FIT_BANDWIDTH, "memory", "total_gbs", NULL, 1 },
+    { "nic", "rate", FIT_LINK_RATE, "put", "stream_us", NULL, 1 },
+    { "nic", "message", FIT_LINK_FIXED, "put", "stream_us", NULL, 1 },
+    { "nic", "signal", FIT_LINK_SIGNAL, "signal", "stream_us", NULL, 1 },
+    { "network", "latency", FIT_LATENCY, "signal", "latency_us", NULL, 1 },
 };
 
 /* Costs too small to be seen come out as rates without end; a file needs a number. */
@@ -74,7 +76,6 @@ struct fit_work {
     const struct record *record;
     const char *path;
     GKeyFile *file;
-    uint32_t cores;
     double value[G_N_ELEMENTS(fit_keys)];       /* us, or GB/s */
     GString *doubts;                            /* about rows that lie on no line, or NULL */
 };
@@ -88,8 +89,8 @@ struct fit_place {
 
 static bool fit_by_size(enum fit_kind kind)
 {
-    return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_DOORBELL || kind == FIT_LINK_FIXED ||
-           kind == FIT_LINK_RATE;
+    return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_DOORBELL || kind == FIT_PUT_FIXED ||
+           kind == FIT_PUT_RATE || kind == FIT_LINK_FIXED || kind == FIT_LINK_RATE;
 }
 
 /* Whether the row has metric, or METRIC_BYTES where it goes by size. */
@@ -119,28 +120,8 @@ static uint32_t fit_crowd_ranks(const char *phase, const char *base)
     return g_ascii_string_to_unsigned(phase + strlen(base) + 2, 10, 2, 65535, &ranks, NULL) ? (uint32_t)ranks : 0;
 }
 
-static bool fit_of_cpu(const struct fit_key *key)
-{
-    return key->crowd_metric && strcmp(key->crowd_metric, "cpu_us") == 0;
-}
-
-/* Whether a doorbell is in a crowd's time of an operation: it is, in what both ends do for one, not for its bytes. */
-static bool fit_rings(const struct fit_key *key, const struct fit_place *place)
-{
-    return place->ranks > 0 && key->ends == 2 && key->kind != FIT_RATE;
-}
-
-/* Whether a crowd of a ranks tells more than one of b (0: one alone). */
-static bool fit_crowd_better(const struct fit_key *key, uint32_t a, uint32_t b, uint32_t cores)
-{
-    if (fit_of_cpu(key)) return a > b;
-    if (b == 0 || (a <= cores) != (b <= cores)) return b == 0 || a <= cores;
-    return a <= cores ? a > b : a < b;
-}
-
-/* Finds the best crowd that has key's rows, else the rows of one alone. */
-static bool fit_place_find(const struct record *record, const struct fit_key *key, uint32_t cores,
-                           struct fit_place *place)
+/* Finds the largest crowd that has key's rows, else the rows of one alone. */
+static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
 {
     bool found = false;
     *place = (struct fit_place){ .ranks = 0 };
@@ -149,12 +130,11 @@ static bool fit_place_find(const struct record *record, const struct fit_key *ke
         const uint32_t ranks = fit_crowd_ranks(row->phase, key->crowd_phase);
         double size_bytes;
         if (row->rank != RECORD_ALL || (ranks == 0 && strcmp(row->phase, key->phase) != 0)) continue;
-        if (found && (ranks == 0 || !fit_crowd_better(key, ranks, place->ranks, cores))) continue;
-        const char *metric = ranks ? key->crowd_metric : key->metric;
-        if (!fit_metric_matches(row, metric, fit_by_size(key->kind), &size_bytes)) continue;
+        if (found && ranks <= place->ranks) continue;
+        if (!fit_metric_matches(row, key->metric, fit_by_size(key->kind), &size_bytes)) continue;
         found = true;
         place->ranks = ranks;
-        place->metric = metric;
+        place->metric = key->metric;
         g_strlcpy(place->phase, row->phase, sizeof place->phase);
     }
     return found;
@@ -163,7 +143,7 @@ static bool fit_place_find(const struct record *record, const struct fit_key *ke
 static bool fit_key_present(const struct record *record, const struct fit_key *key)
 {
     struct fit_place place;
-    return key->kind == FIT_COUNT ? record_get(record, key->metric) != NULL : fit_place_find(record, key, 1, &place);
+    return key->kind == FIT_COUNT ? record_get(record, key->metric) != NULL : fit_place_find(record, key, &place);
 }
 
 /* The row's value in us or GB/s. */
@@ -184,12 +164,10 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
     return false;
 }
 
-/* The CPU time of one end, as a share of the time that a rank of a crowd saw. */
-static double fit_share(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place)
+/* The CPU time of one end, as a share of what a crowd's operation takes at all. */
+static double fit_share(const struct fit_key *key, const struct fit_place *place)
 {
-    const bool waits = place->ranks > work->cores && !fit_of_cpu(key);
-    const double turns = waits ? (double)work->cores / place->ranks : 1;
-    return place->ranks ? turns / key->ends : 1;
+    return place->ranks ? 1.0 / key->ends : 1;
 }
 
 static bool fit_points_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
@@ -201,19 +179,18 @@ static bool fit_points_gather(const struct fit_work *work, const struct fit_key 
         struct fit_point *point = &points[*count];
         if (!fit_row_of(row, key, place, &point->n)) continue;
         if (!fit_row_value(work, row, &point->t, error)) return false;
-        point->t *= fit_share(work, key, place);
+        point->t *= fit_share(key, place);
         ++*count;
     }
     return true;
 }
 
 /* " PHASE,all,METRIC_BYTES: N sizes", and by how much of the time. */
-static GString *fit_comment_new(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
-                                uint32_t count)
+static GString *fit_comment_new(const struct fit_key *key, const struct fit_place *place, uint32_t count)
 {
     GString *text = g_string_new(NULL);
     g_string_printf(text, " %s,all,%s_BYTES: %u sizes", place->phase, place->metric, count);
-    const double share = fit_share(work, key, place);
+    const double share = fit_share(key, place);
     if (share != 1) g_string_append_printf(text, ", %.4g of the time", share);
     return text;
 }
@@ -233,7 +210,7 @@ static bool fit_coefficient(const struct fit_work *work, const struct fit_key *k
 {
     struct fit_line line;
     if (!fit_line_find(points, count, &line)) return false;
-    const bool rate = key->kind == FIT_RATE;
+    const bool rate = key->kind == FIT_RATE || key->kind == FIT_PUT_RATE;
     *value = rate ? fmin(1e-3 / line.slope, FIT_RATE_GBS_MAX) : line.fixed;
     g_string_append_printf(comment, "; off by %.1f %% (median), %.1f %% (worst)", line.error_pct_median,
                            line.error_pct_worst);
@@ -253,45 +230,81 @@ static double fit_point_at(const struct fit_point *points, uint32_t count, doubl
     return NAN;
 }
 
-struct fit_saving { double saved, weight; };
+struct fit_extra { double more, weight; };
 
-static int fit_saving_order(const void *a, const void *b)
+static int fit_extra_order(const void *a, const void *b)
 {
-    const struct fit_saving *x = a, *y = b;
-    return x->saved < y->saved ? -1 : x->saved > y->saved;
+    const struct fit_extra *x = a, *y = b;
+    return (x->more > y->more) - (x->more < y->more);
 }
 
-/* The median by weight: errors of a saving are as large as what it is taken from. */
-static double fit_saving_median(struct fit_saving *saving, uint32_t count)
+/* The median by weight: errors of a difference are as large as what it is taken from. */
+static double fit_extra_median(struct fit_extra *extra, uint32_t count)
 {
     double all = 0, passed = 0;
     uint32_t i = 0;
-    for (uint32_t k = 0; k < count; k++) all += saving[k].weight;
-    qsort(saving, count, sizeof *saving, fit_saving_order);
-    while (i + 1 < count && passed + saving[i].weight < all / 2) passed += saving[i++].weight;
-    return saving[i].saved;
+    for (uint32_t k = 0; k < count; k++) all += extra[k].weight;
+    qsort(extra, count, sizeof *extra, fit_extra_order);
+    while (i + 1 < count && passed + extra[i].weight < all / 2) passed += extra[i++].weight;
+    return extra[i].more;
 }
 
-/* What is saved by each put of a chain but the last, at each size. */
-static bool fit_doorbell(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
-                         const struct fit_point *points, uint32_t count, double *value, GString *comment,
-                         GError **error)
+/* The puts of a crowd: in bursts; in bursts of chains; alone.  Sizes that were not measured so are not there. */
+struct fit_puts {
+    struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX];
+    uint32_t burst_count, chained_count, alone_count;
+};
+
+static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
+                            struct fit_puts *puts, GError **error)
 {
-    struct fit_point chained[FIT_POINTS_MAX];
-    struct fit_saving saving[FIT_POINTS_MAX];
-    uint32_t chained_count, saving_count = 0;
-    struct fit_place other = *place;
-    other.metric = "chained_us";
-    if (!fit_points_gather(work, key, &other, chained, &chained_count, error)) return false;
-    for (uint32_t i = 0; i < count; i++) {
-        const double less = points[i].t - fit_point_at(chained, chained_count, points[i].n);
-        if (isnan(less) || !(points[i].t > 0)) continue;
-        saving[saving_count++] = (struct fit_saving){ less * FIT_CHAIN / (FIT_CHAIN - 1), 1 / points[i].t };
+    struct fit_place chained = *place, alone = *place;
+    chained.metric = "chained_us";
+    alone.metric = "alone_us";
+    return fit_points_gather(work, key, place, puts->burst, &puts->burst_count, error) &&
+           fit_points_gather(work, key, &chained, puts->chained, &puts->chained_count, error) &&
+           fit_points_gather(work, key, &alone, puts->alone, &puts->alone_count, error);
+}
+
+/* What the i-th put of a burst takes without its doorbell, behind another's: of a chain of 4 there are 3 such, and they
+ * save the difference. */
+static double fit_put_bare(const struct fit_puts *puts, uint32_t i)
+{
+    const struct fit_point *burst = &puts->burst[i];
+    const double chained = fit_point_at(puts->chained, puts->chained_count, burst->n);
+    return isnan(chained) || chained > burst->t ? burst->t : fmax(chained - (burst->t - chained) / (FIT_CHAIN - 1), 0);
+}
+
+/* What a put takes more that comes alone, its doorbell and the interrupts that others share, at each size. */
+static bool fit_doorbell(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
+                         double *value, GString *comment, GError **error)
+{
+    struct fit_puts puts;
+    struct fit_extra extra[FIT_POINTS_MAX];
+    uint32_t count = 0;
+    if (!fit_puts_gather(work, key, place, &puts, error)) return false;
+    for (uint32_t i = 0; i < puts.burst_count; i++) {
+        const double more = fit_point_at(puts.alone, puts.alone_count, puts.burst[i].n) - fit_put_bare(&puts, i);
+        if (isnan(more) || !(puts.burst[i].t > 0)) continue;
+        extra[count++] = (struct fit_extra){ more, 1 / puts.burst[i].t };
     }
-    *value = saving_count ? fmax(fit_saving_median(saving, saving_count), 0) : 0;
-    g_string_append(comment, saving_count ? ", less chained_us, of 3 of 4 puts; their median"
-                                          : ", none of them chained");
+    *value = count ? fmax(fit_extra_median(extra, count), 0) : 0;
+    g_string_append(comment, count ? ": the median of what alone_us is more than one without a doorbell takes"
+                                   : ", none of them alone");
     return true;
+}
+
+/* A line through puts without their doorbells. */
+static bool fit_put(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
+                    double *value, GString *comment, GError **error)
+{
+    struct fit_puts puts;
+    struct fit_point bare[FIT_POINTS_MAX];
+    if (!fit_puts_gather(work, key, place, &puts, error)) return false;
+    for (uint32_t i = 0; i < puts.burst_count; i++)
+        bare[i] = (struct fit_point){ puts.burst[i].n, fit_put_bare(&puts, i) };
+    if (puts.chained_count) g_string_append(comment, ", less what chained_us saves");
+    return fit_coefficient(work, key, bare, puts.burst_count, value, comment);
 }
 
 /* CPU time of a put of size_bytes, at both ends; of a signal. */
@@ -303,7 +316,7 @@ static double fit_put_us(const struct fit_work *work, double size_bytes)
 
 static double fit_signal_us(const struct fit_work *work)
 {
-    return fit_value_named(work, "doorbell") + 2 * fit_value_named(work, "signal");
+    return 2 * fit_value_named(work, "signal");
 }
 
 static bool fit_waits(const struct fit_work *work, const struct fit_point *point)
@@ -369,19 +382,17 @@ static bool fit_by_size_of(const struct fit_work *work, const struct fit_key *ke
     struct fit_place place;
     uint32_t count;
     GError *cause = NULL;
-    const bool present = fit_place_find(work->record, key, work->cores, &place);
+    const bool present = fit_place_find(work->record, key, &place);
     assert(present);
     if (!fit_points_gather(work, key, &place, points, &count, error)) return false;
-    GString *text = fit_comment_new(work, key, &place, count);
+    GString *text = fit_comment_new(key, &place, count);
     bool done;
-    if (key->kind == FIT_DOORBELL) done = fit_doorbell(work, key, &place, points, count, value, text, &cause);
+    if (key->kind == FIT_DOORBELL) done = fit_doorbell(work, key, &place, value, text, &cause);
+    else if (key->kind == FIT_PUT_FIXED || key->kind == FIT_PUT_RATE)
+        done = fit_put(work, key, &place, value, text, &cause);
     else if (key->kind == FIT_LINK_FIXED || key->kind == FIT_LINK_RATE)
         done = fit_link(work, key, points, count, value, text);
     else done = fit_coefficient(work, key, points, count, value, text);
-    if (done && fit_rings(key, &place)) {
-        *value = fmax(*value - fit_value_named(work, "doorbell") / key->ends, 0);
-        g_string_append(text, "; less a doorbell");
-    }
     *comment = g_string_free(text, !done);
     if (cause) g_propagate_error(error, cause);
     else if (!done)
@@ -398,15 +409,14 @@ static const struct record_row *fit_row_find(const struct fit_work *work, const 
     char least[64];
     g_snprintf(least, sizeof least, "%s_min", key->metric);
     const bool wait = key->kind == FIT_POLL || key->kind == FIT_LATENCY;
-    const bool present = fit_place_find(work->record, key, work->cores, place);
+    const bool present = fit_place_find(work->record, key, place);
     assert(present);
     const struct record_row *row = wait ? record_find(work->record, key->phase, RECORD_ALL, least) : NULL;
     return row ? row : record_find(work->record, place->phase, RECORD_ALL, place->metric);
 }
 
 /* What of a single row's value is not the key's.  Names it. */
-static const char *fit_single_less(const struct fit_work *work, const struct fit_key *key,
-                                   const struct fit_place *place, double *less)
+static const char *fit_single_less(const struct fit_work *work, const struct fit_key *key, double *less)
 {
     const double step = fit_value_named(work, "step");
     *less = 0;
@@ -415,13 +425,10 @@ static const char *fit_single_less(const struct fit_work *work, const struct fit
         return ", less a step";
     }
     if (key->kind == FIT_LATENCY) {
-        *less = 2 * fit_value_named(work, "signal") + fit_value_named(work, "doorbell") +
-                fit_value_named(work, "poll") + step;
-        return ", less signal twice, doorbell, poll and step";
+        *less = 2 * fit_value_named(work, "signal") + fit_value_named(work, "poll") + step;
+        return ", less signal twice, poll and step";
     }
-    if (!fit_rings(key, place)) return "";
-    *less = fit_value_named(work, "doorbell");
-    return ", less a doorbell, half for each end";
+    return "";
 }
 
 static bool fit_single_of(const struct fit_work *work, const struct fit_key *key, double *value, char **comment,
@@ -432,8 +439,8 @@ static bool fit_single_of(const struct fit_work *work, const struct fit_key *key
     assert(row);
     if (!fit_row_value(work, row, value, error)) return false;
     double less;
-    const char *words = fit_single_less(work, key, &place, &less);
-    *value = fmax(*value - less, 0) * fit_share(work, key, &place);
+    const char *words = fit_single_less(work, key, &less);
+    *value = fmax(*value - less, 0) * fit_share(key, &place);
     if (key->kind == FIT_LINK_SIGNAL && *value <= FIT_WAITS * fit_signal_us(work)) {
         *value = fit_value_named(work, "message");
         words = ", not slower than the CPUs: as message";
@@ -451,7 +458,6 @@ static bool fit_count_take(struct fit_work *work, const struct fit_key *key, GEr
                     key->metric, text);
         return false;
     }
-    work->cores = (uint32_t)count;
     char *comment = g_strdup_printf(" header %s", key->metric);
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
@@ -466,7 +472,8 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     double *value = &work->value[index];
     char *comment = NULL;
     if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
-    const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE || key->kind == FIT_BANDWIDTH;
+    const bool rate = key->kind == FIT_RATE || key->kind == FIT_PUT_RATE || key->kind == FIT_LINK_RATE ||
+                      key->kind == FIT_BANDWIDTH;
     const bool small = *value < 10;
     char number[G_ASCII_DTOSTR_BUF_SIZE];
     g_ascii_formatd(number, sizeof number, "%.4g", rate || !small ? *value : *value * 1e3);

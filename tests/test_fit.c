@@ -162,23 +162,25 @@ static struct record *record_plant(void)
     record_add(record, "switch", RECORD_ALL, "time_us", 1.5, "us");
     record_add(record, "signal", RECORD_ALL, "cpu_us", 0.1, "us");
     record_add(record, "signal_load_x2", RECORD_ALL, "cpu_us", 7, "us");
-    record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us");  /* a doorbell and 40 ns at each end */
+    record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us");  /* 100 ns at each end */
     record_add(record, "signal", RECORD_ALL, "stream_us", 0.4, "us");
     record_add(record, "signal", RECORD_ALL, "latency_us", 5, "us");
     record_add(record, "memory", RECORD_ALL, "total_gbs", 21, "GB/s");
-    rows_plant(record, "store", "time_us", 0.05, 1e-4);
+    rows_plant(record, "store", "cpu_us", 0.05, 1e-4);
     rows_plant(record, "put", "cpu_us", 0.3, 5e-5);
     rows_plant(record, "put", "stream_us", 0.6, 16e-5);
     rows_plant(record, "put_load_x2", "cpu_us", 9, 1);
     rows_plant(record, "put_load_x8", "cpu_us", 0.4, 8e-5);                 /* the largest crowd */
     rows_plant(record, "put_load_x8", "chained_us", 0.31, 8e-5);            /* 3 of 4 doorbells of 120 ns saved */
-    rows_plant(record, "copy", "time_us", 0.03, 1e-4);
-    rows_plant(record, "copy_x16", "time_us", 9, 1);
-    rows_plant(record, "copy_x8", "time_us", 0.16, 8e-4);                   /* of those that take turns the smallest */
-    rows_plant(record, "cast_x16", "time_us", 0.48, 32e-4);
-    rows_plant(record, "cast", "time_us", 0.06, 4e-4);
-    rows_plant(record, "reduce", "time_us", 0, 1e-3);
-    rows_plant(record, "scan", "time_us", 0.01, 2e-4);
+    rows_plant(record, "put_load_x8", "alone_us", 0.7, 8e-5);
+    rows_plant(record, "copy", "cpu_us", 0.03, 1e-4);
+    rows_plant(record, "copy_x16", "cpu_us", 0.04, 2e-4);                   /* the largest crowd, wherever it stands */
+    rows_plant(record, "copy_x8", "cpu_us", 9, 1);
+    rows_plant(record, "cast_x8", "cpu_us", 0.06, 4e-4);
+    rows_plant(record, "cast", "cpu_us", 9, 1);
+    rows_plant(record, "reduce", "cpu_us", 0, 1e-3);
+    rows_plant(record, "sum", "cpu_us", 0.1, 0.5e-3);
+    rows_plant(record, "scan", "cpu_us", 0.01, 2e-4);
     return record;
 }
 
@@ -199,11 +201,12 @@ static void test_cluster(void)
     static const char *const expected[][3] = {
         { "host", "cores", "2" }, { "host", "step", "20 ns" }, { "host", "poll", "280 ns" },
         { "host", "switch", "1500 ns" }, { "host", "store", "50 ns" }, { "host", "store-rate", "10 GB/s" },
-        { "host", "doorbell", "120 ns" },
+        { "host", "doorbell", "420 ns" },
         { "host", "put", "140 ns" }, { "host", "put-rate", "25 GB/s" },     /* both ends */
-        { "host", "signal", "40 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
+        { "host", "signal", "100 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
         { "host", "cast-row", "60 ns" }, { "host", "cast-rate", "2.5 GB/s" }, { "host", "reduce-row", "0 ns" },
-        { "host", "reduce-rate", "1 GB/s" }, { "host", "scan-rate", "5 GB/s" }, { "host", "memory-rate", "21 GB/s" },
+        { "host", "reduce-rate", "1 GB/s" }, { "host", "sum-row", "100 ns" }, { "host", "sum-rate", "2 GB/s" },
+        { "host", "scan-rate", "5 GB/s" }, { "host", "memory-rate", "21 GB/s" },
         { "nic", "rate", "6.25 GB/s" }, { "nic", "message", "600 ns" }, { "nic", "signal", "400 ns" },
         { "network", "latency", "4500 ns" },
     };
@@ -224,8 +227,8 @@ static void test_cluster(void)
     static const double times[] = { 9, 1, 30, 2 };
     for (int i = 0; i < 4; i++) {
         char metric[32];
-        g_snprintf(metric, sizeof metric, "time_us_%d", 1000 << i);
-        record_add(record, "cast_x8", RECORD_ALL, metric, times[i], "us");
+        g_snprintf(metric, sizeof metric, "cpu_us_%d", 1000 << i);
+        record_add(record, "cast_x16", RECORD_ALL, metric, times[i], "us");
     }
     g_free(fit_cluster_text(record, "m.csv", "here", doubts, &error));
     CU_ASSERT_STRING_EQUAL(doubts->str, "cast-rate");
@@ -329,12 +332,12 @@ static void test_cluster_refusals(void)
     record_add(record, "step", RECORD_ALL, "time_us", 1, "h");
     assert_refused(record, "m.csv: step,all,time_us: expected the unit us or GB/s, found 'h'");
     record = record_plant();
-    record_add(record, "copy_x2", RECORD_ALL, "time_us_4096", 1, "us");
-    assert_refused(record, "m.csv: copy_x2,all,time_us_BYTES: expected times above 0 of at least two sizes, found 1 "
-                   "rows");
+    record_add(record, "copy_x99", RECORD_ALL, "cpu_us_4096", 1, "us");
+    assert_refused(record, "m.csv: copy_x99,all,cpu_us_BYTES: expected times above 0 of at least two sizes, found "
+                   "1 rows");
     record = record_plant();
-    record_add(record, "scan_x9", RECORD_ALL, "time_us_4096", NAN, "us");
-    assert_refused(record, "m.csv: scan_x9,all,time_us_4096: expected a value of at least 0, found nan");
+    record_add(record, "scan_x9", RECORD_ALL, "cpu_us_4096", NAN, "us");
+    assert_refused(record, "m.csv: scan_x9,all,cpu_us_4096: expected a value of at least 0, found nan");
 }
 
 int main(void)

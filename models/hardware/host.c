@@ -1,40 +1,32 @@
-/* host.c - what the seam's operations cost a live rank: a process that steps all its workers in one thread, on a
- * host whose cores it shares with the other ranks.
+/* host.c - what the seam's operations cost a live rank: a process that steps all its workers in one thread, bound to a
+ * core of the host that it may share with other ranks.
  *
- * Every operation is CPU time.  It starts when the process's thread is free and a core is.  A process
- * that waited longer than switch_ps takes that long to come back where another ran meanwhile; one that goes on does
- * not: ranks that outnumber the cores take turns in slices much longer than an operation, which queueing them by
- * operation stands in for.  Bytes that come in by a link cost the receiver CPU time too, from when they begin to. */
+ * Every operation is CPU time.  It starts when the core is free.  A process that waited longer than switch_ps takes
+ * that long to come back where another ran meanwhile; one that goes on does not: ranks that outnumber the cores take
+ * turns in slices much longer than an operation, which queueing them by operation stands in for.  Bytes that come in by
+ * a link cost the receiver's core time too, from when they begin to, whichever process runs there: interrupts do that
+ * work. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
 #include <errno.h>
 
-/* The core on which it can run first from start_ps on; of several, the one where it ran last. */
-static struct core *core_pick(struct world_rank *rank, uint64_t start_ps)
+/* Ranks are bound to the cores in turn, as replay binds them. */
+static struct core *rank_core(const struct world_rank *rank)
 {
-    struct world *w = rank->world;
-    const uint32_t cores = w->cluster->host.cores;
-    struct core *const core = w->core, *best = core;
-    for (uint32_t i = 1; i < cores; i++) {
-        const uint64_t ready_ps = core[i].port.free_ps > start_ps ? core[i].port.free_ps : start_ps;
-        const uint64_t best_ps = best->port.free_ps > start_ps ? best->port.free_ps : start_ps;
-        if (ready_ps < best_ps || (ready_ps == best_ps && core[i].last == rank)) best = &core[i];
-    }
-    return best;
+    return &rank->world->core[rank->fabric.rank % rank->world->cluster->host.cores];
 }
 
 /* Runs for duration_ps from start_ps at the earliest; returns the end. */
 static uint64_t cpu_run(struct world_rank *rank, uint64_t start_ps, uint64_t duration_ps)
 {
     const uint64_t switch_ps = rank->world->cluster->host.switch_ps;
-    const bool waited = start_ps > rank->thread_free_ps + switch_ps;
-    if (start_ps < rank->thread_free_ps) start_ps = rank->thread_free_ps;
-    struct core *core = core_pick(rank, start_ps);
+    const bool waited = start_ps > rank->ran_until_ps + switch_ps;
+    struct core *core = rank_core(rank);
     if (waited && core->last != rank) duration_ps += switch_ps;
     core->last = rank;
-    rank->thread_free_ps = port_reserve(&core->port, start_ps, duration_ps, 0);
-    return rank->thread_free_ps;
+    rank->ran_until_ps = port_reserve(&core->port, start_ps, duration_ps, 0);
+    return rank->ran_until_ps;
 }
 
 static uint64_t charge(struct world_rank *rank, uint64_t duration_ps)
@@ -57,7 +49,7 @@ uint64_t host_receive_ps(const struct world *w, uint64_t size_bytes)
 
 uint64_t host_receive(struct world_rank *target, uint64_t now_ps, uint64_t size_bytes)
 {
-    return cpu_run(target, now_ps, host_receive_ps(target->world, size_bytes));
+    return port_reserve(&rank_core(target)->port, now_ps, host_receive_ps(target->world, size_bytes), 0);
 }
 
 static int host_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
@@ -89,8 +81,7 @@ static int host_signal(struct fabric *f, struct fabric_worker *worker, const str
     struct world *w = rank->world;
     if (fabric_path(f, signal->peer) == FABRIC_RDMA) {
         if (world_queue_full(rank, signal->peer, signal->queue)) return -EAGAIN;
-        const struct cluster_host *host = &w->cluster->host;
-        nic_post(world_request_signal(rank, signal), charge(rank, host->signal_ps + host->doorbell_ps), false);
+        nic_post(world_request_signal(rank, signal), charge(rank, w->cluster->host.signal_ps), false);
         return 0;
     }
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, charge(rank, 0));
@@ -104,15 +95,16 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
     world_word_schedule(rank, word, addend, true, rank->current->cursor_ps);
 }
 
-enum { REDUCE_ROW_BYTES = 14336 };      /* of the row made whose time [host] reduce-row is */
+enum { REDUCE_ROW_BYTES = 14336 };      /* of the row made whose time [host] reduce-row and sum-row are */
 
 static void host_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     (void)worker;
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
+    const struct work_rates *reduce = work->weighted ? &w->reduce : &w->sum;
     const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
-                                 : work->kind == FABRIC_WORK_REDUCE ? &w->reduce : &w->copy;
+                                 : work->kind == FABRIC_WORK_REDUCE ? reduce : &w->copy;
     if (work->kind == FABRIC_WORK_PEEK) return;
     if (work->kind == FABRIC_WORK_SCAN) charge(rank, rate_time(w->scan, work->read_bytes));
     else if (work->kind == FABRIC_WORK_REDUCE)

@@ -470,6 +470,7 @@ static void rates_init(struct world *w)
         { &w->bulk, c->gpu.bulk.sm_rate_bps ? &c->gpu.bulk : &c->gpu.copy },
         { &w->cast, c->host.cores ? &c->host.cast : &c->gpu.cast },
         { &w->reduce, c->host.cores ? &c->host.reduce : &c->gpu.reduce },
+        { &w->sum, &c->host.sum },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),

@@ -122,7 +122,7 @@ struct world_rank {
     uint32_t watch_count, watch_max;
     uint32_t worker_count, worker_max, mover_max, running;
     uint32_t waiting_for_space;
-    uint64_t thread_free_ps;        /* host: the process's one thread */
+    uint64_t ran_until_ps;          /* host: when the last operation of its process is done */
     uint64_t end_ps;
     uint64_t *lanes_named;          /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
     uint32_t lanes_named_count;
@@ -163,7 +163,7 @@ struct world {
     uint32_t wakes_pending;         /* wakes that are scheduled */
     uint32_t idle;                  /* those of them that nobody wants any more: all once all ranks are done, else 0 */
     uint64_t bisection_bytes[2];    /* that went from the lower half of the ranks to the upper, and back */
-    struct work_rates store, copy, bulk, cast, reduce;
+    struct work_rates store, copy, bulk, cast, reduce, sum;
     rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress, nic_rate, put;
     rate_q20 in_rate;               /* at which a NIC is sent to: its own, or that of its switch port */
 };

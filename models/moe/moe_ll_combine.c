@@ -133,7 +133,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     for (uint32_t j = 0; j < r->g.topk; j++)
         rows += r->experts[(uint64_t)d->token * r->g.topk + j] != ROUTING_NONE;
     /* Each warp of the SM makes a stretch of the row. */
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .rows = w->warps,
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .weighted = true, .rows = w->warps,
         .read_bytes = (uint64_t)rows * r->g.combine_bytes, .write_bytes = r->g.combine_bytes,
         .run = reduce_run, .context = r, .argument = d->token });
     d->token += r->g.grid;

@@ -57,19 +57,29 @@ vm_devices_remove() {
 # can have under way: where packets are dropped, soft-RoCE of Linux 6.1 resumes a message of several packets wrongly
 # once a part of it was acknowledged ("remote invalid request").
 #
-# Packets of a shaped flow stay on one CPU: else the queue, emptied by all of them, puts packets out of order, which
-# costs retransmissions that no real link has.  Unshaped links stay as they are, as it makes latencies half as long
-# again, and bandwidths depend on which CPU a flow got.
+# Packets of shaped links are steered (vm_link_steer): else the queue, emptied by all CPUs, puts packets out of order,
+# which costs retransmissions that no real link has.  Unshaped links stay as they are, as it makes latencies half as long
+# again.
 vm_link_shape() {
-    local link mask=0
-    [ "$1" = none ] || mask=$(printf '%x' $(((1 << $(nproc)) - 1)))
+    local link
+    vm_link_steer $([ "$1" = none ] || echo on)
     echo 100000 >/proc/sys/net/core/netdev_max_backlog
     for link in $(ls /sys/class/net | grep '^[vb][0-9]'); do
-        echo $mask >/sys/class/net/$link/queues/rx-0/rps_cpus
         tc qdisc del dev $link root 2>/dev/null
         [ "$1" = none ] || tc qdisc add dev $link root tbf rate $1 burst 64kb limit 256mb || return 1
     done
     return 0
+}
+
+# vm_link_steer [on]: what comes in at v_i (and b_i) is worked on by CPU i modulo their number, as a NIC's receive queue
+# has its interrupts on one; there eptwin binds rank i.  Without "on": by the CPU that sent it.
+vm_link_steer() {
+    local link cpu mask=0
+    for link in $(ls /sys/class/net | grep '^[vb][0-9]'); do
+        cpu=$((${link#?} % $(nproc)))
+        [ -z "${1:-}" ] || mask=$(printf '%x' $((1 << cpu)))
+        echo $mask >/sys/class/net/$link/queues/rx-0/rps_cpus
+    done
 }
 
 # vm_pair TOOL ARGS...: a perftest tool as server on r1 and as client on r0; the client's output on standard output.
