@@ -30,8 +30,10 @@ enum {
     LIVE_SPIN_ROUNDS = 300,             /* empty rounds, some us, before giving a CPU of its own away */
     LIVE_SLICE_NS = 100000,             /* the shortest that Linux gives */
     LIVE_CLOCK_ROUNDS = 64,             /* empty rounds between looks at the clock */
+    LIVE_REST_SHARE = 16,               /* of the time that it has idled, it rests one part */
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* of idling: then the CPU may rest */
+static const uint64_t LIVE_REST_PS = 1000 * PS_PER_US;          /* the most at once */
 static const uint64_t LIVE_CHECK_AFTER_PS = 200000 *
                                             PS_PER_US; /* of idling: then it may be that a rank died */
 
@@ -489,7 +491,8 @@ void live_world_time_polls(struct live_world *world, bool on) { world->polls_tim
 uint64_t live_world_polled_ps(const struct live_world *world) { return world->polled_ps; }
 
 /* What a rank does when nothing moved: spin while the answer may be a few hundred nanoseconds away and there
- * is a CPU for everyone; else let the others run, who have what it waits for; after long idling, sleep. */
+ * is a CPU for everyone; else let the others run, who have what it waits for; after long idling, sleep, the longer the
+ * more: each waking takes a CPU from who works there. */
 static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint64_t idle_ps)
 {
     if (world->local_ranks <= world->cpu_count && idle_rounds < LIVE_SPIN_ROUNDS) {
@@ -501,7 +504,7 @@ static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint
     } else if (idle_ps < LIVE_SLEEP_AFTER_PS) {
         sched_yield();
     } else {
-        const struct timespec rest = { .tv_nsec = 50000 };
+        const struct timespec rest = { .tv_nsec = (long)(MIN(idle_ps / LIVE_REST_SHARE, LIVE_REST_PS) / PS_PER_NS) };
         nanosleep(&rest, NULL);
     }
 }
@@ -561,7 +564,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
             idle_ps = 0;
             check_ps = LIVE_CHECK_AFTER_PS;
             idle_since_ps = live_now_ps(&world->fabric);
-        } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0) {
+        } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0 || idle_ps >= LIVE_SLEEP_AFTER_PS) {
             idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
             if (idle_ps > timeout_ps && !live_wake_ahead(world, active_count)) {
                 live_hang_describe(world, active_count, error);

@@ -19,7 +19,11 @@ enum {
     MEASURE_QUEUE_DEPTH = 128,
     MEASURE_WORDS = 1024,                   /* one a source rank */
     MEASURE_ROWS_MAX = 4096,
+    MEASURE_STRIDE = 7919,                  /* prime: rows that follow each other lie apart, as a kernel's slots do */
 };
+
+/* Where the i-th of the rows of an area lies that holds so many: all of them have their turn. */
+static inline uint64_t measure_place(uint64_t i, uint64_t rows) { return i % rows * MEASURE_STRIDE % rows; }
 
 /* Rows cross from rank 0 to the process that writes the record in memory that both have. */
 struct measure_row { char phase[32], metric[40], unit[8]; double value; };

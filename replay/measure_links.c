@@ -56,7 +56,7 @@ static int stream_post(struct stream *s)
     const uint32_t turn = s->posted / s->peer_count;
     if (s->signals) return stream_signal(s, s->posted, s->done_value - s->count + turn);
     const uint32_t places = MEASURE_AREA_BYTES / s->size_bytes;
-    const uint64_t place = (uint64_t)(turn % places) * s->size_bytes;
+    const uint64_t place = measure_place(turn, places) * s->size_bytes;
     const struct fabric_write write = {
         .target_offset = MEASURE_AREA_BYTES + place, .charge_bytes = s->size_bytes,
         .peer = stream_peer(s, s->posted), .span_count = 1, .span = { { f->heap + place, s->size_bytes } },
@@ -547,7 +547,8 @@ static bool test_barrier(struct measure *m, uint32_t size, uint32_t count, doubl
 static const uint32_t stream_sizes[] = { 8, 64, 512, 1024, 2048, 4096, 7408, 14336, 65536, 262144, 1048576, 0 };
 static const uint32_t latency_sizes[] = { 8, 512, 4096, 7408, 14336, 65536, 0 };
 static const uint32_t crowd_sizes[] = { 1024, 7408, 14336, 65536, 0 };
-static const uint32_t load_sizes[] = { 1024, 4096, 7408, 14336, 28672, 65536, 131072, 0 };
+static const uint32_t load_sizes[] = { 1024, 4096, 7408, 10240, 14336, 20480, 28672, 45056, 65536, 98304, 131072,
+                                       196608, 0 };
 
 #define STREAM_METRICS { "stream_us", "bandwidth_gbs", "rate_mops", "post_us", "cpu_us" }, \
     { "us", "GB/s", "M/s", "us", "us" }

@@ -1,7 +1,7 @@
 /* measure_local.c - what a rank's own CPU does: copy, cast, reduce and scan rows as the kernels do, step a
  * waiting worker, poll an idle link, start a kernel, hand the CPU to another process.
  *
- * Rows walk through an area larger than the caches of one core, as a kernel's rows do. */
+ * Rows lie apart in an area larger than the caches of one core, as a kernel's rows do. */
 #include "replay/measure.h"
 
 #include <errno.h>
@@ -27,13 +27,13 @@ struct row_work {
 
 static uint16_t *row_at(const struct row_work *r, uint64_t i)
 {
-    return (uint16_t *)(void *)(r->from + (i % r->rows_in_area) * r->size_bytes);
+    return (uint16_t *)(void *)(r->from + measure_place(i, r->rows_in_area) * r->size_bytes);
 }
 
 static void work_copy(void *context, uint64_t i)
 {
     const struct row_work *r = context;
-    memcpy(r->to + (i % r->rows_in_area) * r->size_bytes, row_at(r, i), r->size_bytes);
+    memcpy(r->to + measure_place(i + 1, r->rows_in_area) * r->size_bytes, row_at(r, i), r->size_bytes);
 }
 
 static void work_cast(void *context, uint64_t i)
