@@ -85,7 +85,7 @@ static const struct key keys[] = {
     KEY("host", "switch", KIND_TIME, false, host.switch_ps),
     KEY("host", "store", KIND_TIME, false, host.store_ps),
     KEY("host", "store-rate", KIND_RATE, false, host.store_rate_bps),
-    KEY("host", "doorbell", KIND_TIME, true, host.doorbell_ps),
+    KEY("host", "interrupt", KIND_TIME, true, host.interrupt_ps),
     KEY("host", "put", KIND_TIME, false, host.put_ps),
     KEY("host", "put-rate", KIND_RATE, false, host.put_rate_bps),
     KEY("host", "signal", KIND_TIME, false, host.signal_ps),

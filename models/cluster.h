@@ -82,7 +82,7 @@ struct cluster_host {
     uint64_t step_ps, poll_ps;      /* a worker's step; from a change to the step that sees it */
     uint64_t switch_ps;             /* another process takes over a core */
     uint64_t store_ps, store_rate_bps;      /* a store to a peer's mapping: each, bytes */
-    uint64_t doorbell_ps;                   /* CPU time for all puts behind one, beside that; signals have none */
+    uint64_t interrupt_ps;                  /* CPU time more where the core is not at what came in before */
     uint64_t put_ps, put_rate_bps;          /* CPU time of a put, at each end */
     uint64_t signal_ps;                     /* CPU time of a signal, at each end */
     struct cluster_work copy, cast, reduce, sum;    /* a core's; warp_rate alone counts; sum: without weights */

@@ -22,7 +22,7 @@ enum fit_kind {
     FIT_RATE,           /* rows by size: the rate of its bytes */
     FIT_POLL,           /* one row: a signal's way by shared memory, less the step that sees it */
     FIT_LATENCY,        /* one row: a signal's way by the link, less what CPUs take of it */
-    FIT_DOORBELL,       /* rows by size: what a put costs more that comes alone */
+    FIT_INTERRUPT,      /* rows by size: what a put costs more that comes alone */
     FIT_PUT_FIXED,      /* rows by size: what a put costs without its bytes and without a doorbell */
     FIT_PUT_RATE,       /* rows by size: the rate of its bytes */
     FIT_LINK_FIXED,     /* rows by size: what streams that wait for the link take beside their bytes */
@@ -47,7 +47,7 @@ static const struct fit_key fit_keys[] = {
     { "host", "switch", FIT_TIME, "switch", "time_us", NULL, 1 },
     { "host", "store", FIT_FIXED, "store", "cpu_us", "store_alltoall", 1 },
     { "host", "store-rate", FIT_RATE, "store", "cpu_us", "store_alltoall", 1 },
-    { "host", "doorbell", FIT_DOORBELL, "put", "cpu_us", "put_load", 1 },
+    { "host", "interrupt", FIT_INTERRUPT, "put", "cpu_us", "put_load", 1 },
     { "host", "put", FIT_PUT_FIXED, "put", "cpu_us", "put_load", 2 },
     { "host", "put-rate", FIT_PUT_RATE, "put", "cpu_us", "put_load", 2 },
     { "host", "signal", FIT_TIME, "signal", "cpu_us", "signal_load", 2 },
@@ -89,7 +89,7 @@ struct fit_place {
 
 static bool fit_by_size(enum fit_kind kind)
 {
-    return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_DOORBELL || kind == FIT_PUT_FIXED ||
+    return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_INTERRUPT || kind == FIT_PUT_FIXED ||
            kind == FIT_PUT_RATE || kind == FIT_LINK_FIXED || kind == FIT_LINK_RATE;
 }
 
@@ -275,8 +275,8 @@ static double fit_put_bare(const struct fit_puts *puts, uint32_t i)
     return isnan(chained) || chained > burst->t ? burst->t : fmax(chained - (burst->t - chained) / (FIT_CHAIN - 1), 0);
 }
 
-/* What a put takes more that comes alone, its doorbell and the interrupts that others share, at each size. */
-static bool fit_doorbell(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
+/* What a put takes more that comes alone: interrupts, and its doorbell.  The median over sizes. */
+static bool fit_interrupt(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                          double *value, GString *comment, GError **error)
 {
     struct fit_puts puts;
@@ -310,7 +310,7 @@ static bool fit_put(const struct fit_work *work, const struct fit_key *key, cons
 /* CPU time of a put of size_bytes, at both ends; of a signal. */
 static double fit_put_us(const struct fit_work *work, double size_bytes)
 {
-    return fit_value_named(work, "doorbell") + 2 * fit_value_named(work, "put") +
+    return fit_value_named(work, "interrupt") + 2 * fit_value_named(work, "put") +
            2e-3 * size_bytes / fit_value_named(work, "put-rate");
 }
 
@@ -387,7 +387,7 @@ static bool fit_by_size_of(const struct fit_work *work, const struct fit_key *ke
     if (!fit_points_gather(work, key, &place, points, &count, error)) return false;
     GString *text = fit_comment_new(key, &place, count);
     bool done;
-    if (key->kind == FIT_DOORBELL) done = fit_doorbell(work, key, &place, value, text, &cause);
+    if (key->kind == FIT_INTERRUPT) done = fit_interrupt(work, key, &place, value, text, &cause);
     else if (key->kind == FIT_PUT_FIXED || key->kind == FIT_PUT_RATE)
         done = fit_put(work, key, &place, value, text, &cause);
     else if (key->kind == FIT_LINK_FIXED || key->kind == FIT_LINK_RATE)
@@ -425,8 +425,9 @@ static const char *fit_single_less(const struct fit_work *work, const struct fit
         return ", less a step";
     }
     if (key->kind == FIT_LATENCY) {
-        *less = 2 * fit_value_named(work, "signal") + fit_value_named(work, "poll") + step;
-        return ", less signal twice, poll and step";
+        *less = 2 * fit_value_named(work, "signal") + fit_value_named(work, "interrupt") +
+                fit_value_named(work, "poll") + step;
+        return ", less signal twice, interrupt, poll and step";
     }
     return "";
 }

@@ -128,7 +128,7 @@ static void test_host_cluster_in_full(void)
     CU_ASSERT(c->host.cores == 2 && c->host.step_ps == 50000 && c->host.poll_ps == 1000000);
     CU_ASSERT(c->host.switch_ps == 2000000 && c->host.store_ps == 100000 && c->host.store_rate_bps == 40000000000);
     CU_ASSERT(c->host.put_ps == 200000 && c->host.put_rate_bps == 32000000000 && c->host.signal_ps == 70000);
-    CU_ASSERT(c->host.doorbell_ps == 0);                /* may be left out */
+    CU_ASSERT(c->host.interrupt_ps == 0);                /* may be left out */
     CU_ASSERT(c->host.copy.row_ps == 10000 && c->host.copy.warp_rate_bps == 64000000000);
     CU_ASSERT(c->host.cast.row_ps == 20000 && c->host.cast.warp_rate_bps == 8000000000);
     CU_ASSERT(c->host.reduce.row_ps == 0 && c->host.reduce.warp_rate_bps == 16000000000);
@@ -136,9 +136,9 @@ static void test_host_cluster_in_full(void)
     CU_ASSERT(c->host.scan_rate_bps == 24000000000 && c->host.memory_rate_bps == 96000000000);
     CU_ASSERT(c->gpu.sms == 0 && c->nvlink.gpus == 0);
     cluster_free(c);
-    char *text = g_strconcat(host_text, "doorbell = 60 ns\n", NULL);
+    char *text = g_strconcat(host_text, "interrupt = 60 ns\n", NULL);
     c = load(text);
-    CU_ASSERT(c->host.doorbell_ps == 60000);
+    CU_ASSERT(c->host.interrupt_ps == 60000);
     cluster_free(c);
     g_free(text);
 }

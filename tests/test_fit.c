@@ -201,14 +201,14 @@ static void test_cluster(void)
     static const char *const expected[][3] = {
         { "host", "cores", "2" }, { "host", "step", "20 ns" }, { "host", "poll", "280 ns" },
         { "host", "switch", "1500 ns" }, { "host", "store", "50 ns" }, { "host", "store-rate", "10 GB/s" },
-        { "host", "doorbell", "420 ns" },
+        { "host", "interrupt", "420 ns" },
         { "host", "put", "140 ns" }, { "host", "put-rate", "25 GB/s" },     /* both ends */
         { "host", "signal", "100 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
         { "host", "cast-row", "60 ns" }, { "host", "cast-rate", "2.5 GB/s" }, { "host", "reduce-row", "0 ns" },
         { "host", "reduce-rate", "1 GB/s" }, { "host", "sum-row", "100 ns" }, { "host", "sum-rate", "2 GB/s" },
         { "host", "scan-rate", "5 GB/s" }, { "host", "memory-rate", "21 GB/s" },
         { "nic", "rate", "6.25 GB/s" }, { "nic", "message", "600 ns" }, { "nic", "signal", "400 ns" },
-        { "network", "latency", "4500 ns" },
+        { "network", "latency", "4080 ns" },
     };
     struct record *record = record_plant();
     GError *error = NULL;

@@ -5,7 +5,7 @@
  * that long to come back where another ran meanwhile; one that goes on does not: ranks that outnumber the cores take
  * turns in slices much longer than an operation, which queueing them by operation stands in for.  Bytes that come in by
  * a link cost the receiver's core time too, from when they begin to, whichever process runs there: interrupts do that
- * work. */
+ * work, and what comes in while they are at it takes no further one. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -49,7 +49,11 @@ uint64_t host_receive_ps(const struct world *w, uint64_t size_bytes)
 
 uint64_t host_receive(struct world_rank *target, uint64_t now_ps, uint64_t size_bytes)
 {
-    return port_reserve(&rank_core(target)->port, now_ps, host_receive_ps(target->world, size_bytes), 0);
+    struct core *core = rank_core(target);
+    const bool idle = now_ps > core->received_ps;
+    const uint64_t interrupt_ps = idle ? target->world->cluster->host.interrupt_ps : 0;
+    core->received_ps = port_reserve(&core->port, now_ps, interrupt_ps + host_receive_ps(target->world, size_bytes), 0);
+    return core->received_ps;
 }
 
 static int host_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
@@ -68,8 +72,7 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
     struct world *w = rank->world;
     if (world_queue_full(rank, write->peer, write->queue)) return -EAGAIN;
     const bool defer = write->flags & FABRIC_DEFER;
-    const uint64_t ready_ps = charge(rank, w->cluster->host.put_ps + (defer ? 0 : w->cluster->host.doorbell_ps)
-                                                   + rate_time(w->put, write->charge_bytes));
+    const uint64_t ready_ps = charge(rank, w->cluster->host.put_ps + rate_time(w->put, write->charge_bytes));
     nic_post(world_request_write(rank, write), ready_ps, defer);
     return 0;
 }

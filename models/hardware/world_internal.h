@@ -129,7 +129,11 @@ struct world_rank {
 };
 
 /* A core of a host node. */
-struct core { struct port port; const struct world_rank *last; };
+struct core {
+    struct port port;
+    const struct world_rank *last;
+    uint64_t received_ps;           /* when it is done with what came in last */
+};
 
 /* A rate as picoseconds for a byte with 20 binary places: no division for each operation. */
 typedef uint64_t rate_q20;
