@@ -1,4 +1,4 @@
-/* measure_local.c - what a rank's own CPU does: copy, cast, reduce and scan rows as the kernels do, step a
+/* measure_local.c - what a rank's own CPU does: copy, cast, reduce, sum and scan rows as the kernels do, step a
  * waiting worker, poll an idle link, start a kernel, hand the CPU to another process.
  *
  * Rows lie apart in an area larger than the caches of one core, as a kernel's rows do. */

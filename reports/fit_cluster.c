@@ -277,7 +277,7 @@ static double fit_put_bare(const struct fit_puts *puts, uint32_t i)
 
 /* What a put takes more that comes alone: interrupts, and its doorbell.  The median over sizes. */
 static bool fit_interrupt(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
-                         double *value, GString *comment, GError **error)
+                          double *value, GString *comment, GError **error)
 {
     struct fit_puts puts;
     struct fit_extra extra[FIT_POINTS_MAX];

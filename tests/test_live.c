@@ -45,6 +45,23 @@ static void test_paths(void)
     support_bootstraps_free(b, RANKS);
 }
 
+/* Each index has its CPU of those that there are, and starts over behind the last. */
+static void test_bind(void)
+{
+    cpu_set_t all, one, seen;
+    CU_ASSERT_FATAL(sched_getaffinity(0, sizeof all, &all) == 0);
+    const uint32_t count = (uint32_t)CPU_COUNT(&all);
+    CPU_ZERO(&seen);
+    for (uint32_t i = 0; i < 2 * count; i++) {
+        CU_ASSERT(live_cpu_bind(&all, i) && sched_getaffinity(0, sizeof one, &one) == 0);
+        CU_ASSERT_EQUAL(CPU_COUNT(&one), 1);
+        CPU_OR(&seen, &seen, &one);
+        CU_ASSERT_EQUAL(CPU_COUNT(&seen), (int)MIN(i + 1, count));
+    }
+    CU_ASSERT(CPU_EQUAL(&seen, &all));
+    sched_setaffinity(0, sizeof all, &all);
+}
+
 /* ---- worlds that cannot be made ---- */
 
 /* All ranks must fail, with a text that holds expected. */
@@ -263,6 +280,7 @@ int main(void)
     CU_initialize_registry();
     CU_pSuite suite = CU_add_suite("live world", NULL, NULL);
     CU_add_test(suite, "paths", test_paths);
+    CU_add_test(suite, "bound to CPUs", test_bind);
     CU_add_test(suite, "options refused", test_refused);
     CU_add_test(suite, "one rank refused", test_one_refused);
     CU_add_test(suite, "shapes differ", test_shapes_differ);
