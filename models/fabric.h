@@ -22,7 +22,7 @@
  *  3. A signal word has one remote writer, that only raises it: signal() stores an absolute value.
  *     (So a live world may use an ordered inline write, a fetch-and-add of the difference or a write with
  *     immediate.)  A word written with signal_add() is private to its rank: any worker of it may add.
- *  4. store(): the source may be reused when the call returns.
+ *  4. store(): the source, and what fill() needs, may be reused when the call returns.
  *     put(): the source lies in the rank's own heap and belongs to the fabric until fabric_flush() of that
  *     (peer, queue) returned 0, or until the peer's answer proves that it has arrived.
  *  5. A target range must not be read by the peer's workers until a signal posted after the data was seen.
@@ -48,6 +48,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define FABRIC_MUST_CHECK __attribute__((warn_unused_result))
 
@@ -73,15 +74,15 @@ struct fabric_worker {
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
-enum { FABRIC_SPANS_MAX = 4 };
+enum { FABRIC_SPANS_MAX = 3 };
 
 struct fabric_span {
     const void *data;
     uint32_t    size_bytes;
 };
 
-/* A run of bytes at a peer, gathered from spans.  charge_bytes is what the link carries; it equals the sum of
- * the spans in a live world and is more where the simulated world stores only part of the payload. */
+/* A run of bytes at a peer, gathered from spans, or made in place by fill().  charge_bytes is what the link carries; it
+ * equals the bytes written in a live world and is more where the simulated world stores only part of the payload. */
 struct fabric_write {
     uint64_t           target_offset;   /* in the peer's heap */
     uint64_t           charge_bytes;
@@ -93,6 +94,11 @@ struct fabric_write {
     uint8_t            rows;            /* token rows in it, for costs by row; 0 counts as 1 */
     uint8_t            passes;          /* turns of load and store that a row takes one after another; 0 counts as 1 */
     struct fabric_span span[FABRIC_SPANS_MAX];
+    /* store(), instead of spans: writes fill_bytes to target, and reads none of them.  A store() that returns 0 has
+     * called it once: bytes that come from many places go straight to the peer, as a kernel's stores do. */
+    void             (*fill)(const void *context, uint8_t *target);
+    const void        *context;
+    uint32_t           fill_bytes;
 };
 
 enum {
@@ -162,6 +168,24 @@ static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer
     if (f->nvlink_disabled) return FABRIC_RDMA;
     const bool one_node = f->rank_count <= f->ranks_per_node;       /* no divisions */
     return one_node || peer / f->ranks_per_node == f->rank / f->ranks_per_node ? FABRIC_NVLINK : FABRIC_RDMA;
+}
+
+/* For the worlds: how many bytes are written, and to write them. */
+static inline uint64_t fabric_write_bytes(const struct fabric_write *write)
+{
+    uint64_t size_bytes = write->fill ? write->fill_bytes : 0;
+    for (uint32_t i = 0; i < write->span_count; i++) size_bytes += write->span[i].size_bytes;
+    return size_bytes;
+}
+
+static inline void fabric_write_copy(const struct fabric_write *write, uint8_t *target)
+{
+    if (write->fill) write->fill(write->context, target);
+    for (uint32_t i = 0; i < write->span_count; i++) {
+        const struct fabric_span *span = &write->span[i];
+        if (span->size_bytes) memcpy(target, span->data, span->size_bytes);
+        target += span->size_bytes;
+    }
 }
 
 /* The current value of an own word; what was written before the signal that raised it is visible after. */

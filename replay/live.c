@@ -97,14 +97,8 @@ static void live_copy(struct live_world *world, const struct fabric_write *write
 {
     uint8_t *const base = world->peer_base[write->peer];
     assert(base);
-    uint64_t offset = write->target_offset;
-    for (uint32_t i = 0; i < write->span_count; i++) {
-        const struct fabric_span *span = &write->span[i];
-        if (!span->size_bytes) continue;
-        assert(offset + span->size_bytes <= world->fabric.heap_bytes);
-        memcpy(base + world->heap_offset + offset, span->data, span->size_bytes);
-        offset += span->size_bytes;
-    }
+    assert(write->target_offset + fabric_write_bytes(write) <= world->fabric.heap_bytes);
+    fabric_write_copy(write, base + world->heap_offset + write->target_offset);
     world->operations++;
 }
 

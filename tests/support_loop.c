@@ -166,9 +166,9 @@ static bool refuse(struct loop *loop)
 
 static void write_check(struct loop *loop, const struct fabric *f, const struct fabric_write *write, bool put)
 {
-    uint64_t size = 0;
-    for (uint32_t i = 0; i < write->span_count; i++) size += write->span[i].size_bytes;
+    const uint64_t size = fabric_write_bytes(write);
     if (write->span_count > (put ? 1 : FABRIC_SPANS_MAX)) breach(loop, "too many spans", f->rank, write->span_count);
+    if (write->fill && (put || write->span_count)) breach(loop, "filled what is gathered", f->rank, size);
     if (put != (fabric_path(f, write->peer) == FABRIC_RDMA)) breach(loop, "the wrong path", f->rank, write->peer);
     if (write->target_offset + size > f->heap_bytes) breach(loop, "a write past the heap", f->rank, size);
     if (f->payload ? size != write->charge_bytes : size > write->charge_bytes)
@@ -186,12 +186,10 @@ static int loop_store(struct fabric *f, struct fabric_worker *w, const struct fa
     if (refuse(loop)) return -EAGAIN;
     struct op op = { .kind = OP_STORE, .rank = f->rank, .peer = write->peer, .worker = w,
                      .offset = write->target_offset };
-    for (uint32_t i = 0; i < write->span_count; i++) op.size_bytes += write->span[i].size_bytes;
+    op.size_bytes = fabric_write_bytes(write);
     op.copy = malloc(op.size_bytes + 1);
     if (!op.copy) abort();
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < write->span_count; at += write->span[i++].size_bytes)
-        memcpy(op.copy + at, write->span[i].data, write->span[i].size_bytes);
+    fabric_write_copy(write, op.copy);
     loop->pending[loop->pending_count++] = op;
     loop->counts.stores++;
     loop->counts.store_bytes += write->charge_bytes;

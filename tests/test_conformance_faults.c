@@ -85,6 +85,13 @@ static int store_short(struct fabric *f, struct fabric_worker *w, const struct f
     return honest->store(f, w, &wrong);
 }
 
+static int store_unfilled(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    struct fabric_write wrong = *write;
+    wrong.fill = NULL;
+    return honest->store(f, w, &wrong);
+}
+
 static int put_never_full(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
     const int rc = honest->put(f, w, write);
@@ -147,6 +154,7 @@ static void test_order(void)
 static void test_data(void)
 {
     FAULT(store, store_short, "all to all");
+    FAULT(store, store_unfilled, "signal after data");
     FAULT(store, store_when_empty, "zero size");
     FAULT(put, put_never_full, "back-pressure");
 }

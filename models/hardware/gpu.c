@@ -117,7 +117,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     lane_end(ww, end + (bulk ? 0 : latency_ps));
     moved_note(ww, start, ww->last_end_ps);
     ww->unfenced = true;
-    if (write->span_count) world_store_payload(rank, write);
+    world_store_payload(rank, write);
     return 0;
 }
 

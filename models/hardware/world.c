@@ -85,14 +85,10 @@ struct request *world_request_signal(struct world_rank *source, const struct fab
 void world_store_payload(struct world_rank *source, const struct fabric_write *write)
 {
     struct fabric *target = &source->world->rank[write->peer].fabric;
-    uint64_t offset = write->target_offset;
-    for (uint32_t i = 0; i < write->span_count; i++) {
-        const struct fabric_span *span = &write->span[i];
-        if (!span->size_bytes) continue;
-        assert(offset + span->size_bytes <= target->heap_bytes);
-        memcpy(target->heap + offset, span->data, span->size_bytes);
-        offset += span->size_bytes;
-    }
+    const uint64_t size_bytes = fabric_write_bytes(write);
+    if (!size_bytes) return;
+    assert(write->target_offset + size_bytes <= target->heap_bytes);
+    fabric_write_copy(write, target->heap + write->target_offset);
 }
 
 /* ---- words and waking ---- */

@@ -148,7 +148,7 @@ void ht_rank_clear(struct ht_rank *h)
         l->tokens_per_rank, l->tokens_per_node, l->tokens_per_expert, l->bits, l->rank_prefix, l->node_prefix,
         l->mask, l->position, l->list, h->expert_counts, h->scan, h->kernel.worker, t->x, t->scales, t->weights,
         t->recv_x, t->recv_scales, t->recv_meta, t->recv_index, t->recv_weights, t->combine_x, t->bias[0], t->bias[1],
-        t->combined_x, t->combined_weights, t->stage,
+        t->combined_x, t->combined_weights,
     };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
@@ -399,8 +399,17 @@ uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring)
     return ring->slots - (ring->tail - ht_word(h, ring->head_word));
 }
 
-bool ht_ring_write(struct fabric_worker *w, struct ht_rank *h, struct ht_ring *ring, const struct ht_slot *slot,
-                   ht_fill *fill)
+/* A run of slots on their way to a ring. */
+struct ring_run { const struct fabric_worker *worker; ht_fill *fill; uint32_t first, count, stored; };
+
+static void ring_run_fill(const void *context, uint8_t *target)
+{
+    const struct ring_run *run = context;
+    for (uint32_t i = 0; i < run->count; i++)
+        run->fill(run->worker, run->first + i, target + (size_t)i * run->stored);
+}
+
+bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill)
 {
     while (ring->pending) {
         const uint32_t at = ring->tail % ring->slots, run = moe_min(ring->pending, ring->slots - at);
@@ -409,10 +418,11 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_rank *h, struct ht_ring *r
             .charge_bytes = (uint64_t)run * slot->bytes, .warps = (uint8_t)(run < w->warps ? run : 0),
             .flags = ring->flags, .passes = ring->passes,
         };
+        const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };
         if (slot->stored) {
-            for (uint32_t i = 0; i < run; i++) fill(w, ring->tail + i, h->t.stage + (size_t)i * slot->stored);
-            write.span[0] = (struct fabric_span){ h->t.stage, run * slot->stored };
-            write.span_count = 1;
+            write.fill = ring_run_fill;
+            write.context = &filled;
+            write.fill_bytes = run * slot->stored;
         }
         if (fabric_store(w, &write)) return false;
         ring->tail += run;

@@ -13,8 +13,7 @@
 
 #include "models/moe/moe_internal.h"
 
-enum { HT_LOCAL_MAX = 8, HT_NODES_MAX = 20, HT_RANKS_MAX = HT_LOCAL_MAX * HT_NODES_MAX, HT_TOPK_MAX = 32,
-       HT_CHUNK_MIN = 8 };                     /* slots that can be staged whatever the options say */
+enum { HT_LOCAL_MAX = 8, HT_NODES_MAX = 20, HT_RANKS_MAX = HT_LOCAL_MAX * HT_NODES_MAX, HT_TOPK_MAX = 32 };
 
 struct ht_geometry {
     uint32_t ranks, nodes, local;           /* local: ranks of one node */
@@ -62,7 +61,6 @@ struct ht_tensors {
     uint16_t *bias[2];                      /* [tokens][hidden] */
     uint16_t *combined_x;                   /* [tokens][hidden] */
     float    *combined_weights;             /* [tokens][topk] */
-    uint8_t  *stage;                        /* slots on their way to a ring */
 };
 
 struct ht_rank;
@@ -160,8 +158,7 @@ typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *
 /* Slots that are free now. */
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring);
 /* Writes what is pending; false: not all, step again later. */
-bool ht_ring_write(struct fabric_worker *w, struct ht_rank *h, struct ht_ring *ring, const struct ht_slot *slot,
-                   ht_fill *fill);
+bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill);
 /* Tells the peer how far the ring is written; false: step again later. */
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring);
 

@@ -37,7 +37,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
         if (returner_ready(s, n))
             s->ring[n].pending = moe_min(h->base.options->combine.nvl_send, s->count[n] - s->ring[n].tail);
     for (s->filling = 0; s->filling < nodes; s->filling++)
-        if (!ht_ring_write(w, h, &s->ring[s->filling], &h->combine_slot, returner_fill)) return WORKER_WAIT;
+        if (!ht_ring_write(w, &s->ring[s->filling], &h->combine_slot, returner_fill)) return WORKER_WAIT;
     bool ended = true, ready = false;
     for (uint32_t n = 0; n < nodes; n++) {
         if (!ht_ring_publish(w, h, &s->ring[n])) return WORKER_WAIT;

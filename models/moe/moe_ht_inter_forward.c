@@ -102,7 +102,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         d->node = (uint32_t)node;
         forwarder_scan(d);
     }
-    if (!ht_ring_write(w, h, &d->ring, &r->nvl_slot, forwarder_fill)) return WORKER_WAIT;
+    if (!ht_ring_write(w, &d->ring, &r->nvl_slot, forwarder_fill)) return WORKER_WAIT;
     if (d->scanned) {
         d->head[d->node] += d->scanned;
         fabric_signal_add(w, inter_word_forwarded(r, d->channel, d->node, d->target), d->scanned);

@@ -31,7 +31,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
         ring->pending = sender_chunk(s);
         if (ring->pending) intra_sender_peek(s);
     }
-    if (!ht_ring_write(w, h, ring, &h->combine_slot, sender_fill)) return WORKER_WAIT;
+    if (!ht_ring_write(w, ring, &h->combine_slot, sender_fill)) return WORKER_WAIT;
     if (!ht_ring_publish(w, h, ring)) return WORKER_WAIT;
     if (ring->tail == s->count) return WORKER_DONE;
     return ht_ring_space(h, ring) < sender_chunk(s) ? WORKER_WAIT : WORKER_MORE;

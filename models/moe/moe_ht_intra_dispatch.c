@@ -59,7 +59,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
         }
         sender_scan(s);
     }
-    if (!ht_ring_write(w, h, ring, &h->dispatch_slot, sender_fill)) return WORKER_WAIT;
+    if (!ht_ring_write(w, ring, &h->dispatch_slot, sender_fill)) return WORKER_WAIT;
     if (!ht_ring_publish(w, h, ring)) return WORKER_WAIT;
     if (ring->tail == s->count) return WORKER_DONE;
     return ht_ring_space(h, ring) < s->chunk ? WORKER_WAIT : WORKER_MORE;

@@ -90,10 +90,6 @@ void ht_inputs_make(struct ht_rank *h)
         for (uint32_t token = 0; token < h->g.tokens; token++)
             ht_bias_row(o, b, h->g.rank, token, t->bias[b] + (size_t)token * o->hidden);
     }
-    uint32_t chunk = o->dispatch.nvl_send > o->combine.nvl_send ? o->dispatch.nvl_send : o->combine.nvl_send;
-    if (chunk < HT_CHUNK_MIN) chunk = HT_CHUNK_MIN;
-    const uint32_t bytes = s->bytes > h->combine_slot.bytes ? s->bytes : h->combine_slot.bytes;
-    t->stage = ht_alloc(chunk, bytes);
 }
 
 /* ---- outputs ------------------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     const uint32_t local = r->ht.g.local, total = returner_total(s, s->target);
     struct ht_ring *area = &s->area[s->target];
     if (!area->pending && area->published == area->tail) area->pending = moe_min(total - area->tail, V2_UP_EVERY);
-    if (!ht_ring_write(w, &r->ht, area, &r->ht.combine_slot, returner_fill)) return WORKER_WAIT;
+    if (!ht_ring_write(w, area, &r->ht.combine_slot, returner_fill)) return WORKER_WAIT;
     if (!v2_tell(w, r, area->peer, s->channel, v2_word(r, V2_COMBINE_UP, s->channel, r->ht.g.self), area->tail,
                  area->tail == total, &s->told[s->target]))
         return WORKER_WAIT;

@@ -209,7 +209,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         }
     }
     for (d->target = 0; d->target < local; d->target++)
-        if (!ht_ring_write(w, &r->ht, &d->area[d->target], &r->up_slot, forwarder_fill)) return WORKER_WAIT;
+        if (!ht_ring_write(w, &d->area[d->target], &r->up_slot, forwarder_fill)) return WORKER_WAIT;
     d->read[d->node] += d->picked;
     d->picked = 0;
     for (uint32_t i = 0; i < local && ended; i++)
