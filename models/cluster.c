@@ -5,12 +5,14 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include "sim/stats.h"
 #include "sim/units.h"
 
-enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_FRAME, KIND_MTU, KIND_COUNT, KIND_POSTING };
+enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_FRAME, KIND_MTU, KIND_COUNT, KIND_POSTING, KIND_CURVE };
 
 /* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
 #define TIME_PS_MAX   (10 * PS_PER_S)
+#define CURVE_PS_MAX  1e16
 #define RATE_BPS_MIN  1000000ull
 #define RATE_BPS_MAX  8000000000000000ull
 #define SIZE_BYTES_MAX 1000000000000ull
@@ -86,8 +88,7 @@ static const struct key keys[] = {
     KEY("host", "store", KIND_TIME, false, host.store_ps),
     KEY("host", "store-rate", KIND_RATE, false, host.store_rate_bps),
     KEY("host", "interrupt", KIND_TIME, true, host.interrupt_ps),
-    KEY("host", "put", KIND_TIME, false, host.put_ps),
-    KEY("host", "put-rate", KIND_RATE, false, host.put_rate_bps),
+    KEY("host", "put", KIND_CURVE, false, host.put),
     KEY("host", "signal", KIND_TIME, false, host.signal_ps),
     HOST_WORK("copy", host.copy),
     HOST_WORK("cast", host.cast),
@@ -159,6 +160,38 @@ static bool parse_within(bool (*parse)(const char *, uint64_t *), const char *te
     return parse(text, value) && *value >= least && *value <= most;
 }
 
+/* "27 us at 1024 B". */
+static bool parse_point(const char *text, double *time_ps, double *size_bytes)
+{
+    g_auto(GStrv) part = g_strsplit(text, " at ", 2);
+    uint64_t time, size;
+    if (!part[0] || !part[1]) return false;
+    if (!parse_within(cluster_parse_time, g_strstrip(part[0]), 0, TIME_PS_MAX, &time)) return false;
+    if (!parse_within(cluster_parse_size, g_strstrip(part[1]), 0, SIZE_BYTES_MAX, &size)) return false;
+    *time_ps = (double)time;
+    *size_bytes = (double)size;
+    return true;
+}
+
+bool cluster_parse_curve(const char *text, struct cluster_curve *curve)
+{
+    g_auto(GStrv) point = g_strsplit(text, ",", CLUSTER_CURVE_MAX + 1);
+    curve->count = 0;
+    for (uint32_t i = 0; point[i]; i++) {
+        if (i == CLUSTER_CURVE_MAX || !parse_point(point[i], &curve->time_ps[i], &curve->size_bytes[i])) return false;
+        if (i && curve->size_bytes[i] <= curve->size_bytes[i - 1]) return false;
+        if (i && curve->time_ps[i] < curve->time_ps[i - 1]) return false;
+        curve->count = i + 1;
+    }
+    return curve->count > 0;
+}
+
+uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes)
+{
+    const double time_ps = stats_interpolate(curve->size_bytes, curve->time_ps, curve->count, (double)size_bytes);
+    return (uint64_t)fmin(time_ps + 0.5, CURVE_PS_MAX);
+}
+
 static bool parse_kind(enum kind kind, const char *text, void *field)
 {
     switch (kind) {
@@ -169,6 +202,7 @@ static bool parse_kind(enum kind kind, const char *text, void *field)
     case KIND_MTU:     return parse_within(cluster_parse_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
     case KIND_COUNT:   return parse_count(text, field);
     case KIND_POSTING: return parse_posting(text, field);
+    case KIND_CURVE:   return cluster_parse_curve(text, field);
     }
     g_assert_not_reached();
 }
@@ -184,6 +218,7 @@ static bool parse_value(const struct key *k, const char *text, struct cluster *c
         [KIND_MTU] = "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)",
         [KIND_COUNT] = "a whole number from 1 to 65535",
         [KIND_POSTING] = "\"gpu\" or \"proxy\"",
+        [KIND_CURVE] = "times, not falling, at rising sizes such as \"27 us at 1024 B, 130 us at 14336 B\"",
     };
     if (parse_kind(k->kind, text, (char *)c + k->offset)) return true;
     g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: expected %s, found \"%s\"", c->path, k->section,

@@ -75,6 +75,15 @@ struct cluster_network {
     uint64_t rate_bps;              /* of a switch output port; 0: as the NIC */
 };
 
+/* A time by size, measured at some: straight between them, level before the first, and after the last as between the
+ * last two. */
+enum { CLUSTER_CURVE_MAX = 32 };
+struct cluster_curve {
+    uint32_t count;
+    double size_bytes[CLUSTER_CURVE_MAX], time_ps[CLUSTER_CURVE_MAX];
+};
+uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes);
+
 /* Live ranks are processes on the cores of one host (replay/), whatever NVLink domains they stand for: no GPU, the same
  * protocol. */
 struct cluster_host {
@@ -83,7 +92,7 @@ struct cluster_host {
     uint64_t switch_ps;             /* another process takes over a core */
     uint64_t store_ps, store_rate_bps;      /* a store to a peer's mapping: each, bytes */
     uint64_t interrupt_ps;                  /* CPU time more where the core is not at what came in before */
-    uint64_t put_ps, put_rate_bps;          /* CPU time of a put, at each end */
+    struct cluster_curve put;               /* CPU time of a put, at each end */
     uint64_t signal_ps;                     /* CPU time of a signal, at each end */
     struct cluster_work copy, cast, reduce, sum;    /* a core's; warp_rate alone counts; sum: without weights */
     uint64_t scan_rate_bps;
@@ -104,6 +113,8 @@ struct cluster {
 struct cluster *cluster_load(const char *path, GError **error);
 void cluster_free(struct cluster *cluster);
 
+/* "27 us at 1024 B, 130 us at 14336 B": sizes rise, times do not fall, at most CLUSTER_CURVE_MAX. */
+bool cluster_parse_curve(const char *text, struct cluster_curve *curve);
 /* "45 GB/s", "400 Gbit/s" -> bits per second; "1.46 us" -> picoseconds; "4096 B", "64 KB" -> bytes. */
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps);
 bool cluster_parse_time(const char *text, uint64_t *time_ps);

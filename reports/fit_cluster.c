@@ -23,8 +23,7 @@ enum fit_kind {
     FIT_POLL,           /* one row: a signal's way by shared memory, less the step that sees it */
     FIT_LATENCY,        /* one row: a signal's way by the link, less what CPUs take of it */
     FIT_INTERRUPT,      /* rows by size: what a put costs more that comes alone */
-    FIT_PUT_FIXED,      /* rows by size: what a put costs without its bytes and without a doorbell */
-    FIT_PUT_RATE,       /* rows by size: the rate of its bytes */
+    FIT_PUT,            /* rows by size: what a put costs without a doorbell, at each size */
     FIT_LINK_FIXED,     /* rows by size: what streams that wait for the link take beside their bytes */
     FIT_LINK_RATE,      /* rows by size: the rate of the longest of these */
     FIT_LINK_SIGNAL,    /* one row: the same for a signal */
@@ -48,8 +47,7 @@ static const struct fit_key fit_keys[] = {
     { "host", "store", FIT_FIXED, "store", "cpu_us", "store_alltoall", 1 },
     { "host", "store-rate", FIT_RATE, "store", "cpu_us", "store_alltoall", 1 },
     { "host", "interrupt", FIT_INTERRUPT, "put", "cpu_us", "put_load", 1 },
-    { "host", "put", FIT_PUT_FIXED, "put", "cpu_us", "put_load", 2 },
-    { "host", "put-rate", FIT_PUT_RATE, "put", "cpu_us", "put_load", 2 },
+    { "host", "put", FIT_PUT, "put", "cpu_us", "put_load", 2 },
     { "host", "signal", FIT_TIME, "signal", "cpu_us", "signal_load", 2 },
     { "host", "copy-row", FIT_FIXED, "copy", "cpu_us", "copy", 1 },
     { "host", "copy-rate", FIT_RATE, "copy", "cpu_us", "copy", 1 },
@@ -71,12 +69,21 @@ static const struct fit_key fit_keys[] = {
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
 enum { FIT_CHAIN = 4 };                         /* puts behind one doorbell in rows chained_us */
 static const double FIT_WAITS = 1.5;            /* a stream waits for the link that takes so many times its CPU time */
+static const double FIT_CROWD_WAITS = 1.25;     /* a crowd's, whose CPUs are never idle else */
+enum { FIT_CURVE_MAX = 32 };                    /* sizes of a curve in a cluster file */
+
+/* Costs by size, sizes rising. */
+struct fit_curve {
+    double size_bytes[FIT_CURVE_MAX], us[FIT_CURVE_MAX];
+    uint32_t count;
+};
 
 struct fit_work {
     const struct record *record;
     const char *path;
     GKeyFile *file;
-    double value[G_N_ELEMENTS(fit_keys)];       /* us, or GB/s */
+    double value[G_N_ELEMENTS(fit_keys)];       /* us, GB/s, or a count */
+    struct fit_curve put;                       /* of one end */
     GString *doubts;                            /* about rows that lie on no line, or NULL */
 };
 
@@ -89,8 +96,8 @@ struct fit_place {
 
 static bool fit_by_size(enum fit_kind kind)
 {
-    return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_INTERRUPT || kind == FIT_PUT_FIXED ||
-           kind == FIT_PUT_RATE || kind == FIT_LINK_FIXED || kind == FIT_LINK_RATE;
+    return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_INTERRUPT || kind == FIT_PUT ||
+           kind == FIT_LINK_FIXED || kind == FIT_LINK_RATE;
 }
 
 /* Whether the row has metric, or METRIC_BYTES where it goes by size. */
@@ -210,7 +217,7 @@ static bool fit_coefficient(const struct fit_work *work, const struct fit_key *k
 {
     struct fit_line line;
     if (!fit_line_find(points, count, &line)) return false;
-    const bool rate = key->kind == FIT_RATE || key->kind == FIT_PUT_RATE;
+    const bool rate = key->kind == FIT_RATE;
     *value = rate ? fmin(1e-3 / line.slope, FIT_RATE_GBS_MAX) : line.fixed;
     g_string_append_printf(comment, "; off by %.1f %% (median), %.1f %% (worst)", line.error_pct_median,
                            line.error_pct_worst);
@@ -251,19 +258,26 @@ static double fit_extra_median(struct fit_extra *extra, uint32_t count)
 
 /* The puts of a crowd: in bursts; in bursts of chains; alone.  Sizes that were not measured so are not there. */
 struct fit_puts {
-    struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX];
-    uint32_t burst_count, chained_count, alone_count;
+    struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX], stream[FIT_POINTS_MAX];
+    uint32_t burst_count, chained_count, alone_count, stream_count;
+    double busy;                    /* times of its CPU time that a put takes a rank where CPUs never idle */
 };
 
+/* The CPU times of both ends together, where they share them. */
 static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                             struct fit_puts *puts, GError **error)
 {
-    struct fit_place chained = *place, alone = *place;
+    struct fit_key whole = *key;
+    struct fit_place chained = *place, alone = *place, stream = *place;
+    whole.ends = 1;
     chained.metric = "chained_us";
     alone.metric = "alone_us";
-    return fit_points_gather(work, key, place, puts->burst, &puts->burst_count, error) &&
-           fit_points_gather(work, key, &chained, puts->chained, &puts->chained_count, error) &&
-           fit_points_gather(work, key, &alone, puts->alone, &puts->alone_count, error);
+    stream.metric = "stream_us";
+    puts->busy = fmax(place->ranks / fit_value_named(work, "cores"), 1);
+    return fit_points_gather(work, &whole, place, puts->burst, &puts->burst_count, error) &&
+           fit_points_gather(work, &whole, &chained, puts->chained, &puts->chained_count, error) &&
+           fit_points_gather(work, &whole, &alone, puts->alone, &puts->alone_count, error) &&
+           fit_points_gather(work, &whole, &stream, puts->stream, &puts->stream_count, error);
 }
 
 /* What the i-th put of a burst takes without its doorbell, behind another's: of a chain of 4 there are 3 such, and they
@@ -275,43 +289,97 @@ static double fit_put_bare(const struct fit_puts *puts, uint32_t i)
     return isnan(chained) || chained > burst->t ? burst->t : fmax(chained - (burst->t - chained) / (FIT_CHAIN - 1), 0);
 }
 
-/* What a put takes more that comes alone: interrupts, and its doorbell.  The median over sizes. */
+/* Whether the i-th burst waited for the link: then its puts came one by one, and each took an interrupt. */
+static bool fit_put_waits(const struct fit_puts *puts, uint32_t i)
+{
+    const double stream = fit_point_at(puts->stream, puts->stream_count, puts->burst[i].n);
+    return stream > FIT_CROWD_WAITS * puts->busy * puts->burst[i].t;
+}
+
+/* By how much puts alone are dearer than those of bursts that waited as asked; how many there are. */
+static uint32_t fit_extras(const struct fit_puts *puts, bool waited, struct fit_extra *extra)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < puts->burst_count; i++) {
+        const double more = fit_point_at(puts->alone, puts->alone_count, puts->burst[i].n) - fit_put_bare(puts, i);
+        if (isnan(more) || !(puts->burst[i].t > 0) || fit_put_waits(puts, i) != waited) continue;
+        extra[count++] = (struct fit_extra){ more, 1 / puts->burst[i].t };
+    }
+    return count;
+}
+
+/* What a put takes more that comes alone: interrupts, and its doorbell.  The median over sizes, of those whose bursts
+ * did not wait for the link, if any. */
 static bool fit_interrupt(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                           double *value, GString *comment, GError **error)
 {
     struct fit_puts puts;
     struct fit_extra extra[FIT_POINTS_MAX];
-    uint32_t count = 0;
     if (!fit_puts_gather(work, key, place, &puts, error)) return false;
-    for (uint32_t i = 0; i < puts.burst_count; i++) {
-        const double more = fit_point_at(puts.alone, puts.alone_count, puts.burst[i].n) - fit_put_bare(&puts, i);
-        if (isnan(more) || !(puts.burst[i].t > 0)) continue;
-        extra[count++] = (struct fit_extra){ more, 1 / puts.burst[i].t };
-    }
+    uint32_t count = fit_extras(&puts, false, extra);
+    if (!count) count = fit_extras(&puts, true, extra);
     *value = count ? fmax(fit_extra_median(extra, count), 0) : 0;
-    g_string_append(comment, count ? ": the median of what alone_us is more than one without a doorbell takes"
-                                   : ", none of them alone");
+    if (count) g_string_append_printf(comment, ": the median of what %u of alone_us are more than puts without a "
+                                      "doorbell take", count);
+    else g_string_append(comment, ", none of them alone");
     return true;
 }
 
-/* A line through puts without their doorbells. */
+static int fit_point_order(const void *a, const void *b)
+{
+    const struct fit_point *x = a, *y = b;
+    return (x->n > y->n) - (x->n < y->n);
+}
+
+/* Costs do not fall with size: neighbours that do are one, their mean, until none does. */
+static void fit_points_level(struct fit_point *points, uint32_t count)
+{
+    uint32_t start[FIT_POINTS_MAX], runs = 0;       /* of runs of one value */
+    for (uint32_t i = 0; i < count; i++) {
+        start[runs++] = i;
+        while (runs > 1 && points[start[runs - 2]].t > points[start[runs - 1]].t) {
+            const uint32_t first = start[runs - 2], second = start[runs - 1];
+            const double mean = (points[first].t * (second - first) + points[second].t * (i + 1 - second)) /
+                                (i + 1 - first);
+            for (uint32_t k = first; k <= i; k++) points[k].t = mean;
+            runs--;
+        }
+    }
+}
+
+/* Puts without doorbells and interrupts, by size. */
 static bool fit_put(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
-                    double *value, GString *comment, GError **error)
+                    struct fit_curve *curve, GString *comment, GError **error)
 {
     struct fit_puts puts;
     struct fit_point bare[FIT_POINTS_MAX];
+    uint32_t waited = 0;
     if (!fit_puts_gather(work, key, place, &puts, error)) return false;
-    for (uint32_t i = 0; i < puts.burst_count; i++)
-        bare[i] = (struct fit_point){ puts.burst[i].n, fit_put_bare(&puts, i) };
+    for (uint32_t i = 0; i < puts.burst_count; i++) {
+        const bool waits = fit_put_waits(&puts, i);
+        waited += waits;
+        bare[i] = (struct fit_point){ puts.burst[i].n,
+            fmax(fit_put_bare(&puts, i) - (waits ? fit_value_named(work, "interrupt") : 0), 0) };
+    }
+    qsort(bare, puts.burst_count, sizeof *bare, fit_point_order);
+    fit_points_level(bare, puts.burst_count);
+    curve->count = 0;
+    for (uint32_t i = 0; i < puts.burst_count && curve->count < FIT_CURVE_MAX; i++) {
+        if (i && bare[i].n == bare[i - 1].n) continue;
+        curve->size_bytes[curve->count] = bare[i].n;
+        curve->us[curve->count++] = bare[i].t * fit_share(key, place);
+    }
     if (puts.chained_count) g_string_append(comment, ", less what chained_us saves");
-    return fit_coefficient(work, key, bare, puts.burst_count, value, comment);
+    if (waited) g_string_append_printf(comment, ", less interrupt of the %u slower than the CPUs", waited);
+    return curve->count > 0;
 }
 
 /* CPU time of a put of size_bytes, at both ends; of a signal. */
 static double fit_put_us(const struct fit_work *work, double size_bytes)
 {
-    return fit_value_named(work, "interrupt") + 2 * fit_value_named(work, "put") +
-           2e-3 * size_bytes / fit_value_named(work, "put-rate");
+    const struct fit_curve *put = &work->put;
+    return fit_value_named(work, "interrupt") +
+           2 * stats_interpolate(put->size_bytes, put->us, put->count, size_bytes);
 }
 
 static double fit_signal_us(const struct fit_work *work)
@@ -375,7 +443,7 @@ static bool fit_link(const struct fit_work *work, const struct fit_key *key, con
     return true;
 }
 
-static bool fit_by_size_of(const struct fit_work *work, const struct fit_key *key, double *value, char **comment,
+static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, double *value, char **comment,
                            GError **error)
 {
     struct fit_point points[FIT_POINTS_MAX];
@@ -388,8 +456,7 @@ static bool fit_by_size_of(const struct fit_work *work, const struct fit_key *ke
     GString *text = fit_comment_new(key, &place, count);
     bool done;
     if (key->kind == FIT_INTERRUPT) done = fit_interrupt(work, key, &place, value, text, &cause);
-    else if (key->kind == FIT_PUT_FIXED || key->kind == FIT_PUT_RATE)
-        done = fit_put(work, key, &place, value, text, &cause);
+    else if (key->kind == FIT_PUT) done = fit_put(work, key, &place, &work->put, text, &cause);
     else if (key->kind == FIT_LINK_FIXED || key->kind == FIT_LINK_RATE)
         done = fit_link(work, key, points, count, value, text);
     else done = fit_coefficient(work, key, points, count, value, text);
@@ -432,7 +499,7 @@ static const char *fit_single_less(const struct fit_work *work, const struct fit
     return "";
 }
 
-static bool fit_single_of(const struct fit_work *work, const struct fit_key *key, double *value, char **comment,
+static bool fit_single_of(struct fit_work *work, const struct fit_key *key, double *value, char **comment,
                           GError **error)
 {
     struct fit_place place;
@@ -450,7 +517,7 @@ static bool fit_single_of(const struct fit_work *work, const struct fit_key *key
     return true;
 }
 
-static bool fit_count_take(struct fit_work *work, const struct fit_key *key, GError **error)
+static bool fit_count_take(struct fit_work *work, const struct fit_key *key, double *value, GError **error)
 {
     const char *text = record_get(work->record, key->metric);
     guint64 count;
@@ -459,6 +526,7 @@ static bool fit_count_take(struct fit_work *work, const struct fit_key *key, GEr
                     key->metric, text);
         return false;
     }
+    *value = (double)count;
     char *comment = g_strdup_printf(" header %s", key->metric);
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
@@ -466,19 +534,34 @@ static bool fit_count_take(struct fit_work *work, const struct fit_key *key, GEr
     return true;
 }
 
+/* "45 GB/s"; "870 ns" or "12.5 us". */
+static char *fit_value_text(double value, bool rate)
+{
+    const bool small = value < 10;
+    char number[G_ASCII_DTOSTR_BUF_SIZE];
+    g_ascii_formatd(number, sizeof number, "%.4g", rate || !small ? value : value * 1e3);
+    return g_strdup_printf("%s %s", number, rate ? "GB/s" : small ? "ns" : "us");
+}
+
+static char *fit_curve_text(const struct fit_curve *curve)
+{
+    GString *text = g_string_new(NULL);
+    for (uint32_t i = 0; i < curve->count; i++) {
+        g_autofree char *time = fit_value_text(curve->us[i], false);
+        g_string_append_printf(text, "%s%s at %.0f B", i ? ", " : "", time, curve->size_bytes[i]);
+    }
+    return g_string_free(text, FALSE);
+}
+
 static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
 {
     const struct fit_key *key = &fit_keys[index];
-    if (key->kind == FIT_COUNT) return fit_count_take(work, key, error);
     double *value = &work->value[index];
+    if (key->kind == FIT_COUNT) return fit_count_take(work, key, value, error);
     char *comment = NULL;
     if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
-    const bool rate = key->kind == FIT_RATE || key->kind == FIT_PUT_RATE || key->kind == FIT_LINK_RATE ||
-                      key->kind == FIT_BANDWIDTH;
-    const bool small = *value < 10;
-    char number[G_ASCII_DTOSTR_BUF_SIZE];
-    g_ascii_formatd(number, sizeof number, "%.4g", rate || !small ? *value : *value * 1e3);
-    char *text = g_strdup_printf("%s %s", number, rate ? "GB/s" : small ? "ns" : "us");
+    const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE || key->kind == FIT_BANDWIDTH;
+    char *text = key->kind == FIT_PUT ? fit_curve_text(&work->put) : fit_value_text(*value, rate);
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
     g_free(text);

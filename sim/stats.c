@@ -103,6 +103,18 @@ double stats_median(const double *values, size_t count)
     return stats_percentile(values, count, 50.0);
 }
 
+double stats_interpolate(const double *xs, const double *ys, size_t count, double x)
+{
+    size_t i = 1;
+
+    assert(count > 0);
+    if (count == 1 || x <= xs[0])
+        return ys[0];
+    while (i + 1 < count && x > xs[i])
+        i++;
+    return ys[i - 1] + (ys[i] - ys[i - 1]) * (x - xs[i - 1]) / (xs[i] - xs[i - 1]);
+}
+
 /* Of sorted values x_1 ... x_n: sum of (2 i - n - 1) x_i over n times their sum. */
 double stats_gini(const double *values, size_t count)
 {

@@ -20,6 +20,10 @@ double stats_deviation(const double *values, size_t count);
 double stats_percentile(const double *values, size_t count, double percent);
 double stats_median(const double *values, size_t count);
 
+/* The value at x of the line through the points (xs[i], ys[i]), xs rising: straight between them, level before the
+ * first, and after the last as between the last two.  count >= 1. */
+double stats_interpolate(const double *xs, const double *ys, size_t count, double x);
+
 /* How unequally values (>= 0, a load per expert or rank) share their sum; NAN when the sum is 0.
  *
  * Gini: mean absolute difference of all pairs over twice the mean, 0 (all equal) to 1 - 1/count (one has

@@ -33,7 +33,8 @@ static const char nic_text[] =
 
 static const char host_text[] =
     "[host]\ncores = 2\nstep = 50 ns\npoll = 1 us\nswitch = 2 us\nstore = 100 ns\nstore-rate = 5 GB/s\n"
-    "put = 200 ns\nput-rate = 4 GB/s\nsignal = 70 ns\ncopy-row = 10 ns\ncopy-rate = 8 GB/s\ncast-row = 20 ns\n"
+    "put = 200 ns at 0 B,450 ns at 1 KB , 450 ns at 2 KB, 2.2 us at 9000 B\n"
+    "signal = 70 ns\ncopy-row = 10 ns\ncopy-rate = 8 GB/s\ncast-row = 20 ns\n"
     "cast-rate = 1 GB/s\nreduce-row = 0 ns\nreduce-rate = 2 GB/s\nsum-row = 0 ns\nsum-rate = 4 GB/s\n"
     "scan-rate = 3 GB/s\nmemory-rate = 12 GB/s\n";
 
@@ -127,7 +128,10 @@ static void test_host_cluster_in_full(void)
     CU_ASSERT_STRING_EQUAL(c->name, "c.ini");           /* nothing said: the file's own */
     CU_ASSERT(c->host.cores == 2 && c->host.step_ps == 50000 && c->host.poll_ps == 1000000);
     CU_ASSERT(c->host.switch_ps == 2000000 && c->host.store_ps == 100000 && c->host.store_rate_bps == 40000000000);
-    CU_ASSERT(c->host.put_ps == 200000 && c->host.put_rate_bps == 32000000000 && c->host.signal_ps == 70000);
+    CU_ASSERT(c->host.put.count == 4 && c->host.signal_ps == 70000);
+    CU_ASSERT(cluster_curve_ps(&c->host.put, 0) == 200000 && cluster_curve_ps(&c->host.put, 500) == 325000);
+    CU_ASSERT(cluster_curve_ps(&c->host.put, 1500) == 450000 && cluster_curve_ps(&c->host.put, 16000) == 3950000);
+    CU_ASSERT(cluster_curve_ps(&c->host.put, UINT64_MAX) == 10000000000000000);
     CU_ASSERT(c->host.interrupt_ps == 0);                /* may be left out */
     CU_ASSERT(c->host.copy.row_ps == 10000 && c->host.copy.warp_rate_bps == 64000000000);
     CU_ASSERT(c->host.cast.row_ps == 20000 && c->host.cast.warp_rate_bps == 8000000000);
@@ -226,7 +230,7 @@ static void test_missing_keys(void)
         }
         g_strfreev(line);
     }
-    CU_ASSERT_EQUAL(needed, 23 + 4 + 19);
+    CU_ASSERT_EQUAL(needed, 23 + 4 + 18);
     CU_ASSERT(change_refused("rate = 46.7 GB/s\n", "", "FILE: [nic] lacks the key rate"));
     CU_ASSERT(change_refused("[network]\nlatency = 900 ns\n", "[network]\n",
                              "FILE: [network] lacks the key latency"));
@@ -291,6 +295,30 @@ static void test_bad_values(void)
         g_free(line);
         g_free(message);
     }
+}
+
+static void test_bad_curves(void)
+{
+    static const char *const bad[] = {
+        "", "200 ns", "200 ns at", "200 ns at 10", "at 10 B", "200 ns at 10 B,", "200 ns at 10 B 3", "11 s at 10 B",
+        "200 ns at 1001 GB", "200 ns at 10 B, 300 ns at 10 B", "200 ns at 10 B, 300 ns at 9 B",
+        "200 ns at 10 B, 199 ns at 11 B", "1 us at 1 B at 2 B", "-1 ns at 1 B",
+    };
+    char **parts = g_strsplit(host_text, "put = 200 ns at 0 B,450 ns at 1 KB , 450 ns at 2 KB, 2.2 us at 9000 B", 2);
+    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+        g_autofree char *text = g_strconcat(parts[0], "put = ", bad[i], parts[1], NULL);
+        g_autofree char *message = g_strdup_printf("FILE: [host] put: expected times, not falling, at rising sizes "
+            "such as \"27 us at 1024 B, 130 us at 14336 B\", found \"%s\"", bad[i]);
+        CU_ASSERT(refused(text, message));
+    }
+    GString *many = g_string_new(NULL);
+    for (int i = 0; i <= CLUSTER_CURVE_MAX; i++) {
+        g_string_append_printf(many, "%s%d ns at %d B", i ? ", " : "", i, i);
+        struct cluster_curve curve;
+        CU_ASSERT_EQUAL(cluster_parse_curve(many->str, &curve), i < CLUSTER_CURVE_MAX);
+    }
+    g_string_free(many, TRUE);
+    g_strfreev(parts);
 }
 
 static void test_values_at_the_limits(void)
@@ -412,6 +440,7 @@ int main(void)
     CU_add_test(suite, "missing keys", test_missing_keys);
     CU_add_test(suite, "missing sections", test_missing_sections);
     CU_add_test(suite, "bad values", test_bad_values);
+    CU_add_test(suite, "bad curves", test_bad_curves);
     CU_add_test(suite, "values at the limits", test_values_at_the_limits);
     CU_add_test(suite, "shipped files", test_shipped_files);
     CU_add_test(suite, "units read back", test_units_read_back);

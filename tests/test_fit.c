@@ -202,7 +202,7 @@ static void test_cluster(void)
         { "host", "cores", "2" }, { "host", "step", "20 ns" }, { "host", "poll", "280 ns" },
         { "host", "switch", "1500 ns" }, { "host", "store", "50 ns" }, { "host", "store-rate", "10 GB/s" },
         { "host", "interrupt", "420 ns" },
-        { "host", "put", "140 ns" }, { "host", "put-rate", "25 GB/s" },     /* both ends */
+        { "host", "put", "181 ns at 1024 B, 436.3 ns at 7408 B, 713.4 ns at 14336 B, 2761 ns at 65536 B" },
         { "host", "signal", "100 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
         { "host", "cast-row", "60 ns" }, { "host", "cast-rate", "2.5 GB/s" }, { "host", "reduce-row", "0 ns" },
         { "host", "reduce-rate", "1 GB/s" }, { "host", "sum-row", "100 ns" }, { "host", "sum-rate", "2 GB/s" },
@@ -234,6 +234,44 @@ static void test_cluster(void)
     CU_ASSERT_STRING_EQUAL(doubts->str, "cast-rate");
     g_string_free(doubts, TRUE);
     record_free(record);
+}
+
+/* [host] key of what is measured of a crowd's puts: rows of us, by sizes and in this order. */
+static void assert_puts(const double (*rows)[5], uint32_t count, const char *interrupt, const char *put)
+{
+    static const char *const metric[] = { NULL, "cpu_us", "chained_us", "alone_us", "stream_us" };
+    struct record *record = record_plant();
+    for (uint32_t i = 0; i < count; i++)
+        for (int k = 1; k < 5; k++) {
+            g_autofree char *name = g_strdup_printf("%s_%.0f", metric[k], rows[i][0]);
+            record_add(record, "put_load_x16", RECORD_ALL, name, rows[i][k], "us");
+        }
+    char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    GKeyFile *file = g_key_file_new();
+    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    assert_key(file, "host", "interrupt", interrupt);
+    assert_key(file, "host", "put", put);
+    g_key_file_free(file);
+    g_free(text);
+    record_free(record);
+}
+
+/* 16 ranks on 2 CPUs: a burst that takes more than 10 times its CPU time waited for the link, its puts came one by one,
+ * and what they take is theirs and an interrupt.  Costs that fall with size are levelled. */
+static void test_cluster_puts(void)
+{
+    static const double waiting[][5] = { { 100, 40, 40, 90, 330 }, { 200, 60, 60, 112, 500 },
+                                         { 900, 300, 300, 310, 4000 }, { 500, 200, 200, 200, 2001 } };
+    assert_puts(waiting, 4, "50 us", "20 us at 100 B, 30 us at 200 B, 75 us at 500 B, 125 us at 900 B");
+    static const double all_waiting[][5] = { { 100, 40, 40, 60, 401 }, { 200, 80, 80, 100, 801 } };
+    assert_puts(all_waiting, 2, "20 us", "10 us at 100 B, 30 us at 200 B");
+    static const double falling[][5] = { { 100, 40, 40, 60, 0 }, { 200, 30, 30, 50, 0 }, { 300, 26, 26, 46, 0 },
+                                         { 400, 90, 90, 110, 0 }, { 500, 80, 80, 100, 0 } };
+    assert_puts(falling, 5, "20 us", "16 us at 100 B, 16 us at 200 B, 16 us at 300 B, 42.5 us at 400 B, "
+                "42.5 us at 500 B");
+    static const double free[][5] = { { 100, 40, 40, 30, 0 } };                 /* alone is not cheaper than nothing */
+    assert_puts(free, 1, "0 ns", "20 us at 100 B");
 }
 
 /* What is planted, less the rows of puts. */
@@ -351,6 +389,7 @@ int main(void)
     CU_add_test(suite, "refusals", test_refusals);
     CU_add_test(suite, "bends", test_bent);
     CU_add_test(suite, "a planted measurement's cluster file", test_cluster);
+    CU_add_test(suite, "puts by size", test_cluster_puts);
     CU_add_test(suite, "links behind CPUs", test_cluster_link);
     CU_add_test(suite, "links that let bursts pass", test_cluster_bursts);
     CU_add_test(suite, "measurements that do not suffice", test_cluster_refusals);

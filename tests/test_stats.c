@@ -96,6 +96,20 @@ static void test_large_and_small_do_not_cancel(void)
     CU_ASSERT(stats_percentile(ends, 3, 0) == -INFINITY);
 }
 
+static void test_between_points(void)
+{
+    const double xs[] = { 10, 20, 40 }, ys[] = { 5, 6, 10 };
+
+    CLOSE(stats_interpolate(xs, ys, 3, 0), 5);
+    CLOSE(stats_interpolate(xs, ys, 3, 10), 5);
+    CLOSE(stats_interpolate(xs, ys, 3, 15), 5.5);
+    CLOSE(stats_interpolate(xs, ys, 3, 20), 6);
+    CLOSE(stats_interpolate(xs, ys, 3, 25), 7);
+    CLOSE(stats_interpolate(xs, ys, 3, 40), 10);
+    CLOSE(stats_interpolate(xs, ys, 3, 100), 22);
+    CLOSE(stats_interpolate(xs, ys, 1, 100), 5);
+}
+
 int main(void)
 {
     CU_initialize_registry();
@@ -106,6 +120,7 @@ int main(void)
     CU_add_test(suite, "shares at their ends", test_shares_at_their_ends);
     CU_add_test(suite, "gini is that of all pairs", test_gini_is_that_of_all_pairs);
     CU_add_test(suite, "nothing and zero", test_nothing_and_zero);
+    CU_add_test(suite, "between points and beyond", test_between_points);
     CU_add_test(suite, "large and small do not cancel", test_large_and_small_do_not_cancel);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();

@@ -562,8 +562,7 @@ static struct stage *host_link_new(uint64_t nic_rate_bps)
 {
     struct stage *s = host_stage_new(2);
     s->options.ranks_per_node = 1;
-    s->cluster.host.put_ps = 200 * PS_PER_NS;
-    s->cluster.host.put_rate_bps = 8000000000;
+    s->cluster.host.put = (struct cluster_curve){ 2, { 0, 1000 }, { 200 * PS_PER_NS, 1200 * PS_PER_NS } };
     s->cluster.host.interrupt_ps = 50 * PS_PER_NS;
     s->cluster.host.signal_ps = 30 * PS_PER_NS;
     s->cluster.nic = (struct cluster_nic){ .gpus_per_nic = 1, .rate_bps = nic_rate_bps, .mtu_bytes = 4096 };

@@ -44,7 +44,8 @@ uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
 
 uint64_t host_receive_ps(const struct world *w, uint64_t size_bytes)
 {
-    return (size_bytes ? w->cluster->host.put_ps : w->cluster->host.signal_ps) + rate_time(w->put, size_bytes);
+    const struct cluster_host *host = &w->cluster->host;
+    return size_bytes ? cluster_curve_ps(&host->put, size_bytes) : host->signal_ps;
 }
 
 uint64_t host_receive(struct world_rank *target, uint64_t now_ps, uint64_t size_bytes)
@@ -72,7 +73,7 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
     struct world *w = rank->world;
     if (world_queue_full(rank, write->peer, write->queue)) return -EAGAIN;
     const bool defer = write->flags & FABRIC_DEFER;
-    const uint64_t ready_ps = charge(rank, w->cluster->host.put_ps + rate_time(w->put, write->charge_bytes));
+    const uint64_t ready_ps = charge(rank, cluster_curve_ps(&w->cluster->host.put, write->charge_bytes));
     nic_post(world_request_write(rank, write), ready_ps, defer);
     return 0;
 }

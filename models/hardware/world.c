@@ -482,7 +482,6 @@ static void rates_init(struct world *w)
     w->nic_rate = rate_make(c->nic.rate_bps);
     const bool slower = c->network.rate_bps && c->network.rate_bps < c->nic.rate_bps;
     w->in_rate = slower ? rate_make(c->network.rate_bps) : w->nic_rate;
-    w->put = rate_make(c->host.put_rate_bps);
 }
 
 static bool rank_init(struct world *w, uint32_t index)

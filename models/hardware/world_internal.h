@@ -168,7 +168,7 @@ struct world {
     uint32_t idle;                  /* those of them that nobody wants any more: all once all ranks are done, else 0 */
     uint64_t bisection_bytes[2];    /* that went from the lower half of the ranks to the upper, and back */
     struct work_rates store, copy, bulk, cast, reduce, sum;
-    rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress, nic_rate, put;
+    rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress, nic_rate;
     rate_q20 in_rate;               /* at which a NIC is sent to: its own, or that of its switch port */
 };
 
