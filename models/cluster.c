@@ -95,7 +95,6 @@ static const struct key keys[] = {
     HOST_WORK("reduce", host.reduce),
     HOST_WORK("sum", host.sum),
     KEY("host", "scan-rate", KIND_RATE, false, host.scan_rate_bps),
-    KEY("host", "memory-rate", KIND_RATE, false, host.memory_rate_bps),
 };
 
 struct unit { const char *name; double factor; };

@@ -96,7 +96,6 @@ struct cluster_host {
     uint64_t signal_ps;                     /* CPU time of a signal, at each end */
     struct cluster_work copy, cast, reduce, sum;    /* a core's; warp_rate alone counts; sum: without weights */
     uint64_t scan_rate_bps;
-    uint64_t memory_rate_bps;               /* of all cores together */
 };
 
 struct cluster {

@@ -17,6 +17,7 @@ enum {
     MEASURE_QUEUES = 8,                     /* to each peer; kernels have one for each channel or expert */
     MEASURE_AREA_BYTES = 16 << 20,          /* of the heap: sources; as much again: targets */
     MEASURE_QUEUE_DEPTH = 128,
+    MEASURE_PUT_CHAIN = 4,                  /* puts behind one doorbell, as low-latency kernels have them */
     MEASURE_WORDS = 1024,                   /* one a source rank */
     MEASURE_ROWS_MAX = 4096,
     MEASURE_STRIDE = 7919,                  /* prime: rows that follow each other lie apart, as a kernel's slots do */

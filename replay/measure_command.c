@@ -91,6 +91,7 @@ static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
     record_set(record, "num-ranks", "%u", ranks);
     record_set(record, "repeat", "%u", m->repeat);
     record_set(record, "sample-ms", "%u", m->sample_ms);
+    record_set(record, "put-chain", "%d", MEASURE_PUT_CHAIN);
     for (uint32_t i = 0; i < m->rows->count; i++) {
         const struct measure_row *row = &m->rows->row[i];
         record_add(record, row->phase, RECORD_ALL, row->metric, row->value, row->unit);

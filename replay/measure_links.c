@@ -12,7 +12,6 @@
 
 enum {
     BATCH = 64,                 /* operations of one step: few looks at the clock for each */
-    CHAIN = 4,                  /* puts of a chain: as many as low-latency kernels have behind one doorbell */
 };
 
 /* ---- a stream of writes to one or more peers ---- */
@@ -356,7 +355,7 @@ static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, doub
     struct alone alone;
     double of_burst[MEASURE_VALUES], of_chained[MEASURE_VALUES];
     burst.queues = chained.queues = paced.queues = MEASURE_QUEUES;
-    chained.chain = CHAIN;
+    chained.chain = MEASURE_PUT_CHAIN;
     if (!beside_alone(m, &alone, error) || !burst_load(m, burst, &alone, of_burst, &value[1], error) ||
         !burst_load(m, chained, &alone, of_chained, &value[2], error))
         return false;

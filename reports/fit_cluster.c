@@ -27,7 +27,6 @@ enum fit_kind {
     FIT_LINK_FIXED,     /* rows by size: what streams that wait for the link take beside their bytes */
     FIT_LINK_RATE,      /* rows by size: the rate of the longest of these */
     FIT_LINK_SIGNAL,    /* one row: the same for a signal */
-    FIT_BANDWIDTH,      /* one row: a bandwidth */
 };
 
 struct fit_key {
@@ -58,7 +57,6 @@ static const struct fit_key fit_keys[] = {
     { "host", "sum-row", FIT_FIXED, "sum", "cpu_us", "sum", 1 },
     { "host", "sum-rate", FIT_RATE, "sum", "cpu_us", "sum", 1 },
     { "host", "scan-rate", FIT_RATE, "scan", "cpu_us", "scan", 1 },
-    { "host", "memory-rate", FIT_BANDWIDTH, "memory", "total_gbs", NULL, 1 },
     { "nic", "rate", FIT_LINK_RATE, "put", "stream_us", NULL, 1 },
     { "nic", "message", FIT_LINK_FIXED, "put", "stream_us", NULL, 1 },
     { "nic", "signal", FIT_LINK_SIGNAL, "signal", "stream_us", NULL, 1 },
@@ -67,7 +65,6 @@ static const struct fit_key fit_keys[] = {
 
 /* Costs too small to be seen come out as rates without end; a file needs a number. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
-enum { FIT_CHAIN = 4 };                         /* puts behind one doorbell in rows chained_us */
 static const double FIT_WAITS = 1.5;            /* a stream waits for the link that takes so many times its CPU time */
 static const double FIT_CROWD_WAITS = 1.25;     /* a crowd's, whose CPUs are never idle else */
 enum { FIT_CURVE_MAX = 32 };                    /* sizes of a curve in a cluster file */
@@ -171,6 +168,20 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
     return false;
 }
 
+static bool fit_header_count(const struct fit_work *work, const char *name, uint32_t least, double *value,
+                             GError **error)
+{
+    const char *text = record_get(work->record, name);
+    guint64 count;
+    if (text && g_ascii_string_to_unsigned(text, 10, least, G_MAXUINT32, &count, NULL)) {
+        *value = (double)count;
+        return true;
+    }
+    g_set_error(error, FIT_ERROR, 0, "%s: header %s: expected a whole number of at least %u, found '%.40s'", work->path,
+                name, least, text ? text : "");
+    return false;
+}
+
 /* The CPU time of one end, as a share of what a crowd's operation takes at all. */
 static double fit_share(const struct fit_key *key, const struct fit_place *place)
 {
@@ -260,6 +271,7 @@ static double fit_extra_median(struct fit_extra *extra, uint32_t count)
 struct fit_puts {
     struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX], stream[FIT_POINTS_MAX];
     uint32_t burst_count, chained_count, alone_count, stream_count;
+    double chain;                   /* puts behind one doorbell in chained */
     double busy;                    /* times of its CPU time that a put takes a rank where CPUs never idle */
 };
 
@@ -277,16 +289,18 @@ static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *k
     return fit_points_gather(work, &whole, place, puts->burst, &puts->burst_count, error) &&
            fit_points_gather(work, &whole, &chained, puts->chained, &puts->chained_count, error) &&
            fit_points_gather(work, &whole, &alone, puts->alone, &puts->alone_count, error) &&
-           fit_points_gather(work, &whole, &stream, puts->stream, &puts->stream_count, error);
+           fit_points_gather(work, &whole, &stream, puts->stream, &puts->stream_count, error) &&
+           (!puts->chained_count || fit_header_count(work, "put-chain", 2, &puts->chain, error));
 }
 
-/* What the i-th put of a burst takes without its doorbell, behind another's: of a chain of 4 there are 3 such, and they
+/* What the i-th put of a burst takes without its doorbell, behind another's: of a chain all but one are such, and they
  * save the difference. */
 static double fit_put_bare(const struct fit_puts *puts, uint32_t i)
 {
     const struct fit_point *burst = &puts->burst[i];
     const double chained = fit_point_at(puts->chained, puts->chained_count, burst->n);
-    return isnan(chained) || chained > burst->t ? burst->t : fmax(chained - (burst->t - chained) / (FIT_CHAIN - 1), 0);
+    return isnan(chained) || chained > burst->t ? burst->t
+                                                : fmax(chained - (burst->t - chained) / (puts->chain - 1), 0);
 }
 
 /* Whether the i-th burst waited for the link: then its puts came one by one, and each took an interrupt. */
@@ -520,13 +534,7 @@ static bool fit_single_of(struct fit_work *work, const struct fit_key *key, doub
 static bool fit_count_take(struct fit_work *work, const struct fit_key *key, double *value, GError **error)
 {
     const char *text = record_get(work->record, key->metric);
-    guint64 count;
-    if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT32, &count, NULL)) {
-        g_set_error(error, FIT_ERROR, 0, "%s: header %s: expected a whole number above 0, found '%.40s'", work->path,
-                    key->metric, text);
-        return false;
-    }
-    *value = (double)count;
+    if (!fit_header_count(work, key->metric, 1, value, error)) return false;
     char *comment = g_strdup_printf(" header %s", key->metric);
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
@@ -560,7 +568,7 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     if (key->kind == FIT_COUNT) return fit_count_take(work, key, value, error);
     char *comment = NULL;
     if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
-    const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE || key->kind == FIT_BANDWIDTH;
+    const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE;
     char *text = key->kind == FIT_PUT ? fit_curve_text(&work->put) : fit_value_text(*value, rate);
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);

@@ -36,7 +36,7 @@ static const char host_text[] =
     "put = 200 ns at 0 B,450 ns at 1 KB , 450 ns at 2 KB, 2.2 us at 9000 B\n"
     "signal = 70 ns\ncopy-row = 10 ns\ncopy-rate = 8 GB/s\ncast-row = 20 ns\n"
     "cast-rate = 1 GB/s\nreduce-row = 0 ns\nreduce-rate = 2 GB/s\nsum-row = 0 ns\nsum-rate = 4 GB/s\n"
-    "scan-rate = 3 GB/s\nmemory-rate = 12 GB/s\n";
+    "scan-rate = 3 GB/s\n";
 
 static char path[100];
 
@@ -137,7 +137,7 @@ static void test_host_cluster_in_full(void)
     CU_ASSERT(c->host.cast.row_ps == 20000 && c->host.cast.warp_rate_bps == 8000000000);
     CU_ASSERT(c->host.reduce.row_ps == 0 && c->host.reduce.warp_rate_bps == 16000000000);
     CU_ASSERT_EQUAL(c->host.sum.warp_rate_bps, 32000000000);
-    CU_ASSERT(c->host.scan_rate_bps == 24000000000 && c->host.memory_rate_bps == 96000000000);
+    CU_ASSERT(c->host.scan_rate_bps == 24000000000);
     CU_ASSERT(c->gpu.sms == 0 && c->nvlink.gpus == 0);
     cluster_free(c);
     char *text = g_strconcat(host_text, "interrupt = 60 ns\n", NULL);
@@ -230,7 +230,7 @@ static void test_missing_keys(void)
         }
         g_strfreev(line);
     }
-    CU_ASSERT_EQUAL(needed, 23 + 4 + 18);
+    CU_ASSERT_EQUAL(needed, 23 + 4 + 17);
     CU_ASSERT(change_refused("rate = 46.7 GB/s\n", "", "FILE: [nic] lacks the key rate"));
     CU_ASSERT(change_refused("[network]\nlatency = 900 ns\n", "[network]\n",
                              "FILE: [network] lacks the key latency"));

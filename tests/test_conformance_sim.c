@@ -108,7 +108,6 @@ static void test_host(void)
         .cast = cluster.gpu.cast,
         .reduce = cluster.gpu.reduce,
         .scan_rate_bps = 80000000000,
-        .memory_rate_bps = 80000000000,
     };
     run_suite(&cluster, 8, 2, false, 1);
     run_suite(&cluster, 4, 8, false, 2);

@@ -156,6 +156,7 @@ static struct record *record_plant(void)
     struct record *record = record_new();
     record_set(record, "kind", "measure");
     record_set(record, "cpus", "2");
+    record_set(record, "put-chain", "4");
     record_add(record, "step", RECORD_ALL, "time_us", 0.02, "us");
     record_add(record, "store_signal", RECORD_ALL, "latency_us", 900, "ns");
     record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns");    /* undisturbed */
@@ -165,7 +166,6 @@ static struct record *record_plant(void)
     record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us");  /* 100 ns at each end */
     record_add(record, "signal", RECORD_ALL, "stream_us", 0.4, "us");
     record_add(record, "signal", RECORD_ALL, "latency_us", 5, "us");
-    record_add(record, "memory", RECORD_ALL, "total_gbs", 21, "GB/s");
     rows_plant(record, "store", "cpu_us", 0.05, 1e-4);
     rows_plant(record, "put", "cpu_us", 0.3, 5e-5);
     rows_plant(record, "put", "stream_us", 0.6, 16e-5);
@@ -206,7 +206,7 @@ static void test_cluster(void)
         { "host", "signal", "100 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
         { "host", "cast-row", "60 ns" }, { "host", "cast-rate", "2.5 GB/s" }, { "host", "reduce-row", "0 ns" },
         { "host", "reduce-rate", "1 GB/s" }, { "host", "sum-row", "100 ns" }, { "host", "sum-rate", "2 GB/s" },
-        { "host", "scan-rate", "5 GB/s" }, { "host", "memory-rate", "21 GB/s" },
+        { "host", "scan-rate", "5 GB/s" },
         { "nic", "rate", "6.25 GB/s" }, { "nic", "message", "600 ns" }, { "nic", "signal", "400 ns" },
         { "network", "latency", "4080 ns" },
     };
@@ -280,6 +280,7 @@ static struct record *record_plant_but_put(void)
     struct record *all = record_plant(), *record = record_new();
     record_set(record, "kind", "measure");
     record_set(record, "cpus", "2");
+    record_set(record, "put-chain", "4");
     for (uint32_t k = 0; k < record_row_count(all); k++) {
         const struct record_row *row = record_row(all, k);
         if (strcmp(row->phase, "put") != 0) record_add(record, row->phase, row->rank, row->metric, row->value,
@@ -355,7 +356,10 @@ static void test_cluster_refusals(void)
     assert_refused(record, "m.csv: header kind: expected measure, found 'replay'");
     record = record_plant();
     record_set(record, "cpus", "none");
-    assert_refused(record, "m.csv: header cpus: expected a whole number above 0, found 'none'");
+    assert_refused(record, "m.csv: header cpus: expected a whole number of at least 1, found 'none'");
+    record = record_plant();
+    record_set(record, "put-chain", "1");
+    assert_refused(record, "m.csv: header put-chain: expected a whole number of at least 2, found '1'");
     record = record_new();
     record_set(record, "kind", "measure");
     assert_refused(record, "m.csv: lacks the header cpus, which [host] cores is made of");

@@ -13,7 +13,7 @@
 #include "tests/support_sim.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
-enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY };
+enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY, SUM };
 
 struct operation {
     enum verb verb;
@@ -23,6 +23,7 @@ struct operation {
     uint8_t warps, rows, flags, passes;
     bool bulk;
     uint8_t line_offset, static_bytes;      /* COPY, where bulk */
+    bool weighted;              /* SUM, of two rows into one */
 };
 
 /* A worker that plays operations, all in one step as far as none makes it wait. */
@@ -53,6 +54,10 @@ static bool operation_play(struct player *p, const struct operation *o)
         .kind = FABRIC_WORK_COPY, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
         .bulk = o->bulk, .line_offset = o->line_offset, .static_bytes = o->static_bytes,
     };
+    const struct fabric_work sum = {
+        .kind = FABRIC_WORK_REDUCE, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
+        .write_bytes = o->size_bytes / 2, .weighted = o->weighted,
+    };
     switch (o->verb) {
     case STORE:  return fabric_store(&p->worker, &write) == 0;
     case PUT:    return fabric_put(&p->worker, &write) == 0;
@@ -61,6 +66,7 @@ static bool operation_play(struct player *p, const struct operation *o)
     case WAIT:   return fabric_load(p->worker.fabric, o->word) >= 1;
     case FLUSH:  return fabric_flush(&p->worker, o->peer, o->queue) == 0;
     case COPY:   fabric_work(&p->worker, &work); return true;
+    case SUM:    fabric_work(&p->worker, &sum); return true;
     case END:    break;
     }
     return false;
@@ -534,6 +540,20 @@ static void test_host_cores(void)
     free(s);
 }
 
+/* Sums with weights and without have costs of their own; that of a row is of 14336 bytes made. */
+static void test_host_sums(void)
+{
+    for (int weighted = 0; weighted <= 1; weighted++) {
+        struct stage *s = host_stage_new(2);
+        s->cluster.host.reduce = (struct cluster_work){ .row_ps = 400 * PS_PER_NS, .warp_rate_bps = 800000000 };
+        s->cluster.host.sum = (struct cluster_work){ .row_ps = 200 * PS_PER_NS, .warp_rate_bps = 8000000000 };
+        PLAY(s, 0, 1, { .verb = SUM, .rows = 2, .size_bytes = 4 * 14336, .weighted = weighted });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, weighted ? 574250000 : 57754000));     /* 10; 2 rows made; 57344 B read */
+        free(s);
+    }
+}
+
 /* A word is seen a poll and a step after the store; on one core, those who take turns pay for each change. */
 static void test_host_signals(void)
 {
@@ -672,6 +692,7 @@ int main(void)
     CU_add_test(suite, "proxy", test_proxy);
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "host cores", test_host_cores);
+    CU_add_test(suite, "host sums", test_host_sums);
     CU_add_test(suite, "host signals", test_host_signals);
     CU_add_test(suite, "host puts", test_host_puts);
     CU_add_test(suite, "host behind a slow link", test_host_slow_link);

@@ -472,7 +472,7 @@ static void rates_init(struct world *w)
         *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
                                              rate_make(kinds[i].from->sm_rate_bps) };
     if (c->host.cores) w->store = (struct work_rates){ c->host.store_ps, rate_make(c->host.store_rate_bps), 0 };
-    w->hbm = rate_make(c->host.cores ? c->host.memory_rate_bps : c->gpu.hbm_rate_bps);
+    w->hbm = rate_make(c->gpu.hbm_rate_bps);
     w->store_deep = c->gpu.store_deep_rate_bps ? rate_make(c->gpu.store_deep_rate_bps) : w->store.warp;
     w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);
     w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
