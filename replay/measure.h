@@ -1,5 +1,6 @@
-/* measure.h - private to `eptwin measure`: a table of micro-benchmarks, and the runner that repeats them on all
- * ranks and keeps medians and spread.  replay/README.md says what every row means. */
+/* measure.h - private to `eptwin measure`: a table of micro-benchmarks, and the runner that takes samples of them on
+ * all ranks, in passes over all: a machine's speed drifts, and so each has its share of fast and slow times.
+ * replay/README.md says what every row means. */
 #ifndef REPLAY_MEASURE_H
 #define REPLAY_MEASURE_H
 
@@ -27,8 +28,12 @@ enum {
 static inline uint64_t measure_place(uint64_t i, uint64_t rows) { return i % rows * MEASURE_STRIDE % rows; }
 
 /* Rows cross from rank 0 to the process that writes the record in memory that both have. */
-struct measure_row { char phase[32], metric[40], unit[8]; double value; };
-struct measure_rows { uint32_t count; struct measure_row row[MEASURE_ROWS_MAX]; };
+struct measure_row { char phase[32], metric[24], unit[8]; uint32_t size_bytes; };   /* no size: 0 */
+struct measure_rows {
+    uint32_t count;
+    struct measure_row row[MEASURE_ROWS_MAX];
+    double sample[];                        /* [row][repeat]; NAN: nobody took part */
+};
 
 struct measure {
     struct live_command *command;
@@ -44,6 +49,9 @@ struct measure {
     struct live_world *atomic_world;        /* the same, signals by fetch-and-add; NULL: not asked or not there */
     bool alone;                             /* this benchmark runs on rank 0 only */
     uint64_t serial;                        /* grows alike on all ranks; what signal words become */
+    uint32_t pass;                          /* over all benchmarks: one sample of each */
+    uint32_t row;                           /* that the next metric of this pass goes to */
+    uint32_t *operations;                   /* [row of its first metric]: of a sample, found in the first pass */
 };
 
 /* One benchmark: count operations of size_bytes, on every rank.  value[]: what this rank found, NAN where it
@@ -56,7 +64,7 @@ struct measure_test {
     const uint32_t *sizes;                  /* ends with 0; NULL: it has no size, metrics have no suffix */
 };
 
-/* Runs test at all its sizes, repeat times each; rank 0 adds the rows.  suffix is put after the phase. */
+/* A sample of test at each of its sizes, which rank 0 keeps.  suffix is put after the phase. */
 bool measure_test_run(struct measure *m, const struct measure_test *test, const char *suffix, GError **error);
 
 /* What this process does alone: work on rows, steps, polls (measure_local.c). */

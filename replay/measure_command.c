@@ -3,11 +3,13 @@
 #include "replay/measure.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include "sim/command.h"
+#include "sim/progress.h"
+#include "sim/stats.h"
 
 static const char description[] =
     "Measures what the simulator must know to predict a replay on this machine and link: writes, signals and\n"
@@ -44,21 +46,38 @@ static bool worlds_open(struct measure *m, GError **error)
     return bootstrap_barrier(m->bootstrap, error);
 }
 
+/* One sample of everything that as many ranks measure. */
+static bool pass_run(struct measure *m, GError **error)
+{
+    char suffix[16];
+    g_snprintf(suffix, sizeof suffix, "_x%u", m->bootstrap->rank_count);
+    bool fine = true;
+    if (m->bootstrap->rank_count == 2 || m->command->bootstrap)
+        fine = measure_local_run(m, error) && measure_pair_run(m, error);
+    if (m->memory) fine = fine && measure_memory_run(m, error);
+    if (m->most) fine = fine && measure_load_run(m, suffix, error);
+    return fine && measure_local_crowd_run(m, suffix, error) && measure_crowd_run(m, suffix, error);
+}
+
 static bool measure_rank_main(struct bootstrap *b, void *context, GError **error)
 {
     struct measure m = *(const struct measure *)context;
+    const uint32_t row_first = m.row;
     m.bootstrap = b;
-    char suffix[16];
-    g_snprintf(suffix, sizeof suffix, "_x%u", b->rank_count);
+    m.operations = g_new0(uint32_t, MEASURE_ROWS_MAX);
     bool fine = worlds_open(&m, error);
     /* Launchers bind each process to some of the host's: then all of them count. */
     if (fine && m.command->bootstrap) m.command->cpus = live_world_cpus(m.link_world);
-    if (b->rank_count == 2 || m.command->bootstrap)
-        fine = fine && measure_local_run(&m, error) && measure_pair_run(&m, error);
-    if (m.memory) fine = fine && measure_memory_run(&m, error);
-    if (m.most) fine = fine && measure_load_run(&m, suffix, error);
-    fine = fine && measure_local_crowd_run(&m, suffix, error) && measure_crowd_run(&m, suffix, error)
-           && bootstrap_barrier(b, error);
+    g_autofree char *what = g_strdup_printf("passes of %u ranks", b->rank_count);
+    struct progress *progress = b->rank == 0 ? progress_new(what, m.repeat) : NULL;
+    for (m.pass = 0; fine && m.pass < m.repeat; m.pass++) {
+        m.row = row_first;
+        fine = pass_run(&m, error);
+        progress_advance(progress, 1);
+    }
+    progress_free(progress);
+    fine = fine && bootstrap_barrier(b, error);
+    g_free(m.operations);
     live_world_free(m.atomic_world);
     live_world_free(m.store_world);
     live_world_free(m.link_world);
@@ -76,10 +95,28 @@ static int ranks_run(struct measure *m, uint32_t ranks)
     for (uint32_t n = 2; n < 2 * ranks && status == EXIT_OK; n *= 2) {
         const bool last = n >= ranks, first = n == 2;
         m->most = last;
+        m->row = m->rows->count;
         m->memory = (n >= cpus && (first || n / 2 < cpus)) || (last && n < cpus);
         status = live_command_run(m->command, MIN(n, ranks), measure_rank_main, m);
     }
     return status;
+}
+
+/* Median and spread of a row's samples, if anybody took part. */
+static void record_row_add(const struct measure *m, uint32_t index, struct record *record)
+{
+    static const char *const spread[] = { "", "_min", "_max" };
+    const struct measure_row *row = &m->rows->row[index];
+    const double *sample = &m->rows->sample[(size_t)index * m->repeat];
+    if (isnan(sample[0])) return;
+    const double value[] = { stats_median(sample, m->repeat), stats_min(sample, m->repeat),
+                             stats_max(sample, m->repeat) };
+    for (uint32_t i = 0; i < G_N_ELEMENTS(spread); i++) {
+        char metric[40];
+        if (row->size_bytes) g_snprintf(metric, sizeof metric, "%s%s_%u", row->metric, spread[i], row->size_bytes);
+        else g_snprintf(metric, sizeof metric, "%s%s", row->metric, spread[i]);
+        record_add(record, row->phase, RECORD_ALL, metric, value[i], row->unit);
+    }
 }
 
 static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
@@ -92,10 +129,7 @@ static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
     record_set(record, "repeat", "%u", m->repeat);
     record_set(record, "sample-ms", "%u", m->sample_ms);
     record_set(record, "put-chain", "%d", MEASURE_PUT_CHAIN);
-    for (uint32_t i = 0; i < m->rows->count; i++) {
-        const struct measure_row *row = &m->rows->row[i];
-        record_add(record, row->phase, RECORD_ALL, row->metric, row->value, row->unit);
-    }
+    for (uint32_t i = 0; i < m->rows->count; i++) record_row_add(m, i, record);
     const char *output = m->command->output ? m->command->output : "-";
     const bool fine = record_write(record, output, m->command->record_format, error);
     record_free(record);
@@ -106,7 +140,7 @@ static bool options_parse(int argc, char **argv, struct measure *m, GError **err
 {
     gint repeat = 5, sample_ms = 20;
     const GOptionEntry own[] = {
-        { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Samples of each value (default 5)", "N" },
+        { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Passes over all, a sample of each value (default 5)", "N" },
         { "sample-ms", 0, 0, G_OPTION_ARG_INT, &sample_ms, "Milliseconds of one sample (default 20)", "MS" },
         { 0 },
     };
@@ -147,24 +181,26 @@ static int measure_run(struct measure *m)
         g_set_error(&error, LIVE_ERROR, 0, "ranks: expected 2 to %d, found %u", MEASURE_WORDS - 1, ranks);
         return live_command_fail(m->command, error, EXIT_BAD_INPUT);
     }
-    const int status = ranks_run(m, ranks);
-    if (status != EXIT_OK || (b && b->rank != 0)) return status;
-    return record_make(m, ranks, &error) ? EXIT_OK : live_command_fail(m->command, error, EXIT_BAD_INPUT);
+    const size_t rows_bytes = sizeof *m->rows + MEASURE_ROWS_MAX * m->repeat * sizeof m->rows->sample[0];
+    m->rows = mmap(NULL, rows_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (m->rows == MAP_FAILED) {
+        g_set_error(&error, LIVE_ERROR, 0, "memory for samples: %s", g_strerror(errno));
+        return live_command_fail(m->command, error, EXIT_RUN_FAILED);
+    }
+    int status = ranks_run(m, ranks);
+    if (status == EXIT_OK && (!b || b->rank == 0) && !record_make(m, ranks, &error))
+        status = live_command_fail(m->command, error, EXIT_BAD_INPUT);
+    munmap(m->rows, rows_bytes);
+    return status;
 }
 
 int command_measure(int argc, char **argv)
 {
     struct live_command command = { .name = "measure" };
     struct measure m = { .command = &command };
-    m.rows = mmap(NULL, sizeof *m.rows, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (m.rows == MAP_FAILED) {
-        fprintf(stderr, "eptwin measure: %s\n", g_strerror(errno));
-        return EXIT_RUN_FAILED;
-    }
     GError *error = NULL;
     const int status = options_parse(argc, argv, &m, &error) ? measure_run(&m)
                                                              : live_command_fail(&command, error, EXIT_BAD_INPUT);
-    munmap(m.rows, sizeof *m.rows);
     live_command_clear(&command);
     return status;
 }

@@ -1,14 +1,12 @@
-/* measure_run.c - repeats a micro-benchmark on all ranks and turns what they found into rows.
+/* measure_run.c - takes a sample of a micro-benchmark on all ranks and keeps what they found.
  *
- * A first short sample warms everything up and tells how many operations fill sample_ms; then come the samples
- * that count.  Rank 0's number decides, so that all ranks do the same. */
+ * In the first pass a short sample before warms everything up and tells how many operations fill sample_ms.  All ranks
+ * get the same mean, and so do the same. */
 #include "replay/measure.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "sim/stats.h"
 
 enum { COUNT_FIRST = 8, COUNT_MOST = 200000 };
 
@@ -30,17 +28,6 @@ double measure_turns(const struct measure *m)
 {
     const double ranks = live_world_local_ranks(m->link_world), cpus = live_world_cpus(m->link_world);
     return m->alone || ranks <= cpus ? 1 : ranks / cpus;
-}
-
-static void row_add(struct measure *m, const char *phase, const char *metric, const char *unit, double value)
-{
-    struct measure_rows *rows = m->rows;
-    g_assert(rows->count < MEASURE_ROWS_MAX);
-    struct measure_row *row = &rows->row[rows->count++];
-    g_strlcpy(row->phase, phase, sizeof row->phase);
-    g_strlcpy(row->metric, metric, sizeof row->metric);
-    g_strlcpy(row->unit, unit, sizeof row->unit);
-    row->value = value;
 }
 
 /* One sample: all ranks run, all get the mean over those that took part. */
@@ -67,37 +54,37 @@ static bool sample_take(struct measure *m, const struct measure_test *test, uint
     return fine;
 }
 
-static void rows_of_metric(struct measure *m, const struct measure_test *test, const char *phase, uint32_t which,
-                           uint32_t size, const double *samples)
+/* The sample of a metric goes to the next row, which the first pass adds. */
+static void row_sample(struct measure *m, const struct measure_test *test, const char *phase, uint32_t which,
+                       uint32_t size, double value)
 {
-    static const char *const spread[] = { "", "_min", "_max" };
-    const double value[] = { stats_median(samples, m->repeat), stats_min(samples, m->repeat),
-                             stats_max(samples, m->repeat) };
-    for (uint32_t i = 0; i < G_N_ELEMENTS(spread); i++) {
-        char metric[40];
-        if (test->sizes) g_snprintf(metric, sizeof metric, "%s%s_%u", test->metric[which], spread[i], size);
-        else g_snprintf(metric, sizeof metric, "%s%s", test->metric[which], spread[i]);
-        row_add(m, phase, metric, test->unit[which], value[i]);
+    struct measure_rows *rows = m->rows;
+    struct measure_row *row = &rows->row[m->row];
+    if (m->pass == 0) {
+        row->size_bytes = size;
+        g_strlcpy(row->phase, phase, sizeof row->phase);
+        g_strlcpy(row->metric, test->metric[which], sizeof row->metric);
+        g_strlcpy(row->unit, test->unit[which], sizeof row->unit);
+        rows->count = m->row + 1;
     }
+    g_assert(strcmp(row->phase, phase) == 0 && row->size_bytes == size);
+    rows->sample[(size_t)m->row * m->repeat + m->pass] = value;
 }
 
 static bool size_run(struct measure *m, const struct measure_test *test, const char *phase, uint32_t size,
                      GError **error)
 {
     double mean[MEASURE_VALUES];
-    if (!sample_take(m, test, size, COUNT_FIRST, mean, error)) return false;
-    const double fill = mean[0] > 0 ? m->sample_ms * 1e3 / mean[0] : COUNT_MOST;
-    const uint32_t count = (uint32_t)CLAMP(fill, COUNT_FIRST, COUNT_MOST);
-    double *samples = g_new(double, (gsize)MEASURE_VALUES * m->repeat);
-    bool fine = true;
-    for (uint32_t i = 0; fine && i < m->repeat; i++) {
-        fine = sample_take(m, test, size, count, mean, error);
-        for (uint32_t k = 0; fine && k < MEASURE_VALUES; k++) samples[k * m->repeat + i] = mean[k];
+    g_assert(m->row + MEASURE_VALUES <= MEASURE_ROWS_MAX);
+    if (m->pass == 0) {
+        if (!sample_take(m, test, size, COUNT_FIRST, mean, error)) return false;
+        const double fill = mean[0] > 0 ? m->sample_ms * 1e3 / mean[0] : COUNT_MOST;
+        m->operations[m->row] = (uint32_t)CLAMP(fill, COUNT_FIRST, COUNT_MOST);
     }
-    for (uint32_t k = 0; fine && m->bootstrap->rank == 0 && k < MEASURE_VALUES && test->metric[k]; k++)
-        if (!isnan(samples[k * m->repeat])) rows_of_metric(m, test, phase, k, size, samples + k * m->repeat);
-    g_free(samples);
-    return fine;
+    if (!sample_take(m, test, size, m->operations[m->row], mean, error)) return false;
+    for (uint32_t k = 0; k < MEASURE_VALUES && test->metric[k]; k++, m->row++)
+        if (m->bootstrap->rank == 0) row_sample(m, test, phase, k, size, mean[k]);
+    return true;
 }
 
 bool measure_test_run(struct measure *m, const struct measure_test *test, const char *suffix, GError **error)

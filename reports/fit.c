@@ -70,7 +70,7 @@ bool fit_line_find(const struct fit_point *points, uint32_t count, struct fit_li
     return true;
 }
 
-static int fit_point_order(const void *a, const void *b)
+int fit_point_order(const void *a, const void *b)
 {
     const struct fit_point *x = a, *y = b;
     return x->n < y->n ? -1 : x->n > y->n;

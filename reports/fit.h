@@ -17,6 +17,8 @@ struct fit_point {
     double n, t;                    /* n >= 0, t > 0 */
 };
 
+int fit_point_order(const void *a, const void *b);     /* for qsort: by n */
+
 struct fit_line {
     double fixed, slope;
     double error_pct_median, error_pct_worst;       /* of the points, relative to the measured time */

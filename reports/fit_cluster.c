@@ -9,10 +9,10 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reports/fit.h"
+#include "reports/fit_puts.h"
 #include "sim/stats.h"
 
 enum fit_kind {
@@ -66,14 +66,6 @@ static const struct fit_key fit_keys[] = {
 /* Costs too small to be seen come out as rates without end; a file needs a number. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
 static const double FIT_WAITS = 1.5;            /* a stream waits for the link that takes so many times its CPU time */
-static const double FIT_CROWD_WAITS = 1.25;     /* a crowd's, whose CPUs are never idle else */
-enum { FIT_CURVE_MAX = 32 };                    /* sizes of a curve in a cluster file */
-
-/* Costs by size, sizes rising. */
-struct fit_curve {
-    double size_bytes[FIT_CURVE_MAX], us[FIT_CURVE_MAX];
-    uint32_t count;
-};
 
 struct fit_work {
     const struct record *record;
@@ -241,40 +233,6 @@ static bool fit_coefficient(const struct fit_work *work, const struct fit_key *k
     return true;
 }
 
-static double fit_point_at(const struct fit_point *points, uint32_t count, double n)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (points[i].n == n) return points[i].t;
-    return NAN;
-}
-
-struct fit_extra { double more, weight; };
-
-static int fit_extra_order(const void *a, const void *b)
-{
-    const struct fit_extra *x = a, *y = b;
-    return (x->more > y->more) - (x->more < y->more);
-}
-
-/* The median by weight: errors of a difference are as large as what it is taken from. */
-static double fit_extra_median(struct fit_extra *extra, uint32_t count)
-{
-    double all = 0, passed = 0;
-    uint32_t i = 0;
-    for (uint32_t k = 0; k < count; k++) all += extra[k].weight;
-    qsort(extra, count, sizeof *extra, fit_extra_order);
-    while (i + 1 < count && passed + extra[i].weight < all / 2) passed += extra[i++].weight;
-    return extra[i].more;
-}
-
-/* The puts of a crowd: in bursts; in bursts of chains; alone.  Sizes that were not measured so are not there. */
-struct fit_puts {
-    struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX], stream[FIT_POINTS_MAX];
-    uint32_t burst_count, chained_count, alone_count, stream_count;
-    double chain;                   /* puts behind one doorbell in chained */
-    double busy;                    /* times of its CPU time that a put takes a rank where CPUs never idle */
-};
-
 /* The CPU times of both ends together, where they share them. */
 static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                             struct fit_puts *puts, GError **error)
@@ -293,99 +251,29 @@ static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *k
            (!puts->chained_count || fit_header_count(work, "put-chain", 2, &puts->chain, error));
 }
 
-/* What the i-th put of a burst takes without its doorbell, behind another's: of a chain all but one are such, and they
- * save the difference. */
-static double fit_put_bare(const struct fit_puts *puts, uint32_t i)
-{
-    const struct fit_point *burst = &puts->burst[i];
-    const double chained = fit_point_at(puts->chained, puts->chained_count, burst->n);
-    return isnan(chained) || chained > burst->t ? burst->t
-                                                : fmax(chained - (burst->t - chained) / (puts->chain - 1), 0);
-}
-
-/* Whether the i-th burst waited for the link: then its puts came one by one, and each took an interrupt. */
-static bool fit_put_waits(const struct fit_puts *puts, uint32_t i)
-{
-    const double stream = fit_point_at(puts->stream, puts->stream_count, puts->burst[i].n);
-    return stream > FIT_CROWD_WAITS * puts->busy * puts->burst[i].t;
-}
-
-/* By how much puts alone are dearer than those of bursts that waited as asked; how many there are. */
-static uint32_t fit_extras(const struct fit_puts *puts, bool waited, struct fit_extra *extra)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < puts->burst_count; i++) {
-        const double more = fit_point_at(puts->alone, puts->alone_count, puts->burst[i].n) - fit_put_bare(puts, i);
-        if (isnan(more) || !(puts->burst[i].t > 0) || fit_put_waits(puts, i) != waited) continue;
-        extra[count++] = (struct fit_extra){ more, 1 / puts->burst[i].t };
-    }
-    return count;
-}
-
-/* What a put takes more that comes alone: interrupts, and its doorbell.  The median over sizes, of those whose bursts
- * did not wait for the link, if any. */
 static bool fit_interrupt(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                           double *value, GString *comment, GError **error)
 {
     struct fit_puts puts;
-    struct fit_extra extra[FIT_POINTS_MAX];
+    uint32_t count;
     if (!fit_puts_gather(work, key, place, &puts, error)) return false;
-    uint32_t count = fit_extras(&puts, false, extra);
-    if (!count) count = fit_extras(&puts, true, extra);
-    *value = count ? fmax(fit_extra_median(extra, count), 0) : 0;
+    *value = fit_puts_interrupt(&puts, &count);
     if (count) g_string_append_printf(comment, ": the median of what %u of alone_us are more than puts without a "
                                       "doorbell take", count);
     else g_string_append(comment, ", none of them alone");
     return true;
 }
 
-static int fit_point_order(const void *a, const void *b)
-{
-    const struct fit_point *x = a, *y = b;
-    return (x->n > y->n) - (x->n < y->n);
-}
-
-/* Costs do not fall with size: neighbours that do are one, their mean, until none does. */
-static void fit_points_level(struct fit_point *points, uint32_t count)
-{
-    uint32_t start[FIT_POINTS_MAX], runs = 0;       /* of runs of one value */
-    for (uint32_t i = 0; i < count; i++) {
-        start[runs++] = i;
-        while (runs > 1 && points[start[runs - 2]].t > points[start[runs - 1]].t) {
-            const uint32_t first = start[runs - 2], second = start[runs - 1];
-            const double mean = (points[first].t * (second - first) + points[second].t * (i + 1 - second)) /
-                                (i + 1 - first);
-            for (uint32_t k = first; k <= i; k++) points[k].t = mean;
-            runs--;
-        }
-    }
-}
-
-/* Puts without doorbells and interrupts, by size. */
 static bool fit_put(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                     struct fit_curve *curve, GString *comment, GError **error)
 {
     struct fit_puts puts;
-    struct fit_point bare[FIT_POINTS_MAX];
-    uint32_t waited = 0;
+    uint32_t waited;
     if (!fit_puts_gather(work, key, place, &puts, error)) return false;
-    for (uint32_t i = 0; i < puts.burst_count; i++) {
-        const bool waits = fit_put_waits(&puts, i);
-        waited += waits;
-        bare[i] = (struct fit_point){ puts.burst[i].n,
-            fmax(fit_put_bare(&puts, i) - (waits ? fit_value_named(work, "interrupt") : 0), 0) };
-    }
-    qsort(bare, puts.burst_count, sizeof *bare, fit_point_order);
-    fit_points_level(bare, puts.burst_count);
-    curve->count = 0;
-    for (uint32_t i = 0; i < puts.burst_count && curve->count < FIT_CURVE_MAX; i++) {
-        if (i && bare[i].n == bare[i - 1].n) continue;
-        curve->size_bytes[curve->count] = bare[i].n;
-        curve->us[curve->count++] = bare[i].t * fit_share(key, place);
-    }
+    if (!fit_puts_curve(&puts, fit_value_named(work, "interrupt"), fit_share(key, place), curve, &waited)) return false;
     if (puts.chained_count) g_string_append(comment, ", less what chained_us saves");
     if (waited) g_string_append_printf(comment, ", less interrupt of the %u slower than the CPUs", waited);
-    return curve->count > 0;
+    return true;
 }
 
 /* CPU time of a put of size_bytes, at both ends; of a signal. */
