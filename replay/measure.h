@@ -48,6 +48,7 @@ struct measure {
     struct live_world *link_world;          /* all ranks by the link */
     struct live_world *atomic_world;        /* the same, signals by fetch-and-add; NULL: not asked or not there */
     bool alone;                             /* this benchmark runs on rank 0 only */
+    uint8_t *sums;                          /* what measure_sum() makes, MEASURE_AREA_BYTES; NULL before the first */
     uint64_t serial;                        /* grows alike on all ranks; what signal words become */
     uint32_t pass;                          /* over all benchmarks: one sample of each */
     uint32_t row;                           /* that the next metric of this pass goes to */
@@ -79,6 +80,9 @@ bool measure_pair_run(struct measure *m, GError **error);
 bool measure_load_run(struct measure *m, const char *suffix, GError **error);
 /* Between all ranks. */
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
+
+/* The i-th sum of two rows, as kernels make them in combine: from all over the area. */
+void measure_sum(struct measure *m, uint64_t i);
 
 double measure_now_us(void);
 /* How much longer CPU work takes where this many ranks take turns on the CPUs, and nothing else runs. */

@@ -78,6 +78,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     progress_free(progress);
     fine = fine && bootstrap_barrier(b, error);
     g_free(m.operations);
+    g_free(m.sums);
     live_world_free(m.atomic_world);
     live_world_free(m.store_world);
     live_world_free(m.link_world);

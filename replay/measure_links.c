@@ -231,19 +231,20 @@ static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, do
 
 /* ---- what puts and signals take from the CPUs ---- */
 
-/* Work beside a stream, so that no rank ever waits.  What all of them get done of it less than in the same time without
- * a stream, the stream took: in calls, in interrupts and in the kernel's own threads, on whichever CPU. */
+/* Work beside a stream, so that no rank ever waits: sums of rows, which drive what the stream needs out of caches, and
+ * are driven out by it, as a kernel's are.  What all ranks get done of it less than in the same time without a stream,
+ * the stream took: in calls, in interrupts and in the kernel's own threads, on whichever CPU. */
 struct beside {
     struct fabric_worker worker;
+    struct measure *measure;
     const struct stream *stream;            /* it ends when these have; NULL: after rounds_left */
     const struct sink *sink;
-    uint32_t rounds_left, state;
+    uint32_t rounds_left;
     double   start_us, cpu_us;
     GArray  *round_us;                      /* when each round ended */
 };
 
 enum {
-    BESIDE_TURNS = 4000,
     BESIDE_ROUNDS_ALONE = 1000,
     LOAD_MANY = 4,              /* as many operations as in other samples: longer than the scheduler's slices */
 };
@@ -251,8 +252,7 @@ enum {
 static enum worker_step beside_step(struct fabric_worker *w)
 {
     struct beside *b = fabric_container_of(w, struct beside, worker);
-    for (uint32_t i = 0; i < BESIDE_TURNS; i++) b->state = b->state * 1664525 + 1013904223;
-    __asm__ volatile("" : : "r"(b->state));
+    measure_sum(b->measure, b->round_us->len);
     const double now_us = measure_now_us();
     g_array_append_val(b->round_us, now_us);
     if (!b->stream) return --b->rounds_left ? WORKER_MORE : WORKER_DONE;
@@ -288,7 +288,9 @@ static bool besides_gather(struct measure *m, const struct beside *b, struct bes
 static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker **workers, uint32_t count,
                        struct besides *all, GError **error)
 {
+    if (!m->sums) measure_sum(m, 0);
     if (!live_world_barrier(m->link_world, error)) return false;
+    b->measure = m;
     b->round_us = g_array_new(FALSE, FALSE, sizeof(double));
     b->start_us = measure_now_us();
     const double start_cpu_us = measure_cpu_us();
@@ -333,17 +335,12 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     return true;
 }
 
-/* CPU time of one operation in bursts, from above twice: what is lost of work beside, whose turns with the kernel's
- * threads cost too; and the CPUs' time while nothing is beside, some of it perhaps waiting.  value: of streams_run. */
-static bool burst_load(struct measure *m, struct stream s, const struct alone *alone, double *value, double *load_us,
+/* Bursts: value, of streams_run while nothing is beside; CPU time of one operation, lost by work beside. */
+static bool burst_load(struct measure *m, struct stream s, const struct alone *alone, double *value, double *lost_us,
                        GError **error)
 {
-    double lost_us;
     const struct sink k = { .last = m->bootstrap->rank_count };
-    if (!streams_run(m->link_world, m, s, k, value, error)) return false;
-    if (!stream_beside(m, s, alone, &lost_us, error)) return false;
-    *load_us = fmin(value[0] * live_world_cpus(m->link_world) / live_world_local_ranks(m->link_world), lost_us);
-    return true;
+    return streams_run(m->link_world, m, s, k, value, error) && stream_beside(m, s, alone, lost_us, error);
 }
 
 /* Puts in bursts, in bursts of chains, and each alone as kernels have them that work on rows before the next: here for

@@ -1,8 +1,8 @@
 /* fit_puts.h - what a put takes of CPUs, from the puts of many ranks that were measured in three ways: each with its
  * doorbell in a burst; several behind one doorbell in a burst; alone, the rank at work between them.
  *
- * A put of a burst shares interrupts with its neighbours, unless the burst waits for the link: then its puts come one by
- * one, as those alone do.  Times are of both ends together.  Numbers only: knows no records, units or cluster files. */
+ * A put of a burst shares interrupts with its neighbours, unless the burst waits for the link: then its puts come one
+ * by one, as those alone do.  Times are of both ends together.  Numbers only: knows no records, units or files. */
 #ifndef REPORTS_FIT_PUTS_H
 #define REPORTS_FIT_PUTS_H
 
