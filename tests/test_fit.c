@@ -9,12 +9,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/cluster.h"
 #include "reports/fit.h"
 #include "reports/fit_cluster.h"
+#include "reports/fit_puts.h"
 #include "reports/record.h"
 #include "sim/rng.h"
 
 enum { SIZES = 20 };
+_Static_assert((int)FIT_CURVE_MAX <= (int)CLUSTER_CURVE_MAX, "a fitted curve fits into a cluster file");
 
 /* 8 B to 4 MB. */
 static void points_plant(struct fit_point *points, double fixed, double slope, double noise, struct rng *rng)
@@ -252,6 +255,8 @@ static void assert_puts(const double (*rows)[5], uint32_t count, const char *int
     CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
     assert_key(file, "host", "interrupt", interrupt);
     assert_key(file, "host", "put", put);
+    struct cluster_curve curve;
+    CU_ASSERT_TRUE(cluster_parse_curve(put, &curve));           /* what fit writes, simulate reads */
     g_key_file_free(file);
     g_free(text);
     record_free(record);
