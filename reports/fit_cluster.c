@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "reports/fit.h"
@@ -233,22 +234,24 @@ static bool fit_coefficient(const struct fit_work *work, const struct fit_key *k
     return true;
 }
 
-/* The CPU times of both ends together, where they share them. */
+/* The CPU times of both ends together, where they share them; a pair's streams tell of the link. */
 static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                             struct fit_puts *puts, GError **error)
 {
     struct fit_key whole = *key;
-    struct fit_place chained = *place, alone = *place, stream = *place;
+    struct fit_place chained = *place, alone = *place, stream = { .metric = "stream_us" };
     whole.ends = 1;
     chained.metric = "chained_us";
     alone.metric = "alone_us";
-    stream.metric = "stream_us";
+    g_strlcpy(stream.phase, key->phase, sizeof stream.phase);
     puts->busy = fmax(place->ranks / fit_value_named(work, "cores"), 1);
-    return fit_points_gather(work, &whole, place, puts->burst, &puts->burst_count, error) &&
-           fit_points_gather(work, &whole, &chained, puts->chained, &puts->chained_count, error) &&
-           fit_points_gather(work, &whole, &alone, puts->alone, &puts->alone_count, error) &&
-           fit_points_gather(work, &whole, &stream, puts->stream, &puts->stream_count, error) &&
-           (!puts->chained_count || fit_header_count(work, "put-chain", 2, &puts->chain, error));
+    if (!fit_points_gather(work, &whole, place, puts->burst, &puts->burst_count, error) ||
+        !fit_points_gather(work, &whole, &chained, puts->chained, &puts->chained_count, error) ||
+        !fit_points_gather(work, &whole, &alone, puts->alone, &puts->alone_count, error) ||
+        !fit_points_gather(work, &whole, &stream, puts->stream, &puts->stream_count, error))
+        return false;
+    qsort(puts->stream, puts->stream_count, sizeof puts->stream[0], fit_point_order);
+    return !puts->chained_count || fit_header_count(work, "put-chain", 2, &puts->chain, error);
 }
 
 static bool fit_interrupt(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
@@ -257,7 +260,7 @@ static bool fit_interrupt(const struct fit_work *work, const struct fit_key *key
     struct fit_puts puts;
     uint32_t count;
     if (!fit_puts_gather(work, key, place, &puts, error)) return false;
-    *value = fit_puts_interrupt(&puts, &count);
+    *value = fit_puts_interrupt(&puts, fit_puts_doorbell(&puts), &count);
     if (count) g_string_append_printf(comment, ": the median of what %u of alone_us are more than puts without a "
                                       "doorbell take", count);
     else g_string_append(comment, ", none of them alone");
@@ -270,8 +273,9 @@ static bool fit_put(const struct fit_work *work, const struct fit_key *key, cons
     struct fit_puts puts;
     uint32_t waited;
     if (!fit_puts_gather(work, key, place, &puts, error)) return false;
-    if (!fit_puts_curve(&puts, fit_value_named(work, "interrupt"), fit_share(key, place), curve, &waited)) return false;
-    if (puts.chained_count) g_string_append(comment, ", less what chained_us saves");
+    const double doorbell = fit_puts_doorbell(&puts), interrupt = fit_value_named(work, "interrupt");
+    if (!fit_puts_curve(&puts, doorbell, interrupt, fit_share(key, place), curve, &waited)) return false;
+    if (puts.chained_count) g_string_append_printf(comment, ", less %.3g us that chained_us saves", doorbell);
     if (waited) g_string_append_printf(comment, ", less interrupt of the %u slower than the CPUs", waited);
     return true;
 }

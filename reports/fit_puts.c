@@ -3,8 +3,11 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include "sim/stats.h"
 
-static const double FIT_CROWD_WAITS = 1.25;     /* a burst waits for the link that takes so many times what CPUs need */
+/* A burst waits for a link that takes longer than CPUs can explain, and not much less than CPUs shared by many take for
+ * it: what waiting costs them is in what they take. */
+static const double FIT_LINK_SLOW = 1.25, FIT_LINK_BUSY = 0.75;
 
 static double fit_point_at(const struct fit_point *points, uint32_t count, double n)
 {
@@ -13,6 +16,7 @@ static double fit_point_at(const struct fit_point *points, uint32_t count, doubl
     return NAN;
 }
 
+/* What one way of posting takes more than another, at one size. */
 struct fit_extra { double more, weight; };
 
 static int fit_extra_order(const void *a, const void *b)
@@ -32,40 +36,51 @@ static double fit_extra_median(struct fit_extra *extra, uint32_t count)
     return extra[i].more;
 }
 
-/* What the i-th put of a burst takes without its doorbell, behind another's: of a chain all but one are such, and they
- * save the difference. */
-static double fit_put_bare(const struct fit_puts *puts, uint32_t i)
+/* Of a chain all but one put have no doorbell: each saves that share of one. */
+double fit_puts_doorbell(const struct fit_puts *puts)
 {
-    const struct fit_point *burst = &puts->burst[i];
-    const double chained = fit_point_at(puts->chained, puts->chained_count, burst->n);
-    return isnan(chained) || chained > burst->t ? burst->t
-                                                : fmax(chained - (burst->t - chained) / (puts->chain - 1), 0);
+    struct fit_extra extra[FIT_POINTS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < puts->burst_count; i++) {
+        const struct fit_point *burst = &puts->burst[i];
+        const double chained = fit_point_at(puts->chained, puts->chained_count, burst->n);
+        if (isnan(chained) || !(burst->t > 0)) continue;
+        extra[count++] = (struct fit_extra){ (burst->t - chained) * puts->chain / (puts->chain - 1), 1 / burst->t };
+    }
+    return count ? fmax(fit_extra_median(extra, count), 0) : 0;
 }
 
 /* Whether the i-th burst waited for the link: then its puts came one by one, and each took an interrupt. */
 static bool fit_put_waits(const struct fit_puts *puts, uint32_t i)
 {
-    const double stream = fit_point_at(puts->stream, puts->stream_count, puts->burst[i].n);
-    return stream > FIT_CROWD_WAITS * puts->busy * puts->burst[i].t;
+    double size_bytes[FIT_POINTS_MAX], us[FIT_POINTS_MAX];
+    if (!puts->stream_count) return false;
+    for (uint32_t k = 0; k < puts->stream_count; k++) {
+        size_bytes[k] = puts->stream[k].n;
+        us[k] = puts->stream[k].t;
+    }
+    const double stream = stats_interpolate(size_bytes, us, puts->stream_count, puts->burst[i].n);
+    return stream > fmax(FIT_LINK_SLOW, FIT_LINK_BUSY * puts->busy) * puts->burst[i].t;
 }
 
-/* By how much puts alone are dearer than those of bursts that waited as asked; how many there are. */
-static uint32_t fit_extras(const struct fit_puts *puts, bool waited, struct fit_extra *extra)
+/* By how much puts alone are dearer than those without a doorbell of bursts that waited as asked; how many there are. */
+static uint32_t fit_extras(const struct fit_puts *puts, double doorbell, bool waited, struct fit_extra *extra)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < puts->burst_count; i++) {
-        const double more = fit_point_at(puts->alone, puts->alone_count, puts->burst[i].n) - fit_put_bare(puts, i);
-        if (isnan(more) || !(puts->burst[i].t > 0) || fit_put_waits(puts, i) != waited) continue;
-        extra[count++] = (struct fit_extra){ more, 1 / puts->burst[i].t };
+        const struct fit_point *burst = &puts->burst[i];
+        const double alone = fit_point_at(puts->alone, puts->alone_count, burst->n);
+        if (isnan(alone) || !(burst->t > 0) || fit_put_waits(puts, i) != waited) continue;
+        extra[count++] = (struct fit_extra){ alone - (burst->t - doorbell), 1 / burst->t };
     }
     return count;
 }
 
-double fit_puts_interrupt(const struct fit_puts *puts, uint32_t *count)
+double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t *count)
 {
     struct fit_extra extra[FIT_POINTS_MAX];
-    *count = fit_extras(puts, false, extra);
-    if (!*count) *count = fit_extras(puts, true, extra);
+    *count = fit_extras(puts, doorbell, false, extra);
+    if (!*count) *count = fit_extras(puts, doorbell, true, extra);
     return *count ? fmax(fit_extra_median(extra, *count), 0) : 0;
 }
 
@@ -85,15 +100,16 @@ static void fit_points_level(struct fit_point *points, uint32_t count)
     }
 }
 
-bool fit_puts_curve(const struct fit_puts *puts, double interrupt, double share, struct fit_curve *curve,
-                    uint32_t *waited)
+bool fit_puts_curve(const struct fit_puts *puts, double doorbell, double interrupt, double share,
+                    struct fit_curve *curve, uint32_t *waited)
 {
     struct fit_point bare[FIT_POINTS_MAX];
     *waited = 0;
     for (uint32_t i = 0; i < puts->burst_count; i++) {
         const bool waits = fit_put_waits(puts, i);
         *waited += waits;
-        bare[i] = (struct fit_point){ puts->burst[i].n, fmax(fit_put_bare(puts, i) - (waits ? interrupt : 0), 0) };
+        const double less = doorbell + (waits ? interrupt : 0);
+        bare[i] = (struct fit_point){ puts->burst[i].n, fmax(puts->burst[i].t - less, 0) };
     }
     qsort(bare, puts->burst_count, sizeof *bare, fit_point_order);
     fit_points_level(bare, puts->burst_count);

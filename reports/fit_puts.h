@@ -15,8 +15,8 @@ struct fit_curve {
     uint32_t count;
 };
 
-/* CPU times of puts by size.  chained, alone and stream (wall time of a rank's put in a burst) may lack sizes of burst,
- * or all. */
+/* CPU times of puts by size.  chained and alone may lack sizes of burst, or all; stream, the time of a put by size where
+ * one rank has the link for itself, has sizes of its own, rising, or none. */
 struct fit_puts {
     struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX], stream[FIT_POINTS_MAX];
     uint32_t burst_count, chained_count, alone_count, stream_count;
@@ -24,14 +24,18 @@ struct fit_puts {
     double busy;                    /* times of its CPU time that a put takes a rank where CPUs never idle */
 };
 
+/* What ringing a doorbell takes: whatever its put's size, and so one number, the median over sizes; at least 0, and 0
+ * where nothing was chained. */
+double fit_puts_doorbell(const struct fit_puts *puts);
+
 /* What a put takes more that comes alone than one in a burst without a doorbell: interrupts, and its doorbell.  The
  * median over sizes, of those whose bursts did not wait for the link, if any; at least 0.  *count: how many sizes; of
  * none the result is 0. */
-double fit_puts_interrupt(const struct fit_puts *puts, uint32_t *count);
+double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t *count);
 
 /* What puts take without doorbells and interrupts, times share, at each size of burst (the smallest FIT_CURVE_MAX).
  * *waited: how many sizes waited for the link.  False where there is no size. */
-bool fit_puts_curve(const struct fit_puts *puts, double interrupt, double share, struct fit_curve *curve,
-                    uint32_t *waited);
+bool fit_puts_curve(const struct fit_puts *puts, double doorbell, double interrupt, double share,
+                    struct fit_curve *curve, uint32_t *waited);
 
 #endif

@@ -239,46 +239,6 @@ static void test_cluster(void)
     record_free(record);
 }
 
-/* [host] key of what is measured of a crowd's puts: rows of us, by sizes and in this order. */
-static void assert_puts(const double (*rows)[5], uint32_t count, const char *interrupt, const char *put)
-{
-    static const char *const metric[] = { NULL, "cpu_us", "chained_us", "alone_us", "stream_us" };
-    struct record *record = record_plant();
-    for (uint32_t i = 0; i < count; i++)
-        for (int k = 1; k < 5; k++) {
-            g_autofree char *name = g_strdup_printf("%s_%.0f", metric[k], rows[i][0]);
-            record_add(record, "put_load_x16", RECORD_ALL, name, rows[i][k], "us");
-        }
-    char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    GKeyFile *file = g_key_file_new();
-    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
-    assert_key(file, "host", "interrupt", interrupt);
-    assert_key(file, "host", "put", put);
-    struct cluster_curve curve;
-    CU_ASSERT_TRUE(cluster_parse_curve(put, &curve));           /* what fit writes, simulate reads */
-    g_key_file_free(file);
-    g_free(text);
-    record_free(record);
-}
-
-/* 16 ranks on 2 CPUs: a burst that takes more than 10 times its CPU time waited for the link, its puts came one by one,
- * and what they take is theirs and an interrupt.  Costs that fall with size are levelled. */
-static void test_cluster_puts(void)
-{
-    static const double waiting[][5] = { { 100, 40, 40, 90, 330 }, { 200, 60, 60, 112, 500 },
-                                         { 900, 300, 300, 310, 4000 }, { 500, 200, 200, 200, 2001 } };
-    assert_puts(waiting, 4, "50 us", "20 us at 100 B, 30 us at 200 B, 75 us at 500 B, 125 us at 900 B");
-    static const double all_waiting[][5] = { { 100, 40, 40, 60, 401 }, { 200, 80, 80, 100, 801 } };
-    assert_puts(all_waiting, 2, "20 us", "10 us at 100 B, 30 us at 200 B");
-    static const double falling[][5] = { { 100, 40, 40, 60, 0 }, { 200, 30, 30, 50, 0 }, { 300, 26, 26, 46, 0 },
-                                         { 400, 90, 90, 110, 0 }, { 500, 80, 80, 100, 0 } };
-    assert_puts(falling, 5, "20 us", "16 us at 100 B, 16 us at 200 B, 16 us at 300 B, 42.5 us at 400 B, "
-                "42.5 us at 500 B");
-    static const double free[][5] = { { 100, 40, 40, 30, 0 } };                 /* alone is not cheaper than nothing */
-    assert_puts(free, 1, "0 ns", "20 us at 100 B");
-}
-
 /* What is planted, less the rows of puts. */
 static struct record *record_plant_but_put(void)
 {
@@ -293,6 +253,67 @@ static struct record *record_plant_but_put(void)
     }
     record_free(all);
     return record;
+}
+
+/* [host] key of what is measured of a crowd's puts: rows of us, by sizes and in this order; the last is a pair's. */
+static void assert_puts(const double (*rows)[5], uint32_t count, const char *interrupt, const char *put)
+{
+    static const char *const metric[] = { NULL, "cpu_us", "chained_us", "alone_us", "stream_us" };
+    struct record *record = record_plant_but_put();
+    for (uint32_t i = 0; i < count; i++)
+        for (int k = 1; k < 5; k++) {
+            g_autofree char *name = g_strdup_printf("%s_%.0f", metric[k], rows[i][0]);
+            record_add(record, k == 4 ? "put" : "put_load_x16", RECORD_ALL, name, rows[i][k], "us");
+        }
+    char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    GKeyFile *file = g_key_file_new();
+    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    assert_key(file, "host", "interrupt", interrupt);
+    assert_key(file, "host", "put", put);
+    struct cluster_curve curve;
+    CU_ASSERT_TRUE(cluster_parse_curve(put, &curve));           /* what fit writes, simulate reads */
+    g_key_file_free(file);
+    g_free(text);
+    record_free(record);
+}
+
+/* 16 ranks on 2 CPUs: a burst waited for a link that takes more than 6 times its CPU time, its puts came one by one, and
+ * what they take is theirs and an interrupt.  A doorbell takes what it takes, whatever rang it.  Costs that fall
+ * with size are levelled. */
+static void test_cluster_puts(void)
+{
+    static const double waiting[][5] = { { 100, 40, 40, 90, 239 }, { 200, 60, 60, 112, 359 },
+                                         { 900, 300, 300, 310, 4000 }, { 500, 200, 200, 200, 1201 } };
+    assert_puts(waiting, 4, "50 us", "20 us at 100 B, 30 us at 200 B, 75 us at 500 B, 125 us at 900 B");
+    static const double all_waiting[][5] = { { 100, 40, 40, 60, 401 }, { 200, 80, 80, 100, 801 } };
+    assert_puts(all_waiting, 2, "20 us", "10 us at 100 B, 30 us at 200 B");
+    static const double falling[][5] = { { 100, 40, 40, 60, 0 }, { 200, 30, 30, 50, 0 }, { 300, 26, 26, 46, 0 },
+                                         { 400, 90, 90, 110, 0 }, { 500, 80, 80, 100, 0 } };
+    assert_puts(falling, 5, "20 us", "16 us at 100 B, 16 us at 200 B, 16 us at 300 B, 42.5 us at 400 B, "
+                "42.5 us at 500 B");
+    static const double chained[][5] = { { 100, 40, 34, 60, 0 }, { 200, 60, 54, 80, 0 }, { 400, 99, 30, 119, 0 },
+                                         { 600, 140, 150, 160, 0 } };           /* doorbells of 8, 8, 92 and -13 us */
+    assert_puts(chained, 4, "28 us", "16 us at 100 B, 26 us at 200 B, 45.5 us at 400 B, 66 us at 600 B");
+    static const double free[][5] = { { 100, 40, 40, 30, 0 } };                 /* alone is not cheaper than nothing */
+    assert_puts(free, 1, "0 ns", "20 us at 100 B");
+}
+
+/* Ranks that have a CPU each: a link is slow that takes longer than a CPU explains, at sizes between those of streams
+ * too. */
+static void test_waits(void)
+{
+    struct fit_puts puts = {
+        .burst = { { 100, 40 }, { 200, 40 }, { 400, 40 } }, .burst_count = 3, .busy = 1,
+        .stream = { { 50, 40 }, { 150, 58 }, { 250, 46 } }, .stream_count = 3,
+    };
+    struct fit_curve curve;
+    uint32_t waited;
+    CU_ASSERT_TRUE(fit_puts_curve(&puts, 0, 10, 1, &curve, &waited));
+    CU_ASSERT_EQUAL(waited, 1);                     /* 49, 52 and 28 us, where 50 is the limit */
+    puts.stream_count = 0;
+    CU_ASSERT_TRUE(fit_puts_curve(&puts, 0, 10, 1, &curve, &waited));
+    CU_ASSERT_EQUAL(waited, 0);
 }
 
 /* Streams that the CPUs explain tell nothing of the link but what it could do; short ones bound its cost of a put. */
@@ -399,6 +420,7 @@ int main(void)
     CU_add_test(suite, "bends", test_bent);
     CU_add_test(suite, "a planted measurement's cluster file", test_cluster);
     CU_add_test(suite, "puts by size", test_cluster_puts);
+    CU_add_test(suite, "puts that wait for the link", test_waits);
     CU_add_test(suite, "links behind CPUs", test_cluster_link);
     CU_add_test(suite, "links that let bursts pass", test_cluster_bursts);
     CU_add_test(suite, "measurements that do not suffice", test_cluster_refusals);
