@@ -1,26 +1,41 @@
-/* fit_command.c - eptwin fit: a record of measure in, a cluster file out.  Knows options and files only. */
+/* fit_command.c - eptwin fit: records of measure in, a cluster file out.  Knows options and files only. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "reports/fit_cluster.h"
+#include "reports/fit_records.h"
 #include "reports/record.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 
 static const char fit_summary[] =
     "Makes a cluster file for this machine and link from what eptwin measure found, so that simulate can predict a\n"
-    "replay on it.  Every number in it has a comment that names the rows that it came from.\n"
+    "replay on it.  Every number in it has a comment that names the rows that it came from.  Of several records of\n"
+    "the same machine and link it takes the median of each row: speeds drift, so measure some time apart.\n"
     "\n"
     "  eptwin measure --ranks 4 --output measured.csv\n"
     "  eptwin fit measured.csv --output here.ini\n"
     "  eptwin simulate --cluster here.ini --num-ranks 4";
 
-static bool fit_run(const char *path, const char *output, const char *name, GError **error)
+/* NULL and *error when one cannot be read or does not fit the others. */
+static struct record *fit_read(char **paths, uint32_t count, GError **error)
 {
-    struct record *record = record_read(path, error);
+    struct record **records = g_new0(struct record *, count), *all = NULL;
+    bool fine = true;
+    for (uint32_t i = 0; fine && i < count; i++) fine = (records[i] = record_read(paths[i], error)) != NULL;
+    if (fine) all = fit_records_median(records, paths, count, error);
+    for (uint32_t i = 0; i < count; i++) record_free(records[i]);
+    g_free(records);
+    return all;
+}
+
+static bool fit_run(char **paths, const char *output, const char *name, GError **error)
+{
+    struct record *record = fit_read(paths, g_strv_length(paths), error);
+    g_autofree char *source = g_strjoinv(", ", paths);
     GString *doubts = g_string_new(NULL);
-    char *text = record ? fit_cluster_text(record, path, name, doubts, error) : NULL;
+    char *text = record ? fit_cluster_text(record, source, name, doubts, error) : NULL;
     const bool done = text && whole_file_write(output, text, strlen(text), error);
     if (done && doubts->len)
         fprintf(stderr, "eptwin fit: rows of %s lie on no line: was the machine busy with something else?\n",
@@ -38,7 +53,7 @@ int command_fit(int argc, char **argv)
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &output, "The cluster file to write (default '-': standard output)",
           "FILE" },
         { "name", 0, 0, G_OPTION_ARG_STRING, &name, "What the cluster is called (default: as the machine)", "NAME" },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &paths, NULL, "MEASURED" },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &paths, NULL, "MEASURED..." },
         { 0 },
     };
     g_set_prgname("eptwin fit");
@@ -48,11 +63,11 @@ int command_fit(int argc, char **argv)
     GError *error = NULL;
     bool done = g_option_context_parse(context, &argc, &argv, &error);
     g_option_context_free(context);
-    if (done && (!paths || g_strv_length(paths) != 1)) {
-        g_set_error(&error, FIT_ERROR, 0, "expected one record of measure, found %u", paths ? g_strv_length(paths) : 0);
+    if (done && !paths) {
+        g_set_error(&error, FIT_ERROR, 0, "expected at least one record of measure, found none");
         done = false;
     }
-    done = done && fit_run(paths[0], output ? output : "-", name, &error);
+    done = done && fit_run(paths, output ? output : "-", name, &error);
     if (!done) fprintf(stderr, "eptwin fit: %s\n", error->message);
     g_clear_error(&error);
     g_strfreev(paths);

@@ -63,7 +63,7 @@ static bool fit_put_waits(const struct fit_puts *puts, uint32_t i)
     return stream > fmax(FIT_LINK_SLOW, FIT_LINK_BUSY * puts->busy) * puts->burst[i].t;
 }
 
-/* By how much puts alone are dearer than those without a doorbell of bursts that waited as asked; how many there are. */
+/* By how much puts alone are dearer than those without a doorbell of bursts that waited as asked; how many they are. */
 static uint32_t fit_extras(const struct fit_puts *puts, double doorbell, bool waited, struct fit_extra *extra)
 {
     uint32_t count = 0;

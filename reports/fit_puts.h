@@ -15,8 +15,8 @@ struct fit_curve {
     uint32_t count;
 };
 
-/* CPU times of puts by size.  chained and alone may lack sizes of burst, or all; stream, the time of a put by size where
- * one rank has the link for itself, has sizes of its own, rising, or none. */
+/* CPU times of puts by size.  chained and alone may lack sizes of burst, or all; stream, the time of a put by size
+ * where one rank has the link for itself, has sizes of its own, rising, or none. */
 struct fit_puts {
     struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX], stream[FIT_POINTS_MAX];
     uint32_t burst_count, chained_count, alone_count, stream_count;

@@ -13,6 +13,7 @@
 #include "reports/fit.h"
 #include "reports/fit_cluster.h"
 #include "reports/fit_puts.h"
+#include "reports/fit_records.h"
 #include "reports/record.h"
 #include "sim/rng.h"
 
@@ -187,6 +188,46 @@ static struct record *record_plant(void)
     return record;
 }
 
+/* Three measurements, the last of a slow moment. */
+static void test_records(void)
+{
+    static const double step_us[] = { 4, 3, 90 }, poll_us[] = { 1, 2, 2.5 };
+    char *path[] = { "a.csv", "b.csv", "c.csv" };
+    struct record *record[3];
+    for (int i = 0; i < 3; i++) {
+        record[i] = record_new();
+        record_set(record[i], "version", "%d", i);
+        record_set(record[i], "cpus", "2");
+        record_add(record[i], "step", RECORD_ALL, "time_us", step_us[i], "us");
+        record_add(record[i], "poll", 3, "time_us", poll_us[i], "us");
+    }
+    GError *error = NULL;
+    struct record *all = fit_records_median(record, path, 3, &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(all);
+    CU_ASSERT_EQUAL(record_row_count(all), 2);
+    CU_ASSERT_EQUAL(record_find(all, "step", RECORD_ALL, "time_us")->value, 4);
+    CU_ASSERT_EQUAL(record_find(all, "poll", 3, "time_us")->value, 2);
+    CU_ASSERT_STRING_EQUAL(record_row(all, 1)->unit, "us");
+    CU_ASSERT_STRING_EQUAL(record_get(all, "cpus"), "2");
+    record_free(all);
+
+    record_add(record[2], "more", RECORD_ALL, "time_us", 1, "us");
+    CU_ASSERT_PTR_NULL(fit_records_median(record, path, 3, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "c.csv: expected 2 rows as in a.csv, found 3");
+    g_clear_error(&error);
+    record_set(record[1], "cpus", "4");
+    CU_ASSERT_PTR_NULL(fit_records_median(record, path, 3, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "b.csv: header cpus: expected '2' as in a.csv, found '4'");
+    g_clear_error(&error);
+    record_add(record[0], "other", RECORD_ALL, "time_us", 1, "us");
+    struct record *const others[] = { record[2], record[0] };
+    CU_ASSERT_PTR_NULL(fit_records_median(others, path, 2, &error));
+    CU_ASSERT_STRING_EQUAL(error->message,
+                           "b.csv: row 3: expected more,time_us (us) as in a.csv, found other,time_us (us)");
+    g_clear_error(&error);
+    for (int i = 0; i < 3; i++) record_free(record[i]);
+}
+
 static void assert_key(GKeyFile *file, const char *section, const char *name, const char *expected)
 {
     char *value = g_key_file_get_string(file, section, name, NULL);
@@ -278,8 +319,8 @@ static void assert_puts(const double (*rows)[5], uint32_t count, const char *int
     record_free(record);
 }
 
-/* 16 ranks on 2 CPUs: a burst waited for a link that takes more than 6 times its CPU time, its puts came one by one, and
- * what they take is theirs and an interrupt.  A doorbell takes what it takes, whatever rang it.  Costs that fall
+/* 16 ranks on 2 CPUs: a burst waited for a link that takes more than 6 times its CPU time, its puts came one by one,
+ * and what they take is theirs and an interrupt.  A doorbell takes what it takes, whatever rang it.  Costs that fall
  * with size are levelled. */
 static void test_cluster_puts(void)
 {
@@ -419,6 +460,7 @@ int main(void)
     CU_add_test(suite, "refusals", test_refusals);
     CU_add_test(suite, "bends", test_bent);
     CU_add_test(suite, "a planted measurement's cluster file", test_cluster);
+    CU_add_test(suite, "several measurements", test_records);
     CU_add_test(suite, "puts by size", test_cluster_puts);
     CU_add_test(suite, "puts that wait for the link", test_waits);
     CU_add_test(suite, "links behind CPUs", test_cluster_link);

@@ -17,6 +17,11 @@ grep -v '^switch' measured.csv >lacks.csv
 echo "exit $?"
 sed 's/kind: measure/kind: replay/' measured.csv | "$EPTWIN" fit - --output here.ini
 echo "exit $?"
+sed 's/^step,all,time_us,0.02/step,all,time_us,0.04/' measured.csv >again.csv
+sed 's/^# cpus: 2/# cpus: 3/' measured.csv >other.csv
+"$EPTWIN" fit measured.csv again.csv again.csv | grep '^step'
+"$EPTWIN" fit measured.csv other.csv --output here.ini
+echo "exit $?"
 "$EPTWIN" fit missing.csv --output here.ini
 echo "exit $?"
 "$EPTWIN" fit

@@ -1,0 +1,66 @@
+/* fit_records.c - one measurement of a machine from several: the median of each row. */
+#include "reports/fit_records.h"
+
+#include <string.h>
+
+#include "sim/stats.h"
+
+/* Whether a header key may differ: it tells how and how long was measured, not what. */
+static bool fit_key_free(const char *key)
+{
+    static const char *const free_keys[] = { "version", "repeat", "sample-ms" };
+    for (size_t i = 0; i < G_N_ELEMENTS(free_keys); i++)
+        if (strcmp(key, free_keys[i]) == 0) return true;
+    return false;
+}
+
+static bool fit_headers_match(const struct record *first, const char *first_path, const struct record *other,
+                              const char *path, GError **error)
+{
+    for (uint32_t i = 0; i < record_key_count(first); i++) {
+        const char *key = record_key(first, i), *expected = record_get(first, key), *found = record_get(other, key);
+        if (fit_key_free(key) || g_strcmp0(expected, found) == 0) continue;
+        g_set_error(error, RECORD_ERROR, 0, "%s: header %s: expected '%.40s' as in %s, found '%.40s'", path, key,
+                    expected, first_path, found ? found : "");
+        return false;
+    }
+    return true;
+}
+
+static bool fit_rows_match(const struct record *first, const char *first_path, const struct record *other,
+                           const char *path, GError **error)
+{
+    const uint32_t count = record_row_count(first), others = record_row_count(other);
+    for (uint32_t i = 0; i < MIN(count, others); i++) {
+        const struct record_row *a = record_row(first, i), *b = record_row(other, i);
+        if (strcmp(a->phase, b->phase) == 0 && a->rank == b->rank && strcmp(a->metric, b->metric) == 0 &&
+            strcmp(a->unit, b->unit) == 0)
+            continue;
+        g_set_error(error, RECORD_ERROR, 0, "%s: row %u: expected %s,%s (%s) as in %s, found %s,%s (%s)", path, i + 1,
+                    a->phase, a->metric, a->unit, first_path, b->phase, b->metric, b->unit);
+        return false;
+    }
+    if (count == others) return true;
+    g_set_error(error, RECORD_ERROR, 0, "%s: expected %u rows as in %s, found %u", path, count, first_path, others);
+    return false;
+}
+
+struct record *fit_records_median(struct record *const *records, char *const *path, uint32_t count, GError **error)
+{
+    const struct record *first = records[0];
+    for (uint32_t r = 1; r < count; r++)
+        if (!fit_headers_match(first, path[0], records[r], path[r], error) ||
+            !fit_rows_match(first, path[0], records[r], path[r], error))
+            return NULL;
+    struct record *all = record_new();
+    for (uint32_t i = 0; i < record_key_count(first); i++)
+        record_set(all, record_key(first, i), "%s", record_get(first, record_key(first, i)));
+    double *values = g_new(double, count);
+    for (uint32_t i = 0; i < record_row_count(first); i++) {
+        const struct record_row *row = record_row(first, i);
+        for (uint32_t r = 0; r < count; r++) values[r] = record_row(records[r], i)->value;
+        record_add(all, row->phase, row->rank, row->metric, stats_median(values, count), row->unit);
+    }
+    g_free(values);
+    return all;
+}

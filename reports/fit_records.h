@@ -1,0 +1,13 @@
+/* fit_records.h - one measurement of a machine from several: a machine's speed drifts, and medians over times that lie
+ * apart are not of one slow moment.  Knows records; knows nothing of what their rows mean. */
+#ifndef REPORTS_FIT_RECORDS_H
+#define REPORTS_FIT_RECORDS_H
+
+#include "reports/record.h"
+
+/* The median of each row over the records [count], which must have the same rows in the same order and the same header,
+ * but for what tells how long was measured (version, repeat, sample-ms).  path[count] names them.  Owned by the caller;
+ * NULL and *error (file, header or row, expected, found) when they do not fit together.  count >= 1. */
+struct record *fit_records_median(struct record *const *records, char *const *path, uint32_t count, GError **error);
+
+#endif
