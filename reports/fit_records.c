@@ -1,17 +1,15 @@
 /* fit_records.c - one measurement of a machine from several: the median of each row. */
 #include "reports/fit_records.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "sim/stats.h"
 
-/* Whether a header key may differ: it tells how and how long was measured, not what. */
+/* Whether a header key may differ: it tells how long was measured, not what. */
 static bool fit_key_free(const char *key)
 {
-    static const char *const free_keys[] = { "version", "repeat", "sample-ms" };
-    for (size_t i = 0; i < G_N_ELEMENTS(free_keys); i++)
-        if (strcmp(key, free_keys[i]) == 0) return true;
-    return false;
+    return strcmp(key, "repeat") == 0 || strcmp(key, "sample-ms") == 0;
 }
 
 static bool fit_headers_match(const struct record *first, const char *first_path, const struct record *other,
@@ -59,7 +57,8 @@ struct record *fit_records_median(struct record *const *records, char *const *pa
     for (uint32_t i = 0; i < record_row_count(first); i++) {
         const struct record_row *row = record_row(first, i);
         for (uint32_t r = 0; r < count; r++) values[r] = record_row(records[r], i)->value;
-        record_add(all, row->phase, row->rank, row->metric, stats_median(values, count), row->unit);
+        if (isnan(row->value)) record_add_text(all, row->phase, row->rank, row->metric, row->text);
+        else record_add(all, row->phase, row->rank, row->metric, stats_median(values, count), row->unit);
     }
     g_free(values);
     return all;

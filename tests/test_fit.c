@@ -196,15 +196,17 @@ static void test_records(void)
     struct record *record[3];
     for (int i = 0; i < 3; i++) {
         record[i] = record_new();
-        record_set(record[i], "version", "%d", i);
+        record_set(record[i], "repeat", "%d", i);
         record_set(record[i], "cpus", "2");
         record_add(record[i], "step", RECORD_ALL, "time_us", step_us[i], "us");
         record_add(record[i], "poll", 3, "time_us", poll_us[i], "us");
+        record_add_text(record[i], "link", RECORD_ALL, "name", "r0");
     }
     GError *error = NULL;
     struct record *all = fit_records_median(record, path, 3, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(all);
-    CU_ASSERT_EQUAL(record_row_count(all), 2);
+    CU_ASSERT_EQUAL(record_row_count(all), 3);
+    CU_ASSERT_STRING_EQUAL(record_row(all, 2)->text, "r0");
     CU_ASSERT_EQUAL(record_find(all, "step", RECORD_ALL, "time_us")->value, 4);
     CU_ASSERT_EQUAL(record_find(all, "poll", 3, "time_us")->value, 2);
     CU_ASSERT_STRING_EQUAL(record_row(all, 1)->unit, "us");
@@ -213,7 +215,7 @@ static void test_records(void)
 
     record_add(record[2], "more", RECORD_ALL, "time_us", 1, "us");
     CU_ASSERT_PTR_NULL(fit_records_median(record, path, 3, &error));
-    CU_ASSERT_STRING_EQUAL(error->message, "c.csv: expected 2 rows as in a.csv, found 3");
+    CU_ASSERT_STRING_EQUAL(error->message, "c.csv: expected 3 rows as in a.csv, found 4");
     g_clear_error(&error);
     record_set(record[1], "cpus", "4");
     CU_ASSERT_PTR_NULL(fit_records_median(record, path, 3, &error));
@@ -223,7 +225,7 @@ static void test_records(void)
     struct record *const others[] = { record[2], record[0] };
     CU_ASSERT_PTR_NULL(fit_records_median(others, path, 2, &error));
     CU_ASSERT_STRING_EQUAL(error->message,
-                           "b.csv: row 3: expected more,time_us (us) as in a.csv, found other,time_us (us)");
+                           "b.csv: row 4: expected more,time_us (us) as in a.csv, found other,time_us (us)");
     g_clear_error(&error);
     for (int i = 0; i < 3; i++) record_free(record[i]);
 }
