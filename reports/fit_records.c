@@ -6,8 +6,8 @@
 
 #include "sim/stats.h"
 
-/* Whether a header key may differ: it tells how long was measured, not what. */
-static bool fit_key_free(const char *key)
+/* It tells how long was measured, not what. */
+static bool fit_key_may_differ(const char *key)
 {
     return strcmp(key, "repeat") == 0 || strcmp(key, "sample-ms") == 0;
 }
@@ -17,7 +17,7 @@ static bool fit_headers_match(const struct record *first, const char *first_path
 {
     for (uint32_t i = 0; i < record_key_count(first); i++) {
         const char *key = record_key(first, i), *expected = record_get(first, key), *found = record_get(other, key);
-        if (fit_key_free(key) || g_strcmp0(expected, found) == 0) continue;
+        if (fit_key_may_differ(key) || g_strcmp0(expected, found) == 0) continue;
         g_set_error(error, RECORD_ERROR, 0, "%s: header %s: expected '%.40s' as in %s, found '%.40s'", path, key,
                     expected, first_path, found ? found : "");
         return false;
@@ -43,6 +43,20 @@ static bool fit_rows_match(const struct record *first, const char *first_path, c
     return false;
 }
 
+/* The i-th row of all; of one that is no number anywhere, what stands there instead. */
+static void fit_row_add(struct record *all, struct record *const *records, uint32_t count, uint32_t i, double *values)
+{
+    for (uint32_t r = 0; r < count; r++) {
+        const struct record_row *row = record_row(records[r], i);
+        values[r] = row->value;
+        if (!isnan(row->value)) continue;
+        record_add_text(all, row->phase, row->rank, row->metric, row->text);
+        return;
+    }
+    const struct record_row *row = record_row(records[0], i);
+    record_add(all, row->phase, row->rank, row->metric, stats_median(values, count), row->unit);
+}
+
 struct record *fit_records_median(struct record *const *records, char *const *path, uint32_t count, GError **error)
 {
     const struct record *first = records[0];
@@ -54,12 +68,7 @@ struct record *fit_records_median(struct record *const *records, char *const *pa
     for (uint32_t i = 0; i < record_key_count(first); i++)
         record_set(all, record_key(first, i), "%s", record_get(first, record_key(first, i)));
     double *values = g_new(double, count);
-    for (uint32_t i = 0; i < record_row_count(first); i++) {
-        const struct record_row *row = record_row(first, i);
-        for (uint32_t r = 0; r < count; r++) values[r] = record_row(records[r], i)->value;
-        if (isnan(row->value)) record_add_text(all, row->phase, row->rank, row->metric, row->text);
-        else record_add(all, row->phase, row->rank, row->metric, stats_median(values, count), row->unit);
-    }
+    for (uint32_t i = 0; i < record_row_count(first); i++) fit_row_add(all, records, count, i, values);
     g_free(values);
     return all;
 }

@@ -6,9 +6,9 @@
 #include "reports/record.h"
 
 /* The median of each row over the records [count], which must have the same rows in the same order and the same header,
- * but for what tells how long was measured (repeat, sample-ms).  A word of the first stays.  path[count] names them.
- * Owned by the caller; NULL and *error (file, header or row, expected, found) when they do not fit together.
- * count >= 1. */
+ * but for what tells how long was measured (repeat, sample-ms).  A row that is no number in one of them (a word, or not
+ * known) is so in the result.  path[count] names them.  Owned by the caller; NULL and *error (file, header or row,
+ * expected, found) when they do not fit together.  count >= 1. */
 struct record *fit_records_median(struct record *const *records, char *const *path, uint32_t count, GError **error);
 
 #endif

@@ -201,12 +201,14 @@ static void test_records(void)
         record_add(record[i], "step", RECORD_ALL, "time_us", step_us[i], "us");
         record_add(record[i], "poll", 3, "time_us", poll_us[i], "us");
         record_add_text(record[i], "link", RECORD_ALL, "name", "r0");
+        record_add(record[i], "clock", RECORD_ALL, "time_us", i == 1 ? NAN : 1, "us");
     }
     GError *error = NULL;
     struct record *all = fit_records_median(record, path, 3, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(all);
-    CU_ASSERT_EQUAL(record_row_count(all), 3);
+    CU_ASSERT_EQUAL(record_row_count(all), 4);
     CU_ASSERT_STRING_EQUAL(record_row(all, 2)->text, "r0");
+    CU_ASSERT_STRING_EQUAL(record_row(all, 3)->text, "nan");
     CU_ASSERT_EQUAL(record_find(all, "step", RECORD_ALL, "time_us")->value, 4);
     CU_ASSERT_EQUAL(record_find(all, "poll", 3, "time_us")->value, 2);
     CU_ASSERT_STRING_EQUAL(record_row(all, 1)->unit, "us");
@@ -215,7 +217,7 @@ static void test_records(void)
 
     record_add(record[2], "more", RECORD_ALL, "time_us", 1, "us");
     CU_ASSERT_PTR_NULL(fit_records_median(record, path, 3, &error));
-    CU_ASSERT_STRING_EQUAL(error->message, "c.csv: expected 3 rows as in a.csv, found 4");
+    CU_ASSERT_STRING_EQUAL(error->message, "c.csv: expected 4 rows as in a.csv, found 5");
     g_clear_error(&error);
     record_set(record[1], "cpus", "4");
     CU_ASSERT_PTR_NULL(fit_records_median(record, path, 3, &error));
@@ -225,7 +227,7 @@ static void test_records(void)
     struct record *const others[] = { record[2], record[0] };
     CU_ASSERT_PTR_NULL(fit_records_median(others, path, 2, &error));
     CU_ASSERT_STRING_EQUAL(error->message,
-                           "b.csv: row 4: expected more,time_us (us) as in a.csv, found other,time_us (us)");
+                           "b.csv: row 5: expected more,time_us (us) as in a.csv, found other,time_us (us)");
     g_clear_error(&error);
     for (int i = 0; i < 3; i++) record_free(record[i]);
 }
