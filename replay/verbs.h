@@ -15,6 +15,7 @@
 enum {
     VERBS_NICS_MAX = 4,
     VERBS_BATCH_MAX = 32,           /* work requests of one doorbell */
+    VERBS_SOFT_ROCE = 0xffffff,     /* what rdma_rxe gives as its vendor */
     VERBS_RETRIES = 6,              /* of a packet before its QP gives up; soft-RoCE takes 7 for "for ever" */
 };
 
@@ -112,8 +113,10 @@ bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const s
                       GError **error);
 
 /* Exponent of the time that a packet may stay unacknowledged, 4.096 us x 2^n: so chosen that a dead peer is
- * named well before o->timeout_ms has passed. */
-uint8_t verbs_timeout_exponent(const struct live_options *o);
+ * named well before o->timeout_ms has passed.  Longer for soft-RoCE where that allows it: it does not stop the timer
+ * when all is acknowledged (Linux 6.1, drivers/infiniband/sw/rxe/rxe_comp.c), and sends again, for nothing, what is
+ * under way when it ends. */
+uint8_t verbs_timeout_exponent(const struct verbs_nic *nic, const struct live_options *o);
 
 /* "QP 17 (queue 2) in state ERR: transport retry counter exceeded (...)" */
 void verbs_qp_describe(const struct verbs_qp *qp, const struct live_options *o, const struct ibv_wc *wc,

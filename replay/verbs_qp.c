@@ -11,16 +11,18 @@ enum {
     VERBS_TIMEOUT_EXPONENT_MIN = 12,
        /* 17 ms; with shorter ones a busy host would be taken for a dead one */
     VERBS_TIMEOUT_EXPONENT_MAX = 18,    /* 1.07 s: longer than full queues of a slow link delay an answer */
+    VERBS_TIMEOUT_EXPONENT_SOFT = 24,   /* 69 s: the same of soft-RoCE */
     VERBS_READS_MAX = 16,               /* atomics in flight of one QP */
     VERBS_RNR_TIMER = 5,                /* 60 us until a receiver without receive requests is asked again */
     VERBS_RNR_RETRIES_FOREVER = 7,      /* the receiver lives: waiting for it has the world's own timeout */
     VERBS_HOP_LIMIT = 64,
 };
 
-uint8_t verbs_timeout_exponent(const struct live_options *o)
+uint8_t verbs_timeout_exponent(const struct verbs_nic *nic, const struct live_options *o)
 {
     const double patience_us = o->timeout_ms * 1000.0 / 4;
-    uint8_t exponent = VERBS_TIMEOUT_EXPONENT_MAX;
+    const bool soft = nic->device_attr.vendor_id == VERBS_SOFT_ROCE;
+    uint8_t exponent = soft ? VERBS_TIMEOUT_EXPONENT_SOFT : VERBS_TIMEOUT_EXPONENT_MAX;
     while (exponent > VERBS_TIMEOUT_EXPONENT_MIN &&
            4.096 * (double)(1u << exponent) * (VERBS_RETRIES + 1) > patience_us)
         exponent--;
@@ -40,7 +42,7 @@ void verbs_qp_describe(const struct verbs_qp *qp, const struct live_options *o, 
                        char *text, size_t text_size)
 {
     char more[96] = "";
-    const double try_ms = 4.096e-3 * (double)(1u << verbs_timeout_exponent(o));
+    const double try_ms = 4.096e-3 * (double)(1u << verbs_timeout_exponent(qp->nic, o));
     if (wc->status == IBV_WC_RETRY_EXC_ERR)
         g_snprintf(more, sizeof more, " (no answer to %d tries in %.1f s)", VERBS_RETRIES + 1,
                    try_ms * (VERBS_RETRIES + 1) / 1000);
@@ -141,7 +143,7 @@ static int verbs_qp_send_ready(const struct verbs_qp *qp, const struct live_opti
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS,
-        .timeout = verbs_timeout_exponent(o),
+        .timeout = verbs_timeout_exponent(qp->nic, o),
         .retry_cnt = VERBS_RETRIES,
         .rnr_retry = VERBS_RNR_RETRIES_FOREVER,
         .sq_psn = c->packet_number,

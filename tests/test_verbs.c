@@ -459,15 +459,16 @@ static void test_names(void)
 
 static void test_timeouts(void)
 {
+    static const struct { uint32_t timeout_ms; uint8_t hardware, soft; } expected[] = {
+        { 3600000, 18, 24 }, { 120000, 18, 19 }, { 60000, 18, 18 }, { 30000, 17, 17 }, { 5000, 15, 15 }, { 1, 12, 12 },
+    };
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
-    options.timeout_ms = 60000;
-    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 18);
-    options.timeout_ms = 30000;
-    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 17);
-    options.timeout_ms = 5000;
-    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 15);
-    options.timeout_ms = 1;
-    CU_ASSERT_EQUAL(verbs_timeout_exponent(&options), 12);
+    const struct verbs_nic hardware = { .device_attr.vendor_id = 0x2c9 }, soft = { .device_attr.vendor_id = 0xffffff };
+    for (uint32_t i = 0; i < G_N_ELEMENTS(expected); i++) {
+        options.timeout_ms = expected[i].timeout_ms;
+        CU_ASSERT_EQUAL(verbs_timeout_exponent(&hardware, &options), expected[i].hardware);
+        CU_ASSERT_EQUAL(verbs_timeout_exponent(&soft, &options), expected[i].soft);
+    }
 }
 #endif
 
