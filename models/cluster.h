@@ -89,7 +89,9 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
 struct cluster_host {
     uint32_t cores;                 /* 0: the cluster has GPUs */
     uint64_t step_ps, poll_ps;      /* a worker's step; from a change to the step that sees it */
+    uint64_t progress_ps;           /* the links are polled once */
     uint64_t switch_ps;             /* another process takes over a core */
+    uint64_t slice_ps;              /* that a process keeps a core which others wait for */
     uint64_t store_ps, store_rate_bps;      /* a store to a peer's mapping: each, bytes */
     uint64_t interrupt_ps;                  /* CPU time more where the core is not at what came in before */
     struct cluster_curve put;               /* CPU time of a put, at each end */

@@ -1,11 +1,12 @@
 /* host.c - what the seam's operations cost a live rank: a process that steps all its workers in one thread, bound to a
  * core of the host that it may share with other ranks.
  *
- * Every operation is CPU time.  It starts when the core is free.  A process that waited longer than switch_ps takes
- * that long to come back where another ran meanwhile; one that goes on does not: ranks that outnumber the cores take
- * turns in slices much longer than an operation, which queueing them by operation stands in for.  Bytes that come in by
- * a link cost the receiver's core time too, from when they begin to, whichever process runs there: interrupts do that
- * work, and what comes in while they are at it takes no further one. */
+ * Every operation is CPU time.  A process is one thread: in rounds, it steps all its workers one after the other, those
+ * that look and find nothing too, and polls the links.  Processes of one core take turns: one keeps the core while its
+ * workers have something to do, for slice_ps where others wait; to take it from another costs switch_ps.  A put that
+ * holds back its doorbell costs nothing until that rings.  Bytes that come in by a link cost the receiver's core time
+ * too, from when they begin to, whichever process runs there: interrupts do that work, and what comes in while they are
+ * at it takes no further one. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -17,43 +18,110 @@ static struct core *rank_core(const struct world_rank *rank)
     return &rank->world->core[rank->fabric.rank % rank->world->cluster->host.cores];
 }
 
-/* Runs for duration_ps from start_ps at the earliest; returns the end. */
-static uint64_t cpu_run(struct world_rank *rank, uint64_t start_ps, uint64_t duration_ps)
-{
-    const uint64_t switch_ps = rank->world->cluster->host.switch_ps;
-    const bool waited = start_ps > rank->ran_until_ps + switch_ps;
-    struct core *core = rank_core(rank);
-    if (waited && core->last != rank) duration_ps += switch_ps;
-    core->last = rank;
-    rank->ran_until_ps = port_reserve(&core->port, start_ps, duration_ps, 0);
-    return rank->ran_until_ps;
-}
-
 static uint64_t charge(struct world_rank *rank, uint64_t duration_ps)
 {
     struct world_worker *ww = rank->current;
     assert(ww);
-    ww->cursor_ps = ww->last_end_ps = cpu_run(rank, ww->cursor_ps, duration_ps);
+    ww->cursor_ps = ww->last_end_ps = port_reserve(&rank_core(rank)->port, ww->cursor_ps, duration_ps, 0);
     return ww->cursor_ps;
+}
+
+/* ---- turns ---- */
+
+/* The rank of the core's that is next: the one that has the turn while its slice lasts, then those after it. */
+static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
+{
+    struct world *w = core->rank->world;
+    const uint32_t cores = w->cluster->host.cores, last = core->rank->fabric.rank;
+    if (core->rank->ready_first && now_ps < core->slice_end_ps) return core->rank;
+    for (uint32_t rank = last + cores; rank < w->options.ranks; rank += cores)
+        if (w->rank[rank].ready_first) return &w->rank[rank];
+    for (uint32_t rank = last % cores; rank <= last; rank += cores)
+        if (w->rank[rank].ready_first) return &w->rank[rank];
+    return NULL;
+}
+
+/* What came in meanwhile made the step take longer. */
+static void core_event_run(struct sim *sim, struct sim_event *event)
+{
+    struct core *core = fabric_container_of(event, struct core, event);
+    if (core->port.free_ps > sim_now_ps(sim)) {
+        sim_schedule_at(sim, event, core->port.free_ps);
+        return;
+    }
+    struct world_rank *rank = core_next(core, sim_now_ps(sim));
+    if (!rank) return;
+    struct world_worker *ww = rank->ready_first;
+    rank->ready_first = ww->ready_next;
+    rank->ready_count--;
+    world_worker_step(ww);
+}
+
+void host_line_up(struct world_worker *ww)
+{
+    struct world_rank *rank = ww->rank;
+    struct core *core = rank_core(rank);
+    struct sim *sim = rank->world->sim;
+    const uint64_t now = sim_now_ps(sim);
+    ww->settled_ps = 0;             /* it will step, whatever wakes it before */
+    ww->ready_next = NULL;
+    if (rank->ready_first) rank->ready_last->ready_next = ww;
+    else rank->ready_first = ww;
+    rank->ready_last = ww;
+    rank->ready_count++;
+    if (!sim_event_pending(&core->event))
+        sim_schedule_at(sim, &core->event, core->port.free_ps > now ? core->port.free_ps : now);
 }
 
 uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
 {
-    return cpu_run(rank, now_ps, rank->world->cluster->host.step_ps);
+    const struct cluster_host *host = &rank->world->cluster->host;
+    struct core *core = rank_core(rank);
+    const bool other = core->rank != rank;
+    if (other || now_ps >= core->slice_end_ps) core->slice_end_ps = now_ps + host->slice_ps;
+    uint64_t busy_ps = other ? host->switch_ps : 0;
+    core->rank = rank;
+    if (!rank->begun) {
+        rank->begun = true;
+        rank->begin_ps = now_ps + busy_ps;
+    }
+    if (!rank->round_left) {
+        rank->round_left = 1 + rank->ready_count;
+        busy_ps += rank->running * host->step_ps + host->progress_ps;
+    }
+    rank->round_left--;
+    return port_reserve(&core->port, now_ps, busy_ps, 0);
 }
 
-uint64_t host_receive_ps(const struct world *w, uint64_t size_bytes)
+void host_step_end(struct world_rank *rank)
 {
-    const struct cluster_host *host = &w->cluster->host;
-    return size_bytes ? cluster_curve_ps(&host->put, size_bytes) : host->signal_ps;
+    struct core *core = rank_core(rank);
+    sim_schedule_at(rank->world->sim, &core->event, core->port.free_ps);
 }
 
-uint64_t host_receive(struct world_rank *target, uint64_t now_ps, uint64_t size_bytes)
+void host_cores_init(struct world *w)
+{
+    for (uint32_t i = 0; i < w->cluster->host.cores && i < w->options.ranks; i++)
+        w->core[i] = (struct core){ .event.run = core_event_run, .rank = &w->rank[i] };
+}
+
+uint64_t host_link_ps(const struct request *r)
+{
+    const struct cluster_host *host = &r->source->world->cluster->host;
+    return r->signal ? host->signal_ps : cluster_curve_ps(&host->put, r->wire_bytes);
+}
+
+uint64_t host_send(struct world_rank *source, const struct request *r)
+{
+    return charge(source, host_link_ps(r));
+}
+
+uint64_t host_receive(struct world_rank *target, uint64_t now_ps, const struct request *r)
 {
     struct core *core = rank_core(target);
     const bool idle = now_ps > core->received_ps;
     const uint64_t interrupt_ps = idle ? target->world->cluster->host.interrupt_ps : 0;
-    core->received_ps = port_reserve(&core->port, now_ps, interrupt_ps + host_receive_ps(target->world, size_bytes), 0);
+    core->received_ps = port_reserve(&core->port, now_ps, interrupt_ps + host_link_ps(r), 0);
     return core->received_ps;
 }
 
@@ -70,11 +138,8 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
 {
     (void)worker;
     struct world_rank *rank = rank_of(f);
-    struct world *w = rank->world;
     if (world_queue_full(rank, write->peer, write->queue)) return -EAGAIN;
-    const bool defer = write->flags & FABRIC_DEFER;
-    const uint64_t ready_ps = charge(rank, cluster_curve_ps(&w->cluster->host.put, write->charge_bytes));
-    nic_post(world_request_write(rank, write), ready_ps, defer);
+    nic_post(world_request_write(rank, write), rank->current->cursor_ps, write->flags & FABRIC_DEFER);
     return 0;
 }
 
@@ -85,7 +150,7 @@ static int host_signal(struct fabric *f, struct fabric_worker *worker, const str
     struct world *w = rank->world;
     if (fabric_path(f, signal->peer) == FABRIC_RDMA) {
         if (world_queue_full(rank, signal->peer, signal->queue)) return -EAGAIN;
-        nic_post(world_request_signal(rank, signal), charge(rank, w->cluster->host.signal_ps), false);
+        nic_post(world_request_signal(rank, signal), rank->current->cursor_ps, false);
         return 0;
     }
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, charge(rank, 0));

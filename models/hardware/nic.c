@@ -71,7 +71,7 @@ static void request_in(struct sim *sim, struct request *r, uint64_t in_ps)
 static void request_received(struct sim *sim, struct sim_event *event)
 {
     struct request *r = fabric_container_of(event, struct request, event);
-    const uint64_t done_ps = host_receive(r->target, sim_now_ps(sim), r->signal ? 0 : r->wire_bytes);
+    const uint64_t done_ps = host_receive(r->target, sim_now_ps(sim), r);
     request_in(sim, r, done_ps > r->in_ps ? done_ps : r->in_ps);
 }
 
@@ -87,7 +87,7 @@ static void request_arrived(struct sim *sim, struct sim_event *event)
         request_in(sim, r, in_ps);
         return;
     }
-    const uint64_t work_ps = host_receive_ps(w, r->signal ? 0 : r->wire_bytes);
+    const uint64_t work_ps = host_link_ps(r);
     r->in_ps = in_ps;
     r->event.run = request_received;
     sim_schedule_at(sim, &r->event, in_ps - (work_ps < service_ps ? work_ps : service_ps));
@@ -165,15 +165,27 @@ static void doorbell_rung(struct sim *sim, struct sim_event *event)
     qp_ring(last->ring_first, last);
 }
 
+/* Doorbells of one QP ring in the order posted, whichever worker was quicker. */
+static void ring_schedule(struct qp *qp, struct request *first, struct request *last, uint64_t ready_ps)
+{
+    if (ready_ps > qp->ring_ps) qp->ring_ps = ready_ps;
+    last->ring_first = first;
+    last->event.run = doorbell_rung;
+    sim_schedule_at(last->source->world->sim, &last->event, qp->ring_ps);
+}
+
 void nic_ring(struct world_rank *source, struct qp *qp)
 {
-    struct request *last = qp->held_last;
-    last->ring_first = qp->held_first;
+    struct request *first = qp->held_first, *last = qp->held_last, *next;
     qp->held_first = qp->held_last = NULL;
-    /* Doorbells of one QP ring in the order posted, whichever worker was quicker. */
-    if (qp->held_ps > qp->ring_ps) qp->ring_ps = qp->held_ps;
-    last->event.run = doorbell_rung;
-    sim_schedule_at(source->world->sim, &last->event, qp->ring_ps);
+    if (!source->world->cluster->host.cores) {
+        ring_schedule(qp, first, last, qp->held_ps);
+        return;
+    }
+    for (struct request *r = first; r; r = next) {
+        next = r == last ? NULL : r->next;
+        ring_schedule(qp, r, r, host_send(source, r));
+    }
 }
 
 void nic_post(struct request *r, uint64_t ready_ps, bool defer)

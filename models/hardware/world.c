@@ -303,11 +303,11 @@ static void wake_schedule(struct world_worker *ww)
     sim_schedule_at(w->sim, &r->event, wanted_ps);
 }
 
-static void worker_event_run(struct sim *sim, struct sim_event *event)
+void world_worker_step(struct world_worker *ww)
 {
-    struct world_worker *ww = fabric_container_of(event, struct world_worker, event);
     struct world_rank *rank = ww->rank;
     const struct cluster *c = rank->world->cluster;
+    struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
     ww->cursor_ps = c->host.cores ? host_step(rank, now) : now + c->gpu.step_ps;
     ww->lane_start_ps = ww->last_end_ps = ww->cursor_ps;
@@ -332,7 +332,16 @@ static void worker_event_run(struct sim *sim, struct sim_event *event)
         if (--rank->running == 0 && --rank->world->ranks_running == 0) rank->world->idle = rank->world->wakes_pending;
         break;
     }
+    if (c->host.cores) host_step_end(rank);
     rank->current = NULL;
+}
+
+static void worker_event_run(struct sim *sim, struct sim_event *event)
+{
+    (void)sim;
+    struct world_worker *ww = fabric_container_of(event, struct world_worker, event);
+    if (ww->rank->world->cluster->host.cores) host_line_up(ww);
+    else world_worker_step(ww);
 }
 
 static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
@@ -353,7 +362,10 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     }
     rank->worker_count = rank->running = count;
     rank->waiting_for_space = 0;
-    rank->end_ps = now_ps;
+    rank->begin_ps = rank->end_ps = now_ps;
+    rank->begun = false;
+    rank->ready_first = NULL;
+    rank->ready_count = rank->round_left = 0;
     struct port *const ports[] = { &rank->hbm, &rank->egress, &rank->ingress, &rank->posting };
     for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) ports[i]->busy_ps = ports[i]->bytes = 0;
     for (uint32_t i = 0; i < rank->world->sm_count; i++) {
@@ -378,11 +390,12 @@ static void watches_clear(struct world_rank *rank)
     rank->watch_count = 0;
 }
 
-static void rank_result(struct world_rank *rank, uint64_t start_ps, struct world_result *result)
+static void rank_result(struct world_rank *rank, struct world_result *result)
 {
     const struct world *w = rank->world;
     const struct cluster *c = w->cluster;
-    *result = (struct world_result){ .time_ps = rank->end_ps - start_ps + (c->host.cores ? 0 : c->gpu.launch_ps) };
+    const uint64_t launch_ps = c->host.cores ? 0 : c->gpu.launch_ps;
+    *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps };
     const struct { enum world_resource resource; const struct port *port; } single[] = {
         { WORLD_HBM, &rank->hbm }, { WORLD_NVLINK_EGRESS, &rank->egress }, { WORLD_NVLINK_INGRESS, &rank->ingress },
         { WORLD_NIC_TX, &rank->nic->tx }, { WORLD_NIC_RX, &rank->nic->rx }, { WORLD_POSTING, &rank->posting },
@@ -448,7 +461,7 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         for (uint32_t i = 0; i < worker_count[r]; i++) mail_read(&w->rank[r].worker[i], UINT64_MAX);
         watches_clear(&w->rank[r]);
-        rank_result(&w->rank[r], start_ps, &result[r]);
+        rank_result(&w->rank[r], &result[r]);
     }
     if (!w->ranks_running) return true;
     stuck_describe(w, text, text_size);
@@ -526,6 +539,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->rank = calloc(options->ranks, sizeof w->rank[0]);
     w->core = calloc((size_t)cluster->host.cores + 1, sizeof w->core[0]);
     bool complete = w->sim && w->nic && w->rank && w->core;
+    if (complete) host_cores_init(w);
     const uint32_t qp_count = share * options->ranks * options->queue_count;
     for (uint32_t i = 0; complete && i < w->nic_count; i++)
         complete = nic_init(w, &w->nic[i], qp_count, options->seed + i);

@@ -45,6 +45,7 @@ struct world_worker {
     struct letter *mail, *mail_last;        /* what it has not seen yet, the soonest first */
     uint64_t settled_ps;            /* from when its next step stays as it is scheduled; UINT64_MAX: it is not */
     uint64_t wake_ps;               /* its soonest wake that is scheduled, 0: none */
+    struct world_worker *ready_next;        /* host: of its rank's, behind it in line for the core */
     uint16_t sm;                    /* the SM whose port it uses */
     uint16_t lane_warps;            /* warps that they have taken */
     bool done, wants_space;
@@ -122,16 +123,20 @@ struct world_rank {
     uint32_t watch_count, watch_max;
     uint32_t worker_count, worker_max, mover_max, running;
     uint32_t waiting_for_space;
-    uint64_t ran_until_ps;          /* host: when the last operation of its process is done */
-    uint64_t end_ps;
+    struct world_worker *ready_first, *ready_last;  /* host: its workers that would step and wait for its turn */
+    uint32_t ready_count, round_left;               /* of those; steps to come in this round of its loop */
+    uint64_t begin_ps, end_ps;      /* of the launch: when its first worker steps, when its last one is done */
+    bool begun;
     uint64_t *lanes_named;          /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
     uint32_t lanes_named_count;
 };
 
-/* A core of a host node. */
+/* A core of a host, and whose turn there is. */
 struct core {
     struct port port;
-    const struct world_rank *last;
+    struct sim_event event;         /* the step that has it is done: it is free, or somebody's next */
+    struct world_rank *rank;        /* whose turn it is, or was last */
+    uint64_t slice_end_ps;          /* when others come first */
     uint64_t received_ps;           /* when it is done with what came in last */
 };
 
@@ -188,7 +193,7 @@ struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
 bool nic_init(struct world *w, struct nic *nic, uint32_t qp_count, uint64_t seed);    /* false: out of memory */
 void nic_clear(struct nic *nic);
-/* Rings the doorbell for what a QP holds back. */
+/* Rings the doorbell for what a QP holds back.  A host works on each of these now; it goes when that is done. */
 void nic_ring(struct world_rank *source, struct qp *qp);
 
 /* gpu.c and host.c: what operations cost the worker that is being stepped. */
@@ -219,10 +224,20 @@ void spans_rank_init(struct world_rank *rank);
 void spans_launch(struct world_rank *rank, uint32_t worker_count);
 void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps);
 
+/* host.c: the worker would step: world_worker_step() comes when it is its turn. */
+void host_line_up(struct world_worker *ww);
+void host_cores_init(struct world *w);
 /* host.c: a step begins: the CPU time of looking; returns when the worker may go on. */
 uint64_t host_step(struct world_rank *rank, uint64_t now_ps);
-/* host.c: the receiving process's CPU time for bytes that come in by a link, and its use; returns when it is done. */
-uint64_t host_receive_ps(const struct world *w, uint64_t size_bytes);
-uint64_t host_receive(struct world_rank *target, uint64_t now_ps, uint64_t size_bytes);
+/* host.c: the step is over, all its operations are charged. */
+void host_step_end(struct world_rank *rank);
+/* world.c: the worker steps now. */
+void world_worker_step(struct world_worker *ww);
+/* host.c: the CPU time that a put or a signal takes at each end, */
+uint64_t host_link_ps(const struct request *r);
+/* what the worker that is being stepped uses of it for one whose doorbell it rings, and what the receiver's core uses
+ * of it for one that comes in at now_ps; they return when that is done. */
+uint64_t host_send(struct world_rank *source, const struct request *r);
+uint64_t host_receive(struct world_rank *target, uint64_t now_ps, const struct request *r);
 
 #endif
