@@ -1,5 +1,5 @@
 /* measure_local.c - what a rank's own CPU does: copy, cast, reduce, sum and scan rows as the kernels do, step a
- * waiting worker, poll an idle link, start a kernel, hand the CPU to another process.
+ * waiting worker, poll an idle link, start a kernel, hand the CPU to another process, keep it from others.
  *
  * Rows lie apart in an area larger than the caches of one core, as a kernel's rows do. */
 #include "replay/measure.h"
@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "models/moe/formats.h"
 
 enum { REDUCE_ROWS_MAX = 8, REDUCE_ROW_BYTES = 14336, SCAN_BYTES = 64 << 10, MEMORY_BYTES = 64 << 10 };
@@ -272,6 +273,27 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     return rc == 0;
 }
 
+/* For how long the scheduler lets one of them run while as many ranks as a CPU has want it: their CPU time over the
+ * times that it was taken from them. */
+static bool test_slice(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    enum { LOOK_US = 8000 };
+    (void)size;
+    const uint32_t turns = (uint32_t)ceil(measure_turns(m)), ranks = MIN(m->bootstrap->rank_count, MAX(turns, 2));
+    cpu_set_t was;
+    if (ranks < 2 || m->bootstrap->rank >= ranks) return true;
+    if (!measure_cpu_pin(m, 0, &was, error)) return false;
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    const double end_us = measure_now_us() + (double)count * LOOK_US, start_cpu_us = measure_cpu_us();
+    while (measure_now_us() < end_us) {}
+    const double cpu_us = measure_cpu_us() - start_cpu_us;
+    getrusage(RUSAGE_THREAD, &after);
+    value[0] = cpu_us / MAX(after.ru_nivcsw - before.ru_nivcsw, 1);
+    sched_setaffinity(0, sizeof was, &was);
+    return true;
+}
+
 /* ---- tables ---- */
 
 /* Bytes of BF16 rows of 512 to 7168 values; cast needs whole blocks of 128 values. */
@@ -307,6 +329,7 @@ bool measure_local_run(struct measure *m, GError **error)
         { "poll", { "time_us" }, { "us" }, test_poll, NULL },
         { "clock", { "time_us" }, { "us" }, test_clock, NULL },
         { "switch", { "time_us" }, { "us" }, test_switch, NULL },
+        { "slice", { "time_us" }, { "us" }, test_slice, NULL },
     };
     for (uint32_t i = 0; i < G_N_ELEMENTS(loop_tests); i++) {
         if (loop_tests[i].run == test_switch && !m->store_world) continue;

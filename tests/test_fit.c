@@ -164,7 +164,9 @@ static struct record *record_plant(void)
     record_add(record, "step", RECORD_ALL, "time_us", 0.02, "us");
     record_add(record, "store_signal", RECORD_ALL, "latency_us", 900, "ns");
     record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns");    /* undisturbed */
+    record_add(record, "poll", RECORD_ALL, "time_us", 0.15, "us");
     record_add(record, "switch", RECORD_ALL, "time_us", 1.5, "us");
+    record_add(record, "slice", RECORD_ALL, "time_us", 4000, "us");
     record_add(record, "signal", RECORD_ALL, "cpu_us", 0.1, "us");
     record_add(record, "signal_load_x2", RECORD_ALL, "cpu_us", 7, "us");
     record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us");  /* 100 ns at each end */
@@ -247,8 +249,9 @@ static void assert_key(GKeyFile *file, const char *section, const char *name, co
 static void test_cluster(void)
 {
     static const char *const expected[][3] = {
-        { "host", "cores", "2" }, { "host", "step", "20 ns" }, { "host", "poll", "280 ns" },
-        { "host", "switch", "1500 ns" }, { "host", "store", "50 ns" }, { "host", "store-rate", "10 GB/s" },
+        { "host", "cores", "2" }, { "host", "step", "20 ns" }, { "host", "progress", "150 ns" },
+        { "host", "poll", "280 ns" }, { "host", "switch", "1500 ns" }, { "host", "slice", "4000 us" },
+        { "host", "store", "50 ns" }, { "host", "store-rate", "10 GB/s" },
         { "host", "interrupt", "420 ns" },
         { "host", "put", "181 ns at 1024 B, 436.3 ns at 7408 B, 713.4 ns at 14336 B, 2761 ns at 65536 B" },
         { "host", "signal", "100 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },

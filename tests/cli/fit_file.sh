@@ -1,7 +1,8 @@
 # From a record of measure to a cluster file; what fit refuses leaves nothing behind.
 {
     printf '# kind: measure\n# cpus: 2\n# put-chain: 4\n# machine: a test machine\nphase,rank,metric,value,unit\n'
-    printf '%s\n' step,all,time_us,0.02,us store_signal,all,latency_us,0.3,us switch,all,time_us,1.5,us \
+    printf '%s\n' step,all,time_us,0.02,us store_signal,all,latency_us,0.3,us poll,all,time_us,0.15,us \
+        switch,all,time_us,1.5,us slice,all,time_us,4000,us \
         signal,all,cpu_us,0.1,us signal,all,stream_us,0.2,us signal,all,latency_us,5,us
     for rows in store,all,cpu_us put,all,cpu_us put,all,stream_us put_load_x2,all,cpu_us put_load_x2,all,chained_us \
         copy,all,cpu_us cast,all,cpu_us reduce,all,cpu_us sum,all,cpu_us scan,all,cpu_us; do
