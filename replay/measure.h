@@ -68,6 +68,9 @@ struct measure_test {
 /* A sample of test at each of its sizes, which rank 0 keeps.  suffix is put after the phase. */
 bool measure_test_run(struct measure *m, const struct measure_test *test, const char *suffix, GError **error);
 
+/* Touches what rows and stores go to, as this process sees it: the first touch of a page takes microseconds
+ * (measure_local.c). */
+bool measure_pages_touch(struct measure *m, GError **error);
 /* What this process does alone: work on rows, steps, polls (measure_local.c). */
 bool measure_local_run(struct measure *m, GError **error);
 /* The same work on all ranks at once, as suffix _xN. */

@@ -65,7 +65,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     const uint32_t row_first = m.row;
     m.bootstrap = b;
     m.operations = g_new0(uint32_t, MEASURE_ROWS_MAX);
-    bool fine = worlds_open(&m, error);
+    bool fine = worlds_open(&m, error) && measure_pages_touch(&m, error);
     /* Launchers bind each process to some of the host's: then all of them count. */
     if (fine && m.command->bootstrap) m.command->cpus = live_world_cpus(m.link_world);
     g_autofree char *what = g_strdup_printf("passes of %u ranks", b->rank_count);

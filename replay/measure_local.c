@@ -321,6 +321,25 @@ static bool test_alone(struct measure *m, uint32_t size, uint32_t count, double 
     return fine;
 }
 
+bool measure_pages_touch(struct measure *m, GError **error)
+{
+    enum { PIECE_BYTES = 1 << 20 };
+    struct fabric *f = live_world_fabric(any_world(m));
+    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    memset(f->heap + MEASURE_AREA_BYTES, 0, MEASURE_AREA_BYTES);
+    for (uint16_t peer = 0; peer < f->rank_count; peer++) {
+        if (peer == f->rank || fabric_path(f, peer) == FABRIC_RDMA) continue;
+        for (uint32_t at = 0; at < MEASURE_AREA_BYTES; at += PIECE_BYTES) {
+            const struct fabric_write write = {
+                .target_offset = MEASURE_AREA_BYTES + at, .charge_bytes = PIECE_BYTES, .peer = peer,
+                .span_count = 1, .span = { { f->heap + at, PIECE_BYTES } },
+            };
+            if (fabric_store(&worker, &write) < 0) break;
+        }
+    }
+    return live_world_barrier(any_world(m), error);
+}
+
 bool measure_local_run(struct measure *m, GError **error)
 {
     static const struct measure_test loop_tests[] = {
