@@ -23,6 +23,7 @@ struct operation {
     uint8_t warps, rows, flags, passes;
     bool bulk;
     uint8_t line_offset, static_bytes;      /* COPY, where bulk */
+    uint8_t places;             /* COPY: to so many */
     bool weighted;              /* SUM, of two rows into one */
 };
 
@@ -52,7 +53,8 @@ static bool operation_play(struct player *p, const struct operation *o)
     const struct fabric_signal signal = { .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue };
     const struct fabric_work work = {
         .kind = FABRIC_WORK_COPY, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
-        .bulk = o->bulk, .line_offset = o->line_offset, .static_bytes = o->static_bytes,
+        .write_bytes = o->places * o->size_bytes, .bulk = o->bulk, .line_offset = o->line_offset,
+        .static_bytes = o->static_bytes,
     };
     const struct fabric_work sum = {
         .kind = FABRIC_WORK_REDUCE, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
@@ -557,6 +559,17 @@ static void test_host_turns(void)
     }
 }
 
+static void test_host_copies(void)
+{
+    for (uint8_t places = 1; places <= 3; places++) {
+        struct stage *s = host_stage_new(2);
+        PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000, .places = places });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, (10 + places * 1100) * PS_PER_NS));        /* 100 and 1000 for each place */
+        free(s);
+    }
+}
+
 /* Sums with weights and without have costs of their own; that of a row is of 14336 bytes made. */
 static void test_host_sums(void)
 {
@@ -711,6 +724,7 @@ int main(void)
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "host cores", test_host_cores);
     CU_add_test(suite, "host turns", test_host_turns);
+    CU_add_test(suite, "host copies", test_host_copies);
     CU_add_test(suite, "host sums", test_host_sums);
     CU_add_test(suite, "host signals", test_host_signals);
     CU_add_test(suite, "host puts", test_host_puts);

@@ -166,19 +166,30 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
 
 enum { REDUCE_ROW_BYTES = 14336 };      /* of the row made whose time [host] reduce-row and sum-row are */
 
+/* A CPU that copies a row to several places reads it again for each. */
+static uint64_t copy_ps(const struct work_rates *copy, const struct fabric_work *work)
+{
+    const uint64_t once_ps = work->rows * copy->row_ps + rate_time(copy->warp, work->read_bytes);
+    const bool several = work->read_bytes && work->write_bytes > work->read_bytes;
+    return several ? once_ps * work->write_bytes / work->read_bytes : once_ps;
+}
+
 static void host_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     (void)worker;
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     const struct work_rates *reduce = work->weighted ? &w->reduce : &w->sum;
-    const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
-                                 : work->kind == FABRIC_WORK_REDUCE ? reduce : &w->copy;
-    if (work->kind == FABRIC_WORK_PEEK) return;
-    if (work->kind == FABRIC_WORK_SCAN) charge(rank, rate_time(w->scan, work->read_bytes));
-    else if (work->kind == FABRIC_WORK_REDUCE)
-        charge(rank, k->row_ps * work->write_bytes / REDUCE_ROW_BYTES + rate_time(k->warp, work->read_bytes));
-    else charge(rank, work->rows * k->row_ps + rate_time(k->warp, work->read_bytes));
+    uint64_t busy_ps = 0;
+    switch (work->kind) {
+    case FABRIC_WORK_PEEK:   return;
+    case FABRIC_WORK_SCAN:   busy_ps = rate_time(w->scan, work->read_bytes); break;
+    case FABRIC_WORK_COPY:   busy_ps = copy_ps(&w->copy, work); break;
+    case FABRIC_WORK_CAST:   busy_ps = work->rows * w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes); break;
+    case FABRIC_WORK_REDUCE: busy_ps = reduce->row_ps * work->write_bytes / REDUCE_ROW_BYTES +
+                                       rate_time(reduce->warp, work->read_bytes); break;
+    }
+    charge(rank, busy_ps);
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
 
