@@ -5,12 +5,8 @@
 
 # vm_devices_make N [MTU]: N Ethernet ends v0..v(N-1) with 10.0.0.(i+1)/24 and a soft-RoCE device r_i on each; a direct
 # pair for N=2, else on the bridge br0 (bridge side of v_i: b_i).  MTU 4200 gives a RoCE MTU of 4096.
-#
-# The kernel's threads that work for the devices come before processes, as a NIC's own processor does: else, from when
-# one has something to do, packets wait until the scheduler has given every rank its slice.
 vm_devices_make() {
     local count=$1 mtu=${2:-4200} i j mac file
-    for file in $(grep -l '^ksoftirqd' /proc/[0-9]*/comm); do chrt -f -p 1 $(echo $file | cut -d/ -f3) || return 1; done
     modprobe veth; modprobe bridge; modprobe rdma_rxe; modprobe ib_uverbs; modprobe rdma_ucm
     modprobe crc32_generic 2>/dev/null
     for file in /proc/sys/net/ipv4/conf/all /proc/sys/net/ipv4/conf/default; do
@@ -46,6 +42,14 @@ vm_devices_make() {
     done | ip -batch -
     for ((i = 0; i < count; i++)); do rdma link add r$i type rxe netdev v$i || return 1; done
     sleep 1
+}
+
+# vm_softirqs_first: the kernel's threads that work for the devices come before processes, as a NIC's own processor does.
+# Else, from when one of them has something to do, packets wait until the scheduler has given every rank its slice.
+# Where ranks have CPUs of their own it is better without: what such a thread does, a rank does sooner in its own call.
+vm_softirqs_first() {
+    local file
+    for file in $(grep -l '^ksoftirqd' /proc/[0-9]*/comm); do chrt -f -p 1 $(echo $file | cut -d/ -f3) || return 1; done
 }
 
 vm_devices_remove() {
