@@ -112,7 +112,8 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
                units_gbs(result->use[WORLD_NVLINK_EGRESS].bytes, result->time_ps), "GB/s");
 }
 
-/* The busiest part, by its busy time over all ranks' time; waiting when none is busy for half of it. */
+/* The busiest part, by its busy time over all ranks' time and turns waited for; waiting when none is busy for half of
+ * it. */
 static void record_bottleneck(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
 {
     const char *phase = moe_phase_name(&run->options, phase_index);
@@ -143,20 +144,24 @@ static double latency_bound_us(const struct run *run, bool rdma)
     return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
 }
 
-/* No run can be faster than what its busiest sender, receiver, SM or cut needs, nor than one message. */
+/* No run can be faster than what its busiest sender, receiver, SM or cut needs, nor than one message.  What a core does
+ * before the last rank has its first turn is not in that rank's time. */
 static void record_bounds(struct record *record, const char *phase, const struct run *run, double slowest_us)
 {
     static const enum world_resource send[] = { WORLD_NVLINK_EGRESS, WORLD_NIC_TX },
                                      receive[] = { WORLD_NVLINK_INGRESS, WORLD_NIC_RX };
     double bound[5] = { 0 };
     bool rdma = false;
+    uint64_t wait_ps = 0;
+    for (uint32_t r = 0; r < run->options.ranks; r++) wait_ps = MAX(wait_ps, run->result[r].wait_ps);
     for (uint32_t r = 0; r < run->options.ranks; r++) {
         const struct world_use *use = run->result[r].use;
         for (int i = 0; i < 2; i++) {
             bound[0] = MAX(bound[0], units_us(use[send[i]].busy_ps));
             bound[1] = MAX(bound[1], units_us(use[receive[i]].busy_ps));
         }
-        bound[3] = MAX(bound[3], units_us(MAX(use[WORLD_SM].busy_ps, use[WORLD_CORE].busy_ps)));
+        const uint64_t core_ps = use[WORLD_CORE].busy_ps - MIN(use[WORLD_CORE].busy_ps, wait_ps);
+        bound[3] = MAX(bound[3], units_us(MAX(use[WORLD_SM].busy_ps, core_ps)));
         rdma |= use[WORLD_NIC_TX].bytes > 0;
     }
     bound[2] = units_us(world_bisection_ps(run->world));
@@ -181,7 +186,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     struct moe_traffic sum = { 0 };
     struct world_result mean = { 0 };
     g_autofree double *time_us = g_new(double, run->options.ranks);
-    uint64_t total_ps = 0;
+    uint64_t total_ps = 0, wait_ps = 0;
     for (uint32_t r = 0; r < run->options.ranks; r++) {
         struct moe_traffic traffic;
         if (rank_failed(run, r, phase_index)) continue;
@@ -190,6 +195,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
         sum.logical_rdma_bytes += traffic.logical_rdma_bytes;
         sum.logical_nvl_bytes += traffic.logical_nvl_bytes;
         total_ps += run->result[r].time_ps;
+        wait_ps += run->result[r].wait_ps;
         mean.use[WORLD_NIC_TX].bytes += run->result[r].use[WORLD_NIC_TX].bytes;
         mean.use[WORLD_NVLINK_EGRESS].bytes += run->result[r].use[WORLD_NVLINK_EGRESS].bytes;
         time_us[ranks++] = units_us(run->result[r].time_ps);
@@ -203,7 +209,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_add(record, phase, RECORD_ALL, "time_us_median", stats_median(time_us, ranks), "us");
     record_add(record, phase, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
     record_add(record, phase, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
-    record_bottleneck(record, phase_index, run, total_ps);
+    record_bottleneck(record, phase_index, run, total_ps + wait_ps);
     record_bounds(record, phase, run, stats_max(time_us, ranks));
     record_masked(record, run, phase_index);
 }

@@ -395,7 +395,8 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     const struct world *w = rank->world;
     const struct cluster *c = w->cluster;
     const uint64_t launch_ps = c->host.cores ? 0 : c->gpu.launch_ps;
-    *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps };
+    *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps,
+                                     .wait_ps = rank->begin_ps - w->start_ps };
     const struct { enum world_resource resource; const struct port *port; } single[] = {
         { WORLD_HBM, &rank->hbm }, { WORLD_NVLINK_EGRESS, &rank->egress }, { WORLD_NVLINK_INGRESS, &rank->ingress },
         { WORLD_NIC_TX, &rank->nic->tx }, { WORLD_NIC_RX, &rank->nic->rx }, { WORLD_POSTING, &rank->posting },

@@ -50,6 +50,7 @@ struct world_use {
 
 struct world_result {           /* of one rank, of the last launch */
     uint64_t time_ps;           /* kernel duration */
+    uint64_t wait_ps;           /* before it, for the first turn on a core of a host */
     struct world_use use[WORLD_RESOURCE_COUNT];
 };
 
