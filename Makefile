@@ -27,7 +27,7 @@ cflags   := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -ffp-contract=off -
             $(if $(have_verbs),-DHAVE_VERBS) $(if $(have_ofi),-DHAVE_OFI) $(if $(have_pmix),-DHAVE_PMIX)
 libs     := $(shell pkg-config --libs $(packages) $(optional)) -lcsv -lm -lpthread -lrt
 
-sources  := $(filter-out sim/main.c,$(wildcard sim/*.c models/*.c models/*/*.c traces/*.c replay/*.c reports/*.c))
+sources  := $(filter-out sim/main.c,$(wildcard sim/*.c $(foreach d,models traces replay reports,$(d)/*.c $(d)/*/*.c)))
 objects  := $(sources:%.c=$(build)/%.o)
 helpers  := $(patsubst %.c,$(build)/%.o,$(wildcard tests/support_*.c))
 tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))

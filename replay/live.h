@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "models/fabric.h"
-#include "replay/bootstrap.h"
+#include "replay/bootstrap/bootstrap.h"
 
 #define LIVE_ERROR (g_quark_from_static_string("eptwin-live"))
 

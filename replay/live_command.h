@@ -7,7 +7,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
-#include "replay/bootstrap.h"
+#include "replay/bootstrap/bootstrap.h"
 #include "replay/live.h"
 #include "reports/record.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "models/case.h"
 #include "models/moe/moe.h"
-#include "replay/bootstrap.h"
+#include "replay/bootstrap/bootstrap.h"
 #include "replay/live_command.h"
 #include "reports/record.h"
 #include "traces/routing.h"

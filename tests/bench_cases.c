@@ -7,7 +7,7 @@
 #include "models/case.h"
 #include "models/cluster.h"
 #include "models/moe/formats.h"
-#include "models/simulate.h"
+#include "models/predict/simulate.h"
 #include "sim/stats.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "replay/bootstrap.h"
+#include "replay/bootstrap/bootstrap.h"
 #include "replay/live.h"
 
 enum { PUT_BYTES = 64 << 10, PUT_COUNT = 1000, PONG_COUNT = 2000, AREA_BYTES = 16 << 20, QUEUE_DEPTH = 128 };

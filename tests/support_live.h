@@ -4,7 +4,7 @@
 #define TESTS_SUPPORT_LIVE_H
 
 #include <glib.h>
-#include "replay/bootstrap.h"
+#include "replay/bootstrap/bootstrap.h"
 #include "replay/live.h"
 
 /* rank_count connected bootstraps for as many threads of this process.  Free the array with

@@ -3,7 +3,7 @@
  * Method: each case forks its ranks and looks at what came back: exit statuses and the text on standard error,
  * caught in a file (support_catch.h).  Nothing is asserted about how long anything takes; a bootstrap that hangs
  * is ended by alarm(). */
-#include "replay/bootstrap.h"
+#include "replay/bootstrap/bootstrap.h"
 #include "tests/support_catch.h"
 
 #include <CUnit/Basic.h>

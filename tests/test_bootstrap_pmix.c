@@ -2,7 +2,7 @@
  *
  * Method: the program runs itself under mpirun, once a case, and looks at what all ranks wrote and at the exit
  * status.  Where there is no mpirun, or no PMIx in this build, it checks that the refusal says so. */
-#include "replay/bootstrap.h"
+#include "replay/bootstrap/bootstrap.h"
 #include "tests/support_catch.h"
 
 #include <CUnit/Basic.h>

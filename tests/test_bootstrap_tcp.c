@@ -2,10 +2,10 @@
  *
  * Method: ranks are forked processes that connect over loopback; exit statuses and standard error are looked
  * at.  Strangers, liars and recorded bytes are played by this program itself, with the structs and MACs of
- * replay/bootstrap_wire.h, so that each lie is exactly one thing wrong.  A hang is ended by alarm(). */
-#include "replay/bootstrap.h"
-#include "replay/bootstrap_internal.h"
-#include "replay/bootstrap_wire.h"
+ * replay/bootstrap/bootstrap_wire.h, so that each lie is exactly one thing wrong.  A hang is ended by alarm(). */
+#include "replay/bootstrap/bootstrap.h"
+#include "replay/bootstrap/bootstrap_internal.h"
+#include "replay/bootstrap/bootstrap_wire.h"
 #include "sim/version.h"
 #include "tests/support_catch.h"
 

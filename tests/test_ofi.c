@@ -3,7 +3,7 @@
  *
  * Method: the conformance suite, and links by themselves over memory of the test's own.  Providers that are not
  * there are named and left out; tcp must be.  EPTWIN_TEST_PROVIDERS names others to try ("verbs,efa"). */
-#include "replay/bootstrap_internal.h"
+#include "replay/bootstrap/bootstrap_internal.h"
 #include "replay/live.h"
 #include "tests/support_catch.h"
 #include "tests/support_conformance.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <zstd.h>
 #include "tests/support_trace.h"
-#include "traces/ept.h"
-#include "traces/npy.h"
+#include "traces/formats/ept.h"
+#include "traces/formats/npy.h"
 #include "traces/stream.h"
 
 static const struct sample_options small = { .steps = 2, .layers = 2, .ranks = 2, .tokens = 3, .topk = 2,

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "sim/rng.h"
 #include "tests/support_trace.h"
-#include "traces/npy.h"
+#include "traces/formats/npy.h"
 
 static const struct sample_options ragged = { .steps = 3, .layers = 4, .ranks = 5, .tokens = 9, .topk = 3,
     .experts = 300, .ragged = true, .none = true, .weights = true, .seed = 3 };

@@ -1,9 +1,9 @@
 /* test_validate.c - reading tables of cases, grouping them into jobs, and the arithmetic of their errors.
  *
- * Aim: what models/validate_table.c and validate_summary.c make of text and numbers; simulation is left to the
+ * Aim: what models/predict/validate_table.c and validate_summary.c make of text and numbers; simulation is left to the
  * command-line tests.  Method: small tables written to a temporary file; summaries of errors that are set here,
  * so that every figure is known. */
-#include "models/validate.h"
+#include "models/predict/validate.h"
 
 #include <CUnit/Basic.h>
 #include <math.h>

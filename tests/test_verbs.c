@@ -29,7 +29,7 @@ static struct live_options options_for(const char *device, enum live_signalling 
 }
 
 #ifdef HAVE_VERBS
-#include "replay/verbs.h"
+#include "replay/links/verbs.h"
 
 static uint32_t device_count;
 

@@ -5,10 +5,10 @@
 
 #include <math.h>
 #include <string.h>
-#include "traces/ept.h"
+#include "traces/formats/ept.h"
 #include "traces/generate.h"
-#include "traces/npy.h"
-#include "traces/npy_trace.h"
+#include "traces/formats/npy.h"
+#include "traces/formats/npy_trace.h"
 #include "traces/trace_source.h"
 
 enum path_format { PATH_ANY, PATH_NPY, PATH_VLLM, PATH_LLAMA, PATH_SPLITS };

@@ -2,7 +2,7 @@
 #include "traces/trace_write.h"
 
 #include <string.h>
-#include "traces/npy.h"
+#include "traces/formats/npy.h"
 #include "traces/trace_writer.h"
 
 static const struct trace_format *const formats[] = {

@@ -1,6 +1,6 @@
 /* fuzz_cases.c - libFuzzer target of what reads tables of cases: CSV, every option's value, traffic texts, and
  * what is written back.  Simulates nothing. */
-#include "models/validate.h"
+#include "models/predict/validate.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -4,7 +4,7 @@
  * magic, checksums, sizes and footer are right:  header | entries | contents of the one frame. */
 #include <zstd.h>
 #include "tests/fuzz/fuzz_trace.h"
-#include "traces/ept.h"
+#include "traces/formats/ept.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

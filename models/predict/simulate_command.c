@@ -1,0 +1,164 @@
+/* simulate_command.c - `eptwin simulate`: one case on one cluster, or every (step, layer) of a trace. */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/predict/simulate.h"
+#include "models/predict/simulate_trace.h"
+#include "sim/command.h"
+#include "sim/version.h"
+
+static const char summary[] =
+    "Predicts how long dispatch and combine take on a cluster, and which part bounds them.\n"
+    "\n"
+    "Examples:\n"
+    "  eptwin simulate --cluster h800-cx7 --num-ranks 64\n"
+    "      the public low-latency test on 64 H800 GPUs\n"
+    "  eptwin simulate --kernel normal --cluster h800-cx7 --num-ranks 16 --cached\n"
+    "      the public normal test, as its tuning loop runs it\n"
+    "  eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --step 0 --layer 2 --output predicted.csv\n"
+    "      captured routing; the record goes to a file for `eptwin compare`\n"
+    "  eptwin simulate --cluster h800-cx7 --trace routing.ept --steps 0:8 --layers all\n"
+    "      every (step, layer), with a table by layer";
+
+enum { TIMELINE_SPANS_MAX = 100000000 };
+
+struct arguments {
+    char *output, *format, *steps, *layers, *timeline;
+    int jobs, timeline_spans;
+    gboolean per_rank;
+};
+
+static int fail(GError *error, int status)
+{
+    fprintf(stderr, "eptwin simulate: %s\n", error->message);
+    g_error_free(error);
+    return status;
+}
+
+/* A timeline takes the place of what was there: a folder or a device must stay. */
+static bool place_taken(const char *path)
+{
+    return g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_REGULAR);
+}
+
+static bool parse(struct case_options *c, struct arguments *a, int *argc, char ***argv, GError **error)
+{
+    const GOptionEntry own[] = {
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output,
+          "Write the record here; - is standard output (default)", "FILE" },
+        { "format", 0, 0, G_OPTION_ARG_STRING, &a->format, "csv (default) or json", "NAME" },
+        { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all",
+          "A:B" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers A:B of the trace, or all", "A:B" },
+        { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs,
+          "With --steps or --layers: processes (default: all cores)", "N" },
+        { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
+          "Write what every worker and port did here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },
+        { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &a->timeline_spans,
+          "With --timeline: keep the last N operations (default 1000000)", "N" },
+        { 0 },
+    };
+    g_autoptr(GOptionContext) context = g_option_context_new("- predict dispatch and combine on a cluster");
+    g_option_context_set_summary(context, summary);
+    g_option_context_add_main_entries(context, own, NULL);
+    GOptionEntry *entries = case_entries(c);
+    g_option_context_add_main_entries(context, entries, NULL);
+    if (!g_option_context_parse(context, argc, argv, error)) return false;
+    if (*argc > 1)
+        g_set_error(error, SIMULATE_ERROR, 0, "unexpected argument \"%s\"; options begin with --",
+                    (*argv)[1]);
+    else if (!c->cluster)
+        g_set_error(error, SIMULATE_ERROR, 0,
+                    "--cluster: expected a cluster file (models/clusters/*.ini), found none");
+    else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json"))
+        g_set_error(error, SIMULATE_ERROR, 0, "--format: expected csv or json, found \"%s\"", a->format);
+    else if ((a->steps || a->layers) && !c->trace)
+        g_set_error(error, SIMULATE_ERROR, 0, "--steps, --layers: need --trace");
+    else if (a->timeline && (a->steps || a->layers))
+        g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected one --step and one --layer, found several");
+    else if (a->timeline && place_taken(a->timeline))
+        g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected a file, found a folder or a device: %s",
+                    a->timeline);
+    else if (a->timeline_spans < 1 || a->timeline_spans > TIMELINE_SPANS_MAX)
+        g_set_error(error, SIMULATE_ERROR, 0, "--timeline-spans: expected a whole number from 1 to %d, found %d",
+                    TIMELINE_SPANS_MAX, a->timeline_spans);
+    else return true;
+    return false;
+}
+
+static bool timeline_write(const struct timeline *timeline, const char *path, GError **error)
+{
+    const int result = timeline_save(timeline, path);
+    if (result)
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--timeline: %s: %s", path,
+                    g_strerror(-result));
+    return !result;
+}
+
+static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
+                struct record *record, GError **error)
+{
+    if (a->steps || a->layers) {
+        const struct simulate_trace_options o = { .steps = a->steps,
+                                                  .layers = a->layers,
+                                                  .jobs = (uint32_t)MAX(a->jobs, 0) };
+        return simulate_trace(c, cluster, &o, record, error);
+    }
+    struct routing routing = { 0 };
+    struct timeline *timeline = NULL;
+    if (!case_routing(c, &routing, error)) return false;
+    bool good = !a->timeline || (timeline = timeline_new((uint32_t)a->timeline_spans)) != NULL;
+    if (!good)
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "--timeline: out of memory for %d spans",
+                    a->timeline_spans);
+    good = good && simulate_routing(c, cluster, &routing, a->per_rank, timeline, record, error)
+           && (!timeline || timeline_write(timeline, a->timeline, error));
+    timeline_free(timeline);
+    routing_free(&routing);
+    return good;
+}
+
+/* A record that cannot be written takes its timeline with it. */
+static bool record_output(const struct arguments *a, const struct record *record, GError **error)
+{
+    const bool json = a->format && !strcmp(a->format, "json");
+    const bool good = record_write(record, a->output ? a->output : "-", json ? RECORD_JSON : RECORD_CSV, error);
+    if (!good && a->timeline) remove(a->timeline);
+    return good;
+}
+
+/* What the user said is wrong, or the run failed: a case that can never end is no bad input. */
+static int status_of(const GError *error)
+{
+    return g_error_matches(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
+}
+
+int command_simulate(int argc, char **argv)
+{
+    struct case_options c;
+    struct arguments a = { .timeline_spans = 1000000 };
+    GError *error = NULL;
+    struct cluster *cluster = NULL;
+    struct record *record = record_new();
+    case_init(&c);
+    bool good = parse(&c, &a, &argc, &argv, &error) && (cluster = cluster_load(c.cluster, &error)) != NULL;
+    if (good) {
+        case_node_settle(&c, cluster->nvlink.gpus);
+        record_set(record, "kind", "simulate");
+        record_set(record, "version", "%s", eptwin_version());
+        case_record(&c, record);
+        record_set(record, "cluster", "%s", cluster->name);
+        good = run(&c, &a, cluster, record, &error) && record_output(&a, record, &error);
+    }
+    const int status = good ? EXIT_OK : fail(error, status_of(error));
+    record_free(record);
+    cluster_free(cluster);
+    case_clear(&c);
+    g_free(a.output);
+    g_free(a.format);
+    g_free(a.steps);
+    g_free(a.layers);
+    g_free(a.timeline);
+    return status;
+}

@@ -1,0 +1,17 @@
+/* simulate_trace.h - predicts every (step, layer) of a trace, on all cores, and sums them up. */
+#ifndef MODELS_SIMULATE_TRACE_H
+#define MODELS_SIMULATE_TRACE_H
+
+#include "models/predict/simulate.h"
+
+struct simulate_trace_options {
+    const char *steps, *layers;     /* "A:B" (B excluded), "A" or "all"; NULL: the case's step or layer alone */
+    uint32_t jobs;                  /* processes; 0: one a core */
+};
+
+/* Adds to record, for each phase: mean, median, p99 and worst time over all (step, layer), and rows named
+ * "dispatch_layer3" with a layer's mean and worst.  A progress bar on a terminal.  False and *error on failure. */
+bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
+                    const struct simulate_trace_options *options, struct record *record, GError **error);
+
+#endif

@@ -1,0 +1,187 @@
+/* validate_command.c - eptwin validate: measured cases in, the same rows with predictions and the distribution
+ * of the error out.  Knows options, files and exit statuses; the work stands in validate_*.c. */
+#include <errno.h>
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "models/predict/validate.h"
+#include "reports/whole_file.h"
+#include "sim/command.h"
+
+static const char validate_description[] =
+    "Predicts every row of a CSV table of measured cases and says how far off the predictions are.  Columns are\n"
+    "named as the options above without the dashes, which are those of simulate, beside\n"
+    "\n"
+    "  phase           which phase the row measures: dispatch, combine, notify, ...; of several their times add\n"
+    "                  up: cached_notify+dispatch\n"
+    "  measured_us     its time, or\n"
+    "  measured_gbs    its bandwidth; rows with neither are predicted only\n"
+    "  outside_us      time that the measurement holds beside these phases, such as between events and kernels\n"
+    "  metric          the record's metric to compare with (default: time_us_median, over ranks; bandwidth:\n"
+    "                  logical_rdma_gbs, within a node logical_nvl_gbs)\n"
+    "\n"
+    "An empty cell is the default, an option given here is the default of all rows, every other column is a\n"
+    "label.  The rows come back with predicted_us, predicted_gbs, error_pct and bottleneck added.  Rows of one\n"
+    "case and several phases are simulated once.\n"
+    "\n"
+    "  eptwin validate cases.csv --cluster h800-cx7 --output errors.csv\n"
+    "  eptwin validate cases.csv --cluster h200 --by set --by num-sms -j 4 > errors.csv\n"
+    "\n"
+    "The summary goes to standard output, or to standard error when the rows go there.  Exit status: 0 every\n"
+    "row was predicted, 1 some could not be (each reported with its line), 2 bad input.";
+
+struct validate_options {
+    struct case_options base;
+    char  *output;
+    char **by, **paths;
+    int    jobs;
+};
+
+static bool options_refuse(GError **error, const char *text)
+{
+    g_set_error_literal(error, VALIDATE_ERROR, 0, text);
+    return false;
+}
+
+/* "-j4" as make has it: GLib's parser knows "-j 4" only.  The copy replaces the argument; free the array. */
+static char **arguments_spell_out(int argc, char **argv)
+{
+    char **spelt = g_new0(char *, argc + 1);
+    for (int i = 0; i < argc; i++) {
+        const bool joined = strncmp(argv[i], "-j", 2) == 0 && g_ascii_isdigit(argv[i][2]);
+        spelt[i] = joined ? g_strconcat("--jobs=", argv[i] + 2, NULL) : g_strdup(argv[i]);
+    }
+    return spelt;
+}
+
+static bool options_parse(struct validate_options *o, int argc, char **argv, GError **error)
+{
+    const GOptionEntry entries[] = {
+        { "jobs", 'j', 0, G_OPTION_ARG_INT, &o->jobs, "Worker processes (default: one a core)", "N" },
+        { "by", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->by, "Also sum up by this column or option (may be repeated)",
+          "COLUMN" },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Where the rows go (default '-': standard output)",
+          "FILE" },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->paths, NULL, "CASES.csv" },
+        { 0 },
+    };
+    g_set_prgname("eptwin validate");
+    GOptionContext *context = g_option_context_new(NULL);
+    g_option_context_set_description(context, validate_description);
+    g_option_context_add_main_entries(context, entries, NULL);
+    g_option_context_add_main_entries(context, case_entries(&o->base), NULL);
+    char **arguments = arguments_spell_out(argc, argv);
+    const bool parsed = g_option_context_parse_strv(context, &arguments, error);
+    g_strfreev(arguments);
+    g_option_context_free(context);
+    if (!parsed) return false;
+    if (!o->paths || g_strv_length(o->paths) != 1)
+        return options_refuse(error, "expected one table of cases, as in: eptwin validate cases.csv --cluster FILE");
+    if (o->jobs < 0) return options_refuse(error, "--jobs: expected a whole number from 1, found a negative one");
+    if (o->jobs == 0) o->jobs = (int)g_get_num_processors();
+    return true;
+}
+
+static void options_clear(struct validate_options *o)
+{
+    case_clear(&o->base);
+    g_free(o->output);
+    g_strfreev(o->by);
+    g_strfreev(o->paths);
+}
+
+static bool output_possible(const char *path, GError **error)
+{
+    if (!path || strcmp(path, "-") == 0) return true;
+    char *folder = g_path_get_dirname(path);
+    const bool possible = g_access(folder, W_OK) == 0;
+    if (!possible) g_set_error(error, VALIDATE_ERROR, 0, "--output: %s: %s", path, g_strerror(errno));
+    g_free(folder);
+    return possible;
+}
+
+/* What a mistake in the command line would spoil for all rows is refused before any is simulated. */
+static bool options_check(const struct validate_options *o, const struct validate_table *table, GError **error)
+{
+    for (char **by = o->by; by && *by; by++)
+        if (validate_column_find(table, *by) < 0 && !case_has(*by)) {
+            g_set_error(error, VALIDATE_ERROR, 0, "--by: expected a column of %s or an option, found '%s'",
+                        table->path, *by);
+            return false;
+        }
+    if (!output_possible(o->output, error)) return false;
+    if (!o->base.cluster) {
+        if (validate_column_find(table, "cluster") >= 0) return true;
+        return options_refuse(error, "--cluster: expected a cluster file, found none (nor a column 'cluster')");
+    }
+    struct cluster *cluster = cluster_load(o->base.cluster, error);
+    cluster_free(cluster);
+    return cluster != NULL;
+}
+
+static uint32_t problems_print(const struct validate_table *table)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        const struct validate_row *row = &table->row[i];
+        if (!row->problem) continue;
+        fprintf(stderr, "%s:%u: %s\n", table->path, row->line, row->problem);
+        count++;
+    }
+    return count;
+}
+
+static bool results_write(const struct validate_options *o, const struct validate_table *table, uint32_t problems,
+                          GError **error)
+{
+    const bool rows_to_stdout = !o->output || strcmp(o->output, "-") == 0;
+    GString *text = g_string_new(NULL);
+    validate_table_append(table, text);
+    const bool good = whole_file_write(rows_to_stdout ? "-" : o->output, text->str, text->len, error);
+    g_string_truncate(text, 0);
+    validate_summary_append(table, o->by, text);
+    if (problems) g_string_append_printf(text, "%u of %u rows could not be predicted\n", problems, table->row_count);
+    if (good) fputs(text->str, rows_to_stdout ? stderr : stdout);
+    g_string_free(text, TRUE);
+    return good;
+}
+
+static int validate_fail(GError *error, int status)
+{
+    fprintf(stderr, "eptwin validate: %s\n", error->message);
+    g_error_free(error);
+    return status;
+}
+
+static int validate_run(const struct validate_options *o)
+{
+    GError *error = NULL;
+    struct validate_table *table = validate_table_read(o->paths[0], &o->base, &error);
+    if (!table) return validate_fail(error, EXIT_BAD_INPUT);
+    int status = EXIT_OK;
+    if (!options_check(o, table, &error)) {
+        status = validate_fail(error, EXIT_BAD_INPUT);
+    } else if (!validate_table_run(table, (uint32_t)o->jobs, &error)) {
+        status = validate_fail(error, EXIT_RUN_FAILED);
+    } else {
+        const uint32_t problems = problems_print(table);
+        if (!results_write(o, table, problems, &error)) status = validate_fail(error, EXIT_BAD_INPUT);
+        else if (problems) status = EXIT_RUN_FAILED;
+    }
+    validate_table_free(table);
+    return status;
+}
+
+int command_validate(int argc, char **argv)
+{
+    GError *error = NULL;
+    struct validate_options options = { 0 };
+    case_init(&options.base);
+    const bool parsed = options_parse(&options, argc, argv, &error);
+    const int status = parsed ? validate_run(&options) : validate_fail(error, EXIT_BAD_INPUT);
+    options_clear(&options);
+    return status;
+}

@@ -1,0 +1,310 @@
+/* validate_run.c - simulates the cases of a table on all cores.
+ *
+ * Workers are forked processes that take the next job from memory shared with the parent, so that they need no
+ * locks and that a simulation which ends its process costs no more than its own rows.  Knows rows, jobs and
+ * records; knows no file. */
+#include "models/predict/validate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "models/predict/simulate.h"
+#include "sim/progress.h"
+
+enum { TEXT_BYTES = 400, POLL_US = 5000 };
+
+/* What workers tell the parent. */
+struct shared_row { double time_us, rate_gbs; char bottleneck[48]; char problem[TEXT_BYTES]; };
+struct shared_job { pid_t worker; bool done; };     /* worker 0: nobody has taken it */
+struct shared {
+    atomic_uint next, done;
+    struct shared_row *row;
+    struct shared_job *job;
+};
+
+struct run {
+    struct validate_table *table;
+    struct shared *shared;
+    size_t shared_bytes;
+    GHashTable *cluster;        /* path -> struct cluster */
+    uint32_t *row_of;           /* indices of rows, those of one job together */
+    uint32_t *row_start;        /* [job_count + 1] into row_of */
+    uint32_t *order;            /* jobs, the heaviest first */
+};
+
+/* ---- one job, in a worker ---- */
+
+static const char *default_rate_metric(const struct case_options *c)
+{
+    const bool intranode = g_strcmp0(c->kernel, "normal") == 0 && c->num_ranks <= c->ranks_per_node;
+    return intranode ? "logical_nvl_gbs" : "logical_rdma_gbs";
+}
+
+static void phases_list(const struct record *record, char *text, size_t text_size)
+{
+    const char *last = "";
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const char *phase = record_row(record, i)->phase;
+        if (strcmp(phase, last) == 0) continue;
+        g_strlcat(text, *last ? ", " : "", text_size);
+        g_strlcat(text, phase, text_size);
+        last = phase;
+    }
+}
+
+/* Adds one phase of a row to out: times add up, the bandwidth is the last phase's bytes over all of the time, the
+ * bottleneck that of the longest. */
+static bool phase_predict(const struct validate_row *row, const char *phase, const char *rate_metric,
+                          const struct record *record, struct shared_row *out)
+{
+    const char *time_metric = row->metric && !strstr(row->metric, "_gbs") ? row->metric : "time_us_median";
+    const struct record_row *time = record_find(record, phase, RECORD_ALL, time_metric);
+    const struct record_row *rate = record_find(record, phase, RECORD_ALL, rate_metric);
+    const struct record_row *bottleneck = record_find(record, phase, RECORD_ALL, "bottleneck");
+    if (!record_find(record, phase, RECORD_ALL, "time_us")) {
+        char list[TEXT_BYTES / 2] = "";
+        phases_list(record, list, sizeof list);
+        g_snprintf(out->problem, TEXT_BYTES, "phase: expected one of %s, found '%.60s'", list, phase);
+        return false;
+    }
+    if (!time || !rate) {
+        g_snprintf(out->problem, TEXT_BYTES, "metric: expected one that the record has, found '%.60s'", row->metric);
+        return false;
+    }
+    const double before_us = out->time_us;
+    out->time_us += time->value;
+    out->rate_gbs = out->time_us > 0 ? rate->value * time->value / out->time_us : 0;
+    if (time->value > before_us - row->outside_us)
+        g_strlcpy(out->bottleneck, bottleneck ? bottleneck->text : "", sizeof out->bottleneck);
+    return true;
+}
+
+static void row_predict(const struct validate_row *row, const struct record *record, struct shared_row *out)
+{
+    struct case_options resolved;
+    case_copy(&resolved, &row->options);
+    case_resolve(&resolved);
+    const bool rate_named = row->metric && strstr(row->metric, "_gbs");
+    const char *rate_metric = rate_named ? row->metric : default_rate_metric(&resolved);
+    case_clear(&resolved);
+    out->time_us = row->outside_us;
+    for (char **phase = row->phase; *phase; phase++)
+        if (!phase_predict(row, *phase, rate_metric, record, out)) return;
+}
+
+/* The routing of the job before: sweeps of SMs or chunks come one after another and share it. */
+struct routing_memory { const struct case_options *of; struct routing routing; };
+
+static bool routing_recall(struct routing_memory *memory, const struct case_options *c, GError **error)
+{
+    if (memory->of && case_routing_same(memory->of, c)) return true;
+    routing_free(&memory->routing);
+    memory->of = NULL;
+    if (!case_routing(c, &memory->routing, error)) return false;
+    memory->of = c;
+    return true;
+}
+
+static void job_run(const struct run *run, uint32_t job, struct routing_memory *memory)
+{
+    const uint32_t start = run->row_start[job], end = run->row_start[job + 1];
+    if (start == end) return;           /* its rows have no cluster */
+    const struct case_options *c = &run->table->row[run->row_of[start]].options;
+    struct record *record = record_new();
+    GError *error = NULL;
+    const struct cluster *cluster = g_hash_table_lookup(run->cluster, c->cluster);
+    GPtrArray *phases = g_ptr_array_new();
+    for (uint32_t i = start; i < end; i++)
+        for (char **phase = run->table->row[run->row_of[i]].phase; *phase; phase++) g_ptr_array_add(phases, *phase);
+    g_ptr_array_add(phases, NULL);
+    const bool good = routing_recall(memory, c, &error) &&
+                      simulate_phases(c, cluster, &memory->routing, (const char *const *)phases->pdata, record, &error);
+    g_ptr_array_free(phases, TRUE);
+    for (uint32_t i = start; i < end; i++) {
+        struct shared_row *out = &run->shared->row[run->row_of[i]];
+        if (good) row_predict(&run->table->row[run->row_of[i]], record, out);
+        else g_strlcpy(out->problem, error->message, TEXT_BYTES);
+    }
+    g_clear_error(&error);
+    record_free(record);
+}
+
+static void worker_main(const struct run *run)
+{
+    const pid_t parent = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    struct routing_memory memory = { 0 };
+    for (;;) {
+        const uint32_t turn = atomic_fetch_add(&run->shared->next, 1);
+        if (turn >= run->table->job_count) _exit(0);
+        struct shared_job *job = &run->shared->job[run->order[turn]];
+        job->worker = getpid();
+        job_run(run, run->order[turn], &memory);
+        job->done = true;
+        atomic_fetch_add(&run->shared->done, 1);
+    }
+}
+
+/* ---- the parent ---- */
+
+/* Before the first job: what every job needs, so that workers share it. */
+static void clusters_load(struct run *run)
+{
+    for (uint32_t i = 0; i < run->table->row_count; i++) {
+        struct validate_row *row = &run->table->row[i];
+        const char *path = row->options.cluster;
+        if (row->problem) continue;
+        GError *error = NULL;
+        struct cluster *cluster = path ? g_hash_table_lookup(run->cluster, path) : NULL;
+        if (!cluster && path) {
+            cluster = cluster_load(path, &error);
+            if (cluster) g_hash_table_insert(run->cluster, g_strdup(path), cluster);
+        }
+        if (cluster) {
+            case_node_settle(&row->options, cluster->nvlink.gpus);
+        } else {
+            row->problem = g_strdup(error ? error->message : "cluster: expected a cluster file, found nothing");
+            g_clear_error(&error);
+        }
+    }
+}
+
+static void rows_group(struct run *run)
+{
+    const struct validate_table *table = run->table;
+    run->row_start = g_new0(uint32_t, table->job_count + 2);
+    run->row_of = g_new(uint32_t, table->row_count);
+    uint32_t *fill = run->row_start + 1;        /* moves to the end of each job's rows, which is the next's start */
+    for (uint32_t i = 0; i < table->row_count; i++)
+        if (!table->row[i].problem) fill[table->row[i].job + 1]++;
+    for (uint32_t j = 1; j <= table->job_count; j++) fill[j] += fill[j - 1];
+    for (uint32_t i = 0; i < table->row_count; i++)
+        if (!table->row[i].problem) run->row_of[fill[table->row[i].job]++] = i;
+}
+
+static double job_weight(const struct run *run, uint32_t job)
+{
+    if (run->row_start[job] == run->row_start[job + 1]) return 0;
+    const struct case_options *c = &run->table->row[run->row_of[run->row_start[job]]].options;
+    return (double)(c->num_ranks + 1) * (c->num_tokens + 1);
+}
+
+static gint order_compare(gconstpointer a, gconstpointer b, gpointer context)
+{
+    const uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
+    const double left = job_weight(context, one), right = job_weight(context, other);
+    return left > right ? -1 : left < right ? 1 : one < other ? -1 : one > other;
+}
+
+static bool run_init(struct run *run, struct validate_table *table, GError **error)
+{
+    *run = (struct run){ .table = table };
+    run->cluster = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)cluster_free);
+    clusters_load(run);
+    rows_group(run);
+    run->order = g_new(uint32_t, table->job_count + 1);
+    for (uint32_t j = 0; j < table->job_count; j++) run->order[j] = j;
+    g_qsort_with_data(run->order, (gint)table->job_count, sizeof *run->order, order_compare, run);
+    const size_t row_bytes = table->row_count * sizeof(struct shared_row);
+    run->shared_bytes = sizeof *run->shared + row_bytes + table->job_count * sizeof(struct shared_job);
+    void *memory = mmap(NULL, run->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        g_set_error(error, VALIDATE_ERROR, 0, "%zu bytes shared with workers: %s", run->shared_bytes,
+                    g_strerror(errno));
+        return false;
+    }
+    run->shared = memory;
+    run->shared->row = (struct shared_row *)(run->shared + 1);
+    run->shared->job = (struct shared_job *)(void *)((char *)run->shared->row + row_bytes);
+    return true;
+}
+
+static void run_clear(struct run *run)
+{
+    if (run->shared) munmap(run->shared, run->shared_bytes);
+    g_free(run->order);
+    g_free(run->row_of);
+    g_free(run->row_start);
+    g_hash_table_destroy(run->cluster);
+}
+
+/* A worker that ended before its job did: its rows get the reason and the job counts as done. */
+static void job_abandon(struct run *run, pid_t worker, int status)
+{
+    for (uint32_t j = 0; j < run->table->job_count; j++) {
+        struct shared_job *job = &run->shared->job[j];
+        if (job->worker != worker || job->done) continue;
+        for (uint32_t i = run->row_start[j]; i < run->row_start[j + 1]; i++)
+            g_snprintf(run->shared->row[run->row_of[i]].problem, TEXT_BYTES, "the simulation ended its process: %s",
+                       WIFSIGNALED(status) ? g_strsignal(WTERMSIG(status)) : "by an exit");
+        job->done = true;
+        atomic_fetch_add(&run->shared->done, 1);
+    }
+}
+
+static pid_t worker_start(const struct run *run)
+{
+    const pid_t pid = fork();
+    if (pid == 0) worker_main(run);
+    return pid;
+}
+
+/* Keeps workers going until every job is done: one that died in a job is replaced while jobs are left. */
+static bool workers_run(struct run *run, uint32_t workers, GError **error)
+{
+    const uint32_t jobs = run->table->job_count;
+    struct progress *progress = progress_new("cases", jobs);
+    uint32_t alive = 0, shown = 0;
+    bool good = true;
+    while (good && alive < MIN(workers, jobs)) {
+        good = worker_start(run) > 0;
+        alive += good;
+    }
+    if (!good) g_set_error(error, VALIDATE_ERROR, 0, "cannot start a worker: %s", g_strerror(errno));
+    while (alive > 0) {
+        int status;
+        const pid_t ended = waitpid(-1, &status, good ? WNOHANG : 0);
+        if (ended == 0) g_usleep(POLL_US);
+        const uint32_t done = atomic_load(&run->shared->done);
+        progress_advance(progress, done - shown);
+        shown = done;
+        if (ended <= 0) continue;
+        alive--;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+        job_abandon(run, ended, status);
+        if (good && atomic_load(&run->shared->next) < jobs) alive += worker_start(run) > 0;
+    }
+    progress_free(progress);
+    return good;
+}
+
+static void row_finish(struct validate_row *row, const struct shared_row *out)
+{
+    if (row->problem) return;
+    if (*out->problem) {
+        row->problem = g_strdup(out->problem);
+        return;
+    }
+    row->predicted_us = out->time_us;
+    row->predicted_gbs = out->rate_gbs;
+    row->bottleneck = g_strdup(out->bottleneck);
+    const double measured = isnan(row->measured_us) ? row->measured_gbs : row->measured_us;
+    const double predicted = isnan(row->measured_us) ? row->predicted_gbs : row->predicted_us;
+    row->error_pct = 100.0 * (predicted - measured) / measured;
+}
+
+bool validate_table_run(struct validate_table *table, uint32_t workers, GError **error)
+{
+    struct run run;
+    const bool good = run_init(&run, table, error) && workers_run(&run, workers, error);
+    for (uint32_t i = 0; good && i < table->row_count; i++) row_finish(&table->row[i], &run.shared->row[i]);
+    run_clear(&run);
+    return good;
+}

@@ -1,0 +1,115 @@
+/* validate_summary.c - how far predictions are off: the distribution of the error over groups of rows.
+ * Knows rows and numbers; knows no simulation. */
+#include "models/predict/validate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "reports/text_table.h"
+#include "sim/stats.h"
+
+struct group {
+    char   *name;           /* "128", "dispatch" */
+    GArray *error;          /* double: error_pct of its rows */
+};
+
+static void group_free(gpointer data)
+{
+    struct group *group = data;
+    g_free(group->name);
+    g_array_free(group->error, TRUE);
+    g_free(group);
+}
+
+static struct group *group_find(GPtrArray *groups, const char *name)
+{
+    for (guint i = 0; i < groups->len; i++) {
+        struct group *group = groups->pdata[i];
+        if (strcmp(group->name, name) == 0) return group;
+    }
+    struct group *group = g_new(struct group, 1);
+    *group = (struct group){ .name = g_strdup(name), .error = g_array_new(FALSE, FALSE, sizeof(double)) };
+    g_ptr_array_add(groups, group);
+    return group;
+}
+
+/* Numbers by value, then words by letters. */
+static gint group_compare(gconstpointer a, gconstpointer b)
+{
+    const struct group *one = *(struct group *const *)a, *other = *(struct group *const *)b;
+    char *end_one, *end_other;
+    const double left = g_ascii_strtod(one->name, &end_one), right = g_ascii_strtod(other->name, &end_other);
+    const bool number_one = *one->name && !*end_one, number_other = *other->name && !*end_other;
+    if (number_one && number_other && left != right) return left < right ? -1 : 1;
+    if (number_one != number_other) return number_one ? -1 : 1;
+    return strcmp(one->name, other->name);
+}
+
+static void group_row_append(struct text_table *table, const char *by, const struct group *group)
+{
+    const size_t count = group->error->len;
+    const double *signed_error = (const double *)(void *)group->error->data;
+    double *size = g_new(double, count + 1), worst = 0;
+    for (size_t i = 0; i < count; i++) {
+        size[i] = fabs(signed_error[i]);
+        if (size[i] >= fabs(worst)) worst = signed_error[i];
+    }
+    text_table_cell(table, "%s", by);
+    text_table_cell(table, "%s", group->name);
+    text_table_cell(table, "%zu", count);
+    text_table_cell(table, "%.1f", stats_median(size, count));
+    text_table_cell(table, "%.1f", stats_percentile(size, count, 90));
+    text_table_cell(table, "%+.1f", worst);
+    text_table_cell(table, "%+.1f", stats_mean(signed_error, count));
+    g_free(size);
+}
+
+/* What row counts as under by: a column's cell, or the option where no column has that name.  Free it. */
+static char *row_group_name(const struct validate_table *table, const struct validate_row *row, const char *by)
+{
+    const int column = validate_column_find(table, by);
+    if (column >= 0 && *row->cell[column]) return g_strdup(row->cell[column]);
+    struct case_options resolved;
+    case_copy(&resolved, &row->options);
+    case_resolve(&resolved);
+    char *text = NULL;
+    for (uint32_t i = 0; case_option_name(i) && !text; i++)
+        if (strcmp(case_option_name(i), by) == 0) text = case_option_text(&resolved, i);
+    case_clear(&resolved);
+    return text ? text : g_strdup("");
+}
+
+/* by NULL: all rows in one group. */
+static void groups_append(const struct validate_table *table, const char *by, struct text_table *out)
+{
+    GPtrArray *groups = g_ptr_array_new_with_free_func(group_free);
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        const struct validate_row *row = &table->row[i];
+        if (row->problem || isnan(row->error_pct)) continue;
+        char *name = by ? row_group_name(table, row, by) : g_strdup("");
+        g_array_append_val(group_find(groups, name)->error, row->error_pct);
+        g_free(name);
+    }
+    g_ptr_array_sort(groups, group_compare);
+    for (guint i = 0; i < groups->len; i++) group_row_append(out, by ? by : "all", groups->pdata[i]);
+    g_ptr_array_free(groups, TRUE);
+}
+
+static bool by_is_always(const char *by)
+{
+    return strcmp(by, "phase") == 0 || strcmp(by, "kernel") == 0 || strcmp(by, "num-tokens") == 0;
+}
+
+void validate_summary_append(const struct validate_table *table, char **by, GString *out)
+{
+    static const char *const titles[] = { "by", "", "cases", "median %", "p90 %", "worst %", "bias %" };
+    struct text_table *text = text_table_new("llrrrrr", titles);
+    groups_append(table, NULL, text);
+    groups_append(table, "phase", text);
+    groups_append(table, "kernel", text);
+    groups_append(table, "num-tokens", text);
+    for (; by && *by; by++)
+        if (!by_is_always(*by)) groups_append(table, *by, text);
+    text_table_append(text, out);
+    text_table_free(text);
+}

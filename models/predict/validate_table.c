@@ -1,0 +1,287 @@
+/* validate_table.c - cases in CSV: read by libcsv into rows with options, written back with predictions.
+ *
+ * Knows columns and cells.  Knows no simulation and no statistics. */
+#include "models/predict/validate.h"
+
+#include <csv.h>
+#include <math.h>
+#include <string.h>
+#include "reports/whole_file.h"
+#include "reports/record.h"
+
+enum { FILE_BYTES_MAX = 1 << 30 };
+
+static const char *const result_names[] = { "predicted_us", "predicted_gbs", "error_pct", "bottleneck" };
+
+/* ---- reading ---- */
+
+struct reader {
+    struct validate_table *table;
+    const struct case_options *base;
+    GPtrArray *cell;            /* of the line so far */
+    GArray    *row;             /* struct validate_row */
+    uint32_t   line;            /* where the row so far began */
+};
+
+static void reader_cell(void *text, size_t size_bytes, void *context)
+{
+    struct reader *reader = context;
+    char *cell = g_strndup(text, size_bytes);
+    g_ptr_array_add(reader->cell, g_strstrip(g_strdelimit(cell, "\r\n", ' ')));     /* a label is one line */
+}
+
+static char **reader_cells_take(struct reader *reader)
+{
+    g_ptr_array_add(reader->cell, NULL);
+    char **cells = (char **)g_ptr_array_free(reader->cell, FALSE);
+    reader->cell = g_ptr_array_new();
+    return cells;
+}
+
+static bool column_is(const char *name, const char *wanted)
+{
+    return g_ascii_strcasecmp(name, wanted) == 0;
+}
+
+static bool measured_parse(const char *name, const char *text, double *value, char **problem)
+{
+    char *end;
+    *value = g_ascii_strtod(text, &end);
+    if (*end == '\0' && isfinite(*value) && *value > 0) return true;
+    *problem = g_strdup_printf("%s: expected a positive number, found '%s'", name, text);
+    return false;
+}
+
+/* Takes one cell to where its column says.  False sets row->problem. */
+static bool row_cell_take(struct validate_row *row, const char *name, const char *text)
+{
+    GError *error = NULL;
+    if (column_is(name, "metric")) return row->metric = *text ? text : NULL, true;
+    if (*text == '\0') return true;             /* the default */
+    if (column_is(name, "phase")) return row->phase = g_strsplit(text, "+", 0), true;
+    if (column_is(name, "outside_us")) return measured_parse(name, text, &row->outside_us, &row->problem);
+    if (column_is(name, "measured_us")) return measured_parse(name, text, &row->measured_us, &row->problem);
+    if (column_is(name, "measured_gbs")) return measured_parse(name, text, &row->measured_gbs, &row->problem);
+    if (!case_has(name) || case_set(&row->options, name, text, &error)) return true;
+    row->problem = g_strdup(error->message);
+    g_error_free(error);
+    return false;
+}
+
+/* A path that is not found from here is looked for beside the file that names it. */
+static void path_resolve(char **path, const char *beside)
+{
+    if (!*path || g_path_is_absolute(*path) || g_file_test(*path, G_FILE_TEST_EXISTS)) return;
+    char *folder = g_path_get_dirname(beside);
+    char *other = g_build_filename(folder, *path, NULL);
+    g_free(folder);
+    if (g_file_test(other, G_FILE_TEST_EXISTS)) {
+        g_free(*path);
+        *path = other;
+    } else {
+        g_free(other);
+    }
+}
+
+static void row_fill(struct validate_row *row, const struct validate_table *table)
+{
+    const uint32_t found = g_strv_length(row->cell);
+    if (found != table->column_count) {
+        row->problem = g_strdup_printf("expected %u fields as in the header, found %u", table->column_count, found);
+        return;
+    }
+    for (uint32_t i = 0; i < found; i++)
+        if (!row_cell_take(row, table->column[i], row->cell[i])) return;
+    if (!row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");
+    path_resolve(&row->options.trace, table->path);
+    path_resolve(&row->options.trace_weights, table->path);
+}
+
+static void reader_row(int end, void *context)
+{
+    (void)end;
+    struct reader *reader = context;
+    struct validate_table *table = reader->table;
+    char **cells = reader_cells_take(reader);
+    if (!table->column) {
+        table->column = cells;
+        table->column_count = g_strv_length(cells);
+        return;
+    }
+    struct validate_row row = {
+        .line = reader->line, .cell = cells, .measured_us = NAN, .measured_gbs = NAN,
+        .predicted_us = NAN, .predicted_gbs = NAN, .error_pct = NAN,
+    };
+    case_copy(&row.options, reader->base);
+    row_fill(&row, table);
+    g_array_append_val(reader->row, row);
+}
+
+static bool parse_refuse(const struct reader *reader, struct csv_parser *parser, GError **error)
+{
+    const int code = csv_error(parser);
+    g_set_error(error, VALIDATE_ERROR, 0, "%s:%u: expected CSV, found %s", reader->table->path, reader->line,
+                code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
+    return false;
+}
+
+/* Feeds line by line: libcsv does not count lines, and a quoted field may hold several. */
+static bool reader_parse(struct reader *reader, const char *text, size_t size_bytes, GError **error)
+{
+    struct csv_parser parser;
+    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) {
+        g_set_error(error, VALIDATE_ERROR, 0, "out of memory");
+        return false;
+    }
+    bool good = true;
+    uint32_t line = 1;
+    const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text;      /* spreadsheets begin so */
+    for (const char *end = text + size_bytes; good && at < end; line++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t line_bytes = (size_t)((newline ? newline + 1 : end) - at);
+        const bool comment = !parser.quoted && *at == '#';
+        if (!parser.quoted) reader->line = line;
+        good = comment || csv_parse(&parser, at, line_bytes, reader_cell, reader_row, reader) == line_bytes;
+        at += line_bytes;
+    }
+    if (good) good = csv_fini(&parser, reader_cell, reader_row, reader) == 0;
+    if (!good) parse_refuse(reader, &parser, error);
+    csv_free(&parser);
+    return good;
+}
+
+/* The text of all options: rows of equal text are one case and are simulated once. */
+static char *row_key(const struct validate_row *row)
+{
+    GString *key = g_string_new(NULL);
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        char *text = case_option_text(&row->options, i);
+        g_string_append_printf(key, "%s\n", text ? text : "");
+        g_free(text);
+    }
+    return g_string_free(key, FALSE);
+}
+
+static void table_jobs_number(struct validate_table *table)
+{
+    GHashTable *number = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        struct validate_row *row = &table->row[i];
+        if (row->problem) continue;
+        char *key = row_key(row);
+        gpointer known;
+        if (g_hash_table_lookup_extended(number, key, NULL, &known)) {
+            row->job = GPOINTER_TO_UINT(known);
+            g_free(key);
+        } else {
+            row->job = table->job_count++;
+            g_hash_table_insert(number, key, GUINT_TO_POINTER(row->job));
+        }
+    }
+    g_hash_table_destroy(number);
+}
+
+static bool table_columns_check(const struct validate_table *table, GError **error)
+{
+    const char *problem = NULL;
+    if (!table->column) problem = "expected a header line with the names of columns, found nothing";
+    else if (validate_column_find(table, "phase") < 0) problem = "expected a column 'phase', found none";
+    else if (table->row_count == 0) problem = "expected a case a line after the header, found none";
+    if (!problem) return true;
+    g_set_error(error, VALIDATE_ERROR, 0, "%s: %s", table->path, problem);
+    return false;
+}
+
+struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error)
+{
+    size_t size_bytes;
+    char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
+    if (!text) return NULL;
+    struct validate_table *table = g_new0(struct validate_table, 1);
+    table->path = g_strdup(path);
+    struct reader reader = {
+        .table = table, .base = base, .cell = g_ptr_array_new(),
+        .row = g_array_new(FALSE, FALSE, sizeof(struct validate_row)),
+    };
+    bool good = reader_parse(&reader, text, size_bytes, error);
+    table->row_count = reader.row->len;
+    table->row = (struct validate_row *)(void *)g_array_free(reader.row, FALSE);
+    g_strfreev(reader_cells_take(&reader));
+    g_ptr_array_free(reader.cell, TRUE);
+    g_free(text);
+    if (good && table_columns_check(table, error)) {
+        table_jobs_number(table);
+        return table;
+    }
+    validate_table_free(table);
+    return NULL;
+}
+
+void validate_table_free(struct validate_table *table)
+{
+    if (!table) return;
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        struct validate_row *row = &table->row[i];
+        g_strfreev(row->cell);
+        g_strfreev(row->phase);
+        case_clear(&row->options);
+        g_free(row->problem);
+        g_free(row->bottleneck);
+    }
+    g_free(table->row);
+    g_strfreev(table->column);
+    g_free(table->path);
+    g_free(table);
+}
+
+int validate_column_find(const struct validate_table *table, const char *name)
+{
+    for (uint32_t i = 0; i < table->column_count; i++)
+        if (column_is(table->column[i], name)) return (int)i;
+    return -1;
+}
+
+/* ---- writing ---- */
+
+static bool column_is_result(const char *name)
+{
+    for (uint32_t i = 0; i < G_N_ELEMENTS(result_names); i++)
+        if (column_is(name, result_names[i])) return true;
+    return false;
+}
+
+static void number_append(GString *out, double value, const char *format)
+{
+    char text[G_ASCII_DTOSTR_BUF_SIZE];
+    if (isfinite(value)) g_string_append(out, g_ascii_formatd(text, sizeof text, format, value));
+}
+
+static void row_append(const struct validate_table *table, const struct validate_row *row, GString *out)
+{
+    const uint32_t cells = g_strv_length(row->cell);        /* of a bad row: any number */
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        if (column_is_result(table->column[i])) continue;
+        if (i < cells) record_csv_field_append(out, row->cell[i]);
+        g_string_append_c(out, ',');
+    }
+    number_append(out, row->predicted_us, "%.3f");
+    g_string_append_c(out, ',');
+    number_append(out, row->predicted_gbs, "%.3f");
+    g_string_append_c(out, ',');
+    number_append(out, row->error_pct, "%.2f");
+    g_string_append_c(out, ',');
+    if (row->bottleneck) record_csv_field_append(out, row->bottleneck);
+    g_string_append_c(out, '\n');
+}
+
+void validate_table_append(const struct validate_table *table, GString *out)
+{
+    for (uint32_t i = 0; i < table->column_count; i++) {
+        if (column_is_result(table->column[i])) continue;
+        record_csv_field_append(out, table->column[i]);
+        g_string_append_c(out, ',');
+    }
+    for (uint32_t i = 0; i < G_N_ELEMENTS(result_names); i++)
+        g_string_append_printf(out, "%s%c", result_names[i], i + 1 < G_N_ELEMENTS(result_names) ? ',' : '\n');
+    for (uint32_t i = 0; i < table->row_count; i++) row_append(table, &table->row[i], out);
+}

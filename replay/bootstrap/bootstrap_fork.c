@@ -1,0 +1,458 @@
+/* bootstrap_fork.c - ranks that are children of one parent, connected to it by socket pairs.
+ *
+ *     rank 0 ──┐
+ *     rank 1 ──┼── parent: gathers the shares of an exchange, hands all of them to all,
+ *     rank 2 ──┘           watches the clock and the children, ends all when one fails
+ *
+ * The parent sleeps while no exchange is under way.  It knows nothing of what is exchanged or why. */
+#include "replay/bootstrap/bootstrap_internal.h"
+#include "sim/command.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* After a failure: how long the other ranks may take to report it and leave, and then to obey SIGTERM. */
+enum { GRACE_LEAVE_MS = 700, GRACE_TERMINATE_MS = 500 };
+/* Between a child's closing of its socket, which is what wakes the parent, and its end. */
+enum { REAP_TICK_MS = 2, ENDING_MS = 300 };
+/* How much longer than the timeout a child waits for the parent, which is the one to name who is missing. */
+enum { PARENT_MARGIN_MS = 3000 };
+
+enum fork_kind { FORK_SHARE = 1, FORK_GIVE_UP, FORK_RESULT, FORK_FAILED };
+
+struct fork_header {
+    uint32_t kind, reserved;
+    uint64_t size_bytes;
+};
+_Static_assert(sizeof(struct fork_header) == 16, "crosses the socket as it is");
+
+/* --- the child's side --- */
+
+struct fork_child {
+    struct bootstrap base;
+    int socket;
+};
+
+static bool child_fail(const struct fork_child *c, GError **error, const char *what)
+{
+    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank %u: %s", c->base.rank, what);
+    return false;
+}
+
+static bool child_send(struct fork_child *c, uint32_t kind, const void *data, size_t size_bytes)
+{
+    const struct fork_header header = { .kind = kind, .size_bytes = size_bytes };
+    const struct { const void *data; size_t size_bytes; } parts[] = { { &header, sizeof header },
+                                                                      { data, size_bytes } };
+
+    for (int i = 0; i < 2; i++)
+        for (size_t sent = 0; sent < parts[i].size_bytes;) {
+            const ssize_t n = send(c->socket, (const char *)parts[i].data + sent, parts[i].size_bytes - sent,
+                                   MSG_NOSIGNAL);
+
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) return false;
+            sent += (size_t)n;
+        }
+    return true;
+}
+
+static bool child_receive(struct fork_child *c, void *data, size_t size_bytes, uint64_t deadline_ms,
+                          GError **error)
+{
+    for (size_t received = 0; received < size_bytes;) {
+        struct pollfd poller = { .fd = c->socket, .events = POLLIN };
+        const int ready = poll(&poller, 1, bootstrap_serve_ms(&c->base, deadline_ms));
+
+        if (ready == 0 && bootstrap_now_ms() >= deadline_ms)
+            return child_fail(c, error, "the parent process does not answer");
+        if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+        const ssize_t n = recv(c->socket, (char *)data + received, size_bytes - received, 0);
+
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return child_fail(c, error, "the parent process is gone");
+        received += (size_t)n;
+    }
+    return true;
+}
+
+static bool child_receive_failure(struct fork_child *c, uint64_t size_bytes, uint64_t deadline_ms,
+                                  GError **error)
+{
+    char reason[BOOTSTRAP_REASON_BYTES_MAX + 1];
+
+    g_assert(size_bytes < sizeof reason);
+    if (!child_receive(c, reason, size_bytes, deadline_ms, error)) return false;
+    reason[size_bytes] = 0;
+    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED, "%s", reason);
+    return false;
+}
+
+static bool child_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
+{
+    struct fork_child *const c = (struct fork_child *)b;
+    const uint64_t deadline_ms = bootstrap_now_ms() + b->timeout_ms + PARENT_MARGIN_MS;
+    struct fork_header header;
+
+    g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
+    /* The send may fail because the parent has given up; then its reason waits to be read. */
+    child_send(c, FORK_SHARE, in, size_bytes);
+    if (!child_receive(c, &header, sizeof header, deadline_ms, error)) return false;
+    if (header.kind == FORK_FAILED) return child_receive_failure(c, header.size_bytes, deadline_ms, error);
+    g_assert(header.kind == FORK_RESULT && header.size_bytes == size_bytes * b->rank_count);
+    return child_receive(c, out, header.size_bytes, deadline_ms, error);
+}
+
+static void child_abort(struct bootstrap *b, const char *reason)
+{
+    child_send((struct fork_child *)b, FORK_GIVE_UP, reason, strnlen(reason, BOOTSTRAP_REASON_BYTES_MAX / 2));
+}
+
+static void child_free(struct bootstrap *b) { (void)b; }
+
+static const struct bootstrap_ops child_ops = { "fork", child_allgather, child_abort, NULL, child_free };
+
+/* --- the parent's side --- */
+
+struct fork_rank {
+    pid_t   pid;
+    int     socket;
+    bool    running, judged;    /* judged: its end has been looked at */
+    bool    came;               /* its share of the current exchange lies in share */
+    bool    closed;             /* its end of the socket is gone */
+    GByteArray *in;             /* bytes that do not yet make a message */
+    GByteArray *share;
+    GByteArray *out;            /* bytes that its socket does not yet take */
+    int     wait_status;
+};
+
+struct fork_parent {
+    uint32_t rank_count, timeout_ms, running, came_count, exchange;
+    uint64_t deadline_ms;       /* of the current exchange, or of the next step of ending all */
+    uint64_t ending_deadline_ms;
+    struct fork_rank *ranks;
+    char    *failure;           /* what broke first; NULL while all is well */
+    uint32_t failed_rank;       /* whose exit status becomes the run's; rank_count: nobody's */
+    int      next_signal;       /* for who is still there at the deadline */
+    int      exit_status;
+};
+
+static void parent_push(struct fork_rank *r, uint32_t kind, const void *data, size_t size_bytes)
+{
+    const struct fork_header header = { .kind = kind, .size_bytes = size_bytes };
+
+    g_byte_array_append(r->out, (const guint8 *)&header, sizeof header);
+    if (size_bytes) g_byte_array_append(r->out, data, (guint)size_bytes);
+}
+
+/* The first failure is the one that is told; what follows from it is not. */
+static void parent_fail(struct fork_parent *p, uint32_t failed_rank, char *failure)
+{
+    if (p->failure) {
+        g_free(failure);
+        return;
+    }
+    p->failure = failure;
+    p->failed_rank = failed_rank;
+    p->exit_status = EXIT_RUN_FAILED;
+    p->next_signal = SIGTERM;
+    p->deadline_ms = bootstrap_now_ms() + GRACE_LEAVE_MS;
+    fprintf(stderr, "eptwin: %s\n", failure);
+    for (uint32_t i = 0; i < p->rank_count; i++)
+        parent_push(&p->ranks[i], FORK_FAILED, failure, MIN(strlen(failure), BOOTSTRAP_REASON_BYTES_MAX));
+}
+
+static void parent_check_sizes(struct fork_parent *p)
+{
+    for (uint32_t i = 1; i < p->rank_count; i++)
+        if (p->ranks[i].share->len != p->ranks[0].share->len) {
+            parent_fail(p, p->rank_count,
+                        g_strdup_printf("exchange %u: rank %u brought %u bytes, rank 0 %u: the ranks do not do "
+                                        "the same", p->exchange, i, p->ranks[i].share->len,
+                                        p->ranks[0].share->len));
+            return;
+        }
+}
+
+static void parent_finish_exchange(struct fork_parent *p)
+{
+    parent_check_sizes(p);
+    if (p->failure) return;
+    const size_t size_bytes = p->ranks[0].share->len;
+    const struct fork_header header = { .kind = FORK_RESULT, .size_bytes = size_bytes * p->rank_count };
+
+    for (uint32_t i = 0; i < p->rank_count; i++) {
+        g_byte_array_append(p->ranks[i].out, (const guint8 *)&header, sizeof header);
+        for (uint32_t j = 0; j < p->rank_count && size_bytes; j++)
+            g_byte_array_append(p->ranks[i].out, p->ranks[j].share->data, (guint)size_bytes);
+    }
+    for (uint32_t i = 0; i < p->rank_count; i++) {
+        p->ranks[i].came = false;
+        g_byte_array_set_size(p->ranks[i].share, 0);
+    }
+    p->came_count = 0;
+    p->exchange++;
+}
+
+static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const guint8 *data, size_t size_bytes)
+{
+    g_assert(!r->came);
+    if (p->failure) return;
+    r->came = true;
+    if (size_bytes) g_byte_array_append(r->share, data, (guint)size_bytes);
+    if (p->came_count++ == 0) p->deadline_ms = bootstrap_now_ms() + p->timeout_ms;
+    if (p->came_count == p->rank_count) parent_finish_exchange(p);
+}
+
+static void parent_take_messages(struct fork_parent *p, uint32_t rank)
+{
+    struct fork_rank *const r = &p->ranks[rank];
+    struct fork_header header;
+
+    while (r->in->len >= sizeof header) {
+        memcpy(&header, r->in->data, sizeof header);
+        if (r->in->len - sizeof header < header.size_bytes) return;
+        const guint8 *const data = r->in->data + sizeof header;
+
+        if (header.kind == FORK_GIVE_UP)
+            parent_fail(p, rank, g_strdup_printf("rank %u gave up: %.*s", rank, (int)header.size_bytes,
+                                                 (const char *)data));
+        else
+            parent_take_share(p, r, data, header.size_bytes);
+        g_byte_array_remove_range(r->in, 0, (guint)(sizeof header + header.size_bytes));
+    }
+}
+
+static void parent_read(struct fork_parent *p, uint32_t rank)
+{
+    struct fork_rank *const r = &p->ranks[rank];
+    guint8 bytes[65536];
+
+    while (!r->closed) {
+        const ssize_t n = recv(r->socket, bytes, sizeof bytes, MSG_DONTWAIT);
+
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) break;
+        if (n <= 0)
+            r->closed = true;
+        else
+            g_byte_array_append(r->in, bytes, (guint)n);
+        parent_take_messages(p, rank);
+    }
+}
+
+static void parent_write(struct fork_rank *r)
+{
+    guint sent = 0;
+
+    while (sent < r->out->len) {
+        const ssize_t n = send(r->socket, r->out->data + sent, r->out->len - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) break;
+        if (n < 0)
+            sent = r->out->len;     /* nobody reads it any more */
+        else
+            sent += (guint)n;
+    }
+    if (sent) g_byte_array_remove_range(r->out, 0, sent);
+}
+
+static char *describe_end(uint32_t rank, int wait_status)
+{
+    if (WIFSIGNALED(wait_status))
+        return g_strdup_printf("rank %u was killed by signal %d (%s)", rank, WTERMSIG(wait_status),
+                               strsignal(WTERMSIG(wait_status)));
+    return g_strdup_printf("rank %u exited with status %d", rank, WEXITSTATUS(wait_status));
+}
+
+static void parent_judge(struct fork_parent *p, bool signalled)
+{
+    for (uint32_t i = 0; i < p->rank_count; i++) {
+        struct fork_rank *const r = &p->ranks[i];
+
+        if (r->running || r->judged || r->pid < 0 || !!WIFSIGNALED(r->wait_status) != signalled) continue;
+        r->judged = true;
+        if (r->wait_status != 0) parent_fail(p, i, describe_end(i, r->wait_status));
+        if (i == p->failed_rank && WIFEXITED(r->wait_status) && WEXITSTATUS(r->wait_status))
+            p->exit_status = WEXITSTATUS(r->wait_status);
+    }
+}
+
+static bool parent_any_ending(const struct fork_parent *p)
+{
+    for (uint32_t i = 0; i < p->rank_count; i++)
+        if (p->ranks[i].running && p->ranks[i].closed) return true;
+    return false;
+}
+
+/* Who was killed comes first: that other ranks then exit with errors is what follows from it.  So an exit is
+ * judged only once nobody else is on the way out (but for a while at most). */
+static void parent_reap(struct fork_parent *p)
+{
+    bool exits_wait = false;
+
+    for (uint32_t i = 0; i < p->rank_count; i++) {
+        struct fork_rank *const r = &p->ranks[i];
+
+        if (r->running && waitpid(r->pid, &r->wait_status, WNOHANG) == r->pid) {
+            r->running = false;
+            p->running--;
+            parent_read(p, i);
+        }
+        exits_wait |= !r->running && !r->judged;
+    }
+    parent_judge(p, true);
+    if (!exits_wait || !parent_any_ending(p)) p->ending_deadline_ms = bootstrap_now_ms() + ENDING_MS;
+    if (!parent_any_ending(p) || bootstrap_now_ms() >= p->ending_deadline_ms) parent_judge(p, false);
+}
+
+/* A rank that ended well cannot come to an exchange any more. */
+static void parent_check_absent(struct fork_parent *p)
+{
+    for (uint32_t i = 0; i < p->rank_count && p->came_count && !p->failure; i++)
+        if (p->ranks[i].judged && !p->ranks[i].came)
+            parent_fail(p, p->rank_count,
+                        g_strdup_printf("rank %u ended before exchange %u, for which others wait", i,
+                                        p->exchange));
+}
+
+static void parent_timeout(struct fork_parent *p)
+{
+    if (p->failure) {
+        for (uint32_t i = 0; i < p->rank_count; i++)
+            if (p->ranks[i].running) kill(p->ranks[i].pid, p->next_signal);
+        p->next_signal = SIGKILL;
+        p->deadline_ms = bootstrap_now_ms() + GRACE_TERMINATE_MS;
+        return;
+    }
+    bool *const absent = g_new0(bool, p->rank_count);
+
+    for (uint32_t i = 0; i < p->rank_count; i++)
+        absent[i] = !p->ranks[i].came;
+    char *const ranks = bootstrap_ranks_text(absent, p->rank_count);
+
+    parent_fail(p, p->rank_count, g_strdup_printf("%s did not come to exchange %u within %u ms", ranks,
+                                                  p->exchange, p->timeout_ms));
+    g_free(ranks);
+    g_free(absent);
+}
+
+/* -1, for ever, while there is nothing to be in time for. */
+static int parent_poll_timeout_ms(const struct fork_parent *p)
+{
+    if (parent_any_ending(p)) return REAP_TICK_MS;
+    return p->failure || p->came_count ? bootstrap_remaining_ms(p->deadline_ms) : -1;
+}
+
+static void parent_run(struct fork_parent *p)
+{
+    struct pollfd *const pollers = g_new0(struct pollfd, p->rank_count);
+
+    while (p->running) {
+        for (uint32_t i = 0; i < p->rank_count; i++) {
+            const struct fork_rank *const r = &p->ranks[i];
+
+            pollers[i] = (struct pollfd){ .fd = r->closed ? -1 : r->socket,
+                                          .events = POLLIN | (r->out->len ? POLLOUT : 0) };
+        }
+        poll(pollers, p->rank_count, parent_poll_timeout_ms(p));
+        for (uint32_t i = 0; i < p->rank_count; i++)
+            if (pollers[i].revents) parent_read(p, i);
+        parent_reap(p);
+        parent_check_absent(p);
+        if ((p->failure || p->came_count) && bootstrap_now_ms() >= p->deadline_ms) parent_timeout(p);
+        for (uint32_t i = 0; i < p->rank_count; i++)
+            parent_write(&p->ranks[i]);
+    }
+    g_free(pollers);
+}
+
+/* --- starting and ending --- */
+
+static int child_main(const struct fork_parent *p, uint32_t rank, int socket, pid_t parent_pid,
+                      int (*child)(struct bootstrap *b, void *context), void *context)
+{
+    struct fork_child c = {
+        .base = { .ops = &child_ops, .rank = rank, .rank_count = p->rank_count, .timeout_ms = p->timeout_ms },
+        .socket = socket,
+    };
+
+    /* The parent may have gone before the request was in force. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent_pid) return EXIT_RUN_FAILED;
+    const int status = child(&c.base, context);
+
+    close(socket);
+    return status;
+}
+
+/* False if the system has no room for one more process; what was started stays to be ended. */
+static bool parent_start_rank(struct fork_parent *p, uint32_t rank,
+                              int (*child)(struct bootstrap *b, void *context), void *context)
+{
+    struct fork_rank *const r = &p->ranks[rank];
+    const pid_t parent_pid = getpid();
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    r->pid = fork();
+    if (r->pid == 0) {
+        for (uint32_t i = 0; i < rank; i++)
+            close(p->ranks[i].socket);
+        close(ends[0]);
+        exit(child_main(p, rank, ends[1], parent_pid, child, context));
+    }
+    close(ends[1]);
+    if (r->pid < 0) {
+        close(ends[0]);
+        return false;
+    }
+    r->socket = ends[0];
+    r->running = true;
+    p->running++;
+    return true;
+}
+
+static void parent_free(struct fork_parent *p)
+{
+    for (uint32_t i = 0; i < p->rank_count; i++) {
+        struct fork_rank *const r = &p->ranks[i];
+
+        if (r->pid > 0) close(r->socket);
+        g_byte_array_unref(r->in);
+        g_byte_array_unref(r->share);
+        g_byte_array_unref(r->out);
+    }
+    g_free(p->failure);
+    g_free(p->ranks);
+}
+
+int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms,
+                       int (*child)(struct bootstrap *b, void *context), void *context)
+{
+    struct fork_parent p = { .rank_count = rank_count, .timeout_ms = timeout_ms, .failed_rank = rank_count };
+
+    g_assert(rank_count > 0);
+    p.ranks = g_new0(struct fork_rank, rank_count);
+    for (uint32_t i = 0; i < rank_count; i++)
+        p.ranks[i] = (struct fork_rank){ .pid = -1, .socket = -1, .in = g_byte_array_new(),
+                                         .share = g_byte_array_new(), .out = g_byte_array_new() };
+    void (*const child_handler)(int) = signal(SIGCHLD, SIG_DFL);    /* ignored, it would lose exit statuses */
+
+    fflush(NULL);       /* or every child would write what is buffered once more */
+    for (uint32_t i = 0; i < rank_count && !p.failure; i++)
+        if (!parent_start_rank(&p, i, child, context))
+            parent_fail(&p, rank_count, g_strdup_printf("cannot start rank %u: %s", i, strerror(errno)));
+    parent_run(&p);
+    signal(SIGCHLD, child_handler);
+    parent_free(&p);
+    return p.exit_status;
+}

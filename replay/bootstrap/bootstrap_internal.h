@@ -1,0 +1,23 @@
+/* bootstrap_internal.h - what the ways to bootstrap share: the clock of their timeouts, names of ranks. */
+#ifndef REPLAY_BOOTSTRAP_INTERNAL_H
+#define REPLAY_BOOTSTRAP_INTERNAL_H
+
+#include "replay/bootstrap/bootstrap.h"
+
+/* Of all shares of one exchange together; of the text that says why a rank gives up. */
+enum { BOOTSTRAP_EXCHANGE_BYTES_MAX = 1 << 28, BOOTSTRAP_REASON_BYTES_MAX = 4096 };
+
+static inline bool bootstrap_size_allowed(uint64_t size_bytes, uint32_t rank_count)
+{
+    return size_bytes <= BOOTSTRAP_EXCHANGE_BYTES_MAX / rank_count;
+}
+
+uint64_t bootstrap_now_ms(void);
+/* What is left until deadline_ms as a timeout for poll(): 0 when it has passed. */
+int bootstrap_remaining_ms(uint64_t deadline_ms);
+/* Serves, then says how long to sleep until it must be called again: not beyond deadline_ms. */
+int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
+/* "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more": those with listed[rank] set.  Free with g_free(). */
+char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count);
+
+#endif

@@ -1,0 +1,418 @@
+/* bootstrap_join.c - the door of a TCP bootstrap: addresses, listening, greeting, refusing.
+ *
+ * Who does not know the secret is sent away and only counted; who knows it but was started differently ends
+ * the run at once, for all, with what differs.  It does not know what is exchanged later. */
+#include "replay/bootstrap/bootstrap_join.h"
+
+#include "replay/bootstrap/bootstrap_internal.h"
+#include "sim/version.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    CALLERS_MAX = 64,           /* at the door at a time; one more takes the place of the one there longest */
+    GREETING_MS = 5000,         /* that a caller may take */
+    CONNECT_RETRY_MS = 50,
+    NAME_BYTES = NI_MAXHOST + 16,
+};
+
+/* --- addresses --- */
+
+static bool fail(GError **error, enum bootstrap_error code, const char *format, ...) G_GNUC_PRINTF(3, 4);
+
+static bool fail(GError **error, enum bootstrap_error code, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (error) *error = g_error_new_valist(BOOTSTRAP_ERROR, (gint)code, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* "host:port", "[::1]:port" or ":port", which is loopback. */
+static bool root_resolve(const char *root, struct addrinfo **addresses, GError **error)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+    const char *const colon = root ? strrchr(root, ':') : NULL;
+
+    if (!colon || !colon[1])
+        return fail(error, BOOTSTRAP_BAD_INPUT, "--root: expected host:port, found '%s'", root ? root : "");
+    const bool bracketed = root[0] == '[' && colon > root && colon[-1] == ']';
+    char *const host = bracketed ? g_strndup(root + 1, (gsize)(colon - root - 2))
+                                 : g_strndup(root, (gsize)(colon - root));
+    const int rc = getaddrinfo(*host ? host : "127.0.0.1", colon + 1, &hints, addresses);
+
+    g_free(host);
+    if (rc) return fail(error, BOOTSTRAP_BAD_INPUT, "--root %s: %s", root, gai_strerror(rc));
+    return true;
+}
+
+static void name_address(const struct sockaddr *address, socklen_t size_bytes, char *name)
+{
+    char host[NI_MAXHOST] = "?", port[8] = "?";
+
+    getnameinfo(address, size_bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    g_snprintf(name, NAME_BYTES, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static void fill_nonce(uint8_t *nonce)
+{
+    g_assert(getrandom(nonce, WIRE_NONCE_BYTES, 0) == WIRE_NONCE_BYTES);
+}
+
+static void send_at_once(int socket)
+{
+    const int on = 1;
+
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+/* --- rank 0 --- */
+
+struct caller {
+    int      socket;            /* -1: free */
+    uint64_t deadline_ms;
+    size_t   arrived_bytes;
+    struct wire_challenge challenge;
+    struct wire_hello hello;
+    char     name[NAME_BYTES];
+};
+
+struct door {
+    const struct bootstrap_tcp_options *options;
+    struct wire_channel *channels;
+    int      listener;
+    uint32_t joined;
+    uint32_t refused;
+    char     refused_last[NAME_BYTES];
+    char     address[NAME_BYTES];
+    struct caller callers[CALLERS_MAX];
+};
+
+static int listen_at(const struct addrinfo *a)
+{
+    const int on = 1;
+    const int s = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (s < 0) return -1;
+    setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(s, a->ai_addr, a->ai_addrlen) == 0 && listen(s, CALLERS_MAX) == 0) return s;
+    const int reason = errno;
+
+    close(s);
+    errno = reason;
+    return -1;
+}
+
+static bool door_open(struct door *d, GError **error)
+{
+    struct addrinfo *addresses = NULL;
+
+    if (!root_resolve(d->options->root, &addresses, error)) return false;
+    d->listener = -1;
+    for (const struct addrinfo *a = addresses; a && d->listener < 0; a = a->ai_next)
+        d->listener = listen_at(a);
+    const int reason = errno;
+    struct sockaddr_storage own;
+    socklen_t own_bytes = sizeof own;
+
+    freeaddrinfo(addresses);
+    if (d->listener < 0)
+        return fail(error, BOOTSTRAP_FAILED, "rank 0 cannot listen at %s: %s", d->options->root,
+                    g_strerror(reason));
+    getsockname(d->listener, (struct sockaddr *)&own, &own_bytes);
+    name_address((struct sockaddr *)&own, own_bytes, d->address);
+    return true;
+}
+
+static void caller_leave(struct caller *c)
+{
+    if (c->socket >= 0) close(c->socket);
+    c->socket = -1;
+}
+
+static void door_refuse(struct door *d, struct caller *c)
+{
+    d->refused++;
+    memcpy(d->refused_last, c->name, sizeof c->name);
+    caller_leave(c);
+}
+
+static struct caller *door_place(struct door *d)
+{
+    struct caller *oldest = &d->callers[0];
+
+    for (int i = 0; i < CALLERS_MAX; i++) {
+        if (d->callers[i].socket < 0) return &d->callers[i];
+        if (d->callers[i].deadline_ms < oldest->deadline_ms) oldest = &d->callers[i];
+    }
+    door_refuse(d, oldest);
+    return oldest;
+}
+
+static void door_accept(struct door *d)
+{
+    struct sockaddr_storage address;
+    socklen_t address_bytes = sizeof address;
+    const int s = accept4(d->listener, (struct sockaddr *)&address, &address_bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (s < 0) return;
+    struct caller *const c = door_place(d);
+
+    *c = (struct caller){ .socket = s, .deadline_ms = bootstrap_now_ms() + GREETING_MS };
+    name_address((struct sockaddr *)&address, address_bytes, c->name);
+    send_at_once(s);
+    memcpy(c->challenge.magic, WIRE_MAGIC, sizeof c->challenge.magic);
+    fill_nonce(c->challenge.nonce);
+    /* A new connection takes 40 bytes without waiting; one that does not is not worth a wait. */
+    if (wire_write(s, &c->challenge, sizeof c->challenge, 0) != 0) door_refuse(d, c);
+}
+
+static void door_answer(struct door *d, struct caller *c, uint32_t verdict)
+{
+    struct wire_welcome welcome = { .verdict = verdict, .rank_count = d->options->rank_count };
+
+    g_strlcpy(welcome.build, eptwin_version(), sizeof welcome.build);
+    wire_welcome_sign(d->options->secret, &c->challenge, &c->hello, &welcome, welcome.mac);
+    wire_write(c->socket, &welcome, sizeof welcome, bootstrap_now_ms() + CONNECT_RETRY_MS);
+}
+
+/* WIRE_JOINED, or what is wrong with a hello that carries the secret's mark, in words. */
+static enum wire_verdict door_judge(const struct door *d, const struct caller *c, GError **error)
+{
+    const struct wire_hello *const h = &c->hello;
+    const uint32_t rank_count = d->options->rank_count;
+
+    if (h->rank_count != rank_count) {
+        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s was started for a world of %u, rank 0 for %u", h->rank,
+             c->name, h->rank_count, rank_count);
+        return WIRE_WRONG_WORLD;
+    }
+    if (strncmp(h->build, eptwin_version(), sizeof h->build - 1) != 0) {
+        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s is eptwin %.*s, rank 0 is %s", h->rank, c->name,
+             (int)sizeof h->build, h->build, eptwin_version());
+        return WIRE_WRONG_BUILD;
+    }
+    if (h->rank == 0 || h->rank >= rank_count) {
+        fail(error, BOOTSTRAP_BAD_INPUT, "%s says it is rank %u, expected 1 to %u", c->name, h->rank,
+             rank_count - 1);
+        return WIRE_WRONG_RANK;
+    }
+    if (d->channels[h->rank].socket >= 0) {
+        fail(error, BOOTSTRAP_BAD_INPUT, "two processes say they are rank %u, the second at %s", h->rank, c->name);
+        return WIRE_RANK_TAKEN;
+    }
+    return WIRE_JOINED;
+}
+
+static bool door_greet(struct door *d, struct caller *c, GError **error)
+{
+    uint8_t mac[WIRE_MAC_BYTES];
+
+    wire_hello_sign(d->options->secret, &c->challenge, &c->hello, mac);
+    if (memcmp(c->hello.magic, WIRE_MAGIC, sizeof c->hello.magic) != 0) {
+        door_refuse(d, c);
+        return true;
+    }
+    if (!wire_macs_equal(mac, c->hello.mac)) {
+        door_answer(d, c, WIRE_WRONG_SECRET);
+        door_refuse(d, c);
+        return true;
+    }
+    const enum wire_verdict verdict = door_judge(d, c, error);
+
+    door_answer(d, c, verdict);
+    if (verdict != WIRE_JOINED) return false;
+    wire_channel_open(&d->channels[c->hello.rank], c->socket, true, d->options->secret, &c->challenge, &c->hello);
+    c->socket = -1;
+    d->joined++;
+    return true;
+}
+
+static bool door_listen(struct door *d, struct caller *c, GError **error)
+{
+    const ssize_t n = recv(c->socket, (char *)&c->hello + c->arrived_bytes, sizeof c->hello - c->arrived_bytes,
+                           MSG_DONTWAIT);
+
+    if (n > 0) c->arrived_bytes += (size_t)n;
+    if (c->arrived_bytes == sizeof c->hello) return door_greet(d, c, error);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) door_refuse(d, c);
+    return true;
+}
+
+static bool door_step(struct door *d, uint64_t deadline_ms, GError **error)
+{
+    struct pollfd pollers[CALLERS_MAX + 1];
+
+    pollers[CALLERS_MAX] = (struct pollfd){ .fd = d->listener, .events = POLLIN };
+    for (int i = 0; i < CALLERS_MAX; i++)
+        pollers[i] = (struct pollfd){ .fd = d->callers[i].socket, .events = POLLIN };
+    poll(pollers, CALLERS_MAX + 1, MIN(bootstrap_remaining_ms(deadline_ms), CONNECT_RETRY_MS));
+    for (int i = 0; i < CALLERS_MAX; i++) {
+        struct caller *const c = &d->callers[i];
+
+        if (c->socket < 0) continue;
+        if (pollers[i].revents && !door_listen(d, c, error)) return false;
+        if (c->socket >= 0 && bootstrap_now_ms() >= c->deadline_ms) door_refuse(d, c);
+    }
+    if (pollers[CALLERS_MAX].revents) door_accept(d);
+    return true;
+}
+
+static bool door_fail_late(const struct door *d, GError **error)
+{
+    const uint32_t rank_count = d->options->rank_count;
+    bool *const absent = g_new0(bool, rank_count);
+
+    for (uint32_t r = 1; r < rank_count; r++)
+        absent[r] = d->channels[r].socket < 0;
+    char *const ranks = bootstrap_ranks_text(absent, rank_count);
+
+    if (d->refused)
+        fail(error, BOOTSTRAP_FAILED, "%s did not join at %s within %u ms; refused without the right secret: %u, "
+             "the last %s", ranks, d->address, d->options->timeout_ms, d->refused, d->refused_last);
+    else
+        fail(error, BOOTSTRAP_FAILED, "%s did not join at %s within %u ms", ranks, d->address,
+             d->options->timeout_ms);
+    g_free(ranks);
+    g_free(absent);
+    return false;
+}
+
+bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_channel *channels, GError **error)
+{
+    const uint64_t deadline_ms = bootstrap_now_ms() + o->timeout_ms;
+    struct door *const d = g_new0(struct door, 1);
+
+    d->options = o;
+    d->channels = channels;
+    for (int i = 0; i < CALLERS_MAX; i++)
+        d->callers[i].socket = -1;
+    bool ok = door_open(d, error);
+
+    if (ok) {
+        while (ok && d->joined < o->rank_count - 1 && bootstrap_now_ms() < deadline_ms)
+            ok = door_step(d, deadline_ms, error);
+        if (ok && d->joined < o->rank_count - 1) ok = door_fail_late(d, error);
+        for (int i = 0; i < CALLERS_MAX; i++)
+            caller_leave(&d->callers[i]);
+        close(d->listener);
+    }
+    g_free(d);
+    return ok;
+}
+
+/* --- the others --- */
+
+/* A connected socket, or the negative errno of the last address. */
+static int connect_once(const struct addrinfo *addresses, uint64_t deadline_ms)
+{
+    int reason = EADDRNOTAVAIL;
+
+    for (const struct addrinfo *a = addresses; a; a = a->ai_next) {
+        const int s = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        struct pollfd poller = { .fd = s, .events = POLLOUT };
+        socklen_t reason_bytes = sizeof reason;
+
+        if (s < 0) continue;
+        reason = connect(s, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
+        if (reason == EINPROGRESS) {
+            if (poll(&poller, 1, bootstrap_remaining_ms(deadline_ms)) > 0)
+                getsockopt(s, SOL_SOCKET, SO_ERROR, &reason, &reason_bytes);
+            else
+                reason = ETIMEDOUT;
+        }
+        if (reason == 0) return s;
+        close(s);
+    }
+    return -reason;
+}
+
+static bool member_connect(const struct bootstrap_tcp_options *o, uint64_t deadline_ms, int *connected,
+                           GError **error)
+{
+    struct addrinfo *addresses = NULL;
+    int s;
+
+    if (!root_resolve(o->root, &addresses, error)) return false;
+    while ((s = connect_once(addresses, deadline_ms)) < 0 && bootstrap_now_ms() < deadline_ms)
+        g_usleep(CONNECT_RETRY_MS * 1000);
+    freeaddrinfo(addresses);
+    if (s < 0)
+        return fail(error, BOOTSTRAP_FAILED, "rank %u cannot connect to rank 0 at %s within %u ms: %s", o->rank,
+                    o->root, o->timeout_ms, g_strerror(-s));
+    send_at_once(s);
+    *connected = s;
+    return true;
+}
+
+static bool member_explain(const struct bootstrap_tcp_options *o, const struct wire_welcome *w, GError **error)
+{
+    const enum bootstrap_error code = BOOTSTRAP_BAD_INPUT;
+
+    switch (w->verdict) {
+    case WIRE_JOINED:
+        return true;
+    case WIRE_WRONG_WORLD:
+        return fail(error, code, "rank %u was started for a world of %u, rank 0 at %s for %u", o->rank,
+                    o->rank_count, o->root, w->rank_count);
+    case WIRE_WRONG_BUILD:
+        return fail(error, code, "rank %u is eptwin %s, rank 0 at %s is %.*s", o->rank, eptwin_version(), o->root,
+                    (int)sizeof w->build, w->build);
+    case WIRE_WRONG_RANK:
+        return fail(error, code, "rank 0 at %s has no place for a rank %u", o->root, o->rank);
+    case WIRE_RANK_TAKEN:
+        return fail(error, code, "rank 0 at %s has a rank %u already", o->root, o->rank);
+    default:
+        return fail(error, code, "rank 0 at %s sent a verdict that this eptwin does not know", o->root);
+    }
+}
+
+static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t deadline_ms,
+                         struct wire_channel *channel, GError **error)
+{
+    struct wire_challenge challenge;
+    struct wire_hello hello = { .magic = WIRE_MAGIC, .rank = o->rank, .rank_count = o->rank_count };
+    struct wire_welcome welcome;
+    uint8_t mac[WIRE_MAC_BYTES];
+
+    int rc = wire_read(s, &challenge, sizeof challenge, deadline_ms);
+
+    if (!rc && memcmp(challenge.magic, WIRE_MAGIC, sizeof challenge.magic) != 0)
+        return fail(error, BOOTSTRAP_FAILED, "what listens at %s is not rank 0 of this eptwin", o->root);
+    g_strlcpy(hello.build, eptwin_version(), sizeof hello.build);
+    fill_nonce(hello.nonce);
+    wire_hello_sign(o->secret, &challenge, &hello, hello.mac);
+    if (!rc) rc = wire_write(s, &hello, sizeof hello, deadline_ms);
+    if (!rc) rc = wire_read(s, &welcome, sizeof welcome, deadline_ms);
+    if (rc)
+        return fail(error, BOOTSTRAP_FAILED, "rank %u: rank 0 at %s %s before it let this rank join", o->rank,
+                    o->root, wire_describe(rc));
+    wire_welcome_sign(o->secret, &challenge, &hello, &welcome, mac);
+    if (welcome.verdict == WIRE_WRONG_SECRET || !wire_macs_equal(mac, welcome.mac))
+        return fail(error, BOOTSTRAP_BAD_INPUT, "rank %u and rank 0 at %s do not have the same secret", o->rank,
+                    o->root);
+    if (!member_explain(o, &welcome, error)) return false;
+    wire_channel_open(channel, s, false, o->secret, &challenge, &hello);
+    return true;
+}
+
+bool bootstrap_join_member(const struct bootstrap_tcp_options *o, struct wire_channel *channel, GError **error)
+{
+    const uint64_t deadline_ms = bootstrap_now_ms() + o->timeout_ms;
+    int s = -1;
+
+    if (!member_connect(o, deadline_ms, &s, error)) return false;
+    if (member_greet(o, s, deadline_ms, channel, error)) return true;
+    close(s);
+    return false;
+}

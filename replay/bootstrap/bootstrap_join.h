@@ -1,0 +1,14 @@
+/* bootstrap_join.h - how ranks come together at rank 0's TCP address, until every one has a channel. */
+#ifndef REPLAY_BOOTSTRAP_JOIN_H
+#define REPLAY_BOOTSTRAP_JOIN_H
+
+#include "replay/bootstrap/bootstrap.h"
+#include "replay/bootstrap/bootstrap_wire.h"
+
+/* Rank 0: listens until all have joined.  channels[1 .. rank_count-1] are opened as they come (the others have
+ * socket -1) and stay open on failure, so that who has joined can be told why it failed. */
+bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_channel *channels, GError **error);
+/* Another rank: connects as soon as rank 0 listens. */
+bool bootstrap_join_member(const struct bootstrap_tcp_options *o, struct wire_channel *channel, GError **error);
+
+#endif

@@ -1,0 +1,344 @@
+/* bootstrap_tcp.c - exchanges over a star of TCP connections with rank 0 in the middle.
+ *
+ * Rank 0 gathers while it is inside an exchange itself; it knows who is missing and tells the others, who
+ * know only rank 0.  How ranks join is bootstrap_join.c's, what a message looks like bootstrap_wire.c's. */
+#include "replay/bootstrap/bootstrap_internal.h"
+#include "replay/bootstrap/bootstrap_join.h"
+#include "replay/bootstrap/bootstrap_wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+    COME_MS = 100,              /* after which rank 0 says that it has come and waits for others */
+    ROOT_MARGIN_MS = 2000,      /* that the others leave rank 0 to say who is missing */
+};
+
+struct bootstrap_tcp {
+    struct bootstrap base;
+    struct wire_channel *channels;      /* rank 0: one for every rank, its own unused; others: only [0] */
+    uint32_t channel_count;
+    uint32_t exchange;
+    char *failure;                      /* set once; then every call fails with it */
+};
+
+static bool tcp_fail(struct bootstrap_tcp *t, char *failure, GError **error)
+{
+    g_assert(!t->failure);
+    t->failure = failure;
+    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", failure);
+    return false;
+}
+
+static void tell_all(struct bootstrap_tcp *t, const char *failure)
+{
+    const uint64_t deadline_ms = bootstrap_now_ms() + ROOT_MARGIN_MS;
+    const size_t size_bytes = strnlen(failure, BOOTSTRAP_REASON_BYTES_MAX);
+
+    for (uint32_t r = 0; r < t->channel_count; r++)
+        if (t->channels[r].socket >= 0)
+            wire_channel_send(&t->channels[r], WIRE_FAILED, failure, size_bytes, deadline_ms);
+}
+
+static bool root_fail(struct bootstrap_tcp *t, char *failure, GError **error)
+{
+    tell_all(t, failure);
+    return tcp_fail(t, failure, error);
+}
+
+static size_t body_bytes_max(uint64_t size_bytes) { return MAX(size_bytes, BOOTSTRAP_REASON_BYTES_MAX); }
+
+/* --- rank 0 --- */
+
+struct gathering {
+    size_t   size_bytes;
+    uint8_t *out;               /* rank_count shares */
+    bool    *came;
+    uint32_t came_count;
+};
+
+static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t rank, GError **error)
+{
+    struct wire_channel *const c = &t->channels[rank];
+    const int rc = wire_channel_advance(c, body_bytes_max(g->size_bytes));
+
+    if (rc == -EAGAIN) return true;
+    if (rc == -EMSGSIZE)
+        return root_fail(t, g_strdup_printf("exchange %u: rank %u announced %" G_GUINT64_FORMAT " bytes, rank 0 "
+                                            "expects %zu", t->exchange, rank, c->header.size_bytes,
+                                            g->size_bytes), error);
+    if (rc)
+        return root_fail(t, g_strdup_printf("exchange %u: rank %u %s", t->exchange, rank, wire_describe(rc)),
+                         error);
+    if (c->header.kind == WIRE_GIVE_UP)
+        return root_fail(t, g_strdup_printf("rank %u gave up: %.*s", rank, (int)c->header.size_bytes,
+                                            c->header.size_bytes ? (const char *)c->body : ""), error);
+    if (c->header.kind != WIRE_SHARE || c->header.size_bytes != g->size_bytes)
+        return root_fail(t, g_strdup_printf("exchange %u: rank %u brought %" G_GUINT64_FORMAT " bytes, rank 0 "
+                                            "%zu: the ranks do not do the same", t->exchange, rank,
+                                            c->header.size_bytes, g->size_bytes), error);
+    if (g->size_bytes) memcpy(g->out + rank * g->size_bytes, c->body, g->size_bytes);
+    wire_channel_next(c);
+    g->came[rank] = true;
+    g->came_count++;
+    return true;
+}
+
+static bool root_fail_late(struct bootstrap_tcp *t, const struct gathering *g, GError **error)
+{
+    bool *const absent = g_new0(bool, t->base.rank_count);
+
+    for (uint32_t r = 0; r < t->base.rank_count; r++)
+        absent[r] = !g->came[r];
+    char *const ranks = bootstrap_ranks_text(absent, t->base.rank_count);
+
+    root_fail(t, g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, t->exchange,
+                                 t->base.timeout_ms), error);
+    g_free(ranks);
+    g_free(absent);
+    return false;
+}
+
+/* Who has brought its share hears that rank 0 is here, and waits anew. */
+static void root_say_come(struct bootstrap_tcp *t, const struct gathering *g, uint64_t deadline_ms)
+{
+    for (uint32_t r = 1; r < t->base.rank_count; r++)
+        if (g->came[r]) wire_channel_send(&t->channels[r], WIRE_COME, NULL, 0, deadline_ms);
+}
+
+static bool root_gather(struct bootstrap_tcp *t, struct gathering *g, GError **error)
+{
+    const uint32_t rank_count = t->base.rank_count;
+    const uint64_t start_ms = bootstrap_now_ms(), deadline_ms = start_ms + t->base.timeout_ms;
+    struct pollfd *const pollers = g_new0(struct pollfd, rank_count);
+    bool ok = true, said_come = false;
+
+    while (ok && g->came_count < rank_count) {
+        const uint64_t wake_ms = said_come ? deadline_ms : MIN(deadline_ms, start_ms + COME_MS);
+
+        for (uint32_t r = 0; r < rank_count; r++)
+            pollers[r] = (struct pollfd){ .fd = g->came[r] ? -1 : t->channels[r].socket, .events = POLLIN };
+        poll(pollers, rank_count, bootstrap_serve_ms(&t->base, wake_ms));
+        for (uint32_t r = 0; r < rank_count && ok; r++)
+            if (pollers[r].revents) ok = root_take(t, g, r, error);
+        if (!ok || g->came_count == rank_count) break;
+        if (!said_come && bootstrap_now_ms() >= start_ms + COME_MS) {
+            root_say_come(t, g, deadline_ms);
+            said_come = true;
+        }
+        if (bootstrap_now_ms() >= deadline_ms) ok = root_fail_late(t, g, error);
+    }
+    g_free(pollers);
+    return ok;
+}
+
+static bool root_hand_out(struct bootstrap_tcp *t, const struct gathering *g, GError **error)
+{
+    const uint64_t deadline_ms = bootstrap_now_ms() + t->base.timeout_ms;
+    const size_t total_bytes = g->size_bytes * t->base.rank_count;
+
+    for (uint32_t r = 1; r < t->base.rank_count; r++) {
+        const int rc = wire_channel_send(&t->channels[r], WIRE_RESULT, g->out, total_bytes, deadline_ms);
+
+        if (rc)
+            return root_fail(t, g_strdup_printf("exchange %u: rank %u %s", t->exchange, r, wire_describe(rc)),
+                             error);
+    }
+    return true;
+}
+
+static bool root_allgather(struct bootstrap_tcp *t, const void *in, size_t size_bytes, void *out, GError **error)
+{
+    struct gathering g = { .size_bytes = size_bytes, .out = out, .came = g_new0(bool, t->base.rank_count) };
+
+    if (size_bytes) memcpy(g.out, in, size_bytes);
+    g.came[0] = true;
+    g.came_count = 1;
+    const bool ok = root_gather(t, &g, error) && root_hand_out(t, &g, error);
+
+    g_free(g.came);
+    return ok;
+}
+
+/* --- the others --- */
+
+static bool member_fail(struct bootstrap_tcp *t, int rc, GError **error)
+{
+    return tcp_fail(t, g_strdup_printf("exchange %u: rank 0 %s", t->exchange, wire_describe(rc)), error);
+}
+
+static bool member_take_failure(struct bootstrap_tcp *t, GError **error)
+{
+    const struct wire_channel *const c = &t->channels[0];
+
+    return tcp_fail(t, g_strndup(c->header.size_bytes ? (const char *)c->body : "", c->header.size_bytes), error);
+}
+
+/* Waits for the next message; on -ETIMEDOUT rank 0 is gone or stuck, since it would have said who is missing. */
+static int member_receive(struct bootstrap_tcp *t, size_t size_bytes_max, uint64_t deadline_ms)
+{
+    struct wire_channel *const c = &t->channels[0];
+
+    for (;;) {
+        struct pollfd poller = { .fd = c->socket, .events = POLLIN };
+        const int rc = wire_channel_advance(c, size_bytes_max);
+
+        if (rc != -EAGAIN) return rc;
+        if (poll(&poller, 1, bootstrap_serve_ms(&t->base, deadline_ms)) == 0 && bootstrap_now_ms() >= deadline_ms)
+            return -ETIMEDOUT;
+    }
+}
+
+static bool member_take_result(struct bootstrap_tcp *t, size_t total_bytes, void *out, GError **error)
+{
+    struct wire_channel *const c = &t->channels[0];
+    uint64_t deadline_ms = bootstrap_now_ms() + t->base.timeout_ms + ROOT_MARGIN_MS;
+
+    for (;;) {
+        const int rc = member_receive(t, body_bytes_max(total_bytes), deadline_ms);
+
+        if (rc) return member_fail(t, rc, error);
+        if (c->header.kind != WIRE_COME) break;
+        wire_channel_next(c);
+        deadline_ms = bootstrap_now_ms() + t->base.timeout_ms + ROOT_MARGIN_MS;
+    }
+    if (c->header.kind == WIRE_FAILED) return member_take_failure(t, error);
+    if (c->header.kind != WIRE_RESULT || c->header.size_bytes != total_bytes)
+        return member_fail(t, -EBADMSG, error);
+    if (total_bytes) memcpy(out, c->body, total_bytes);
+    wire_channel_next(c);
+    return true;
+}
+
+static bool member_allgather(struct bootstrap_tcp *t, const void *in, size_t size_bytes, void *out,
+                             GError **error)
+{
+    const uint64_t deadline_ms = bootstrap_now_ms() + t->base.timeout_ms;
+    const int rc = wire_channel_send(&t->channels[0], WIRE_SHARE, in, size_bytes, deadline_ms);
+
+    /* Rank 0 may have given up and left; then its reason waits to be read. */
+    if (rc && rc != -EPIPE && rc != -ECONNRESET) return member_fail(t, rc, error);
+    return member_take_result(t, size_bytes * t->base.rank_count, out, error);
+}
+
+/* --- the bootstrap --- */
+
+static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
+{
+    struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
+
+    g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
+    if (t->failure) {
+        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
+        return false;
+    }
+    const bool ok = b->rank == 0 ? root_allgather(t, in, size_bytes, out, error)
+                                 : member_allgather(t, in, size_bytes, out, error);
+
+    t->exchange++;
+    return ok;
+}
+
+/* A share that came early stays where it is: only how a message begins is looked at. */
+static bool root_check_rank(struct bootstrap_tcp *t, uint32_t rank, GError **error)
+{
+    struct wire_channel *const c = &t->channels[rank];
+    struct gathering none = { .size_bytes = 0 };
+    struct wire_header header;
+    const ssize_t n = recv(c->socket, &header, sizeof header, MSG_PEEK | MSG_DONTWAIT);
+
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        return root_fail(t, g_strdup_printf("rank %u %s", rank, wire_describe(-ECONNRESET)), error);
+    if (n < (ssize_t)sizeof header || header.kind != WIRE_GIVE_UP) return true;
+    return root_take(t, &none, rank, error);
+}
+
+static bool member_check(struct bootstrap_tcp *t, GError **error)
+{
+    struct wire_channel *const c = &t->channels[0];
+    const int rc = wire_channel_advance(c, BOOTSTRAP_REASON_BYTES_MAX);
+
+    if (rc == -EAGAIN) return true;
+    if (rc) return member_fail(t, rc, error);
+    if (c->header.kind != WIRE_FAILED) return member_fail(t, -EBADMSG, error);
+    return member_take_failure(t, error);
+}
+
+static bool tcp_check(struct bootstrap *b, GError **error)
+{
+    struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
+    bool ok = true;
+
+    if (t->failure) {
+        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
+        return false;
+    }
+    if (b->rank != 0) return member_check(t, error);
+    for (uint32_t r = 1; r < b->rank_count && ok; r++)
+        ok = root_check_rank(t, r, error);
+    return ok;
+}
+
+static void tcp_abort(struct bootstrap *b, const char *reason)
+{
+    struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
+    const size_t size_bytes = strnlen(reason, BOOTSTRAP_REASON_BYTES_MAX / 2);
+
+    if (t->failure) return;
+    t->failure = g_strdup_printf("rank %u gave up: %.*s", b->rank, (int)size_bytes, reason);
+    if (b->rank == 0)
+        tell_all(t, t->failure);
+    else
+        wire_channel_send(&t->channels[0], WIRE_GIVE_UP, reason, size_bytes, bootstrap_now_ms() + ROOT_MARGIN_MS);
+}
+
+static void tcp_free(struct bootstrap *b)
+{
+    struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
+
+    for (uint32_t r = 0; r < t->channel_count; r++)
+        wire_channel_close(&t->channels[r]);
+    g_free(t->channels);
+    g_free(t->failure);
+    g_free(t);
+}
+
+static const struct bootstrap_ops tcp_ops = { "tcp", tcp_allgather, tcp_abort, tcp_check, tcp_free };
+
+static bool tcp_join(struct bootstrap_tcp *t, const struct bootstrap_tcp_options *o, GError **error)
+{
+    GError *reason = NULL;
+
+    if (o->rank != 0) return bootstrap_join_member(o, &t->channels[0], error);
+    if (bootstrap_join_root(o, t->channels, &reason)) return true;
+    tell_all(t, reason->message);
+    g_propagate_error(error, reason);
+    return false;
+}
+
+struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GError **error)
+{
+    if (o->rank_count == 0 || o->rank >= o->rank_count) {
+        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT, "--rank %u is not below --world %u", o->rank,
+                    o->rank_count);
+        return NULL;
+    }
+    if (!o->secret || !*o->secret) {
+        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT, "joining by TCP needs a secret shared by all ranks");
+        return NULL;
+    }
+    struct bootstrap_tcp *const t = g_new0(struct bootstrap_tcp, 1);
+
+    t->base = (struct bootstrap){ .ops = &tcp_ops, .rank = o->rank, .rank_count = o->rank_count,
+                                  .timeout_ms = o->timeout_ms };
+    t->channel_count = o->rank == 0 ? o->rank_count : 1;
+    t->channels = g_new0(struct wire_channel, t->channel_count);
+    for (uint32_t r = 0; r < t->channel_count; r++)
+        t->channels[r].socket = -1;
+    /* The barrier ends when all have joined, or tells everyone who did not. */
+    if (tcp_join(t, o, error) && bootstrap_barrier(&t->base, error)) return &t->base;
+    bootstrap_free(&t->base);
+    return NULL;
+}

@@ -1,0 +1,570 @@
+/* link_ofi.c - the link on libfabric: RMA writes between registered memory over one reliable-datagram endpoint
+ * a rank (tcp, shm, verbs, efa, cxi and others).
+ *
+ * Knows operations in flight, order and completions; knows nothing of providers (ofi_port.c).
+ *
+ * Order.  A signal must not be seen before the data of earlier puts on its queue.
+ *   ordered provider:  signals are posted right after the puts; the network keeps them behind.
+ *   others:            puts complete when they are delivered; a signal is held back until those before it are,
+ *                      and the next signal of the queue until this one is.
+ *
+ * A queue's operations, by counters that only grow:
+ *
+ *      completed <= ... <= accepted <= completed + depth        held signals are accepted, not yet posted
+ *
+ * Delivery.  flush() must know that all has arrived.  Ordered: one more write behind the others, whose completion
+ * says "delivered", vouches for those before it.  Others: every completion says so. */
+#include "replay/live.h"
+
+#ifdef HAVE_OFI
+#include "replay/bootstrap/bootstrap_internal.h"
+#include "replay/links/ofi.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <string.h>
+
+enum { OFI_POLL_MAX = 32 };     /* completions of one progress() */
+
+enum ofi_kind { OFI_PUT, OFI_SIGNAL, OFI_FENCE, OFI_GREETING, OFI_RECEIVE };
+
+struct ofi_op {
+    struct fi_context2 context; /* the provider's while the operation is in flight; first, so that it is the op */
+    struct ofi_op *next;        /* in the list of free ones */
+    uint32_t queue;             /* index of its ofi_queue */
+    uint8_t  kind;
+    uint64_t number;            /* PUT: among the puts of its queue; FENCE: how many operations it vouches for */
+};
+
+struct ofi_held {
+    uint64_t target, value;
+    uint64_t after_puts;        /* how many puts of the queue must have been delivered before */
+};
+
+struct ofi_queue {
+    uint64_t accepted, completed;
+    uint64_t fenced, delivered; /* ordered: how many operations the last fence is for, are known to be delivered */
+    /* not ordered: */
+    uint64_t puts, puts_done;   /* posted; delivered without a gap */
+    bool    *put_done;          /* [depth], a ring from puts_done on */
+    struct ofi_held *held;      /* [depth], a ring */
+    uint64_t held_first, held_end;
+    bool     signal_in_flight, listed;
+};
+
+struct link_ofi {
+    struct live_link link;
+    struct ofi_port port;
+    const struct live_memory *memory;
+    uint32_t rank, rank_count, queue_count, depth;
+    int      broken;            /* the negative errno that every call returns from then on */
+    struct ofi_op *op;          /* [send_count + receive_count] */
+    struct ofi_op *free_ops;
+    struct ofi_queue *queue;    /* [peer][queue] */
+    uint32_t *holding;          /* indexes of queues that hold signals back */
+    uint32_t holding_count;
+    uint64_t **sent;            /* [peer]: atomics: [word], the last value sent */
+    uint32_t *sent_words;       /* [peer]: length of it */
+    struct ofi_op *free_receives;       /* that could not be posted again */
+    bool    *greeted;           /* [rank] whose message has come */
+    uint32_t greetings;         /* own ones in flight */
+};
+
+static struct link_ofi *link_ofi_of(struct live_link *link)
+{
+    return fabric_container_of(link, struct link_ofi, link);
+}
+
+static struct ofi_message *ofi_message_of(const struct link_ofi *f, const struct ofi_op *op)
+{
+    return &f->port.arena[1 + (op - f->op)];
+}
+
+/* op NULL: nobody knows whose it was. */
+static int ofi_fail(struct link_ofi *f, const struct ofi_op *op, int rc, const char *detail)
+{
+    static const char *const what[] = { "write", "signal", "flush", "first message", "receive" };
+    char whose[64] = "";
+
+    if (op && op->kind != OFI_RECEIVE)
+        g_snprintf(whose, sizeof whose, " to rank %u (queue %u)", op->queue / f->queue_count,
+                   op->queue % f->queue_count);
+    g_snprintf(f->link.failure, sizeof f->link.failure, "libfabric %s: %s%s: %s%s%s", f->port.provider,
+               op ? what[op->kind] : "completion", whose, fi_strerror(-rc), detail[0] ? ": " : "", detail);
+    f->broken = rc;
+    return rc;
+}
+
+/* ---- posting ---- */
+
+static struct ofi_op *ofi_op_take(struct link_ofi *f, uint32_t queue, enum ofi_kind kind, uint64_t number)
+{
+    struct ofi_op *const op = f->free_ops;
+
+    if (!op) return NULL;
+    f->free_ops = op->next;
+    op->queue = queue;
+    op->kind = (uint8_t)kind;
+    op->number = number;
+    return op;
+}
+
+static void ofi_op_give(struct link_ofi *f, struct ofi_op *op)
+{
+    op->next = f->free_ops;
+    f->free_ops = op;
+}
+
+static int ofi_posted(struct link_ofi *f, struct ofi_op *op, ssize_t rc)
+{
+    if (rc == 0) return 0;
+    ofi_op_give(f, op);
+    return rc == -FI_EAGAIN ? -EAGAIN : ofi_fail(f, op, (int)rc, "");
+}
+
+static int ofi_write(struct link_ofi *f, struct ofi_op *op, const void *source, bool from_arena, uint32_t size_bytes,
+                     uint64_t target, uint64_t key, bool delivered)
+{
+    const struct ofi_target *const t = &f->port.target[op->queue / f->queue_count];
+    void *desc = fi_mr_desc(from_arena ? f->port.arena_mr : f->port.memory_mr);
+    const struct iovec iov = { .iov_base = (void *)(uintptr_t)source, .iov_len = size_bytes };
+    const struct fi_rma_iov rma = { .addr = target, .len = size_bytes, .key = key };
+    const struct fi_msg_rma msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = t->address,
+                                    .rma_iov = &rma, .rma_iov_count = 1, .context = op };
+
+    return ofi_posted(f, op,
+                      fi_writemsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
+}
+
+static int ofi_send(struct link_ofi *f, struct ofi_op *op, uint32_t word, uint64_t value, bool delivered)
+{
+    struct ofi_message *const message = ofi_message_of(f, op);
+    void *desc = fi_mr_desc(f->port.arena_mr);
+    const struct iovec iov = { .iov_base = message, .iov_len = sizeof *message };
+    const struct fi_msg msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1,
+                                .addr = f->port.target[op->queue / f->queue_count].address, .context = op };
+
+    *message = (struct ofi_message){ .value = value, .word = word, .rank = f->rank };
+    return ofi_posted(f, op,
+                      fi_sendmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
+}
+
+/* The last value sent to the peer's word. */
+static uint64_t *ofi_sent(struct link_ofi *f, uint32_t peer, uint32_t word)
+{
+    if (word >= f->sent_words[peer]) {
+        const uint32_t words = MAX(word + 1, 2 * f->sent_words[peer]);
+
+        f->sent[peer] = g_renew(uint64_t, f->sent[peer], words);
+        memset(f->sent[peer] + f->sent_words[peer], 0, sizeof(uint64_t) * (words - f->sent_words[peer]));
+        f->sent_words[peer] = words;
+    }
+    return &f->sent[peer][word];
+}
+
+static int ofi_add(struct link_ofi *f, struct ofi_op *op, uint64_t target, uint64_t value, bool delivered)
+{
+    const uint32_t peer = op->queue / f->queue_count;
+    const struct ofi_target *const t = &f->port.target[peer];
+    uint64_t *const sent = ofi_sent(f, peer, (uint32_t)(target / sizeof(uint64_t)));
+    struct ofi_message *const message = ofi_message_of(f, op);
+    void *desc = fi_mr_desc(f->port.arena_mr);
+    const struct fi_ioc ioc = { .addr = &message->value, .count = 1 };
+    const struct fi_rma_ioc rma = { .addr = t->memory_base + target, .count = 1, .key = t->memory_key };
+    const struct fi_msg_atomic msg = { .msg_iov = &ioc, .desc = &desc, .iov_count = 1, .addr = t->address,
+                                       .rma_iov = &rma, .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM,
+                                       .context = op };
+
+    message->value = value - *sent;
+    const int rc = ofi_posted(f, op,
+                              fi_atomicmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
+
+    if (rc == 0) *sent = value;
+    return rc;
+}
+
+static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, uint64_t value)
+{
+    struct ofi_op *const op = ofi_op_take(f, index, OFI_SIGNAL, 0);
+    const struct ofi_target *const t = &f->port.target[index / f->queue_count];
+    const bool delivered = !f->port.ordered;
+
+    if (!op) return -EAGAIN;
+    switch (f->port.carrier) {
+    case OFI_CARRY_ATOMIC:
+        return ofi_add(f, op, target, value, delivered);
+    case OFI_CARRY_MESSAGE:
+        return ofi_send(f, op, (uint32_t)(target / sizeof(uint64_t)), value, delivered);
+    case OFI_CARRY_WRITE:
+        ofi_message_of(f, op)->value = value;
+        return ofi_write(f, op, &ofi_message_of(f, op)->value, true, sizeof value, t->memory_base + target,
+                         t->memory_key, delivered);
+    }
+    g_assert_not_reached();
+}
+
+/* ---- holding signals back ---- */
+
+static void ofi_hold(struct link_ofi *f, uint32_t index, uint64_t target, uint64_t value)
+{
+    struct ofi_queue *const q = &f->queue[index];
+
+    if (!q->held) q->held = g_new(struct ofi_held, f->depth);
+    q->held[q->held_end++ % f->depth] = (struct ofi_held){ .target = target, .value = value,
+                                                           .after_puts = q->puts };
+    if (!q->listed) f->holding[f->holding_count++] = index;
+    q->listed = true;
+}
+
+/* Posts the first signal that the queue holds if nothing is in its way; 1 if it did. */
+static int ofi_release(struct link_ofi *f, uint32_t index)
+{
+    struct ofi_queue *const q = &f->queue[index];
+    const struct ofi_held *const h = &q->held[q->held_first % f->depth];
+
+    if (q->held_first == q->held_end || q->signal_in_flight || h->after_puts > q->puts_done) return 0;
+    const int rc = ofi_post_signal(f, index, h->target, h->value);
+
+    if (rc == -EAGAIN) return 0;
+    if (rc) return rc;
+    q->signal_in_flight = true;
+    q->held_first++;
+    return 1;
+}
+
+static int ofi_release_all(struct link_ofi *f)
+{
+    uint32_t kept = 0;
+    int released = 0;
+
+    for (uint32_t i = 0; i < f->holding_count; i++) {
+        const uint32_t index = f->holding[i];
+        const int rc = f->broken ? 0 : ofi_release(f, index);
+
+        if (rc > 0) released++;
+        f->queue[index].listed = f->queue[index].held_first != f->queue[index].held_end;
+        if (f->queue[index].listed) f->holding[kept++] = index;
+    }
+    f->holding_count = kept;
+    return f->broken ? f->broken : released;
+}
+
+/* ---- the operations of a link ---- */
+
+static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
+                   uint32_t size_bytes, bool defer)
+{
+    struct link_ofi *const f = link_ofi_of(link);
+    const uint32_t index = (uint32_t)peer * f->queue_count + queue;
+    struct ofi_queue *const q = &f->queue[index];
+    const struct ofi_target *const t = &f->port.target[peer];
+
+    (void)defer;                /* libfabric has no doorbell to hold back that a flush could ring */
+    if (f->broken) return f->broken;
+    if (q->accepted - q->completed == f->depth) return -EAGAIN;
+    struct ofi_op *const op = ofi_op_take(f, index, OFI_PUT, q->puts);
+
+    if (!op) return -EAGAIN;
+    const int rc = ofi_write(f, op, f->memory->base + source, false, size_bytes, t->memory_base + target,
+                             t->memory_key, !f->port.ordered);
+
+    if (rc) return rc;
+    if (!f->port.ordered && !q->put_done) q->put_done = g_new0(bool, f->depth);
+    q->puts++;
+    q->accepted++;
+    return 0;
+}
+
+static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value)
+{
+    struct link_ofi *const f = link_ofi_of(link);
+    const uint32_t index = (uint32_t)peer * f->queue_count + queue;
+    struct ofi_queue *const q = &f->queue[index];
+
+    if (f->broken) return f->broken;
+    if (q->accepted - q->completed == f->depth) return -EAGAIN;
+    if (f->port.ordered) {
+        const int rc = ofi_post_signal(f, index, target, value);
+
+        if (rc) return rc;
+    } else {
+        ofi_hold(f, index, target, value);
+        if (q->held_end - q->held_first == 1 && ofi_release(f, index) < 0) return f->broken;
+    }
+    q->accepted++;
+    return 0;
+}
+
+static int ofi_flush(struct live_link *link, uint16_t peer, uint16_t queue)
+{
+    struct link_ofi *const f = link_ofi_of(link);
+    const uint32_t index = (uint32_t)peer * f->queue_count + queue;
+    struct ofi_queue *const q = &f->queue[index];
+    const struct ofi_target *const t = &f->port.target[peer];
+
+    if (f->broken) return f->broken;
+    if (!f->port.ordered) return q->completed == q->accepted ? 0 : -EAGAIN;
+    if (q->delivered == q->accepted) return 0;
+    if (q->fenced > q->delivered) return -EAGAIN;
+    struct ofi_op *const op = ofi_op_take(f, index, OFI_FENCE, q->accepted);
+
+    if (!op) return -EAGAIN;
+    const int rc = ofi_write(f, op, ofi_message_of(f, op), true, sizeof(struct ofi_message), t->arena_base,
+                             t->arena_key, true);
+
+    if (rc) return rc;
+    q->fenced = q->accepted;
+    return -EAGAIN;
+}
+
+/* ---- completions ---- */
+
+static void ofi_put_complete(struct link_ofi *f, struct ofi_queue *q, uint64_t number)
+{
+    q->completed++;
+    if (f->port.ordered) return;
+    q->put_done[number % f->depth] = true;
+    while (q->puts_done < q->puts && q->put_done[q->puts_done % f->depth])
+        q->put_done[q->puts_done++ % f->depth] = false;
+}
+
+static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
+{
+    struct ofi_message *const message = ofi_message_of(f, op);
+    const ssize_t rc = fi_recv(f->port.ep, message, sizeof *message, fi_mr_desc(f->port.arena_mr),
+                               FI_ADDR_UNSPEC, op);
+
+    if (rc == 0) return 0;
+    op->next = f->free_receives;
+    f->free_receives = op;
+    return rc == -FI_EAGAIN ? -EAGAIN : ofi_fail(f, op, (int)rc, "");
+}
+
+static void ofi_message_arrived(struct link_ofi *f, struct ofi_op *op)
+{
+    const struct ofi_message *const message = ofi_message_of(f, op);
+
+    if (message->word == OFI_HELLO)
+        f->greeted[message->rank % f->rank_count] = true;
+    else if (message->word < f->memory->size_bytes / sizeof(uint64_t))
+        __atomic_store_n((uint64_t *)(void *)f->memory->base + message->word, message->value, __ATOMIC_RELEASE);
+    ofi_receive_post(f, op);
+}
+
+static void ofi_complete(struct link_ofi *f, struct ofi_op *op)
+{
+    struct ofi_queue *const q = &f->queue[op->queue];
+
+    switch ((enum ofi_kind)op->kind) {
+    case OFI_PUT:
+        ofi_put_complete(f, q, op->number);
+        break;
+    case OFI_SIGNAL:
+        q->completed++;
+        q->signal_in_flight = false;
+        break;
+    case OFI_FENCE:
+        q->delivered = op->number;
+        break;
+    case OFI_GREETING:
+        f->greetings--;
+        break;
+    case OFI_RECEIVE:
+        ofi_message_arrived(f, op);
+        return;
+    }
+    ofi_op_give(f, op);
+}
+
+static int ofi_read_failure(struct link_ofi *f)
+{
+    struct fi_cq_err_entry entry = { 0 };
+    const ssize_t n = fi_cq_readerr(f->port.cq, &entry, 0);
+
+    if (n == -FI_EAGAIN) return 0;
+    if (n < 0) return ofi_fail(f, NULL, (int)n, "");
+    const struct ofi_op *const op = entry.op_context;
+    char detail[128] = "";
+    const char *const text = fi_cq_strerror(f->port.cq, entry.prov_errno, entry.err_data, detail, sizeof detail);
+
+    return ofi_fail(f, op, -(entry.err ? entry.err : FI_EIO), text && entry.prov_errno ? text : "");
+}
+
+static int ofi_progress(struct live_link *link)
+{
+    struct link_ofi *const f = link_ofi_of(link);
+    struct fi_cq_msg_entry entries[OFI_POLL_MAX];
+
+    if (f->broken) return f->broken;
+    const ssize_t n = fi_cq_read(f->port.cq, entries, OFI_POLL_MAX);
+
+    if (n == -FI_EAVAIL) return ofi_read_failure(f);
+    if (n < 0 && n != -FI_EAGAIN) return ofi_fail(f, NULL, (int)n, "");
+    for (ssize_t i = 0; i < n; i++)
+        if (entries[i].op_context) ofi_complete(f, entries[i].op_context);
+    while (f->free_receives && !f->broken) {
+        struct ofi_op *const op = f->free_receives;
+
+        f->free_receives = op->next;
+        if (ofi_receive_post(f, op) != 0) break;
+    }
+    const int released = ofi_release_all(f);
+
+    return released < 0 ? released : released + (int)MAX(n, 0);
+}
+
+/* ---- making ---- */
+
+static void ofi_free(struct live_link *link)
+{
+    struct link_ofi *const f = link_ofi_of(link);
+
+    ofi_port_close(&f->port);
+    for (uint32_t i = 0; i < f->rank_count * f->queue_count; i++) {
+        g_free(f->queue[i].put_done);
+        g_free(f->queue[i].held);
+    }
+    for (uint32_t r = 0; r < f->rank_count; r++)
+        g_free(f->sent[r]);
+    g_free(f->sent);
+    g_free(f->sent_words);
+    g_free(f->queue);
+    g_free(f->holding);
+    g_free(f->greeted);
+    g_free(f->op);
+    g_free(f);
+}
+
+static const struct live_link_ops ofi_ops = { "ofi", ofi_put, ofi_signal, ofi_flush, ofi_progress, ofi_free };
+
+static int ofi_ops_make(struct link_ofi *f)
+{
+    f->op = g_new0(struct ofi_op, f->port.send_count + f->port.receive_count);
+    for (uint32_t i = 0; i < f->port.send_count; i++)
+        ofi_op_give(f, &f->op[i]);
+    for (uint32_t i = 0; i < f->port.receive_count; i++) {
+        struct ofi_op *const op = &f->op[f->port.send_count + i];
+
+        op->kind = OFI_RECEIVE;
+        const int rc = ofi_receive_post(f, op);
+
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* The ranks whose greeting has not come, or that this rank has not yet been able to greet. */
+static bool *ofi_strangers(const struct link_ofi *f, const bool *remote, const bool *said)
+{
+    bool *const strangers = g_new0(bool, f->rank_count);
+
+    for (uint32_t r = 0; r < f->rank_count; r++)
+        strangers[r] = remote[r] && (!f->greeted[r] || !said[r]);
+    return strangers;
+}
+
+/* Sends the peer its greeting, once; whether the two know each other. */
+static int ofi_greet(struct link_ofi *f, uint32_t rank, bool *said)
+{
+    struct ofi_op *const op = *said ? NULL : ofi_op_take(f, rank * f->queue_count, OFI_GREETING, 0);
+
+    if (op) {
+        const int rc = ofi_send(f, op, OFI_HELLO, 0, false);
+
+        if (rc < 0) return rc == -EAGAIN ? 0 : rc;
+        *said = true;
+        f->greetings++;
+    }
+    return *said && f->greeted[rank];
+}
+
+/* Sends each peer a message and waits for each peer's: after that, connections stand in both directions. */
+static int ofi_greet_all(struct link_ofi *f, const bool *remote, bool *said, uint64_t deadline_ms)
+{
+    for (;;) {
+        bool done = true;
+
+        for (uint32_t r = 0; r < f->rank_count; r++) {
+            const int rc = remote[r] ? ofi_greet(f, r, &said[r]) : 1;
+
+            if (rc < 0) return rc;
+            done &= rc == 1;
+        }
+        const int rc = ofi_progress(&f->link);
+
+        if (rc < 0) return rc;
+        if (done && f->greetings == 0) return 0;
+        if (bootstrap_now_ms() >= deadline_ms) return -ETIMEDOUT;
+    }
+}
+
+static bool ofi_connect(struct link_ofi *f, const struct live_options *o, const bool *remote, GError **error)
+{
+    bool *const said = g_new0(bool, f->rank_count);
+    int rc = ofi_ops_make(f);
+
+    if (!rc) rc = ofi_greet_all(f, remote, said, bootstrap_now_ms() + o->timeout_ms);
+    if (rc == -ETIMEDOUT) {
+        bool *const strangers = ofi_strangers(f, remote, said);
+        char *const ranks = bootstrap_ranks_text(strangers, f->rank_count);
+
+        g_set_error(error, LIVE_ERROR, ETIMEDOUT, "libfabric %s: no connection with %s within %u ms",
+                    f->port.provider, ranks, o->timeout_ms);
+        g_free(ranks);
+        g_free(strangers);
+    } else if (rc) {
+        g_set_error(error, LIVE_ERROR, -rc, "%s", f->link.failure[0] ? f->link.failure : fi_strerror(-rc));
+    }
+    g_free(said);
+    if (!rc) ofi_port_hide(&f->port);
+    return rc == 0;
+}
+
+struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs,
+                               struct bootstrap *b, const struct live_memory *memory, const bool *remote,
+                               GError **error)
+{
+    struct link_ofi *const f = g_new0(struct link_ofi, 1);
+    const uint32_t queues = b->rank_count * needs->queue_count;
+    GError *failure = NULL;
+
+    assert(needs->queue_count > 0 && needs->queue_depth > 0);
+    f->link.ops = &ofi_ops;
+    f->memory = memory;
+    f->rank = b->rank;
+    f->rank_count = b->rank_count;
+    f->queue_count = needs->queue_count;
+    f->depth = needs->queue_depth;
+    f->queue = g_new0(struct ofi_queue, queues);
+    f->holding = g_new0(uint32_t, queues);
+    f->sent = g_new0(uint64_t *, b->rank_count);
+    f->sent_words = g_new0(uint32_t, b->rank_count);
+    f->greeted = g_new0(bool, b->rank_count);
+    struct ofi_place place;
+
+    if (!ofi_place_find(&place, b, error)) {
+        ofi_free(&f->link);
+        return NULL;
+    }
+    ofi_port_open(&f->port, o, needs, &place, b->rank_count, memory, &failure);
+    if (ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, remote, error))
+        return &f->link;
+    ofi_free(&f->link);
+    return NULL;
+}
+
+#else
+
+struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs,
+                               struct bootstrap *b, const struct live_memory *memory, const bool *remote,
+                               GError **error)
+{
+    (void)o, (void)needs, (void)b, (void)memory, (void)remote;
+    g_set_error(error, LIVE_ERROR, 0, "--fabric ofi: this eptwin was built without libfabric (libfabric-dev)");
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,387 @@
+/* ofi_port.c - choosing a libfabric provider, opening an endpoint, registering memory, exchanging addresses.
+ *
+ * Knows providers by what they say they can do, but for two things that they do not say: which of them place
+ * an 8-byte word at once, and whose endpoints have a name in the file system. */
+#ifdef HAVE_OFI
+#include "replay/links/ofi.h"
+
+#include <errno.h>
+#include <rdma/fi_atomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    OFI_API = FI_VERSION(1, 15),
+    OFI_SENDS_MAX = 4096,
+    OFI_RECEIVES_MAX = 256,
+    OFI_NAME_BYTES = 256,
+    OFI_PROVIDER_BYTES = 64,
+    OFI_FAILURE_BYTES = 256,
+    OFI_KEY_MEMORY = 1, OFI_KEY_ARENA = 2,          /* where the provider leaves the choice */
+};
+
+/* Write, and send, after write; send after send. */
+static const uint64_t OFI_ORDER = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
+
+/* With no provider named, the first of these that this machine has. */
+static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
+
+/* What a rank tells the others. */
+struct ofi_card {
+    char     failure[OFI_FAILURE_BYTES];            /* "": none */
+    char     provider[OFI_PROVIDER_BYTES];
+    uint8_t  name[OFI_NAME_BYTES];
+    uint64_t memory_base, memory_key, arena_base, arena_key;
+    uint32_t carrier, ordered;
+};
+
+static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
+{
+    g_set_error(error, LIVE_ERROR, -rc, "libfabric%s%s: %s: %s", p->provider ? " " : "",
+                p->provider ? p->provider : "", what, fi_strerror(-rc));
+    return false;
+}
+
+/* --- the place --- */
+
+bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error)
+{
+    enum { HOST_BYTES = 128 };
+    char own[HOST_BYTES] = "";
+    char (*const hosts)[HOST_BYTES] = g_malloc(sizeof own * b->rank_count);
+    char *boot = NULL, *const space = g_file_read_link("/proc/self/ns/net", NULL);
+
+    g_file_get_contents("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL);
+    g_snprintf(own, sizeof own, "%s %s", boot ? g_strchomp(boot) : g_get_host_name(), space ? space : "");
+    const bool ok = bootstrap_allgather(b, own, sizeof own, hosts, error);
+
+    *place = (struct ofi_place){ .one_host = ok };
+    for (uint32_t r = 0; r < b->rank_count && ok; r++) {
+        const bool here = memcmp(hosts[r], own, sizeof own) == 0;
+
+        place->one_host &= here;
+        place->local_rank += here && r < b->rank;
+    }
+    g_free(boot);
+    g_free(space);
+    g_free(hosts);
+    return ok;
+}
+
+/* --- choosing --- */
+
+/* Providers that receive from a stream may show a word half written; theirs is a message. */
+static bool places_words_at_once(const char *provider)
+{
+    static const char *const known[] = { "verbs", "efa", "cxi", "shm", "psm" };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+        if (g_str_has_prefix(provider, known[i])) return true;
+    return false;
+}
+
+static struct fi_info *ofi_hints(const char *provider, uint64_t caps, uint64_t order)
+{
+    struct fi_info *const hints = fi_allocinfo();
+
+    hints->caps = caps;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+                                  FI_MR_ENDPOINT;
+    if (provider) hints->fabric_attr->prov_name = strdup(provider);
+    return hints;
+}
+
+/* Datagrams made reliable are for networks that have nothing better: only where named or alone. */
+static bool is_second_choice(const char *asked, const char *found)
+{
+    return strstr(found, "ofi_rxd") && !g_str_has_prefix(asked, "udp") && !strstr(asked, "ofi_rxd");
+}
+
+/* The first that fits, on the device asked for; freed with fi_freeinfo(). */
+static struct fi_info *ofi_pick(struct fi_info *list, const char *provider, const char *device)
+{
+    for (const struct fi_info *i = list; i; i = i->next)
+        if ((!device || strcmp(i->domain_attr->name, device) == 0) &&
+            !is_second_choice(provider, i->fabric_attr->prov_name))
+            return fi_dupinfo(i);
+    return NULL;
+}
+
+/* Queues are sized for as many ranks as this says, by default more than some devices have room for; the library
+ * reads it when it is first called. */
+static void ofi_tell_rank_count(uint32_t rank_count)
+{
+    static gsize told;
+
+    if (!g_once_init_enter(&told)) return;
+    char text[16];
+
+    g_snprintf(text, sizeof text, "%u", MAX(rank_count, 2));
+    g_setenv("FI_UNIVERSE_SIZE", text, FALSE);
+    g_once_init_leave(&told, 1);
+}
+
+static struct fi_info *ofi_query(const char *provider, const char *device, uint64_t caps, uint64_t order)
+{
+    struct fi_info *const hints = ofi_hints(provider, caps, order);
+    struct fi_info *list = NULL, *found = NULL;
+
+    if (fi_getinfo(OFI_API, NULL, NULL, 0, hints, &list) == 0) found = ofi_pick(list, provider, device);
+    if (list) fi_freeinfo(list);
+    fi_freeinfo(hints);
+    return found;
+}
+
+/* Whether the order holds for everything up to the largest put there can be. */
+static bool ofi_is_ordered(const struct fi_info *info, uint64_t size_bytes_max)
+{
+    return (info->tx_attr->msg_order & OFI_ORDER) == OFI_ORDER &&
+           (info->rx_attr->msg_order & OFI_ORDER) == OFI_ORDER &&
+           info->ep_attr->max_order_waw_size >= size_bytes_max;
+}
+
+/* Providers may give up order where it is not asked for, and speed where it is: so with it first. */
+static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const char *device,
+                                const struct live_options *o, uint64_t size_bytes_max)
+{
+    const uint64_t caps = FI_MSG | FI_RMA | (o->signalling == LIVE_SIGNAL_ATOMIC ? FI_ATOMIC : 0);
+    static const uint64_t orders[] = { OFI_ORDER, FI_ORDER_SAS, 0 };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(orders) && !p->info; i++)
+        p->info = ofi_query(provider, device, caps, orders[i]);
+    if (!p->info) return false;
+    p->provider = g_strdup(p->info->fabric_attr->prov_name);
+    p->ordered = ofi_is_ordered(p->info, size_bytes_max);
+    if (o->signalling == LIVE_SIGNAL_ATOMIC)
+        p->carrier = OFI_CARRY_ATOMIC;
+    else if (o->signalling == LIVE_SIGNAL_WRITE && places_words_at_once(p->provider))
+        p->carrier = OFI_CARRY_WRITE;
+    else
+        p->carrier = OFI_CARRY_MESSAGE;
+    return true;
+}
+
+static char *ofi_found_providers(const char *device)
+{
+    struct fi_info *const hints = ofi_hints(NULL, FI_MSG | FI_RMA, 0);
+    struct fi_info *list = NULL;
+    GString *const text = g_string_new(NULL);
+
+    if (fi_getinfo(OFI_API, NULL, NULL, 0, hints, &list) != 0) list = NULL;
+    for (const struct fi_info *i = list; i; i = i->next) {
+        char *const one = device ? g_strdup_printf("%s on %s", i->fabric_attr->prov_name, i->domain_attr->name)
+                                 : g_strdup(i->fabric_attr->prov_name);
+
+        if (!strstr(text->str, one)) g_string_append_printf(text, "%s%s", text->len ? ", " : "", one);
+        g_free(one);
+    }
+    if (list) fi_freeinfo(list);
+    fi_freeinfo(hints);
+    return g_string_free(text, FALSE);
+}
+
+static void ofi_choose_refuse(const struct live_options *o, const char *device, GError **error)
+{
+    char *const found = ofi_found_providers(device);
+
+    g_set_error(error, LIVE_ERROR, ENODEV, "libfabric: expected provider %s%s%s with RMA%s, found %s",
+                o->provider ? o->provider : "cxi, efa, verbs or tcp", device ? " on " : "", device ? device : "",
+                o->signalling == LIVE_SIGNAL_ATOMIC ? " and atomics" : "", *found ? found : "none");
+    g_free(found);
+}
+
+static bool ofi_choose_near(struct ofi_port *p, const char *provider, const char *device,
+                            const struct live_options *o, const struct ofi_place *place, uint64_t size_bytes_max)
+{
+    return (!device && place->one_host && ofi_choose_provider(p, provider, "lo", o, size_bytes_max)) ||
+           ofi_choose_provider(p, provider, device, o, size_bytes_max);
+}
+
+static bool ofi_choose(struct ofi_port *p, const struct live_options *o, const struct ofi_place *place,
+                       uint64_t size_bytes_max, GError **error)
+{
+    char **const devices = g_strsplit(o->device ? o->device : "", ",", 0);
+    const uint32_t device_count = g_strv_length(devices);
+    const char *const device = device_count ? devices[place->local_rank % device_count] : NULL;
+    bool chosen = false;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(preferred) && !o->provider && !chosen; i++)
+        chosen = ofi_choose_near(p, preferred[i], device, o, place, size_bytes_max);
+    if (o->provider) chosen = ofi_choose_near(p, o->provider, device, o, place, size_bytes_max);
+    if (!chosen) ofi_choose_refuse(o, device, error);
+    g_strfreev(devices);
+    return chosen;
+}
+
+/* --- opening --- */
+
+static int ofi_register(struct ofi_port *p, void *base, size_t size_bytes, uint64_t key, struct fid_mr **mr)
+{
+    const uint64_t access = FI_SEND | FI_RECV | FI_WRITE | FI_REMOTE_WRITE;
+    int rc = fi_mr_reg(p->domain, base, size_bytes, access, 0, key, 0, mr, NULL);
+
+    if (rc || !(p->info->domain_attr->mr_mode & FI_MR_ENDPOINT)) return rc;
+    rc = fi_mr_bind(*mr, &p->ep->fid, 0);
+    return rc ? rc : fi_mr_enable(*mr);
+}
+
+static int ofi_open_endpoint(struct ofi_port *p)
+{
+    struct fi_av_attr av = { .type = FI_AV_TABLE };
+    struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE,
+                             .size = p->send_count + p->receive_count };
+    int rc = fi_fabric(p->info->fabric_attr, &p->fabric, NULL);
+
+    if (!rc) rc = fi_domain(p->fabric, p->info, &p->domain, NULL);
+    if (!rc) rc = fi_av_open(p->domain, &av, &p->av, NULL);
+    if (!rc) rc = fi_cq_open(p->domain, &cq, &p->cq, NULL);
+    if (!rc) rc = fi_endpoint(p->domain, p->info, &p->ep, NULL);
+    if (!rc) rc = fi_ep_bind(p->ep, &p->av->fid, 0);
+    if (!rc) rc = fi_ep_bind(p->ep, &p->cq->fid, FI_TRANSMIT | FI_RECV);
+    return rc ? rc : fi_enable(p->ep);
+}
+
+static int ofi_open_memory(struct ofi_port *p, const struct live_memory *memory)
+{
+    const size_t arena_bytes = sizeof *p->arena * (1 + p->send_count + p->receive_count);
+
+    p->arena = g_malloc0(arena_bytes);
+    const int rc = ofi_register(p, memory->base, memory->size_bytes, OFI_KEY_MEMORY, &p->memory_mr);
+
+    return rc ? rc : ofi_register(p, p->arena, arena_bytes, OFI_KEY_ARENA, &p->arena_mr);
+}
+
+bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct live_needs *needs,
+                   const struct ofi_place *place, uint32_t rank_count, const struct live_memory *memory,
+                   GError **error)
+{
+    const uint64_t wanted = (uint64_t)rank_count * needs->queue_count * needs->queue_depth * 2 + rank_count;
+
+    ofi_tell_rank_count(rank_count);
+    if (!ofi_choose(p, o, place, memory->size_bytes, error)) return false;
+    p->send_count = (uint32_t)MIN(MIN(wanted, OFI_SENDS_MAX), p->info->tx_attr->size);
+    p->receive_count = (uint32_t)MIN(OFI_RECEIVES_MAX, p->info->rx_attr->size);
+    p->target = g_new0(struct ofi_target, rank_count);
+    int rc = ofi_open_endpoint(p);
+
+    if (rc) return ofi_refuse(p, "cannot open an endpoint", rc, error);
+    rc = ofi_open_memory(p, memory);
+    if (rc == -FI_ENOMEM || rc == -FI_EPERM)
+        return ofi_refuse(p, "cannot register memory, see ulimit -l", rc, error);
+    if (rc) return ofi_refuse(p, "cannot register memory", rc, error);
+    size_t count = 0;
+
+    if (p->carrier == OFI_CARRY_ATOMIC && fi_atomicvalid(p->ep, FI_UINT64, FI_SUM, &count) != 0)
+        return ofi_refuse(p, "no atomic sum of 64-bit words; use --signalling write", -FI_EOPNOTSUPP, error);
+    return true;
+}
+
+/* --- exchanging --- */
+
+static bool ofi_card_fill(const struct ofi_port *p, const struct live_memory *memory, struct ofi_card *card,
+                          GError **error)
+{
+    const bool virtual = p->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+    size_t name_bytes = sizeof card->name;
+    const int rc = fi_getname(&p->ep->fid, card->name, &name_bytes);
+
+    if (rc) return ofi_refuse(p, "cannot learn the own address", rc, error);
+    g_strlcpy(card->provider, p->provider, sizeof card->provider);
+    card->carrier = p->carrier;
+    card->ordered = p->ordered;
+    card->memory_key = fi_mr_key(p->memory_mr);
+    card->arena_key = fi_mr_key(p->arena_mr);
+    card->memory_base = virtual ? (uintptr_t)memory->base : 0;
+    card->arena_base = virtual ? (uintptr_t)p->arena : 0;
+    return true;
+}
+
+static bool ofi_card_check(const struct ofi_port *p, uint32_t rank, const struct ofi_card *card,
+                           const struct ofi_card *own, GError **error)
+{
+    if (card->failure[0])
+        g_set_error(error, LIVE_ERROR, EREMOTEIO, "rank %u: %.*s", rank, (int)sizeof card->failure, card->failure);
+    else if (strncmp(card->provider, own->provider, sizeof card->provider) != 0)
+        g_set_error(error, LIVE_ERROR, EPROTO, "libfabric: rank %u uses %.*s, this one %s: name a --provider", rank,
+                    (int)sizeof card->provider, card->provider, own->provider);
+    else if (card->carrier != own->carrier || card->ordered != own->ordered)
+        g_set_error(error, LIVE_ERROR, EPROTO, "libfabric %s: rank %u signals otherwise than this one", p->provider,
+                    rank);
+    else
+        return true;
+    return false;
+}
+
+static bool ofi_targets_fill(struct ofi_port *p, const struct bootstrap *b, const bool *remote,
+                             const struct ofi_card *cards, GError **error)
+{
+    for (uint32_t r = 0; r < b->rank_count; r++)
+        if (!ofi_card_check(p, r, &cards[r], &cards[b->rank], error)) return false;
+    for (uint32_t r = 0; r < b->rank_count; r++) {
+        struct ofi_target *const t = &p->target[r];
+
+        if (!remote[r]) continue;
+        *t = (struct ofi_target){ .memory_base = cards[r].memory_base, .memory_key = cards[r].memory_key,
+                                  .arena_base = cards[r].arena_base, .arena_key = cards[r].arena_key };
+        const int rc = fi_av_insert(p->av, cards[r].name, 1, &t->address, 0, NULL);
+
+        if (rc != 1) return ofi_refuse(p, "cannot use a peer's address", rc < 0 ? rc : -FI_EADDRNOTAVAIL, error);
+    }
+    return true;
+}
+
+bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory,
+                       const bool *remote, GError *failure, GError **error)
+{
+    struct ofi_card own = { .failure = "" };
+    struct ofi_card *const cards = g_new0(struct ofi_card, b->rank_count);
+
+    if (!failure) ofi_card_fill(p, memory, &own, &failure);
+    if (failure) g_strlcpy(own.failure, failure->message, sizeof own.failure);
+    const bool ok = bootstrap_allgather(b, &own, sizeof own, cards, failure ? NULL : error) && !failure &&
+                    ofi_targets_fill(p, b, remote, cards, error);
+
+    if (failure) g_propagate_error(error, failure);
+    g_free(cards);
+    return ok;
+}
+
+/* --- closing --- */
+
+void ofi_port_hide(struct ofi_port *p)
+{
+    char name[OFI_NAME_BYTES] = "";
+    size_t name_bytes = sizeof name - 1;
+
+    if (strcmp(p->provider, "shm") != 0 || fi_getname(&p->ep->fid, name, &name_bytes) != 0) return;
+    const char *const scheme = strstr(name, "://");
+
+    shm_unlink(scheme ? scheme + 3 : name);
+}
+
+static void ofi_close(struct fid *fid)
+{
+    if (fid) fi_close(fid);
+}
+
+void ofi_port_close(struct ofi_port *p)
+{
+    ofi_close(p->ep ? &p->ep->fid : NULL);
+    ofi_close(p->memory_mr ? &p->memory_mr->fid : NULL);
+    ofi_close(p->arena_mr ? &p->arena_mr->fid : NULL);
+    ofi_close(p->cq ? &p->cq->fid : NULL);
+    ofi_close(p->av ? &p->av->fid : NULL);
+    ofi_close(p->domain ? &p->domain->fid : NULL);
+    ofi_close(p->fabric ? &p->fabric->fid : NULL);
+    if (p->info) fi_freeinfo(p->info);
+    g_free(p->arena);
+    g_free(p->target);
+    g_free(p->provider);
+}
+
+#endif

@@ -1,0 +1,207 @@
+/* measure_command.c - `eptwin measure`: runs the micro-benchmarks of links and of this host on 2, 4, ... ranks
+ * and writes one record, from which `eptwin fit` makes a cluster file. */
+#include "replay/measure/measure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "sim/command.h"
+#include "sim/progress.h"
+#include "sim/stats.h"
+
+static const char description[] =
+    "Measures what the simulator must know to predict a replay on this machine and link: writes, signals and\n"
+    "atomics by size, work on rows, and all of that with 2, 4, ... ranks at once.  The rows of the record are\n"
+    "explained in replay/README.md.\n"
+    "\n"
+    "Example: eptwin measure --fabric shm --ranks 8 --output here.csv\n"
+    "Exit status: 0 done, 1 a run failed, 2 bad input.";
+
+static struct live_world *world_open(const struct measure *m, bool link, enum live_signalling signalling,
+                                     GError **error)
+{
+    const struct live_needs needs = { .heap_bytes = 2 * MEASURE_AREA_BYTES, .word_count = MEASURE_WORDS,
+                                      .queue_count = MEASURE_QUEUES, .queue_depth = MEASURE_QUEUE_DEPTH };
+    struct live_options options = m->command->live;
+    options.ranks_per_node = link ? 1 : m->bootstrap->rank_count;
+    options.signalling = signalling;
+    return live_world_new(&options, &needs, m->bootstrap, error);
+}
+
+/* Without the store world the ranks are on several hosts; without the atomic one the device has no atomics.
+ * Both are measured where they are; only the link itself must be there. */
+static bool worlds_open(struct measure *m, GError **error)
+{
+    GError *absent = NULL;
+    m->link_world = world_open(m, true, m->command->live.signalling, error);
+    if (!m->link_world) return false;
+    m->store_world = world_open(m, false, LIVE_SIGNAL_WRITE, &absent);
+    const bool shared = strcmp(m->command->live.link, "shm") == 0;
+    if (!absent && !shared && m->bootstrap->rank_count == 2)
+        m->atomic_world = world_open(m, true, LIVE_SIGNAL_ATOMIC, &absent);
+    /* A broken exchange is no missing feature: the next one says so again. */
+    g_clear_error(&absent);
+    return bootstrap_barrier(m->bootstrap, error);
+}
+
+/* One sample of everything that as many ranks measure. */
+static bool pass_run(struct measure *m, GError **error)
+{
+    char suffix[16];
+    g_snprintf(suffix, sizeof suffix, "_x%u", m->bootstrap->rank_count);
+    bool fine = true;
+    if (m->bootstrap->rank_count == 2 || m->command->bootstrap)
+        fine = measure_local_run(m, error) && measure_pair_run(m, error);
+    if (m->memory) fine = fine && measure_memory_run(m, error);
+    if (m->most) fine = fine && measure_load_run(m, suffix, error);
+    return fine && measure_local_crowd_run(m, suffix, error) && measure_crowd_run(m, suffix, error);
+}
+
+static bool measure_rank_main(struct bootstrap *b, void *context, GError **error)
+{
+    struct measure m = *(const struct measure *)context;
+    const uint32_t row_first = m.row;
+    m.bootstrap = b;
+    m.operations = g_new0(uint32_t, MEASURE_ROWS_MAX);
+    bool fine = worlds_open(&m, error) && measure_pages_touch(&m, error);
+    /* Launchers bind each process to some of the host's: then all of them count. */
+    if (fine && m.command->bootstrap) m.command->cpus = live_world_cpus(m.link_world);
+    g_autofree char *what = g_strdup_printf("passes of %u ranks", b->rank_count);
+    struct progress *progress = b->rank == 0 ? progress_new(what, m.repeat) : NULL;
+    for (m.pass = 0; fine && m.pass < m.repeat; m.pass++) {
+        m.row = row_first;
+        fine = pass_run(&m, error);
+        progress_advance(progress, 1);
+    }
+    progress_free(progress);
+    fine = fine && bootstrap_barrier(b, error);
+    g_free(m.operations);
+    g_free(m.sums);
+    live_world_free(m.atomic_world);
+    live_world_free(m.store_world);
+    live_world_free(m.link_world);
+    return fine;
+}
+
+/* 2, 4, 8, ... up to ranks, and ranks itself; all that have joined, where they have. */
+static int ranks_run(struct measure *m, uint32_t ranks)
+{
+    m->memory = m->most = true;
+    if (m->command->bootstrap) return live_command_run(m->command, ranks, measure_rank_main, m);
+    cpu_set_t set;
+    const uint32_t cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    int status = EXIT_OK;
+    for (uint32_t n = 2; n < 2 * ranks && status == EXIT_OK; n *= 2) {
+        const bool last = n >= ranks, first = n == 2;
+        m->most = last;
+        m->row = m->rows->count;
+        m->memory = (n >= cpus && (first || n / 2 < cpus)) || (last && n < cpus);
+        status = live_command_run(m->command, MIN(n, ranks), measure_rank_main, m);
+    }
+    return status;
+}
+
+/* Median and spread of a row's samples, if anybody took part. */
+static void record_row_add(const struct measure *m, uint32_t index, struct record *record)
+{
+    static const char *const spread[] = { "", "_min", "_max" };
+    const struct measure_row *row = &m->rows->row[index];
+    const double *sample = &m->rows->sample[(size_t)index * m->repeat];
+    if (isnan(sample[0])) return;
+    const double value[] = { stats_median(sample, m->repeat), stats_min(sample, m->repeat),
+                             stats_max(sample, m->repeat) };
+    for (uint32_t i = 0; i < G_N_ELEMENTS(spread); i++) {
+        char metric[40];
+        if (row->size_bytes) g_snprintf(metric, sizeof metric, "%s%s_%u", row->metric, spread[i], row->size_bytes);
+        else g_snprintf(metric, sizeof metric, "%s%s", row->metric, spread[i]);
+        record_add(record, row->phase, RECORD_ALL, metric, value[i], row->unit);
+    }
+}
+
+static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
+{
+    struct record *record = record_new();
+    static const struct bootstrap_ops forked = { .name = "fork" };
+    const struct bootstrap b = { .ops = &forked };
+    live_command_record(m->command, m->command->bootstrap ? m->command->bootstrap : &b, record);
+    record_set(record, "num-ranks", "%u", ranks);
+    record_set(record, "repeat", "%u", m->repeat);
+    record_set(record, "sample-ms", "%u", m->sample_ms);
+    record_set(record, "put-chain", "%d", MEASURE_PUT_CHAIN);
+    for (uint32_t i = 0; i < m->rows->count; i++) record_row_add(m, i, record);
+    const char *output = m->command->output ? m->command->output : "-";
+    const bool fine = record_write(record, output, m->command->record_format, error);
+    record_free(record);
+    return fine;
+}
+
+static bool options_parse(int argc, char **argv, struct measure *m, GError **error)
+{
+    gint repeat = 5, sample_ms = 20;
+    const GOptionEntry own[] = {
+        { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Passes over all, a sample of each value (default 5)", "N" },
+        { "sample-ms", 0, 0, G_OPTION_ARG_INT, &sample_ms, "Milliseconds of one sample (default 20)", "MS" },
+        { 0 },
+    };
+    GOptionContext *context = g_option_context_new("- measure the links and the work of this machine");
+    g_option_context_set_description(context, description);
+    GOptionEntry *live = live_command_entries(m->command);
+    g_option_context_add_main_entries(context, live, NULL);
+    g_option_context_add_main_entries(context, own, NULL);
+    bool fine = g_option_context_parse(context, &argc, &argv, error);
+    g_option_context_free(context);
+    g_free(live);
+    m->repeat = (uint32_t)repeat;
+    m->sample_ms = (uint32_t)sample_ms;
+    if (!fine) return false;
+    if (argc > 1)
+        g_set_error(error, LIVE_ERROR, 0, "expected options only, found '%s'", argv[1]);
+    else if (repeat < 1 || repeat > 1000)
+        g_set_error(error, LIVE_ERROR, 0, "--repeat: expected a whole number from 1 to 1000, found %d", repeat);
+    else if (sample_ms < 1 || sample_ms > 60000)
+        g_set_error(error, LIVE_ERROR, 0, "--sample-ms: expected 1 to 60000, found %d", sample_ms);
+    else if (m->command->ranks == 1)
+        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected at least 2, found 1");
+    else
+        return live_command_check(m->command, error);
+    return false;
+}
+
+static int measure_run(struct measure *m)
+{
+    GError *error = NULL;
+    if (!live_command_join(m->command, &error)) {
+        const bool input = error->domain != BOOTSTRAP_ERROR || error->code == BOOTSTRAP_BAD_INPUT;
+        return live_command_fail(m->command, error, input ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
+    }
+    const struct bootstrap *b = m->command->bootstrap;
+    const uint32_t ranks = b ? b->rank_count : m->command->ranks ? (uint32_t)m->command->ranks : 8;
+    if (ranks < 2 || ranks > MEASURE_WORDS - 1) {
+        g_set_error(&error, LIVE_ERROR, 0, "ranks: expected 2 to %d, found %u", MEASURE_WORDS - 1, ranks);
+        return live_command_fail(m->command, error, EXIT_BAD_INPUT);
+    }
+    const size_t rows_bytes = sizeof *m->rows + MEASURE_ROWS_MAX * m->repeat * sizeof m->rows->sample[0];
+    m->rows = mmap(NULL, rows_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (m->rows == MAP_FAILED) {
+        g_set_error(&error, LIVE_ERROR, 0, "memory for samples: %s", g_strerror(errno));
+        return live_command_fail(m->command, error, EXIT_RUN_FAILED);
+    }
+    int status = ranks_run(m, ranks);
+    if (status == EXIT_OK && (!b || b->rank == 0) && !record_make(m, ranks, &error))
+        status = live_command_fail(m->command, error, EXIT_BAD_INPUT);
+    munmap(m->rows, rows_bytes);
+    return status;
+}
+
+int command_measure(int argc, char **argv)
+{
+    struct live_command command = { .name = "measure" };
+    struct measure m = { .command = &command };
+    GError *error = NULL;
+    const int status = options_parse(argc, argv, &m, &error) ? measure_run(&m)
+                                                             : live_command_fail(&command, error, EXIT_BAD_INPUT);
+    live_command_clear(&command);
+    return status;
+}

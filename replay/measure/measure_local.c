@@ -1,0 +1,389 @@
+/* measure_local.c - what a rank's own CPU does: copy, cast, reduce, sum and scan rows as the kernels do, step a
+ * waiting worker, poll an idle link, start a kernel, hand the CPU to another process, keep it from others.
+ *
+ * Rows lie apart in an area larger than the caches of one core, as a kernel's rows do. */
+#include "replay/measure/measure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include "models/moe/formats.h"
+
+enum { REDUCE_ROWS_MAX = 8, REDUCE_ROW_BYTES = 14336, SCAN_BYTES = 64 << 10, MEMORY_BYTES = 64 << 10 };
+
+static struct live_world *any_world(const struct measure *m) { return m->store_world ? m->store_world : m->link_world; }
+
+/* ---- work on rows: through the seam's work(), as kernels do it ---- */
+
+struct row_work {
+    uint8_t *from, *to;
+    uint32_t size_bytes;            /* of a BF16 row */
+    uint32_t rows_in_area;
+    uint32_t reduced;               /* reduce: rows summed to one */
+    uint64_t sum;
+};
+
+static uint16_t *row_at(const struct row_work *r, uint64_t i)
+{
+    return (uint16_t *)(void *)(r->from + measure_place(i, r->rows_in_area) * r->size_bytes);
+}
+
+static void work_copy(void *context, uint64_t i)
+{
+    const struct row_work *r = context;
+    memcpy(r->to + measure_place(i + 1, r->rows_in_area) * r->size_bytes, row_at(r, i), r->size_bytes);
+}
+
+static void work_cast(void *context, uint64_t i)
+{
+    const struct row_work *r = context;
+    uint8_t *out = r->to + (i % r->rows_in_area) * r->size_bytes;
+    const uint32_t hidden = r->size_bytes / 2;
+    float *scales = (float *)(void *)(out + hidden);
+    format_row_to_fp8(row_at(r, i), hidden, false, out, scales);
+}
+
+static void rows_sum(const struct row_work *r, const float *weight, uint64_t i)
+{
+    const uint16_t *rows[REDUCE_ROWS_MAX];
+    for (uint32_t j = 0; j < r->reduced; j++) rows[j] = row_at(r, i * r->reduced + j);
+    uint16_t *out = (uint16_t *)(void *)(r->to + (i % r->rows_in_area) * r->size_bytes);
+    format_rows_reduce(rows, weight, r->reduced, r->size_bytes / 2, out);
+}
+
+static void work_reduce(void *context, uint64_t i)
+{
+    static const float weight[REDUCE_ROWS_MAX] = { 0.25f, 0.125f, 0.125f, 0.125f, 0.125f, 0.125f, 0.0625f, 0.0625f };
+    rows_sum(context, weight, i);
+}
+
+static void work_sum(void *context, uint64_t i) { rows_sum(context, NULL, i); }
+
+static void work_scan(void *context, uint64_t i)
+{
+    struct row_work *r = context;
+    const int32_t *index = (const int32_t *)(const void *)row_at(r, i);
+    for (uint32_t j = 0; j < r->size_bytes / sizeof *index; j++) r->sum += index[j] == (int32_t)(i & 63);
+}
+
+static void area_fill(struct fabric *f)
+{
+    uint16_t *values = (uint16_t *)(void *)f->heap;
+    if (values[1]) return;          /* done before */
+    for (uint32_t i = 0; i < MEASURE_AREA_BYTES / sizeof *values; i++)
+        values[i] = format_bf16_from_f32((float)(i % 251) / 64.0f - 1.5f);
+}
+
+/* Sums go to memory that nobody else writes; its pages are there before the first. */
+void measure_sum(struct measure *m, uint64_t i)
+{
+    struct fabric *f = live_world_fabric(m->link_world);
+    if (!m->sums) {
+        area_fill(f);
+        m->sums = memset(g_malloc(MEASURE_AREA_BYTES), 1, MEASURE_AREA_BYTES);
+    }
+    const struct row_work r = { .from = f->heap, .to = m->sums, .size_bytes = REDUCE_ROW_BYTES, .reduced = 2,
+                                .rows_in_area = MEASURE_AREA_BYTES / REDUCE_ROW_BYTES };
+    rows_sum(&r, NULL, i);
+}
+
+static enum worker_step no_step(struct fabric_worker *w)
+{
+    (void)w;
+    return WORKER_DONE;
+}
+
+static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
+                      uint32_t count, double *value)
+{
+    struct fabric *f = live_world_fabric(any_world(m));
+    area_fill(f);
+    const bool reduce = kind == FABRIC_WORK_REDUCE;
+    struct row_work r = { .from = f->heap, .to = f->heap + MEASURE_AREA_BYTES,
+                          .size_bytes = reduce ? REDUCE_ROW_BYTES : size, .reduced = size / REDUCE_ROW_BYTES };
+    r.rows_in_area = MEASURE_AREA_BYTES / r.size_bytes;
+    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    const double start_us = measure_cpu_us();
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fabric_work work = { .kind = kind, .rows = 1, .read_bytes = size, .run = run, .context = &r,
+                                          .argument = i };
+        fabric_work(&worker, &work);
+    }
+    value[2] = (measure_cpu_us() - start_us) / count;
+    value[0] = value[2] * measure_turns(m);
+    value[1] = size / value[0] / 1e3;
+    __asm__ volatile("" : : "r"(r.sum));        /* the scan's result counts as used */
+}
+
+static bool test_copy(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_COPY, work_copy, size, count, value);
+    return true;
+}
+
+static bool test_cast(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_CAST, work_cast, size, count, value);
+    return true;
+}
+
+static bool test_reduce(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_REDUCE, work_reduce, size, count, value);
+    return true;
+}
+
+static bool test_sum(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_REDUCE, work_sum, size, count, value);
+    return true;
+}
+
+static bool test_scan(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)error;
+    rows_time(m, FABRIC_WORK_SCAN, work_scan, size, count, value);
+    return true;
+}
+
+/* ---- the loop that steps workers ---- */
+
+struct step_worker {
+    struct fabric_worker worker;
+    uint32_t left;                  /* steps until this one ends */
+    const bool *over;               /* a waiting one ends when this is set */
+    bool *ends;                     /* what a counting one sets in the end */
+};
+
+static enum worker_step waiting_step(struct fabric_worker *w)
+{
+    const struct step_worker *s = fabric_container_of(w, struct step_worker, worker);
+    if (fabric_load(w->fabric, MEASURE_WORDS - 1)) return WORKER_DONE;
+    return *s->over ? WORKER_DONE : WORKER_WAIT;
+}
+
+static enum worker_step counting_step(struct fabric_worker *w)
+{
+    struct step_worker *s = fabric_container_of(w, struct step_worker, worker);
+    if (--s->left) return WORKER_MORE;
+    *s->ends = true;
+    return WORKER_DONE;
+}
+
+/* Many workers that wait, and one that keeps the loop going for count rounds. */
+static bool test_step(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    enum { WORKERS = 64 };
+    (void)size;
+    if (m->bootstrap->rank != 0) return true;
+    struct step_worker s[WORKERS];
+    struct fabric_worker *worker[WORKERS];
+    bool over = false;
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        s[i] = (struct step_worker){ .left = count, .over = &over, .ends = &over };
+        s[i].worker = (struct fabric_worker){ .step = i ? waiting_step : counting_step,
+                                              .fabric = live_world_fabric(any_world(m)), .index = i };
+        worker[i] = &s[i].worker;
+    }
+    const double start_us = measure_now_us();
+    if (!live_world_run(any_world(m), worker, WORKERS, error)) return false;
+    value[0] = (measure_now_us() - start_us) / count / WORKERS;
+    return true;
+}
+
+static bool test_launch(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    if (m->bootstrap->rank != 0) return true;
+    struct fabric_worker worker = { .step = no_step, .fabric = live_world_fabric(any_world(m)) };
+    struct fabric_worker *workers = &worker;
+    const double start_us = measure_now_us();
+    for (uint32_t i = 0; i < count; i++)
+        if (!live_world_run(any_world(m), &workers, 1, error)) return false;
+    value[0] = (measure_now_us() - start_us) / count;
+    return true;
+}
+
+static bool test_poll(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    if (m->bootstrap->rank != 0) return true;
+    const double start_us = measure_now_us();
+    for (uint32_t i = 0; i < count; i++) {
+        const int rc = live_world_progress(m->link_world);
+        if (rc >= 0) continue;
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "%s", live_world_failure(m->link_world));
+        return false;
+    }
+    value[0] = (measure_now_us() - start_us) / count;
+    return true;
+}
+
+static bool test_clock(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size, (void)error;
+    if (m->bootstrap->rank != 0) return true;
+    const double start_us = measure_now_us();
+    double last_us = start_us;
+    for (uint32_t i = 0; i < count; i++) last_us = measure_now_us();
+    value[0] = (last_us - start_us) / count;
+    return true;
+}
+
+/* ---- two processes on one CPU ---- */
+
+bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GError **error)
+{
+    const cpu_set_t *all = live_world_cpu_set(any_world(m));
+    const bool fine = sched_getaffinity(0, sizeof *was, was) == 0 && live_cpu_bind(all, index);
+    if (!fine) g_set_error(error, LIVE_ERROR, LIVE_FAILED, "sched_setaffinity: %s", g_strerror(errno));
+    return fine;
+}
+
+/* Ranks 0 and 1 take turns on the same CPU: one waits by yielding until the other has answered. */
+static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    const uint32_t rank = m->bootstrap->rank;
+    const uint64_t base = m->serial;
+    m->serial += count + 1;
+    cpu_set_t was;
+    if (rank > 1) return true;
+    struct fabric *f = live_world_fabric(m->store_world);
+    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    if (!measure_cpu_pin(m, 0, &was, error)) return false;
+    struct fabric_signal signal = { .word = rank, .peer = (uint16_t)!rank };
+    int rc = 0;
+    const double start_us = measure_now_us();
+    for (uint32_t i = 1; i <= count && rc == 0; i++) {
+        signal.value = base + i;
+        if (rank == 0) rc = fabric_signal(&worker, &signal);
+        while (fabric_load(f, !rank) < base + i) sched_yield();
+        if (rank == 1) rc = fabric_signal(&worker, &signal);
+    }
+    if (rank == 0) value[0] = (measure_now_us() - start_us) / count / 2;
+    sched_setaffinity(0, sizeof was, &was);
+    return rc == 0;
+}
+
+/* For how long the scheduler lets one of them run while as many ranks as a CPU has want it: their CPU time over the
+ * times that it was taken from them. */
+static bool test_slice(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    enum { LOOK_US = 8000 };
+    (void)size;
+    const uint32_t turns = (uint32_t)ceil(measure_turns(m)), ranks = MIN(m->bootstrap->rank_count, MAX(turns, 2));
+    cpu_set_t was;
+    if (ranks < 2 || m->bootstrap->rank >= ranks) return true;
+    if (!measure_cpu_pin(m, 0, &was, error)) return false;
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    const double end_us = measure_now_us() + (double)count * LOOK_US, start_cpu_us = measure_cpu_us();
+    while (measure_now_us() < end_us) {}
+    const double cpu_us = measure_cpu_us() - start_cpu_us;
+    getrusage(RUSAGE_THREAD, &after);
+    value[0] = cpu_us / MAX(after.ru_nivcsw - before.ru_nivcsw, 1);
+    sched_setaffinity(0, sizeof was, &was);
+    return true;
+}
+
+/* ---- tables ---- */
+
+/* Bytes of BF16 rows of 512 to 7168 values; cast needs whole blocks of 128 values. */
+static const uint32_t row_sizes[] = { 1024, 2048, 4096, 8192, 14336, 0 };
+static const uint32_t reduce_sizes[] = { REDUCE_ROW_BYTES, 2 * REDUCE_ROW_BYTES, 4 * REDUCE_ROW_BYTES,
+                                         8 * REDUCE_ROW_BYTES, 0 };
+static const uint32_t scan_sizes[] = { 4096, SCAN_BYTES, 0 };
+
+static const struct measure_test row_tests[] = {
+    { "copy", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_copy, row_sizes },
+    { "cast", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_cast, row_sizes },
+    { "reduce", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_reduce, reduce_sizes },
+    { "sum", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_sum, reduce_sizes },
+    { "scan", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_scan, scan_sizes },
+};
+
+/* A row benchmark by rank 0 while the others sleep in the bootstrap. */
+static const struct measure_test *alone_test;
+
+static bool test_alone(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    m->alone = true;
+    const bool fine = m->bootstrap->rank != 0 || alone_test->run(m, size, count, value, error);
+    m->alone = false;
+    return fine;
+}
+
+bool measure_pages_touch(struct measure *m, GError **error)
+{
+    enum { PIECE_BYTES = 1 << 20 };
+    struct fabric *f = live_world_fabric(any_world(m));
+    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    memset(f->heap + MEASURE_AREA_BYTES, 0, MEASURE_AREA_BYTES);
+    for (uint16_t peer = 0; peer < f->rank_count; peer++) {
+        if (peer == f->rank || fabric_path(f, peer) == FABRIC_RDMA) continue;
+        for (uint32_t at = 0; at < MEASURE_AREA_BYTES; at += PIECE_BYTES) {
+            const struct fabric_write write = {
+                .target_offset = MEASURE_AREA_BYTES + at, .charge_bytes = PIECE_BYTES, .peer = peer,
+                .span_count = 1, .span = { { f->heap + at, PIECE_BYTES } },
+            };
+            if (fabric_store(&worker, &write) < 0) break;
+        }
+    }
+    return live_world_barrier(any_world(m), error);
+}
+
+bool measure_local_run(struct measure *m, GError **error)
+{
+    static const struct measure_test loop_tests[] = {
+        { "step", { "time_us" }, { "us" }, test_step, NULL },
+        { "launch", { "time_us" }, { "us" }, test_launch, NULL },
+        { "poll", { "time_us" }, { "us" }, test_poll, NULL },
+        { "clock", { "time_us" }, { "us" }, test_clock, NULL },
+        { "switch", { "time_us" }, { "us" }, test_switch, NULL },
+        { "slice", { "time_us" }, { "us" }, test_slice, NULL },
+    };
+    for (uint32_t i = 0; i < G_N_ELEMENTS(loop_tests); i++) {
+        if (loop_tests[i].run == test_switch && !m->store_world) continue;
+        if (!measure_test_run(m, &loop_tests[i], "", error)) return false;
+    }
+    for (uint32_t i = 0; i < G_N_ELEMENTS(row_tests); i++) {
+        struct measure_test test = row_tests[i];
+        alone_test = &row_tests[i];
+        test.run = test_alone;
+        if (!measure_test_run(m, &test, "", error)) return false;
+    }
+    return true;
+}
+
+/* What memory gives to all at once, read and written: from the copies of as many ranks as there are CPUs. */
+static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    (void)size;
+    double copy[3];
+    if (!test_copy(m, MEMORY_BYTES, count, copy, error)) return false;
+    value[0] = copy[0];
+    value[1] = 2 * copy[1] * m->bootstrap->rank_count;
+    return true;
+}
+
+bool measure_memory_run(struct measure *m, GError **error)
+{
+    static const struct measure_test test = { "memory", { "time_us", "total_gbs" }, { "us", "GB/s" }, test_memory,
+                                              NULL };
+    return measure_test_run(m, &test, "", error);
+}
+
+bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **error)
+{
+    for (uint32_t i = 0; i < G_N_ELEMENTS(row_tests); i++)
+        if (!measure_test_run(m, &row_tests[i], suffix, error)) return false;
+    return true;
+}

@@ -1,0 +1,225 @@
+/* trace_check_command.c - `eptwin trace check` and `diff`: is a trace sound, are two the same. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "traces/routing_statistics.h"
+#include "traces/commands/trace_command.h"
+
+static const struct command_help check_help = {
+    "check",
+    "FILE",
+    "Reads everything: format, checksums, ranges.  Reports tokens that name an expert twice, weights that "
+    "are\n"
+    "negative or stand at unused places, and steps without tokens.  Exit status 1 when something was found, "
+    "2 when\n"
+    "the file cannot be read at all.",
+    "Example:\n  eptwin trace check routing.npy.zst --trace-weights weights.npy.zst@0,4,7",
+};
+
+static const struct command_help diff_help = {
+    "diff",
+    "FIRST SECOND",
+    "Compares two traces place by place, whatever their formats, and how far their loads are apart (0 the "
+    "same,\n"
+    "1 disjoint: half the sum of the differences of shares).  Exit status 1 when any expert or weight "
+    "differs.",
+    "Example:\n  eptwin trace diff captured.npy.zst captured.ept",
+};
+
+/* Reads all of a trace into statistics; *empty counts (step, layer)s without tokens. */
+static bool check_read(struct trace *trace, struct routing_statistics *s, uint64_t *empty, uint64_t *weighted,
+                       GError **error)
+{
+    const struct trace_info *const i = trace_info(trace);
+    for (uint32_t step = 0; step < i->steps; step++) {
+        for (uint32_t layer = 0; layer < i->layers; layer++) {
+            struct routing routing;
+            const uint64_t before = s->tokens;
+            if (!trace_read(trace, step, layer, 0, &routing, error))
+                return false;
+            routing_statistics_add(s, &routing);
+            *empty += s->tokens == before;
+            *weighted += routing.rank[0].weights != NULL;
+            routing_free(&routing);
+        }
+    }
+    return true;
+}
+
+static int check_report(const char *path, const struct trace_info *i, const struct routing_statistics *s,
+                        uint64_t empty, uint64_t weighted)
+{
+    const struct { uint64_t count; const char *what; } findings[] = {
+        { s->repeated, "places name an expert that their token has already" },
+        { s->bad_weights, "weights are negative, or not 0 at an unused place" },
+        { empty, "(step, layer)s have no tokens" },
+    };
+    int status = EXIT_OK;
+    printf("%s: %u steps, %u layers, %u ranks, %u experts, top-%u, %" G_GUINT64_FORMAT
+           " tokens, %" G_GUINT64_FORMAT " (step, layer)s with weights\n",
+           path, i->steps, i->layers, i->ranks, i->experts, i->topk, s->tokens, weighted);
+    for (size_t f = 0; f < G_N_ELEMENTS(findings); f++) {
+        if (findings[f].count == 0)
+            continue;
+        printf("%s: %" G_GUINT64_FORMAT " %s\n", path, findings[f].count, findings[f].what);
+        status = EXIT_RUN_FAILED;
+    }
+    if (status == EXIT_OK)
+        printf("%s: sound\n", path);
+    return status;
+}
+
+int trace_command_check(int argc, char **argv)
+{
+    struct command_input input = { 0 };
+    const GOptionEntry entries[] = { COMMAND_INPUT_ENTRIES(input), G_OPTION_ENTRY_NULL };
+    GError *error = NULL;
+    struct trace *trace = NULL;
+    int status = EXIT_OK;
+    if (command_parse(&check_help, entries, &argc, &argv, 1, 1, &error))
+        trace = command_open(argv[1], &input, &error);
+    if (trace) {
+        const struct trace_info *const i = trace_info(trace);
+        struct routing_statistics s;
+        uint64_t empty = 0, weighted = 0;
+        routing_statistics_init(&s, i->ranks, i->experts, i->topk, 0);
+        if (check_read(trace, &s, &empty, &weighted, &error))
+            status = check_report(argv[1], i, &s, empty, weighted);
+        routing_statistics_clear(&s);
+    }
+    trace_close(trace);
+    g_free(input.weights);
+    return error ? command_refuse(&check_help, error) : status;
+}
+
+struct difference {
+    uint64_t experts, weights, tokens;      /* places that differ; ranks whose number of tokens differs */
+    bool found;
+    uint32_t step, layer, rank;             /* of the first */
+    size_t place;
+};
+
+static void first_set(struct difference *d, uint32_t step, uint32_t layer, uint32_t rank, size_t place)
+{
+    if (!d->found)
+        *d = (struct difference){ d->experts, d->weights, d->tokens, true, step, layer, rank, place };
+}
+
+static void block_compare(struct difference *d, uint32_t step, uint32_t layer, const struct routing *a,
+                          const struct routing *b)
+{
+    for (uint32_t r = 0; r < a->ranks; r++) {
+        const struct routing_rank *const left = &a->rank[r], *const right = &b->rank[r];
+        if (left->tokens != right->tokens) {
+            d->tokens++;
+            first_set(d, step, layer, r, (size_t)MIN(left->tokens, right->tokens) * a->topk);
+            continue;
+        }
+        const size_t places = (size_t)left->tokens * a->topk;
+        for (size_t i = 0; i < places; i++) {
+            const bool other_expert = left->experts[i] != right->experts[i];
+            const bool other_weight = (left->weights != NULL) != (right->weights != NULL) ||
+                                      (left->weights && left->weights[i] != right->weights[i]);
+            d->experts += other_expert;
+            d->weights += other_weight;
+            if (other_expert || other_weight)
+                first_set(d, step, layer, r, i);
+        }
+    }
+}
+
+/* Half the sum of the differences of shares. */
+static double shares_distance(const uint64_t *a, const uint64_t *b, uint64_t count)
+{
+    double a_sum = 0, b_sum = 0, distance = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        a_sum += (double)a[i];
+        b_sum += (double)b[i];
+    }
+    for (uint64_t i = 0; i < count && a_sum > 0 && b_sum > 0; i++)
+        distance += fabs((double)a[i] / a_sum - (double)b[i] / b_sum);
+    return distance / 2;
+}
+
+/* Prints the dimensions that differ; true when none does. */
+static bool shapes_compare(const struct trace_info *a, const struct trace_info *b)
+{
+    const struct { const char *name; uint32_t first, second; } fields[] = {
+        { "steps", a->steps, b->steps }, { "layers", a->layers, b->layers }, { "ranks", a->ranks, b->ranks },
+        { "topk", a->topk, b->topk }, { "experts", a->experts, b->experts },
+    };
+    bool same = true;
+    for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
+        if (fields[f].first == fields[f].second)
+            continue;
+        printf("%-8s %u, %u\n", fields[f].name, fields[f].first, fields[f].second);
+        same = false;
+    }
+    return same;
+}
+
+static bool contents_compare(struct trace *traces[2], struct difference *d, GError **error)
+{
+    const struct trace_info *const i = trace_info(traces[0]);
+    struct routing_statistics s[2];
+    bool good = true;
+    for (int t = 0; t < 2; t++)
+        routing_statistics_init(&s[t], i->ranks, i->experts, i->topk, 0);
+    for (uint32_t step = 0; good && step < i->steps; step++) {
+        for (uint32_t layer = 0; good && layer < i->layers; layer++) {
+            struct routing routing[2] = { { 0 }, { 0 } };
+            good = trace_read(traces[0], step, layer, 0, &routing[0], error) &&
+                   trace_read(traces[1], step, layer, 0, &routing[1], error);
+            if (good) {
+                block_compare(d, step, layer, &routing[0], &routing[1]);
+                routing_statistics_add(&s[0], &routing[0]);
+                routing_statistics_add(&s[1], &routing[1]);
+            }
+            routing_free(&routing[0]);
+            routing_free(&routing[1]);
+        }
+    }
+    if (good && d->found) {
+        printf("experts that differ    %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT "\n", d->experts,
+               s[0].places);
+        printf("weights that differ    %" G_GUINT64_FORMAT "\n", d->weights);
+        printf("ranks of other size    %" G_GUINT64_FORMAT "\n", d->tokens);
+        printf("first                  step %u layer %u rank %u token %zu place %zu\n", d->step, d->layer,
+               d->rank, d->place / i->topk, d->place % i->topk);
+        printf("distance of loads      %.4f an expert, %.4f a rank\n",
+               shares_distance(s[0].expert_pairs, s[1].expert_pairs, i->experts),
+               shares_distance(s[0].rank_pairs, s[1].rank_pairs, i->ranks));
+    }
+    routing_statistics_clear(&s[0]);
+    routing_statistics_clear(&s[1]);
+    return good;
+}
+
+int trace_command_diff(int argc, char **argv)
+{
+    struct command_input input = { 0 };
+    const GOptionEntry entries[] = {
+        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say",
+          "N" },
+        G_OPTION_ENTRY_NULL,
+    };
+    GError *error = NULL;
+    struct trace *traces[2] = { NULL, NULL };
+    struct difference difference = { 0 };
+    int status = EXIT_OK;
+    if (command_parse(&diff_help, entries, &argc, &argv, 2, 2, &error)) {
+        traces[0] = command_open(argv[1], &input, &error);
+        traces[1] = traces[0] ? command_open(argv[2], &input, &error) : NULL;
+    }
+    if (traces[1]) {
+        if (!shapes_compare(trace_info(traces[0]), trace_info(traces[1])))
+            status = EXIT_RUN_FAILED;
+        else if (contents_compare(traces, &difference, &error))
+            status = difference.found ? EXIT_RUN_FAILED : EXIT_OK;
+        if (!error && status == EXIT_OK)
+            printf("the same\n");
+    }
+    trace_close(traces[0]);
+    trace_close(traces[1]);
+    return error ? command_refuse(&diff_help, error) : status;
+}

@@ -1,0 +1,185 @@
+/* trace_command.c - `eptwin trace`: the table of its subcommands and what they share. */
+#include "traces/commands/trace_command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct subcommand {
+    const char *name;
+    command_function *run;
+    const char *purpose;
+} subcommands[] = {
+    { "info",     trace_command_info,     "shape, provenance, loads and how uneven they are" },
+    { "check",    trace_command_check,    "read everything and report what is wrong" },
+    { "convert",  trace_command_convert,  "write it in another format" },
+    { "slice",    trace_command_slice,    "cut out steps, layers, ranks, tokens" },
+    { "merge",    trace_command_merge,    "join traces by steps, layers or ranks" },
+    { "generate", trace_command_generate, "make a synthetic trace: uniform, skewed, correlated" },
+    { "remap",    trace_command_remap,    "change the number of ranks, or which rank holds which expert" },
+    { "diff",     trace_command_diff,     "compare two traces" },
+};
+
+static void trace_help(FILE *out)
+{
+    fputs("eptwin trace - routing traces: which experts every token of every rank went to\n\n"
+          "  eptwin trace SUBCOMMAND --help      explain a subcommand\n\n", out);
+    for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
+        fprintf(out, "%-10s%s\n", subcommands[i].name, subcommands[i].purpose);
+    fputs("\n"
+          "Formats, told by their bytes: .npy and .csv (plain or .zst), .ept (eptwin's own: any step and "
+          "layer at once),\n"
+          "Megatron-Core's JSON lines.  Where bytes do not tell: vllm:FILE, llama@TOPK:FILE, "
+          "splits@BYTES:FILE, npy:FILE.\n"
+          "\"-\" is standard input or output.  Exit status: 0 success, 1 check or diff found something, 2 "
+          "bad input.\n\n"
+          "  eptwin trace info traces/samples/decode_ep64.ept\n"
+          "  eptwin trace convert routing.npy.zst routing.ept --trace-weights weights.npy\n"
+          "  eptwin trace generate skewed.ept --num-ranks 64 --routing zipf:1.1 --steps 4 --correlation 0.8\n"
+          "  eptwin trace remap skewed.ept balanced.ept --placement eplb:64\n",
+          out);
+}
+
+int command_trace(int argc, char **argv)
+{
+    const char *const name = argc > 1 ? argv[1] : "";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        trace_help(stdout);
+        return EXIT_OK;
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
+        if (strcmp(name, subcommands[i].name) == 0)
+            return subcommands[i].run(argc - 1, argv + 1);
+    if (argc > 1)
+        fprintf(stderr,
+                "eptwin trace: unknown subcommand '%s', expected one that eptwin trace --help lists\n", name);
+    else
+        trace_help(stderr);
+    return EXIT_BAD_INPUT;
+}
+
+bool command_parse(const struct command_help *help, const GOptionEntry *entries, int *argc, char ***argv,
+                   int files_min, int files_max, GError **error)
+{
+    char *const program = g_strdup_printf("eptwin trace %s", help->name);
+    g_set_prgname(program);
+    g_free(program);
+    GOptionContext *const context = g_option_context_new(help->usage);
+    g_option_context_set_summary(context, help->summary);
+    g_option_context_set_description(context, help->examples);
+    g_option_context_add_main_entries(context, entries, NULL);
+    bool good = g_option_context_parse(context, argc, argv, error);
+    g_option_context_free(context);
+    int first = 1;
+    if (good && *argc > 1 && strcmp((*argv)[1], "--") == 0)
+        first = 2;
+    *argc -= first - 1;
+    *argv += first - 1;
+    if (good && (*argc - 1 < files_min || *argc - 1 > files_max)) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "expected %s, found %d file%s (see --help)",
+                    help->usage, *argc - 1, *argc == 2 ? "" : "s");
+        good = false;
+    }
+    return good;
+}
+
+int command_refuse(const struct command_help *help, GError *error)
+{
+    fprintf(stderr, "eptwin trace %s: %s\n", help->name, error->message);
+    g_error_free(error);
+    return EXIT_BAD_INPUT;
+}
+
+struct trace *command_open(const char *path, const struct command_input *input, GError **error)
+{
+    if (input->experts < 0) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--experts: expected a positive number, found %d",
+                    input->experts);
+        return NULL;
+    }
+    const struct trace_options options = { .experts = (uint32_t)input->experts,
+                                           .weights_path = input->weights };
+    return trace_open(path, &options, error);
+}
+
+bool command_write(const struct command_help *help, const char *path, const struct command_output *output,
+                   const struct trace_info *info, trace_producer *produce, void *context, GError **error)
+{
+    struct trace_info named = *info;
+    if (output->level < 0 || output->level > 19) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--level: expected 1 to 19, found %d",
+                    output->level);
+        return false;
+    }
+    if (output->model)
+        named.model = output->model;
+    if (output->provenance)
+        named.provenance = output->provenance;
+    const struct trace_write_options options = { .format = output->format, .dtype = output->dtype,
+        .weights_path = output->weights, .level = output->level, .pad = output->pad };
+    char *note = NULL;
+    const bool good = trace_write(path, &options, &named, produce, context, &note, error);
+    if (note)
+        fprintf(stderr, "eptwin trace %s: note: %s\n", help->name, note);
+    g_free(note);
+    return good;
+}
+
+bool command_measure_shape(struct trace_info *info, trace_producer *produce, void *context, GError **error)
+{
+    info->tokens_max = 0;
+    info->weights = false;
+    for (uint32_t step = 0; step < info->steps; step++) {
+        for (uint32_t layer = 0; layer < info->layers; layer++) {
+            struct routing routing;
+            if (!produce(context, step, layer, &routing, error))
+                return false;
+            info->weights = info->weights || routing.rank[0].weights;
+            for (uint32_t r = 0; r < routing.ranks; r++)
+                info->tokens_max = MAX(info->tokens_max, routing.rank[r].tokens);
+            routing_free(&routing);
+        }
+    }
+    return true;
+}
+
+/* One "3", "2:5", "2:", ":5" or "all". */
+static bool range_word(const char *word, uint32_t limit, GArray *numbers)
+{
+    guint64 first = 0, end = limit;
+    if (strcmp(word, "all") != 0) {
+        const char *const colon = strchr(word, ':');
+        char *const before = colon ? g_strndup(word, (size_t)(colon - word)) : g_strdup(word);
+        bool good = !*before ? colon != NULL
+                             : g_ascii_string_to_unsigned(before, 10, 0, limit - 1, &first, NULL);
+        g_free(before);
+        if (good && !colon)
+            end = first + 1;
+        else if (good && colon[1])
+            good = g_ascii_string_to_unsigned(colon + 1, 10, first + 1, limit, &end, NULL);
+        if (!good)
+            return false;
+    }
+    for (uint32_t n = (uint32_t)first; n < end; n++)
+        g_array_append_val(numbers, n);
+    return true;
+}
+
+uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count,
+                              GError **error)
+{
+    GArray *const numbers = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    char **const words = g_strsplit(text ? text : "all", ",", -1);
+    bool good = *words != NULL;
+    for (char **word = words; good && *word; word++)
+        good = range_word(g_strstrip(*word), limit, numbers);
+    g_strfreev(words);
+    *count = numbers->len;
+    if (good && numbers->len > 0)
+        return (uint32_t *)(void *)g_array_free(numbers, FALSE);
+    g_array_free(numbers, TRUE);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                "--%s: expected N, A:B, all or a list of these, below %u, found '%s'", field, limit,
+                text ? text : "all");
+    return NULL;
+}

@@ -1,0 +1,336 @@
+/* trace_make_command.c - `eptwin trace generate` and `remap`: routing that nobody captured. */
+#include <stdlib.h>
+#include <string.h>
+#include "traces/generate.h"
+#include "traces/placement.h"
+#include "traces/commands/trace_command.h"
+
+static const struct command_help generate_help = {
+    "generate",
+    "OUTPUT",
+    "Makes a synthetic trace.  The same options and seed give the same trace everywhere.\n\n"
+    "--routing is one of\n"
+    "  uniform         top-k of random scores, as the public test scripts draw them (default)\n"
+    "  zipf:S          popularity 1/n^S, experts in random order; zipf-packed:S: hottest experts on rank 0\n"
+    "  lognormal:S     popularity exp(S * normal)\n"
+    "  imbalance:F     log-normal, searched so that the most loaded rank gets F times the mean\n"
+    "  hot-expert:P    a share P of the tokens picks expert 0 first\n"
+    "  hot-rank:P      a share P of the tokens has all its experts on rank 0\n"
+    "  local, ring     all experts on the token's own rank, on the next rank\n"
+    "Popularity is drawn for each layer and stays over the steps; --correlation keeps that share of the "
+    "tokens'\n"
+    "experts from one step to the next, as decoding does.",
+    "Examples:\n"
+    "  eptwin trace generate uniform.npy --num-ranks 8 --num-tokens 4096\n"
+    "  eptwin trace generate skewed.ept --num-ranks 64 --routing imbalance:2 --steps 8 --layers 4\n"
+    "  eptwin trace generate grouped.ept --num-ranks 64 --num-groups 8 --num-topk-groups 4 --seed 3",
+};
+
+static const struct command_help remap_help = {
+    "remap",
+    "INPUT OUTPUT",
+    "Moves a trace to another number of ranks, or its experts to other ranks.\n\n"
+    "--num-ranks N deals the tokens of each (step, layer), in order, in N equal parts to N ranks.  "
+    "--placement then\n"
+    "puts experts on ranks, layer by layer, by the load that each layer has over all steps (or over\n"
+    "--placement-steps, the past that a balancer would know):\n"
+    "  identity, greedy          one slot an expert, in order or heaviest first to the least loaded rank\n"
+    "  eplb:N                    N redundant slots for the heaviest experts, then slots to ranks\n"
+    "  eplb:N:G                  the same with the G expert groups packed to nodes first\n"
+    "  file:PATH                 a line a rank: the experts of its slots\n"
+    "The output's experts are slots: as many as the experts and their replicas together.",
+    "Examples:\n"
+    "  eptwin trace remap prefill_ep8.ept ep32.ept --num-ranks 32\n"
+    "  eptwin trace remap decode.ept placed.ept --placement eplb:32 --placement-steps 0:4",
+};
+
+static void output_clear(struct command_output *output)
+{
+    g_free(output->format);
+    g_free(output->dtype);
+    g_free(output->weights);
+    g_free(output->provenance);
+    g_free(output->model);
+}
+
+struct generation {
+    struct routing_options options;
+    struct routing *previous;       /* [layers], of the step before */
+};
+
+static void routing_copy(const struct routing *from, struct routing *to)
+{
+    uint32_t *const tokens = g_new(uint32_t, from->ranks);
+    for (uint32_t r = 0; r < from->ranks; r++)
+        tokens[r] = from->rank[r].tokens;
+    routing_alloc(to, from->ranks, from->topk, from->experts, tokens, false);
+    for (uint32_t r = 0; r < from->ranks; r++)
+        memcpy(to->rank[r].experts, from->rank[r].experts, (size_t)tokens[r] * from->topk * sizeof(int32_t));
+    g_free(tokens);
+}
+
+static bool generate_produce(void *context, uint32_t step, uint32_t layer, struct routing *out,
+                             GError **error)
+{
+    struct generation *const g = context;
+    struct routing *const previous = &g->previous[layer];
+    g->options.step = step;
+    g->options.layer = layer;
+    if (!routing_generate_after(&g->options, step ? previous : NULL, out, error))
+        return false;
+    if (g->options.correlation > 0) {
+        routing_free(previous);
+        routing_copy(out, previous);
+    }
+    return true;
+}
+
+/* Command-line numbers and what they may be. */
+struct numbers { int ranks, tokens, topk, experts, groups, topk_groups, steps, layers, masked; gint64 seed; };
+
+static bool numbers_check(const struct numbers *n, GError **error)
+{
+    const struct { const char *name; int value, low;
+    } fields[] = {
+        { "num-ranks", n->ranks, 1 },   { "num-tokens", n->tokens, 0 },
+        { "num-topk", n->topk, 1 },     { "num-experts", n->experts, 1 },
+        { "num-groups", n->groups, 0 }, { "num-topk-groups", n->topk_groups, 0 },
+        { "steps", n->steps, 1 },       { "layers", n->layers, 1 },
+        { "masked", n->masked, 0 },
+    };
+    for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
+        if (fields[f].value >= fields[f].low)
+            continue;
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--%s: expected %d or more, found %d",
+                    fields[f].name, fields[f].low, fields[f].value);
+        return false;
+    }
+    if ((uint64_t)n->tokens * (uint64_t)n->topk <= TRACE_PLACES_MAX / (uint64_t)n->ranks)
+        return true;
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                "--num-tokens: expected at most 2^28 places (ranks x tokens x topk) in a step, found %d x %d "
+                "x %d",
+                n->ranks, n->tokens, n->topk);
+    return false;
+}
+
+static bool generate_run(const struct numbers *n, const char *routing, double correlation, bool weights,
+                         const char *path, const struct command_output *output, GError **error)
+{
+    struct generation g = { .options = { .ranks = (uint32_t)n->ranks, .tokens = (uint32_t)n->tokens,
+        .topk = (uint32_t)n->topk, .experts = (uint32_t)n->experts, .groups = (uint32_t)n->groups,
+        .topk_groups = (uint32_t)n->topk_groups, .masked = (uint32_t)n->masked, .weights = weights,
+        .correlation = correlation, .seed = (uint64_t)n->seed, .distribution = routing } };
+    char *const provenance = g_strdup_printf(
+        "generated: routing %s, correlation %g, groups %d of %d, seed %" G_GINT64_FORMAT,
+        routing ? routing : "uniform", correlation, n->topk_groups, n->groups, n->seed);
+    const struct trace_info info = { .steps = (uint32_t)n->steps, .layers = (uint32_t)n->layers,
+        .ranks = (uint32_t)n->ranks, .topk = (uint32_t)n->topk, .experts = (uint32_t)n->experts,
+        .tokens_max = (uint32_t)n->tokens, .weights = weights, .format = "generated", .model = "",
+        .provenance = provenance };
+    g.previous = g_new0(struct routing, info.layers);
+    const bool good = command_write(&generate_help, path, output, &info, generate_produce, &g, error);
+    for (uint32_t l = 0; l < info.layers; l++)
+        routing_free(&g.previous[l]);
+    g_free(g.previous);
+    g_free(provenance);
+    return good;
+}
+
+int trace_command_generate(int argc, char **argv)
+{
+    struct numbers n = { .ranks = 8, .tokens = 4096, .topk = 8, .experts = 256, .steps = 1, .layers = 1 };
+    struct command_output output = { 0 };
+    char *routing = NULL;
+    double correlation = 0;
+    gboolean weights = FALSE;
+    const GOptionEntry entries[] = {
+        { "num-ranks", 0, 0, G_OPTION_ARG_INT, &n.ranks, "ranks (default 8)", "N" },
+        { "num-tokens", 0, 0, G_OPTION_ARG_INT, &n.tokens, "tokens of each rank (default 4096)", "N" },
+        { "num-topk", 0, 0, G_OPTION_ARG_INT, &n.topk, "experts a token (default 8)", "N" },
+        { "num-experts", 0, 0, G_OPTION_ARG_INT, &n.experts, "experts (default 256)", "N" },
+        { "num-groups", 0, 0, G_OPTION_ARG_INT, &n.groups, "expert groups for group-limited routing", "N" },
+        { "num-topk-groups", 0, 0, G_OPTION_ARG_INT, &n.topk_groups, "groups that a token may use", "N" },
+        { "steps", 0, 0, G_OPTION_ARG_INT, &n.steps, "steps (default 1)", "N" },
+        { "layers", 0, 0, G_OPTION_ARG_INT, &n.layers, "layers (default 1)", "N" },
+        { "routing", 0, 0, G_OPTION_ARG_STRING, &routing, "how tokens choose, see above", "NAME[:VALUE]" },
+        { "correlation", 0, 0, G_OPTION_ARG_DOUBLE, &correlation, "share of tokens that keep their experts",
+          "0..1" },
+        { "masked", 0, 0, G_OPTION_ARG_INT, &n.masked, "that many random places of each rank are -1", "N" },
+        { "weights", 0, 0, G_OPTION_ARG_NONE, &weights, "also draw gate weights", NULL },
+        { "seed", 0, 0, G_OPTION_ARG_INT64, &n.seed, "random seed (default 0)", "N" },
+        COMMAND_OUTPUT_ENTRIES(output),
+        G_OPTION_ENTRY_NULL,
+    };
+    GError *error = NULL;
+    (void)(command_parse(&generate_help, entries, &argc, &argv, 1, 1, &error) && numbers_check(&n, &error) &&
+           generate_run(&n, routing, correlation, weights, argv[1], &output, &error));
+    g_free(routing);
+    output_clear(&output);
+    return error ? command_refuse(&generate_help, error) : EXIT_OK;
+}
+
+struct remap {
+    struct trace *trace;
+    uint32_t ranks;                 /* of the output */
+    struct placement *placements;   /* [layers], or NULL */
+};
+
+/* Deals the tokens of all ranks, in order, to ranks equal parts. */
+static void routing_regroup(const struct routing *in, uint32_t ranks, struct routing *out)
+{
+    uint64_t total = 0, done = 0;
+    uint32_t *const tokens = g_new(uint32_t, ranks);
+    for (uint32_t r = 0; r < in->ranks; r++)
+        total += in->rank[r].tokens;
+    for (uint32_t r = 0; r < ranks; r++) {
+        const uint64_t end = total * (r + 1) / ranks;
+        tokens[r] = (uint32_t)(end - done);
+        done = end;
+    }
+    const bool weights = in->rank[0].weights != NULL;
+    routing_alloc(out, ranks, in->topk, in->experts, tokens, weights);
+    uint32_t rank = 0, token = 0;
+    for (uint32_t r = 0; r < in->ranks; r++) {
+        for (uint32_t t = 0; t < in->rank[r].tokens; t++, token++) {
+            while (token == tokens[rank]) {
+                rank++;
+                token = 0;
+            }
+            const size_t from = (size_t)t * in->topk, to = (size_t)token * in->topk;
+            memcpy(out->rank[rank].experts + to, in->rank[r].experts + from, in->topk * sizeof(int32_t));
+            if (weights)
+                memcpy(out->rank[rank].weights + to, in->rank[r].weights + from, in->topk * sizeof(float));
+        }
+    }
+    g_free(tokens);
+}
+
+static bool remap_produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
+{
+    const struct remap *const m = context;
+    struct routing read, grouped;
+    if (!trace_read(m->trace, step, layer, 0, &read, error))
+        return false;
+    routing_regroup(&read, m->ranks, &grouped);
+    routing_free(&read);
+    if (!m->placements) {
+        *out = grouped;
+        return true;
+    }
+    placement_apply(&m->placements[layer], &grouped, out);
+    routing_free(&grouped);
+    return true;
+}
+
+/* Places one layer by its load over the given steps. */
+static bool layer_place(struct remap *m, uint32_t layer, const uint32_t *steps, uint32_t step_count,
+                        const char *spec, uint32_t ranks_per_node, GError **error)
+{
+    const uint32_t experts = trace_info(m->trace)->experts;
+    uint64_t *const load = g_new0(uint64_t, experts);
+    bool good = true;
+    for (uint32_t s = 0; good && s < step_count; s++) {
+        struct routing routing;
+        good = trace_read(m->trace, steps[s], layer, 0, &routing, error);
+        if (!good)
+            break;
+        placement_load_add(&routing, load);
+        routing_free(&routing);
+    }
+    const struct placement_input input = { experts, m->ranks, ranks_per_node, load };
+    good = good && placement_make(spec, &input, &m->placements[layer], error);
+    g_free(load);
+    return good;
+}
+
+struct remap_options { int ranks, ranks_per_node; char *placement, *placement_steps, *placement_output; };
+
+static bool placements_make(struct remap *m, const struct remap_options *o, GError **error)
+{
+    const struct trace_info *const info = trace_info(m->trace);
+    uint32_t step_count;
+    uint32_t *const steps = command_range_parse("placement-steps", o->placement_steps, info->steps,
+                                                &step_count, error);
+    if (!steps)
+        return false;
+    m->placements = g_new0(struct placement, info->layers);
+    bool good = true;
+    for (uint32_t l = 0; good && l < info->layers; l++)
+        good = layer_place(m, l, steps, step_count, o->placement, (uint32_t)o->ranks_per_node, error);
+    g_free(steps);
+    if (!good || !o->placement_output)
+        return good;
+    if (info->layers > 1) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                    "--placement-output: expected a trace of one layer (eptwin trace slice --layers N), "
+                    "found %u",
+                    info->layers);
+        return false;
+    }
+    char *const text = placement_text(&m->placements[0]);
+    good = g_file_set_contents(o->placement_output, text, -1, error);
+    g_free(text);
+    return good;
+}
+
+static bool remap_run(struct remap *m, const struct remap_options *o, const char *path,
+                      const struct command_output *output, GError **error)
+{
+    struct trace_info info = *trace_info(m->trace);
+    if (o->ranks < 0 || o->ranks > ROUTING_RANKS_MAX || o->ranks_per_node < 1) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                    "--num-ranks, --ranks-per-node: expected positive numbers, found %d and %d", o->ranks,
+                    o->ranks_per_node);
+        return false;
+    }
+    info.ranks = m->ranks = o->ranks ? (uint32_t)o->ranks : info.ranks;
+    if (info.experts % info.ranks) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                    "--num-ranks: expected a divisor of %u experts, found %u", info.experts, info.ranks);
+        return false;
+    }
+    if (o->placement && !placements_make(m, o, error))
+        return false;
+    if (m->placements)
+        info.experts = m->placements[0].slots;
+    return command_measure_shape(&info, remap_produce, m, error) &&
+           command_write(&remap_help, path, output, &info, remap_produce, m, error);
+}
+
+int trace_command_remap(int argc, char **argv)
+{
+    struct command_input input = { 0 };
+    struct command_output output = { 0 };
+    struct remap_options o = { .ranks_per_node = 8 };
+    const GOptionEntry entries[] = {
+        { "num-ranks", 0, 0, G_OPTION_ARG_INT, &o.ranks, "ranks of the output (default: as the input)", "N" },
+        { "placement", 0, 0, G_OPTION_ARG_STRING, &o.placement, "which rank holds which expert, see above",
+          "HOW" },
+        { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps,
+          "steps whose load decides (default all)", "STEPS" },
+        { "placement-output", 0, 0, G_OPTION_ARG_FILENAME, &o.placement_output, "write the placement here",
+          "FILE" },
+        { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &o.ranks_per_node, "ranks that share a node (default 8)",
+          "N" },
+        COMMAND_INPUT_ENTRIES(input),
+        COMMAND_OUTPUT_ENTRIES(output),
+        G_OPTION_ENTRY_NULL,
+    };
+    GError *error = NULL;
+    struct remap m = { 0 };
+    if (command_parse(&remap_help, entries, &argc, &argv, 2, 2, &error))
+        m.trace = command_open(argv[1], &input, &error);
+    if (m.trace)
+        (void)remap_run(&m, &o, argv[2], &output, &error);
+    for (uint32_t l = 0; m.placements && l < trace_info(m.trace)->layers; l++)
+        placement_clear(&m.placements[l]);
+    g_free(m.placements);
+    trace_close(m.trace);
+    g_free(o.placement);
+    g_free(o.placement_steps);
+    g_free(o.placement_output);
+    output_clear(&output);
+    g_free(input.weights);
+    return error ? command_refuse(&remap_help, error) : EXIT_OK;
+}

@@ -1,0 +1,176 @@
+/* foreign_trace.c - what else frameworks leave behind: vLLM's array of routed experts and PyTorch's
+ * all-to-all split sizes.  Both are small and become tables in memory.
+ *
+ * A matrix of split sizes has no experts and no tokens, only what each source sent to each destination.  It
+ * is read as that many tokens with one expert each, the first (and only) one of the destination: this moves
+ * the same bytes between the same ranks and invents nothing. */
+#include <string.h>
+#include "traces/generate.h"
+#include "traces/formats/npy.h"
+#include "traces/table.h"
+
+static bool vllm_check(const struct npy *npy, const char *path, GError **error)
+{
+    if (npy->kind == 'f' || npy->dims != 3) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                    "%s: header: expected integers [tokens, layers, topk], found %s, %u dimensions", path,
+                    npy->kind == 'f' ? "floats" : "integers", npy->dims);
+        return false;
+    }
+    if (npy->shape[1] >= 1 && npy->shape[1] <= 1 << 16 && npy->shape[2] >= 1 &&
+        npy->shape[2] <= ROUTING_TOPK_MAX)
+        return true;
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                "%s: header: shape: expected 1 to 65536 layers and topk 1 to 256, found %" G_GUINT64_FORMAT
+                " and %" G_GUINT64_FORMAT, path, npy->shape[1], npy->shape[2]);
+    return false;
+}
+
+bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
+                     GError **error)
+{
+    struct npy npy;
+    trace->info.format = "vllm";
+    if (!npy_open(&npy, stream, error) || !vllm_check(&npy, trace->path, error)) {
+        stream_close(stream);
+        return false;
+    }
+    const uint32_t layers = (uint32_t)npy.shape[1], topk = (uint32_t)npy.shape[2];
+    struct table *const table = table_new(topk);
+    int32_t *const token = g_new(int32_t, (size_t)layers * topk);
+    bool good = true;
+    for (uint64_t t = 0; good && t < npy.shape[0]; t++) {
+        good = npy_read_integers(&npy, t * layers * topk, (uint64_t)layers * topk, token, error);
+        for (uint32_t l = 0; good && l < layers; l++)
+            memcpy(table_row_add(table, table_rows(table, 0, l, 0), NULL), token + (size_t)l * topk,
+                   topk * sizeof *token);
+    }
+    good = good && npy_check_end(&npy, error);
+    g_free(token);
+    stream_close(stream);
+    const struct table_claims claims = { .experts = options->experts };
+    if (good)
+        return table_serve(table, &claims, trace, error);
+    table_free(table);
+    return false;
+}
+
+enum { SPLITS_TEXT_MAX = 256 << 20, SPLITS_RANKS_MAX = 16384, SPLITS_TOKENS_MAX = 1 << 26 };
+
+struct splits_reader {
+    struct trace *trace;
+    struct table *table;
+    uint32_t token_bytes, line;
+    uint32_t ranks, step, source;       /* ranks: columns of the first line */
+    uint64_t tokens;
+};
+
+static bool splits_error(const struct splits_reader *r, GError **error, const char *field,
+                         const char *expected, const char *found)
+{
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: line %u: %s: expected %s, found '%.40s'",
+                r->trace->path, r->line, field, expected, found);
+    return false;
+}
+
+/* One split: so many tokens from this line's rank to destination. */
+static bool split_add(struct splits_reader *r, uint32_t destination, const char *word, GError **error)
+{
+    guint64 bytes;
+    char expected[64];
+    if (!g_ascii_string_to_unsigned(word, 10, 0, G_MAXINT64, &bytes, NULL))
+        return splits_error(r, error, "split size", "a number", word);
+    g_snprintf(expected, sizeof expected, "a multiple of %u bytes a token", r->token_bytes);
+    if (bytes % r->token_bytes)
+        return splits_error(r, error, "split size", expected, word);
+    const uint64_t tokens = bytes / r->token_bytes;
+    if (tokens > SPLITS_TOKENS_MAX || (r->tokens += tokens) > SPLITS_TOKENS_MAX)
+        return splits_error(r, error, "split size", "at most 2^26 tokens in all", word);
+    struct table_rows *const rows = table_rows(r->table, r->step, 0, r->source);
+    if (!rows)
+        return splits_error(r, error, "line", TABLE_FULL, "one more");
+    for (uint64_t t = 0; t < tokens; t++)
+        *table_row_add(r->table, rows, NULL) = (int32_t)destination;
+    return true;
+}
+
+/* One line: what one rank sends.  As many lines as columns are a step. */
+static bool splits_line(struct splits_reader *r, char *line, GError **error)
+{
+    char **const words = g_strsplit_set(line, ", \t\r[]", -1);
+    uint32_t columns = 0;
+    bool good = true;
+    for (char **word = words; good && *word; word++) {
+        if (**word == 0)
+            continue;
+        if (columns == SPLITS_RANKS_MAX)
+            good = splits_error(r, error, "columns", "at most 16384", *word);
+        else
+            good = split_add(r, columns++, *word, error);
+    }
+    g_strfreev(words);
+    if (!good || columns == 0)
+        return good;
+    r->ranks = r->ranks ? r->ranks : columns;
+    if (columns != r->ranks) {
+        char expected[32], found[32];
+        g_snprintf(expected, sizeof expected, "%u", r->ranks);
+        g_snprintf(found, sizeof found, "%u", columns);
+        return splits_error(r, error, "columns", expected, found);
+    }
+    r->source++;
+    if (r->source == r->ranks) {
+        r->source = 0;
+        r->step++;
+    }
+    return true;
+}
+
+static bool splits_parse(struct splits_reader *r, char *text, GError **error)
+{
+    bool good = true;
+    for (char *line = text, *end; good && line && *line; line = end) {
+        end = strchr(line, '\n');
+        if (end)
+            *end++ = 0;
+        r->line++;
+        if (*line != '#')
+            good = splits_line(r, line, error);
+    }
+    if (good && (r->source || !r->step))
+        good = splits_error(r, error, "lines", "as many lines as columns a step", "the end of the file");
+    return good;
+}
+
+bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t token_bytes,
+                       const struct trace_options *options, GError **error)
+{
+    enum { CHUNK_BYTES = 1 << 18 };
+    struct splits_reader reader = { .trace = trace, .token_bytes = token_bytes };
+    GString *const text = g_string_new(NULL);
+    char *const chunk = g_malloc(CHUNK_BYTES);
+    size_t got = 0;
+    bool good;
+    trace->info.format = "splits";
+    do {
+        good = stream_read(stream, chunk, CHUNK_BYTES, &got, error);
+        g_string_append_len(text, chunk, (gssize)got);
+        if (good && text->len > SPLITS_TEXT_MAX)
+            good = splits_error(&reader, error, "text", "at most 256 MiB", "more");
+    } while (good && got == CHUNK_BYTES);
+    g_free(chunk);
+    stream_close(stream);
+    reader.table = table_new(1);
+    good = good && splits_parse(&reader, text->str, error);
+    g_string_free(text, TRUE);
+    if (good) {
+        /* One expert a rank unless told otherwise: expert d then must mean rank d. */
+        const struct table_claims claims = { .steps = reader.step, .layers = 1, .ranks = reader.ranks,
+                                             .experts = reader.ranks };
+        if (!options->experts || options->experts == reader.ranks)
+            return table_serve(reader.table, &claims, trace, error);
+        good = splits_error(&reader, error, "experts", "one a rank", "another number");
+    }
+    table_free(reader.table);
+    return false;
+}
