@@ -78,7 +78,7 @@ static const struct field field_table[] = {
     COUNT("step", step, 0, UINT32_MAX - 1, 0, "Step of the trace (default 0)"),
     COUNT("layer", layer, 0, UINT32_MAX - 1, 0, "Layer of the trace (default 0)"),
     TEXT("traffic", traffic, "N|N;N|N",
-         "Draw routing with exactly this many tokens from each source (;) to each destination (|)"),
+         "Draw routing with exactly this many tokens from each source (;) to each rank, or to each expert (|)"),
     TEXT("placement", placement, "SPEC", "Place experts: file:PATH, greedy or eplb:REDUNDANT[:GROUPS]"),
 };
 

@@ -35,7 +35,7 @@ struct case_options {
     char *cluster;              /* path of a cluster file */
     char *trace, *trace_weights;
     uint32_t step, layer;
-    char *traffic;              /* tokens from each source (;) to each destination (|), or NULL */
+    char *traffic;              /* tokens from each source (;) to each rank or expert (|), or NULL */
     char *placement;            /* expert placement, or NULL */
 };
 

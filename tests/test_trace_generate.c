@@ -335,6 +335,33 @@ static void test_traffic_comes_out_exactly(void)
     }
 }
 
+/* With a column an expert, each expert gets its tokens, and a token none twice. */
+static void test_traffic_by_experts(void)
+{
+    static const uint32_t wanted[2][4] = { { 5, 0, 1, 4 }, { 2, 5, 0, 1 } };
+    const struct traffic_options traffic = { .matrix = "5|0|1|4;2|5|0|1", .ranks = 2, .tokens = 5, .topk = 2,
+                                             .experts = 4, .seed = 3 };
+    struct routing routing;
+    CU_ASSERT_FATAL(routing_from_traffic(&traffic, &routing, NULL));
+    CU_ASSERT(routing_distinct(&routing));
+    for (uint32_t s = 0; s < 2; s++) {
+        uint32_t found[4] = { 0 };
+        for (uint32_t i = 0; i < 5 * 2; i++)
+            if (routing.rank[s].experts[i] != ROUTING_NONE) found[routing.rank[s].experts[i]]++;
+        for (uint32_t e = 0; e < 4; e++) CU_ASSERT_EQUAL(found[e], wanted[s][e]);
+    }
+    routing_free(&routing);
+    struct traffic_options bad = traffic;
+    bad.matrix = "6|0|1|3;2|5|0|1";
+    g_autoptr(GError) error = NULL;
+    CU_ASSERT(!routing_from_traffic(&bad, &routing, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "traffic: row 0 column 0: expected at most 5 (tokens 5, topk 2), found '6'");
+    g_clear_error(&error);
+    bad.matrix = "5|0|1|4;2|5|0";
+    CU_ASSERT(!routing_from_traffic(&bad, &routing, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "traffic: row 1: expected 4 columns, as many as experts, found 3");
+}
+
 /* Fewer experts on the chosen ranks than places: what is left is -1. */
 static void test_traffic_with_few_experts(void)
 {
@@ -393,6 +420,7 @@ int main(void)
     CU_add_test(suite, "options out of range are named", test_options_out_of_range_are_named);
     CU_add_test(suite, "traffic comes out exactly", test_traffic_comes_out_exactly);
     CU_add_test(suite, "traffic with few experts", test_traffic_with_few_experts);
+    CU_add_test(suite, "traffic by experts", test_traffic_by_experts);
     CU_add_test(suite, "impossible traffic is refused", test_impossible_traffic_is_refused);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();

@@ -45,16 +45,17 @@ bool routing_generate_after(const struct routing_options *options, const struct 
                             struct routing *out, GError **error);
 
 struct traffic_options {
-    const char *matrix;             /* tokens from each source (rows, ';') to each destination ('|') */
+    const char *matrix;             /* tokens from each source (rows, ';') to each destination ('|'): a column a rank,
+                                     * or, with as many columns as experts, a column an expert */
     uint32_t ranks;                 /* expected size of the matrix; 0: any */
     uint32_t tokens, topk, experts; /* tokens of each rank */
     bool     pairs;                 /* the matrix counts (token, expert) pairs; else tokens, each once */
     uint64_t seed;
 };
 
-/* Draws a routing with exactly this traffic.  With pairs false, matrix[s][d] tokens of source s have at least
- * one expert on rank d; their other places hold more experts of the same ranks, or ROUTING_NONE when these
- * have too few.  Error: the text is no square matrix, or no routing has this traffic. */
+/* Draws a routing with exactly this traffic.  By experts, each gets exactly its tokens.  By ranks with pairs false,
+ * matrix[s][d] tokens of source s have at least one expert on rank d; their other places hold more experts of the same
+ * ranks, or ROUTING_NONE when these have too few.  Error: the text is no such matrix, or no routing has it. */
 bool routing_from_traffic(const struct traffic_options *options, struct routing *out, GError **error);
 
 #endif

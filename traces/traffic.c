@@ -1,7 +1,7 @@
 /* traffic.c - routing with an exact traffic matrix.
  *
- * Knows numbers of tokens between ranks, not why they are so.  Each source is on its own: its row is laid out
- * as a list of destinations (each as often as the matrix says, equal ones adjacent) and dealt to its tokens
+ * Knows numbers of tokens from ranks to ranks, or to experts, not why they are so.  Each source is on its own: its row
+ * is laid out as a list of destinations (each as often as the matrix says, equal ones adjacent) and dealt to its tokens
  * in turn,
  *
  *     destinations  2 2 2 2 0 0 0 1 1 1        tokens 5
@@ -20,10 +20,11 @@
 
 struct row {
     const struct traffic_options *options;
-    uint32_t ranks, source, local_experts;
-    const uint32_t *count;          /* [ranks] of this source */
+    uint32_t columns, source, experts_each;     /* destinations, and experts of each: those of a rank, or 1 */
+    bool pairs;                     /* the row counts (token, expert) pairs; else tokens, each once */
+    const uint32_t *count;          /* [columns] of this source */
     uint32_t *token_at;             /* [tokens] random order of the tokens */
-    uint32_t *rank_at;              /* [ranks] random order of the destinations */
+    uint32_t *column_at;            /* [columns] random order of the destinations */
     uint32_t *given;                /* [tokens] destinations so far */
     uint32_t *destination;          /* [tokens][topk] */
     struct urn urn;
@@ -37,15 +38,19 @@ static bool matrix_error(GError **error, uint32_t row, uint32_t column, const ch
     return false;
 }
 
-/* Reads one row into the matrix of ranks columns. */
-static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t *counts, GError **error)
+/* Reads one row of columns cells. */
+static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t columns, uint32_t *counts,
+                      GError **error)
 {
     char **const cells = g_strsplit(text, "|", -1);
-    const uint32_t columns = g_strv_length(cells);
-    bool good = columns == ranks;
-    if (!good)
+    const uint32_t found = g_strv_length(cells);
+    bool good = found == columns;
+    if (!good && columns == ranks)
         g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                    "traffic: row %u: expected %u columns, as many as rows, found %u", row, ranks, columns);
+                    "traffic: row %u: expected %u columns, as many as rows, found %u", row, ranks, found);
+    else if (!good)
+        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                    "traffic: row %u: expected %u columns, as many as experts, found %u", row, columns, found);
     for (uint32_t c = 0; good && c < columns; c++) {
         const char *const cell = g_strstrip(cells[c]);
         guint64 value = 0;
@@ -58,25 +63,23 @@ static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t *
     return good;
 }
 
-static uint32_t *matrix_parse(const struct traffic_options *o, uint32_t *ranks, GError **error)
+/* A column a rank, or, where the first row has as many cells as there are experts, a column an expert. */
+static uint32_t *matrix_parse(const struct traffic_options *o, uint32_t *ranks, uint32_t *columns, GError **error)
 {
-    char **const rows = g_strsplit(o->matrix ? o->matrix : "", ";", -1);
+    g_auto(GStrv) rows = g_strsplit(o->matrix ? o->matrix : "", ";", -1);
     *ranks = g_strv_length(rows);
-    uint32_t *matrix = NULL;
     if (*ranks < 1 || *ranks > 65536 || (o->ranks && *ranks != o->ranks)) {
         g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
                     "traffic: expected %u rows separated by ';', found %u", o->ranks ? o->ranks : 1, *ranks);
-        goto rows_free;
+        return NULL;
     }
-    matrix = g_new0(uint32_t, (size_t)*ranks * *ranks);
-    for (uint32_t r = 0; r < *ranks; r++) {
-        if (!row_parse(rows[r], r, *ranks, matrix + (size_t)r * *ranks, error)) {
+    uint32_t cells = 1;
+    for (const char *c = rows[0]; *c; c++) cells += *c == '|';
+    *columns = cells == o->experts && o->experts <= ROUTING_EXPERTS_MAX ? cells : *ranks;
+    uint32_t *matrix = g_new0(uint32_t, (size_t)*ranks * *columns);
+    for (uint32_t r = 0; matrix && r < *ranks; r++)
+        if (!row_parse(rows[r], r, *ranks, *columns, matrix + (size_t)r * *columns, error))
             g_clear_pointer(&matrix, g_free);
-            break;
-        }
-    }
-rows_free:
-    g_strfreev(rows);
     return matrix;
 }
 
@@ -84,11 +87,11 @@ rows_free:
 static bool row_check(const struct row *row, GError **error)
 {
     const struct traffic_options *const o = row->options;
-    const uint64_t each_max = o->pairs ? (uint64_t)o->tokens * MIN(o->topk, row->local_experts) : o->tokens;
-    const uint64_t sum_max = (uint64_t)o->tokens * (o->pairs ? o->topk : MIN(o->topk, row->ranks));
+    const uint64_t each_max = row->pairs ? (uint64_t)o->tokens * MIN(o->topk, row->experts_each) : o->tokens;
+    const uint64_t sum_max = (uint64_t)o->tokens * (row->pairs ? o->topk : MIN(o->topk, row->columns));
     uint64_t sum = 0;
     char expected[96], found[32];
-    for (uint32_t d = 0; d < row->ranks; d++) {
+    for (uint32_t d = 0; d < row->columns; d++) {
         sum += row->count[d];
         if (row->count[d] <= each_max)
             continue;
@@ -123,10 +126,10 @@ static void row_deal(struct row *row)
     const struct traffic_options *const o = row->options;
     memset(row->given, 0, o->tokens * sizeof *row->given);
     shuffle(&row->urn, row->token_at, o->tokens);
-    shuffle(&row->urn, row->rank_at, row->ranks);
+    shuffle(&row->urn, row->column_at, row->columns);
     uint32_t turn = 0;
-    for (uint32_t i = 0; i < row->ranks; i++) {
-        const uint32_t destination = row->rank_at[i];
+    for (uint32_t i = 0; i < row->columns; i++) {
+        const uint32_t destination = row->column_at[i];
         for (uint32_t n = 0; n < row->count[destination]; n++) {
             const uint32_t token = row->token_at[turn];
             assert(row->given[token] < o->topk);
@@ -142,14 +145,14 @@ static void token_draw(struct row *row, uint32_t token, int32_t *experts)
 {
     const struct traffic_options *const o = row->options;
     const uint32_t *const destination = row->destination + (size_t)token * o->topk;
-    const uint32_t given = row->given[token], local = row->local_experts;
+    const uint32_t given = row->given[token], each = row->experts_each;
     urn_token_next(&row->urn);
     if (given == 0)
         return;
-    const uint64_t places = o->pairs ? given : MIN((uint64_t)o->topk, (uint64_t)given * local);
+    const uint64_t places = row->pairs ? given : MIN((uint64_t)o->topk, (uint64_t)given * each);
     const uint32_t turn = urn_below(&row->urn, given);
     for (uint32_t k = 0; k < places; k++)
-        experts[k] = (int32_t)urn_draw_within(&row->urn, destination[(turn + k) % given] * local, local);
+        experts[k] = (int32_t)urn_draw_within(&row->urn, destination[(turn + k) % given] * each, each);
     for (uint32_t k = o->topk; k > 1; k--) {
         const uint32_t other = urn_below(&row->urn, k);
         const int32_t kept = experts[k - 1];
@@ -175,16 +178,17 @@ static bool traffic_check(const struct traffic_options *o, uint32_t ranks, GErro
 
 bool routing_from_traffic(const struct traffic_options *options, struct routing *out, GError **error)
 {
-    uint32_t ranks = 0;
-    uint32_t *const matrix = matrix_parse(options, &ranks, error);
+    uint32_t ranks = 0, columns = 0;
+    uint32_t *const matrix = matrix_parse(options, &ranks, &columns, error);
     bool good = matrix && traffic_check(options, ranks, error);
     if (!good) {
         g_free(matrix);
         return false;
     }
-    struct row row = { .options = options, .ranks = ranks, .local_experts = options->experts / ranks };
+    struct row row = { .options = options, .columns = columns, .experts_each = options->experts / columns,
+                       .pairs = options->pairs || columns != ranks };
     for (row.source = 0; good && row.source < ranks; row.source++) {
-        row.count = matrix + (size_t)row.source * ranks;
+        row.count = matrix + (size_t)row.source * columns;
         good = row_check(&row, error);
     }
     uint32_t *const tokens = g_new(uint32_t, ranks);
@@ -193,19 +197,19 @@ bool routing_from_traffic(const struct traffic_options *options, struct routing 
     row.token_at = g_new(uint32_t, options->tokens);
     row.given = g_new(uint32_t, options->tokens + 1);    /* never a null pointer */
     row.destination = g_new(uint32_t, (size_t)options->tokens * options->topk);
-    row.rank_at = g_new(uint32_t, ranks);
+    row.column_at = g_new(uint32_t, columns);
     urn_init(&row.urn, options->experts, 0, 0, NULL);
     if (good)
         routing_alloc(out, ranks, options->topk, options->experts, tokens, false);
     for (row.source = 0; good && row.source < ranks; row.source++) {
         urn_seed(&row.urn, options->seed + row.source);
-        row.count = matrix + (size_t)row.source * ranks;
+        row.count = matrix + (size_t)row.source * columns;
         row_deal(&row);
         for (uint32_t t = 0; t < options->tokens; t++)
             token_draw(&row, t, out->rank[row.source].experts + (size_t)t * options->topk);
     }
     urn_clear(&row.urn);
-    g_free(row.rank_at);
+    g_free(row.column_at);
     g_free(row.destination);
     g_free(row.given);
     g_free(row.token_at);
