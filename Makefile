@@ -51,12 +51,17 @@ $(build)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(if $(V),,@echo '  CC  $<';) $(CC) $(cflags) -MMD -MP -c -o $@ $<
 
-# The version changes with every commit: a stamp that changes with it has what prints it rebuilt, and only that.
+# The version changes with every commit, PREFIX with every installation: a stamp that changes with the value has the one
+# object rebuilt that holds it, and only that.
+stamp = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
 $(build)/version.stamp: FORCE
-	@mkdir -p $(@D)
-	@echo '$(version)' | cmp -s - $@ || echo '$(version)' >$@
+	$(call stamp,$(version))
+$(build)/prefix.stamp: FORCE
+	$(call stamp,$(PREFIX))
 $(build)/sim/version.o: $(build)/version.stamp
 $(build)/sim/version.o: cflags += -DEPTWIN_VERSION='"$(version)"'
+$(build)/sim/share.o: $(build)/prefix.stamp
+$(build)/sim/share.o: cflags += -DEPTWIN_PREFIX='"$(PREFIX)"'
 FORCE:
 
 $(build)/tests/%: $(build)/tests/%.o $(helpers) $(build)/libeptwin.a
@@ -100,7 +105,8 @@ tidy: $(build)/libeptwin.a
 ## install: the program, clusters and samples below PREFIX (default /usr/local)
 install: all
 	install -D -m 755 $(build)/eptwin $(DESTDIR)$(PREFIX)/bin/eptwin
-	for f in models/clusters/*.ini; do install -D -m 644 $$f $(DESTDIR)$(PREFIX)/share/eptwin/$$(basename $$f); done
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/eptwin/clusters models/clusters/*.ini
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/eptwin/samples traces/samples/*
 
 ## clean: what was built
 clean:

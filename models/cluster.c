@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include "sim/share.h"
 #include "sim/stats.h"
 #include "sim/units.h"
 
@@ -304,25 +305,27 @@ static bool check_parts(GKeyFile *file, struct cluster *c, GError **error)
     return true;
 }
 
-/* The file itself, or a shipped one of that name. */
-static char *find_file(const char *path)
+/* The file itself, or a shipped one of that name; NULL and *error, with places and names, when it is neither. */
+static char *find_file(const char *path, GError **error)
 {
     if (g_file_test(path, G_FILE_TEST_EXISTS) || strchr(path, '/')) return g_strdup(path);
-    static const char *const folders[] = { "models/clusters", "/usr/local/share/eptwin",
-                                           "/usr/share/eptwin" };
-    const char *suffix = g_str_has_suffix(path, ".ini") ? "" : ".ini";
-    for (size_t i = 0; i < G_N_ELEMENTS(folders); i++) {
-        char *candidate = g_strdup_printf("%s/%s%s", folders[i], path, suffix);
-        if (g_file_test(candidate, G_FILE_TEST_EXISTS)) return candidate;
-        g_free(candidate);
-    }
-    return g_strdup(path);
+    char *shipped = share_find(SHARE_CLUSTERS, path);
+    if (shipped) return shipped;
+    g_auto(GStrv) folders = share_folders(SHARE_CLUSTERS), names = share_names(SHARE_CLUSTERS);
+    g_autofree char *places = g_strjoinv(", ", folders), *known = g_strjoinv(", ", names);
+    g_set_error(error, CLUSTER_ERROR, 0, "%s: expected a cluster file%s%s, found none of that name here or in %s", path,
+                *known ? " or one of " : "", known, places);
+    return NULL;
 }
 
 struct cluster *cluster_load(const char *path, GError **error)
 {
     struct cluster *c = g_new0(struct cluster, 1);
-    c->path = find_file(path);
+    c->path = find_file(path, error);
+    if (!c->path) {
+        cluster_free(c);
+        return NULL;
+    }
     g_autoptr(GKeyFile) file = g_key_file_new();
     GError *cause = NULL;
     if (!g_key_file_load_from_file(file, c->path, G_KEY_FILE_KEEP_TRANSLATIONS, &cause)) {

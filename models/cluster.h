@@ -109,8 +109,8 @@ struct cluster {
     struct cluster_host host;
 };
 
-/* Reads a cluster file.  path is a file, or the name of one in models/clusters or the installed share folder (with or
- * without ".ini").  NULL and *error (file, section, key, expected, found) on failure. */
+/* Reads a cluster file.  path is a file, or the name of a shipped one (sim/share.h), with or without ".ini".
+ * NULL and *error (file, section, key, expected, found) on failure. */
 struct cluster *cluster_load(const char *path, GError **error);
 void cluster_free(struct cluster *cluster);
 

@@ -7,6 +7,7 @@ enum { EXIT_OK = 0, EXIT_RUN_FAILED = 1, EXIT_BAD_INPUT = 2 };
 /* Runs with argv[0] the command's own name ("simulate"); returns the exit status. */
 typedef int command_function(int argc, char **argv);
 
+command_function command_cluster;       /* models/cluster_command.c */
 command_function command_simulate;      /* models/predict/simulate_command.c */
 command_function command_validate;      /* models/predict/validate_command.c */
 command_function command_replay;        /* replay/replay_command.c */

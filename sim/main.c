@@ -18,6 +18,8 @@ static const struct command {
 } commands[] = {
     { "trace", command_trace, "inspect, convert, generate and place routing traces",
       "eptwin trace info routing.npy.zst" },
+    { "cluster", command_cluster, "list the clusters that it knows",
+      "eptwin cluster list" },
     { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
       "eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --layer 2 --output predicted.csv" },
     { "measure", command_measure, "run micro-benchmarks of links and of this machine",

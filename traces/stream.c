@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
+#include "sim/share.h"
 #include "traces/trace.h"
 
 enum { SPOOL_CHUNK = 1 << 18 };
@@ -147,6 +148,8 @@ refuse:
 struct stream *stream_open(const char *path, GError **error)
 {
     uint64_t file_bytes = 0;
+    g_autofree char *shipped = g_file_test(path, G_FILE_TEST_EXISTS) ? NULL : share_find(SHARE_SAMPLES, path);
+    path = shipped ? shipped : path;
     const int file = path_open(path, &file_bytes, error);
     if (file < 0)
         return NULL;

@@ -16,7 +16,8 @@ enum { STREAM_FREE_BYTES = 64 << 20, STREAM_RATIO_MAX = 1000 };
 
 struct stream;
 
-/* Opens path ("-": standard input).  NULL and *error on failure. */
+/* Opens path: a file, "-" for standard input, or the name of a shipped sample (sim/share.h) where no such file exists.
+ * NULL and *error on failure. */
 struct stream *stream_open(const char *path, GError **error);
 void stream_close(struct stream *stream);
 

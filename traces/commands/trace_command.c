@@ -33,7 +33,7 @@ static void trace_help(FILE *out)
           "splits@BYTES:FILE, npy:FILE.\n"
           "\"-\" is standard input or output.  Exit status: 0 success, 1 check or diff found something, 2 "
           "bad input.\n\n"
-          "  eptwin trace info traces/samples/decode_ep64.ept\n"
+          "  eptwin trace info decode_ep64.ept\n"
           "  eptwin trace convert routing.npy.zst routing.ept --trace-weights weights.npy\n"
           "  eptwin trace generate skewed.ept --num-ranks 64 --routing zipf:1.1 --steps 4 --correlation 0.8\n"
           "  eptwin trace remap skewed.ept balanced.ept --placement eplb:64\n",

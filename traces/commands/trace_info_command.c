@@ -17,7 +17,7 @@ static const struct command_help help = {
     "1 even,\n"
     "0 all on one.",
     "Examples:\n"
-    "  eptwin trace info traces/samples/decode_ep64.ept\n"
+    "  eptwin trace info decode_ep64.ept\n"
     "  eptwin trace info routing.npy.zst --layers 0,4 --ranks-per-node 4\n"
     "  zstd -dc routing.csv.zst | eptwin trace info -",
 };

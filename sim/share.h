@@ -1,0 +1,22 @@
+/* share.h - where the files that ship with eptwin lie: cluster files and sample traces.
+ *
+ * They are looked for in a source tree (the current folder's, then the executable's), then where the executable is
+ * installed (../share/eptwin beside its bin), then below the PREFIX that `make` was given.  A folder that several of
+ * these name counts once.  Knows no format. */
+#ifndef SIM_SHARE_H
+#define SIM_SHARE_H
+
+enum share_kind { SHARE_CLUSTERS, SHARE_SAMPLES };
+
+/* The folders of a kind that exist, first looked in first; where none exists, all that were looked for.  A
+ * NULL-terminated array, freed with g_strfreev(). */
+char **share_folders(enum share_kind kind);
+
+/* The path of a shipped file: name as it is or with one of the kind's endings, so "h200" is "h200.ini".  NULL when
+ * name contains a '/' or no folder has it.  Freed with g_free(). */
+char *share_find(enum share_kind kind, const char *name);
+
+/* The names of all shipped files of a kind, without their endings, sorted, each once.  Freed with g_strfreev(). */
+char **share_names(enum share_kind kind);
+
+#endif
