@@ -9,6 +9,8 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "models/cluster.h"
+#include "models/kernel.h"
 #include "models/moe/moe.h"
 #include "reports/record.h"
 #include "traces/routing.h"
@@ -75,6 +77,25 @@ bool case_routing_same(const struct case_options *a, const struct case_options *
  * the limit of all; 0 where ranks are processes of a host, which have no SMs to count. */
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error);
+
+/* What the kernels of a case work on, by its family (case_kernel.c). */
+struct case_load { struct routing routing; };
+/* Reads or draws it.  Free with case_load_free(). */
+bool case_load(const struct case_options *c, struct case_load *load, GError **error);
+void case_load_free(struct case_load *load);
+/* Whether the loads of a and b are the same: one may be used for the other. */
+bool case_load_same(const struct case_options *a, const struct case_options *b);
+/* How its kernels work on load, which must outlive the job.  cluster NULL: ranks are processes of this host.
+ * device_sms: see case_moe_options().  NULL and *error where the kernels refuse the case.  Free with g_free(). */
+struct kernel_job *case_job(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
+                            uint32_t device_sms, GError **error);
+/* Adds what load and job decided to the header lines: numbers of ranks, tokens, experts, SMs. */
+void case_job_record(const struct kernel_job *job, struct record *record);
+/* Text that is the same for the same load: what ranks compare before they run.  Free with g_free(). */
+char *case_load_digest(const struct case_load *load);
+/* The bandwidth that the public tests of the kernel print. */
+const char *case_rate_metric(const struct case_options *c);
+
 /* The ranks of a set ([ranks], 1: in it) as "1|3|5", or "none".  Free with g_free(). */
 char *case_ranks_text(const uint8_t *set, uint32_t ranks);
 /* Writes every option into the record's header lines, defaults resolved. */

@@ -6,17 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "models/case.h"
-#include "models/moe/moe.h"
+#include "models/kernel.h"
 #include "replay/bootstrap/bootstrap.h"
 #include "replay/live_command.h"
 #include "reports/record.h"
-#include "traces/routing.h"
 
 /* One (step, layer) and what the kernels are told about it. */
 struct replay_item {
     uint32_t step, layer;
-    struct routing routing;
-    struct moe_options options;
+    struct case_load load;
+    struct kernel_job *job;
 };
 
 struct replay_plan {
@@ -33,7 +32,7 @@ struct replay_plan {
 struct replay_result {
     uint32_t ranks, phases, repeat;
     double *time_us;                    /* [rank][phase][repeat] */
-    struct moe_traffic *traffic;        /* [rank][phase] */
+    struct kernel_traffic *traffic;        /* [rank][phase] */
     uint8_t *masked;                    /* [rank][rank] by whom, whom; NULL: without masking */
 };
 
@@ -46,7 +45,7 @@ static inline double *replay_result_times(const struct replay_result *r, uint32_
  * context is the plan. */
 bool replay_rank_main(struct bootstrap *b, void *context, GError **error);
 
-/* All ranks must run the same program, options and routing: false and *error naming the rank and what differs. */
+/* All ranks must run the same program, options and load: false and *error naming the rank and what differs. */
 bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error);
 
 /* Adds the header of the run, and the rows of result[item]; with several items also the rows over all. */

@@ -14,21 +14,6 @@ static bool option_is_path(const char *name)
     return g_strv_contains(paths, name);
 }
 
-static void digest_routing(GChecksum *checksum, const struct routing *routing)
-{
-    const uint32_t shape[] = { routing->ranks, routing->topk, routing->experts };
-    g_checksum_update(checksum, (const guchar *)shape, sizeof shape);
-    for (uint32_t r = 0; r < routing->ranks; r++) {
-        const struct routing_rank *rank = &routing->rank[r];
-        const size_t places = (size_t)rank->tokens * routing->topk;
-        g_checksum_update(checksum, (const guchar *)&rank->tokens, sizeof rank->tokens);
-        if (!places) continue;
-        g_checksum_update(checksum, (const guchar *)rank->experts, (gssize)(sizeof *rank->experts * places));
-        if (rank->weights)
-            g_checksum_update(checksum, (const guchar *)rank->weights, (gssize)(sizeof *rank->weights * places));
-    }
-}
-
 /* Lines "name value": what all ranks must have alike. */
 static char *identity_text(const struct replay_plan *plan)
 {
@@ -43,9 +28,13 @@ static char *identity_text(const struct replay_plan *plan)
     }
     g_string_append_printf(text, "fabric %s\nsignalling %d\nwarmup %u\nrepeat %u\nitems %u\n", command->live.link,
                            (int)command->live.signalling, plan->warmup, plan->repeat, plan->item_count);
-    g_string_append_printf(text, "sms %u\n", plan->item[0].options.num_sms);
+    g_string_append_printf(text, "sms %u\n", plan->item[0].job->num_sms);
     GChecksum *checksum = g_checksum_new(G_CHECKSUM_SHA256);
-    for (uint32_t i = 0; i < plan->item_count; i++) digest_routing(checksum, &plan->item[i].routing);
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        char *digest = case_load_digest(&plan->item[i].load);
+        g_checksum_update(checksum, (const guchar *)digest, -1);
+        g_free(digest);
+    }
     g_string_append_printf(text, "routing %s\n", g_checksum_get_string(checksum));
     g_checksum_free(checksum);
     return g_string_free(text, FALSE);

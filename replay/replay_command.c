@@ -67,10 +67,10 @@ static uint32_t cpu_count(void)
 }
 
 /* Ranks wait in barriers for those that wait for the dead: these must lose patience first. */
-static bool patience_check(const struct replay_plan *plan, const struct moe_options *o, GError **error)
+static bool patience_check(const struct replay_plan *plan, const struct kernel_job *job, GError **error)
 {
     const uint64_t most_ps = (uint64_t)plan->command->timeout_s * PS_PER_S / 2;
-    if (o->mask_timeout_ps <= most_ps) return true;
+    if (job->mask_timeout_ps <= most_ps) return true;
     g_set_error(error, LIVE_ERROR, 0, "mask-timeout: expected at most half of --timeout %d s, found %s",
                 plan->command->timeout_s, plan->case_options->mask_timeout);
     return false;
@@ -84,9 +84,9 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
     c.layer = item->layer;
     /* A live rank has as many "SMs" as the host has CPUs, unless told otherwise. */
     const uint32_t sms = MAX(cpu_count(), c.num_sms);
-    const bool fine = case_routing(&c, &item->routing, error)
-                      && case_moe_options(&c, &item->routing, sms, &item->options, error)
-                      && patience_check(plan, &item->options, error);
+    const bool fine = case_load(&c, &item->load, error)
+                      && (item->job = case_job(&c, &item->load, NULL, sms, error)) != NULL
+                      && patience_check(plan, item->job, error);
     case_clear(&c);
     return fine;
 }
@@ -150,7 +150,10 @@ static bool plan_make(struct replay_plan *plan, GError **error)
 
 static void plan_clear(struct replay_plan *plan)
 {
-    for (uint32_t i = 0; i < plan->item_count; i++) routing_free(&plan->item[i].routing);
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        g_free(plan->item[i].job);
+        case_load_free(&plan->item[i].load);
+    }
     g_free(plan->item);
     g_free(plan->steps);
     g_free(plan->layers);
@@ -242,7 +245,7 @@ static int replay_run(struct replay_plan *plan)
         if (plan->command->bootstrap) bootstrap_abort(plan->command->bootstrap, error->message);
         return live_command_fail(plan->command, error, status);
     }
-    return live_command_run(plan->command, plan->item[0].routing.ranks, replay_rank_main, plan);
+    return live_command_run(plan->command, plan->item[0].job->ranks, replay_rank_main, plan);
 }
 
 int command_replay(int argc, char **argv)

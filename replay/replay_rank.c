@@ -1,7 +1,7 @@
 /* replay_rank.c - what one rank of a replay does: for every item a fresh world (words and heap start at zero),
  * then warm-ups and timed repetitions of all phases, each after a barrier.
  *
- * The kernels come from models/moe; the world steps them.  Knows no trace file and no record format. */
+ * The kernels come from the case's family; the world steps them.  Knows no trace file and no record format. */
 #include "replay/replay.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct replay_rank {
     const struct replay_item *item;
     struct bootstrap *bootstrap;
     struct live_world *world;
-    struct moe_rank *rank;
+    struct kernel_rank *rank;
     struct progress *progress;
     double *time_us;                    /* [phase][repeat] of this rank */
 };
@@ -24,18 +24,18 @@ struct replay_rank {
 /* Collective.  False: why the world could not be made. */
 static bool rank_open(struct replay_rank *r, GError **error)
 {
-    struct moe_needs needs;
-    moe_options_needs(&r->item->options, true, &needs);
+    struct kernel_needs needs;
+    kernel_job_needs(r->item->job, true, &needs);
     const struct live_needs live_needs = {
         .heap_bytes = needs.heap_bytes, .word_count = needs.word_count,
         .queue_count = MAX(needs.queue_count, 1), .queue_depth = MAX(needs.queue_depth, 1),
     };
     struct live_options options = r->plan->command->live;
-    options.ranks_per_node = r->item->options.ranks_per_node;
+    options.ranks_per_node = r->item->job->ranks_per_node;
     options.nvlink_disabled = r->plan->case_options->disable_nvlink;
     r->world = live_world_new(&options, &live_needs, r->bootstrap, error);
     if (!r->world) return false;
-    r->rank = moe_rank_new(&r->item->options, live_world_fabric(r->world), &r->item->routing);
+    r->rank = kernel_rank_new(r->item->job, live_world_fabric(r->world));
     if (r->rank) return true;
     g_set_error(error, LIVE_ERROR, 0, "rank %u: out of memory for the tensors", r->bootstrap->rank);
     return false;
@@ -43,14 +43,14 @@ static bool rank_open(struct replay_rank *r, GError **error)
 
 static void rank_close(struct replay_rank *r)
 {
-    moe_rank_free(r->rank);
+    kernel_rank_free(r->rank);
     live_world_free(r->world);
 }
 
 /* One kernel between two looks at the clock; all ranks start it together. */
 static bool rank_phase_run(struct replay_rank *r, uint32_t phase, double *time_us, GError **error)
 {
-    const struct moe_kernel *kernel = moe_rank_launch(r->rank, phase);
+    const struct kernel_launch *kernel = kernel_rank_launch(r->rank, phase);
     if (!live_world_barrier(r->world, error)) return false;
     const struct fabric *f = live_world_fabric(r->world);
     const uint64_t start_ps = fabric_now_ps(f);
@@ -65,7 +65,7 @@ static bool rank_phase_run(struct replay_rank *r, uint32_t phase, double *time_u
 static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error)
 {
     char text[256] = "";
-    const uint32_t failed = moe_rank_check(r->rank, text, sizeof text);
+    const uint32_t failed = kernel_rank_check(r->rank, text, sizeof text);
     if (!failed) return true;
     g_set_error(error, LIVE_ERROR, 0, "rank %u: step %u layer %u iteration %u: %u checks failed: %s",
                 r->bootstrap->rank, r->item->step, r->item->layer, iteration, failed, text);
@@ -77,7 +77,7 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
 static bool rank_iterate(struct replay_rank *r, GError **error)
 {
     const struct replay_plan *plan = r->plan;
-    const uint32_t phases = moe_phase_count(&r->item->options), total = plan->warmup + plan->repeat;
+    const uint32_t phases = kernel_phase_count(r->item->job), total = plan->warmup + plan->repeat;
     for (uint32_t i = 0; i < total; i++) {
         for (uint32_t phase = 0; phase < phases; phase++) {
             double time_us = 0;
@@ -96,13 +96,13 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
     struct bootstrap *b = r->bootstrap;
     const size_t times_bytes = sizeof *r->time_us * result->phases * result->repeat;
     if (!bootstrap_allgather(b, r->time_us, times_bytes, result->time_us, error)) return false;
-    struct moe_traffic *mine = g_new0(struct moe_traffic, result->phases);
-    for (uint32_t phase = 0; phase < result->phases; phase++) moe_rank_traffic(r->rank, phase, &mine[phase]);
+    struct kernel_traffic *mine = g_new0(struct kernel_traffic, result->phases);
+    for (uint32_t phase = 0; phase < result->phases; phase++) kernel_rank_traffic(r->rank, phase, &mine[phase]);
     const bool fine = bootstrap_allgather(b, mine, sizeof *mine * result->phases, result->traffic, error);
     g_free(mine);
-    if (!fine || !r->item->options.mask_timeout_ps) return fine;
+    if (!fine || !r->item->job->mask_timeout_ps) return fine;
     uint8_t *mask = g_new0(uint8_t, result->ranks);
-    for (uint32_t peer = 0; peer < result->ranks; peer++) mask[peer] = moe_rank_masks(r->rank, peer);
+    for (uint32_t peer = 0; peer < result->ranks; peer++) mask[peer] = kernel_rank_masks(r->rank, peer);
     result->masked = g_new0(uint8_t, (gsize)result->ranks * result->ranks);
     const bool told = bootstrap_allgather(b, mask, result->ranks, result->masked, error);
     g_free(mask);
@@ -113,10 +113,10 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
 static bool rank_item_run(struct replay_rank r, struct replay_result *result, GError **error)
 {
     *result = (struct replay_result){
-        .ranks = r.bootstrap->rank_count, .phases = moe_phase_count(&r.item->options), .repeat = r.plan->repeat,
+        .ranks = r.bootstrap->rank_count, .phases = kernel_phase_count(r.item->job), .repeat = r.plan->repeat,
     };
     result->time_us = g_new0(double, (gsize)result->ranks * result->phases * result->repeat);
-    result->traffic = g_new0(struct moe_traffic, (gsize)result->ranks * result->phases);
+    result->traffic = g_new0(struct kernel_traffic, (gsize)result->ranks * result->phases);
     r.time_us = g_new0(double, (gsize)result->phases * result->repeat);
     /* The gathering also keeps every rank's memory alive until nobody writes to it any more. */
     const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_gather(&r, result, error);

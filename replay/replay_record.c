@@ -30,7 +30,7 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
     double *times = g_new(double, (gsize)count * repeat);
     for (uint32_t i = 0; i < count; i++) {
         const struct replay_result *item = &result[g_array_index(pick, uint32_t, i)];
-        const struct moe_traffic *traffic = &item->traffic[(uint32_t)rank * item->phases + phase];
+        const struct kernel_traffic *traffic = &item->traffic[(uint32_t)rank * item->phases + phase];
         const double *measured = replay_result_times(item, (uint32_t)rank, phase);
         memcpy(times + (size_t)i * repeat, measured, sizeof *times * repeat);
         sum.time_us += stats_median(measured, repeat) / count;
@@ -52,7 +52,7 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
     uint32_t ranks = 0;
     double *time_us = g_new(double, result[0].ranks), rdma_bytes = 0, nvl_bytes = 0;
     for (uint32_t rank = 0; rank < result[0].ranks; rank++) {
-        if (moe_options_failed(&plan->item[0].options, rank, phase, last)) continue;
+        if (kernel_failed(plan->item[0].job, rank, phase, last)) continue;
         const struct rank_summary sum = rows_of_items(record, name, (int32_t)rank, result, pick, phase);
         time_us[ranks++] = sum.time_us;
         rdma_bytes += sum.rdma_bytes;
@@ -92,12 +92,7 @@ static void header_fill(const struct replay_plan *plan, const struct bootstrap *
 {
     live_command_record(plan->command, b, record);
     case_record(plan->case_options, record);
-    const struct moe_options *o = &plan->item[0].options;
-    record_set(record, "num-ranks", "%u", b->rank_count);
-    record_set(record, "num-tokens", "%u", o->tokens_max);
-    record_set(record, "num-topk", "%u", o->topk);
-    record_set(record, "num-experts", "%u", o->experts);
-    record_set(record, "num-sms", "%u", o->num_sms);
+    case_job_record(plan->item[0].job, record);
     if (plan->steps || plan->layers) {      /* as the predictions of several write them */
         range_set(record, "steps", plan->steps, plan->case_options->step);
         range_set(record, "layers", plan->layers, plan->case_options->layer);
@@ -113,10 +108,9 @@ static void masked_fill(const struct replay_plan *plan, const struct replay_resu
     const uint32_t ranks = result[0].ranks;
     uint8_t *set = g_new0(uint8_t, ranks);
     for (uint32_t i = 0; i < plan->item_count * ranks; i++) {
-        const struct moe_options *o = &plan->item[i / ranks].options;
         const uint8_t *masked = result[i / ranks].masked;
         const uint32_t rank = i % ranks, last = plan->warmup + plan->repeat - 1;
-        if (!masked || moe_options_failed(o, rank, result[0].phases - 1, last)) continue;
+        if (!masked || kernel_failed(plan->item[i / ranks].job, rank, result[0].phases - 1, last)) continue;
         for (uint32_t peer = 0; peer < ranks; peer++) set[peer] |= masked[rank * ranks + peer];
     }
     char *text = case_ranks_text(set, ranks);
@@ -130,11 +124,10 @@ void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *
 {
     header_fill(plan, b, record);
     masked_fill(plan, result, record);
-    const struct moe_options *o = &plan->item[0].options;
     GArray *every = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     for (uint32_t i = 0; i < plan->item_count; i++) g_array_append_val(every, i);
     for (uint32_t phase = 0; phase < result[0].phases; phase++) {
-        const char *name = moe_phase_name(o, phase);
+        const char *name = kernel_phase_name(plan->item[0].job, phase);
         rows_of_phase(record, plan, name, result, every, phase);
         if (plan->item_count > 1) rows_of_layers(plan, name, result, phase, record);
     }

@@ -353,7 +353,7 @@ const char *loop_hang(const struct loop *loop) { return loop->hang; }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-static void kernel_start(struct loop *loop, uint32_t rank, const struct moe_kernel *kernel)
+static void kernel_start(struct loop *loop, uint32_t rank, const struct kernel_launch *kernel)
 {
     struct loop_rank *r = &loop->rank[rank];
     free(r->slot);
@@ -373,7 +373,7 @@ static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void
     struct loop_rank *r = &loop->rank[rank];
     while (!r->finished && r->left == 0) {
         if (r->slot_count) watches_clear(r);        /* those made before the first kernel are its own */
-        const struct moe_kernel *kernel = next(context, rank);
+        const struct kernel_launch *kernel = next(context, rank);
         if (kernel) kernel_start(loop, rank, kernel);
         else r->finished = true;
     }

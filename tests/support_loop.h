@@ -13,7 +13,7 @@
 
 struct loop_options {
     uint16_t ranks, ranks_per_node;
-    struct moe_needs needs;
+    struct kernel_needs needs;
     bool     payload, nvlink_disabled;
     uint64_t seed;
     uint32_t refuse_percent;        /* of operations answered with -EAGAIN */
@@ -38,7 +38,7 @@ struct fabric *loop_fabric(struct loop *loop, uint32_t rank);
 const struct loop_counts *loop_counts(const struct loop *loop);
 
 /* The next kernel of a rank, NULL when it has no more. */
-typedef struct moe_kernel *loop_next(void *context, uint32_t rank);
+typedef struct kernel_launch *loop_next(void *context, uint32_t rank);
 
 /* Steps all ranks to the end; each goes on to its next kernel as soon as it can.  False when nothing can move any
  * more: then every waiting worker's description is printed on standard error unless quiet. */

@@ -122,7 +122,7 @@ void moe_group_free(struct moe_group *group)
     free(group);
 }
 
-static struct moe_kernel *group_next(void *context, uint32_t rank)
+static struct kernel_launch *group_next(void *context, uint32_t rank)
 {
     struct moe_group *group = context;
     if (group->launched[rank] == group->until) return NULL;
@@ -178,7 +178,7 @@ uint64_t moe_group_hash(struct moe_group *group)
 {
     uint64_t hash = 0;
     for (uint32_t r = 0; r < group->options.ranks; r++) {
-        struct moe_tensor tensor[OUTPUTS_MAX];
+        struct kernel_tensor tensor[OUTPUTS_MAX];
         const uint32_t count = moe_rank_outputs(group->rank[r], tensor, OUTPUTS_MAX);
         for (uint32_t i = 0; i < count; i++)
             hash = hash * 31 + check_hash(tensor[i].data, tensor[i].size_bytes) + tensor[i].size_bytes;
@@ -188,7 +188,7 @@ uint64_t moe_group_hash(struct moe_group *group)
 
 void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name, uint64_t *size_bytes)
 {
-    struct moe_tensor tensor[OUTPUTS_MAX];
+    struct kernel_tensor tensor[OUTPUTS_MAX];
     const uint32_t count = moe_rank_outputs(group->rank[rank], tensor, OUTPUTS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(tensor[i].name, name)) continue;

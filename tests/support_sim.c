@@ -54,7 +54,7 @@ void support_group_init(struct support_group *group, const struct cluster *clust
     if (refusal) puts(refusal);
     CU_ASSERT_PTR_NULL_FATAL(refusal);
     *group = (struct support_group){ .options = *options };
-    struct moe_needs needs;
+    struct kernel_needs needs;
     moe_options_needs(options, payload, &needs);
     const struct world_options world = {
         .ranks = options->ranks, .ranks_per_node = options->ranks_per_node, .nvlink_disabled = nvlink_disabled,
@@ -85,7 +85,7 @@ void support_group_run(struct support_group *group, uint32_t phase)
     struct fabric_worker ***worker = calloc(ranks, sizeof *worker);
     uint32_t *count = calloc(ranks, sizeof *count);
     for (uint32_t r = 0; r < ranks; r++) {
-        const struct moe_kernel *kernel = moe_rank_launch(group->rank[r], phase);
+        const struct kernel_launch *kernel = moe_rank_launch(group->rank[r], phase);
         worker[r] = kernel->worker;
         count[r] = kernel->worker_count;
     }

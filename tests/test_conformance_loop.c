@@ -10,11 +10,11 @@
 struct loop_world {
     struct loop *loop;
     uint32_t rank_count, reported;
-    struct moe_kernel kernel[CONFORMANCE_RANKS];
+    struct kernel_launch kernel[CONFORMANCE_RANKS];
     bool launched[CONFORMANCE_RANKS];
 };
 
-static struct moe_kernel *world_next(void *context, uint32_t rank)
+static struct kernel_launch *world_next(void *context, uint32_t rank)
 {
     struct loop_world *world = context;
     if (world->launched[rank]) return NULL;
@@ -27,12 +27,12 @@ static bool world_run_all(void *context, struct fabric_worker **worker, uint32_t
 {
     struct loop_world *world = context;
     for (uint32_t r = 0; r < world->rank_count; r++) {
-        world->kernel[r] = (struct moe_kernel){ .phase = "case", .worker = calloc(worker_count, sizeof worker[0]) };
+        world->kernel[r] = (struct kernel_launch){ .phase = "case", .worker = calloc(worker_count, sizeof worker[0]) };
         world->launched[r] = false;
         if (!world->kernel[r].worker) abort();
     }
     for (uint32_t i = 0; i < worker_count; i++) {
-        struct moe_kernel *kernel = &world->kernel[worker[i]->fabric->rank];
+        struct kernel_launch *kernel = &world->kernel[worker[i]->fabric->rank];
         kernel->worker[worker[i]->index] = worker[i];
         kernel->worker_count++;
     }

@@ -63,7 +63,7 @@ static void test_bytes_on_the_wire(void)
             CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, copies.abroad * slots + counts + ranges);
             const uint64_t counts_nvl = cached ? 0 : 16 * 7 * (2 + 16) * 4;
             CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * slots + counts_nvl);
-            struct moe_traffic traffic, sum = { 0 };
+            struct kernel_traffic traffic, sum = { 0 };
             for (uint32_t r = 0; r < 16; r++) {
                 moe_rank_traffic(group->rank[r], cached ? 1 : 2, &traffic);
                 sum.logical_rdma_bytes += traffic.logical_rdma_bytes;

@@ -41,7 +41,7 @@ static void test_bytes_on_the_wire(void)
         const uint64_t dispatch = 7168 + 224 + 4 + (cached ? 0 : 8 * (8 + 4)), combine = 14336 + 4;
         const uint64_t notify = cached ? 0 : 2 * (2 + 16) * 4;
         CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, 128 * (dispatch + combine) + notify);
-        struct moe_traffic traffic;
+        struct kernel_traffic traffic;
         moe_rank_traffic(group->rank[0], cached ? 1 : 2, &traffic);
         CU_ASSERT_EQUAL(traffic.logical_nvl_bytes, 64 * 7392);
         CU_ASSERT_EQUAL(traffic.logical_rdma_bytes, 0);

@@ -115,7 +115,7 @@ struct late {
     struct moe_group *group;
     uint32_t rank;
     struct fabric_worker worker, *workers[1];
-    struct moe_kernel nap;
+    struct kernel_launch nap;
     uint64_t wake_ps;
     bool napped, in_the_midst;      /* others still had kernels to launch when it began */
 };
@@ -132,7 +132,7 @@ static void nap_describe(const struct fabric_worker *w, char *text, size_t text_
     snprintf(text, text_size, "sleeps until %llu", (unsigned long long)w->wake_ps);
 }
 
-static struct moe_kernel *late_next(void *context, uint32_t rank)
+static struct kernel_launch *late_next(void *context, uint32_t rank)
 {
     struct late *late = context;
     struct moe_group *group = late->group;
@@ -361,11 +361,11 @@ static void test_no_patience(void)
 }
 
 /* The first kernel of rank 0, in the midst of which it masks rank 1, as if another receiver's time had been up. */
-static struct moe_kernel *sudden_next(void *context, uint32_t rank)
+static struct kernel_launch *sudden_next(void *context, uint32_t rank)
 {
     struct moe_group *group = context;
     if (group->launched[rank]++) return NULL;
-    struct moe_kernel *kernel = moe_rank_launch(group->rank[rank], 0);
+    struct kernel_launch *kernel = moe_rank_launch(group->rank[rank], 0);
     if (rank == 0) group->rank[0]->mask[1] = 1;
     return kernel;
 }

@@ -14,6 +14,7 @@ struct rank_plan {
     struct live_command command;
     struct case_options case_options;
     struct replay_item item;
+    struct moe_job job;
     struct replay_plan plan;
 };
 
@@ -25,8 +26,11 @@ static void plan_make(struct rank_plan *p)
     live_options_init(&p->command.live);
     p->command.live.link = "shm";
     case_init(&p->case_options);
-    routing_alloc(&p->item.routing, RANKS, TOPK, EXPERTS, tokens, 1);
-    for (uint32_t i = 0; i < TOKENS * TOPK; i++) p->item.routing.rank[1].experts[i] = (int32_t)(i % EXPERTS);
+    routing_alloc(&p->item.load.routing, RANKS, TOPK, EXPERTS, tokens, 1);
+    for (uint32_t i = 0; i < TOKENS * TOPK; i++) p->item.load.routing.rank[1].experts[i] = (int32_t)(i % EXPERTS);
+    moe_job_init(&p->job, &(struct moe_options){ .family = MOE_LOW_LATENCY, .ranks = RANKS, .tokens_max = TOKENS },
+                 &p->item.load.routing);
+    p->item.job = &p->job.job;
     p->plan = (struct replay_plan){
         .command = &p->command, .case_options = &p->case_options, .item = &p->item, .item_count = 1,
         .warmup = 1, .repeat = 5, .check = true,
@@ -35,7 +39,7 @@ static void plan_make(struct rank_plan *p)
 
 static void plan_clear(struct rank_plan *p)
 {
-    routing_free(&p->item.routing);
+    routing_free(&p->item.load.routing);
     case_clear(&p->case_options);
 }
 
@@ -87,11 +91,11 @@ static void test_agree(void)
     expect_agreement(plans, "repeat: expected the same on all ranks, found 5 on rank 0 and 6 on rank 1");
 
     plans_make(plans);
-    plans[0].item.routing.rank[1].experts[3]++;
+    plans[0].item.load.routing.rank[1].experts[3]++;
     expect_agreement(plans, "routing: expected the same on all ranks");
 
     plans_make(plans);
-    plans[2].item.routing.rank[0].weights[0] = 0.5f;
+    plans[2].item.load.routing.rank[0].weights[0] = 0.5f;
     expect_agreement(plans, "routing: expected the same on all ranks");
 
     plans_make(plans);
@@ -113,7 +117,7 @@ static struct replay_result result_make(uint32_t item, uint32_t ranks, uint32_t 
 {
     struct replay_result result = { .ranks = ranks, .phases = phases, .repeat = repeat };
     result.time_us = g_new(double, ranks * phases * repeat);
-    result.traffic = g_new0(struct moe_traffic, ranks * phases);
+    result.traffic = g_new0(struct kernel_traffic, ranks * phases);
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t p = 0; p < phases; p++) {
             for (uint32_t k = 0; k < repeat; k++)
@@ -129,12 +133,11 @@ static void test_rows(void)
     struct rank_plan p;
     plan_make(&p);
     struct replay_item items[2] = { p.item, p.item };
-    items[0].options = items[1].options = (struct moe_options){ .family = MOE_LOW_LATENCY, .tokens_max = TOKENS };
     items[1].layer = 4;
     p.plan.item = items;
     p.plan.item_count = 2;
     p.plan.layers = "0,4";
-    const uint32_t phases = moe_phase_count(&items[0].options);
+    const uint32_t phases = kernel_phase_count(items[0].job);
     struct replay_result result[2];
     for (uint32_t i = 0; i < 2; i++) result[i] = result_make(i, RANKS, phases, 5);
     static const struct bootstrap_ops ops = { .name = "threads" };

@@ -36,7 +36,7 @@ static uint64_t thread_now_ps(const struct fabric *f)
 static void live_group_init(struct live_group *g, const struct moe_options *o, const struct routing *routing,
                             bool nvlink_disabled)
 {
-    struct moe_needs needs;
+    struct kernel_needs needs;
     moe_options_needs(o, true, &needs);
     const struct live_needs live = { needs.heap_bytes, needs.word_count, needs.queue_count, needs.queue_depth };
     struct live_options options;
@@ -71,7 +71,7 @@ static void live_group_run(struct live_group *g, uint32_t ranks, uint32_t phase)
     uint32_t count = 0;
     struct fabric_worker **worker = NULL;
     for (uint32_t r = 0; r < ranks; r++) {
-        const struct moe_kernel *kernel = moe_rank_launch(g->rank[r], phase);
+        const struct kernel_launch *kernel = moe_rank_launch(g->rank[r], phase);
         worker = realloc(worker, (count + kernel->worker_count + 1) * sizeof *worker);
         memcpy(worker + count, kernel->worker, kernel->worker_count * sizeof *worker);
         count += kernel->worker_count;
@@ -85,7 +85,7 @@ static void live_group_run(struct live_group *g, uint32_t ranks, uint32_t phase)
 
 static void compare_outputs(struct moe_rank *a, struct moe_rank *b)
 {
-    struct moe_tensor x[TENSORS_MAX], y[TENSORS_MAX];
+    struct kernel_tensor x[TENSORS_MAX], y[TENSORS_MAX];
     const uint32_t count = moe_rank_outputs(a, x, TENSORS_MAX);
     CU_ASSERT_EQUAL_FATAL(moe_rank_outputs(b, y, TENSORS_MAX), count);
     CU_ASSERT(count > 0);

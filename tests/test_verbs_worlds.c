@@ -22,7 +22,7 @@ struct twin {
     struct moe_options options;
     struct routing routing;
     bool nvlink_disabled;
-    struct moe_needs needs;
+    struct kernel_needs needs;
     struct cluster *cluster;
     struct world *world;                        /* simulated */
     struct bootstrap **b;
@@ -66,7 +66,7 @@ static void twin_simulated_run(struct twin *twin)
         struct world_result result[RANKS_MAX];
         char why[256] = "";
         for (uint32_t r = 0; r < o->ranks; r++) {
-            const struct moe_kernel *kernel = moe_rank_launch(twin->simulated[r], i % moe_phase_count(o));
+            const struct kernel_launch *kernel = moe_rank_launch(twin->simulated[r], i % moe_phase_count(o));
             worker[r] = kernel->worker;
             count[r] = kernel->worker_count;
         }
@@ -98,7 +98,7 @@ static void twin_live_run(struct twin *twin)
         GPtrArray *workers = g_ptr_array_new();
         char why[256] = "";
         for (uint32_t r = 0; r < o->ranks; r++) {
-            const struct moe_kernel *kernel = moe_rank_launch(twin->real[r], i % moe_phase_count(o));
+            const struct kernel_launch *kernel = moe_rank_launch(twin->real[r], i % moe_phase_count(o));
             for (uint32_t w = 0; w < kernel->worker_count; w++) g_ptr_array_add(workers, kernel->worker[w]);
         }
         const bool fine = support_worlds_run(twin->live, o->ranks, (struct fabric_worker **)workers->pdata,
@@ -121,7 +121,7 @@ static void twin_live_close(struct twin *twin)
 static void twin_compare(const struct twin *twin)
 {
     for (uint32_t r = 0; r < twin->options.ranks; r++) {
-        struct moe_tensor a[TENSORS_MAX], b[TENSORS_MAX];
+        struct kernel_tensor a[TENSORS_MAX], b[TENSORS_MAX];
         char text[256] = "";
         CU_ASSERT_EQUAL(moe_rank_check(twin->simulated[r], text, sizeof text), 0);
         CU_ASSERT_EQUAL(moe_rank_check(twin->real[r], text, sizeof text), 0);

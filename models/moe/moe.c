@@ -62,7 +62,7 @@ void moe_options_recommend(struct moe_options *o)
     o->combine.rdma_recv = (uint32_t)moe_align(o->combine.rdma_recv, o->combine.rdma_send);
 }
 
-void moe_options_needs(const struct moe_options *o, bool payload, struct moe_needs *needs)
+void moe_options_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
 {
     family_of(o)->needs(o, payload, needs);
 }
@@ -87,18 +87,18 @@ void moe_rank_free(struct moe_rank *rank)
     if (rank) rank->family->destroy(rank);
 }
 
-struct moe_kernel *moe_rank_launch(struct moe_rank *rank, uint32_t phase)
+struct kernel_launch *moe_rank_launch(struct moe_rank *rank, uint32_t phase)
 {
     return rank->family->launch(rank, phase);
 }
 
-void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
+void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
-    *traffic = (struct moe_traffic){ 0 };
+    *traffic = (struct kernel_traffic){ 0 };
     rank->family->traffic(rank, phase, traffic);
 }
 
-uint32_t moe_rank_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max)
+uint32_t moe_rank_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max)
 {
     return rank->family->outputs(rank, tensor, max);
 }

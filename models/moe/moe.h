@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "models/fabric.h"
+#include "models/kernel.h"
 #include "traces/routing.h"
 
 enum moe_kernel_family {
@@ -75,20 +76,7 @@ void moe_options_recommend(struct moe_options *options);
 uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
 
 /* What a fabric must offer for these options. */
-struct moe_needs {
-    uint64_t heap_bytes;
-    uint32_t word_count;
-    uint16_t queue_count;       /* QPs to each peer */
-    uint32_t queue_depth;       /* work requests on one QP */
-};
-void moe_options_needs(const struct moe_options *options, bool payload, struct moe_needs *needs);
-
-/* A launch: the workers of one kernel on one rank. */
-struct moe_kernel {
-    const char *phase;                  /* "dispatch", "combine", "notify", ... */
-    struct fabric_worker **worker;
-    uint32_t worker_count;
-};
+void moe_options_needs(const struct moe_options *options, bool payload, struct kernel_needs *needs);
 
 struct moe_rank;
 
@@ -104,7 +92,7 @@ const char *moe_phase_name(const struct moe_options *options, uint32_t phase);
 
 /* Prepares phase for its next launch and returns it; owned by the rank, valid until the next call.  Phases
  * must be launched in order, iteration after iteration; a rank may run ahead of its peers. */
-struct moe_kernel *moe_rank_launch(struct moe_rank *rank, uint32_t phase);
+struct kernel_launch *moe_rank_launch(struct moe_rank *rank, uint32_t phase);
 
 /* Whether a rank has failed, as planned, when it comes to phase of iteration (from 0). */
 bool moe_options_failed(const struct moe_options *options, uint32_t rank, uint32_t phase, uint32_t iteration);
@@ -112,25 +100,24 @@ bool moe_options_failed(const struct moe_options *options, uint32_t rank, uint32
 bool moe_rank_masks(const struct moe_rank *rank, uint32_t peer);
 
 /* What the last iteration moved, as the public tests count it (protocols.md 3.1), and what it received. */
-struct moe_traffic {
-    uint64_t logical_rdma_bytes, logical_nvl_bytes;     /* of the phase; local traffic included */
-    uint64_t tokens_sent, tokens_received;              /* rows */
-};
-void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic);
+void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
 
-/* One output tensor, for comparisons between worlds.  The pointer stays with the rank. */
-struct moe_tensor {
-    const char *name;
-    const void *data;
-    uint64_t    size_bytes;
-};
 /* The outputs of the last iteration, in a canonical order (where the protocol leaves the order of rows to
  * arrival, rows are sorted by source and slot).  Only with payload.  Returns their number (at most max). */
-uint32_t moe_rank_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);
+uint32_t moe_rank_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
 /* Runs the checks of protocols.md section 4 that apply on the outputs of the last iteration.
  * Returns the number of failed checks; text gets the first failure (number of the check, place, expected,
  * found).  Only with payload. */
 uint32_t moe_rank_check(const struct moe_rank *rank, char *text, size_t text_size);
+
+/* Dispatch and combine as a job of models/kernel.h. */
+struct moe_job {
+    struct kernel_job job;
+    struct moe_options options;
+    const struct routing *routing;
+};
+/* options are copied, routing must outlive the job. */
+void moe_job_init(struct moe_job *job, const struct moe_options *options, const struct routing *routing);
 
 #endif

@@ -85,7 +85,7 @@ struct ht_rank {
     struct ht_tensors t;
     struct ht_scan *scan;
     uint32_t scan_count, scan_max;
-    struct moe_kernel kernel;               /* the one being launched */
+    struct kernel_launch kernel;               /* the one being launched */
     uint32_t worker_max;
 };
 
@@ -222,8 +222,8 @@ void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *s
 /* The same into a slot that goes on to another node: rounded to BF16, no bias. */
 void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out);
 
-void ht_traffic(const struct ht_rank *h, uint32_t phase, struct moe_traffic *traffic);
-uint32_t ht_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);
+void ht_traffic(const struct ht_rank *h, uint32_t phase, struct kernel_traffic *traffic);
+uint32_t ht_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 /* Checks 1 to 10 of protocols.md 4 (moe_ht_check.c). */
 uint32_t ht_check(const struct moe_rank *rank, char *text, size_t text_size);
 

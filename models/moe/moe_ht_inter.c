@@ -107,14 +107,14 @@ static void map_make(const struct moe_options *o, bool payload, struct inter_map
     m->end = end;
 }
 
-static void inter_needs(const struct moe_options *o, bool payload, struct moe_needs *needs)
+static void inter_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
 {
     const uint32_t local = o->ranks_per_node, nodes = o->ranks / local, channels = o->num_sms / 2;
     const uint32_t chunks_d = o->dispatch.rdma_recv / o->dispatch.rdma_send;
     const uint32_t chunks_c = o->combine.rdma_recv / o->combine.rdma_send;
     struct inter_map map;
     map_make(o, payload, &map);
-    *needs = (struct moe_needs){
+    *needs = (struct kernel_needs){
         .heap_bytes = map.end,
         .word_count = local + nodes + channels * (INTER_RAIL_WORDS * nodes + INTER_NVL_WORDS * local * nodes + 1
                                                   + nodes * local + nodes + INTER_GROUPS),
@@ -197,9 +197,9 @@ const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_
     return (const void *)(r->ht.base.fabric->heap + inter_meta_offset(r, r->map.meta_recv, channel, node));
 }
 
-static struct moe_kernel *inter_launch(struct moe_rank *rank, uint32_t phase);
+static struct kernel_launch *inter_launch(struct moe_rank *rank, uint32_t phase);
 
-static void inter_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
+static void inter_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     ht_traffic((const struct ht_rank *)rank, phase, traffic);
 }
@@ -419,7 +419,7 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
     notify_scans_add(r, phase);
 }
 
-static struct moe_kernel *inter_launch(struct moe_rank *rank, uint32_t phase)
+static struct kernel_launch *inter_launch(struct moe_rank *rank, uint32_t phase)
 {
     struct inter_rank *r = (struct inter_rank *)rank;
     const enum ht_phase kind = ht_phase_of(rank->options, phase);

@@ -36,10 +36,10 @@ static uint64_t ring_bytes(const struct moe_options *o, bool payload)
     return moe_align(a > b ? a : b, 128);
 }
 
-static void intra_needs(const struct moe_options *o, bool payload, struct moe_needs *needs)
+static void intra_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
 {
     const uint32_t channels = o->num_sms / 2;
-    *needs = (struct moe_needs){
+    *needs = (struct kernel_needs){
         .heap_bytes = moe_align(o->ranks * counts_bytes(o), 128) + channels * o->ranks * ring_bytes(o, payload),
         .word_count = o->ranks + INTRA_WORDS * channels * o->ranks + channels * INTRA_GROUPS,
         .queue_count = 1,
@@ -210,7 +210,7 @@ void intra_sender_peek(struct intra_sender *s)
     fabric_work(&s->worker, &(struct fabric_work){ .kind = own ? FABRIC_WORK_SCAN : FABRIC_WORK_PEEK, .rows = own });
 }
 
-static struct moe_kernel *intra_launch(struct moe_rank *rank, uint32_t phase)
+static struct kernel_launch *intra_launch(struct moe_rank *rank, uint32_t phase)
 {
     struct intra_rank *r = (struct intra_rank *)rank;
     const enum ht_phase kind = ht_phase_of(rank->options, phase);
@@ -222,7 +222,7 @@ static struct moe_kernel *intra_launch(struct moe_rank *rank, uint32_t phase)
     return &r->ht.kernel;
 }
 
-static void intra_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
+static void intra_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     ht_traffic((const struct ht_rank *)rank, phase, traffic);
 }

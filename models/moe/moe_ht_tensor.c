@@ -233,7 +233,7 @@ void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32
 
 /* ---- results ------------------------------------------------------------------------------------------- */
 
-void ht_traffic(const struct ht_rank *h, uint32_t phase, struct moe_traffic *traffic)
+void ht_traffic(const struct ht_rank *h, uint32_t phase, struct kernel_traffic *traffic)
 {
     const enum ht_phase kind = ht_phase_of(h->base.options, phase);
     if (kind != HT_DISPATCH && kind != HT_COMBINE) return;
@@ -249,13 +249,13 @@ void ht_traffic(const struct ht_rank *h, uint32_t phase, struct moe_traffic *tra
     traffic->logical_nvl_bytes = ht_recv_rows(h) * row;
 }
 
-uint32_t ht_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max)
+uint32_t ht_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max)
 {
     const struct ht_rank *h = ht_rank_of(rank);
     const struct ht_tensors *t = &h->t;
     const uint64_t rows = t->recv_rows_max, topk = h->dispatch_slot.topk;
     const uint64_t tokens = t->combined_x ? h->g.tokens : 0;
-    const struct moe_tensor all[] = {
+    const struct kernel_tensor all[] = {
         { "recv_x", t->recv_x, ht_recv_rows(h) * (uint64_t)h->dispatch_slot.row_bytes },
         { "recv_scales", t->recv_scales, ht_recv_rows(h) * (uint64_t)h->dispatch_slot.scale_bytes },
         { "recv_topk_idx", t->recv_index, rows * topk * sizeof(int64_t) },

@@ -6,19 +6,20 @@
 
 struct moe_family {
     const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);
-    void (*needs)(const struct moe_options *o, bool payload, struct moe_needs *needs);
+    void (*needs)(const struct moe_options *o, bool payload, struct kernel_needs *needs);
     uint32_t (*phase_count)(const struct moe_options *o);
     const char *(*phase_name)(const struct moe_options *o, uint32_t phase);
     struct moe_rank *(*create)(const struct moe_options *o, struct fabric *f, const struct routing *r);
     void (*destroy)(struct moe_rank *rank);
-    struct moe_kernel *(*launch)(struct moe_rank *rank, uint32_t phase);
-    void (*traffic)(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic);
-    uint32_t (*outputs)(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);
+    struct kernel_launch *(*launch)(struct moe_rank *rank, uint32_t phase);
+    void (*traffic)(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
+    uint32_t (*outputs)(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
     uint32_t (*check)(const struct moe_rank *rank, char *text, size_t text_size);
 };
 
 /* Embedded first in each family's own rank struct. */
 struct moe_rank {
+    struct kernel_rank kernel;          /* as part of a job (moe_kernel.c) */
     const struct moe_family *family;
     const struct moe_options *options;
     struct fabric *fabric;

@@ -51,10 +51,10 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
     return reason;
 }
 
-static void ll_needs(const struct moe_options *o, bool payload, struct moe_needs *needs)
+static void ll_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
 {
     const struct ll_geometry g = geometry_of(o);
-    *needs = (struct moe_needs){
+    *needs = (struct kernel_needs){
         .heap_bytes = payload ? 2 * (g.send_bytes + g.recv_bytes) : 0,
         .word_count = 5 * g.experts + LL_WORDS_EXTRA + (o->mask_timeout_ps ? g.ranks : 0),
         .queue_count = (uint16_t)g.local_experts,
@@ -147,14 +147,14 @@ void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint
     r->worker[r->kernel.worker_count++] = w;
 }
 
-static struct moe_kernel *ll_launch(struct moe_rank *rank, uint32_t phase)
+static struct kernel_launch *ll_launch(struct moe_rank *rank, uint32_t phase)
 {
     struct ll_rank *r = ll_rank_of(rank);
     const bool hook = rank->options->hook, clean = phase == (hook ? 4 : 2);
     const bool combine = hook ? phase >= 2 : phase == 1;
     const bool send = !hook || phase % 2 == 0, receive = !hook || phase % 2 == 1;
     if (send && !clean) r->call++;
-    r->kernel = (struct moe_kernel){ .phase = ll_phase_name(rank->options, phase), .worker = r->worker };
+    r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->options, phase), .worker = r->worker };
     r->failed = moe_options_failed(rank->options, rank->fabric->rank, phase, ll_iteration(r));
     if (r->failed) return &r->kernel;
     if (clean) return ll_clean_launch(r);
@@ -170,7 +170,7 @@ float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
 
 /* Bytes as the public test counts them: every selection, whatever way it went (protocols.md 3.1), but for those of
  * ranks that are masked by now. */
-static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
+static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;
     const uint64_t places = (uint64_t)r->own->tokens * r->g.topk;
@@ -178,7 +178,7 @@ static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_t
     for (uint64_t i = 0; i < places; i++) traffic->tokens_sent += r->experts[i] != ROUTING_NONE;
     for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range[i].count;
     const bool hook = rank->options->hook, combine = hook ? phase >= 2 : phase == 1;
-    if (phase == (hook ? 4 : 2)) *traffic = (struct moe_traffic){ 0 };
+    if (phase == (hook ? 4 : 2)) *traffic = (struct kernel_traffic){ 0 };
     traffic->logical_rdma_bytes = traffic->tokens_sent * (combine ? r->g.combine_bytes : r->g.message_bytes);
     traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;
 }

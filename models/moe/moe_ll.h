@@ -62,7 +62,7 @@ struct ll_rank {
     struct ll_gate      gate;
     struct ll_cleaner  *cleaner;        /* [ranks], with masking */
     struct fabric_worker **worker;      /* of the kernel being launched */
-    struct moe_kernel kernel;
+    struct kernel_launch kernel;
 
     /* Tensors, only with payload. */
     uint16_t *input;                    /* [own tokens][hidden]: x */
@@ -105,10 +105,10 @@ static inline uint64_t ll_recv_offset(const struct ll_rank *r)
 float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place);
 
 /* Kernels: dispatch and combine, sending (receive == false), receiving (send == false) or both in one launch. */
-struct moe_kernel *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
-struct moe_kernel *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
+struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
+struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
 /* moe_ll_mask.c: the kernel between iterations with masking, a barrier of all that live. */
-struct moe_kernel *ll_clean_launch(struct ll_rank *r);
+struct kernel_launch *ll_clean_launch(struct ll_rank *r);
 /* Whether w, which finds nothing of source, need not wait for it: it is masked, or now is because its time is up. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
 static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
@@ -118,7 +118,7 @@ static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint3
 const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_size);
 /* Fills combine's input from what dispatch received: the identity expert, dequantised. */
 void ll_expert_run(struct ll_rank *r);
-uint32_t ll_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max);
+uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size);
 
 /* The worker at place n of the kernel being launched gets its number, SM and warps. */

@@ -199,7 +199,7 @@ static void canonical_rows(struct ll_rank *r)
     }
 }
 
-uint32_t ll_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t max)
+uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max)
 {
     struct ll_rank *r = ll_rank_of(rank);
     uint64_t rows = 0;
@@ -213,11 +213,11 @@ uint32_t ll_outputs(struct moe_rank *rank, struct moe_tensor *tensor, uint32_t m
         free(r->canonical[count]);
         r->canonical[count] = malloc(bytes[count] + 1);
         if (!r->canonical[count]) return 0;
-        tensor[count] = (struct moe_tensor){ name[count], r->canonical[count], bytes[count] };
+        tensor[count] = (struct kernel_tensor){ name[count], r->canonical[count], bytes[count] };
     }
     if (count == 3) canonical_rows(r);
     if (count < max)
-        tensor[count++] = (struct moe_tensor) { "combined_x", r->combined,
+        tensor[count++] = (struct kernel_tensor) { "combined_x", r->combined,
                                                 (uint64_t)r->own->tokens * r->g.combine_bytes };
     return count;
 }

@@ -172,7 +172,7 @@ static void send_side_prepare(struct ll_rank *r)
     }
 }
 
-struct moe_kernel *ll_combine_launch(struct ll_rank *r, bool send, bool receive)
+struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive)
 {
     if (send) send_side_prepare(r);
     if (!receive) return &r->kernel;

@@ -205,7 +205,7 @@ static void send_side_prepare(struct ll_rank *r)
     r->gate_target += 2 * r->g.grid;
 }
 
-struct moe_kernel *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive)
+struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive)
 {
     if (send) send_side_prepare(r);
     if (!receive) return &r->kernel;

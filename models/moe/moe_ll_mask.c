@@ -99,7 +99,7 @@ static void cleaner_describe(const struct fabric_worker *w, char *text, size_t t
     else snprintf(text, text_size, "clean has no room on the queue to rank %u", c->peer);
 }
 
-struct moe_kernel *ll_clean_launch(struct ll_rank *r)
+struct kernel_launch *ll_clean_launch(struct ll_rank *r)
 {
     for (uint16_t peer = 0; peer < r->g.ranks; peer++) {
         struct ll_cleaner *c = &r->cleaner[peer];

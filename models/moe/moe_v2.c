@@ -77,13 +77,13 @@ static void map_make(const struct moe_options *o, bool payload, struct v2_map *m
     m->combine_out = area_add(&m->end, out, combine.stored);
 }
 
-static void v2_needs(const struct moe_options *o, bool payload, struct moe_needs *needs)
+static void v2_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
 {
     const uint32_t local = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node, nodes = o->ranks / local;
     const uint32_t channels = channels_of(o);
     struct v2_map map = { 0 };
     map_make(o, payload, &map);
-    *needs = (struct moe_needs){
+    *needs = (struct kernel_needs){
         .heap_bytes = map.end,
         .word_count = local + nodes + 2 * channels * (local + nodes) + 1,
         .queue_count = (uint16_t)(nodes == 1 ? 1 : moe_min(channels + 1, V2_QUEUES_MAX)),
@@ -410,7 +410,7 @@ static void up_counts_read(struct v2_rank *r)
             r->up_count[c * r->ht.g.local + from] = ht_word(&r->ht, v2_word(r, V2_UP, c, from)) >> 1;
 }
 
-static struct moe_kernel *v2_launch(struct moe_rank *rank, uint32_t phase)
+static struct kernel_launch *v2_launch(struct moe_rank *rank, uint32_t phase)
 {
     struct v2_rank *r = (struct v2_rank *)rank;
     struct ht_rank *h = &r->ht;
@@ -425,7 +425,7 @@ static struct moe_kernel *v2_launch(struct moe_rank *rank, uint32_t phase)
     return &h->kernel;
 }
 
-static void v2_traffic(const struct moe_rank *rank, uint32_t phase, struct moe_traffic *traffic)
+static void v2_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct ht_rank *h = (const struct ht_rank *)rank;
     if (phase != 0 && phase != 2) return;

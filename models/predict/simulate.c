@@ -1,11 +1,11 @@
 /* simulate.c - one prediction: world, ranks, kernels one after another, and what the ports say of each.
- * Knows the protocol only through moe.h and the hardware only through world.h. */
+ * Knows the kernels only through kernel.h and the hardware only through world.h. */
 #include "models/predict/simulate.h"
 
 #include <math.h>
 #include <string.h>
 #include "models/hardware/world.h"
-#include "models/moe/moe.h"
+#include "models/kernel.h"
 #include "sim/stats.h"
 #include "sim/units.h"
 
@@ -20,9 +20,9 @@ struct wishes {
 
 struct run {
     const struct cluster *cluster;
-    struct moe_options options;
+    struct kernel_job *job;
     struct world *world;
-    struct moe_rank **rank;
+    struct kernel_rank **rank;
     struct fabric_worker ***worker;
     uint32_t *worker_count;
     struct world_result *result;
@@ -30,39 +30,39 @@ struct run {
 
 static void run_clear(struct run *run)
 {
-    for (uint32_t r = 0; run->rank && r < run->options.ranks; r++) moe_rank_free(run->rank[r]);
+    for (uint32_t r = 0; run->rank && r < run->job->ranks; r++) kernel_rank_free(run->rank[r]);
     world_free(run->world);
     g_free(run->rank);
     g_free(run->worker);
     g_free(run->worker_count);
     g_free(run->result);
+    g_free(run->job);
 }
 
-static bool run_init(struct run *run, const struct case_options *c, const struct routing *routing,
-                     struct timeline *timeline, GError **error)
+static bool run_init(struct run *run, const struct case_options *c, struct timeline *timeline, GError **error)
 {
-    const struct moe_options *o = &run->options;
+    const struct kernel_job *o = run->job;
     const bool rdma = c->disable_nvlink ? o->ranks > 1 : o->ranks > o->ranks_per_node;
     if (rdma && !run->cluster->nic.rate_bps) {
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
         return false;
     }
-    struct moe_needs needs;
-    moe_options_needs(o, false, &needs);
+    struct kernel_needs needs;
+    kernel_job_needs(o, false, &needs);
     const struct world_options world = {
         .ranks = o->ranks, .ranks_per_node = o->ranks_per_node, .nvlink_disabled = c->disable_nvlink,
         .heap_bytes = needs.heap_bytes, .word_count = needs.word_count, .queue_count = needs.queue_count,
         .queue_depth = needs.queue_depth, .seed = c->seed, .timeline = timeline,
     };
     run->world = world_new(run->cluster, &world);
-    run->rank = g_new0(struct moe_rank *, o->ranks);
+    run->rank = g_new0(struct kernel_rank *, o->ranks);
     run->worker = g_new0(struct fabric_worker **, o->ranks);
     run->worker_count = g_new0(uint32_t, o->ranks);
     run->result = g_new0(struct world_result, o->ranks);
     bool complete = run->world != NULL;
     for (uint32_t r = 0; complete && r < o->ranks; r++) {
-        run->rank[r] = moe_rank_new(o, world_fabric(run->world, r), routing);
+        run->rank[r] = kernel_rank_new(o, world_fabric(run->world, r));
         complete = run->rank[r] != NULL;
     }
     if (!complete) g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "out of memory for %u ranks", o->ranks);
@@ -74,33 +74,33 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
 /* A simulation is one iteration, the first. */
 static bool rank_failed(const struct run *run, uint32_t rank, uint32_t phase)
 {
-    return moe_options_failed(&run->options, rank, phase, 0);
+    return kernel_failed(run->job, rank, phase, 0);
 }
 
 /* Notes in set the ranks that a living one has masked by phase; returns how many. */
 static uint32_t masked_count(const struct run *run, uint32_t phase, uint8_t *set)
 {
-    const uint32_t ranks = run->options.ranks;
+    const uint32_t ranks = run->job->ranks;
     uint32_t count = 0;
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t peer = 0; !rank_failed(run, r, phase) && peer < ranks; peer++)
-            set[peer] |= moe_rank_masks(run->rank[r], peer);
+            set[peer] |= kernel_rank_masks(run->rank[r], peer);
     for (uint32_t peer = 0; peer < ranks; peer++) count += set[peer];
     return count;
 }
 
 static void record_masked(struct record *record, const struct run *run, uint32_t phase)
 {
-    if (!run->options.mask_timeout_ps) return;
-    g_autofree uint8_t *set = g_new0(uint8_t, run->options.ranks);
+    if (!run->job->mask_timeout_ps) return;
+    g_autofree uint8_t *set = g_new0(uint8_t, run->job->ranks);
     const uint32_t count = masked_count(run, phase, set);
-    record_add(record, moe_phase_name(&run->options, phase), RECORD_ALL, "masked_ranks", count, "");
-    g_autofree char *text = case_ranks_text(set, run->options.ranks);
+    record_add(record, kernel_phase_name(run->job, phase), RECORD_ALL, "masked_ranks", count, "");
+    g_autofree char *text = case_ranks_text(set, run->job->ranks);
     record_set(record, "ranks-masked", "%s", text);
 }
 
 static void record_rank(struct record *record, const char *phase, int32_t rank, const struct world_result *result,
-                        const struct moe_traffic *traffic)
+                        const struct kernel_traffic *traffic)
 {
     record_add(record, phase, rank, "time_us", units_us(result->time_ps), "us");
     record_add(record, phase, rank, "logical_rdma_gbs",
@@ -116,12 +116,12 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
  * it. */
 static void record_bottleneck(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
 {
-    const char *phase = moe_phase_name(&run->options, phase_index);
+    const char *phase = kernel_phase_name(run->job, phase_index);
     double most = 0;
     const char *name = "latency";
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
         uint64_t busy_ps = 0;
-        for (uint32_t r = 0; r < run->options.ranks; r++)
+        for (uint32_t r = 0; r < run->job->ranks; r++)
             if (!rank_failed(run, r, phase_index)) busy_ps += run->result[r].use[i].busy_ps;
         if (!busy_ps) continue;
         const double percent = total_ps ? 100.0 * (double)busy_ps / (double)total_ps : 0;
@@ -153,8 +153,8 @@ static void record_bounds(struct record *record, const char *phase, const struct
     double bound[5] = { 0 };
     bool rdma = false;
     uint64_t wait_ps = 0;
-    for (uint32_t r = 0; r < run->options.ranks; r++) wait_ps = MAX(wait_ps, run->result[r].wait_ps);
-    for (uint32_t r = 0; r < run->options.ranks; r++) {
+    for (uint32_t r = 0; r < run->job->ranks; r++) wait_ps = MAX(wait_ps, run->result[r].wait_ps);
+    for (uint32_t r = 0; r < run->job->ranks; r++) {
         const struct world_use *use = run->result[r].use;
         for (int i = 0; i < 2; i++) {
             bound[0] = MAX(bound[0], units_us(use[send[i]].busy_ps));
@@ -181,16 +181,16 @@ static void record_bounds(struct record *record, const char *phase, const struct
 /* Means are over the ranks that live. */
 static void record_phase(struct record *record, const struct run *run, uint32_t phase_index, bool per_rank)
 {
-    const char *phase = moe_phase_name(&run->options, phase_index);
+    const char *phase = kernel_phase_name(run->job, phase_index);
     uint32_t ranks = 0;
-    struct moe_traffic sum = { 0 };
+    struct kernel_traffic sum = { 0 };
     struct world_result mean = { 0 };
-    g_autofree double *time_us = g_new(double, run->options.ranks);
+    g_autofree double *time_us = g_new(double, run->job->ranks);
     uint64_t total_ps = 0, wait_ps = 0;
-    for (uint32_t r = 0; r < run->options.ranks; r++) {
-        struct moe_traffic traffic;
+    for (uint32_t r = 0; r < run->job->ranks; r++) {
+        struct kernel_traffic traffic;
         if (rank_failed(run, r, phase_index)) continue;
-        moe_rank_traffic(run->rank[r], phase_index, &traffic);
+        kernel_rank_traffic(run->rank[r], phase_index, &traffic);
         if (per_rank) record_rank(record, phase, (int32_t)r, &run->result[r], &traffic);
         sum.logical_rdma_bytes += traffic.logical_rdma_bytes;
         sum.logical_nvl_bytes += traffic.logical_nvl_bytes;
@@ -214,64 +214,54 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* Some machines are measured by the call: what it takes beside its kernels counts with the normal kernels that move
- * rows. */
+/* Some machines are measured by the call: what it takes beside its kernel counts, too. */
 static void call_add(struct run *run, uint32_t phase)
 {
-    const char *name = moe_phase_name(&run->options, phase);
-    if (run->options.family != MOE_NORMAL || (strcmp(name, "dispatch") != 0 && strcmp(name, "combine") != 0)) return;
-    for (uint32_t r = 0; r < run->options.ranks; r++) run->result[r].time_ps += run->cluster->gpu.call_ps;
+    if (!kernel_called(run->job, phase)) return;
+    for (uint32_t r = 0; r < run->job->ranks; r++) run->result[r].time_ps += run->cluster->gpu.call_ps;
 }
 
 static bool run_phase(struct run *run, uint32_t phase, GError **error)
 {
-    for (uint32_t r = 0; r < run->options.ranks; r++) {
-        const struct moe_kernel *kernel = moe_rank_launch(run->rank[r], phase);
+    for (uint32_t r = 0; r < run->job->ranks; r++) {
+        const struct kernel_launch *kernel = kernel_rank_launch(run->rank[r], phase);
         run->worker[r] = kernel->worker;
         run->worker_count[r] = kernel->worker_count;
     }
     char text[256] = "";
     if (world_run(run->world, (struct fabric_worker * *const *)run->worker, run->worker_count, run->result,
                   text, sizeof text)) {
-        world_timeline_note(run->world, moe_phase_name(&run->options, phase));
+        world_timeline_note(run->world, kernel_phase_name(run->job, phase));
         call_add(run, phase);
         return true;
     }
     g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
-                moe_phase_name(&run->options, phase), text);
+                kernel_phase_name(run->job, phase), text);
     return false;
 }
 
 /* How many phases must run so that those named have: all where one is unknown, or none is named. */
-static uint32_t phases_needed(const struct moe_options *o, const char *const *phases)
+static uint32_t phases_needed(const struct kernel_job *job, const char *const *phases)
 {
-    const uint32_t count = moe_phase_count(o);
+    const uint32_t count = kernel_phase_count(job);
     uint32_t needed = 0;
     for (; phases && *phases; phases++) {
         uint32_t phase = 0;
-        while (phase < count && strcmp(moe_phase_name(o, phase), *phases) != 0) phase++;
+        while (phase < count && strcmp(kernel_phase_name(job, phase), *phases) != 0) phase++;
         needed = MAX(needed, phase + 1);
     }
     return needed && needed <= count ? needed : count;
 }
 
-/* As the V2 kernels choose when nothing else runs beside them: what the links need, but at least 64. */
-static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster)
-{
-    const double rdma_gbs = (double)cluster->nic.rate_bps / 8e9;
-    const double nvl_gbs = 0.9 * (double)cluster->nvlink.egress_rate_bps / 8e9;
-    o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), 64), cluster->gpu.sms);
-}
-
-static bool simulate_run(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+static bool simulate_run(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                          const struct wishes *wishes, struct record *record, GError **error)
 {
     struct run run = { .cluster = cluster };
     const uint32_t sms = cluster->host.cores ? MAX(cluster->host.cores, c->num_sms) : cluster->gpu.sms;
-    if (!case_moe_options(c, routing, sms, &run.options, error)) return false;
-    if (run.options.family == MOE_V2 && !c->num_sms && cluster->gpu.sms) v2_sms_choose(&run.options, cluster);
-    bool good = run_init(&run, c, routing, wishes->timeline, error);
-    for (uint32_t phase = 0; good && phase < phases_needed(&run.options, wishes->phases); phase++) {
+    run.job = case_job(c, load, cluster, sms, error);
+    if (!run.job) return false;
+    bool good = run_init(&run, c, wishes->timeline, error);
+    for (uint32_t phase = 0; good && phase < phases_needed(run.job, wishes->phases); phase++) {
         good = run_phase(&run, phase, error);
         if (good) record_phase(record, &run, phase, wishes->per_rank);
     }
@@ -280,24 +270,24 @@ static bool simulate_run(const struct case_options *c, const struct cluster *clu
     return good;
 }
 
-bool simulate_routing(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                       bool per_rank, struct timeline *timeline, struct record *record, GError **error)
 {
     const struct wishes wishes = { .per_rank = per_rank, .timeline = timeline };
-    return simulate_run(c, cluster, routing, &wishes, record, error);
+    return simulate_run(c, cluster, load, &wishes, record, error);
 }
 
-bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                      const char *const *phases, struct record *record, GError **error)
 {
-    return simulate_run(c, cluster, routing, &(struct wishes){ .phases = phases }, record, error);
+    return simulate_run(c, cluster, load, &(struct wishes){ .phases = phases }, record, error);
 }
 
 bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error)
 {
-    struct routing routing = { 0 };
-    if (!case_routing(c, &routing, error)) return false;
-    const bool good = simulate_routing(c, cluster, &routing, false, NULL, record, error);
-    routing_free(&routing);
+    struct case_load load;
+    bool good = case_load(c, &load, error);
+    if (good) good = simulate_load(c, cluster, &load, false, NULL, record, error);
+    case_load_free(&load);
     return good;
 }

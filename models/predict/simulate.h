@@ -9,24 +9,23 @@
 #include "models/cluster.h"
 #include "reports/record.h"
 #include "sim/timeline.h"
-#include "traces/routing.h"
 
 #define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
 enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN };      /* the case is wrong; the run failed */
 
-/* Simulates the case (routing from case_routing()) with sizes only.  Adds the rows of every phase to record:
+/* Simulates the case (load from case_load()) with sizes only.  Adds the rows of every phase to record:
  * time_us and bandwidths for each rank where per_rank is set, and for all; bounds, busy shares, bottleneck.
  * Operations go to timeline (sim/timeline.h), if it is not NULL.  False and *error when the case does not fit the
  * cluster or the protocol refuses it. */
-bool simulate_routing(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                       bool per_rank, struct timeline *timeline, struct record *record, GError **error);
 
 /* The same for all ranks, but nothing after the last phase of phases (NULL-terminated) is simulated, where every
  * one of them exists. */
-bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct routing *routing,
+bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                      const char *const *phases, struct record *record, GError **error);
 
-/* The same with the routing that the case describes; rows for all ranks only. */
+/* The same with the load that the case describes; rows for all ranks only. */
 bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error);
 
 #endif

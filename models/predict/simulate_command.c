@@ -105,17 +105,17 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
                                                   .jobs = (uint32_t)MAX(a->jobs, 0) };
         return simulate_trace(c, cluster, &o, record, error);
     }
-    struct routing routing = { 0 };
+    struct case_load load;
     struct timeline *timeline = NULL;
-    if (!case_routing(c, &routing, error)) return false;
+    if (!case_load(c, &load, error)) return false;
     bool good = !a->timeline || (timeline = timeline_new((uint32_t)a->timeline_spans)) != NULL;
     if (!good)
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "--timeline: out of memory for %d spans",
                     a->timeline_spans);
-    good = good && simulate_routing(c, cluster, &routing, a->per_rank, timeline, record, error)
+    good = good && simulate_load(c, cluster, &load, a->per_rank, timeline, record, error)
            && (!timeline || timeline_write(timeline, a->timeline, error));
     timeline_free(timeline);
-    routing_free(&routing);
+    case_load_free(&load);
     return good;
 }
 

@@ -40,12 +40,6 @@ struct run {
 
 /* ---- one job, in a worker ---- */
 
-static const char *default_rate_metric(const struct case_options *c)
-{
-    const bool intranode = g_strcmp0(c->kernel, "normal") == 0 && c->num_ranks <= c->ranks_per_node;
-    return intranode ? "logical_nvl_gbs" : "logical_rdma_gbs";
-}
-
 static void phases_list(const struct record *record, char *text, size_t text_size)
 {
     const char *last = "";
@@ -87,31 +81,27 @@ static bool phase_predict(const struct validate_row *row, const char *phase, con
 
 static void row_predict(const struct validate_row *row, const struct record *record, struct shared_row *out)
 {
-    struct case_options resolved;
-    case_copy(&resolved, &row->options);
-    case_resolve(&resolved);
     const bool rate_named = row->metric && strstr(row->metric, "_gbs");
-    const char *rate_metric = rate_named ? row->metric : default_rate_metric(&resolved);
-    case_clear(&resolved);
+    const char *rate_metric = rate_named ? row->metric : case_rate_metric(&row->options);
     out->time_us = row->outside_us;
     for (char **phase = row->phase; *phase; phase++)
         if (!phase_predict(row, *phase, rate_metric, record, out)) return;
 }
 
-/* The routing of the job before: sweeps of SMs or chunks come one after another and share it. */
-struct routing_memory { const struct case_options *of; struct routing routing; };
+/* The load of the job before: sweeps of SMs or chunks come one after another and share it. */
+struct load_memory { const struct case_options *of; struct case_load load; };
 
-static bool routing_recall(struct routing_memory *memory, const struct case_options *c, GError **error)
+static bool load_recall(struct load_memory *memory, const struct case_options *c, GError **error)
 {
-    if (memory->of && case_routing_same(memory->of, c)) return true;
-    routing_free(&memory->routing);
+    if (memory->of && case_load_same(memory->of, c)) return true;
+    case_load_free(&memory->load);
     memory->of = NULL;
-    if (!case_routing(c, &memory->routing, error)) return false;
+    if (!case_load(c, &memory->load, error)) return false;
     memory->of = c;
     return true;
 }
 
-static void job_run(const struct run *run, uint32_t job, struct routing_memory *memory)
+static void job_run(const struct run *run, uint32_t job, struct load_memory *memory)
 {
     const uint32_t start = run->row_start[job], end = run->row_start[job + 1];
     if (start == end) return;           /* its rows have no cluster */
@@ -123,8 +113,8 @@ static void job_run(const struct run *run, uint32_t job, struct routing_memory *
     for (uint32_t i = start; i < end; i++)
         for (char **phase = run->table->row[run->row_of[i]].phase; *phase; phase++) g_ptr_array_add(phases, *phase);
     g_ptr_array_add(phases, NULL);
-    const bool good = routing_recall(memory, c, &error) &&
-                      simulate_phases(c, cluster, &memory->routing, (const char *const *)phases->pdata, record, &error);
+    const bool good = load_recall(memory, c, &error) &&
+                      simulate_phases(c, cluster, &memory->load, (const char *const *)phases->pdata, record, &error);
     g_ptr_array_free(phases, TRUE);
     for (uint32_t i = start; i < end; i++) {
         struct shared_row *out = &run->shared->row[run->row_of[i]];
@@ -140,7 +130,7 @@ static void worker_main(const struct run *run)
     const pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
-    struct routing_memory memory = { 0 };
+    struct load_memory memory = { 0 };
     for (;;) {
         const uint32_t turn = atomic_fetch_add(&run->shared->next, 1);
         if (turn >= run->table->job_count) _exit(0);

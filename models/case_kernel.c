@@ -1,0 +1,82 @@
+/* case_kernel.c - what a case means to its kernel family: the load that the kernels work on, and the job that they do.
+ *
+ * The only place that knows which word of --kernel is which family; worlds and commands run what comes out. */
+#include "models/case.h"
+
+#include <string.h>
+
+bool case_load(const struct case_options *c, struct case_load *load, GError **error)
+{
+    *load = (struct case_load){ 0 };
+    return case_routing(c, &load->routing, error);
+}
+
+void case_load_free(struct case_load *load)
+{
+    routing_free(&load->routing);
+}
+
+bool case_load_same(const struct case_options *a, const struct case_options *b) { return case_routing_same(a, b); }
+
+/* As the V2 kernels choose when nothing else runs beside them: what the links need, but at least 64. */
+static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster)
+{
+    const double rdma_gbs = (double)cluster->nic.rate_bps / 8e9;
+    const double nvl_gbs = 0.9 * (double)cluster->nvlink.egress_rate_bps / 8e9;
+    o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), 64), cluster->gpu.sms);
+}
+
+struct kernel_job *case_job(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
+                            uint32_t device_sms, GError **error)
+{
+    struct moe_options options;
+    if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;
+    if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms) v2_sms_choose(&options, cluster);
+    struct moe_job *job = g_new(struct moe_job, 1);
+    moe_job_init(job, &options, &load->routing);
+    return &job->job;
+}
+
+void case_job_record(const struct kernel_job *job, struct record *record)
+{
+    const struct moe_options *o = &fabric_container_of(job, const struct moe_job, job)->options;
+    record_set(record, "num-ranks", "%u", o->ranks);
+    record_set(record, "num-tokens", "%u", o->tokens_max);
+    record_set(record, "num-topk", "%u", o->topk);
+    record_set(record, "num-experts", "%u", o->experts);
+    record_set(record, "num-sms", "%u", o->num_sms);
+}
+
+static void routing_digest(GChecksum *checksum, const struct routing *routing)
+{
+    const uint32_t shape[] = { routing->ranks, routing->topk, routing->experts };
+    g_checksum_update(checksum, (const guchar *)shape, sizeof shape);
+    for (uint32_t r = 0; r < routing->ranks; r++) {
+        const struct routing_rank *rank = &routing->rank[r];
+        const size_t places = (size_t)rank->tokens * routing->topk;
+        g_checksum_update(checksum, (const guchar *)&rank->tokens, sizeof rank->tokens);
+        if (!places) continue;
+        g_checksum_update(checksum, (const guchar *)rank->experts, (gssize)(sizeof *rank->experts * places));
+        if (rank->weights)
+            g_checksum_update(checksum, (const guchar *)rank->weights, (gssize)(sizeof *rank->weights * places));
+    }
+}
+
+char *case_load_digest(const struct case_load *load)
+{
+    GChecksum *checksum = g_checksum_new(G_CHECKSUM_SHA256);
+    routing_digest(checksum, &load->routing);
+    char *text = g_strdup(g_checksum_get_string(checksum));
+    g_checksum_free(checksum);
+    return text;
+}
+
+const char *case_rate_metric(const struct case_options *c)
+{
+    struct case_options resolved;
+    case_copy(&resolved, c);
+    case_resolve(&resolved);
+    const bool intranode = strcmp(resolved.kernel, "normal") == 0 && resolved.num_ranks <= resolved.ranks_per_node;
+    case_clear(&resolved);
+    return intranode ? "logical_nvl_gbs" : "logical_rdma_gbs";
+}

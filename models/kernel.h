@@ -1,0 +1,142 @@
+/* kernel.h - what a kernel family (models/moe, models/coll) is to those that run it.
+ *
+ * A job is one family's kernels with their options and their load: what every rank of a run is told.  A rank's share of
+ * it is a struct kernel_rank on a connected fabric.  Its phases are kernels: sets of workers that a world steps to the
+ * end.  Commands and worlds run every family through this table and know none by name. */
+#ifndef MODELS_KERNEL_H
+#define MODELS_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "models/fabric.h"
+
+/* What a fabric must offer. */
+struct kernel_needs {
+    uint64_t heap_bytes;
+    uint32_t word_count;
+    uint16_t queue_count;       /* QPs to each peer */
+    uint32_t queue_depth;       /* work requests on one QP */
+};
+
+/* A launch: the workers of one kernel on one rank. */
+struct kernel_launch {
+    const char *phase;                  /* "dispatch", "combine", "notify", ... */
+    struct fabric_worker **worker;
+    uint32_t worker_count;
+};
+
+/* What a rank moved in a phase of its last iteration, as the public tests of the family count it. */
+struct kernel_traffic {
+    uint64_t logical_rdma_bytes, logical_nvl_bytes;     /* of the phase; local traffic included */
+    uint64_t tokens_sent, tokens_received;              /* rows; 0 where there are none */
+    uint64_t messages;          /* that its time is divided by: 0 where a mean time of a message says nothing */
+};
+
+/* One output tensor, for comparisons between worlds.  The pointer stays with the rank. */
+struct kernel_tensor {
+    const char *name;
+    const void *data;
+    uint64_t    size_bytes;
+};
+
+struct kernel_job;
+
+/* Embedded in each family's own rank. */
+struct kernel_rank {
+    const struct kernel_job *job;       /* kernel_rank_new() fills it */
+};
+
+struct kernel_family {
+    void (*needs)(const struct kernel_job *job, bool payload, struct kernel_needs *needs);
+    /* The phases of one iteration, in launch order.  All ranks launch the same ones. */
+    uint32_t (*phase_count)(const struct kernel_job *job);
+    const char *(*phase_name)(const struct kernel_job *job, uint32_t phase);
+    /* A rank's state on a connected fabric; job and fabric must outlive it.  NULL when memory is out. */
+    struct kernel_rank *(*rank_new)(const struct kernel_job *job, struct fabric *fabric);
+    void (*rank_free)(struct kernel_rank *rank);
+    /* Prepares phase for its next launch and returns it; owned by the rank, valid until the next call.  Phases must be
+     * launched in order, iteration after iteration; a rank may run ahead of its peers. */
+    struct kernel_launch *(*launch)(struct kernel_rank *rank, uint32_t phase);
+    void (*traffic)(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
+    /* Outputs of the last iteration in a canonical order, at most max; their number.  Only with payload. */
+    uint32_t (*outputs)(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
+    /* How many checks of the last iteration's outputs failed, the first of them in text.  Only with payload. */
+    uint32_t (*check)(const struct kernel_rank *rank, char *text, size_t text_size);
+    /* Whether machines that are measured by the call add its time to the phase's kernel; NULL: to none. */
+    bool (*called)(const struct kernel_job *job, uint32_t phase);
+    /* Whether a rank has failed, as planned, when it comes to phase of iteration (from 0); NULL: none ever does. */
+    bool (*failed)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
+    /* Whether the rank has masked peer: it neither sends to it nor waits for it any more; NULL: none ever does. */
+    bool (*masks)(const struct kernel_rank *rank, uint32_t peer);
+};
+
+/* Embedded first in each family's own job. */
+struct kernel_job {
+    const struct kernel_family *family;
+    uint32_t ranks, ranks_per_node;
+    uint32_t num_sms;                   /* that the kernels use */
+    uint64_t mask_timeout_ps;           /* whoever keeps a rank waiting longer is masked; 0: nobody is */
+};
+
+static inline void kernel_job_needs(const struct kernel_job *job, bool payload, struct kernel_needs *needs)
+{
+    job->family->needs(job, payload, needs);
+}
+
+static inline uint32_t kernel_phase_count(const struct kernel_job *job) { return job->family->phase_count(job); }
+
+static inline const char *kernel_phase_name(const struct kernel_job *job, uint32_t phase)
+{
+    return job->family->phase_name(job, phase);
+}
+
+static inline bool kernel_failed(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)
+{
+    return job->family->failed && job->family->failed(job, rank, phase, iteration);
+}
+
+static inline bool kernel_called(const struct kernel_job *job, uint32_t phase)
+{
+    return job->family->called && job->family->called(job, phase);
+}
+
+static inline struct kernel_rank *kernel_rank_new(const struct kernel_job *job, struct fabric *fabric)
+{
+    struct kernel_rank *rank = job->family->rank_new(job, fabric);
+    if (rank) rank->job = job;
+    return rank;
+}
+
+static inline void kernel_rank_free(struct kernel_rank *rank)
+{
+    if (rank) rank->job->family->rank_free(rank);
+}
+
+static inline struct kernel_launch *kernel_rank_launch(struct kernel_rank *rank, uint32_t phase)
+{
+    return rank->job->family->launch(rank, phase);
+}
+
+static inline void kernel_rank_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+{
+    *traffic = (struct kernel_traffic){ 0 };
+    rank->job->family->traffic(rank, phase, traffic);
+}
+
+static inline uint32_t kernel_rank_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max)
+{
+    return rank->job->family->outputs(rank, tensor, max);
+}
+
+static inline uint32_t kernel_rank_check(const struct kernel_rank *rank, char *text, size_t text_size)
+{
+    return rank->job->family->check(rank, text, text_size);
+}
+
+static inline bool kernel_rank_masks(const struct kernel_rank *rank, uint32_t peer)
+{
+    return rank->job->family->masks && rank->job->family->masks(rank, peer);
+}
+
+#endif
