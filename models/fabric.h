@@ -74,6 +74,40 @@ struct fabric_worker {
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
+/* What the warps of a kernel do to move a row or to read an index array, as their code says it.  What that costs is the
+ * world's matter, and a live world need not look.  A pattern outlives the run; none (NULL) is a row of one access after
+ * another, from wherever it lies.
+ *
+ *   loads and stores (FABRIC_LDST)      a lane issues in_flight loads of width_bytes, waits for them, stores what came,
+ *                                       and so on: a row takes bytes / (32 lanes x width x in_flight) waits
+ *   bulk copy engine (FABRIC_BULK)      a row moves in turns parts, each from memory into shared memory and out again;
+ *                                       in_flight of them are under way at once, 1: each part is awaited twice
+ *   index arrays (FABRIC_WORK_SCAN)     each lane makes rows loads, in_flight of them at once; lines says how many
+ *                                       lines of 128 B a load of the 32 lanes touches
+ *
+ * and beside its bytes a row waits steps times for memory, one wait after another: a token number that says where the
+ * row lies, a scale, a top-k choice. */
+enum fabric_engine { FABRIC_LDST, FABRIC_BULK };
+
+/* Who must see a word that a worker adds to. */
+enum fabric_scope {
+    FABRIC_BLOCK,                       /* the warps of its SM: a word in shared memory */
+    FABRIC_DEVICE,                      /* all of its GPU: an atomic, released after the stores before it */
+};
+
+struct fabric_pattern {
+    enum fabric_engine engine;
+    uint8_t  width_bytes;               /* LDST: of a lane's access; 0: 16 */
+    uint8_t  in_flight;                 /* 0: 1 */
+    uint8_t  turns;                     /* BULK; 0: 1 */
+    uint8_t  steps;
+    uint8_t  lines;                     /* 0: 1 */
+    uint8_t  source_line;               /* BULK: where in a 128-byte line rows read start; those written start on one */
+    uint8_t  shared_bytes;              /* BULK: static shared memory, behind which its buffers lie */
+    bool     fresh;                     /* what is read was written just before by this GPU, or by a peer into it */
+    uint64_t footprint_bytes;           /* LDST, BULK: what the whole kernel reads so; 0: little */
+};
+
 enum { FABRIC_SPANS_MAX = 3 };
 
 struct fabric_span {
@@ -89,23 +123,19 @@ struct fabric_write {
     uint16_t           peer;
     uint16_t           queue;           /* QP of this peer; ignored by store() */
     uint8_t            span_count;      /* put(): at most 1 */
-    uint8_t            flags;           /* FABRIC_DEFER, _BULK, _DEEP */
+    uint8_t            flags;           /* FABRIC_DEFER */
     uint8_t            warps;           /* of the worker's, that do it side by side with its next ones; 0: all */
     uint8_t            rows;            /* token rows in it, for costs by row; 0 counts as 1 */
-    uint8_t            passes;          /* turns of load and store that a row takes one after another; 0 counts as 1 */
     struct fabric_span span[FABRIC_SPANS_MAX];
     /* store(), instead of spans: writes fill_bytes to target, and reads none of them.  A store() that returns 0 has
      * called it once: bytes that come from many places go straight to the peer, as a kernel's stores do. */
     void             (*fill)(const void *context, uint8_t *target);
     const void        *context;
     uint32_t           fill_bytes;
+    const struct fabric_pattern *pattern;
 };
 
-enum {
-    FABRIC_DEFER = 1,
-    FABRIC_BULK = 2,                    /* store(): the kernel does it with the SM's bulk copy engine */
-    FABRIC_DEEP = 4,                    /* store(): the kernel keeps more loads of a warp in flight than most */
-};
+enum { FABRIC_DEFER = 1 };
 
 struct fabric_signal {
     uint64_t value;       /* what the word becomes */
@@ -124,13 +154,10 @@ enum fabric_work_kind {
 
 struct fabric_work {
     enum fabric_work_kind kind;
-    uint16_t passes;            /* turns of load, wait, store, wait that a row takes; 0 counts as 1 */
     bool     weighted;          /* sums: of rows times a weight each */
-    bool     bulk;              /* copies: the kernel does it with the SM's bulk copy engine, through shared memory */
-    uint8_t  line_offset;       /* then: where in a 128-byte line the rows read start; those written start on one */
-    uint8_t  static_bytes;      /* then: static shared memory, behind which the buffers in shared memory lie */
     uint16_t warps;             /* of the worker's, that do it side by side with its next ones; 0: all */
-    uint32_t rows;              /* that warps take one each: of tokens, or stretches of one */
+    uint32_t rows;              /* that warps take one each: of tokens, or stretches of one; scans: loads of a lane */
+    const struct fabric_pattern *pattern;
     uint64_t read_bytes, write_bytes;
     void   (*run)(void *context, uint64_t argument);   /* does it; not called where payload is not stored */
     void    *context;
@@ -143,7 +170,8 @@ struct fabric_ops {
     int  (*store)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
     int  (*put)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
     int  (*signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal);
-    void (*signal_add)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend);
+    void (*signal_add)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
+                       enum fabric_scope scope);
     int  (*flush)(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count);
@@ -212,9 +240,9 @@ FABRIC_MUST_CHECK static inline int fabric_signal(struct fabric_worker *w, const
 }
 
 /* Adds to an own, private word, in order after this worker's earlier work. */
-static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend)
+static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend, enum fabric_scope scope)
 {
-    w->fabric->ops->signal_add(w->fabric, w, word, addend);
+    w->fabric->ops->signal_add(w->fabric, w, word, addend, scope);
 }
 
 /* 0 once every put and signal of this rank on (peer, queue) is complete at the peer; -EAGAIN before. */

@@ -154,9 +154,10 @@ static int live_signal(struct fabric *f, struct fabric_worker *w, const struct f
     return live_broken(world, rc);
 }
 
-static void live_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend)
+static void live_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
+                            enum fabric_scope scope)
 {
-    (void)w;
+    (void)w, (void)scope;
     assert(word < f->word_count);
     __atomic_fetch_add(&f->words[word], addend, __ATOMIC_RELEASE);
     live_world_of(f)->operations++;

@@ -232,8 +232,10 @@ static int loop_signal(struct fabric *f, struct fabric_worker *w, const struct f
     return 0;
 }
 
-static void loop_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend)
+static void loop_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
+                            enum fabric_scope scope)
 {
+    (void)scope;
     struct loop_rank *r = rank_of(f);
     for (uint32_t i = 0; i < r->loop->pending_count; i++)
         r->loop->pending[i].released |= r->loop->pending[i].worker == w;

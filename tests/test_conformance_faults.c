@@ -105,10 +105,11 @@ static int store_when_empty(struct fabric *f, struct fabric_worker *w, const str
     return honest->store(f, w, write);
 }
 
-static void add_lossy(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend)
+static void add_lossy(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
+                      enum fabric_scope scope)
 {
-    if (addend != 5) honest->signal_add(f, w, word, addend);
-    else honest->signal_add(f, w, word, 50);
+    if (addend != 5) honest->signal_add(f, w, word, addend, scope);
+    else honest->signal_add(f, w, word, 50, scope);
 }
 
 static void work_twice(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)

@@ -20,9 +20,8 @@ struct operation {
     uint16_t peer, queue;
     uint32_t word;              /* SIGNAL, ADD: raised to 1; WAIT: until it is at least 1 */
     uint64_t size_bytes;
-    uint8_t warps, rows, flags, passes;
-    bool bulk;
-    uint8_t line_offset, static_bytes;      /* COPY, where bulk */
+    uint8_t warps, rows, flags;
+    struct fabric_pattern pattern;      /* STORE, COPY */
     uint8_t places;             /* COPY: to so many */
     bool weighted;              /* SUM, of two rows into one */
 };
@@ -48,13 +47,12 @@ static bool operation_play(struct player *p, const struct operation *o)
 {
     const struct fabric_write write = {
         .charge_bytes = o->size_bytes, .peer = o->peer, .queue = o->queue, .warps = o->warps,
-        .rows = o->rows, .flags = o->flags, .passes = o->passes,
+        .rows = o->rows, .flags = o->flags, .pattern = &o->pattern,
     };
     const struct fabric_signal signal = { .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue };
     const struct fabric_work work = {
         .kind = FABRIC_WORK_COPY, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
-        .write_bytes = o->places * o->size_bytes, .bulk = o->bulk, .line_offset = o->line_offset,
-        .static_bytes = o->static_bytes,
+        .write_bytes = o->places * o->size_bytes, .pattern = &o->pattern,
     };
     const struct fabric_work sum = {
         .kind = FABRIC_WORK_REDUCE, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
@@ -64,7 +62,7 @@ static bool operation_play(struct player *p, const struct operation *o)
     case STORE:  return fabric_store(&p->worker, &write) == 0;
     case PUT:    return fabric_put(&p->worker, &write) == 0;
     case SIGNAL: return fabric_signal(&p->worker, &signal) == 0;
-    case ADD:    fabric_signal_add(&p->worker, o->word, 1); return true;
+    case ADD:    fabric_signal_add(&p->worker, o->word, 1, FABRIC_DEVICE); return true;
     case WAIT:   return fabric_load(p->worker.fabric, o->word) >= 1;
     case FLUSH:  return fabric_flush(&p->worker, o->peer, o->queue) == 0;
     case COPY:   fabric_work(&p->worker, &work); return true;
@@ -224,8 +222,9 @@ static void test_bulk_copies(void)
         s->cluster.gpu.bulk_skew_rate_bps = 254 * 8000000000ull;
         s->cluster.gpu.shared_align_bytes = 16;
         s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;
-        PLAY(s, 0, 24, { .verb = COPY, .rows = 24, .size_bytes = SIZE, .bulk = true,
-                         .line_offset = bulk_measured[i].line, .static_bytes = bulk_measured[i].shared });
+        PLAY(s, 0, 24, { .verb = COPY, .rows = 24, .size_bytes = SIZE,
+                         .pattern = { .engine = FABRIC_BULK, .source_line = bulk_measured[i].line,
+                                      .shared_bytes = bulk_measured[i].shared } });
         stage_run(s);
         const double gbs = SIZE / ((double)(s->result[0].time_ps - 1010000) * 1e-3);
         CU_ASSERT_DOUBLE_EQUAL(gbs / bulk_measured[i].gbs, 1, 0.02);
@@ -236,7 +235,7 @@ static void test_bulk_copies(void)
 static void test_passes(void)
 {
     struct stage *s = stage_new(2, 2);
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .passes = 3 });
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .pattern.steps = 2 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 2310000));                 /* 1000 + 10 + 1000 B at 1 GB/s + three turns of 100 */
     free(s);

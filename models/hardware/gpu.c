@@ -93,6 +93,15 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     return later(out_ps, in_ps);
 }
 
+static const struct fabric_pattern plain;
+enum { STORE_IN_FLIGHT = 4 };       /* loads behind store-warp-rate; with more, store-deep-rate */
+
+/* Turns of load, wait, store that a row takes one after another. */
+static uint32_t turns_of(const struct fabric_pattern *p)
+{
+    return (p->engine == FABRIC_BULK && p->turns ? p->turns : 1) + p->steps;
+}
+
 static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
@@ -103,14 +112,15 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
-    const bool bulk = write->flags & FABRIC_BULK;
+    const struct fabric_pattern *p = write->pattern ? write->pattern : &plain;
+    const bool bulk = p->engine == FABRIC_BULK, deep = !bulk && p->in_flight > STORE_IN_FLIGHT;
     const struct work_rates *k = bulk ? &w->bulk : &w->store;
-    const rate_q20 warp = write->flags & FABRIC_DEEP ? w->store_deep : k->warp;
+    const rate_q20 warp = deep ? w->store_deep : k->warp;
     const uint64_t service_ps = rate_time(w->store.sm, size),
-                   latency_ps = rows_ps(k, rows, busy) * (write->passes ? write->passes : 1);
+                   latency_ps = rows_ps(k, rows, busy) * turns_of(p);
     /* Bulk copies of several warps overlap each other's latencies; loads and stores of one group go in step. */
     uint64_t end = start + rate_time(warp, size) / busy + (bulk ? latency_ps : 0);
-    if (!(write->flags & FABRIC_DEEP)) end = later(end, start + sm_share_ps(rank, ww, service_ps));
+    if (!deep) end = later(end, start + sm_share_ps(rank, ww, service_ps));
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != f->rank) end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size));
@@ -174,8 +184,10 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     return 0;
 }
 
-static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend)
+static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
+                           enum fabric_scope scope)
 {
+    (void)scope;
     struct world_rank *rank = rank_of(f);
     assert(rank->current && rank->current->worker == worker && word < f->word_count);
     world_word_schedule(rank, word, addend, true, rank->current->last_end_ps + rank->world->cluster->gpu.flag_ps);
@@ -189,9 +201,10 @@ static const uint8_t skew_in_passes[8] = { 0, 2, 1, 3, 1, 3, 1, 2 }, skew_out_pa
 /* What a bulk copy costs its SM: in to shared memory, out again. */
 static uint64_t bulk_service_ps(const struct world *w, const struct fabric_work *work)
 {
+    const struct fabric_pattern *p = work->pattern;
     const uint64_t align = w->cluster->gpu.shared_align_bytes ? w->cluster->gpu.shared_align_bytes : LINE_BYTES;
-    const uint64_t shared = (work->static_bytes + align - 1) / align * align % LINE_BYTES;
-    const uint32_t passes = skew_in_passes[(work->line_offset + LINE_BYTES - shared) % LINE_BYTES / 16]
+    const uint64_t shared = (p->shared_bytes + align - 1) / align * align % LINE_BYTES;
+    const uint32_t passes = skew_in_passes[(p->source_line + LINE_BYTES - shared) % LINE_BYTES / 16]
                             + skew_out_passes[(LINE_BYTES - shared) % LINE_BYTES / 16];
     return rate_time(w->bulk.sm, work->read_bytes) + passes * rate_time(w->bulk_skew, work->read_bytes);
 }
@@ -203,13 +216,15 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
 {
     struct world_worker *ww = rank->current;
     struct world *w = rank->world;
+    const struct fabric_pattern *p = work->pattern ? work->pattern : &plain;
+    const bool bulk = p->engine == FABRIC_BULK;
     const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
                                  : work->kind == FABRIC_WORK_REDUCE ? &w->reduce
-                                 : work->bulk ? &w->bulk : &w->copy;
+                                 : bulk ? &w->bulk : &w->copy;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = warps_busy(work->rows, lanes);
-    const uint64_t service_ps = work->bulk ? bulk_service_ps(w, work) : rate_time(k->sm, work->read_bytes),
-                   latency_ps = rows_ps(k, work->rows, busy) * (work->passes ? work->passes : 1);
+    const uint64_t service_ps = bulk ? bulk_service_ps(w, work) : rate_time(k->sm, work->read_bytes),
+                   latency_ps = rows_ps(k, work->rows, busy) * turns_of(p);
     uint64_t end = start + latency_ps;
     if (work->kind == FABRIC_WORK_REDUCE)
         end += (rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;

@@ -157,9 +157,10 @@ static int host_signal(struct fabric *f, struct fabric_worker *worker, const str
     return 0;
 }
 
-static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend)
+static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
+                            enum fabric_scope scope)
 {
-    (void)worker;
+    (void)worker, (void)scope;
     struct world_rank *rank = rank_of(f);
     world_word_schedule(rank, word, addend, true, rank->current->cursor_ps);
 }

@@ -110,9 +110,10 @@ static int spans_signal(struct fabric *f, struct fabric_worker *worker, const st
     return result;
 }
 
-static void spans_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend)
+static void spans_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
+                            enum fabric_scope scope)
 {
-    rank_of(f)->world->ops->signal_add(f, worker, word, addend);
+    rank_of(f)->world->ops->signal_add(f, worker, word, addend, scope);
 }
 
 static void spans_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)

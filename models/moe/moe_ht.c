@@ -416,7 +416,7 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct h
         struct fabric_write write = {
             .target_offset = ring->offset + (uint64_t)at * slot->stored, .peer = ring->peer, .rows = (uint8_t)run,
             .charge_bytes = (uint64_t)run * slot->bytes, .warps = (uint8_t)(run < w->warps ? run : 0),
-            .flags = ring->flags, .passes = ring->passes,
+            .pattern = ring->pattern,
         };
         const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };
         if (slot->stored) {

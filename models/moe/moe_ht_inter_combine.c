@@ -187,7 +187,7 @@ static enum worker_step merger_step(struct fabric_worker *w)
                                           .run = merger_run, .context = m, .argument = count });
     for (uint32_t i = 0; i < h->g.local; i++) m->position[i] = position[i];
     m->done += count;
-    fabric_signal_add(w, inter_word_reduced(m->rank, m->channel, m->node), count);
+    fabric_signal_add(w, inter_word_reduced(m->rank, m->channel, m->node), count, FABRIC_BLOCK);
     if (!merger_send(m)) return WORKER_WAIT;
     return m->done == m->count ? WORKER_DONE : WORKER_MORE;
 }

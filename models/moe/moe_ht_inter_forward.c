@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const struct fabric_pattern forward_row = { .engine = FABRIC_BULK };
+
 /* ---- forwarder ----------------------------------------------------------------------------------------- */
 
 static const uint8_t *rail_slot(const struct inter_rank *r, uint32_t channel, uint32_t node, uint32_t position)
@@ -105,7 +107,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
     if (!ht_ring_write(w, &d->ring, &r->nvl_slot, forwarder_fill)) return WORKER_WAIT;
     if (d->scanned) {
         d->head[d->node] += d->scanned;
-        fabric_signal_add(w, inter_word_forwarded(r, d->channel, d->node, d->target), d->scanned);
+        fabric_signal_add(w, inter_word_forwarded(r, d->channel, d->node, d->target), d->scanned, FABRIC_BLOCK);
         d->scanned = 0;
     }
     if (!ht_ring_publish(w, h, &d->ring)) return WORKER_WAIT;
@@ -141,7 +143,7 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
     *d = (struct inter_forwarder){
         .worker = { .step = forwarder_step, .describe = forwarder_describe }, .rank = r, .channel = channel,
         .target = target, .node = 2 * channel % g->nodes,
-        .ring = { .flags = FABRIC_BULK, .offset = inter_nvl_ring(r, channel, g->self),
+        .ring = { .pattern = &forward_row, .offset = inter_nvl_ring(r, channel, g->self),
                   .slots = h->base.options->dispatch.nvl_recv,
                   .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, 0),
                   .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0), .peer = (uint16_t)peer },

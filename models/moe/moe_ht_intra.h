@@ -52,6 +52,7 @@ struct intra_rank {
     struct ht_rank ht;
     uint64_t ring_offset, ring_bytes;       /* of one ring */
     uint32_t *channel_row, *channel_count;  /* [source][channel] where its rows lie in recv_x */
+    struct fabric_pattern receive_row;      /* dispatch */
     struct intra_notify notify;
     struct intra_sender *sender;            /* [channel][rank] */
     struct intra_receiver *receiver;        /* [channel][rank] */

@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+static const struct fabric_pattern return_row[2] = { { .in_flight = 4 }, { .in_flight = 4, .steps = 1 } };
+
 /* ---- sender -------------------------------------------------------------------------------------------- */
 
 static void sender_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
@@ -49,7 +51,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     struct ht_rank *h = &r->ht;
     struct intra_sender *s = &r->sender[intra_pair(r, channel, peer)];
     intra_sender_init(r, s, channel, peer, &h->base.options->combine);
-    s->ring.passes = (uint8_t)(1 + (h->combine_slot.topk > 0));
+    s->ring.pattern = &return_row[h->combine_slot.topk > 0];
     s->worker.step = sender_step;
     s->worker.describe = sender_describe;
     s->first = r->channel_row[peer * h->g.channels + channel];

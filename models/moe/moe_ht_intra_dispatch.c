@@ -8,6 +8,10 @@
 
 #include <stdio.h>
 
+/* Five loads in flight; scales and top-k choices are read after the row. */
+static const struct fabric_pattern send_row[3] = { { .in_flight = 5 }, { .in_flight = 5, .steps = 1 },
+                                                   { .in_flight = 5, .steps = 2 } };
+
 /* ---- sender -------------------------------------------------------------------------------------------- */
 
 static const uint32_t *sender_tokens(const struct intra_sender *s)
@@ -78,8 +82,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     struct intra_sender *s = &r->sender[intra_pair(r, channel, peer)];
     const uint32_t *prefix = &h->layout.rank_prefix[(size_t)peer * (h->g.channels + 1) + channel];
     intra_sender_init(r, s, channel, peer, &h->base.options->dispatch);
-    s->ring.flags = FABRIC_DEEP;
-    s->ring.passes = (uint8_t)(1 + (h->dispatch_slot.scale_bytes > 0) + (h->dispatch_slot.topk > 0));
+    s->ring.pattern = &send_row[(h->dispatch_slot.scale_bytes > 0) + (h->dispatch_slot.topk > 0)];
     s->worker.step = sender_step;
     s->worker.describe = sender_describe;
     s->first = prefix[0];
@@ -145,8 +148,7 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (count == 0) return WORKER_WAIT;
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
     fabric_work(w, &(struct fabric_work){
-        .kind = FABRIC_WORK_COPY, .passes = 2, .bulk = true, .line_offset = ring_line_offset(h),
-        .static_bytes = (uint8_t)(h->g.ranks * sizeof(uint32_t)),       /* the tail last seen of each rank */
+        .kind = FABRIC_WORK_COPY, .pattern = &v->rank->receive_row,
         .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count, .read_bytes = bytes, .write_bytes = bytes,
         .run = receiver_run, .context = v, .argument = (uint64_t)count << 32 | v->head });
     v->head += count;
@@ -178,6 +180,10 @@ static void receiver_launch(struct intra_rank *r, uint32_t channel, uint32_t sou
 
 void intra_dispatch_launch(struct intra_rank *r)
 {
+    r->receive_row = (struct fabric_pattern){       /* each half of a row in and out */
+        .engine = FABRIC_BULK, .turns = 2, .source_line = ring_line_offset(&r->ht),
+        .shared_bytes = (uint8_t)(r->ht.g.ranks * sizeof(uint32_t)),    /* the tail last seen of each rank */
+    };
     if (r->ht.base.fabric->payload) ht_tensors_recv(&r->ht);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         for (uint32_t peer = 0; peer < r->ht.g.ranks; peer++) sender_launch(r, c, peer);

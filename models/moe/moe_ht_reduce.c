@@ -70,7 +70,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
         .read_bytes = rows * row + (uint64_t)count * h->base.options->bias_count * slot->row_bytes,
         .write_bytes = count * row, .run = reducer_run, .context = d, .argument = (uint64_t)count << 32 | d->done });
     d->done += count;
-    fabric_signal_add(w, d->done_word, count);
+    fabric_signal_add(w, d->done_word, count, FABRIC_BLOCK);
     if (d->done == d->count) return WORKER_DONE;
     return token_missing(d, token_at(d, d->done)) < 0 ? WORKER_MORE : WORKER_WAIT;
 }

@@ -192,7 +192,7 @@ enum worker_step ll_gate_step(struct fabric_worker *w)
         if (moe_word_value(fabric_load(w->fabric, ll_word_flag(r, gate->flag)), r->call)) continue;
         if (!ll_given_up(r, w, gate->flag / r->g.local_experts)) return WORKER_WAIT;
     }
-    fabric_signal_add(w, ll_word_open(r), 1);
+    fabric_signal_add(w, ll_word_open(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
 

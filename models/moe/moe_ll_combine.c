@@ -96,7 +96,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     const int rc = fabric_signal(w, &signal);
     if (rc == -EAGAIN) return WORKER_WAIT;
     assert(rc == 0);
-    fabric_signal_add(w, ll_word_gate(r), 1);
+    fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
 

@@ -54,7 +54,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
                                                               : fabric_store(&s->worker, &write);
     if (rc) return rc;
     r->slot_counter[expert]++;
-    fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1);
+    fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1, FABRIC_DEVICE);
     return 0;
 }
 
@@ -80,7 +80,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
         s->cast = false;
         if (s->token < r->own->tokens) return WORKER_MORE;
     }
-    fabric_signal_add(w, ll_word_gate(r), 1);
+    fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
 
@@ -117,7 +117,7 @@ static enum worker_step counter_step(struct fabric_worker *w)
         if (rc == -EAGAIN) return WORKER_WAIT;
         assert(rc == 0);
     }
-    fabric_signal_add(w, ll_word_gate(r), 1);
+    fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
 

@@ -151,7 +151,7 @@ void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, uint32_t channel)
 
 enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r)
 {
-    fabric_signal_add(w, v2_word_finished(r), 1);
+    fabric_signal_add(w, v2_word_finished(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
 
