@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include "models/key_file.h"
 #include "sim/share.h"
 #include "sim/stats.h"
 #include "sim/units.h"
@@ -209,7 +210,8 @@ static bool parse_kind(enum kind kind, const char *text, void *field)
     g_assert_not_reached();
 }
 
-static bool parse_value(const struct key *k, const char *text, struct cluster *c, GError **error)
+static bool parse_value(const struct key *k, const struct key_file *file, const char *text, struct cluster *c,
+                        GError **error)
 {
     static const char *const expected[] = {
         [KIND_TIME] = "a time from 0 to 10 s such as \"870 ns\" (ps, ns, us, ms)",
@@ -223,25 +225,23 @@ static bool parse_value(const struct key *k, const char *text, struct cluster *c
         [KIND_CURVE] = "times, not falling, at rising sizes such as \"27 us at 1024 B, 130 us at 14336 B\"",
     };
     if (parse_kind(k->kind, text, (char *)c + k->offset)) return true;
-    g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: expected %s, found \"%s\"", c->path, k->section,
-                k->name, expected[k->kind], text);
+    g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: [%s] %s: expected %s, found \"%s\"", c->path,
+                key_file_line(file, k->section, k->name), k->section, k->name, expected[k->kind], text);
     return false;
 }
 
-static bool read_keys(GKeyFile *file, struct cluster *c, GError **error)
+static bool read_keys(const struct key_file *file, struct cluster *c, GError **error)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
-        if (!g_key_file_has_group(file, keys[i].section)) continue;
-        g_autofree char *text = g_key_file_get_value(file, keys[i].section, keys[i].name, NULL);
-        if (!text && keys[i].optional) continue;
+        const uint32_t section_line = key_file_line(file, keys[i].section, NULL);
+        g_autofree char *text = key_file_text(file, keys[i].section, keys[i].name);
+        if (!section_line || (!text && keys[i].optional)) continue;
         if (!text) {
-            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] lacks the key %s", c->path, keys[i].section,
-                        keys[i].name);
+            g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: [%s] lacks the key %s", c->path, section_line,
+                        keys[i].section, keys[i].name);
             return false;
         }
-        char *comment = strpbrk(text, "#;");
-        if (comment) *comment = 0;
-        if (!parse_value(&keys[i], g_strstrip(text), c, error)) return false;
+        if (!parse_value(&keys[i], file, text, c, error)) return false;
     }
     return true;
 }
@@ -261,18 +261,20 @@ static bool key_known(const char *section, const char *name)
     return false;
 }
 
-static bool refuse_unknown(GKeyFile *file, const struct cluster *c, GError **error)
+static bool refuse_unknown(const struct key_file *file, const struct cluster *c, GError **error)
 {
-    g_auto(GStrv) sections = g_key_file_get_groups(file, NULL);
+    g_auto(GStrv) sections = g_key_file_get_groups(file->keys, NULL);
     for (char **s = sections; *s; s++) {
         if (!section_known(*s)) {
-            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s]: unknown section", c->path, *s);
+            g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: [%s]: unknown section", c->path,
+                        key_file_line(file, *s, NULL), *s);
             return false;
         }
-        g_auto(GStrv) names = g_key_file_get_keys(file, *s, NULL, NULL);
+        g_auto(GStrv) names = g_key_file_get_keys(file->keys, *s, NULL, NULL);
         for (char **n = names; n && *n; n++) {
             if (key_known(*s, *n)) continue;
-            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: unknown key", c->path, *s, *n);
+            g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: [%s] %s: unknown key", c->path,
+                        key_file_line(file, *s, *n), *s, *n);
             return false;
         }
     }
@@ -280,19 +282,18 @@ static bool refuse_unknown(GKeyFile *file, const struct cluster *c, GError **err
 }
 
 /* The parts must make a whole: GPUs with NVLink, or a host; RDMA parts come together. */
-static bool check_parts(GKeyFile *file, struct cluster *c, GError **error)
+static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
-    const bool gpu = g_key_file_has_group(file, "gpu"), host = g_key_file_has_group(file, "host");
+    const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
     const char *missing = NULL;
     if (gpu && host) {
-        g_set_error(error, CLUSTER_ERROR, 0, "%s: has both [gpu] and [host]: ranks run on one of them",
-                    c->path);
+        g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: has both [gpu] and [host]: ranks run on one of them",
+                    c->path, MAX(gpu, host));
         return false;
     }
     if (!gpu && !host) missing = "[gpu] or [host]";
-    else if (gpu && !g_key_file_has_group(file, "nvlink")) missing = "[nvlink]";
-    else if (gpu && g_key_file_has_group(file, "nic") && !g_key_file_has_group(file, "network"))
-        missing = "[network]";
+    else if (gpu && !key_file_line(file, "nvlink", NULL)) missing = "[nvlink]";
+    else if (gpu && key_file_line(file, "nic", NULL) && !key_file_line(file, "network", NULL)) missing = "[network]";
     if (missing) {
         g_set_error(error, CLUSTER_ERROR, 0, "%s: lacks the section %s", c->path, missing);
         return false;
@@ -300,7 +301,7 @@ static bool check_parts(GKeyFile *file, struct cluster *c, GError **error)
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;
-    c->name = g_key_file_get_value(file, "cluster", "name", NULL);
+    c->name = key_file_text(file, "cluster", "name");
     if (!c->name) c->name = g_path_get_basename(c->path);
     return true;
 }
@@ -320,20 +321,11 @@ static char *find_file(const char *path, GError **error)
 
 struct cluster *cluster_load(const char *path, GError **error)
 {
+    g_autofree char *found = find_file(path, error);
+    g_autoptr(key_file) file = found ? key_file_load(found, error) : NULL;
+    if (!file) return NULL;
     struct cluster *c = g_new0(struct cluster, 1);
-    c->path = find_file(path, error);
-    if (!c->path) {
-        cluster_free(c);
-        return NULL;
-    }
-    g_autoptr(GKeyFile) file = g_key_file_new();
-    GError *cause = NULL;
-    if (!g_key_file_load_from_file(file, c->path, G_KEY_FILE_KEEP_TRANSLATIONS, &cause)) {
-        g_set_error(error, CLUSTER_ERROR, 0, "%s: cannot read the cluster file: %s", path, cause->message);
-        g_error_free(cause);
-        cluster_free(c);
-        return NULL;
-    }
+    c->path = g_steal_pointer(&found);
     if (refuse_unknown(file, c, error) && read_keys(file, c, error) && check_parts(file, c, error)) return c;
     cluster_free(c);
     return NULL;

@@ -46,6 +46,16 @@ static const char *file_write(const char *text)
     return path;
 }
 
+/* The line of a text's first occurrence of what, from 1. */
+static uint32_t line_of(const char *text, const char *what)
+{
+    const char *at = strstr(text, what);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    uint32_t line = 1;
+    for (const char *c = text; c < at; c++) line += *c == '\n';
+    return line;
+}
+
 /* Whether text is refused with the message, in which FILE stands for the path. */
 static bool refused(const char *text, const char *message)
 {
@@ -74,10 +84,15 @@ static char *changed(const char *from, const char *to)
     return text;
 }
 
+/* LINE in the message is the first line that was changed. */
 static bool change_refused(const char *from, const char *to, const char *message)
 {
+    g_autofree char *before = g_strconcat(gpu_text, nic_text, NULL);
+    g_autofree char *number = g_strdup_printf("%u", line_of(before, from));
+    g_auto(GStrv) parts = g_strsplit(message, "LINE", 0);
+    g_autofree char *numbered = g_strjoinv(number, parts);
     char *text = changed(from, to);
-    const bool good = refused(text, message);
+    const bool good = refused(text, numbered);
     g_free(text);
     return good;
 }
@@ -173,14 +188,14 @@ static void test_comments_after_values(void)
         g_free(text);
     }
     CU_ASSERT(change_refused("sms = 132", "sms = # 132",
-                             "FILE: [gpu] sms: expected a whole number from 1 to 65535, found \"\""));
+                             "FILE:LINE: [gpu] sms: expected a whole number from 1 to 65535, found \"\""));
 }
 
 static void test_files_that_are_none(void)
 {
     GError *error = NULL;
     CU_ASSERT_PTR_NULL(cluster_load("no/such.ini", &error));
-    CU_ASSERT_STRING_EQUAL(error->message, "no/such.ini: cannot read the cluster file: No such file or directory");
+    CU_ASSERT_STRING_EQUAL(error->message, "no/such.ini: cannot read: No such file or directory");
     g_clear_error(&error);
     CU_ASSERT_PTR_NULL(cluster_load("nowhere-cx9", &error));
     CU_ASSERT_STRING_EQUAL(error->message, "nowhere-cx9: expected a cluster file or one of b200, gb200, h100-cx7, "
@@ -191,21 +206,43 @@ static void test_files_that_are_none(void)
     g_clear_error(&error);
     CU_ASSERT_PTR_NULL(cluster_load(folder, NULL));         /* nobody asks why */
     CU_ASSERT(refused("", "FILE: lacks the section [gpu] or [host]"));
-    CU_ASSERT(refused("sms = 132\n", "FILE: cannot read the cluster file: Key file does not start with a group"));
-    CU_ASSERT(refused("[gpu]\n\177ELF\n", "FILE: cannot read the cluster file: Key file contains line “\177ELF” "
-                                          "which is not a key-value pair, group, or comment"));
+#define NO_LINE "expected \"[section]\", \"key = value\" or \"# comment\", found "
+    CU_ASSERT(refused("sms = 132\n", "FILE:1: expected a \"[section]\" first, found \"sms = 132\""));
+    CU_ASSERT(refused("[gpu]\n\177ELF\n", "FILE:2: " NO_LINE "\"\177ELF\""));
+    CU_ASSERT(refused("# a\n\n[gpu] x\n", "FILE:3: " NO_LINE "\"[gpu] x\""));
+    CU_ASSERT(refused("[gpu\nsms = 1\n", "FILE:1: " NO_LINE "\"[gpu\""));
+    CU_ASSERT(refused("[]\n", "FILE:1: " NO_LINE "\"[]\""));
+    CU_ASSERT(refused("[gpu]\r\n = 3\r\n", "FILE:2: " NO_LINE "\"= 3\""));
+    CU_ASSERT_TRUE_FATAL(g_file_set_contents(path, "[gpu]\n\0\n", 8, NULL));
+    CU_ASSERT_PTR_NULL(cluster_load(path, &error));
+    CU_ASSERT(error && g_str_has_suffix(error->message, ": expected text, found a byte of 0"));
+    g_clear_error(&error);
 }
 
 static void test_unknown_words(void)
 {
-    CU_ASSERT(change_refused("[gpu]", "[gpus]", "FILE: [gpus]: unknown section"));
-    CU_ASSERT(change_refused("[network]", "[switch]\n[network]", "FILE: [switch]: unknown section"));
-    CU_ASSERT(change_refused("poll = 220 ns", "poll-latency = 220 ns", "FILE: [gpu] poll-latency: unknown key"));
-    CU_ASSERT(change_refused("name = ", "label = ", "FILE: [cluster] label: unknown key"));
-    CU_ASSERT(change_refused("poll = 220 ns", "Poll = 220 ns", "FILE: [gpu] Poll: unknown key"));
-    CU_ASSERT(change_refused("mtu = 4 KiB", "mtu[de] = 4 KiB", "FILE: [nic] mtu[de]: unknown key"));
+    CU_ASSERT(change_refused("[gpu]", "[gpus]", "FILE:LINE: [gpus]: unknown section"));
+    CU_ASSERT(change_refused("[network]", "[switch]\n[network]", "FILE:LINE: [switch]: unknown section"));
+    CU_ASSERT(change_refused("poll = 220 ns", "poll-latency = 220 ns", "FILE:LINE: [gpu] poll-latency: unknown key"));
+    CU_ASSERT(change_refused("name = ", "label = ", "FILE:LINE: [cluster] label: unknown key"));
+    CU_ASSERT(change_refused("poll = 220 ns", "Poll = 220 ns", "FILE:LINE: [gpu] Poll: unknown key"));
+    CU_ASSERT(change_refused("mtu = 4 KiB", "mtu[de] = 4 KiB", "FILE:LINE: [nic] mtu[de]: unknown key"));
     /* A key of one part in another. */
-    CU_ASSERT(change_refused("gpus = 8", "gpus = 8\nsms = 3", "FILE: [nvlink] sms: unknown key"));
+    CU_ASSERT(change_refused("egress-rate = 160 GB/s", "sms = 3", "FILE:LINE: [nvlink] sms: unknown key"));
+}
+
+/* GLib would join the sections and take the last of the values. */
+static void test_what_stands_twice(void)
+{
+    CU_ASSERT(change_refused("poll = 220 ns\nfence", "sms = 1\nfence",
+                             "FILE:LINE: [gpu] sms: stands in line 4 already"));
+    CU_ASSERT(change_refused("poll = 220 ns\nfence", "  sms= 132\nfence",
+                             "FILE:LINE: [gpu] sms: stands in line 4 already"));
+    CU_ASSERT(change_refused("[nic]\n", "[gpu]\n", "FILE:LINE: [gpu]: stands in line 3 already"));
+    /* The same key of two parts is none. */
+    char *text = g_strconcat(gpu_text, nic_text, NULL);
+    cluster_free(load(text));
+    g_free(text);
 }
 
 /* Every line of the GPU's and the host's part is needed; of the others, those that are. */
@@ -221,7 +258,8 @@ static void test_missing_keys(void)
             char *own = line[i], *key = g_strndup(own, strcspn(own, " "));
             line[i] = "";
             char *text = g_strjoinv("\n", line);
-            char *message = g_strdup_printf("FILE: %s lacks the key %s", section, key);
+            char *message = g_strdup_printf("FILE:%u: %s lacks the key %s", line_of(text, section), section,
+                                            key);
             CU_ASSERT(refused(text, message));
             needed++;
             line[i] = own;
@@ -232,9 +270,10 @@ static void test_missing_keys(void)
         g_strfreev(line);
     }
     CU_ASSERT_EQUAL(needed, 23 + 4 + 17);
-    CU_ASSERT(change_refused("rate = 46.7 GB/s\n", "", "FILE: [nic] lacks the key rate"));
+    CU_ASSERT(change_refused("[nic]\ngpus-per-nic = 2\nrate = 46.7 GB/s\n", "[nic]\n",
+                             "FILE:LINE: [nic] lacks the key rate"));
     CU_ASSERT(change_refused("[network]\nlatency = 900 ns\n", "[network]\n",
-                             "FILE: [network] lacks the key latency"));
+                             "FILE:LINE: [network] lacks the key latency"));
 }
 
 static void test_missing_sections(void)
@@ -248,7 +287,9 @@ static void test_missing_sections(void)
     g_free(text);
     CU_ASSERT(refused(nic_text, "FILE: lacks the section [gpu] or [host]"));
     text = g_strconcat(gpu_text, host_text, NULL);
-    CU_ASSERT(refused(text, "FILE: has both [gpu] and [host]: ranks run on one of them"));
+    g_autofree char *both = g_strdup_printf("FILE:%u: has both [gpu] and [host]: ranks run on one of them",
+                                            line_of(text, "[host]"));
+    CU_ASSERT(refused(text, both));
     g_free(text);
 }
 
@@ -289,7 +330,7 @@ static void test_bad_values(void)
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         char *to = g_strndup(bad[i].from, strcspn(bad[i].from, " "));
         char *line = g_strconcat(to, " = ", bad[i].found, NULL);
-        char *message = g_strdup_printf("FILE: %s: expected %s, found \"%s\"", bad[i].key, bad[i].expected,
+        char *message = g_strdup_printf("FILE:LINE: %s: expected %s, found \"%s\"", bad[i].key, bad[i].expected,
                                         bad[i].found);
         CU_ASSERT(change_refused(bad[i].from, line, message));
         g_free(to);
@@ -308,8 +349,8 @@ static void test_bad_curves(void)
     char **parts = g_strsplit(host_text, "put = 200 ns at 0 B,450 ns at 1 KB , 450 ns at 2 KB, 2.2 us at 9000 B", 2);
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         g_autofree char *text = g_strconcat(parts[0], "put = ", bad[i], parts[1], NULL);
-        g_autofree char *message = g_strdup_printf("FILE: [host] put: expected times, not falling, at rising sizes "
-            "such as \"27 us at 1024 B, 130 us at 14336 B\", found \"%s\"", bad[i]);
+        g_autofree char *message = g_strdup_printf("FILE:%u: [host] put: expected times, not falling, at rising "
+            "sizes such as \"27 us at 1024 B, 130 us at 14336 B\", found \"%s\"", line_of(text, "put ="), bad[i]);
         CU_ASSERT(refused(text, message));
     }
     GString *many = g_string_new(NULL);
@@ -438,6 +479,7 @@ int main(void)
     CU_add_test(suite, "comments after values", test_comments_after_values);
     CU_add_test(suite, "files that are none", test_files_that_are_none);
     CU_add_test(suite, "unknown words", test_unknown_words);
+    CU_add_test(suite, "what stands twice", test_what_stands_twice);
     CU_add_test(suite, "missing keys", test_missing_keys);
     CU_add_test(suite, "missing sections", test_missing_sections);
     CU_add_test(suite, "bad values", test_bad_values);

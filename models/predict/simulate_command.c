@@ -70,7 +70,7 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
                     (*argv)[1]);
     else if (!c->cluster)
         g_set_error(error, SIMULATE_ERROR, 0,
-                    "--cluster: expected a cluster file (models/clusters/*.ini), found none");
+                    "--cluster: expected a file or a name that eptwin cluster list prints, found none");
     else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json"))
         g_set_error(error, SIMULATE_ERROR, 0, "--format: expected csv or json, found \"%s\"", a->format);
     else if ((a->steps || a->layers) && !c->trace)

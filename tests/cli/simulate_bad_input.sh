@@ -10,7 +10,7 @@ run() {
 
 echo '# options'
 run
-run --cluster none.ini
+run --cluster ./none.ini
 run --cluster $cluster left-over
 run --cluster $cluster --num-token 8
 run --cluster $cluster --num-tokens 0

@@ -1,0 +1,127 @@
+/* key_file.c - counts a key file's lines before GLib reads it; see key_file.h. */
+#include "models/key_file.h"
+
+#include <string.h>
+
+struct scan {
+    const struct key_file *file;
+    uint32_t line;
+    char *section;              /* the last one's name; NULL before the first */
+};
+
+static bool syntax_error(const struct scan *scan, const char *found, GError **error)
+{
+    g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX,
+                "%s:%u: expected \"[section]\", \"key = value\" or \"# comment\", found \"%s\"", scan->file->path,
+                scan->line, found);
+    return false;
+}
+
+/* Remembers the line; takes over the name. */
+static bool note_line(const struct scan *scan, char *name, GError **error)
+{
+    const uint32_t first = GPOINTER_TO_UINT(g_hash_table_lookup(scan->file->lines, name));
+    if (!first) return g_hash_table_insert(scan->file->lines, name, GUINT_TO_POINTER(scan->line));
+    char *key = strchr(name, '\n');
+    g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_TWICE, "%s:%u: [%.*s]%s%s: stands in line %u already",
+                scan->file->path, scan->line, key ? (int)(key - name) : (int)strlen(name), name, key ? " " : "",
+                key ? key + 1 : "", first);
+    g_free(name);
+    return false;
+}
+
+/* One line without its end, blanks at both sides stripped. */
+static bool scan_line(struct scan *scan, char *text, GError **error)
+{
+    char *equals = strchr(text, '=');
+    const size_t length = strlen(text);
+    if (!*text || *text == '#') return true;
+    if (*text == '[') {
+        if (length < 3 || strcspn(text, "]") != length - 1) return syntax_error(scan, text, error);
+        g_free(scan->section);
+        scan->section = g_strndup(text + 1, length - 2);
+        return note_line(scan, g_strdup(scan->section), error);
+    }
+    if (!equals || equals == text) return syntax_error(scan, text, error);
+    if (!scan->section) {
+        g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX, "%s:%u: expected a \"[section]\" first, found \"%s\"",
+                    scan->file->path, scan->line, text);
+        return false;
+    }
+    *equals = '\0';
+    return note_line(scan, g_strdup_printf("%s\n%s", scan->section, g_strchomp(text)), error);
+}
+
+static bool scan_text(const struct key_file *file, const char *text, size_t size, GError **error)
+{
+    struct scan scan = { .file = file };
+    if (strlen(text) != size) {
+        g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX, "%s: expected text, found a byte of 0", file->path);
+        return false;
+    }
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+    bool good = true;
+    for (char **line = lines; good && *line; line++) {
+        scan.line++;
+        good = scan_line(&scan, g_strstrip(*line), error);
+    }
+    g_free(scan.section);
+    return good;
+}
+
+static bool read_failed(const char *path, const char *cause, GError **error)
+{
+    g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_IO, "%s: cannot read: %s", path, cause);
+    return false;
+}
+
+static bool file_read(struct key_file *file, GError **error)
+{
+    g_autofree char *text = NULL;
+    g_autoptr(GError) cause = NULL;
+    size_t size = 0;
+    if (g_file_test(file->path, G_FILE_TEST_EXISTS) && !g_file_test(file->path, G_FILE_TEST_IS_REGULAR))
+        return read_failed(file->path, "not a regular file", error);
+    if (!g_file_get_contents(file->path, &text, &size, &cause)) {
+        /* GLib's sentence ends with the system's words, behind the file's name. */
+        const char *words = strrchr(cause->message, ':');
+        return read_failed(file->path, words ? words + 2 : cause->message, error);
+    }
+    if (!scan_text(file, text, size, error)) return false;
+    if (g_key_file_load_from_data(file->keys, text, size, G_KEY_FILE_KEEP_TRANSLATIONS, &cause)) return true;
+    return read_failed(file->path, cause->message, error);
+}
+
+struct key_file *key_file_load(const char *path, GError **error)
+{
+    struct key_file *file = g_new0(struct key_file, 1);
+    file->path = g_strdup(path);
+    file->keys = g_key_file_new();
+    file->lines = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    if (file_read(file, error)) return file;
+    key_file_free(file);
+    return NULL;
+}
+
+void key_file_free(struct key_file *file)
+{
+    if (!file) return;
+    g_hash_table_unref(file->lines);
+    g_key_file_unref(file->keys);
+    g_free(file->path);
+    g_free(file);
+}
+
+uint32_t key_file_line(const struct key_file *file, const char *section, const char *key)
+{
+    g_autofree char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
+    return GPOINTER_TO_UINT(g_hash_table_lookup(file->lines, name));
+}
+
+char *key_file_text(const struct key_file *file, const char *section, const char *key)
+{
+    char *text = g_key_file_get_value(file->keys, section, key, NULL);
+    char *comment = text ? strpbrk(text, "#;") : NULL;
+    if (comment) *comment = '\0';
+    return text ? g_strstrip(text) : NULL;
+}

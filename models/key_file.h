@@ -1,0 +1,35 @@
+/* key_file.h - a GLib key file that knows the line of everything, and in which nothing stands twice.
+ *
+ * GLib joins sections of one name and lets the last of several keys win, so that half of a file can be without effect
+ * unseen; here both are errors, as is a line that is neither a section, nor "key = value", nor a comment.  A '#' or ';'
+ * ends a value.  Knows no section and no key. */
+#ifndef MODELS_KEY_FILE_H
+#define MODELS_KEY_FILE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KEY_FILE_ERROR (g_quark_from_static_string("eptwin-key-file"))
+enum key_file_error { KEY_FILE_ERROR_IO, KEY_FILE_ERROR_SYNTAX, KEY_FILE_ERROR_TWICE };
+
+struct key_file {
+    char *path;
+    GKeyFile *keys;
+    GHashTable *lines;          /* "section" and "section\nkey" -> line */
+};
+
+/* NULL and *error, "path:line: ...", on failure. */
+struct key_file *key_file_load(const char *path, GError **error);
+void key_file_free(struct key_file *file);
+
+/* Where a section (key NULL) or a key stands, counted from 1; 0 when it does not. */
+uint32_t key_file_line(const struct key_file *file, const char *section, const char *key);
+
+/* The text behind '=' without its comment; NULL when there is no such key.  Freed with g_free(). */
+char *key_file_text(const struct key_file *file, const char *section, const char *key);
+
+typedef struct key_file key_file;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(key_file, key_file_free)
+
+#endif
