@@ -6,7 +6,7 @@ SAN     ?=
 V       ?=
 
 comma    := ,
-packages := glib-2.0 libzstd jansson
+packages := glib-2.0 libzstd jansson libarchive
 build    := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(notdir $(CC))),-clang)
 
 ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),all)),)

@@ -1,0 +1,117 @@
+/* probe_command.c - eptwin probe: says what this host is, or what a captured tree or a tool's output tells of one. */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "replay/probe/probe.h"
+#include "replay/probe/probe_ibnet.h"
+#include "replay/probe/probe_source.h"
+#include "reports/whole_file.h"
+#include "sim/command.h"
+
+static const char probe_summary[] =
+    "Says what this host is: GPUs, NICs and ports, PCIe paths with widths and speeds, who shares a root complex, and "
+    "whether\n"
+    "what GPUDirect RDMA, IBGDA, GDRCopy and libfabric/CXI need is there, with what to do where it is not.\n"
+    "Given files, it says what they tell: NCCL's topology XML, the output of `nvidia-smi topo -m` or of "
+    "`ibnetdiscover`.\n"
+    "\n"
+    "  eptwin probe                             # this host\n"
+    "  eptwin probe --save host.tar.zst         # and keep what was read, to look at elsewhere\n"
+    "  eptwin probe --root host.tar.zst         # a kept one (or a folder with sys/ and proc/)\n"
+    "  eptwin probe topo.xml ibnet.txt          # what NCCL or ibnetdiscover said\n"
+    "\n"
+    "Unknown is written '?': virtual machines hide widths, and only root reads all of the PCI configuration space.";
+
+enum { INPUT_BYTES_MAX = 64 << 20 };
+
+struct probe_options {
+    char *root, *save;
+    char **files;
+};
+
+static bool options_parse(struct probe_options *options, int argc, char **argv, GError **error)
+{
+    const GOptionEntry entries[] = {
+        { "root", 0, 0, G_OPTION_ARG_FILENAME, &options->root, "Read a captured tree: a folder, or what --save wrote",
+          "TREE" },
+        { "save", 0, 0, G_OPTION_ARG_FILENAME, &options->save, "Keep all that was read in FILE (.tar.zst)", "FILE" },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->files, NULL, "[FILE...]" },
+        { 0 },
+    };
+    g_set_prgname("eptwin probe");
+    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+    g_option_context_set_summary(context, probe_summary);
+    g_option_context_add_main_entries(context, entries, NULL);
+    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
+    if (options->files && (options->root || options->save)) {
+        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "expected files, or --root and --save, found both");
+        return false;
+    }
+    return true;
+}
+
+/* A tool's output, told by its content. */
+static bool file_tell(const char *path, GString *out, GError **error)
+{
+    gsize size = 0;
+    g_autofree char *text = whole_file_read(path, INPUT_BYTES_MAX, &size, error);
+    if (!text) return false;
+    const char *start = text + strspn(text, " \t\r\n");
+    if (g_str_has_prefix(start, "\357\273\277")) start += 3;
+    if (*start != '<' && strstr(text, "Switch")) {
+        struct probe_ibnet *net = probe_ibnet_parse(text, path, error);
+        if (!net) return false;
+        probe_ibnet_text(net, out);
+        probe_ibnet_free(net);
+        return true;
+    }
+    if (*start != '<' && !strstr(text, "GPU")) {
+        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT,
+                    "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` "
+                    "or the output of ibnetdiscover, found '%.30s'",
+                    path, start);
+        return false;
+    }
+    struct probe_host *host = *start == '<' ? probe_nccl_parse(text, size, path, error)
+                                            : probe_smi_parse(text, path, error);
+    if (!host) return false;
+    probe_text_append(host, out);
+    probe_host_free(host);
+    return true;
+}
+
+static bool tree_tell(const struct probe_options *options, GString *out, GError **error)
+{
+    struct probe_source *source = probe_source_open(options->root, error);
+    if (!source) return false;
+    struct probe_host *host = probe_host_read(source, options->root ? options->root : "this host", error);
+    if (host) probe_checks_run(host, source);
+    if (host) probe_text_append(host, out);
+    const bool good = host && (!options->save || probe_source_save(source, options->save, error));
+    probe_host_free(host);
+    probe_source_free(source);
+    return good;
+}
+
+int command_probe(int argc, char **argv)
+{
+    struct probe_options options = { 0 };
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GString) out = g_string_new(NULL);
+    bool good = options_parse(&options, argc, argv, &error);
+    if (good && options.files)
+        for (char **file = options.files; good && *file; file++) {
+            if (out->len) g_string_append_c(out, '\n');
+            good = file_tell(*file, out, &error);
+        }
+    else if (good)
+        good = tree_tell(&options, out, &error);
+    const int failed = !good && g_error_matches(error, PROBE_ERROR, PROBE_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
+    if (good) fputs(out->str, stdout);
+    else fprintf(stderr, "eptwin probe: %s\n", error->message);
+    g_free(options.root);
+    g_free(options.save);
+    g_strfreev(options.files);
+    return good ? EXIT_OK : failed;
+}

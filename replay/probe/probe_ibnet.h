@@ -1,0 +1,42 @@
+/* probe_ibnet.h - the network that `ibnetdiscover` prints: switches, host ports, cables and their rates. */
+#ifndef REPLAY_PROBE_PROBE_IBNET_H
+#define REPLAY_PROBE_PROBE_IBNET_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct probe_switch {
+    char    *id;                /* "S-ec0d9a0300ec8240" */
+    char    *name;              /* its description, or "" */
+    uint32_t ports;
+    uint32_t host_ports, switch_ports;
+    uint64_t down_bps, up_bps;  /* rates of its cables to hosts, and to other switches, together */
+};
+
+struct probe_cable {
+    char    *from, *to;         /* identities; from is a switch */
+    uint32_t from_port, to_port;
+    uint64_t rate_bps;
+    bool     host;              /* to is a host's port */
+    bool     slow;              /* below the rate that most cables of its kind have */
+};
+
+struct probe_ibnet {
+    char    *source;
+    GArray  *sw;                /* struct probe_switch */
+    GArray  *cable;             /* struct probe_cable; between switches once, from the end that comes first */
+    uint32_t hosts;             /* host ports */
+    uint64_t host_bps, switch_bps;      /* what most cables of each kind have; 0: none */
+};
+
+/* Reads the text; source_name is for messages.  NULL and *error (file, line, expected, found). */
+struct probe_ibnet *probe_ibnet_parse(const char *text, const char *source_name, GError **error);
+void probe_ibnet_free(struct probe_ibnet *net);
+/* Bits a second of "4xEDR", as data, for all lanes; 0: not a rate. */
+uint64_t probe_ib_rate(const char *text);
+/* Hosts' rate over the rate of the leaves' cables to other switches; 1 for one switch. */
+double probe_ibnet_oversubscription(const struct probe_ibnet *net);
+void probe_ibnet_text(const struct probe_ibnet *net, GString *out);
+
+#endif
