@@ -18,12 +18,15 @@ void case_load_free(struct case_load *load)
 
 bool case_load_same(const struct case_options *a, const struct case_options *b) { return case_routing_same(a, b); }
 
-/* As the V2 kernels choose when nothing else runs beside them: what the links need, but at least 64. */
-static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster)
+/* As the V2 library chooses: what the links need by their names, and at least 64 unless others want SMs. */
+static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, bool overlap)
 {
-    const double rdma_gbs = (double)cluster->nic.rate_bps / 8e9;
-    const double nvl_gbs = 0.9 * (double)cluster->nvlink.egress_rate_bps / 8e9;
-    o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), 64), cluster->gpu.sms);
+    const struct cluster_nvlink *nvlink = &cluster->nvlink;
+    const struct cluster_nic *nic = &cluster->nic;
+    const double rdma_gbs = (double)(nic->line_rate_bps ? nic->line_rate_bps : nic->rate_bps) / 8e9;
+    const uint64_t nvl_bps = nvlink->line_rate_bps ? nvlink->line_rate_bps : nvlink->egress_rate_bps;
+    const double nvl_gbs = 0.9 * (double)nvl_bps / 8e9;
+    o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), overlap ? 0 : 64), cluster->gpu.sms);
 }
 
 struct kernel_job *case_job(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
@@ -31,7 +34,8 @@ struct kernel_job *case_job(const struct case_options *c, const struct case_load
 {
     struct moe_options options;
     if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;
-    if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms) v2_sms_choose(&options, cluster);
+    if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms)
+        v2_sms_choose(&options, cluster, c->overlap);
     struct moe_job *job = g_new(struct moe_job, 1);
     moe_job_init(job, &options, &load->routing);
     return &job->job;
@@ -76,7 +80,7 @@ const char *case_rate_metric(const struct case_options *c)
     struct case_options resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
-    const bool intranode = strcmp(resolved.kernel, "normal") == 0 && resolved.num_ranks <= resolved.ranks_per_node;
+    const bool intranode = strcmp(resolved.kernel, "ll") != 0 && resolved.num_ranks <= resolved.ranks_per_node;
     case_clear(&resolved);
     return intranode ? "logical_nvl_gbs" : "logical_rdma_gbs";
 }

@@ -22,6 +22,8 @@ struct cluster_work {
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;             /* of a kernel: what its duration holds beside its workers' time */
+    uint64_t setup_ps;              /* of a kernel that was launched before the one before it had ended; 0: launch */
+    uint64_t host_sync_ps;          /* from a count in the host's memory to the start of the kernel launched thereon */
     uint64_t call_ps;               /* of normal dispatch and combine beside the kernel, where calls are measured */
     uint64_t step_ps;               /* a warp's loop once round: index arithmetic, shared memory, branches */
     uint64_t poll_ps;               /* from a word's change to the spinning warp acting on it */
@@ -44,6 +46,7 @@ struct cluster_gpu {
 
 struct cluster_nvlink {
     uint32_t gpus;                  /* of one NVLink domain; also what a node is */
+    uint64_t line_rate_bps;         /* of its links by name, one direction; 0: egress_rate */
     uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
     uint64_t latency_ps;            /* a store until it is visible at the peer */
     uint64_t crossing_ps;           /* more for a store where flows of several senders and receivers cross */
@@ -54,6 +57,7 @@ enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 
 struct cluster_nic {
     uint32_t gpus_per_nic;          /* GPUs that share one NIC */
+    uint64_t line_rate_bps;         /* of its port by name; 0: rate */
     uint64_t rate_bps;              /* payload and headers that it moves in one direction */
     uint64_t header_bytes, mtu_bytes;
     uint64_t message_ps;            /* the NIC's work on one request beside its bytes */

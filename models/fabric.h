@@ -57,6 +57,12 @@ struct fabric_worker;
 
 enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
 
+enum worker_moment {
+    WORKER_PLAIN,
+    WORKER_COUNTS,           /* the host then knows how many rows come */
+    WORKER_CLOSES,           /* by then the next kernel may have been launched: as soon as all others had ended */
+};
+
 /* One warp group of a kernel.  Owned by the protocol object that it drives; embed it and use container_of. */
 struct fabric_worker {
     enum worker_step (*step)(struct fabric_worker *w);
@@ -67,6 +73,7 @@ struct fabric_worker {
     uint32_t index;          /* its number among the workers of this rank, unique, from 0 */
     uint16_t sm;             /* the SM that it runs on */
     uint16_t warps;          /* how many warps of that SM it has */
+    uint8_t  moment;         /* enum worker_moment: what else its end is */
 };
 
 /* A worker's operations follow one another, each taking all its warps, except those that name fewer: they run

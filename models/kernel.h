@@ -24,6 +24,10 @@ struct kernel_launch {
     const char *phase;                  /* "dispatch", "combine", "notify", ... */
     struct fabric_worker **worker;
     uint32_t worker_count;
+    bool follows;                       /* launched as soon as all SMs of the kernel before it let it be (programmatic
+                                         * launch); it waits for that one's end */
+    const char *span;                   /* what the kernels since the last one that does not follow are called together,
+                                         * first start to last end; NULL: nothing */
 };
 
 /* What a rank moved in a phase of its last iteration, as the public tests of the family count it. */

@@ -329,6 +329,8 @@ void world_worker_step(struct world_worker *ww)
         ww->done = true;
         ww->settled_ps = 0;
         if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
+        if (ww->worker->moment != WORKER_CLOSES && ww->cursor_ps > rank->let_ps) rank->let_ps = ww->cursor_ps;
+        if (ww->worker->moment == WORKER_COUNTS && ww->cursor_ps > rank->counts_ps) rank->counts_ps = ww->cursor_ps;
         if (--rank->running == 0 && --rank->world->ranks_running == 0) rank->world->idle = rank->world->wakes_pending;
         break;
     }
@@ -362,7 +364,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     }
     rank->worker_count = rank->running = count;
     rank->waiting_for_space = 0;
-    rank->begin_ps = rank->end_ps = now_ps;
+    rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = now_ps;
     rank->begun = false;
     rank->ready_first = NULL;
     rank->ready_count = rank->round_left = 0;
@@ -396,7 +398,9 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     const struct cluster *c = w->cluster;
     const uint64_t launch_ps = c->host.cores ? 0 : c->gpu.launch_ps;
     *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps,
+                                     .let_ps = rank->let_ps - rank->begin_ps + launch_ps,
                                      .wait_ps = rank->begin_ps - w->start_ps };
+    if (rank->counts_ps > rank->begin_ps) result->counts_ps = rank->counts_ps - rank->begin_ps + launch_ps;
     const struct { enum world_resource resource; const struct port *port; } single[] = {
         { WORLD_HBM, &rank->hbm }, { WORLD_NVLINK_EGRESS, &rank->egress }, { WORLD_NVLINK_INGRESS, &rank->ingress },
         { WORLD_NIC_TX, &rank->nic->tx }, { WORLD_NIC_RX, &rank->nic->rx }, { WORLD_POSTING, &rank->posting },

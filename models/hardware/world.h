@@ -50,6 +50,8 @@ struct world_use {
 
 struct world_result {           /* of one rank, of the last launch */
     uint64_t time_ps;           /* kernel duration */
+    uint64_t let_ps;            /* from its begin until the next kernel may be launched; at most time_ps */
+    uint64_t counts_ps;         /* from its begin until the host knows how many rows come; 0: as let_ps */
     uint64_t wait_ps;           /* before it, for the first turn on a core of a host */
     struct world_use use[WORLD_RESOURCE_COUNT];
 };

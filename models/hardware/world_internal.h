@@ -125,6 +125,7 @@ struct world_rank {
     uint32_t waiting_for_space;
     struct world_worker *ready_first, *ready_last;  /* host: its workers that would step and wait for its turn */
     uint32_t ready_count, round_left;               /* of those; steps to come in this round of its loop */
+    uint64_t let_ps, counts_ps;     /* when the last worker but those that close the launch was done; when it counted */
     uint64_t begin_ps, end_ps;      /* of the launch: when its first worker steps, when its last one is done */
     bool begun;
     uint64_t *lanes_named;          /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */

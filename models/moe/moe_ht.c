@@ -29,7 +29,8 @@ static const char *chunks_refuse(const char *phase, const struct moe_chunks *c, 
 
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
-    if (o->num_sms < 2 || o->num_sms % 2) REFUSE("num-sms: expected an even number, at least 2, found %u", o->num_sms);
+    if (o->family != MOE_V2 && (o->num_sms < 2 || o->num_sms % 2))
+        REFUSE("num-sms: expected an even number, at least 2, found %u", o->num_sms);
     if (o->topk > HT_TOPK_MAX) REFUSE("num-topk: expected at most %d, found %u", HT_TOPK_MAX, o->topk);
     if (o->experts / o->ranks > 1024)
         REFUSE("num-experts: expected at most 1024 for each rank, found %u", o->experts / o->ranks);
@@ -120,7 +121,7 @@ void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric 
     h->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
     h->g = (struct ht_geometry){
         .ranks = o->ranks, .nodes = o->ranks / local, .local = local, .rank = f->rank, .node = f->rank / local,
-        .self = f->rank % local, .channels = o->num_sms / 2, .tokens = routing->rank[f->rank].tokens,
+        .self = f->rank % local, .channels = (o->num_sms + 1) / 2, .tokens = routing->rank[f->rank].tokens,
         .hidden = o->hidden, .topk = o->topk, .experts = o->experts, .local_experts = o->experts / o->ranks,
     };
     assert(h->g.tokens <= o->tokens_max);

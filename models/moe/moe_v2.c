@@ -418,6 +418,8 @@ static struct kernel_launch *v2_launch(struct moe_rank *rank, uint32_t phase)
     h->epoch++;
     h->kernel.phase = phase_names[phase];
     h->kernel.worker_count = 0;
+    h->kernel.follows = phase % 2;
+    h->kernel.span = phase == 1 ? "dispatch_span" : phase == 3 ? "combine_span" : NULL;
     if (phase == 0) v2_dispatch_launch(r);
     else if (phase == 1) copy_launch(r);
     else if (phase == 2) v2_combine_launch(r);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "models/hardware/world.h"
+#include "models/predict/span.h"
 #include "models/kernel.h"
 #include "sim/stats.h"
 #include "sim/units.h"
@@ -26,6 +27,8 @@ struct run {
     struct fabric_worker ***worker;
     uint32_t *worker_count;
     struct world_result *result;
+    struct span *span;              /* [ranks] */
+    bool host_waits;                /* for counts, before it launches a kernel that follows */
 };
 
 static void run_clear(struct run *run)
@@ -36,6 +39,7 @@ static void run_clear(struct run *run)
     g_free(run->worker);
     g_free(run->worker_count);
     g_free(run->result);
+    g_free(run->span);
     g_free(run->job);
 }
 
@@ -59,6 +63,7 @@ static bool run_init(struct run *run, const struct case_options *c, struct timel
     run->rank = g_new0(struct kernel_rank *, o->ranks);
     run->worker = g_new0(struct fabric_worker **, o->ranks);
     run->worker_count = g_new0(uint32_t, o->ranks);
+    run->span = g_new0(struct span, o->ranks);
     run->result = g_new0(struct world_result, o->ranks);
     bool complete = run->world != NULL;
     for (uint32_t r = 0; complete && r < o->ranks; r++) {
@@ -221,10 +226,22 @@ static void call_add(struct run *run, uint32_t phase)
     for (uint32_t r = 0; r < run->job->ranks; r++) run->result[r].time_ps += run->cluster->gpu.call_ps;
 }
 
-static bool run_phase(struct run *run, uint32_t phase, GError **error)
+/* Where kernels follow one another early, and the span that ends with this one, or NULL. */
+static const char *spans_add(struct run *run, uint32_t phase, const struct kernel_launch *launch)
 {
     for (uint32_t r = 0; r < run->job->ranks; r++) {
-        const struct kernel_launch *kernel = kernel_rank_launch(run->rank[r], phase);
+        span_add(&run->span[r], &run->result[r], launch->follows, run->host_waits, &run->cluster->gpu);
+        if (!launch->follows) kernel_rank_traffic(run->rank[r], phase, &run->span[r].traffic);
+    }
+    return launch->span;
+}
+
+/* span: of the kernels that end with this one, NULL if none does. */
+static bool run_phase(struct run *run, uint32_t phase, const char **span, GError **error)
+{
+    const struct kernel_launch *kernel = NULL;
+    for (uint32_t r = 0; r < run->job->ranks; r++) {
+        kernel = kernel_rank_launch(run->rank[r], phase);
         run->worker[r] = kernel->worker;
         run->worker_count[r] = kernel->worker_count;
     }
@@ -233,6 +250,7 @@ static bool run_phase(struct run *run, uint32_t phase, GError **error)
                   text, sizeof text)) {
         world_timeline_note(run->world, kernel_phase_name(run->job, phase));
         call_add(run, phase);
+        *span = spans_add(run, phase, kernel);
         return true;
     }
     g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
@@ -256,14 +274,16 @@ static uint32_t phases_needed(const struct kernel_job *job, const char *const *p
 static bool simulate_run(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                          const struct wishes *wishes, struct record *record, GError **error)
 {
-    struct run run = { .cluster = cluster };
+    struct run run = { .cluster = cluster, .host_waits = c->cpu_sync };
     const uint32_t sms = cluster->host.cores ? MAX(cluster->host.cores, c->num_sms) : cluster->gpu.sms;
     run.job = case_job(c, load, cluster, sms, error);
     if (!run.job) return false;
     bool good = run_init(&run, c, wishes->timeline, error);
     for (uint32_t phase = 0; good && phase < phases_needed(run.job, wishes->phases); phase++) {
-        good = run_phase(&run, phase, error);
+        const char *span = NULL;
+        good = run_phase(&run, phase, &span, error);
         if (good) record_phase(record, &run, phase, wishes->per_rank);
+        if (span) span_record(run.span, run.job->ranks, span, record);
     }
     if (good) record_set(record, "events", "%" G_GUINT64_FORMAT, world_event_count(run.world));
     run_clear(&run);

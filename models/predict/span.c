@@ -1,0 +1,40 @@
+/* span.c - what kernels that follow one another early take, each and together.  Knows no kernel by name. */
+#include "models/predict/span.h"
+
+#include <glib.h>
+#include "sim/stats.h"
+#include "sim/units.h"
+
+void span_add(struct span *span, struct world_result *result, bool follows, bool host_waits,
+              const struct cluster_gpu *gpu)
+{
+    if (follows) {
+        const uint64_t setup_ps = gpu->setup_ps ? gpu->setup_ps : gpu->launch_ps;
+        const uint64_t body_ps = result->time_ps - MIN(result->time_ps, gpu->launch_ps);
+        const uint64_t told_ps = host_waits && span->counts_ps ? span->counts_ps + gpu->host_sync_ps : 0;
+        const uint64_t start_ps = MAX(span->let_ps, told_ps);
+        const uint64_t end_ps = MAX(start_ps + setup_ps, span->end_ps) + body_ps;
+        result->time_ps = end_ps - start_ps;
+        span->end_ps = span->let_ps = end_ps;
+    } else {
+        *span = (struct span){ .end_ps = result->time_ps, .let_ps = result->let_ps, .counts_ps = result->counts_ps };
+    }
+}
+
+void span_record(const struct span *span, uint32_t ranks, const char *name, struct record *record)
+{
+    g_autofree double *time_us = g_new(double, ranks);
+    double rdma_bytes = 0, nvl_bytes = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        time_us[r] = units_us(span[r].end_ps);
+        rdma_bytes += (double)span[r].traffic.logical_rdma_bytes / ranks;
+        nvl_bytes += (double)span[r].traffic.logical_nvl_bytes / ranks;
+    }
+    const double mean_us = stats_mean(time_us, ranks);
+    record_add(record, name, RECORD_ALL, "time_us", mean_us, "us");
+    record_add(record, name, RECORD_ALL, "logical_rdma_gbs", rdma_bytes / mean_us / 1e3, "GB/s");
+    record_add(record, name, RECORD_ALL, "logical_nvl_gbs", nvl_bytes / mean_us / 1e3, "GB/s");
+    record_add(record, name, RECORD_ALL, "time_us_median", stats_median(time_us, ranks), "us");
+    record_add(record, name, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
+    record_add(record, name, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
+}

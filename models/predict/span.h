@@ -1,0 +1,27 @@
+/* span.h - kernels that follow one another early: one is launched while the one before it still runs (programmatic
+ * launch), and what the two take together is less than the sum of their durations.  Private to models/predict. */
+#ifndef MODELS_PREDICT_SPAN_H
+#define MODELS_PREDICT_SPAN_H
+
+#include <stdbool.h>
+#include "models/cluster.h"
+#include "models/hardware/world.h"
+#include "models/kernel.h"
+#include "reports/record.h"
+
+/* One rank's kernels since the last one that did not follow another, by the time from that one's start. */
+struct span {
+    uint64_t end_ps;
+    uint64_t let_ps;            /* when the next kernel may be launched */
+    uint64_t counts_ps;         /* when the host knew the counts that it waits for; 0: it waits for none */
+    struct kernel_traffic traffic;      /* of the first kernel */
+};
+
+/* Adds a kernel of which the world says result.  One that follows others has its duration put right: from its own
+ * start, with the wait for their end in it.  host_waits: the host launches nothing before it knows the counts. */
+void span_add(struct span *span, struct world_result *result, bool follows, bool host_waits,
+              const struct cluster_gpu *gpu);
+/* Records the spans of all ranks under name. */
+void span_record(const struct span *span, uint32_t ranks, const char *name, struct record *record);
+
+#endif
