@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <string.h>
+#include "sim/nearest.h"
 
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
 
@@ -156,6 +157,25 @@ static const struct field *field_find(const char *name)
 }
 
 bool case_has(const char *name) { return field_find(name) != NULL; }
+
+const char *case_option_find(const char *name)
+{
+    const struct field *f = field_find(name);
+    return f ? f->name : NULL;
+}
+
+const char *case_option_nearest(const char *name)
+{
+    const char *names[2 * FIELDS + 1];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < FIELDS; i++) {
+        names[count++] = field_table[i].name;
+        if (g_str_has_prefix(field_table[i].name, "num-")) names[count++] = field_table[i].name + 4;
+    }
+    names[count] = NULL;
+    g_autofree char *dashed = g_strdelimit(g_strdup(name), "_", '-');
+    return nearest_find(dashed, names);
+}
 
 const char *case_option_name(uint32_t index) { return index < FIELDS ? field_table[index].name : NULL; }
 

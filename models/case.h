@@ -52,6 +52,11 @@ void case_copy(struct case_options *to, const struct case_options *from);
  * Error: unknown name, bad or out-of-range value. */
 bool case_set(struct case_options *c, const char *name, const char *text, GError **error);
 bool case_has(const char *name);
+/* The table's own name of an option that case_set() would find by this one; NULL: there is none. */
+const char *case_option_find(const char *name);
+/* The option that somebody meant who wrote this, which is none; NULL: it resembles none.  "tokens" for "num-tokens"
+ * counts as a name. */
+const char *case_option_nearest(const char *name);
 
 /* The table's names in order ("num-tokens"), NULL after the last. */
 const char *case_option_name(uint32_t index);

@@ -27,11 +27,11 @@ static struct validate_table *table_of(const char *text, GError **error)
 
 static void test_columns_and_cells(void)
 {
-    struct validate_table *table = table_of("\xef\xbb\xbfNum-Rank,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
+    struct validate_table *table = table_of("\xef\xbb\xbf" "Colour,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
                                             ",notify+dispatch,4,2.5, a b ,9.5\r\n", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     CU_ASSERT(table->column_count == 6 && table->row_count == 1);
-    CU_ASSERT_STRING_EQUAL(table->column[0], "Num-Rank");           /* no option: a label */
+    CU_ASSERT_STRING_EQUAL(table->column[0], "Colour");             /* no option: a label */
     const struct validate_row *row = &table->row[0];
     CU_ASSERT_PTR_NULL(row->problem);
     CU_ASSERT(row->options.num_ranks == 4 && row->measured_us == 2.5 && isnan(row->measured_gbs));
@@ -41,6 +41,7 @@ static void test_columns_and_cells(void)
     CU_ASSERT_EQUAL(row->outside_us, 9.5);
     CU_ASSERT_EQUAL(validate_column_find(table, "label"), 4);
     CU_ASSERT_EQUAL(validate_column_find(table, "labels"), -1);
+    CU_ASSERT_PTR_NULL(table->warning);
     validate_table_free(table);
 }
 
@@ -95,6 +96,50 @@ static void test_bad_tables(void)
     CU_ASSERT(read_fails("phase\n", "expected a case a line after the header, found none"));
     CU_ASSERT(read_fails("phase\nx\n\"open\n\n",
                          ":3: expected CSV, found a quote within a field or one that is not closed"));
+}
+
+/* Of two columns for one thing, the last used to win unseen. */
+static void test_columns_twice(void)
+{
+    CU_ASSERT(read_fails("phase,num-ranks,num_ranks\ndispatch,4,8\n",
+                         ":1: expected each column once, found 'num-ranks' and 'num_ranks'"));
+    CU_ASSERT(read_fails("# a\nphase,tokens,num-tokens\ndispatch,4,8\n",
+                         ":2: expected each column once, found 'tokens' and 'num-tokens'"));
+    CU_ASSERT(read_fails("phase,Phase\ndispatch,combine\n",
+                         ":1: expected each column once, found 'phase' and 'Phase'"));
+    CU_ASSERT(read_fails("phase,set,SET", ":1: expected each column once, found 'set' and 'SET'"));
+    struct validate_table *table = table_of("phase,,\ndispatch,,\n", NULL);       /* spreadsheets end rows so */
+    CU_ASSERT_PTR_NOT_NULL(table);
+    validate_table_free(table);
+}
+
+static void test_measured_twice(void)
+{
+    struct validate_table *table = table_of("phase,measured_us,measured_gbs\ndispatch,4,\ndispatch,,3\ndispatch,4,3\n",
+                                            NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    CU_ASSERT(!table->row[0].problem && !table->row[1].problem);
+    CU_ASSERT_STRING_EQUAL(table->row[2].problem, "measured_us, measured_gbs: expected one of them, found both");
+    validate_table_free(table);
+}
+
+static void test_near_misses(void)
+{
+    static const struct { const char *name, *meant; } misses[] = {
+        { "num-rnaks", "num-ranks" }, { "num_tokns", "num-tokens" }, { "measured_ms", "measured_us" },
+        { "phases", "phase" }, { "hiden", "hidden" }, { "token", "tokens" }, { "Kernal", "kernel" },
+        { "colour", NULL }, { "set", NULL }, { "source", NULL }, { "skew", NULL }, { "id", NULL }, { "note", NULL },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(misses); i++) {
+        g_autofree char *text = g_strdup_printf("%s,phase\nx,dispatch\n", misses[i].name);
+        g_autofree char *said = g_strdup_printf(":1: warning: column '%s' is taken as a label; did you mean '%s'?\n",
+                                                misses[i].name, misses[i].meant);
+        struct validate_table *table = table_of(text, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+        if (misses[i].meant) CU_ASSERT(table->warning && g_str_has_suffix(table->warning, said));
+        if (!misses[i].meant) CU_ASSERT_PTR_NULL(table->warning);
+        validate_table_free(table);
+    }
 }
 
 static struct validate_table *table_with_errors(void)
@@ -163,6 +208,9 @@ int main(void)
     CU_add_test(suite, "line numbers", test_lines);
     CU_add_test(suite, "rows of one case", test_jobs);
     CU_add_test(suite, "bad tables", test_bad_tables);
+    CU_add_test(suite, "columns twice", test_columns_twice);
+    CU_add_test(suite, "measured twice", test_measured_twice);
+    CU_add_test(suite, "near misses", test_near_misses);
     CU_add_test(suite, "distributions", test_summary);
     CU_add_test(suite, "rows written back", test_written_rows);
     CU_basic_run_tests();

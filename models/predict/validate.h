@@ -2,8 +2,8 @@
  * back with predictions, summed up as distributions of the error.
  *
  * A column whose name is an option of a case (case.h) sets it; "phase", "measured_us", "measured_gbs", "outside_us"
- * and "metric" say what was measured; every other column is a label, kept as it is.  Private to the validate
- * command. */
+ * and "metric" say what was measured; every other column is a label, kept as it is.  No two columns may say the same,
+ * in whatever spelling.  Private to the validate command. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
 
@@ -34,6 +34,7 @@ struct validate_table {
     char **column;                      /* names; NULL-terminated */
     uint32_t column_count, row_count, job_count;
     struct validate_row *row;
+    char  *warning;                     /* lines about columns whose names are nearly an option's; NULL: none */
 };
 
 /* Reads path ("-": standard input).  base holds the options of rows that do not say otherwise.  A bad row gets its

@@ -24,8 +24,8 @@ static const char validate_description[] =
     "                  logical_rdma_gbs, within a node logical_nvl_gbs)\n"
     "\n"
     "An empty cell is the default, an option given here is the default of all rows, every other column is a\n"
-    "label.  The rows come back with predicted_us, predicted_gbs, error_pct and bottleneck added.  Rows of one\n"
-    "case and several phases are simulated once.\n"
+    "label; no column may stand twice.  The rows come back with predicted_us, predicted_gbs, error_pct and\n"
+    "bottleneck added.  Rows of one case and several phases are simulated once.\n"
     "\n"
     "  eptwin validate cases.csv --cluster h800-cx7 --output errors.csv\n"
     "  eptwin validate cases.csv --cluster h200 --by set --by num-sms -j 4 > errors.csv\n"
@@ -162,6 +162,7 @@ static int validate_run(const struct validate_options *o)
     struct validate_table *table = validate_table_read(o->paths[0], &o->base, &error);
     if (!table) return validate_fail(error, EXIT_BAD_INPUT);
     int status = EXIT_OK;
+    if (table->warning) fputs(table->warning, stderr);
     if (!options_check(o, table, &error)) {
         status = validate_fail(error, EXIT_BAD_INPUT);
     } else if (!validate_table_run(table, (uint32_t)o->jobs, &error)) {

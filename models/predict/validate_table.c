@@ -8,9 +8,11 @@
 #include <string.h>
 #include "reports/whole_file.h"
 #include "reports/record.h"
+#include "sim/nearest.h"
 
 enum { FILE_BYTES_MAX = 1 << 30 };
 
+static const char *const measured_names[] = { "phase", "measured_us", "measured_gbs", "outside_us", "metric", NULL };
 static const char *const result_names[] = { "predicted_us", "predicted_gbs", "error_pct", "bottleneck" };
 
 /* ---- reading ---- */
@@ -21,6 +23,7 @@ struct reader {
     GPtrArray *cell;            /* of the line so far */
     GArray    *row;             /* struct validate_row */
     uint32_t   line;            /* where the row so far began */
+    GError    *error;           /* what is wrong with the header */
 };
 
 static void reader_cell(void *text, size_t size_bytes, void *context)
@@ -92,9 +95,46 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
     }
     for (uint32_t i = 0; i < found; i++)
         if (!row_cell_take(row, table->column[i], row->cell[i])) return;
-    if (!row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");
+    if (isfinite(row->measured_us) && isfinite(row->measured_gbs))
+        row->problem = g_strdup("measured_us, measured_gbs: expected one of them, found both");
+    else if (!row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");
     path_resolve(&row->options.trace, table->path);
     path_resolve(&row->options.trace_weights, table->path);
+}
+
+/* What a column says, whatever its spelling: the name of an option, or its own. */
+static const char *column_meaning(const char *name)
+{
+    const char *option = case_option_find(name);
+    return option ? option : name;
+}
+
+/* Which known column a label may be a misspelling of. */
+static const char *label_nearest(const char *name)
+{
+    for (uint32_t i = 0; measured_names[i]; i++)
+        if (column_is(name, measured_names[i])) return NULL;
+    if (case_has(name)) return NULL;
+    const char *measured = nearest_find(name, measured_names);
+    return measured ? measured : case_option_nearest(name);
+}
+
+/* Of two columns that say the same, the last would win unseen; of a misspelt one, the default would. */
+static void header_check(struct reader *reader)
+{
+    struct validate_table *table = reader->table;
+    GString *warning = g_string_new(NULL);
+    for (uint32_t i = 0; i < table->column_count && !reader->error; i++) {
+        const char *name = table->column[i], *nearest = label_nearest(name);
+        for (uint32_t j = 0; j < i && !reader->error; j++)
+            if (*name && column_is(column_meaning(name), column_meaning(table->column[j])))
+                g_set_error(&reader->error, VALIDATE_ERROR, 0, "%s:%u: expected each column once, found '%s' and '%s'",
+                            table->path, reader->line, table->column[j], name);
+        if (nearest)
+            g_string_append_printf(warning, "%s:%u: warning: column '%s' is taken as a label; did you mean '%s'?\n",
+                                   table->path, reader->line, name, nearest);
+    }
+    table->warning = g_string_free(warning, warning->len == 0);
 }
 
 static void reader_row(int end, void *context)
@@ -106,6 +146,7 @@ static void reader_row(int end, void *context)
     if (!table->column) {
         table->column = cells;
         table->column_count = g_strv_length(cells);
+        header_check(reader);
         return;
     }
     struct validate_row row = {
@@ -136,7 +177,7 @@ static bool reader_parse(struct reader *reader, const char *text, size_t size_by
     bool good = true;
     uint32_t line = 1;
     const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text;      /* spreadsheets begin so */
-    for (const char *end = text + size_bytes; good && at < end; line++) {
+    for (const char *end = text + size_bytes; good && !reader->error && at < end; line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const size_t line_bytes = (size_t)((newline ? newline + 1 : end) - at);
         const bool comment = !parser.quoted && *at == '#';
@@ -144,10 +185,13 @@ static bool reader_parse(struct reader *reader, const char *text, size_t size_by
         good = comment || csv_parse(&parser, at, line_bytes, reader_cell, reader_row, reader) == line_bytes;
         at += line_bytes;
     }
-    if (good) good = csv_fini(&parser, reader_cell, reader_row, reader) == 0;
+    if (good && !reader->error) good = csv_fini(&parser, reader_cell, reader_row, reader) == 0;
     if (!good) parse_refuse(reader, &parser, error);
     csv_free(&parser);
-    return good;
+    if (!reader->error) return good;
+    g_clear_error(error);
+    g_propagate_error(error, reader->error);
+    return false;
 }
 
 /* The text of all options: rows of equal text are one case and are simulated once. */
@@ -229,6 +273,7 @@ void validate_table_free(struct validate_table *table)
         g_free(row->bottleneck);
     }
     g_free(table->row);
+    g_free(table->warning);
     g_strfreev(table->column);
     g_free(table->path);
     g_free(table);

@@ -52,9 +52,17 @@ echo "$head" >cases.csv; echo "$good" >>cases.csv
 run
 run cases.csv cases.csv --cluster $cluster
 run cases.csv
-run cases.csv --cluster none
+run cases.csv --cluster ./none
 run cases.csv --cluster $cluster --by color
 run cases.csv --cluster $cluster -j -1
 run cases.csv --cluster $cluster --num-ranks two
 run cases.csv --cluster $cluster --output no/where.csv
 ls
+
+echo '# columns that say the same, or nearly'
+printf 'phase,tokens,num-tokens\ndispatch,8,16\n' >cases.csv
+run cases.csv --cluster $cluster
+printf 'phase,num-rnaks,set\ndispatch,4,x\n' >cases.csv
+run cases.csv --cluster $cluster --num-ranks 2 --num-tokens 4 --hidden 512
+printf 'phase,measured_us,measured_gbs\ndispatch,4,5\n' >cases.csv
+run cases.csv --cluster $cluster --num-ranks 2 --num-tokens 4 --hidden 512

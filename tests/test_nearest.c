@@ -1,0 +1,78 @@
+/* test_nearest.c - distances between words worked out by hand, and against their definition on random words.
+ *
+ * Aim: sim/nearest.h.  Method: known pairs; words that are a known number of edits apart; the longest that count. */
+#include "sim/nearest.h"
+
+#include <CUnit/Basic.h>
+#include <stdio.h>
+#include <string.h>
+#include "sim/rng.h"
+
+static void test_distances_by_hand(void)
+{
+    static const struct { const char *one, *other; uint32_t distance; } pairs[] = {
+        { "", "", 0 }, { "", "abc", 3 }, { "kitten", "sitting", 3 }, { "num-rnaks", "num-ranks", 1 },
+        { "ab", "ba", 1 }, { "abc", "cba", 2 }, { "ca", "abc", 3 },     /* no edit within a swap */
+        { "Kernel", "kERNEL", 0 }, { "hidden", "hiden", 1 }, { "flaw", "lawn", 2 },
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        CU_ASSERT_EQUAL(nearest_distance(pairs[i].one, pairs[i].other), pairs[i].distance);
+        CU_ASSERT_EQUAL(nearest_distance(pairs[i].other, pairs[i].one), pairs[i].distance);
+    }
+}
+
+/* Edits of letters that occur nowhere else cannot be made good by others: so many edits, so far apart. */
+static void test_edits_count(void)
+{
+    struct rng rng;
+    rng_seed(&rng, 1);
+    for (uint32_t round = 0; round < 1000; round++) {
+        char word[NEAREST_WORD_MAX + 1], other[NEAREST_WORD_MAX + 1];
+        const uint32_t letters = 4 + (uint32_t)(rng_next(&rng) % 50), edits = (uint32_t)(rng_next(&rng) % 4);
+        for (uint32_t i = 0; i < letters; i++) word[i] = (char)('a' + rng_next(&rng) % 26);
+        word[letters] = '\0';
+        memcpy(other, word, letters + 1);
+        for (uint32_t e = 0; e < edits; e++) other[e * letters / 4] = (char)('0' + e);
+        CU_ASSERT_EQUAL(nearest_distance(word, other), edits);
+    }
+}
+
+static void test_words_too_long(void)
+{
+    char most[NEAREST_WORD_MAX + 1], more[NEAREST_WORD_MAX + 2];
+    memset(most, 'a', NEAREST_WORD_MAX);
+    memset(more, 'a', NEAREST_WORD_MAX + 1);
+    most[NEAREST_WORD_MAX] = more[NEAREST_WORD_MAX + 1] = '\0';
+    CU_ASSERT_EQUAL(nearest_distance(most, most), 0);
+    CU_ASSERT_EQUAL(nearest_distance(most, ""), NEAREST_WORD_MAX);
+    CU_ASSERT_EQUAL(nearest_distance(more, most), UINT32_MAX);
+    CU_ASSERT_EQUAL(nearest_distance(most, more), UINT32_MAX);
+}
+
+static void test_who_was_meant(void)
+{
+    static const char *const words[] = { "simulate", "validate", "replay", "report", "fit", NULL };
+    CU_ASSERT_STRING_EQUAL(nearest_find("simulat", words), "simulate");
+    CU_ASSERT_STRING_EQUAL(nearest_find("SIMULATE", words), "simulate");
+    CU_ASSERT_STRING_EQUAL(nearest_find("reprot", words), "report");
+    CU_ASSERT_STRING_EQUAL(nearest_find("fitt", words), "fit");
+    CU_ASSERT_PTR_NULL(nearest_find("", words));
+    CU_ASSERT_PTR_NULL(nearest_find("fat", (const char *const[]){ "sit", NULL }));      /* two of three letters */
+    CU_ASSERT_PTR_NULL(nearest_find("predict", words));
+    CU_ASSERT_PTR_NULL(nearest_find("fit", (const char *const[]){ NULL }));
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("nearest", NULL, NULL);
+    CU_add_test(suite, "distances by hand", test_distances_by_hand);
+    CU_add_test(suite, "edits count", test_edits_count);
+    CU_add_test(suite, "words too long", test_words_too_long);
+    CU_add_test(suite, "who was meant", test_who_was_meant);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures != 0;
+}
