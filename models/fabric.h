@@ -9,7 +9,8 @@
  * and writes the others' only through the operations below.
  *
  * Paths.  fabric_path() says how a peer is reached: itself, by NVLink (the worker's own stores reach its
- * memory) or by RDMA (a NIC moves the bytes).  fabric_store() is for the first two, fabric_put() for the last.
+ * memory) or by RDMA (a NIC moves the bytes).  fabric_store() is for the first two, fabric_put() and
+ * fabric_put_signal() for the last, fabric_get() for NVLink and RDMA.
  *
  * Contract
  *  1. Nothing blocks.  -EAGAIN means full: nothing was done, the worker returns WORKER_WAIT and tries again.
@@ -22,15 +23,21 @@
  *  3. A signal word has one remote writer, that only raises it: signal() stores an absolute value.
  *     (So a live world may use an ordered inline write, a fetch-and-add of the difference or a write with
  *     immediate.)  A word written with signal_add() is private to its rank: any worker of it may add.
+ *     A counter is a word that every rank may add to: by signals with add set, and by nothing else.  All of them reach
+ *     it by RDMA, or none does: atomics of NICs and of processors do not see each other.
  *  4. store(): the source, and what fill() needs, may be reused when the call returns.
  *     put(): the source lies in the rank's own heap and belongs to the fabric until fabric_flush() of that
  *     (peer, queue) returned 0, or until the peer's answer proves that it has arrived.
+ *     get(): the target lies in the rank's own heap.  By NVLink the bytes are there when the call returns.  By RDMA the
+ *     target belongs to the fabric until fabric_flush() of that (peer, queue) returned 0; a get is not ordered
+ *     with what else is posted there.
  *  5. A target range must not be read by the peer's workers until a signal posted after the data was seen.
- *  6. FABRIC_DEFER on a put lets the fabric hold back the doorbell until the next put without it, signal or
- *     flush on the same (peer, queue).
+ *  6. FABRIC_DEFER on a put lets the fabric hold back the doorbell until the next put without it, get, signal or
+ *     flush on the same (peer, queue).  put_signal() is a put and a signal behind it, on the put's (peer, queue), with
+ *     one doorbell: both are posted, or neither.  They take two places of the queue.
  *  7. work() is local work (cast, copy, reduce, scan).  A live world does it now, the simulated world charges
  *     the worker for it.  It never fails.
- *  8. Zero-sized writes are legal and deliver nothing.  Peer == own rank is legal for store and signal.
+ *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
  *  9. now_ps() does not move during a step in the simulated world.
  * 10. A worker that waits with a wake_ps is stepped once now_ps() has reached it, whatever else happens or does not.
  *     One that has gone by during a step has been seen: it wakes no more.
@@ -41,7 +48,8 @@
  *    WORKER_WAIT  step again when a watched word changed, space became free, or the worker's wake_ps has come;
  *    WORKER_DONE  never step again in this launch.
  * Steps may be spurious: a worker checks its own condition each time.  Of words that may change during the launch
- * it reads only those that it watches: a world may bring others up to date late. */
+ * it reads only those that it watches: a world may bring others up to date late.  A watch may name the least value
+ * that the worker waits for; a world may leave it unstepped while the word is below. */
 #ifndef MODELS_FABRIC_H
 #define MODELS_FABRIC_H
 
@@ -142,13 +150,24 @@ struct fabric_write {
     const struct fabric_pattern *pattern;
 };
 
+/* A run of bytes of a peer, brought to the own heap.  charge_bytes as of a write. */
+struct fabric_read {
+    uint64_t source_offset;   /* in the peer's heap */
+    void    *target;          /* in the own heap */
+    uint64_t charge_bytes;
+    uint32_t size_bytes;
+    uint16_t peer;
+    uint16_t queue;           /* QP of this peer; ignored by NVLink */
+};
+
 enum { FABRIC_DEFER = 1 };
 
 struct fabric_signal {
-    uint64_t value;       /* what the word becomes */
+    uint64_t value;       /* what the word becomes, or what is added to it */
     uint32_t word;        /* of the peer */
     uint16_t peer;
     uint16_t queue;       /* where peer is reached by RDMA: the QP, in order with its puts */
+    bool     add;         /* the word is a counter */
 };
 
 enum fabric_work_kind {
@@ -177,11 +196,14 @@ struct fabric_ops {
     int  (*store)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
     int  (*put)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
     int  (*signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal);
+    int  (*put_signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                       const struct fabric_signal *signal);
+    int  (*get)(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read);
     void (*signal_add)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
                        enum fabric_scope scope);
     int  (*flush)(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
-    void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count);
+    void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
 };
 
 struct fabric {
@@ -246,13 +268,26 @@ FABRIC_MUST_CHECK static inline int fabric_signal(struct fabric_worker *w, const
     return w->fabric->ops->signal(w->fabric, w, signal);
 }
 
+/* signal->peer and queue are write's. */
+FABRIC_MUST_CHECK static inline int fabric_put_signal(struct fabric_worker *w, const struct fabric_write *write,
+                                                      const struct fabric_signal *signal)
+{
+    return w->fabric->ops->put_signal(w->fabric, w, write, signal);
+}
+
+FABRIC_MUST_CHECK static inline int fabric_get(struct fabric_worker *w, const struct fabric_read *read)
+{
+    return w->fabric->ops->get(w->fabric, w, read);
+}
+
 /* Adds to an own, private word, in order after this worker's earlier work. */
 static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend, enum fabric_scope scope)
 {
     w->fabric->ops->signal_add(w->fabric, w, word, addend, scope);
 }
 
-/* 0 once every put and signal of this rank on (peer, queue) is complete at the peer; -EAGAIN before. */
+/* 0 once every put and signal of this rank on (peer, queue) is complete at the peer, and every get here; -EAGAIN
+ * before. */
 FABRIC_MUST_CHECK static inline int fabric_flush(struct fabric_worker *w, uint16_t peer, uint16_t queue)
 {
     return w->fabric->ops->flush(w->fabric, w, peer, queue);
@@ -267,7 +302,13 @@ static inline void fabric_work(struct fabric_worker *w, const struct fabric_work
  * A word may have several watchers; watches hold until the end of the kernel. */
 static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t word_count)
 {
-    w->fabric->ops->watch(w->fabric, w, word, word_count);
+    w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
+}
+
+/* The same of one word for a worker that does nothing with it before it is at least this. */
+static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
+{
+    w->fabric->ops->watch(w->fabric, w, word, 1, least);
 }
 
 #define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))

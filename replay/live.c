@@ -136,20 +136,75 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     return live_broken(world, rc);
 }
 
+/* Of a rank whose memory is mapped here. */
+static void live_word_change(struct live_world *world, const struct fabric_signal *signal)
+{
+    uint64_t *word = (uint64_t *)(void *)world->peer_base[signal->peer] + signal->word;
+    if (signal->add) __atomic_fetch_add(word, signal->value, __ATOMIC_RELEASE);
+    else __atomic_store_n(word, signal->value, __ATOMIC_RELEASE);
+    world->operations++;
+}
+
 static int live_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
 {
     (void)w;
     struct live_world *world = live_world_of(f);
     assert(signal->peer < f->rank_count && signal->word < f->word_count + LIVE_BARRIER_WORDS);
     if (!world->link || !world->remote[signal->peer]) {
-        uint64_t *words = (uint64_t *)(void *)world->peer_base[signal->peer];
-        __atomic_store_n(&words[signal->word], signal->value, __ATOMIC_RELEASE);
-        world->operations++;
+        live_word_change(world, signal);
         return 0;
     }
     assert(signal->queue < f->queue_count);
     const int rc = world->link->ops->signal(world->link, signal->peer, signal->queue,
-                                            signal->word * sizeof(uint64_t), signal->value);
+                                            signal->word * sizeof(uint64_t), signal->value, signal->add);
+    if (rc == 0) world->operations++;
+    return live_broken(world, rc);
+}
+
+static int live_put_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                           const struct fabric_signal *signal)
+{
+    struct live_world *world = live_world_of(f);
+    assert(write->peer == signal->peer && write->queue == signal->queue && signal->word < f->word_count);
+    assert(write->peer < f->rank_count && write->queue < f->queue_count && write->span_count <= 1);
+    assert(fabric_path(f, write->peer) == FABRIC_RDMA);
+    if (!write->span_count || !write->span[0].size_bytes) return live_signal(f, w, signal);
+    if (!world->link) {
+        live_copy(world, write);
+        live_word_change(world, signal);
+        return 0;
+    }
+    const struct fabric_span *span = &write->span[0];
+    const uint64_t source = (uint64_t)((const uint8_t *)span->data - world->memory.base);
+    assert(source >= world->heap_offset && source + span->size_bytes <= world->memory.size_bytes);
+    assert(write->target_offset + span->size_bytes <= f->heap_bytes);
+    const struct live_put_signal both = {
+        .source = source, .target = world->heap_offset + write->target_offset, .size_bytes = span->size_bytes,
+        .peer = write->peer, .queue = write->queue, .word = signal->word * sizeof(uint64_t), .value = signal->value,
+        .add = signal->add,
+    };
+    const int rc = world->link->ops->put_signal(world->link, &both);
+    if (rc == 0) world->operations++;
+    return live_broken(world, rc);
+}
+
+static int live_get(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read)
+{
+    (void)w;
+    struct live_world *world = live_world_of(f);
+    const uint64_t target = (uint64_t)((const uint8_t *)read->target - world->memory.base);
+    assert(read->peer < f->rank_count && read->peer != f->rank);
+    if (!read->size_bytes) return 0;
+    assert(target >= world->heap_offset && target + read->size_bytes <= world->memory.size_bytes);
+    assert(read->source_offset + read->size_bytes <= f->heap_bytes);
+    if (!world->link || !world->remote[read->peer]) {
+        memcpy(read->target, world->peer_base[read->peer] + world->heap_offset + read->source_offset, read->size_bytes);
+        world->operations++;
+        return 0;
+    }
+    assert(read->queue < f->queue_count);
+    const int rc = world->link->ops->get(world->link, read->peer, read->queue,
+                                         world->heap_offset + read->source_offset, target, read->size_bytes);
     if (rc == 0) world->operations++;
     return live_broken(world, rc);
 }
@@ -180,9 +235,9 @@ static void live_work(struct fabric *f, struct fabric_worker *w, const struct fa
 }
 
 /* Every waiting worker is stepped in every round: there is nothing to remember. */
-static void live_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count)
+static void live_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
-    (void)w;
+    (void)w, (void)least;
     assert((uint64_t)word + word_count <= f->word_count);
 }
 
@@ -192,6 +247,8 @@ static const struct fabric_ops live_ops = {
     .store = live_store,
     .put = live_put,
     .signal = live_signal,
+    .put_signal = live_put_signal,
+    .get = live_get,
     .signal_add = live_signal_add,
     .flush = live_flush,
     .work = live_work,

@@ -57,16 +57,28 @@ struct live_needs {
  * What the live world guarantees to a link: remote[peer] holds for every peer it names; size_bytes > 0;
  * ranges lie inside both objects; queue < needs->queue_count; one thread.  What a link guarantees: a put or
  * signal that returns -EAGAIN has done nothing but ring the doorbell of what was deferred before it (else a
- * queue full of deferred puts would never drain); a signal takes a place of queue_depth like a put; flush
- * rings too. */
+ * queue full of deferred puts would never drain); a signal takes a place of queue_depth like a put, and a put with a
+ * signal takes two; flush rings too. */
 struct live_link;
+struct live_put_signal {
+    uint64_t source, target;    /* own offset, offset at the peer */
+    uint32_t size_bytes;
+    uint16_t peer, queue;
+    uint64_t word, value;       /* offset of the word at the peer */
+    bool     add;
+};
 struct live_link_ops {
     const char *name;
     /* Writes size_bytes from own offset source to the peer's offset target, on this peer's QP queue. */
     int  (*put)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
                 uint32_t size_bytes, bool defer);
-    /* Raises the peer's word at offset target to value, after all earlier puts of (peer, queue). */
-    int  (*signal)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value);
+    /* Raises the peer's word at offset target to value, or adds value, after all earlier puts of (peer, queue). */
+    int  (*signal)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add);
+    /* Both, the signal behind the put, or neither. */
+    int  (*put_signal)(struct live_link *link, const struct live_put_signal *both);
+    /* Reads size_bytes from the peer's offset source to own offset target. */
+    int  (*get)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
+                uint32_t size_bytes);
     int  (*flush)(struct live_link *link, uint16_t peer, uint16_t queue);
     /* Polls completions and whatever else needs the CPU, a bounded amount.  Returns how many operations
      * completed (0: nothing moved) or a negative errno. */

@@ -18,7 +18,9 @@ enum { OPS_PER_STEP = 24 };     /* more than CONFORMANCE_DEPTH: a step can fill 
 enum op_kind {
     OP_FILL,        /* own heap [source, size) becomes pattern value */
     OP_WRITE,       /* own [source, size) to peer's [target, size), by the path to that peer */
-    OP_SIGNAL,      /* peer's word becomes value */
+    OP_SIGNAL,      /* peer's word becomes value, or gets it added */
+    OP_WRITE_SIGNAL,/* as OP_WRITE, then the peer's word becomes raise, or gets it added: one operation by RDMA */
+    OP_GET,         /* peer's [source, size) to own [target, size) */
     OP_WAIT,        /* until the own word is at least value; it must never fall */
     OP_CHECK,       /* own [target, size) must be pattern value, or zeros where value is 0 */
     OP_ADD,         /* value to the own word */
@@ -33,8 +35,9 @@ struct op {
     enum op_kind kind;
     uint16_t peer, queue;
     uint8_t  flags;
+    bool     add;
     uint32_t word, size;
-    uint64_t source, target, value;
+    uint64_t source, target, value, raise;
 };
 
 struct program {
@@ -83,7 +86,8 @@ static void program_fill(const void *context, uint8_t *target)
     memcpy(target, source->data, source->size_bytes);
 }
 
-static int program_write(struct program *p, const struct op *op)
+/* By RDMA with the signal, if there is one. */
+static int program_write(struct program *p, const struct op *op, const struct fabric_signal *signal)
 {
     const struct fabric *f = p->worker.fabric;
     struct fabric_write write = {
@@ -91,7 +95,8 @@ static int program_write(struct program *p, const struct op *op)
         .flags = op->flags, .span_count = 1, .span = { { f->heap + op->source, op->size } },
     };
     if (op->size == 0 && op->value) write.span_count = 0;
-    if (fabric_path(f, op->peer) == FABRIC_RDMA) return fabric_put(&p->worker, &write);
+    if (fabric_path(f, op->peer) == FABRIC_RDMA)
+        return signal ? fabric_put_signal(&p->worker, &write, signal) : fabric_put(&p->worker, &write);
     if (op->size % 2) {             /* bytes that are made in place */
         write.span_count = 0;
         write.fill = program_fill;
@@ -106,6 +111,24 @@ static int program_write(struct program *p, const struct op *op)
         write.span[2].size_bytes = op->size - head - middle;
     }
     return fabric_store(&p->worker, &write);
+}
+
+static int program_write_signal(struct program *p, const struct op *op)
+{
+    const struct fabric_signal signal = { .value = op->raise, .word = op->word, .peer = op->peer, .queue = op->queue,
+                                          .add = op->add };
+    const int rc = program_write(p, op, &signal);
+    if (rc || fabric_path(p->worker.fabric, op->peer) == FABRIC_RDMA) return rc;
+    return fabric_signal(&p->worker, &signal);      /* refused: the same bytes are stored once more */
+}
+
+static int program_get(struct program *p, const struct op *op)
+{
+    struct fabric *f = p->worker.fabric;
+    const struct fabric_read read = { .source_offset = op->source, .target = f->heap + op->target,
+                                      .charge_bytes = op->size, .size_bytes = op->size, .peer = op->peer,
+                                      .queue = op->queue };
+    return fabric_get(&p->worker, &read);
 }
 
 static void program_check(struct program *p, const struct op *op)
@@ -149,7 +172,7 @@ static int program_op(struct program *p, const struct op *op)
 {
     struct fabric *f = p->worker.fabric;
     const uint64_t now_ps = fabric_now_ps(f);
-    const struct fabric_signal signal = { op->value, op->word, op->peer, op->queue };
+    const struct fabric_signal signal = { op->value, op->word, op->peer, op->queue, op->add };
     const struct fabric_work work = {
         .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = 64, .write_bytes = 64,
         .run = program_work, .context = p, .argument = op->value,
@@ -158,7 +181,9 @@ static int program_op(struct program *p, const struct op *op)
     case OP_FILL:
         for (uint32_t i = 0; i < op->size; i++) f->heap[op->source + i] = pattern_byte(op->value, i);
         return 0;
-    case OP_WRITE:  return program_write(p, op);
+    case OP_WRITE:  return program_write(p, op, NULL);
+    case OP_WRITE_SIGNAL: return program_write_signal(p, op);
+    case OP_GET:    return program_get(p, op);
     case OP_SIGNAL: return fabric_signal(&p->worker, &signal);
     case OP_WAIT:   return program_wait(p, op);
     case OP_CHECK:  program_check(p, op); return 0;
@@ -182,7 +207,7 @@ static enum worker_step program_step(struct fabric_worker *w)
         const struct op *op = &g_array_index(p->ops, struct op, p->at);
         const int rc = program_op(p, op);
         if (rc == -EAGAIN) {
-            p->refusals += op->kind == OP_WRITE || op->kind == OP_SIGNAL;
+            p->refusals += op->kind == OP_WRITE || op->kind == OP_SIGNAL || op->kind == OP_WRITE_SIGNAL;
             return WORKER_WAIT;
         }
         if (rc < 0) {
@@ -249,7 +274,9 @@ static void suite_watch(struct program *p)
 {
     for (uint32_t i = 0; i < p->ops->len; i++) {
         const struct op *op = &g_array_index(p->ops, struct op, i);
-        if (op->kind == OP_WAIT) fabric_watch(&p->worker, op->word, 1);
+        if (op->kind != OP_WAIT) continue;
+        if (op->add) fabric_watch_least(&p->worker, op->word, op->value);
+        else fabric_watch(&p->worker, op->word, 1);
     }
 }
 
@@ -532,6 +559,119 @@ static void case_local(struct suite *s)
     }
 }
 
+/* As case_signal_after_data, by one operation; far more of them than a queue holds. */
+static void case_put_signal(struct suite *s)
+{
+    static const uint32_t sizes[] = { 0, 1, 8, 300, 2500 };
+    enum { BLOCKS = 4 * (sizeof sizes / sizeof sizes[0]) };
+    suite_begin(s, 2);
+    const uint32_t words = suite_words(s, s->world->rank_count);
+    EACH_RANK(s, from) EACH_RANK(s, to) {
+        const uint16_t queue = suite_queue(s);
+        for (uint32_t i = 0; i < BLOCKS; i++) {
+            const uint32_t size = sizes[i % (sizeof sizes / sizeof sizes[0])];
+            struct op op = { .peer = (uint16_t)to, .queue = queue, .size = size, .source = suite_heap(s, size),
+                             .target = suite_heap(s, size), .value = ++s->next_pattern, .kind = OP_FILL,
+                             .word = words + from, .raise = i + 1 };
+            suite_op(s, from, 0, op);
+            op.kind = OP_WRITE_SIGNAL;
+            suite_op(s, from, 0, op);
+            suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + from, .value = i + 1 });
+            op.kind = OP_CHECK;
+            suite_op(s, to, 1, op);
+        }
+    }
+    suite_run(s);
+}
+
+/* Everybody adds to two counters of everybody, one of those that come by RDMA and one of the others, some with data
+ * before them; nothing is lost, and who has seen all adds sees all data. */
+static void case_counters(struct suite *s)
+{
+    enum { TURNS = 12, SIZE = 200 };
+    suite_begin(s, 3);
+    const uint32_t words = suite_words(s, 2), ready = suite_words(s, 1);
+    EACH_RANK(s, to) {
+        uint64_t sum[2] = { 0 };
+        const uint64_t target = suite_heap(s, (uint64_t)s->world->rank_count * TURNS * SIZE);
+        const uint64_t pattern = s->next_pattern;
+        const struct fabric *own = s->world->fabric[to];
+        EACH_RANK(s, from) for (uint32_t i = 0; i < TURNS; i++) {
+            const struct fabric *f = s->world->fabric[from];
+            const struct fabric *any = f ? f : own;
+            const bool rdma = any && fabric_path(any, (uint16_t)(f ? to : from)) == FABRIC_RDMA;
+            const uint64_t addend = 1 + i % 3;
+            struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .queue = suite_queue(s), .size = SIZE,
+                             .source = suite_heap(s, SIZE), .value = ++s->next_pattern, .add = true,
+                             .target = target + ((uint64_t)from * TURNS + i) * SIZE, .word = words + !rdma,
+                             .raise = addend };
+            sum[!rdma] += addend;
+            suite_op(s, from, 0, op);
+            op.kind = i % 4 ? OP_WRITE_SIGNAL : OP_WRITE;
+            suite_op(s, from, 0, op);
+            op.kind = OP_SIGNAL;
+            op.value = addend;
+            if (i % 4 == 0) suite_op(s, from, 0, op);
+        }
+        for (uint32_t kind = 0; kind < 2; kind++)
+            suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + kind, .value = sum[kind], .add = true });
+        for (uint32_t i = 0; i < s->world->rank_count * TURNS; i++)
+            suite_op(s, to, 1, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE,
+                                            .value = pattern + i + 1 });
+        suite_op(s, to, 1, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = ready, .value = 1 });
+        suite_op(s, to, 2, (struct op){ .kind = OP_WAIT, .word = ready, .value = 1 });      /* nobody else steps it */
+        for (uint32_t kind = 0; kind < 2; kind++)
+            suite_op(s, to, 2, (struct op){ .kind = OP_WAIT, .word = words + kind, .value = sum[kind] });
+    }
+    suite_run(s);
+    EACH_RANK(s, rank) {
+        const struct fabric *f = s->world->fabric[rank];
+        uint64_t sum = f ? fabric_load(f, words) + fabric_load(f, words + 1) : 0;
+        if (f && sum != (uint64_t)s->world->rank_count * 2 * TURNS && !s->why[0])
+            snprintf(s->why, sizeof s->why, "rank %u: expected counters of %u, found %llu", rank,
+                     s->world->rank_count * 2 * TURNS, (unsigned long long)sum);
+    }
+}
+
+/* Everybody reads blocks of everybody else, more than a queue holds, among puts of its own. */
+static void case_get(struct suite *s)
+{
+    static const uint32_t sizes[] = { 1, 8, 100, 2500, 9001 };
+    enum { BLOCKS = 3 * (sizeof sizes / sizeof sizes[0]), BLOCK_BYTES = 9001 };
+    suite_begin(s, 1);
+    const uint32_t words = suite_words(s, s->world->rank_count), ends = suite_words(s, s->world->rank_count);
+    uint64_t source[BLOCKS], pattern[BLOCKS];
+    for (uint32_t i = 0; i < BLOCKS; i++) source[i] = suite_heap(s, BLOCK_BYTES);
+    EACH_RANK(s, rank) for (uint32_t i = 0; i < BLOCKS; i++) {
+        pattern[i] = 1000 * (rank + 1) + i;
+        suite_op(s, rank, 0, (struct op){ .kind = OP_FILL, .source = source[i], .size = BLOCK_BYTES,
+                                          .value = pattern[i] });
+    }
+    EACH_RANK(s, rank) EACH_RANK(s, to)
+        suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words + rank, .value = 1 });
+    EACH_RANK(s, rank) EACH_RANK(s, from) {
+        if (from == rank) continue;
+        const uint16_t queue = suite_queue(s);
+        uint64_t target[BLOCKS];
+        suite_op(s, rank, 0, (struct op){ .kind = OP_WAIT, .word = words + from, .value = 1 });
+        for (uint32_t i = 0; i < BLOCKS; i++) {
+            const uint32_t size = sizes[i % (sizeof sizes / sizeof sizes[0])];
+            target[i] = suite_heap(s, size);
+            suite_op(s, rank, 0, (struct op){ .kind = OP_GET, .peer = (uint16_t)from, .queue = queue, .size = size,
+                                              .source = source[i], .target = target[i] });
+        }
+        suite_op(s, rank, 0, (struct op){ .kind = OP_FLUSH, .peer = (uint16_t)from, .queue = queue });
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            suite_op(s, rank, 0, (struct op){ .kind = OP_CHECK, .size = sizes[i % (sizeof sizes / sizeof sizes[0])],
+                                              .target = target[i], .value = 1000 * (from + 1) + i });
+        suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)from, .queue = queue,
+                                          .word = ends + rank, .value = 1 });
+    }
+    EACH_RANK(s, rank) EACH_RANK(s, from)
+        if (from != rank) suite_op(s, rank, 0, (struct op){ .kind = OP_WAIT, .word = ends + from, .value = 1 });
+    suite_run(s);
+}
+
 /* Workers that nothing else would step wake in time; one whose word comes does not sleep on until its alarm, and may
  * set it sooner or later; and no rank waits at the end for alarms that nobody wants any more. */
 static void case_wakes(struct suite *s)
@@ -647,6 +787,9 @@ static const struct {
     { "flush is complete", case_flush_is_complete },
     { "defer", case_defer },
     { "local work and adds", case_local },
+    { "put with a signal", case_put_signal },
+    { "counters", case_counters },
+    { "get", case_get },
     { "wakes", case_wakes },
     { "all to all", case_all_to_all },
     { "reproducible", case_reproducible },

@@ -9,7 +9,7 @@
 
 enum { PENDING_MAX = 4096 };
 
-enum op_kind { OP_STORE, OP_PUT, OP_SIGNAL };
+enum op_kind { OP_STORE, OP_PUT, OP_SIGNAL, OP_GET };
 
 struct op {
     enum op_kind kind;
@@ -20,13 +20,16 @@ struct op {
     uint64_t offset, size_bytes;
     uint8_t *copy;                  /* of a store */
     const uint8_t *source;          /* of a put */
+    uint8_t *target;                /* of a get */
     uint32_t word;
     uint64_t value;
+    bool add;
 };
 
 struct watch {
     struct watch *next;
     uint32_t worker;
+    uint64_t least;
 };
 
 struct slot {                       /* a worker of the kernel that its rank runs */
@@ -42,7 +45,7 @@ struct loop_rank {
     struct slot *slot;
     uint32_t slot_count, left;
     struct watch **watch;           /* [word] */
-    int32_t *writer;                /* [word] -1 none, -2 private */
+    int32_t *writer;                /* [word] -1 none, -2 private, -3 a counter */
     bool finished;
 };
 
@@ -108,7 +111,7 @@ static void slot_sleep(struct loop *loop, struct slot *slot)
 static void word_changed(struct loop *loop, uint32_t rank, uint32_t word)
 {
     for (const struct watch *watch = loop->rank[rank].watch[word]; watch; watch = watch->next)
-        slot_wake(loop, rank, watch->worker);
+        if (loop->rank[rank].fabric.words[word] >= watch->least) slot_wake(loop, rank, watch->worker);
 }
 
 /* ---- delivery ------------------------------------------------------------------------------------------ */
@@ -118,6 +121,15 @@ static void op_deliver(struct loop *loop, uint32_t index)
     const struct op op = loop->pending[index];
     memmove(&loop->pending[index], &loop->pending[index + 1], (--loop->pending_count - index) * sizeof op);
     struct fabric *peer = &loop->rank[op.peer].fabric;
+    if (op.kind == OP_GET) {
+        memcpy(op.target, peer->heap + op.offset, op.size_bytes);
+        return;
+    }
+    if (op.kind == OP_SIGNAL && op.add) {
+        peer->words[op.word] += op.value;
+        word_changed(loop, op.peer, op.word);
+        return;
+    }
     if (op.kind == OP_SIGNAL) {
         if (peer->words[op.word] > op.value) breach(loop, "a signal lowers a word", op.rank, op.word);
         __atomic_store_n(&peer->words[op.word], op.value, __ATOMIC_RELEASE);
@@ -212,6 +224,16 @@ static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     return 0;
 }
 
+static void signal_post(struct loop *loop, const struct fabric *f, struct fabric_worker *w,
+                        const struct fabric_signal *signal)
+{
+    loop->pending[loop->pending_count++] = (struct op){ .kind = OP_SIGNAL, .rank = f->rank, .peer = signal->peer,
+        .queue = signal->queue, .worker = w, .rdma = fabric_path(f, signal->peer) == FABRIC_RDMA, .word = signal->word,
+        .value = signal->value, .add = signal->add };
+    loop->counts.signals++;
+    trace(loop, (uint64_t)signal->word << 32 ^ signal->value ^ signal->peer);
+}
+
 static int loop_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
 {
     struct loop *loop = rank_of(f)->loop;
@@ -222,13 +244,55 @@ static int loop_signal(struct fabric *f, struct fabric_worker *w, const struct f
     }
     if (rdma && signal->queue >= f->queue_count) breach(loop, "no such queue", f->rank, signal->queue);
     int32_t *writer = &loop->rank[signal->peer].writer[signal->word];
-    if (*writer != -1 && *writer != (int32_t)f->rank) breach(loop, "a word with two writers", f->rank, signal->word);
-    *writer = (int32_t)f->rank;
+    const int32_t own = signal->add ? -3 : (int32_t)f->rank;
+    if (*writer != -1 && *writer != own) breach(loop, "a word with two writers", f->rank, signal->word);
+    *writer = own;
     if (refuse(loop)) return -EAGAIN;
-    loop->pending[loop->pending_count++] = (struct op){ .kind = OP_SIGNAL, .rank = f->rank, .peer = signal->peer,
-        .queue = signal->queue, .worker = w, .rdma = rdma, .word = signal->word, .value = signal->value };
-    loop->counts.signals++;
-    trace(loop, (uint64_t)signal->word << 32 ^ signal->value ^ signal->peer);
+    signal_post(loop, f, w, signal);
+    return 0;
+}
+
+static int loop_put_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                           const struct fabric_signal *signal)
+{
+    struct loop *loop = rank_of(f)->loop;
+    if (write->peer != signal->peer || write->queue != signal->queue)
+        breach(loop, "a put with a signal of another queue", f->rank, signal->queue);
+    if (loop->pending_count + 2 > PENDING_MAX) {
+        loop->current->refused = true;
+        return -EAGAIN;
+    }
+    const int rc = loop_put(f, w, write);
+    if (rc) return rc;
+    const uint32_t percent = loop->options.refuse_percent;
+    loop->options.refuse_percent = 0;       /* both or neither */
+    const int signalled = loop_signal(f, w, signal);
+    loop->options.refuse_percent = percent;
+    return signalled;
+}
+
+static int loop_get(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read)
+{
+    struct loop *loop = rank_of(f)->loop;
+    const uint8_t *target = read->target;
+    const uint64_t size = read->size_bytes;
+    if (read->peer == f->rank) breach(loop, "a get from itself", f->rank, read->peer);
+    if (read->source_offset + size > f->heap_bytes) breach(loop, "a get past the heap", f->rank, size);
+    if (size && (target < f->heap || target + size > f->heap + f->heap_bytes))
+        breach(loop, "a get to foreign memory", f->rank, size);
+    if (f->payload ? size != read->charge_bytes : size > read->charge_bytes)
+        breach(loop, "the charge is not what is read", f->rank, read->charge_bytes);
+    if (refuse(loop)) return -EAGAIN;
+    loop->counts.gets++;
+    loop->counts.get_bytes += read->charge_bytes;
+    trace(loop, read->charge_bytes << 24 | (uint64_t)read->peer << 8 | 3);
+    if (fabric_path(f, read->peer) != FABRIC_RDMA) {
+        if (size) memcpy(read->target, loop->rank[read->peer].fabric.heap + read->source_offset, size);
+        return 0;
+    }
+    loop->pending[loop->pending_count++] = (struct op){ .kind = OP_GET, .rank = f->rank, .peer = read->peer,
+        .queue = read->queue, .worker = w, .rdma = true, .offset = read->source_offset, .size_bytes = size,
+        .target = read->target };
     return 0;
 }
 
@@ -273,7 +337,7 @@ static void loop_work(struct fabric *f, struct fabric_worker *w, const struct fa
     trace(loop, work->read_bytes << 20 ^ work->write_bytes ^ (uint64_t)work->kind << 60);
 }
 
-static void loop_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count)
+static void loop_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct loop_rank *r = rank_of(f);
     for (uint32_t i = word; i < word + word_count; i++) {
@@ -283,14 +347,15 @@ static void loop_watch(struct fabric *f, struct fabric_worker *w, uint32_t word,
         }
         struct watch *watch = malloc(sizeof *watch);
         if (!watch) abort();
-        *watch = (struct watch){ r->watch[i], w->index };
+        *watch = (struct watch){ r->watch[i], w->index, least };
         r->watch[i] = watch;
     }
 }
 
 static const struct fabric_ops loop_ops = {
     .name = "loop", .now_ps = loop_now_ps, .store = loop_store, .put = loop_put, .signal = loop_signal,
-    .signal_add = loop_signal_add, .flush = loop_flush, .work = loop_work, .watch = loop_watch,
+    .put_signal = loop_put_signal, .get = loop_get, .signal_add = loop_signal_add,
+    .flush = loop_flush, .work = loop_work, .watch = loop_watch,
 };
 
 /* ---- construction -------------------------------------------------------------------------------------- */

@@ -24,8 +24,8 @@ struct loop_options {
 
 /* What the workers asked for.  The trace is a hash over all operations in order, without the payload. */
 struct loop_counts {
-    uint64_t steps, stores, puts, signals, adds, works, refusals;
-    uint64_t store_bytes, put_bytes, work_read_bytes, work_write_bytes, work_rows;
+    uint64_t steps, stores, puts, gets, signals, adds, works, refusals;
+    uint64_t store_bytes, put_bytes, get_bytes, work_read_bytes, work_write_bytes, work_rows;
     uint64_t trace;
     uint64_t breaches;
 };

@@ -112,6 +112,36 @@ static void add_lossy(struct fabric *f, struct fabric_worker *w, uint32_t word, 
     else honest->signal_add(f, w, word, 50, scope);
 }
 
+static int put_signal_overtaking(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                                 const struct fabric_signal *signal)
+{
+    if (!signal->add) fabrics[signal->peer]->words[signal->word] = signal->value;
+    return honest->put_signal(f, w, write, signal);
+}
+
+/* What a live world does with a counter that it takes for a word. */
+static int put_signal_set(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                          const struct fabric_signal *signal)
+{
+    struct fabric_signal wrong = *signal;
+    wrong.add = false;
+    if (signal->add) wrong.value += 7;
+    return honest->put_signal(f, w, write, &wrong);
+}
+
+static int get_elsewhere(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read)
+{
+    struct fabric_read wrong = *read;
+    wrong.source_offset++;
+    return honest->get(f, w, &wrong);
+}
+
+static int get_never_full(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read)
+{
+    const int rc = honest->get(f, w, read);
+    return rc == -EAGAIN ? 0 : rc;
+}
+
 static void work_twice(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
 {
     honest->work(f, w, work);
@@ -160,6 +190,15 @@ static void test_data(void)
     FAULT(put, put_never_full, "back-pressure");
 }
 
+static void test_together(void)
+{
+    FAULT(put_signal, put_signal_overtaking, "put with a signal");
+    FAULT(put_signal, put_signal_set, "counters");
+    FAULT(get, get_elsewhere, "get");
+    FAULT(get, get_never_full, "get");
+    FAULT(flush, flush_at_once, "get");
+}
+
 static void test_local(void)
 {
     FAULT(work, work_twice, "local work and adds");
@@ -179,6 +218,7 @@ int main(void)
     CU_add_test(suite, "nothing planted", test_honest);
     CU_add_test(suite, "order", test_order);
     CU_add_test(suite, "data", test_data);
+    CU_add_test(suite, "puts with signals, gets", test_together);
     CU_add_test(suite, "local work", test_local);
     CU_add_test(suite, "adds", test_add);
     CU_basic_set_mode(CU_BRM_VERBOSE);

@@ -256,7 +256,7 @@ static int rank_flushes(struct bootstrap *b, void *context)
     }
     memset(memory.base + LINK_PUT_BYTES, 0xa5, LINK_PUT_BYTES);
     if (link->ops->put(link, 1, 0, LINK_PUT_BYTES, LINK_BYTES - LINK_PUT_BYTES, LINK_PUT_BYTES, false) != 0) return 6;
-    if (link->ops->signal(link, 1, 0, 3 * sizeof(uint64_t), 5) != 0) return 7;
+    if (link->ops->signal(link, 1, 0, 3 * sizeof(uint64_t), 5, false) != 0) return 7;
     if (flush_until(link, bootstrap_now_ms() + 300) != -EAGAIN) return 8;
     if (write(s->to_target[1], &byte, 1) != 1) return 9;
     if (flush_until(link, bootstrap_now_ms() + 20000) != 0) return 10;

@@ -216,7 +216,7 @@ static void test_deferred(void)
                                            true), 0);
     usleep(50000);
     CU_ASSERT_EQUAL(pair.memory[1].base[LINK_WORDS_BYTES + 1], 0);
-    CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 1, 8, 42), 0);
+    CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 1, 8, 42, false), 0);
     const uint64_t *word = (const uint64_t *)(const void *)pair.memory[1].base;
     for (uint32_t i = 0; i < 2000 && __atomic_load_n(&word[1], __ATOMIC_ACQUIRE) != 42; i++) usleep(1000);
     CU_ASSERT_EQUAL(word[1], 42);
@@ -236,7 +236,7 @@ static void test_signals_many(enum live_signalling signalling)
     const gint64 end_us = g_get_monotonic_time() + 60 * G_USEC_PER_SEC;
     while (seen < SIGNALS * 5 && g_get_monotonic_time() < end_us) {
         while (sent < SIGNALS) {
-            const int rc = pair.link[0]->ops->signal(pair.link[0], 1, 0, 3 * 8, (sent + 1) * 5);
+            const int rc = pair.link[0]->ops->signal(pair.link[0], 1, 0, 3 * 8, (sent + 1) * 5, false);
             if (rc == -EAGAIN) break;
             CU_ASSERT_EQUAL_FATAL(rc, 0);
             sent++;
@@ -288,14 +288,14 @@ static void test_peer_gone(void)
     /* Nothing completes any more: the queue takes as many as it is deep, then says full. */
     for (uint32_t i = 0; i < LINK_DEPTH; i++) CU_ASSERT_EQUAL(pair_writes(&pair), 0);
     CU_ASSERT_EQUAL(pair_writes(&pair), -EAGAIN);
-    CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1), -EAGAIN);
+    CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1, false), -EAGAIN);
     const int rc = pair_poll(&pair, 30, pair_keeps_writing);
     CU_ASSERT(rc < 0 && rc != -EAGAIN);
     printf("\n      %s\n", pair.link[0]->failure);
     expect_text(pair.link[0]->failure, "peer 1: QP ");
     expect_text(pair.link[0]->failure, " in state ERR: transport retry counter exceeded "
                 "(no answer to 7 tries in 1.");
-    CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1), rc);
+    CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1, false), rc);
     pair_close(&pair);
 }
 
@@ -312,7 +312,7 @@ static void test_peer_gone_idle(void)
     struct link_pair pair;
     CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
     /* The last of these asks for no completion: nothing under way would tell. */
-    for (uint64_t i = 1; i <= 3; i++) CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, i), 0);
+    for (uint64_t i = 1; i <= 3; i++) CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, i, false), 0);
     (void)pair_poll(&pair, 0.5, pair_waits);
     const gint64 end_us = g_get_monotonic_time() + 3 * G_USEC_PER_SEC;
     int moved = 0;

@@ -154,10 +154,52 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     struct world_rank *rank = rank_of(f);
     struct world_worker *ww = rank->current;
     assert(ww && ww->worker == worker && write->peer != f->rank);
-    if (world_queue_full(rank, write->peer, write->queue)) return -EAGAIN;
+    if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
     const bool defer = write->flags & FABRIC_DEFER;
     const uint64_t ready_ps = post(rank, ww, write->warps, write->queue, defer);
     nic_post(world_request_write(rank, write), ready_ps, defer);
+    return 0;
+}
+
+/* Two requests are written, one doorbell rings. */
+static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
+                          const struct fabric_signal *signal)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world_worker *ww = rank->current;
+    assert(ww && ww->worker == worker && write->peer != f->rank && signal->word < f->word_count);
+    if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
+    (void)post(rank, ww, write->warps, write->queue, true);
+    nic_post(world_request_write_signal(rank, write, signal), post(rank, ww, write->warps, write->queue, false), false);
+    return 0;
+}
+
+/* Loads bring the bytes through the peer's egress and the own ingress, and wait for the first of them. */
+static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, const struct fabric_read *read)
+{
+    struct world *w = rank->world;
+    const uint64_t now = sim_now_ps(w->sim), size = read->charge_bytes;
+    uint32_t lanes;
+    const uint64_t start = lane_begin(ww, 0, &lanes), service_ps = rate_time(w->store.sm, size);
+    uint64_t end = start + rate_time(w->store.warp, size) / lanes;
+    end = later(end, start + sm_share_ps(rank, ww, service_ps));
+    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
+    end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
+    end = later(end, nvlink_cross(&w->rank[read->peer], rank, now, size));
+    lane_end(ww, end + w->cluster->gpu.peek_ps);
+    moved_note(ww, start, ww->last_end_ps);
+    world_load_payload(rank, read);
+    return 0;
+}
+
+static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world_worker *ww = rank->current;
+    assert(ww && ww->worker == worker && read->peer != f->rank);
+    if (fabric_path(f, read->peer) != FABRIC_RDMA) return gpu_get_nvlink(rank, ww, read);
+    if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
+    nic_post(world_request_read(rank, read), post(rank, ww, 0, read->queue, false), false);
     return 0;
 }
 
@@ -169,7 +211,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     assert(ww && ww->worker == worker && signal->word < f->word_count);
     const enum fabric_path path = fabric_path(f, signal->peer);
     if (path == FABRIC_RDMA) {
-        if (world_queue_full(rank, signal->peer, signal->queue)) return -EAGAIN;
+        if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
         nic_post(world_request_signal(rank, signal), post(rank, ww, 0, signal->queue, false), false);
         return 0;
     }
@@ -180,7 +222,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     ww->unfenced = false;
     const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps
                                                                      : w->cluster->nvlink.latency_ps);
-    world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, visible_ps);
+    world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, visible_ps);
     return 0;
 }
 
@@ -259,5 +301,6 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
 
 const struct fabric_ops gpu_fabric_ops = {
     .name = "sim-gpu", .now_ps = world_now_ps, .store = gpu_store, .put = gpu_put, .signal = gpu_signal,
-    .signal_add = gpu_signal_add, .flush = world_flush, .work = gpu_work, .watch = world_watch,
+    .put_signal = gpu_put_signal, .get = gpu_get, .signal_add = gpu_signal_add,
+    .flush = world_flush, .work = gpu_work, .watch = world_watch,
 };

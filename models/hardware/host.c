@@ -108,7 +108,9 @@ void host_cores_init(struct world *w)
 uint64_t host_link_ps(const struct request *r)
 {
     const struct cluster_host *host = &r->source->world->cluster->host;
-    return r->signal ? host->signal_ps : cluster_curve_ps(&host->put, r->wire_bytes);
+    const bool short_one = !r->put && !r->answer;       /* a signal, or the question of a get */
+    const uint64_t bytes_ps = short_one ? 0 : cluster_curve_ps(&host->put, r->wire_bytes);
+    return bytes_ps + (short_one || r->signal ? host->signal_ps : 0);
 }
 
 uint64_t host_send(struct world_rank *source, const struct request *r)
@@ -138,8 +140,33 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
 {
     (void)worker;
     struct world_rank *rank = rank_of(f);
-    if (world_queue_full(rank, write->peer, write->queue)) return -EAGAIN;
+    if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
     nic_post(world_request_write(rank, write), rank->current->cursor_ps, write->flags & FABRIC_DEFER);
+    return 0;
+}
+
+static int host_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
+                           const struct fabric_signal *signal)
+{
+    (void)worker;
+    struct world_rank *rank = rank_of(f);
+    if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
+    nic_post(world_request_write_signal(rank, write, signal), rank->current->cursor_ps, false);
+    return 0;
+}
+
+/* Of a peer's mapping a core reads as fast as it writes there. */
+static int host_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
+{
+    (void)worker;
+    struct world_rank *rank = rank_of(f);
+    if (fabric_path(f, read->peer) != FABRIC_RDMA) {
+        charge(rank, rank->world->store.row_ps + rate_time(rank->world->store.warp, read->charge_bytes));
+        world_load_payload(rank, read);
+        return 0;
+    }
+    if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
+    nic_post(world_request_read(rank, read), rank->current->cursor_ps, false);
     return 0;
 }
 
@@ -149,11 +176,11 @@ static int host_signal(struct fabric *f, struct fabric_worker *worker, const str
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     if (fabric_path(f, signal->peer) == FABRIC_RDMA) {
-        if (world_queue_full(rank, signal->peer, signal->queue)) return -EAGAIN;
+        if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
         nic_post(world_request_signal(rank, signal), rank->current->cursor_ps, false);
         return 0;
     }
-    world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, false, charge(rank, 0));
+    world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, charge(rank, 0));
     return 0;
 }
 
@@ -196,5 +223,6 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
 
 const struct fabric_ops host_fabric_ops = {
     .name = "sim-host", .now_ps = world_now_ps, .store = host_store, .put = host_put, .signal = host_signal,
-    .signal_add = host_signal_add, .flush = world_flush, .work = host_work, .watch = world_watch,
+    .put_signal = host_put_signal, .get = host_get, .signal_add = host_signal_add,
+    .flush = world_flush, .work = host_work, .watch = world_watch,
 };

@@ -30,30 +30,65 @@ static void request_visible(struct sim *sim, struct sim_event *event)
     struct world_rank *target = r->target;
     const uint32_t word = r->word;
     const uint64_t value = r->value;
+    const bool add = r->add;
     world_request_put(target->world, r);
-    world_word_deliver(target, word, value, false);
+    world_word_deliver(target, word, value, add);
+}
+
+/* The NIC may have that many bytes more on their way, from known_ps on if it waits for room. */
+static void window_open(struct nic *nic, uint32_t wire_bytes, uint64_t known_ps)
+{
+    nic->outstanding_bytes -= wire_bytes;
+    if (!nic->stalled) return;
+    nic->stalled = false;
+    if (!sim_event_pending(&nic->event)) sim_schedule_at(nic->world->sim, &nic->event, known_ps);
 }
 
 /* The source learns of it one way later: its QP has room, its window opens, its flush may return. */
 static void request_complete(struct request *r, uint64_t visible_ps)
 {
     struct world *w = r->source->world;
-    struct qp *qp = nic_qp(r->source, r->target->fabric.rank, r->queue);
-    const uint64_t known_ps = visible_ps + w->cluster->network.latency_ps;
+    struct world_rank *poster = r->answer ? r->target : r->source, *peer = r->answer ? r->source : r->target;
+    struct qp *qp = nic_qp(poster, peer->fabric.rank, r->queue);
+    const uint64_t known_ps = visible_ps + (r->answer ? 0 : w->cluster->network.latency_ps);
     if (known_ps > qp->done_ps) qp->done_ps = known_ps;
-    qp->outstanding--;
-    world_space_wake(r->source, known_ps);
-    struct nic *nic = r->source->nic;
-    nic->outstanding_bytes -= r->wire_bytes;
-    if (!nic->stalled) return;
-    nic->stalled = false;
-    if (!sim_event_pending(&nic->event)) sim_schedule_at(w->sim, &nic->event, known_ps);
+    qp->outstanding -= r->places;
+    world_space_wake(poster, known_ps);
+    window_open(r->source->nic, r->wire_bytes, known_ps);
+}
+
+static void qp_ring(struct request *first, struct request *last);
+
+static void answer_ring(struct sim *sim, struct sim_event *event)
+{
+    (void)sim;
+    struct request *r = fabric_container_of(event, struct request, event);
+    qp_ring(r, r);
+}
+
+/* A get has come in: the peer's NIC answers it alone, as with a put the other way; on a host its CPU does. */
+static void get_answer(struct sim *sim, struct request *r, uint64_t in_ps)
+{
+    struct world_rank *const poster = r->source;
+    window_open(poster->nic, r->wire_bytes, in_ps);
+    r->source = r->target;
+    r->target = poster;
+    r->wire_bytes = r->answer_bytes;
+    r->get = false;
+    r->answer = true;
+    r->event.run = answer_ring;
+    if (r->source->world->cluster->host.cores) in_ps = host_receive(r->source, in_ps, r);
+    sim_schedule_at(sim, &r->event, in_ps);
 }
 
 static void request_in(struct sim *sim, struct request *r, uint64_t in_ps)
 {
     struct world *w = r->target->world;
     const uint64_t visible_ps = in_ps + w->cluster->nic.deliver_ps;
+    if (r->get) {
+        get_answer(sim, r, in_ps);
+        return;
+    }
     if (r->payload_bytes) {
         assert(r->target_offset + r->payload_bytes <= r->target->fabric.heap_bytes);
         memcpy(r->target->fabric.heap + r->target_offset, r->payload, r->payload_bytes);
@@ -117,7 +152,8 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     struct request *r = nic_pick(nic);
     const uint64_t now = sim_now_ps(sim);
     nic->outstanding_bytes += r->wire_bytes;
-    const uint64_t service_ps = (r->signal ? c->signal_ps : c->message_ps) + rate_time(w->nic_rate, r->wire_bytes);
+    const uint64_t service_ps = (r->put || r->answer ? c->message_ps : 0) + (r->signal || r->get ? c->signal_ps : 0) +
+                                rate_time(w->nic_rate, r->wire_bytes);
     const uint64_t sent_ps = port_reserve(&nic->tx, now, service_ps, r->wire_bytes);
     if (w->options.timeline) spans_nic_note(r, true, sent_ps - service_ps, sent_ps);
     r->event.run = request_arrived;
@@ -194,7 +230,7 @@ void nic_post(struct request *r, uint64_t ready_ps, bool defer)
     const uint16_t peer = r->target->fabric.rank;
     struct qp *qp = nic_qp(source, peer, r->queue);
     world_bisection_note(source->world, source->fabric.rank, peer, r->wire_bytes);
-    qp->outstanding++;
+    qp->outstanding += r->places;
     r->next = NULL;
     if (qp->held_first) qp->held_last->next = r;
     else qp->held_first = r;

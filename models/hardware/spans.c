@@ -110,6 +110,30 @@ static int spans_signal(struct fabric *f, struct fabric_worker *worker, const st
     return result;
 }
 
+static int spans_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
+                            const struct fabric_signal *signal)
+{
+    struct world_rank *rank = rank_of(f);
+    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const int result = rank->world->ops->put_signal(f, worker, write, signal);
+    if (!result) operation_note(rank, "post put and signal", write->warps, cursor_ps, write->charge_bytes);
+    return result;
+}
+
+static int spans_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
+{
+    struct world_rank *rank = rank_of(f), *source = &rank->world->rank[read->peer];
+    const struct port egress = source->egress, ingress = rank->ingress;
+    const bool rdma = fabric_path(f, read->peer) == FABRIC_RDMA;
+    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const int result = rank->world->ops->get(f, worker, read);
+    if (result) return result;
+    operation_note(rank, rdma ? "post get" : "load", 0, cursor_ps, read->charge_bytes);
+    port_note(source, TRACK_EGRESS, &source->egress, &egress, read->charge_bytes);
+    port_note(rank, TRACK_INGRESS, &rank->ingress, &ingress, read->charge_bytes);
+    return 0;
+}
+
 static void spans_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
                             enum fabric_scope scope)
 {
@@ -132,7 +156,8 @@ void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, u
 {
     const struct world_rank *rank = transmit ? r->source : r->target;
     timeline_span(rank->world->options.timeline, &(struct timeline_span){
-        .name = r->signal ? "signal" : "put", .begin_ps = begin_ps, .end_ps = end_ps, .size_bytes = r->wire_bytes,
+        .name = r->put ? "put" : r->get ? "get" : r->answer ? "answer" : "signal",
+        .begin_ps = begin_ps, .end_ps = end_ps, .size_bytes = r->wire_bytes,
         .process = rank->fabric.rank, .track = transmit ? TRACK_NIC_TX : TRACK_NIC_RX,
     });
 }
@@ -147,5 +172,6 @@ void world_timeline_note(const struct world *w, const char *name)
 
 const struct fabric_ops spans_fabric_ops = {
     .name = "sim-spans", .now_ps = world_now_ps, .store = spans_store, .put = spans_put, .signal = spans_signal,
-    .signal_add = spans_signal_add, .flush = world_flush, .work = spans_work, .watch = world_watch,
+    .put_signal = spans_put_signal, .get = spans_get, .signal_add = spans_signal_add,
+    .flush = world_flush, .work = spans_work, .watch = world_watch,
 };

@@ -65,7 +65,7 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
     assert(wire <= UINT32_MAX && write->span_count <= 1);
     *r = (struct request){
         .source = source, .target = &source->world->rank[write->peer], .queue = write->queue,
-        .wire_bytes = (uint32_t)wire, .target_offset = write->target_offset,
+        .wire_bytes = (uint32_t)wire, .target_offset = write->target_offset, .put = true, .places = 1,
         .payload = write->span_count ? write->span[0].data : NULL,
         .payload_bytes = write->span_count ? write->span[0].size_bytes : 0,
     };
@@ -78,6 +78,36 @@ struct request *world_request_signal(struct world_rank *source, const struct fab
     *r = (struct request){
         .source = source, .target = &source->world->rank[signal->peer], .queue = signal->queue, .signal = true,
         .word = signal->word, .value = signal->value, .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes,
+        .add = signal->add, .places = 1,
+    };
+    return r;
+}
+
+struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
+                                           const struct fabric_signal *signal)
+{
+    struct request *r = world_request_write(source, write);
+    r->wire_bytes += (uint32_t)source->world->cluster->nic.signal_bytes;
+    r->signal = true;
+    r->add = signal->add;
+    r->word = signal->word;
+    r->value = signal->value;
+    r->places = 2;
+    return r;
+}
+
+/* What goes there is as long as a signal; what comes back is a put of the bytes. */
+struct request *world_request_read(struct world_rank *source, const struct fabric_read *read)
+{
+    struct request *r = world_request_get(source->world);
+    struct world_rank *peer = &source->world->rank[read->peer];
+    const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, read->charge_bytes);
+    assert(wire <= UINT32_MAX && read->source_offset + read->size_bytes <= peer->fabric.heap_bytes);
+    *r = (struct request){
+        .source = source, .target = peer, .queue = read->queue, .get = true, .places = 1,
+        .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes, .answer_bytes = (uint32_t)wire,
+        .payload = read->size_bytes ? peer->fabric.heap + read->source_offset : NULL, .payload_bytes = read->size_bytes,
+        .target_offset = read->size_bytes ? (uint64_t)((uint8_t *)read->target - source->fabric.heap) : 0,
     };
     return r;
 }
@@ -89,6 +119,13 @@ void world_store_payload(struct world_rank *source, const struct fabric_write *w
     if (!size_bytes) return;
     assert(write->target_offset + size_bytes <= target->heap_bytes);
     fabric_write_copy(write, target->heap + write->target_offset);
+}
+
+void world_load_payload(struct world_rank *target, const struct fabric_read *read)
+{
+    const struct fabric *source = &target->world->rank[read->peer].fabric;
+    assert(read->source_offset + read->size_bytes <= source->heap_bytes);
+    if (read->size_bytes) memcpy(read->target, source->heap + read->source_offset, read->size_bytes);
 }
 
 /* ---- words and waking ---- */
@@ -148,7 +185,8 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
     assert(add || value >= *place);
     *place = add ? *place + value : value;
     for (uint32_t i = rank->watch_head[word]; i; i = rank->watch[i - 1].next)
-        worker_wake(rank->watch[i - 1].worker, now, now + rank->world->poll_ps);
+        if (*place >= rank->watch[i - 1].least)
+            worker_wake(rank->watch[i - 1].worker, now, now + rank->world->poll_ps);
 }
 
 static void word_event_run(struct sim *sim, struct sim_event *event)
@@ -209,12 +247,13 @@ static void want_space(struct world_rank *rank)
     rank->current->wants_space = true;
 }
 
-bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue)
+bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places)
 {
     const struct cluster_nic *nic = &rank->world->cluster->nic;
     const uint32_t depth = nic->queue_depth ? nic->queue_depth : rank->world->options.queue_depth;
     struct qp *qp = nic_qp(rank, peer, queue);
-    if (!depth || qp->outstanding < depth) return false;
+    assert(!depth || depth >= places);
+    if (!depth || qp->outstanding + places <= depth) return false;
     if (qp->held_first) nic_ring(rank, qp);     /* room comes only from what is on its way */
     want_space(rank);
     return true;
@@ -243,7 +282,7 @@ static struct world_worker *worker_find(struct world_rank *rank, const struct fa
     return &rank->worker[w->index];
 }
 
-void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count)
+void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct world_rank *rank = rank_of(f);
     assert(word + word_count <= f->word_count);
@@ -263,7 +302,8 @@ void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint3
         if (!rank->watch) abort();
     }
     for (uint32_t i = 0; i < word_count; i++) {
-        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], worker_find(rank, w) };
+        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], worker_find(rank, w),
+                                                           least };
         rank->watch_head[word + i] = rank->watch_count;
     }
 }
@@ -317,7 +357,7 @@ void world_worker_step(struct world_worker *ww)
     rank->current = ww;
     switch (ww->worker->step(ww->worker)) {
     case WORKER_MORE:
-        assert(ww->cursor_ps > now);
+        assert(ww->cursor_ps > now || c->host.cores);       /* there the next round of its rank costs, if not this */
         sim_schedule_at(sim, &ww->event, ww->cursor_ps);
         ww->settled_ps = now;
         break;

@@ -66,12 +66,17 @@ struct request {
     struct world_rank *source, *target;
     uint64_t value;                 /* of a signal */
     uint64_t target_offset;
-    const void *payload;            /* of a put, or NULL: nothing is stored */
+    const void *payload;            /* of a put or an answered get, or NULL: nothing is stored */
     uint64_t in_ps;                 /* on a host: when its last byte is in */
     uint32_t payload_bytes, wire_bytes;
-    uint32_t word;
+    union {
+        uint32_t word;              /* of a signal */
+        uint32_t answer_bytes;      /* of a get: on the wire, back */
+    };
     uint16_t queue;
-    bool signal, add;
+    uint8_t places;                 /* of the queue that it takes */
+    bool put, signal, add;          /* a put with a signal is one request that takes two places */
+    bool get, answer;               /* a get on its way there; the bytes on their way back, source being the peer */
 };
 
 /* Memory for things of one size, all freed in the end. */
@@ -103,7 +108,7 @@ struct nic {
 /* Until when a port is busy for the last peer and for any other. */
 struct flows { uint64_t end_ps, others_end_ps; uint16_t peer; };
 
-struct watch { uint32_t word, next; struct world_worker *worker; };
+struct watch { uint32_t word, next; struct world_worker *worker; uint64_t least; };
 
 struct world_rank {
     struct fabric fabric;
@@ -201,16 +206,21 @@ void nic_ring(struct world_rank *source, struct qp *qp);
 extern const struct fabric_ops gpu_fabric_ops;
 extern const struct fabric_ops host_fabric_ops;
 uint64_t world_now_ps(const struct fabric *f);
-void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count);
+void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
 /* Delivers to a word at time_ps. */
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 /* Fills a request with a put or a signal. */
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
 struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal);
+/* The first with the second behind it. */
+struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
+                                           const struct fabric_signal *signal);
+struct request *world_request_read(struct world_rank *source, const struct fabric_read *read);
 /* Moves the bytes of a store at once: nobody reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);
+void world_load_payload(struct world_rank *target, const struct fabric_read *read);
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue);
+bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 
 /* Notes bytes that may cross between the halves of the ranks. */
 static inline void world_bisection_note(struct world *w, uint16_t source, uint16_t target, uint64_t size_bytes)

@@ -7,6 +7,7 @@
  *   ordered provider:  signals are posted right after the puts; the network keeps them behind.
  *   others:            puts complete when they are delivered; a signal is held back until those before it are,
  *                      and the next signal of the queue until this one is.
+ * A signal for which the provider has no room just after its put is held back in either case.
  *
  * A queue's operations, by counters that only grow:
  *
@@ -29,7 +30,7 @@
 
 enum { OFI_POLL_MAX = 32 };     /* completions of one progress() */
 
-enum ofi_kind { OFI_PUT, OFI_SIGNAL, OFI_FENCE, OFI_GREETING, OFI_RECEIVE };
+enum ofi_kind { OFI_PUT, OFI_SIGNAL, OFI_FENCE, OFI_GREETING, OFI_RECEIVE, OFI_GET };
 
 struct ofi_op {
     struct fi_context2 context; /* the provider's while the operation is in flight; first, so that it is the op */
@@ -42,10 +43,12 @@ struct ofi_op {
 struct ofi_held {
     uint64_t target, value;
     uint64_t after_puts;        /* how many puts of the queue must have been delivered before */
+    bool add;
 };
 
 struct ofi_queue {
     uint64_t accepted, completed;
+    uint64_t gets, gets_done;   /* posted; here */
     uint64_t fenced, delivered; /* ordered: how many operations the last fence is for, are known to be delivered */
     /* not ordered: */
     uint64_t puts, puts_done;   /* posted; delivered without a gap */
@@ -86,7 +89,7 @@ static struct ofi_message *ofi_message_of(const struct link_ofi *f, const struct
 /* op NULL: nobody knows whose it was. */
 static int ofi_fail(struct link_ofi *f, const struct ofi_op *op, int rc, const char *detail)
 {
-    static const char *const what[] = { "write", "signal", "flush", "first message", "receive" };
+    static const char *const what[] = { "write", "signal", "flush", "first message", "receive", "read" };
     char whose[64] = "";
 
     if (op && op->kind != OFI_RECEIVE)
@@ -165,11 +168,12 @@ static uint64_t *ofi_sent(struct link_ofi *f, uint32_t peer, uint32_t word)
     return &f->sent[peer][word];
 }
 
-static int ofi_add(struct link_ofi *f, struct ofi_op *op, uint64_t target, uint64_t value, bool delivered)
+/* Atomics add: the value itself, or what the word lacks of it. */
+static int ofi_sum(struct link_ofi *f, struct ofi_op *op, uint64_t target, uint64_t value, bool add, bool delivered)
 {
     const uint32_t peer = op->queue / f->queue_count;
     const struct ofi_target *const t = &f->port.target[peer];
-    uint64_t *const sent = ofi_sent(f, peer, (uint32_t)(target / sizeof(uint64_t)));
+    uint64_t *const sent = add ? NULL : ofi_sent(f, peer, (uint32_t)(target / sizeof(uint64_t)));
     struct ofi_message *const message = ofi_message_of(f, op);
     void *desc = fi_mr_desc(f->port.arena_mr);
     const struct fi_ioc ioc = { .addr = &message->value, .count = 1 };
@@ -178,26 +182,28 @@ static int ofi_add(struct link_ofi *f, struct ofi_op *op, uint64_t target, uint6
                                        .rma_iov = &rma, .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM,
                                        .context = op };
 
-    message->value = value - *sent;
+    message->value = add ? value : value - *sent;
     const int rc = ofi_posted(f, op,
                               fi_atomicmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
 
-    if (rc == 0) *sent = value;
+    if (rc == 0 && !add) *sent = value;
     return rc;
 }
 
-static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, uint64_t value)
+static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, uint64_t value, bool add)
 {
     struct ofi_op *const op = ofi_op_take(f, index, OFI_SIGNAL, 0);
     const struct ofi_target *const t = &f->port.target[index / f->queue_count];
     const bool delivered = !f->port.ordered;
 
     if (!op) return -EAGAIN;
-    switch (f->port.carrier) {
+    const uint32_t word = (uint32_t)(target / sizeof(uint64_t)) | (add ? OFI_ADD : 0);
+    /* A write cannot add: a message takes its place. */
+    switch (add && f->port.carrier == OFI_CARRY_WRITE ? OFI_CARRY_MESSAGE : f->port.carrier) {
     case OFI_CARRY_ATOMIC:
-        return ofi_add(f, op, target, value, delivered);
+        return ofi_sum(f, op, target, value, add, delivered);
     case OFI_CARRY_MESSAGE:
-        return ofi_send(f, op, (uint32_t)(target / sizeof(uint64_t)), value, delivered);
+        return ofi_send(f, op, word, value, delivered);
     case OFI_CARRY_WRITE:
         ofi_message_of(f, op)->value = value;
         return ofi_write(f, op, &ofi_message_of(f, op)->value, true, sizeof value, t->memory_base + target,
@@ -208,13 +214,13 @@ static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, 
 
 /* ---- holding signals back ---- */
 
-static void ofi_hold(struct link_ofi *f, uint32_t index, uint64_t target, uint64_t value)
+static void ofi_hold(struct link_ofi *f, uint32_t index, uint64_t target, uint64_t value, bool add)
 {
     struct ofi_queue *const q = &f->queue[index];
 
     if (!q->held) q->held = g_new(struct ofi_held, f->depth);
     q->held[q->held_end++ % f->depth] = (struct ofi_held){ .target = target, .value = value,
-                                                           .after_puts = q->puts };
+                                                           .after_puts = q->puts, .add = add };
     if (!q->listed) f->holding[f->holding_count++] = index;
     q->listed = true;
 }
@@ -225,8 +231,9 @@ static int ofi_release(struct link_ofi *f, uint32_t index)
     struct ofi_queue *const q = &f->queue[index];
     const struct ofi_held *const h = &q->held[q->held_first % f->depth];
 
-    if (q->held_first == q->held_end || q->signal_in_flight || h->after_puts > q->puts_done) return 0;
-    const int rc = ofi_post_signal(f, index, h->target, h->value);
+    if (q->held_first == q->held_end) return 0;
+    if (!f->port.ordered && (q->signal_in_flight || h->after_puts > q->puts_done)) return 0;
+    const int rc = ofi_post_signal(f, index, h->target, h->value, h->add);
 
     if (rc == -EAGAIN) return 0;
     if (rc) return rc;
@@ -278,7 +285,7 @@ static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     return 0;
 }
 
-static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value)
+static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add)
 {
     struct link_ofi *const f = link_ofi_of(link);
     const uint32_t index = (uint32_t)peer * f->queue_count + queue;
@@ -286,16 +293,60 @@ static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uin
 
     if (f->broken) return f->broken;
     if (q->accepted - q->completed == f->depth) return -EAGAIN;
-    if (f->port.ordered) {
-        const int rc = ofi_post_signal(f, index, target, value);
+    if (f->port.ordered && q->held_first == q->held_end) {
+        const int rc = ofi_post_signal(f, index, target, value, add);
 
         if (rc) return rc;
     } else {
-        ofi_hold(f, index, target, value);
+        ofi_hold(f, index, target, value, add);
         if (q->held_end - q->held_first == 1 && ofi_release(f, index) < 0) return f->broken;
     }
     q->accepted++;
     return 0;
+}
+
+/* Once the put is on its way, the signal is taken, be it for later. */
+static int ofi_put_signal(struct live_link *link, const struct live_put_signal *both)
+{
+    struct link_ofi *const f = link_ofi_of(link);
+    const uint32_t index = (uint32_t)both->peer * f->queue_count + both->queue;
+    struct ofi_queue *const q = &f->queue[index];
+
+    if (f->broken) return f->broken;
+    assert(f->depth >= 2);
+    if (q->accepted - q->completed + 2 > f->depth) return -EAGAIN;
+    int rc = ofi_put(link, both->peer, both->queue, both->source, both->target, both->size_bytes, false);
+
+    if (rc) return rc;
+    rc = ofi_signal(link, both->peer, both->queue, both->word, both->value, both->add);
+    if (rc != -EAGAIN) return rc;
+    ofi_hold(f, index, both->word, both->value, both->add);
+    q->accepted++;
+    return 0;
+}
+
+static int ofi_get(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
+                   uint32_t size_bytes)
+{
+    struct link_ofi *const f = link_ofi_of(link);
+    const uint32_t index = (uint32_t)peer * f->queue_count + queue;
+    struct ofi_queue *const q = &f->queue[index];
+    const struct ofi_target *const t = &f->port.target[peer];
+
+    if (f->broken) return f->broken;
+    if (q->gets - q->gets_done == f->depth) return -EAGAIN;
+    struct ofi_op *const op = ofi_op_take(f, index, OFI_GET, 0);
+
+    if (!op) return -EAGAIN;
+    void *desc = fi_mr_desc(f->port.memory_mr);
+    const struct iovec iov = { .iov_base = f->memory->base + target, .iov_len = size_bytes };
+    const struct fi_rma_iov rma = { .addr = t->memory_base + source, .len = size_bytes, .key = t->memory_key };
+    const struct fi_msg_rma msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = t->address,
+                                    .rma_iov = &rma, .rma_iov_count = 1, .context = op };
+    const int rc = ofi_posted(f, op, fi_readmsg(f->port.ep, &msg, FI_COMPLETION));
+
+    if (rc == 0) q->gets++;
+    return rc;
 }
 
 static int ofi_flush(struct live_link *link, uint16_t peer, uint16_t queue)
@@ -306,6 +357,7 @@ static int ofi_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     const struct ofi_target *const t = &f->port.target[peer];
 
     if (f->broken) return f->broken;
+    if (q->gets != q->gets_done || (f->port.ordered && q->held_first != q->held_end)) return -EAGAIN;
     if (!f->port.ordered) return q->completed == q->accepted ? 0 : -EAGAIN;
     if (q->delivered == q->accepted) return 0;
     if (q->fenced > q->delivered) return -EAGAIN;
@@ -346,11 +398,14 @@ static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
 static void ofi_message_arrived(struct link_ofi *f, struct ofi_op *op)
 {
     const struct ofi_message *const message = ofi_message_of(f, op);
+    const uint32_t word = message->word & ~OFI_ADD;
 
     if (message->word == OFI_HELLO)
         f->greeted[message->rank % f->rank_count] = true;
-    else if (message->word < f->memory->size_bytes / sizeof(uint64_t))
-        __atomic_store_n((uint64_t *)(void *)f->memory->base + message->word, message->value, __ATOMIC_RELEASE);
+    else if (word < f->memory->size_bytes / sizeof(uint64_t) && message->word & OFI_ADD)
+        __atomic_fetch_add((uint64_t *)(void *)f->memory->base + word, message->value, __ATOMIC_RELEASE);
+    else if (word < f->memory->size_bytes / sizeof(uint64_t))
+        __atomic_store_n((uint64_t *)(void *)f->memory->base + word, message->value, __ATOMIC_RELEASE);
     ofi_receive_post(f, op);
 }
 
@@ -375,6 +430,9 @@ static void ofi_complete(struct link_ofi *f, struct ofi_op *op)
     case OFI_RECEIVE:
         ofi_message_arrived(f, op);
         return;
+    case OFI_GET:
+        q->gets_done++;
+        break;
     }
     ofi_op_give(f, op);
 }
@@ -438,7 +496,9 @@ static void ofi_free(struct live_link *link)
     g_free(f);
 }
 
-static const struct live_link_ops ofi_ops = { "ofi", ofi_put, ofi_signal, ofi_flush, ofi_progress, ofi_free };
+static const struct live_link_ops ofi_ops = {
+    "ofi", ofi_put, ofi_signal, ofi_put_signal, ofi_get, ofi_flush, ofi_progress, ofi_free
+};
 
 static int ofi_ops_make(struct link_ofi *f)
 {

@@ -18,9 +18,10 @@ enum {
 };
 
 struct shm_entry {
-    uint64_t source;                    /* own offset; of a signal: the value */
-    uint64_t target;                    /* offset at the peer */
+    uint64_t source;                    /* own offset; of a signal: the value; of a get: offset at the peer */
+    uint64_t target;                    /* offset at the peer; of a get: own offset */
     uint32_t size_bytes;                /* 0: a signal */
+    bool     add, get;
 };
 
 /* completed <= rung <= posted <= completed + depth */
@@ -76,9 +77,33 @@ static int shm_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     return shm_post(link_shm_of(link), peer, queue, &entry, defer);
 }
 
-static int shm_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value)
+static int shm_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add)
 {
-    const struct shm_entry entry = { .source = value, .target = target };
+    const struct shm_entry entry = { .source = value, .target = target, .add = add };
+    return shm_post(link_shm_of(link), peer, queue, &entry, false);
+}
+
+static int shm_put_signal(struct live_link *link, const struct live_put_signal *both)
+{
+    struct link_shm *shm = link_shm_of(link);
+    const uint32_t index = (uint32_t)both->peer * shm->queue_count + both->queue;
+    const struct shm_queue *queue = &shm->queue[index];
+    assert(shm->depth >= 2 && both->size_bytes > 0);
+    if (queue->posted - queue->completed + 2 > shm->depth) {
+        shm_ring(shm, index);
+        return -EAGAIN;
+    }
+    const struct shm_entry put = { .source = both->source, .target = both->target, .size_bytes = both->size_bytes };
+    const struct shm_entry signal = { .source = both->value, .target = both->word, .add = both->add };
+    const int rc = shm_post(shm, both->peer, both->queue, &put, true);
+    return rc ? rc : shm_post(shm, both->peer, both->queue, &signal, false);
+}
+
+static int shm_get(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
+                   uint32_t size_bytes)
+{
+    assert(size_bytes > 0);
+    const struct shm_entry entry = { .source = source, .target = target, .size_bytes = size_bytes, .get = true };
     return shm_post(link_shm_of(link), peer, queue, &entry, false);
 }
 
@@ -94,11 +119,16 @@ static void shm_complete(struct link_shm *shm, uint32_t index)
 {
     struct shm_queue *queue = &shm->queue[index];
     const struct shm_entry *entry = &queue->entry[queue->completed % shm->depth];
-    uint8_t *target = shm->peer_base[index / shm->queue_count] + entry->target;
-    if (entry->size_bytes)
-        memcpy(target, shm->memory->base + entry->source, entry->size_bytes);
+    uint8_t *const peer = shm->peer_base[index / shm->queue_count];
+    uint64_t *const word = (uint64_t *)(void *)(peer + entry->target);
+    if (entry->get)
+        memcpy(shm->memory->base + entry->target, peer + entry->source, entry->size_bytes);
+    else if (entry->size_bytes)
+        memcpy(peer + entry->target, shm->memory->base + entry->source, entry->size_bytes);
+    else if (entry->add)
+        __atomic_fetch_add(word, entry->source, __ATOMIC_RELEASE);
     else
-        __atomic_store_n((uint64_t *)(void *)target, entry->source, __ATOMIC_RELEASE);
+        __atomic_store_n(word, entry->source, __ATOMIC_RELEASE);
     queue->completed++;
 }
 
@@ -133,6 +163,8 @@ static const struct live_link_ops shm_ops = {
     .name = "shm",
     .put = shm_put,
     .signal = shm_signal,
+    .put_signal = shm_put_signal,
+    .get = shm_get,
     .flush = shm_flush,
     .progress = shm_progress,
     .free = shm_free,

@@ -45,7 +45,7 @@ enum {
  * the receiver's ring (IMM: both). */
 struct verbs_slot {
     uint64_t value;
-    uint32_t word, reserved;
+    uint32_t word, add;                 /* add 1: value is added to the word */
 };
 _Static_assert(sizeof(struct verbs_slot) == VERBS_SLOT_BYTES, "crosses the link");
 
@@ -169,7 +169,8 @@ static int verbs_signal_receive(struct link_verbs *v, const struct ibv_wc *wc)
         return verbs_fail(v, text);
     }
     uint64_t *words = (uint64_t *)(void *)v->memory->base;
-    __atomic_store_n(&words[slot->word], slot->value, __ATOMIC_RELEASE);
+    if (slot->add) __atomic_fetch_add(&words[slot->word], slot->value, __ATOMIC_RELEASE);
+    else __atomic_store_n(&words[slot->word], slot->value, __ATOMIC_RELEASE);
     qp->signals_received++;
     if (++qp->receives_owed < MIN(VERBS_RECEIVES_POSTED_MAX, (v->receive_depth + 3) / 4)) return 0;
     const uint32_t count = qp->receives_owed;
@@ -202,16 +203,16 @@ static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
     return rc ? verbs_post_fail(v, qp, rc) : 0;
 }
 
-/* Whether one more work request fits beside those that may be outstanding.  When not: 0 or an error. */
-static bool verbs_room(struct link_verbs *v, struct verbs_qp *qp, uint32_t outstanding_max, int *rc)
+/* Whether so many more work requests fit beside those that may be outstanding.  When not: 0 or an error. */
+static bool verbs_room(struct link_verbs *v, struct verbs_qp *qp, uint32_t count, uint32_t outstanding_max, int *rc)
 {
     *rc = 0;
-    if (qp->posted - qp->completed < outstanding_max && qp->nic->completions_free) return true;
+    if (qp->posted - qp->completed + count <= outstanding_max && qp->nic->completions_free >= count) return true;
     *rc = verbs_ring(v, qp);
     if (*rc == 0) *rc = verbs_sends_poll(v, qp->nic);
     if (*rc < 0) return false;
     *rc = 0;
-    return qp->posted - qp->completed < outstanding_max && qp->nic->completions_free;
+    return qp->posted - qp->completed + count <= outstanding_max && qp->nic->completions_free >= count;
 }
 
 static void verbs_completion_ask(struct verbs_qp *qp, struct ibv_send_wr *wr)
@@ -244,8 +245,17 @@ static void verbs_payload(struct verbs_qp *qp, struct ibv_send_wr *wr, const voi
     *sge = (struct ibv_sge){ .addr = (uint64_t)(uintptr_t)data, .length = size_bytes, .lkey = local_key };
     wr->sg_list = sge;
     wr->num_sge = 1;
-    if (wr->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && size_bytes <= qp->inline_bytes)
+    if (wr->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_RDMA_READ && size_bytes <= qp->inline_bytes)
         wr->send_flags |= IBV_SEND_INLINE;
+}
+
+static void verbs_put_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t source, uint64_t target,
+                            uint32_t size_bytes)
+{
+    struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_WRITE);
+    wr->wr.rdma.remote_addr = qp->peer_memory + target;
+    wr->wr.rdma.rkey = qp->peer_memory_key;
+    verbs_payload(qp, wr, v->memory->base + source, size_bytes, qp->nic->mr->lkey);
 }
 
 static int verbs_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
@@ -256,28 +266,27 @@ static int verbs_put(struct live_link *link, uint16_t peer, uint16_t queue, uint
     int rc;
     if (v->broken) return -EIO;
     assert(qp->qp && size_bytes && source + size_bytes <= v->memory->size_bytes);
-    if (!verbs_room(v, qp, v->send_depth - 1, &rc)) return rc ? rc : -EAGAIN;
-    struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_WRITE);
-    wr->wr.rdma.remote_addr = qp->peer_memory + target;
-    wr->wr.rdma.rkey = qp->peer_memory_key;
-    verbs_payload(qp, wr, v->memory->base + source, size_bytes, qp->nic->mr->lkey);
+    if (!verbs_room(v, qp, 1, v->send_depth - 1, &rc)) return rc ? rc : -EAGAIN;
+    verbs_put_build(v, qp, source, target, size_bytes);
     if (defer && qp->chained < VERBS_BATCH_MAX) return 0;
     return verbs_ring(v, qp);
 }
 
-static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t target, uint64_t value)
+/* A sum is made by the peer's NIC, whatever carries the other signals; with IMM the peer makes both. */
+static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t target, uint64_t value, bool add)
 {
     static const enum ibv_wr_opcode opcodes[] = {
         [LIVE_SIGNAL_WRITE] = IBV_WR_RDMA_WRITE,
         [LIVE_SIGNAL_ATOMIC] = IBV_WR_ATOMIC_FETCH_AND_ADD,
         [LIVE_SIGNAL_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
     };
-    const enum live_signalling how = v->options.signalling;
+    const enum live_signalling usual = v->options.signalling;
+    const enum live_signalling how = add && usual == LIVE_SIGNAL_WRITE ? LIVE_SIGNAL_ATOMIC : usual;
     const uint32_t word = (uint32_t)(target / sizeof value);
     struct ibv_send_wr *wr = verbs_next(v, qp, opcodes[how]);
     const uint64_t first = (uint64_t)verbs_index(v, qp) * v->send_depth;
     struct verbs_slot *slot = &v->slot[first + qp->posted % v->send_depth];
-    *slot = (struct verbs_slot){ .value = value, .word = word };
+    *slot = (struct verbs_slot){ .value = value, .word = word, .add = add };
     if (how == LIVE_SIGNAL_IMM) {
         const uint32_t there = v->rank * v->queue_count + qp->queue;    /* our index among its QPs */
         const uint64_t at = verbs_ring_slot(v, there, qp->signals_sent);
@@ -288,11 +297,11 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
         return;
     }
     if (how == LIVE_SIGNAL_ATOMIC) {
-        uint64_t *shadow = &v->shadow[(uint64_t)qp->peer * v->word_count + word];
+        uint64_t *shadow = add ? NULL : &v->shadow[(uint64_t)qp->peer * v->word_count + word];
         wr->wr.atomic.remote_addr = qp->peer_memory + target;
         wr->wr.atomic.rkey = qp->peer_memory_key;
-        wr->wr.atomic.compare_add = value - *shadow;
-        *shadow = value;
+        wr->wr.atomic.compare_add = add ? value : value - *shadow;
+        if (!add) *shadow = value;
     } else {
         wr->wr.rdma.remote_addr = qp->peer_memory + target;
         wr->wr.rdma.rkey = qp->peer_memory_key;
@@ -300,16 +309,59 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     verbs_payload(qp, wr, &slot->value, sizeof slot->value, qp->nic->scratch_mr->lkey);
 }
 
+/* 0, or an error where nobody can add: then the run ends. */
+static int verbs_adds_check(struct link_verbs *v, const struct verbs_qp *qp)
+{
+    char text[sizeof v->link.failure];
+    if (v->options.signalling == LIVE_SIGNAL_IMM || verbs_nic_atomics(qp->nic)) return 0;
+    g_snprintf(text, sizeof text, "device %s: expected atomics for sums, found none: use --signalling imm",
+               qp->nic->name);
+    return verbs_fail(v, text);
+}
+
 static int verbs_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target,
-                        uint64_t value)
+                        uint64_t value, bool add)
 {
     struct link_verbs *v = link_verbs_of(link);
     struct verbs_qp *qp = &v->qp[(uint32_t)peer * v->queue_count + queue];
     int rc;
     if (v->broken) return -EIO;
     assert(qp->qp && target % sizeof value == 0 && target / sizeof value < v->word_count);
-    if (!verbs_room(v, qp, v->send_depth - 1, &rc)) return rc ? rc : -EAGAIN;
-    verbs_signal_build(v, qp, target, value);
+    if (add && (rc = verbs_adds_check(v, qp)) < 0) return rc;
+    if (!verbs_room(v, qp, 1, v->send_depth - 1, &rc)) return rc ? rc : -EAGAIN;
+    verbs_signal_build(v, qp, target, value, add);
+    return verbs_ring(v, qp);
+}
+
+static int verbs_put_signal(struct live_link *link, const struct live_put_signal *both)
+{
+    struct link_verbs *v = link_verbs_of(link);
+    struct verbs_qp *qp = &v->qp[(uint32_t)both->peer * v->queue_count + both->queue];
+    int rc;
+    if (v->broken) return -EIO;
+    assert(qp->qp && both->size_bytes && both->source + both->size_bytes <= v->memory->size_bytes);
+    assert(both->word % sizeof both->value == 0 && both->word / sizeof both->value < v->word_count);
+    if (both->add && (rc = verbs_adds_check(v, qp)) < 0) return rc;
+    if (qp->chained + 2 > VERBS_BATCH_MAX && (rc = verbs_ring(v, qp)) < 0) return rc;
+    if (!verbs_room(v, qp, 2, v->send_depth - 1, &rc)) return rc ? rc : -EAGAIN;
+    verbs_put_build(v, qp, both->source, both->target, both->size_bytes);
+    verbs_signal_build(v, qp, both->word, both->value, both->add);
+    return verbs_ring(v, qp);
+}
+
+static int verbs_get(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
+                     uint32_t size_bytes)
+{
+    struct link_verbs *v = link_verbs_of(link);
+    struct verbs_qp *qp = &v->qp[(uint32_t)peer * v->queue_count + queue];
+    int rc;
+    if (v->broken) return -EIO;
+    assert(qp->qp && size_bytes && target + size_bytes <= v->memory->size_bytes);
+    if (!verbs_room(v, qp, 1, v->send_depth - 1, &rc)) return rc ? rc : -EAGAIN;
+    struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_READ);
+    wr->wr.rdma.remote_addr = qp->peer_memory + source;
+    wr->wr.rdma.rkey = qp->peer_memory_key;
+    verbs_payload(qp, wr, v->memory->base + target, size_bytes, qp->nic->mr->lkey);
     return verbs_ring(v, qp);
 }
 
@@ -331,7 +383,7 @@ static int verbs_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     if (qp->signalled != qp->posted && qp->nic->completions_free) {
         if (qp->chained)
             verbs_completion_ask(qp, &qp->wr[qp->chained - 1]);
-        else if (verbs_room(v, qp, v->send_depth, &rc))
+        else if (verbs_room(v, qp, 1, v->send_depth, &rc))
             verbs_nothing_write(v, qp);
     }
     if (rc == 0) rc = verbs_ring(v, qp);
@@ -402,6 +454,8 @@ static const struct live_link_ops verbs_ops = {
     .name = "verbs",
     .put = verbs_put,
     .signal = verbs_signal,
+    .put_signal = verbs_put_signal,
+    .get = verbs_get,
     .flush = verbs_flush,
     .progress = verbs_progress,
     .free = verbs_free,
@@ -514,7 +568,7 @@ static bool verbs_qps_make(struct link_verbs *v, const bool *remote, GError **er
         qp->peer = (uint16_t)(i / v->queue_count);
         qp->queue = (uint16_t)(i % v->queue_count);
         if (!remote[qp->peer]) continue;
-        if (!verbs_qp_make(qp, &v->nic[qp->queue % v->nic_count], &v->options, &limits, error)) return false;
+        if (!verbs_qp_make(qp, &v->nic[qp->queue % v->nic_count], &limits, error)) return false;
         for (uint32_t left = v->receive_depth; left; ) {
             const uint32_t count = MIN(left, VERBS_RECEIVES_POSTED_MAX);
             if (verbs_receives_post(v, qp, count) < 0) {

@@ -20,11 +20,12 @@ enum ofi_carrier {
 /* What small operations send from and messages arrive in; lies in registered memory. */
 struct ofi_message {
     uint64_t value;
-    uint32_t word;              /* OFI_HELLO: none, the sender greets */
+    uint32_t word;              /* OFI_HELLO: none, the sender greets; with OFI_ADD in it, value is added */
     uint32_t rank;              /* the sender */
 };
 _Static_assert(sizeof(struct ofi_message) == 16, "crosses the link");
 #define OFI_HELLO UINT32_MAX
+#define OFI_ADD (UINT32_C(1) << 31)
 
 /* Where a peer's registered memory is for RMA. */
 struct ofi_target {

@@ -222,7 +222,7 @@ static bool ofi_choose(struct ofi_port *p, const struct live_options *o, const s
 
 static int ofi_register(struct ofi_port *p, void *base, size_t size_bytes, uint64_t key, struct fid_mr **mr)
 {
-    const uint64_t access = FI_SEND | FI_RECV | FI_WRITE | FI_REMOTE_WRITE;
+    const uint64_t access = FI_SEND | FI_RECV | FI_WRITE | FI_REMOTE_WRITE | FI_READ | FI_REMOTE_READ;
     int rc = fi_mr_reg(p->domain, base, size_bytes, access, 0, key, 0, mr, NULL);
 
     if (rc || !(p->info->domain_attr->mr_mode & FI_MR_ENDPOINT)) return rc;

@@ -85,6 +85,11 @@ void verbs_nic_close(struct verbs_nic *nic);
 bool verbs_nic_register(struct verbs_nic *nic, const struct live_options *o, const struct live_memory *memory,
                         GError **error);
 /* Registers any other memory.  *error names what it is. */
+/* Whether it adds to words of its rank's memory for others. */
+static inline bool verbs_nic_atomics(const struct verbs_nic *nic)
+{
+    return nic->device_attr.atomic_cap != IBV_ATOMIC_NONE;
+}
 struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, uint64_t size_bytes, int access,
                                      const char *what, GError **error);
 /* The completion queues: send_entries is lowered to what the device has; receive_entries 0 makes none. */
@@ -102,7 +107,7 @@ bool verbs_nic_port_active(const struct verbs_nic *nic);
 
 /* Makes the QP, ready to receive posts of receive requests.  limits->inline_bytes becomes what was granted.
  * */
-bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic, const struct live_options *o,
+bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic,
                    struct verbs_qp_limits *limits, GError **error);
 
 struct verbs_connection {

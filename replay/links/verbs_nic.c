@@ -209,7 +209,7 @@ bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_o
         return false;
     }
     if (!verbs_port_choose(nic, o, error) || !verbs_gid_choose(nic, o, error)) return false;
-    if (o->signalling == LIVE_SIGNAL_ATOMIC && nic->device_attr.atomic_cap == IBV_ATOMIC_NONE) {
+    if (o->signalling == LIVE_SIGNAL_ATOMIC && !verbs_nic_atomics(nic)) {
         g_set_error(error, LIVE_ERROR, EOPNOTSUPP, "device %s has no atomics: expected --signalling write or "
                     "imm",
                     name);
@@ -301,8 +301,8 @@ static bool verbs_dmabuf_register(struct verbs_nic *nic, const struct live_memor
 bool verbs_nic_register(struct verbs_nic *nic, const struct live_options *o, const struct live_memory *memory,
                         GError **error)
 {
-    int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-    if (o->signalling == LIVE_SIGNAL_ATOMIC) access |= IBV_ACCESS_REMOTE_ATOMIC;
+    int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    if (verbs_nic_atomics(nic)) access |= IBV_ACCESS_REMOTE_ATOMIC;
     if (o->gpu_memory) return verbs_dmabuf_register(nic, memory, access, error);
     nic->mr = verbs_memory_register(nic, memory->base, memory->size_bytes, access, "the rank's memory",
                                     error);

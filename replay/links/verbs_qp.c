@@ -65,14 +65,14 @@ static void verbs_qp_refuse(const struct verbs_qp *qp, const struct verbs_qp_lim
                 nic->device_attr.max_qp_wr);
 }
 
-static bool verbs_qp_init(const struct verbs_qp *qp, const struct live_options *o, GError **error)
+static bool verbs_qp_init(const struct verbs_qp *qp, GError **error)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
         .port_num = qp->nic->port,
-        .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+        .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
     };
-    if (o->signalling == LIVE_SIGNAL_ATOMIC) attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    if (verbs_nic_atomics(qp->nic)) attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     const int rc = ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
                                  IBV_QP_ACCESS_FLAGS);
     if (rc)
@@ -81,7 +81,7 @@ static bool verbs_qp_init(const struct verbs_qp *qp, const struct live_options *
     return rc == 0;
 }
 
-bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic, const struct live_options *o,
+bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic,
                    struct verbs_qp_limits *limits, GError **error)
 {
     struct ibv_qp_init_attr init = {
@@ -105,7 +105,7 @@ bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic, const struct live
     qp->inline_bytes = MIN(limits->inline_bytes, init.cap.max_inline_data);
     qp->wr = g_new0(struct ibv_send_wr, VERBS_BATCH_MAX);
     qp->sge = g_new0(struct ibv_sge, VERBS_BATCH_MAX);
-    return verbs_qp_init(qp, o, error);
+    return verbs_qp_init(qp, error);
 }
 
 /* ---- connecting ---------------------------------------------------------------------------------------- */
