@@ -134,6 +134,34 @@ static void test_fork_timeout(void)
     g_free(text);
 }
 
+/* Ranks that heard of the failure tell each other in a further exchange, as links do that cannot be made: the parent
+ * has their share of the failed one still, and must not take them for liars. */
+static int rank_one_stays_away_others_come_again(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+
+    (void)context;
+    if (b->rank == 1)
+        for (;;)
+            pause();
+    for (int i = 0; i < 3; i++) {
+        g_clear_error(&error);
+        if (bootstrap_barrier(b, &error)) return 9;
+    }
+    return report(error);
+}
+
+static void test_fork_comes_again(void)
+{
+    catch_start();
+    const int status = bootstrap_fork_run(4, SHORT_MS, rank_one_stays_away_others_come_again, NULL);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 1);
+    ASSERT_CONTAINS(text, "eptwin: rank 1 did not come to exchange 0 within 300 ms\n");
+    g_free(text);
+}
+
 static int rank_two_leaves_early(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -267,6 +295,7 @@ int main(void)
     CU_add_test(fork_suite, "a rank's exit ends the others", test_fork_exit_ends_others);
     CU_add_test(fork_suite, "ranks that ignore SIGTERM", test_fork_ends_stubborn);
     CU_add_test(fork_suite, "ranks that do not come are named", test_fork_timeout);
+    CU_add_test(fork_suite, "ranks come again after a failure", test_fork_comes_again);
     CU_add_test(fork_suite, "a rank leaves early", test_fork_leaves_early);
     CU_add_test(fork_suite, "sizes differ", test_fork_sizes_differ);
     CU_add_test(fork_suite, "a rank gives up", test_fork_gives_up);

@@ -32,7 +32,7 @@ static struct live_options options_for(const char *provider, enum live_signallin
 }
 
 #ifdef HAVE_OFI
-#include <rdma/fabric.h>
+#include "replay/links/ofi.h"
 
 /* --- the conformance suite --- */
 
@@ -381,14 +381,44 @@ static void test_another_provider(void)
     g_free(text);
 }
 
-/* A crash leaves no name of shared memory behind. */
-static int rank_is_killed_connected(struct bootstrap *b, void *context)
+/* A rank that dies at any of the exchanges by which links are made, or behind them, leaves no name of shared memory
+ * behind, and the others learn of it. */
+struct doomed {
+    struct bootstrap base;
+    struct bootstrap *inner;
+    uint32_t left;              /* exchanges that rank 1 lives to see */
+    int signal;
+};
+
+static bool doomed_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
+    struct doomed *const d = (struct doomed *)b;
+
+    if (b->rank == 1 && d->left-- == 0) raise(d->signal);
+    return bootstrap_allgather(d->inner, in, size_bytes, out, error);
+}
+
+static bool doomed_check(struct bootstrap *b, GError **error)
+{
+    return bootstrap_check(((struct doomed *)b)->inner, error);
+}
+
+static const struct bootstrap_ops doomed_ops = { .name = "doomed", .allgather = doomed_allgather,
+                                                 .check = doomed_check };
+
+static int rank_is_doomed(struct bootstrap *b, void *context)
+{
+    struct doomed d = *(const struct doomed *)context;
+    const struct live_options options = options_for("shm", LIVE_SIGNAL_WRITE);
     struct live_memory memory;
 
-    if (!link_open(b, context, &memory)) return 1;
-    raise(SIGKILL);
-    return 2;
+    d.base = (struct bootstrap){ .ops = &doomed_ops, .rank = b->rank, .rank_count = b->rank_count,
+                                 .timeout_ms = b->timeout_ms };
+    d.inner = b;
+    struct live_link *const link = link_open(&d.base, &options, &memory);
+
+    if (link) link->ops->free(link);
+    return link ? 0 : 3;
 }
 
 static uint32_t shared_names(void)
@@ -396,21 +426,189 @@ static uint32_t shared_names(void)
     GDir *const folder = g_dir_open("/dev/shm", 0, NULL);
     uint32_t count = 0;
 
-    while (folder && g_dir_read_name(folder)) count++;
+    for (const char *name; folder && (name = g_dir_read_name(folder));)
+        count += g_str_has_prefix(name, "eptwin-");
     if (folder) g_dir_close(folder);
     return count;
 }
 
 static void test_no_names_left(void)
 {
-    struct live_options options = options_for("shm", LIVE_SIGNAL_WRITE);
-    const uint32_t before = shared_names();
+    enum { EXCHANGES = 4 };             /* place, addresses, connected, the test's own */
+    static const int signals[] = { SIGKILL, SIGSTOP };
 
     if (!provider_exists("shm")) return;
+    for (size_t k = 0; k < G_N_ELEMENTS(signals); k++)
+        for (uint32_t left = 0; left < EXCHANGES; left++) {
+            struct doomed d = { .left = left, .signal = signals[k] };
+
+            catch_start();
+            const int status = bootstrap_fork_run(2, 1000, rank_is_doomed, &d);
+            char *const text = catch_end();
+
+            CU_ASSERT(status == 1 || status == 3);
+            ASSERT_CONTAINS(text, signals[k] == SIGKILL ? "eptwin: rank 1 was killed by signal 9"
+                                                        : "eptwin: rank 1 did not come to exchange ");
+            CU_ASSERT_EQUAL(shared_names(), 0);
+            g_free(text);
+        }
+}
+
+/* --- strangers at the port --- */
+
+enum { WORD = 3, LIES = 7, EMPTY = 255 };     /* of empty ones, so many that the last falls into the buffer of the 5 */
+
+/* What the stranger knows: the address of rank 0 and, so that each lie is one thing wrong, the token of rank 1. */
+struct known { struct ofi_card card; uint8_t token[OFI_TOKEN_BYTES]; };
+
+struct tapped {
+    struct bootstrap base;
+    struct bootstrap *inner;
+    struct known known;
+    int to_stranger[2], from_stranger[2];
+};
+
+static bool tapped_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
+{
+    struct tapped *const t = (struct tapped *)b;
+
+    if (!bootstrap_allgather(t->inner, in, size_bytes, out, error)) return false;
+    if (size_bytes == sizeof t->known.card) memcpy(&t->known.card, out, sizeof t->known.card);
+    if (size_bytes == PLACE_BYTES)      /* the token ends what rank 1 said */
+        memcpy(t->known.token, (uint8_t *)out + 2 * PLACE_BYTES - OFI_TOKEN_BYTES, OFI_TOKEN_BYTES);
+    return true;
+}
+
+static const struct bootstrap_ops tapped_ops = { .name = "tapped", .allgather = tapped_allgather };
+
+static bool stranger_send(struct ofi_port *p, const void *message, size_t size_bytes, fi_addr_t to)
+{
+    struct fi_cq_msg_entry done;
+    ssize_t rc;
+
+    memcpy(p->arena, message, size_bytes);
+    while ((rc = fi_send(p->ep, p->arena, size_bytes, fi_mr_desc(p->arena_mr), to, NULL)) == -FI_EAGAIN)
+        (void)!fi_cq_read(p->cq, &done, 1);
+    while (rc == 0 && (rc = fi_cq_read(p->cq, &done, 1)) == -FI_EAGAIN) rc = 0;
+    return rc == 1;
+}
+
+/* Sends each lie; returns how many left.  The one that is too long comes last: some providers end the connection. */
+static int stranger_main(const struct tapped *t)
+{
+    struct bootstrap alone = { .rank = 0, .rank_count = 2 };
+    uint8_t tokens[2][OFI_TOKEN_BYTES] = { { 0 } };
+    const struct ofi_place place = { .one_host = true, .token = tokens };
+    const struct live_options options = options_for("tcp", LIVE_SIGNAL_IMM);
+    const struct live_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH };
+    static uint8_t bytes[LINK_BYTES];
+    const struct live_memory memory = { .base = bytes, .size_bytes = sizeof bytes };
+    struct ofi_port port = { 0 };
+    struct known known;
+    fi_addr_t to;
+    int sent = 0;
+
+    if (read(t->to_stranger[0], &known, sizeof known) != sizeof known) return -1;
+    if (!ofi_port_open(&port, &options, &needs, &place, &alone, &memory, NULL)) return -2;
+    if (fi_av_insert(port.av, known.card.name, 1, &to, 0, NULL) != 1) return -3;
+    const struct ofi_message honest = { .value = 666, .word = WORD, .rank = 1 };
+    struct ofi_message lie[LIES + 1] = { honest, honest, honest, honest, honest, honest, honest, honest };
+    size_t size_bytes[LIES] = { sizeof *lie, sizeof *lie, sizeof *lie, sizeof *lie, sizeof *lie, sizeof *lie - 1,
+                                sizeof *lie + 8 };
+
+    for (int i = 0; i <= LIES; i++)
+        memcpy(lie[i].token, known.token, OFI_TOKEN_BYTES);
+    lie[0].token[OFI_TOKEN_BYTES - 1] ^= 1;
+    lie[1].token[0] ^= 0x80;
+    lie[2].rank = 0;
+    lie[3].rank = 99;
+    lie[4].word = LINK_BYTES / 2 / 8 + 5;           /* of the heap: behind the words */
+    for (int i = 0; i < EMPTY; i++)
+        sent += stranger_send(&port, &honest, 0, to);
+    for (int i = 0; i < LIES; i++)
+        sent += stranger_send(&port, &lie[i], size_bytes[i], to);
+    ofi_port_close(&port);
+    return sent;
+}
+
+static bool link_serve(void *context)
+{
+    struct live_link *const link = context;
+
+    return link->ops->progress(link) > 0;
+}
+
+/* Rank 1 signals 5 and 6.  A stranger's messages change nothing of that, empty ones neither: they come in buffers that
+ * hold what rank 1 sent.  Then rank 1 signals once more. */
+static int rank_hears_strangers(struct bootstrap *b, void *context)
+{
+    struct tapped *const t = context;
+    const struct live_options options = options_for("tcp", LIVE_SIGNAL_IMM);
+    struct live_memory memory;
+    int sent = 0;
+
+    t->base = (struct bootstrap){ .ops = &tapped_ops, .rank = b->rank, .rank_count = b->rank_count,
+                                  .timeout_ms = b->timeout_ms };
+    t->inner = b;
+    struct live_link *const link = link_open(&t->base, &options, &memory);
+
+    if (!link) return 1;
+    uint64_t *const words = (uint64_t *)(void *)memory.base;
+
+    for (uint64_t value = 5; value <= 6; value++)
+        if (b->rank == 1 && link->ops->signal(link, 0, 0, WORD * sizeof *words, value, false) != 0) return 12;
+    if (b->rank == 0) {
+        while (__atomic_load_n(&words[WORD], __ATOMIC_ACQUIRE) != 6)
+            if (link->ops->progress(link) < 0) return 13;
+        if (write(t->to_stranger[1], &t->known, sizeof t->known) != sizeof t->known) return 2;
+        while (poll(&(struct pollfd){ .fd = t->from_stranger[0], .events = POLLIN }, 1, 1) == 0)
+            if (link->ops->progress(link) < 0) return 3;
+        if (read(t->from_stranger[0], &sent, sizeof sent) != sizeof sent || sent != LIES + EMPTY) return 4;
+        for (int i = 0; i < 100; i++)
+            if (link->ops->progress(link) < 0) return 5;
+        for (size_t i = 0; i < LINK_BYTES / sizeof *words; i++)
+            if (words[i] != (i == WORD ? 6 : 0)) return 6;
+    }
+    b->serve = link_serve;
+    b->serve_context = link;
+    if (!bootstrap_barrier(b, NULL)) return 7;
+    if (b->rank == 1 && link->ops->signal(link, 0, 0, WORD * sizeof *words, 7, false) != 0) return 8;
+    while (b->rank == 0 && __atomic_load_n(&words[WORD], __ATOMIC_ACQUIRE) != 7)
+        if (link->ops->progress(link) < 0) return 9;
+    while (b->rank == 1 && link->ops->flush(link, 0, 0) == -EAGAIN)
+        if (link->ops->progress(link) < 0) return 10;
+    if (!bootstrap_barrier(b, NULL)) return 11;
+    b->serve = NULL;
+    link->ops->free(link);
+    return 0;
+}
+
+static void test_strangers(void)
+{
+    struct tapped t = { .base = { 0 } };
+
+    CU_ASSERT_EQUAL_FATAL(pipe(t.to_stranger) || pipe(t.from_stranger), 0);
+    fflush(NULL);
+    const pid_t stranger = fork();
+
+    if (stranger == 0) {
+        const int sent = stranger_main(&t);
+
+        _exit(write(t.from_stranger[1], &sent, sizeof sent) != sizeof sent);
+    }
     catch_start();
-    CU_ASSERT_EQUAL(bootstrap_fork_run(2, 20000, rank_is_killed_connected, &options), 1);
-    g_free(catch_end());
-    CU_ASSERT_EQUAL(shared_names(), before);
+    const int status = bootstrap_fork_run(2, 20000, rank_hears_strangers, &t);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 0);
+    ASSERT_CONTAINS(text, "eptwin: rank 0: warning: drops messages that no rank of this run sent");
+    g_free(text);
+    kill(stranger, SIGKILL);
+    waitpid(stranger, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        close(t.to_stranger[i]);
+        close(t.from_stranger[i]);
+    }
 }
 
 static void add_tests(CU_pSuite suite)
@@ -425,6 +623,7 @@ static void add_tests(CU_pSuite suite)
     CU_add_test(suite, "refusals", test_refusals);
     CU_add_test(suite, "another provider", test_another_provider);
     CU_add_test(suite, "no names left behind", test_no_names_left);
+    CU_add_test(suite, "strangers at the port", test_strangers);
 }
 
 #else

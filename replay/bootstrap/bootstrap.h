@@ -53,8 +53,8 @@ static inline bool bootstrap_barrier(struct bootstrap *b, GError **error)
     return b->ops->allgather(b, NULL, 0, NULL, error);
 }
 
-/* Between exchanges, without waiting: false when it is known that a rank died or gave up.  (Forked and launched
- * ranks need not ask: the parent or launcher ends them.) */
+/* Between exchanges, without waiting: false when it is known that a rank died or gave up.  (Launched ranks need not
+ * ask: the launcher ends them.) */
 static inline bool bootstrap_check(struct bootstrap *b, GError **error)
 {
     return !b->ops->check || b->ops->check(b, error);

@@ -111,6 +111,19 @@ static bool child_allgather(struct bootstrap *b, const void *in, size_t size_byt
     return child_receive(c, out, header.size_bytes, deadline_ms, error);
 }
 
+static bool child_check(struct bootstrap *b, GError **error)
+{
+    struct fork_child *const c = (struct fork_child *)b;
+    const uint64_t deadline_ms = bootstrap_now_ms() + PARENT_MARGIN_MS;
+    struct fork_header header;
+    const ssize_t n = recv(c->socket, &header, sizeof header, MSG_PEEK | MSG_DONTWAIT);
+
+    if (n == 0) return child_fail(c, error, "the parent process is gone");
+    if (n < (ssize_t)sizeof header || header.kind != FORK_FAILED) return true;
+    if (!child_receive(c, &header, sizeof header, deadline_ms, error)) return false;
+    return child_receive_failure(c, header.size_bytes, deadline_ms, error);
+}
+
 static void child_abort(struct bootstrap *b, const char *reason)
 {
     child_send((struct fork_child *)b, FORK_GIVE_UP, reason, strnlen(reason, BOOTSTRAP_REASON_BYTES_MAX / 2));
@@ -118,7 +131,7 @@ static void child_abort(struct bootstrap *b, const char *reason)
 
 static void child_free(struct bootstrap *b) { (void)b; }
 
-static const struct bootstrap_ops child_ops = { "fork", child_allgather, child_abort, NULL, child_free };
+static const struct bootstrap_ops child_ops = { "fork", child_allgather, child_abort, child_check, child_free };
 
 /* --- the parent's side --- */
 
@@ -204,8 +217,8 @@ static void parent_finish_exchange(struct fork_parent *p)
 
 static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const guint8 *data, size_t size_bytes)
 {
-    g_assert(!r->came);
-    if (p->failure) return;
+    if (p->failure) return;         /* the exchange has ended for all; who has not heard it yet may come again */
+    g_assert(!r->came && p->came_count < p->rank_count);
     r->came = true;
     if (size_bytes) g_byte_array_append(r->share, data, (guint)size_bytes);
     if (p->came_count++ == 0) p->deadline_ms = bootstrap_now_ms() + p->timeout_ms;

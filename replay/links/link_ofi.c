@@ -26,6 +26,7 @@
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { OFI_POLL_MAX = 32 };     /* completions of one progress() */
@@ -62,7 +63,11 @@ struct link_ofi {
     struct live_link link;
     struct ofi_port port;
     const struct live_memory *memory;
+    struct bootstrap *bootstrap;
+    bool    *remote;            /* [rank] reached by this link */
     uint32_t rank, rank_count, queue_count, depth;
+    uint32_t word_count;        /* all before the heap */
+    uint64_t dropped;           /* messages that are of no peer */
     int      broken;            /* the negative errno that every call returns from then on */
     struct ofi_op *op;          /* [send_count + receive_count] */
     struct ofi_op *free_ops;
@@ -151,6 +156,7 @@ static int ofi_send(struct link_ofi *f, struct ofi_op *op, uint32_t word, uint64
                                 .addr = f->port.target[op->queue / f->queue_count].address, .context = op };
 
     *message = (struct ofi_message){ .value = value, .word = word, .rank = f->rank };
+    memcpy(message->token, f->port.target[f->rank].token, sizeof message->token);
     return ofi_posted(f, op,
                       fi_sendmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
 }
@@ -395,21 +401,48 @@ static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
     return rc == -FI_EAGAIN ? -EAGAIN : ofi_fail(f, op, (int)rc, "");
 }
 
-static void ofi_message_arrived(struct link_ofi *f, struct ofi_op *op)
+/* In a time that does not depend on where they differ. */
+static bool ofi_tokens_equal(const uint8_t *a, const uint8_t *b)
+{
+    unsigned difference = 0;
+
+    for (int i = 0; i < OFI_TOKEN_BYTES; i++)
+        difference |= a[i] ^ b[i];
+    return difference == 0;
+}
+
+/* Whether the message is one that a peer sends (ofi.h). */
+static bool ofi_message_genuine(const struct link_ofi *f, const struct ofi_message *message, size_t size_bytes)
+{
+    return size_bytes == sizeof *message && message->rank < f->rank_count && f->remote[message->rank] &&
+           ofi_tokens_equal(message->token, f->port.target[message->rank].token) &&
+           (message->word == OFI_HELLO || (message->word & ~OFI_ADD) < f->word_count);
+}
+
+static void ofi_message_drop(struct link_ofi *f)
+{
+    if (f->dropped++ == 0)
+        fprintf(stderr, "eptwin: rank %u: warning: drops messages that no rank of this run sent: "
+                "somebody else reaches its libfabric port (%s)\n", f->rank, f->port.provider);
+}
+
+static void ofi_message_arrived(struct link_ofi *f, struct ofi_op *op, size_t size_bytes)
 {
     const struct ofi_message *const message = ofi_message_of(f, op);
     const uint32_t word = message->word & ~OFI_ADD;
 
-    if (message->word == OFI_HELLO)
-        f->greeted[message->rank % f->rank_count] = true;
-    else if (word < f->memory->size_bytes / sizeof(uint64_t) && message->word & OFI_ADD)
+    if (!ofi_message_genuine(f, message, size_bytes))
+        ofi_message_drop(f);
+    else if (message->word == OFI_HELLO)
+        f->greeted[message->rank] = true;
+    else if (message->word & OFI_ADD)
         __atomic_fetch_add((uint64_t *)(void *)f->memory->base + word, message->value, __ATOMIC_RELEASE);
-    else if (word < f->memory->size_bytes / sizeof(uint64_t))
+    else
         __atomic_store_n((uint64_t *)(void *)f->memory->base + word, message->value, __ATOMIC_RELEASE);
     ofi_receive_post(f, op);
 }
 
-static void ofi_complete(struct link_ofi *f, struct ofi_op *op)
+static void ofi_complete(struct link_ofi *f, struct ofi_op *op, size_t size_bytes)
 {
     struct ofi_queue *const q = &f->queue[op->queue];
 
@@ -428,7 +461,7 @@ static void ofi_complete(struct link_ofi *f, struct ofi_op *op)
         f->greetings--;
         break;
     case OFI_RECEIVE:
-        ofi_message_arrived(f, op);
+        ofi_message_arrived(f, op, size_bytes);
         return;
     case OFI_GET:
         q->gets_done++;
@@ -444,8 +477,13 @@ static int ofi_read_failure(struct link_ofi *f)
 
     if (n == -FI_EAGAIN) return 0;
     if (n < 0) return ofi_fail(f, NULL, (int)n, "");
-    const struct ofi_op *const op = entry.op_context;
+    struct ofi_op *const op = entry.op_context;
     char detail[128] = "";
+
+    if (op && op->kind == OFI_RECEIVE && entry.err == FI_ETRUNC) {      /* peers send nothing that long */
+        ofi_message_drop(f);
+        return ofi_receive_post(f, op);
+    }
     const char *const text = fi_cq_strerror(f->port.cq, entry.prov_errno, entry.err_data, detail, sizeof detail);
 
     return ofi_fail(f, op, -(entry.err ? entry.err : FI_EIO), text && entry.prov_errno ? text : "");
@@ -462,7 +500,7 @@ static int ofi_progress(struct live_link *link)
     if (n == -FI_EAVAIL) return ofi_read_failure(f);
     if (n < 0 && n != -FI_EAGAIN) return ofi_fail(f, NULL, (int)n, "");
     for (ssize_t i = 0; i < n; i++)
-        if (entries[i].op_context) ofi_complete(f, entries[i].op_context);
+        if (entries[i].op_context) ofi_complete(f, entries[i].op_context, entries[i].len);
     while (f->free_receives && !f->broken) {
         struct ofi_op *const op = f->free_receives;
 
@@ -492,6 +530,7 @@ static void ofi_free(struct live_link *link)
     g_free(f->queue);
     g_free(f->holding);
     g_free(f->greeted);
+    g_free(f->remote);
     g_free(f->op);
     g_free(f);
 }
@@ -517,12 +556,12 @@ static int ofi_ops_make(struct link_ofi *f)
 }
 
 /* The ranks whose greeting has not come, or that this rank has not yet been able to greet. */
-static bool *ofi_strangers(const struct link_ofi *f, const bool *remote, const bool *said)
+static bool *ofi_strangers(const struct link_ofi *f, const bool *said)
 {
     bool *const strangers = g_new0(bool, f->rank_count);
 
     for (uint32_t r = 0; r < f->rank_count; r++)
-        strangers[r] = remote[r] && (!f->greeted[r] || !said[r]);
+        strangers[r] = f->remote[r] && (!f->greeted[r] || !said[r]);
     return strangers;
 }
 
@@ -541,14 +580,18 @@ static int ofi_greet(struct link_ofi *f, uint32_t rank, bool *said)
     return *said && f->greeted[rank];
 }
 
-/* Sends each peer a message and waits for each peer's: after that, connections stand in both directions. */
-static int ofi_greet_all(struct link_ofi *f, const bool *remote, bool *said, uint64_t deadline_ms)
+/* Sends each peer a message and waits for each peer's: after that, connections stand in both directions.  A rank that
+ * dies meanwhile ends it (-ECANCELED and *error). */
+static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, GError **error)
 {
+    enum { LOOK_MS = 20 };
+    uint64_t look_ms = 0;
+
     for (;;) {
         bool done = true;
 
         for (uint32_t r = 0; r < f->rank_count; r++) {
-            const int rc = remote[r] ? ofi_greet(f, r, &said[r]) : 1;
+            const int rc = f->remote[r] ? ofi_greet(f, r, &said[r]) : 1;
 
             if (rc < 0) return rc;
             done &= rc == 1;
@@ -557,29 +600,30 @@ static int ofi_greet_all(struct link_ofi *f, const bool *remote, bool *said, uin
 
         if (rc < 0) return rc;
         if (done && f->greetings == 0) return 0;
-        if (bootstrap_now_ms() >= deadline_ms) return -ETIMEDOUT;
+        const uint64_t now_ms = bootstrap_now_ms();
+
+        if (now_ms >= deadline_ms) return -ETIMEDOUT;
+        if (now_ms < look_ms) continue;
+        if (!bootstrap_check(f->bootstrap, error)) return -ECANCELED;
+        look_ms = now_ms + LOOK_MS;
     }
 }
 
-static bool ofi_connect(struct link_ofi *f, const struct live_options *o, const bool *remote, GError **error)
+static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError **error)
 {
-    bool *const said = g_new0(bool, f->rank_count);
+    g_autofree bool *said = g_new0(bool, f->rank_count);
     int rc = ofi_ops_make(f);
 
-    if (!rc) rc = ofi_greet_all(f, remote, said, bootstrap_now_ms() + o->timeout_ms);
+    if (!rc) rc = ofi_greet_all(f, said, bootstrap_now_ms() + o->timeout_ms, error);
     if (rc == -ETIMEDOUT) {
-        bool *const strangers = ofi_strangers(f, remote, said);
-        char *const ranks = bootstrap_ranks_text(strangers, f->rank_count);
+        g_autofree bool *strangers = ofi_strangers(f, said);
+        g_autofree char *ranks = bootstrap_ranks_text(strangers, f->rank_count);
 
-        g_set_error(error, LIVE_ERROR, ETIMEDOUT, "libfabric %s: no connection with %s within %u ms",
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric %s: no connection with %s within %u ms",
                     f->port.provider, ranks, o->timeout_ms);
-        g_free(ranks);
-        g_free(strangers);
-    } else if (rc) {
-        g_set_error(error, LIVE_ERROR, -rc, "%s", f->link.failure[0] ? f->link.failure : fi_strerror(-rc));
+    } else if (rc && rc != -ECANCELED) {
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "%s", f->link.failure[0] ? f->link.failure : fi_strerror(-rc));
     }
-    g_free(said);
-    if (!rc) ofi_port_hide(&f->port);
     return rc == 0;
 }
 
@@ -594,6 +638,9 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct live_n
     assert(needs->queue_count > 0 && needs->queue_depth > 0);
     f->link.ops = &ofi_ops;
     f->memory = memory;
+    f->bootstrap = b;
+    f->remote = g_memdup2(remote, sizeof *remote * b->rank_count);
+    f->word_count = (uint32_t)((memory->size_bytes - needs->heap_bytes) / sizeof(uint64_t));
     f->rank = b->rank;
     f->rank_count = b->rank_count;
     f->queue_count = needs->queue_count;
@@ -603,15 +650,19 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct live_n
     f->sent = g_new0(uint64_t *, b->rank_count);
     f->sent_words = g_new0(uint32_t, b->rank_count);
     f->greeted = g_new0(bool, b->rank_count);
-    struct ofi_place place;
+    struct ofi_place place = { 0 };
 
     if (!ofi_place_find(&place, b, error)) {
         ofi_free(&f->link);
         return NULL;
     }
-    ofi_port_open(&f->port, o, needs, &place, b->rank_count, memory, &failure);
-    if (ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, remote, error))
+    ofi_port_open(&f->port, o, needs, &place, b, memory, &failure);
+    ofi_place_clear(&place);
+    if (ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, error) &&
+        bootstrap_barrier(b, error)) {
+        ofi_port_hide(&f->port);
         return &f->link;
+    }
     ofi_free(&f->link);
     return NULL;
 }

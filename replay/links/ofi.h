@@ -17,13 +17,22 @@ enum ofi_carrier {
     OFI_CARRY_MESSAGE, /* a message {value, word}, from which the receiver's progress() sets the word */
 };
 
-/* What small operations send from and messages arrive in; lies in registered memory. */
+enum { OFI_TOKEN_BYTES = 16 };
+
+/* What small operations send from and messages arrive in; lies in registered memory.
+ *
+ * Anybody who reaches the port can send messages.  A receiver believes a message only if it has this size, names a
+ * peer as its sender, carries the token that this peer told everyone through the bootstrap, and names a signal word;
+ * others are dropped and counted.  What remains open: tokens cross the network in clear, so that whoever can read the
+ * traffic can forge messages; and RMA writes are guarded by nothing but their key, which some providers (tcp, sockets,
+ * shm) let this program choose or number in order. */
 struct ofi_message {
     uint64_t value;
     uint32_t word;              /* OFI_HELLO: none, the sender greets; with OFI_ADD in it, value is added */
     uint32_t rank;              /* the sender */
+    uint8_t  token[OFI_TOKEN_BYTES];    /* the sender's */
 };
-_Static_assert(sizeof(struct ofi_message) == 16, "crosses the link");
+_Static_assert(sizeof(struct ofi_message) == 32, "crosses the link");
 #define OFI_HELLO UINT32_MAX
 #define OFI_ADD (UINT32_C(1) << 31)
 
@@ -32,6 +41,7 @@ struct ofi_target {
     fi_addr_t address;
     uint64_t  memory_base, memory_key;      /* words and heap */
     uint64_t  arena_base, arena_key;        /* its messages; the first takes writes that nobody reads */
+    uint8_t   token[OFI_TOKEN_BYTES];       /* that its messages carry */
 };
 
 struct ofi_port {
@@ -50,27 +60,42 @@ struct ofi_port {
     struct ofi_message *arena;                      /* [1 + send_count + receive_count] */
     struct ofi_target  *target;                     /* [rank] */
     char               *provider;                   /* as it calls itself */
+    char               *names;      /* how the names of the ranks' shared-memory objects begin; NULL: there are none */
 };
 
-/* Where this rank runs among the others. */
+/* Where this rank runs among the others, and what they agreed on. */
 struct ofi_place {
     bool     one_host;          /* all ranks on this host */
     uint32_t local_rank;        /* among those of this host */
+    uint64_t run;               /* a number of this run and no other: no secret */
+    uint8_t (*token)[OFI_TOKEN_BYTES];      /* [rank], secret; free with ofi_place_clear() */
 };
 /* Collective. */
 bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error);
+void ofi_place_clear(struct ofi_place *place);
+
+/* What a rank tells the others about its endpoint. */
+enum { OFI_NAME_BYTES = 256, OFI_PROVIDER_BYTES = 64, OFI_FAILURE_BYTES = 256 };
+struct ofi_card {
+    char     failure[OFI_FAILURE_BYTES];            /* "": none */
+    char     provider[OFI_PROVIDER_BYTES];
+    uint8_t  name[OFI_NAME_BYTES];                  /* its address */
+    uint64_t memory_base, memory_key, arena_base, arena_key;
+    uint32_t carrier, ordered;
+};
+_Static_assert(sizeof(struct ofi_card) == 616, "crosses the bootstrap");
 
 /* Zeroed before; ofi_port_close() after, also on failure.  o->device may be a list, dealt out by local rank;
  * without one, ranks of one host use its loopback where the provider runs on it. */
 bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct live_needs *needs,
-                   const struct ofi_place *place, uint32_t rank_count, const struct live_memory *memory,
+                   const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
                    GError **error);
 /* Collective, also for a rank that has failed before (failure, which it takes; else NULL): exchanges
  * addresses and keys.  Connections are made by the first messages. */
 bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory,
                        const bool *remote, GError *failure, GError **error);
-/* Takes the names of shared-memory objects away, once all peers have them open; no crash then leaves them
- * behind. */
+/* Takes away the names that the shared-memory objects of this run have, those of ranks that died too.  For when all
+ * ranks have opened all objects; from then on no crash leaves one behind.  Closing does it where a run fails before. */
 void ofi_port_hide(struct ofi_port *p);
 void ofi_port_close(struct ofi_port *p);
 

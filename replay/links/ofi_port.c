@@ -9,14 +9,13 @@
 #include <rdma/fi_atomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 enum {
     OFI_API = FI_VERSION(1, 15),
     OFI_SENDS_MAX = 4096,
     OFI_RECEIVES_MAX = 256,
-    OFI_NAME_BYTES = 256,
-    OFI_PROVIDER_BYTES = 64,
-    OFI_FAILURE_BYTES = 256,
     OFI_KEY_MEMORY = 1, OFI_KEY_ARENA = 2,          /* where the provider leaves the choice */
 };
 
@@ -25,15 +24,6 @@ static const uint64_t OFI_ORDER = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
 
 /* With no provider named, the first of these that this machine has. */
 static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
-
-/* What a rank tells the others. */
-struct ofi_card {
-    char     failure[OFI_FAILURE_BYTES];            /* "": none */
-    char     provider[OFI_PROVIDER_BYTES];
-    uint8_t  name[OFI_NAME_BYTES];
-    uint64_t memory_base, memory_key, arena_base, arena_key;
-    uint32_t carrier, ordered;
-};
 
 static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
 {
@@ -44,28 +34,47 @@ static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GErro
 
 /* --- the place --- */
 
-bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error)
+/* Of the first exchange. */
+struct ofi_place_card {
+    char     host[104];
+    uint64_t run;
+    uint8_t  token[OFI_TOKEN_BYTES];
+};
+_Static_assert(sizeof(struct ofi_place_card) == 128, "crosses the bootstrap");
+
+static void ofi_place_card_fill(struct ofi_place_card *card)
 {
-    enum { HOST_BYTES = 128 };
-    char own[HOST_BYTES] = "";
-    char (*const hosts)[HOST_BYTES] = g_malloc(sizeof own * b->rank_count);
-    char *boot = NULL, *const space = g_file_read_link("/proc/self/ns/net", NULL);
+    g_autofree char *boot = NULL, *space = g_file_read_link("/proc/self/ns/net", NULL);
 
     g_file_get_contents("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL);
-    g_snprintf(own, sizeof own, "%s %s", boot ? g_strchomp(boot) : g_get_host_name(), space ? space : "");
-    const bool ok = bootstrap_allgather(b, own, sizeof own, hosts, error);
+    g_snprintf(card->host, sizeof card->host, "%s %s", boot ? g_strchomp(boot) : g_get_host_name(),
+               space ? space : "");
+    g_assert(getrandom(&card->run, sizeof card->run, 0) == sizeof card->run);
+    g_assert(getrandom(card->token, sizeof card->token, 0) == sizeof card->token);
+}
 
-    *place = (struct ofi_place){ .one_host = ok };
-    for (uint32_t r = 0; r < b->rank_count && ok; r++) {
-        const bool here = memcmp(hosts[r], own, sizeof own) == 0;
+bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error)
+{
+    struct ofi_place_card own = { .host = "" };
+    g_autofree struct ofi_place_card *cards = g_new0(struct ofi_place_card, b->rank_count);
+
+    ofi_place_card_fill(&own);
+    if (!bootstrap_allgather(b, &own, sizeof own, cards, error)) return false;
+    *place = (struct ofi_place){ .one_host = true, .run = cards[0].run,
+                                 .token = g_malloc_n(b->rank_count, OFI_TOKEN_BYTES) };
+    for (uint32_t r = 0; r < b->rank_count; r++) {
+        const bool here = memcmp(cards[r].host, own.host, sizeof own.host) == 0;
 
         place->one_host &= here;
         place->local_rank += here && r < b->rank;
+        memcpy(place->token[r], cards[r].token, OFI_TOKEN_BYTES);
     }
-    g_free(boot);
-    g_free(space);
-    g_free(hosts);
-    return ok;
+    return true;
+}
+
+void ofi_place_clear(struct ofi_place *place)
+{
+    g_clear_pointer(&place->token, g_free);
 }
 
 /* --- choosing --- */
@@ -230,7 +239,18 @@ static int ofi_register(struct ofi_port *p, void *base, size_t size_bytes, uint6
     return rc ? rc : fi_mr_enable(*mr);
 }
 
-static int ofi_open_endpoint(struct ofi_port *p)
+/* Objects of the shm provider are named after the run, so that any rank can take away those of another that died
+ * before all had them open. */
+static int ofi_name_endpoint(struct ofi_port *p, const struct ofi_place *place, uint32_t rank)
+{
+    if (strcmp(p->provider, "shm") != 0) return 0;
+    p->names = g_strdup_printf("eptwin-%u-%016" G_GINT64_MODIFIER "x-", (unsigned)getuid(), place->run);
+    g_autofree char *name = g_strdup_printf("fi_shm://%s%u", p->names, rank);
+
+    return fi_setname(&p->ep->fid, name, strlen(name) + 1);
+}
+
+static int ofi_open_endpoint(struct ofi_port *p, const struct ofi_place *place, uint32_t rank)
 {
     struct fi_av_attr av = { .type = FI_AV_TABLE };
     struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE,
@@ -241,6 +261,7 @@ static int ofi_open_endpoint(struct ofi_port *p)
     if (!rc) rc = fi_av_open(p->domain, &av, &p->av, NULL);
     if (!rc) rc = fi_cq_open(p->domain, &cq, &p->cq, NULL);
     if (!rc) rc = fi_endpoint(p->domain, p->info, &p->ep, NULL);
+    if (!rc) rc = ofi_name_endpoint(p, place, rank);
     if (!rc) rc = fi_ep_bind(p->ep, &p->av->fid, 0);
     if (!rc) rc = fi_ep_bind(p->ep, &p->cq->fid, FI_TRANSMIT | FI_RECV);
     return rc ? rc : fi_enable(p->ep);
@@ -257,9 +278,10 @@ static int ofi_open_memory(struct ofi_port *p, const struct live_memory *memory)
 }
 
 bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct live_needs *needs,
-                   const struct ofi_place *place, uint32_t rank_count, const struct live_memory *memory,
+                   const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
                    GError **error)
 {
+    const uint32_t rank_count = b->rank_count;
     const uint64_t wanted = (uint64_t)rank_count * needs->queue_count * needs->queue_depth * 2 + rank_count;
 
     ofi_tell_rank_count(rank_count);
@@ -267,7 +289,9 @@ bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struc
     p->send_count = (uint32_t)MIN(MIN(wanted, OFI_SENDS_MAX), p->info->tx_attr->size);
     p->receive_count = (uint32_t)MIN(OFI_RECEIVES_MAX, p->info->rx_attr->size);
     p->target = g_new0(struct ofi_target, rank_count);
-    int rc = ofi_open_endpoint(p);
+    for (uint32_t r = 0; r < rank_count; r++)
+        memcpy(p->target[r].token, place->token[r], OFI_TOKEN_BYTES);
+    int rc = ofi_open_endpoint(p, place, b->rank);
 
     if (rc) return ofi_refuse(p, "cannot open an endpoint", rc, error);
     rc = ofi_open_memory(p, memory);
@@ -326,8 +350,10 @@ static bool ofi_targets_fill(struct ofi_port *p, const struct bootstrap *b, cons
         struct ofi_target *const t = &p->target[r];
 
         if (!remote[r]) continue;
-        *t = (struct ofi_target){ .memory_base = cards[r].memory_base, .memory_key = cards[r].memory_key,
-                                  .arena_base = cards[r].arena_base, .arena_key = cards[r].arena_key };
+        t->memory_base = cards[r].memory_base;
+        t->memory_key = cards[r].memory_key;
+        t->arena_base = cards[r].arena_base;
+        t->arena_key = cards[r].arena_key;
         const int rc = fi_av_insert(p->av, cards[r].name, 1, &t->address, 0, NULL);
 
         if (rc != 1) return ofi_refuse(p, "cannot use a peer's address", rc < 0 ? rc : -FI_EADDRNOTAVAIL, error);
@@ -353,15 +379,20 @@ bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct liv
 
 /* --- closing --- */
 
+/* Removes what /dev/shm has with names that begin like this. */
+static void ofi_names_remove(const char *begin)
+{
+    g_autoptr(GDir) folder = g_dir_open("/dev/shm", 0, NULL);
+    const char *name;
+
+    while (folder && (name = g_dir_read_name(folder)))
+        if (g_str_has_prefix(name, begin)) shm_unlink(name);
+}
+
 void ofi_port_hide(struct ofi_port *p)
 {
-    char name[OFI_NAME_BYTES] = "";
-    size_t name_bytes = sizeof name - 1;
-
-    if (strcmp(p->provider, "shm") != 0 || fi_getname(&p->ep->fid, name, &name_bytes) != 0) return;
-    const char *const scheme = strstr(name, "://");
-
-    shm_unlink(scheme ? scheme + 3 : name);
+    if (p->names) ofi_names_remove(p->names);
+    g_clear_pointer(&p->names, g_free);
 }
 
 static void ofi_close(struct fid *fid)
@@ -379,6 +410,7 @@ void ofi_port_close(struct ofi_port *p)
     ofi_close(p->domain ? &p->domain->fid : NULL);
     ofi_close(p->fabric ? &p->fabric->fid : NULL);
     if (p->info) fi_freeinfo(p->info);
+    ofi_port_hide(p);
     g_free(p->arena);
     g_free(p->target);
     g_free(p->provider);
