@@ -20,6 +20,7 @@
 #include "sim/sim.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -57,7 +58,7 @@ struct sim {
     uint64_t now_ps;
     uint64_t sequence;          /* of the event scheduled last; the first gets 1 */
     uint64_t event_count;       /* run */
-    uint32_t pending_count, pending_count_max;
+    uint32_t pending_count;
     uint32_t left_count;        /* entries that moved events left behind: their events are elsewhere, or not pending */
 
     /* Every time in the front is < front_end_ps and every time in the trie is not; but when the front is a
@@ -70,9 +71,10 @@ struct sim {
     uint32_t level_mask;        /* levels that have a slot in use */
     uint32_t chunk_free;        /* list of chunks that were used before; NONE at its end */
     uint32_t chunk_used;        /* chunks from here on were never used */
+    uint32_t chunk_count;
+    struct chunk *chunks;       /* moves when it grows: whoever inserts finds chunks by number again */
     uint64_t slot_mask[LEVEL_COUNT];
     struct slot slots[LEVEL_COUNT][DIGIT_COUNT];
-    struct chunk chunks[];
 };
 
 static const uint32_t NONE = UINT32_MAX;
@@ -93,16 +95,21 @@ static void queue_clear(struct sim *sim)
     }
 }
 
-struct sim *sim_new(uint32_t event_count_max)
+struct sim *sim_new(uint32_t event_count)
 {
     const size_t slot_count = (size_t)LEVEL_COUNT * DIGIT_COUNT;
-    const size_t partial = event_count_max < slot_count ? event_count_max : slot_count;
-    const size_t chunk_count = event_count_max / CHUNK_ENTRIES + partial + 2;   /* 2: of the slot dealt out */
-    struct sim *const sim = malloc(sizeof *sim + chunk_count * sizeof sim->chunks[0]);
+    const size_t partial = event_count < slot_count ? event_count : slot_count;
+    const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2;   /* 2: of the slot dealt out */
+    struct sim *const sim = malloc(sizeof *sim);
+    struct chunk *const chunks = malloc(chunk_count * sizeof *chunks);
 
-    if (!sim)
+    if (!sim || !chunks) {
+        free(sim);
+        free(chunks);
         return NULL;
-    sim->pending_count_max = event_count_max;
+    }
+    sim->chunks = chunks;
+    sim->chunk_count = (uint32_t)chunk_count;
     sim->now_ps = sim->sequence = sim->event_count = 0;
     queue_clear(sim);
     return sim;
@@ -110,6 +117,9 @@ struct sim *sim_new(uint32_t event_count_max)
 
 void sim_free(struct sim *sim)
 {
+    if (!sim)
+        return;
+    free(sim->chunks);
     free(sim);
 }
 
@@ -125,12 +135,28 @@ uint64_t sim_event_count(const struct sim *sim)
 
 /* ---- slots: lists of chunks ---- */
 
+static void chunks_grow(struct sim *sim)
+{
+    const uint32_t count = sim->chunk_count + sim->chunk_count / 2;
+    struct chunk *const chunks = realloc(sim->chunks, count * sizeof *chunks);
+
+    if (!chunks) {
+        fprintf(stderr, "eptwin: out of memory for %u pending events\n", sim->pending_count);
+        abort();
+    }
+    sim->chunks = chunks;
+    sim->chunk_count = count;
+}
+
 static uint32_t chunk_take(struct sim *sim)
 {
     const uint32_t chunk = sim->chunk_free;
 
-    if (chunk == NONE)
+    if (chunk == NONE) {
+        if (sim->chunk_used == sim->chunk_count)
+            chunks_grow(sim);
         return sim->chunk_used++;
+    }
     sim->chunk_free = sim->chunks[chunk].next;
     return chunk;
 }
@@ -206,13 +232,12 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
     trie_mark_empty(sim, level, digit);
     sim->base_ps = slot.time_ps_min;
     while (slot.count > 0) {
-        const struct chunk *const chunk = &sim->chunks[slot.first];
         const uint32_t fill = slot_first_fill(&slot);
 
         if (slot.first != slot.last)
-            __builtin_prefetch(&sim->chunks[chunk->next]);
+            __builtin_prefetch(&sim->chunks[sim->chunks[slot.first].next]);
         for (uint32_t i = 0; i < fill; i++)
-            trie_insert(sim, chunk->entries[i]);
+            trie_insert(sim, sim->chunks[slot.first].entries[i]);
         slot_drop_first(sim, &slot);
     }
 }
@@ -323,7 +348,6 @@ static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t tim
 {
     assert(time_ps >= sim->now_ps);
     assert(time_ps < UINT64_MAX);
-    assert(sim->pending_count + sim->left_count < sim->pending_count_max);
     const struct entry entry = { time_ps, event };
 
     event->time_ps = time_ps;

@@ -2,7 +2,8 @@
  *
  * Events are ordered by (time, sequence): those of the same instant run in the order in which they were
  * scheduled.  An event lives inside the struct that it belongs to and is found again with container_of; the
- * engine allocates nothing after sim_init().  One thread.  Includes nothing of ours but units.h. */
+ * engine allocates nothing more until more are pending than sim_new() was told.  One thread.  Includes nothing
+ * of ours but units.h. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -18,8 +19,9 @@ struct sim_event {
     uint64_t sequence;      /* set by the engine; 0: not pending */
 };
 
-/* Makes an engine for at most event_count_max pending events.  NULL when memory is out. */
-struct sim *sim_new(uint32_t event_count_max);
+/* Makes an engine with room for event_count pending events; it grows when there are more, and ends the program with one
+ * line where memory is out for that.  NULL when memory is out. */
+struct sim *sim_new(uint32_t event_count);
 void        sim_free(struct sim *sim);
 
 /* Back to time 0 with no events; keeps the memory.  Events still pending become not pending, so they must

@@ -4,6 +4,7 @@
  * support_sim.h, whose numbers are round, so that every expected time is added up by hand beside the check, in
  * ns.  All times are of kernels: 1000 of launch (GPUs), then the step (10), then what the script does. */
 #include <CUnit/Basic.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "tests/support_sim.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
-enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY, SUM };
+enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY, SUM, LOOK };
 
 struct operation {
     enum verb verb;
@@ -29,6 +30,8 @@ struct operation {
 /* A worker that plays operations, all in one step as far as none makes it wait. */
 struct player {
     struct fabric_worker worker;
+    struct stage *stage;
+    const uint8_t *source;      /* PUT: of these bytes, or NULL */
     uint16_t rank;
     uint32_t at;
     struct operation operation[OPERATIONS_MAX];
@@ -41,13 +44,27 @@ struct stage {
     struct player player[WORKERS_MAX];
     struct world_result result[RANKS_MAX];
     char text[200];
+    const uint8_t *watched;     /* LOOK: at this byte, at these times; what was there */
+    uint64_t alarm_ps[OPERATIONS_MAX];
+    uint8_t looked[OPERATIONS_MAX];
 };
+
+/* Notes the byte at its time, waits until then. */
+static bool byte_look(struct player *p)
+{
+    struct stage *s = p->stage;
+    p->worker.wake_ps = s->alarm_ps[p->at];
+    if (fabric_now_ps(p->worker.fabric) < p->worker.wake_ps) return false;
+    s->looked[p->at] = *s->watched;
+    return true;
+}
 
 static bool operation_play(struct player *p, const struct operation *o)
 {
     const struct fabric_write write = {
         .charge_bytes = o->size_bytes, .peer = o->peer, .queue = o->queue, .warps = o->warps,
         .rows = o->rows, .flags = o->flags, .pattern = &o->pattern,
+        .span_count = p->source != NULL, .span[0] = { p->source, (uint32_t)o->size_bytes },
     };
     const struct fabric_signal signal = { .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue };
     const struct fabric_work work = {
@@ -67,6 +84,7 @@ static bool operation_play(struct player *p, const struct operation *o)
     case FLUSH:  return fabric_flush(&p->worker, o->peer, o->queue) == 0;
     case COPY:   fabric_work(&p->worker, &work); return true;
     case SUM:    fabric_work(&p->worker, &sum); return true;
+    case LOOK:   return byte_look(p);
     case END:    break;
     }
     return false;
@@ -104,6 +122,7 @@ static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const stru
     CU_ASSERT_FATAL(s->player_count < WORKERS_MAX && count <= OPERATIONS_MAX);
     struct player *p = &s->player[s->player_count++];
     p->rank = rank;
+    p->stage = s;
     for (uint32_t i = 0; i + 1 < s->player_count; i++) p->worker.index += s->player[i].rank == rank;
     p->worker = (struct fabric_worker){
         .step = player_step, .describe = player_describe, .index = p->worker.index,
@@ -430,23 +449,116 @@ static void test_queue_depth(void)
     }
 }
 
+/* Three puts of 1000 B and a signal of 32, a round trip of 4100 ns from the first byte sent: an acknowledgement comes
+ * 4100 after that, and only then is there room. */
 static void test_window(void)
 {
-    for (int limited = 0; limited <= 1; limited++) {
+    /* The window's size, and when the signal's byte is on its way.  Open: at 710 + 100.  2500: the third put waits until
+     * 4310, the signal goes behind it, at 4410.  1500: one at a time, at 210, 4310, 8410; the signal goes at 8510. */
+    static const uint64_t window[] = { 0, 2500, 1500 }, done_ps[] = { 4923200, 8523200, 12623200 };
+    for (int i = 0; i < 3; i++) {
         struct stage *s = stage_new(2, 1);
-        s->cluster.nic.window_bytes = limited ? 1500 : 0;
+        s->cluster.nic.window_bytes = window[i];
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 },
                       { .verb = PUT, .peer = 1, .size_bytes = 1000 },
                       { .verb = PUT, .peer = 1, .size_bytes = 1000 },
                       { .verb = SIGNAL, .peer = 1, .word = 5 });
         PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
         stage_run(s);
-        /* Open: the signal is sent at 810, in at 2813.2.  Limited: the third put waits until the first is
-         * known of, at 4310, and the signal goes behind it: sent 4410, in at 6413.2.  Then 1000, 100, 10. */
-        CU_ASSERT(took(s, 1, limited ? 8523200 : 4923200));
+        CU_ASSERT(took(s, 1, done_ps[i]));          /* sent, 2000, 3.2 behind what comes before, 1000, 100, 10, 1000 */
         CU_ASSERT(took(s, 0, 1810000));
         free(s);
     }
+}
+
+/* No window lets more through than its bytes in a round trip, to however many peers. */
+static void test_window_bounds_the_rate(void)
+{
+    enum { PUTS = 7, ROUND_TRIP_NS = 4100 };
+    for (uint64_t window = 1000; window <= 3000; window += 1000) {
+        struct stage *s = stage_new(8, 1);
+        s->cluster.nic.window_bytes = window;
+        for (uint16_t peer = 1; peer < 8; peer++)
+            PLAY(s, 0, 1, { .verb = PUT, .peer = peer, .size_bytes = 1000 },
+                          { .verb = PUT, .peer = peer, .size_bytes = 1000 }, { .verb = FLUSH, .peer = peer });
+        stage_run(s);
+        const uint64_t bytes = PUTS * 2 * 1000, took_ns = (s->result[0].time_ps - 1210000) / PS_PER_NS;
+        CU_ASSERT(bytes * ROUND_TRIP_NS <= window * took_ns + 10 * window);     /* a step's 10 */
+        CU_ASSERT(bytes * ROUND_TRIP_NS >= window * took_ns * 8 / 10);
+        free(s);
+    }
+}
+
+/* A worker that puts until it may not, and notes when it sees a word and its own alarm. */
+struct impatient {
+    struct fabric_worker worker;
+    uint32_t puts, word;
+    uint64_t alarm_ps, seen_ps, rang_ps;
+};
+
+static enum worker_step impatient_step(struct fabric_worker *w)
+{
+    struct impatient *i = fabric_container_of(w, struct impatient, worker);
+    const uint64_t now = fabric_now_ps(w->fabric);
+    if (!i->seen_ps && fabric_load(w->fabric, i->word)) i->seen_ps = now;
+    if (!i->rang_ps && now >= i->alarm_ps) i->rang_ps = now;
+    w->wake_ps = i->rang_ps ? 0 : i->alarm_ps;
+    for (; i->puts; i->puts--)
+        if (fabric_put(w, &(struct fabric_write){ .charge_bytes = 1000, .peer = 1 }) == -EAGAIN) return WORKER_WAIT;
+    return WORKER_DONE;
+}
+
+/* Whoever waits for room sees what else happens before there is some: a word, its alarm. */
+static void test_room_and_other_things(void)
+{
+    for (int alarm = 0; alarm <= 1; alarm++) {
+        struct stage *s = stage_new(4, 2);
+        s->options.queue_depth = 1;
+        struct world *world = world_new(&s->cluster, &s->options);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+        struct impatient i = { .puts = 2, .word = 3, .alarm_ps = alarm ? 1500 * PS_PER_NS : 100 * PS_PER_US };
+        i.worker = (struct fabric_worker){ .step = impatient_step, .describe = player_describe, .warps = 1,
+                                           .fabric = world_fabric(world, 0) };
+        struct player other = { .worker = { .step = player_step, .describe = player_describe, .warps = 1,
+                                            .fabric = world_fabric(world, 2) },
+                                .operation = { { .verb = SIGNAL, .peer = 0, .word = 3 } } };
+        struct fabric_worker *first[1] = { &i.worker }, *third[1] = { &other.worker };
+        struct fabric_worker **worker[4] = { first, NULL, third, NULL };
+        const uint32_t count[4] = { 1, 0, 1, 0 };
+        s->cluster.nvlink.gpus = 2;
+        fabric_watch(&i.worker, 3, 1);
+        CU_ASSERT_TRUE(world_run(world, (struct fabric_worker **const *)worker, count, s->result, s->text,
+                                 sizeof s->text));
+        /* The signal: 10, post 100, doorbell 100, 2000, 3.2, 1000; seen at a poll of 100, before 4310. */
+        CU_ASSERT_EQUAL(i.seen_ps, 3313200);
+        CU_ASSERT_EQUAL(i.rang_ps, alarm ? 1500000 : 0);
+        CU_ASSERT(took(s, 0, 5520000));
+        world_free(world);
+        free(s);
+    }
+}
+
+/* A put's bytes are at the peer with the last of them, not with the first. */
+static void test_bytes_come_last(void)
+{
+    struct stage *s = stage_new(2, 1);
+    s->options.payload = true;
+    s->options.heap_bytes = 20000;
+    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000, .flags = 0 });
+    struct world *world = world_new(&s->cluster, &s->options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    uint8_t *from = world_fabric(world, 0)->heap, *to = world_fabric(world, 1)->heap;
+    memset(from, 7, 10000);
+    s->player[0].source = from;
+    s->watched = &to[9999];
+    /* Rank 1 looks at 4000 and 4300 ns: the first byte has been there since 2210, the last comes at 4210. */
+    struct glance { uint64_t at_ps; uint8_t expected; } const glance[] = { { 4000000, 0 }, { 4300000, 7 } };
+    for (int i = 0; i < 2; i++) s->alarm_ps[i] = glance[i].at_ps;
+    PLAY(s, 1, 1, { .verb = LOOK }, { .verb = LOOK });
+    CU_ASSERT_TRUE(stage_launch(s, world));
+    for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL(s->looked[i], glance[i].expected);
+    world_free(world);
+    free(s);
 }
 
 static void test_proxy(void)
@@ -719,6 +831,9 @@ int main(void)
     CU_add_test(suite, "deferred doorbells", test_deferred_doorbells);
     CU_add_test(suite, "queue depth", test_queue_depth);
     CU_add_test(suite, "window", test_window);
+    CU_add_test(suite, "window bounds the rate", test_window_bounds_the_rate);
+    CU_add_test(suite, "room and other things", test_room_and_other_things);
+    CU_add_test(suite, "bytes come last", test_bytes_come_last);
     CU_add_test(suite, "proxy", test_proxy);
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "host cores", test_host_cores);

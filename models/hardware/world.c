@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS_A_BLOCK = 512, EVENTS_MAX = 4 * 1024 * 1024 };
+enum { ITEMS_A_BLOCK = 512, EVENTS_AT_FIRST = 64 * 1024 };
 
 const char *world_resource_name(enum world_resource resource)
 {
@@ -34,18 +34,12 @@ static void pool_grow(struct pool *pool)
     }
 }
 
-static inline void *pool_get(struct pool *pool)
+void *pool_get(struct pool *pool)
 {
     if (!pool->free) pool_grow(pool);
     void **item = pool->free;
     pool->free = *item;
     return item;
-}
-
-static inline void pool_put(struct pool *pool, void *item)
-{
-    *(void **)item = pool->free;
-    pool->free = item;
 }
 
 static void pool_clear(struct pool *pool)
@@ -54,13 +48,9 @@ static void pool_clear(struct pool *pool)
     free(pool->block);
 }
 
-static struct request *world_request_get(struct world *w) { return pool_get(&w->requests); }
-
-void world_request_put(struct world *w, struct request *r) { pool_put(&w->requests, r); }
-
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write)
 {
-    struct request *r = world_request_get(source->world);
+    struct request *r = pool_get(&source->world->requests);
     const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, write->charge_bytes);
     assert(wire <= UINT32_MAX && write->span_count <= 1);
     *r = (struct request){
@@ -74,7 +64,7 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
 
 struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal)
 {
-    struct request *r = world_request_get(source->world);
+    struct request *r = pool_get(&source->world->requests);
     *r = (struct request){
         .source = source, .target = &source->world->rank[signal->peer], .queue = signal->queue, .signal = true,
         .word = signal->word, .value = signal->value, .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes,
@@ -99,7 +89,7 @@ struct request *world_request_write_signal(struct world_rank *source, const stru
 /* What goes there is as long as a signal; what comes back is a put of the bytes. */
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read)
 {
-    struct request *r = world_request_get(source->world);
+    struct request *r = pool_get(&source->world->requests);
     struct world_rank *peer = &source->world->rank[read->peer];
     const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, read->charge_bytes);
     assert(wire <= UINT32_MAX && read->source_offset + read->size_bytes <= peer->fabric.heap_bytes);
@@ -175,7 +165,7 @@ static void worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time
     const uint64_t step_ps = time_ps > ww->cursor_ps ? time_ps : ww->cursor_ps;
     ww->settled_ps = from_ps;
     if (!sim_event_pending(&ww->event)) sim_schedule_at(sim, &ww->event, step_ps);
-    else if (ww->event.time_ps != step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
+    else if (ww->event.time_ps > step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
 }
 
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add)
@@ -186,7 +176,7 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
     *place = add ? *place + value : value;
     for (uint32_t i = rank->watch_head[word]; i; i = rank->watch[i - 1].next)
         if (*place >= rank->watch[i - 1].least)
-            worker_wake(rank->watch[i - 1].worker, now, now + rank->world->poll_ps);
+            worker_wake(&rank->worker[rank->watch[i - 1].worker], now, now + rank->world->poll_ps);
 }
 
 static void word_event_run(struct sim *sim, struct sim_event *event)
@@ -197,7 +187,7 @@ static void word_event_run(struct sim *sim, struct sim_event *event)
     const uint32_t word = r->word;
     const uint64_t value = r->value;
     const bool add = r->add;
-    world_request_put(target->world, r);
+    pool_put(&target->world->requests, r);
     world_word_deliver(target, word, value, add);
 }
 
@@ -209,7 +199,7 @@ static bool letters_send(struct world_rank *target, uint32_t word, uint64_t valu
     bool sent = false;
     if (add && first && target->watch[first - 1].next) return false;
     for (uint32_t i = first; i; i = target->watch[i - 1].next) {
-        struct world_worker *ww = target->watch[i - 1].worker;
+        struct world_worker *ww = &target->worker[target->watch[i - 1].worker];
         if (ww->done) continue;
         struct letter *l = pool_get(&w->letters);
         *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
@@ -225,37 +215,62 @@ void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t valu
 {
     struct world *w = target->world;
     if (w->letters_used && letters_send(target, word, value, add, time_ps)) return;
-    struct request *r = world_request_get(w);
+    struct request *r = pool_get(&w->requests);
     *r = (struct request){ .event.run = word_event_run, .target = target, .word = word, .value = value, .add = add };
     sim_schedule_at(w->sim, &r->event, time_ps);
 }
 
-void world_space_wake(struct world_rank *rank, uint64_t time_ps)
+void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
-    if (!rank->waiting_for_space) return;
-    for (uint32_t i = 0; i < rank->worker_count; i++) {
-        if (!rank->worker[i].wants_space) continue;
-        rank->worker[i].wants_space = false;
-        worker_wake(&rank->worker[i], sim_now_ps(rank->world->sim), time_ps);
+    struct waiter **at = &qp->waiter;
+    while (*at) {
+        struct waiter *const waiter = *at;
+        if (waiter->flush && qp->unknown) {
+            at = &waiter->next;
+            continue;
+        }
+        worker_wake(&rank->worker[waiter->worker], time_ps, time_ps);
+        *at = waiter->next;
+        pool_put(&rank->world->waiters, waiter);
     }
-    rank->waiting_for_space = 0;
 }
 
-static void want_space(struct world_rank *rank)
+/* The worker that is being stepped steps again when the QP can go on: at time_ps, or, where that is not known yet (0),
+ * once it is. */
+static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
 {
-    rank->waiting_for_space += !rank->current->wants_space;
-    rank->current->wants_space = true;
+    struct world_worker *ww = rank->current;
+    if (time_ps) {
+        if (!ww->space_ps || time_ps < ww->space_ps) ww->space_ps = time_ps;
+        return;
+    }
+    for (struct waiter *other = qp->waiter; other; other = other->next)
+        if (other->worker == ww->worker->index && other->flush == flush) return;
+    struct waiter *const waiter = pool_get(&rank->world->waiters);
+    *waiter = (struct waiter){ .next = qp->waiter, .worker = ww->worker->index, .flush = flush };
+    qp->waiter = waiter;
+}
+
+static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
+{
+    while (qp->ack_first && qp->ack_first->time_ps <= now_ps) {
+        struct ack *const ack = qp->ack_first;
+        qp->ack_first = ack->next;
+        qp->unacked--;
+        pool_put(&w->acks, ack);
+    }
 }
 
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places)
 {
-    const struct cluster_nic *nic = &rank->world->cluster->nic;
-    const uint32_t depth = nic->queue_depth ? nic->queue_depth : rank->world->options.queue_depth;
+    struct world *w = rank->world;
+    if (!w->queue_depth) return false;
     struct qp *qp = nic_qp(rank, peer, queue);
-    assert(!depth || depth >= places);
-    if (!depth || qp->outstanding + places <= depth) return false;
+    assert(w->queue_depth >= places);
+    acks_read(w, qp, rank->current->cursor_ps);
+    if (qp->unacked + places <= w->queue_depth) return false;
     if (qp->held_first) nic_ring(rank, qp);     /* room comes only from what is on its way */
-    want_space(rank);
+    want_space(rank, qp, qp->ack_first ? qp->ack_first->time_ps : 0, false);
     return true;
 }
 
@@ -265,9 +280,8 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     struct world_rank *rank = rank_of(f);
     struct qp *qp = nic_qp(rank, peer, queue);
     if (qp->held_first) nic_ring(rank, qp);
-    if (qp->outstanding == 0 && qp->done_ps <= rank->current->cursor_ps) return 0;
-    want_space(rank);
-    if (qp->outstanding == 0) world_space_wake(rank, qp->done_ps);
+    if (qp->unknown == 0 && qp->done_ps <= rank->current->cursor_ps) return 0;
+    want_space(rank, qp, qp->unknown ? 0 : qp->done_ps, true);
     return -EAGAIN;
 }
 
@@ -276,34 +290,32 @@ uint64_t world_now_ps(const struct fabric *f)
     return sim_now_ps(((const struct world_rank *)f)->world->sim);
 }
 
-static struct world_worker *worker_find(struct world_rank *rank, const struct fabric_worker *w)
+/* Makes room for count workers while none runs.  The engine may still pass over what their events left behind: an array
+ * that was too small stays where it is until the end, in a list by the rank pointers that its first workers no longer
+ * need. */
+static void workers_grow(struct world_rank *rank, uint32_t count)
 {
-    assert(w->index < rank->worker_max);
-    return &rank->worker[w->index];
+    struct world_worker *const grown = calloc(count, sizeof *grown);
+    if (!grown) abort();
+    if (rank->worker_max) {
+        rank->worker[0].ready_next = rank->world->retired;
+        rank->world->retired = rank->worker;
+    }
+    rank->worker = grown;
+    rank->worker_max = count;
 }
 
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct world_rank *rank = rank_of(f);
     assert(word + word_count <= f->word_count);
-    while (w->index >= rank->worker_max) {
-        /* Launch order: workers are numbered from 0 as they are prepared, so growing here moves only idle ones. */
-        const uint32_t max = rank->worker_max ? 2 * rank->worker_max : 256;
-        struct world_worker *worker = realloc(rank->worker, max * sizeof *worker);
-        if (!worker) abort();
-        for (uint32_t i = 0; i < rank->watch_count; i++)
-            rank->watch[i].worker = worker + (rank->watch[i].worker - rank->worker);
-        rank->worker = worker;
-        rank->worker_max = max;
-    }
     if (rank->watch_count + word_count > rank->watch_max) {
         rank->watch_max = 2 * (rank->watch_count + word_count);
         rank->watch = realloc(rank->watch, rank->watch_max * sizeof rank->watch[0]);
         if (!rank->watch) abort();
     }
     for (uint32_t i = 0; i < word_count; i++) {
-        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], worker_find(rank, w),
-                                                           least };
+        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], w->index, least };
         rank->watch_head[word + i] = rank->watch_count;
     }
 }
@@ -319,7 +331,7 @@ static void wake_event_run(struct sim *sim, struct sim_event *event)
     struct world_rank *rank = r->target;
     struct world *w = rank->world;
     struct world_worker *ww = r->value == w->launch ? &rank->worker[r->word] : NULL;
-    world_request_put(w, r);
+    pool_put(&w->requests, r);
     w->wakes_pending--;
     w->idle = w->ranks_running ? 0 : w->wakes_pending;
     if (!ww || ww->done) return;
@@ -335,7 +347,7 @@ static void wake_schedule(struct world_worker *ww)
     struct world *w = ww->rank->world;
     const uint64_t wanted_ps = ww->worker->wake_ps;
     if (wanted_ps <= sim_now_ps(w->sim) || (ww->wake_ps && ww->wake_ps <= wanted_ps)) return;
-    struct request *r = world_request_get(w);
+    struct request *r = pool_get(&w->requests);
     *r = (struct request){ .event.run = wake_event_run, .target = ww->rank, .word = ww->worker->index,
                            .value = w->launch };
     ww->wake_ps = wanted_ps;
@@ -353,6 +365,7 @@ void world_worker_step(struct world_worker *ww)
     ww->lane_start_ps = ww->last_end_ps = ww->cursor_ps;
     ww->lane_warps = 0;
     ww->settled_ps = UINT64_MAX;
+    ww->space_ps = 0;
     mail_read(ww, now);
     rank->current = ww;
     switch (ww->worker->step(ww->worker)) {
@@ -363,6 +376,7 @@ void world_worker_step(struct world_worker *ww)
         break;
     case WORKER_WAIT:
         if (ww->mail) worker_wake(ww, ww->mail->time_ps, ww->mail->time_ps + rank->world->poll_ps);
+        if (ww->space_ps) worker_wake(ww, ww->space_ps, ww->space_ps);
         if (ww->worker->wake_ps) wake_schedule(ww);
         break;
     case WORKER_DONE:
@@ -388,14 +402,7 @@ static void worker_event_run(struct sim *sim, struct sim_event *event)
 
 static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
 {
-    if (count > rank->worker_max) {
-        struct world_worker *grown = realloc(rank->worker, count * sizeof *grown);
-        if (!grown) abort();
-        for (uint32_t i = 0; i < rank->watch_count; i++)
-            rank->watch[i].worker = grown + (rank->watch[i].worker - rank->worker);
-        rank->worker = grown;
-        rank->worker_max = count;
-    }
+    if (count > rank->worker_max) workers_grow(rank, count);
     if (count > rank->mover_max) {
         free(rank->mover);
         rank->mover = malloc(count * sizeof rank->mover[0]);
@@ -403,7 +410,6 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         rank->mover_max = count;
     }
     rank->worker_count = rank->running = count;
-    rank->waiting_for_space = 0;
     rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = now_ps;
     rank->begun = false;
     rank->ready_first = NULL;
@@ -575,11 +581,14 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->letters_used = !cluster->host.cores && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
     w->requests.item_bytes = sizeof(struct request);
     w->letters.item_bytes = sizeof(struct letter);
+    w->acks.item_bytes = sizeof(struct ack);
+    w->waiters.item_bytes = sizeof(struct waiter);
+    w->queue_depth = cluster->nic.queue_depth ? cluster->nic.queue_depth : options->queue_depth;
     w->ops = cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops;
     const uint32_t share = cluster->nic.gpus_per_nic;
     w->nic_count = (options->ranks + share - 1) / share;
     rates_init(w);
-    w->sim = sim_new(EVENTS_MAX);
+    w->sim = sim_new(EVENTS_AT_FIRST);
     w->nic = calloc(w->nic_count, sizeof w->nic[0]);
     w->rank = calloc(options->ranks, sizeof w->rank[0]);
     w->core = calloc((size_t)cluster->host.cores + 1, sizeof w->core[0]);
@@ -615,6 +624,12 @@ void world_free(struct world *w)
     for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_clear(&w->nic[i]);
     pool_clear(&w->requests);
     pool_clear(&w->letters);
+    pool_clear(&w->acks);
+    pool_clear(&w->waiters);
+    for (struct world_worker *old = w->retired, *next; old; old = next) {
+        next = old->ready_next;
+        free(old);
+    }
     free(w->rank);
     free(w->nic);
     free(w->core);

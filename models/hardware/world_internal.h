@@ -45,10 +45,11 @@ struct world_worker {
     struct letter *mail, *mail_last;        /* what it has not seen yet, the soonest first */
     uint64_t settled_ps;            /* from when its next step stays as it is scheduled; UINT64_MAX: it is not */
     uint64_t wake_ps;               /* its soonest wake that is scheduled, 0: none */
+    uint64_t space_ps;              /* in a step: the soonest credit known that it found missing, 0: none */
     struct world_worker *ready_next;        /* host: of its rank's, behind it in line for the core */
     uint16_t sm;                    /* the SM whose port it uses */
     uint16_t lane_warps;            /* warps that they have taken */
-    bool done, wants_space;
+    bool done;
     bool unfenced;                  /* stored since its last signal: that must wait for the stores */
 };
 
@@ -66,7 +67,8 @@ struct request {
     struct world_rank *source, *target;
     uint64_t value;                 /* of a signal */
     uint64_t target_offset;
-    const void *payload;            /* of a put or an answered get, or NULL: nothing is stored */
+    const void *payload;            /* of a put or an answered get, or NULL: nothing is stored; until it is there, the
+                                     * source's */
     uint64_t in_ps;                 /* on a host: when its last byte is in */
     uint32_t payload_bytes, wire_bytes;
     union {
@@ -86,13 +88,25 @@ struct pool {
     uint32_t block_count, item_bytes;
 };
 
+/* A completion on its way back to a QP, which then has room for one request more. */
+struct ack { struct ack *next; uint64_t time_ps; };
+
+/* A worker that found a QP full, or flushes it and finds it at work. */
+struct waiter { struct waiter *next; uint32_t worker; bool flush; };
+
 struct qp {
     struct request *held_first, *held_last;     /* posted, doorbell not rung yet */
     struct request *ready_first, *ready_last;   /* rung, not sent yet */
     uint64_t held_ps, ring_ps;                  /* when the last held one is posted; the last doorbell rings */
-    uint64_t done_ps;                           /* when all that arrived is known to have */
-    uint32_t outstanding;                       /* requests posted that have not arrived */
+    uint64_t done_ps;                           /* when all whose completion is known are complete */
+    struct ack *ack_first, *ack_last;           /* where requests are limited: completions on their way, in order */
+    struct waiter *waiter;
+    uint32_t unknown;                           /* requests posted whose completion is not known yet */
+    uint32_t unacked;                           /* those, and those whose ack is on its way; where limited */
 };
+
+/* Bytes of a window that are free again at a time. */
+struct credit { uint64_t time_ps; uint32_t size_bytes; };
 
 struct nic {
     struct sim_event event;         /* sends the next request */
@@ -101,14 +115,16 @@ struct nic {
     uint32_t active_count, active_max;
     struct rng rng;                 /* which of them goes next */
     struct port tx, rx;
-    uint64_t outstanding_bytes;
-    bool stalled;                   /* by its window */
+    uint64_t outstanding_bytes;     /* sent, not acknowledged; where there is a window */
+    struct credit *credit;          /* a heap, the soonest first */
+    uint32_t credit_count, credit_max;
+    bool stalled;                   /* by its window, and nobody knows for how long */
 };
 
 /* Until when a port is busy for the last peer and for any other. */
 struct flows { uint64_t end_ps, others_end_ps; uint16_t peer; };
 
-struct watch { uint32_t word, next; struct world_worker *worker; uint64_t least; };
+struct watch { uint32_t word, next, worker; uint64_t least; };
 
 struct world_rank {
     struct fabric fabric;
@@ -127,7 +143,6 @@ struct world_rank {
     struct watch *watch;
     uint32_t watch_count, watch_max;
     uint32_t worker_count, worker_max, mover_max, running;
-    uint32_t waiting_for_space;
     struct world_worker *ready_first, *ready_last;  /* host: its workers that would step and wait for its turn */
     uint32_t ready_count, round_left;               /* of those; steps to come in this round of its loop */
     uint64_t let_ps, counts_ps;     /* when the last worker but those that close the launch was done; when it counted */
@@ -168,8 +183,10 @@ struct world {
     struct world_rank *rank;
     struct nic *nic;
     uint32_t nic_count, sm_count;
+    uint32_t queue_depth;           /* requests outstanding on a QP, 0: no limit */
     struct core *core;              /* [cores] of a host cluster, for all ranks */
-    struct pool requests, letters;
+    struct pool requests, letters, acks, waiters;
+    struct world_worker *retired;   /* arrays that were too small: the engine may still look at their events */
     bool letters_used;              /* else words change by events, whoever waits */
     uint64_t mail_ps;               /* when the last letter is there */
     uint64_t poll_ps;               /* from when a word changes until a waiting worker steps */
@@ -185,12 +202,17 @@ struct world {
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 
-void world_request_put(struct world *w, struct request *r);
+void *pool_get(struct pool *pool);
+static inline void pool_put(struct pool *pool, void *item)
+{
+    *(void **)item = pool->free;
+    pool->free = item;
+}
 
 /* world.c: the word of a rank rises (or is added to) and its watchers wake. */
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add);
-/* world.c: workers that found no room, and those that wait for a flush, step again at time_ps. */
-void world_space_wake(struct world_rank *rank, uint64_t time_ps);
+/* world.c: a completion of the QP will be known at time_ps: whom that lets go on steps then. */
+void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* nic.c: hands a request to its QP; held back when defer is set, else the QP's held ones and it become ready. */
 void nic_post(struct request *r, uint64_t ready_ps, bool defer);
