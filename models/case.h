@@ -36,6 +36,8 @@ struct case_options {
     char *data;                 /* "pattern", "constant", "random" */
     char *routing;              /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
     char *cluster;              /* path of a cluster file */
+    char *launch;               /* "barrier" before each kernel (NULL, too), or "stream": only where kernels have one */
+    char *arrival, *slow;       /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
     char *trace, *trace_weights;
     uint32_t step, layer;
     char *traffic;              /* tokens from each source (;) to each rank or expert (|), or NULL */

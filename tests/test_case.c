@@ -30,7 +30,7 @@ static void set_all(struct case_options *c, const char *const *pairs)
 /* Every option takes a value of its kind and gives it back as text. */
 static void test_every_option_reads_back(void)
 {
-    static const char *const values[] = { "3", "true", "0", "ll", "bf16", "random", "some text", "7", "1" };
+    static const char *const values[] = { "3", "true", "0", "ll", "bf16", "random", "stream", "some text", "7", "1" };
     struct case_options c, copy;
     case_init(&c);
     uint32_t count = 0;

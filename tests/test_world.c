@@ -362,6 +362,74 @@ static void test_launches_follow_each_other(void)
     free(s);
 }
 
+/* Which players of a stage a kernel has: those of its number, two a rank. */
+struct two_kernels { struct stage *stage; struct world *world; struct fabric_worker *worker[RANKS_MAX]; };
+
+static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
+                               uint32_t *worker_count)
+{
+    struct two_kernels *two = context;
+    *worker_count = 0;
+    for (uint32_t i = 0, seen = 0; i < two->stage->player_count; i++) {
+        struct player *p = &two->stage->player[i];
+        if (p->rank != rank || seen++ != kernel) continue;
+        p->worker.index = 0;
+        p->worker.fabric = world_fabric(two->world, (uint16_t)rank);
+        for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
+            if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1);
+        two->worker[rank] = &p->worker;
+        *worker = &two->worker[rank];
+        *worker_count = 1;
+    }
+}
+
+/* Rank 1 comes 3000 later; its second kernel waits for one that rank 0 ran long before, and rank 0's for rank 1's first:
+ * no barrier stands between, and a word that rises while nobody watches it is seen by the next kernel. */
+static void test_kernels_follow_each_other(void)
+{
+    for (int nics = 0; nics <= 1; nics++) {
+        struct stage *s = stage_new(2, nics ? 1 : 2);
+        struct two_kernels two = { .stage = s };
+        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 3 });
+        PLAY(s, 0, 1, { .verb = WAIT, .word = 4 });
+        PLAY(s, 1, 1, { .verb = COPY, .rows = 1, .size_bytes = 400 }, { .verb = SIGNAL, .peer = 0, .word = 4 });
+        PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+        two.world = world_new(&s->cluster, &s->options);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(two.world);
+        const uint64_t arrival_ps[2] = { 0, 3000000 };
+        struct world_result result[2][2];
+        const struct world_program program = { .kernels = 2, .launch = two_kernels_launch, .context = &two,
+                                               .arrival_ps = arrival_ps, .result = result[0] };
+        uint32_t kernel = 0;
+        CU_ASSERT_TRUE(world_run_program(two.world, &program, &kernel, s->text, sizeof s->text));
+        /* Rank 1's signal goes at 3000 + 10 + 500 and is seen 1110 later, or by NIC after 200, 2000, 3.2, 1000, 110. */
+        const uint64_t first_ps = nics ? 1210000 : 1010000, seen_ps = nics ? 6823200 : 4620000;
+        CU_ASSERT_EQUAL(result[0][0].time_ps, first_ps);
+        CU_ASSERT_EQUAL(result[0][1].begin_ps, 3000000);
+        CU_ASSERT_EQUAL(result[0][1].time_ps, nics ? 1710000 : 1510000);
+        CU_ASSERT_EQUAL(result[1][0].begin_ps, first_ps);       /* its end, and what a launch takes */
+        CU_ASSERT_EQUAL(result[1][0].time_ps, 1000000 + seen_ps - first_ps);
+        CU_ASSERT_EQUAL(result[1][1].time_ps, 1010000);
+        world_free(two.world);
+        free(s);
+    }
+}
+
+/* A GPU that is slow takes longer for its own work, and no longer for what a link takes. */
+static void test_slow_rank(void)
+{
+    const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
+    struct stage *s = stage_new(2, 2);
+    s->options.slow = slow;
+    for (uint16_t r = 0; r < 2; r++)
+        PLAY(s, r, 1, { .verb = COPY, .rows = 1, .size_bytes = 400 }, { .verb = SIGNAL, .peer = 0, .word = r });
+    PLAY(s, 0, 1, { .verb = WAIT, .word = 1 });
+    stage_run(s);
+    CU_ASSERT(took(s, 1, 2020000));                 /* twice 10, 100 and 400 */
+    CU_ASSERT(took(s, 0, 3130000));                 /* 1020, 1000, 100, 10 */
+    free(s);
+}
+
 /* ---- NIC ---- */
 
 static void test_one_put(void)
@@ -800,14 +868,14 @@ static void test_timeline(void)
     struct world *world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     CU_ASSERT(stage_launch(s, world));
-    world_timeline_note(world, "kernel");
+    world_timeline_note(world, "kernel", s->result);
     CU_ASSERT_EQUAL(timeline_span_count(timeline), 2 * 11 + 4);     /* and the kernel on each rank */
     world_free(world);
     s->options.timeline = NULL;
     world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     CU_ASSERT_STRING_EQUAL(world_fabric(world, 0)->ops->name, "sim-gpu");    /* nothing stands in between */
-    world_timeline_note(world, "kernel");
+    world_timeline_note(world, "kernel", s->result);
     world_free(world);
     timeline_free(timeline);
     free(s);
@@ -826,6 +894,8 @@ int main(void)
     CU_add_test(suite, "egress is shared", test_egress_is_shared);
     CU_add_test(suite, "ingress is shared", test_ingress_is_shared);
     CU_add_test(suite, "launches follow each other", test_launches_follow_each_other);
+    CU_add_test(suite, "kernels follow each other", test_kernels_follow_each_other);
+    CU_add_test(suite, "slow rank", test_slow_rank);
     CU_add_test(suite, "one put", test_one_put);
     CU_add_test(suite, "incast", test_incast);
     CU_add_test(suite, "deferred doorbells", test_deferred_doorbells);

@@ -25,6 +25,8 @@ static uint64_t lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *la
 
 static void lane_end(struct world_worker *ww, uint64_t end_ps)
 {
+    if (end_ps > ww->lane_start_ps)
+        end_ps = ww->lane_start_ps + rank_slowed_ps(ww->rank, end_ps - ww->lane_start_ps);
     ww->last_end_ps = end_ps;
     if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
 }

@@ -162,11 +162,12 @@ void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, u
     });
 }
 
-void world_timeline_note(const struct world *w, const char *name)
+void world_timeline_note(const struct world *w, const char *name, const struct world_result *result)
 {
     for (uint32_t r = 0; w->options.timeline && r < w->options.ranks; r++)
         timeline_span(w->options.timeline, &(struct timeline_span){
-            .name = name, .begin_ps = w->start_ps, .end_ps = w->rank[r].end_ps, .process = r, .track = TRACK_KERNEL,
+            .name = name, .begin_ps = result[r].begin_ps, .end_ps = result[r].end_ps, .process = r,
+            .track = TRACK_KERNEL,
         });
 }
 

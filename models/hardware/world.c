@@ -1,5 +1,5 @@
-/* world.c - the simulated world: ranks, words, workers and their waking; launches a kernel and runs it to the end.
- * What operations cost stands in gpu.c and host.c, what a NIC does in nic.c. */
+/* world.c - the simulated world: ranks, words, workers and their waking; what there is of them.
+ * When they begin stands in launch.c, what operations cost in gpu.c and host.c, what a NIC does in nic.c. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -126,7 +126,7 @@ void world_load_payload(struct world_rank *target, const struct fabric_read *rea
  * time as by events.  What differs is the order of steps at the same picosecond, which is nobody's: they are in the
  * order in which letters were sent, not in which they came.  By NICs, and on hosts, words change by events. */
 
-static void mail_read(struct world_worker *ww, uint64_t now_ps)
+void world_mail_read(struct world_worker *ww, uint64_t now_ps)
 {
     struct world_rank *rank = ww->rank;
     struct letter *l = ww->mail;
@@ -211,13 +211,18 @@ static bool letters_send(struct world_rank *target, uint32_t word, uint64_t valu
     return sent;
 }
 
-void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
+void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
     struct world *w = target->world;
-    if (w->letters_used && letters_send(target, word, value, add, time_ps)) return;
     struct request *r = pool_get(&w->requests);
     *r = (struct request){ .event.run = word_event_run, .target = target, .word = word, .value = value, .add = add };
     sim_schedule_at(w->sim, &r->event, time_ps);
+}
+
+void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
+{
+    if (target->world->letters_used && letters_send(target, word, value, add, time_ps)) return;
+    world_word_event(target, word, value, add, time_ps);
 }
 
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
@@ -290,21 +295,6 @@ uint64_t world_now_ps(const struct fabric *f)
     return sim_now_ps(((const struct world_rank *)f)->world->sim);
 }
 
-/* Makes room for count workers while none runs.  The engine may still pass over what their events left behind: an array
- * that was too small stays where it is until the end, in a list by the rank pointers that its first workers no longer
- * need. */
-static void workers_grow(struct world_rank *rank, uint32_t count)
-{
-    struct world_worker *const grown = calloc(count, sizeof *grown);
-    if (!grown) abort();
-    if (rank->worker_max) {
-        rank->worker[0].ready_next = rank->world->retired;
-        rank->world->retired = rank->worker;
-    }
-    rank->worker = grown;
-    rank->worker_max = count;
-}
-
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct world_rank *rank = rank_of(f);
@@ -330,7 +320,7 @@ static void wake_event_run(struct sim *sim, struct sim_event *event)
     struct request *r = fabric_container_of(event, struct request, event);
     struct world_rank *rank = r->target;
     struct world *w = rank->world;
-    struct world_worker *ww = r->value == w->launch ? &rank->worker[r->word] : NULL;
+    struct world_worker *ww = r->value == rank->launch ? &rank->worker[r->word] : NULL;
     pool_put(&w->requests, r);
     w->wakes_pending--;
     w->idle = w->ranks_running ? 0 : w->wakes_pending;
@@ -349,7 +339,7 @@ static void wake_schedule(struct world_worker *ww)
     if (wanted_ps <= sim_now_ps(w->sim) || (ww->wake_ps && ww->wake_ps <= wanted_ps)) return;
     struct request *r = pool_get(&w->requests);
     *r = (struct request){ .event.run = wake_event_run, .target = ww->rank, .word = ww->worker->index,
-                           .value = w->launch };
+                           .value = ww->rank->launch };
     ww->wake_ps = wanted_ps;
     w->wakes_pending++;
     sim_schedule_at(w->sim, &r->event, wanted_ps);
@@ -361,12 +351,12 @@ void world_worker_step(struct world_worker *ww)
     const struct cluster *c = rank->world->cluster;
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
-    ww->cursor_ps = c->host.cores ? host_step(rank, now) : now + c->gpu.step_ps;
+    ww->cursor_ps = c->host.cores ? host_step(rank, now) : now + rank_slowed_ps(rank, c->gpu.step_ps);
     ww->lane_start_ps = ww->last_end_ps = ww->cursor_ps;
     ww->lane_warps = 0;
     ww->settled_ps = UINT64_MAX;
     ww->space_ps = 0;
-    mail_read(ww, now);
+    world_mail_read(ww, now);
     rank->current = ww;
     switch (ww->worker->step(ww->worker)) {
     case WORKER_MORE:
@@ -385,138 +375,19 @@ void world_worker_step(struct world_worker *ww)
         if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
         if (ww->worker->moment != WORKER_CLOSES && ww->cursor_ps > rank->let_ps) rank->let_ps = ww->cursor_ps;
         if (ww->worker->moment == WORKER_COUNTS && ww->cursor_ps > rank->counts_ps) rank->counts_ps = ww->cursor_ps;
-        if (--rank->running == 0 && --rank->world->ranks_running == 0) rank->world->idle = rank->world->wakes_pending;
+        if (--rank->running == 0) launch_rank_done(rank);
         break;
     }
     if (c->host.cores) host_step_end(rank);
     rank->current = NULL;
 }
 
-static void worker_event_run(struct sim *sim, struct sim_event *event)
+void world_worker_event_run(struct sim *sim, struct sim_event *event)
 {
     (void)sim;
     struct world_worker *ww = fabric_container_of(event, struct world_worker, event);
     if (ww->rank->world->cluster->host.cores) host_line_up(ww);
     else world_worker_step(ww);
-}
-
-static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
-{
-    if (count > rank->worker_max) workers_grow(rank, count);
-    if (count > rank->mover_max) {
-        free(rank->mover);
-        rank->mover = malloc(count * sizeof rank->mover[0]);
-        if (!rank->mover) abort();
-        rank->mover_max = count;
-    }
-    rank->worker_count = rank->running = count;
-    rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = now_ps;
-    rank->begun = false;
-    rank->ready_first = NULL;
-    rank->ready_count = rank->round_left = 0;
-    struct port *const ports[] = { &rank->hbm, &rank->egress, &rank->ingress, &rank->posting };
-    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) ports[i]->busy_ps = ports[i]->bytes = 0;
-    for (uint32_t i = 0; i < rank->world->sm_count; i++) {
-        rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
-        rank->sm_first[i] = 0;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        assert(worker[i]->index == i && worker[i]->warps > 0);
-        const uint32_t sm = worker[i]->sm % rank->world->sm_count;      /* more blocks than SMs take turns */
-        rank->worker[i] = (struct world_worker){ .event.run = worker_event_run, .worker = worker[i], .rank = rank,
-                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm };
-        rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] };
-        rank->sm_first[sm] = i + 1;
-    }
-    rank->world->ranks_running += count > 0;
-    if (rank->world->options.timeline) spans_launch(rank, count);
-}
-
-static void watches_clear(struct world_rank *rank)
-{
-    for (uint32_t i = 0; i < rank->watch_count; i++) rank->watch_head[rank->watch[i].word] = 0;
-    rank->watch_count = 0;
-}
-
-static void rank_result(struct world_rank *rank, struct world_result *result)
-{
-    const struct world *w = rank->world;
-    const struct cluster *c = w->cluster;
-    const uint64_t launch_ps = c->host.cores ? 0 : c->gpu.launch_ps;
-    *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps,
-                                     .let_ps = rank->let_ps - rank->begin_ps + launch_ps,
-                                     .wait_ps = rank->begin_ps - w->start_ps };
-    if (rank->counts_ps > rank->begin_ps) result->counts_ps = rank->counts_ps - rank->begin_ps + launch_ps;
-    const struct { enum world_resource resource; const struct port *port; } single[] = {
-        { WORLD_HBM, &rank->hbm }, { WORLD_NVLINK_EGRESS, &rank->egress }, { WORLD_NVLINK_INGRESS, &rank->ingress },
-        { WORLD_NIC_TX, &rank->nic->tx }, { WORLD_NIC_RX, &rank->nic->rx }, { WORLD_POSTING, &rank->posting },
-    };
-    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
-        result->use[single[i].resource] = (struct world_use){ single[i].port->busy_ps, single[i].port->bytes };
-    struct world_use *sm = &result->use[WORLD_SM], *core = &result->use[WORLD_CORE];
-    for (uint32_t i = 0; i < w->sm_count; i++) {
-        if (rank->sm[i].busy_ps > sm->busy_ps) sm->busy_ps = rank->sm[i].busy_ps;
-        sm->bytes += rank->sm[i].bytes;
-    }
-    for (uint32_t i = 0; i < c->host.cores; i++)
-        core->busy_ps += w->core[i].port.busy_ps;
-    if (c->host.cores) core->busy_ps /= c->host.cores;
-}
-
-static void stuck_describe(const struct world *w, char *text, size_t text_size)
-{
-    for (uint32_t r = 0; r < w->options.ranks; r++) {
-        for (uint32_t i = 0; i < w->rank[r].worker_count; i++) {
-            const struct world_worker *ww = &w->rank[r].worker[i];
-            if (ww->done) continue;
-            const int used = snprintf(text, text_size, "rank %u: ", r);
-            if (used > 0 && (size_t)used < text_size)
-                ww->worker->describe(ww->worker, text + used, text_size - (size_t)used);
-            return;
-        }
-    }
-}
-
-/* When nothing happens any more, and the last operations of the launch before are done too. */
-static uint64_t launch_start_ps(const struct world *w)
-{
-    uint64_t start_ps = sim_now_ps(w->sim);
-    for (uint32_t r = 0; r < w->options.ranks; r++)
-        if (w->rank[r].end_ps > start_ps) start_ps = w->rank[r].end_ps;
-    return w->mail_ps > start_ps ? w->mail_ps : start_ps;
-}
-
-bool world_run(struct world *w, struct fabric_worker **const *worker, const uint32_t *worker_count,
-               struct world_result *result, char *text, size_t text_size)
-{
-    const uint64_t start_ps = launch_start_ps(w);
-    w->start_ps = start_ps;
-    w->launch++;
-    w->bisection_bytes[0] = w->bisection_bytes[1] = 0;
-    for (uint32_t i = 0; i < w->nic_count; i++) {
-        w->nic[i].tx.busy_ps = w->nic[i].tx.bytes = 0;
-        w->nic[i].rx.busy_ps = w->nic[i].rx.bytes = 0;
-    }
-    for (uint32_t i = 0; i < w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
-    uint32_t most = 0;
-    for (uint32_t r = 0; r < w->options.ranks; r++) {
-        rank_launch(&w->rank[r], worker[r], worker_count[r], start_ps);
-        most = worker_count[r] > most ? worker_count[r] : most;
-    }
-    /* All begin in the same instant: in turn by worker, not by rank, so that no rank is first everywhere. */
-    for (uint32_t i = 0; i < most; i++)
-        for (uint32_t r = 0; r < w->options.ranks; r++)
-            if (i < worker_count[r]) sim_schedule_at(w->sim, &w->rank[r].worker[i].event, start_ps);
-    w->idle = w->ranks_running ? 0 : w->wakes_pending;
-    sim_run_down(w->sim, &w->idle);
-    for (uint32_t r = 0; r < w->options.ranks; r++) {
-        for (uint32_t i = 0; i < worker_count[r]; i++) mail_read(&w->rank[r].worker[i], UINT64_MAX);
-        watches_clear(&w->rank[r]);
-        rank_result(&w->rank[r], &result[r]);
-    }
-    if (!w->ranks_running) return true;
-    stuck_describe(w, text, text_size);
-    return false;
 }
 
 /* ---- construction ---- */
@@ -553,6 +424,8 @@ static bool rank_init(struct world *w, uint32_t index)
     struct world_rank *rank = &w->rank[index];
     const struct world_options *o = &w->options;
     rank->world = w;
+    rank->launch_event.run = launch_event_run;
+    rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
     rank->nic = &w->nic[index / w->cluster->nic.gpus_per_nic];
     rank->sm = calloc(w->sm_count, sizeof rank->sm[0]);
     rank->sm_first = calloc(w->sm_count, sizeof rank->sm_first[0]);
@@ -630,6 +503,7 @@ void world_free(struct world *w)
         next = old->ready_next;
         free(old);
     }
+    free(w->bisection);
     free(w->rank);
     free(w->nic);
     free(w->core);
@@ -645,13 +519,3 @@ struct fabric *world_fabric(struct world *w, uint32_t rank)
 
 uint64_t world_event_count(const struct world *w) { return sim_event_count(w->sim); }
 
-uint64_t world_bisection_ps(const struct world *w)
-{
-    const struct cluster *c = w->cluster;
-    const uint64_t half = w->options.ranks / 2;
-    const uint64_t bytes = w->bisection_bytes[0] > w->bisection_bytes[1] ? w->bisection_bytes[0]
-                                                                         : w->bisection_bytes[1];
-    const bool rdma = w->options.ranks > w->options.ranks_per_node || w->options.nvlink_disabled;
-    const uint64_t rate_bps = rdma ? c->nic.rate_bps / c->nic.gpus_per_nic : c->nvlink.egress_rate_bps;
-    return half && rate_bps ? units_transfer_ps(bytes / half, rate_bps) : 0;
-}

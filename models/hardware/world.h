@@ -8,8 +8,8 @@
  *       └──put/signal──► QP ─► NIC transmit ─► network ─► NIC receive ─► peer's memory, word
  *                               (the worker is busy for the posting; a NIC event sends the next request)
  *
- * A store costs no event, a put two, a signal by RDMA three, a step of a worker one, and a signal by NVLink one where
- * there are NICs, else none.
+ * A store costs no event, a put two (its doorbell, its sending), a signal by RDMA three, a step of a worker one, and a
+ * signal by NVLink one where there are NICs, else none.
  *
  * Knows the cluster's parameters and the seam; knows no protocol. */
 #ifndef MODELS_HARDWARE_WORLD_H
@@ -33,6 +33,7 @@ struct world_options {
     uint16_t queue_count;
     uint32_t queue_depth;
     uint64_t seed;                  /* of what hardware leaves open */
+    const uint32_t *slow;           /* [ranks] how long a GPU's own work takes, in 1024ths; 0: as it should; or NULL */
     struct timeline *timeline;      /* where to record operations (sim/timeline.h), or NULL */
 };
 
@@ -48,11 +49,14 @@ struct world_use {
     uint64_t bytes;             /* that crossed it, headers included */
 };
 
-struct world_result {           /* of one rank, of the last launch */
+enum { WORLD_SLOW_ONE = 1024 };
+
+struct world_result {           /* of one rank and kernel */
     uint64_t time_ps;           /* kernel duration */
     uint64_t let_ps;            /* from its begin until the next kernel may be launched; at most time_ps */
     uint64_t counts_ps;         /* from its begin until the host knows how many rows come; 0: as let_ps */
     uint64_t wait_ps;           /* before it, for the first turn on a core of a host */
+    uint64_t begin_ps, end_ps;  /* on the world's clock: of the launch, of its last worker */
     struct world_use use[WORLD_RESOURCE_COUNT];
 };
 
@@ -67,12 +71,27 @@ struct fabric *world_fabric(struct world *world, uint32_t rank);
 bool world_run(struct world *world, struct fabric_worker **const *worker, const uint32_t *worker_count,
                struct world_result *result, char *text, size_t text_size);
 
-/* Records the last launch, called name (kept as a pointer), in the world's timeline, if it has one. */
-void world_timeline_note(const struct world *world, const char *name);
+/* Kernels that every rank runs one after another, each as soon as its own last one has ended: nothing here waits for
+ * other ranks. */
+struct world_program {
+    uint32_t kernels;
+    /* Prepares a kernel of a rank (and declares its watches) when the one before it has ended there. */
+    void (*launch)(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
+                   uint32_t *worker_count);
+    void *context;
+    const uint64_t *arrival_ps;     /* [ranks] how long after the start each launches its first kernel; NULL: all 0 */
+    struct world_result *result;    /* [kernels][ranks] */
+};
+/* As world_run(); where that fails, *kernel is the one that cannot end.  The program must stay until the next run. */
+bool world_run_program(struct world *world, const struct world_program *program, uint32_t *kernel, char *text,
+                       size_t text_size);
 
-/* What the bytes of the last launch that crossed between the halves of the ranks take at the halves' full rate: of RDMA
- * traffic between nodes, or of NVLink traffic within one. */
-uint64_t world_bisection_ps(const struct world *world);
+/* Records a kernel, called name (kept as a pointer), in the world's timeline, if it has one; result[ranks]. */
+void world_timeline_note(const struct world *world, const char *name, const struct world_result *result);
+
+/* What the bytes of a kernel of the last program that crossed between the halves of the ranks take at the halves' full
+ * rate: of RDMA traffic between nodes, or of NVLink traffic within one. */
+uint64_t world_bisection_ps(const struct world *world, uint32_t kernel);
 
 uint64_t world_event_count(const struct world *world);
 

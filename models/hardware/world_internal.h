@@ -130,6 +130,7 @@ struct world_rank {
     struct fabric fabric;
     struct world *world;
     struct nic *nic;
+    uint32_t slow;                  /* how long its GPU takes for what takes others WORLD_SLOW_ONE */
     struct port *sm;                /* [sms] */
     uint32_t *sm_first;             /* [sms] first worker of the SM + 1, 0: none */
     struct mover *mover;            /* [mover_max] */
@@ -146,8 +147,12 @@ struct world_rank {
     struct world_worker *ready_first, *ready_last;  /* host: its workers that would step and wait for its turn */
     uint32_t ready_count, round_left;               /* of those; steps to come in this round of its loop */
     uint64_t let_ps, counts_ps;     /* when the last worker but those that close the launch was done; when it counted */
-    uint64_t begin_ps, end_ps;      /* of the launch: when its first worker steps, when its last one is done */
+    struct sim_event launch_event;  /* its next kernel begins */
+    uint32_t kernel;                /* of the program */
+    uint32_t launch;                /* number of its last one, in all programs */
+    uint64_t start_ps, begin_ps, end_ps;    /* of the launch: its own, its first worker's step, its last one's end */
     bool begun;
+    struct world_use nic_tx, nic_rx;        /* of its NIC before the launch */
     uint64_t *lanes_named;          /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
     uint32_t lanes_named_count;
 };
@@ -172,12 +177,15 @@ static inline uint64_t rate_time(rate_q20 rate, uint64_t size_bytes)
     return (uint64_t)(((unsigned __int128)rate * size_bytes + ((1u << 20) - 1)) >> 20);
 }
 
+/* Bytes that went from the lower half of the ranks to the upper, and back, in one kernel. */
+struct bisection { uint64_t size_bytes[2]; };
+
 struct work_rates { uint64_t row_ps; rate_q20 warp, sm; };
 
 struct world {
     const struct cluster *cluster;
     const struct fabric_ops *ops;   /* what operations cost */
-    uint64_t start_ps;              /* of the last launch */
+    const struct world_program *program;
     struct world_options options;
     struct sim *sim;
     struct world_rank *rank;
@@ -191,10 +199,9 @@ struct world {
     uint64_t mail_ps;               /* when the last letter is there */
     uint64_t poll_ps;               /* from when a word changes until a waiting worker steps */
     uint32_t ranks_running;
-    uint32_t launch;                /* number of the last one */
     uint32_t wakes_pending;         /* wakes that are scheduled */
     uint32_t idle;                  /* those of them that nobody wants any more: all once all ranks are done, else 0 */
-    uint64_t bisection_bytes[2];    /* that went from the lower half of the ranks to the upper, and back */
+    struct bisection *bisection;    /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress, nic_rate;
     rate_q20 in_rate;               /* at which a NIC is sent to: its own, or that of its switch port */
@@ -229,7 +236,8 @@ extern const struct fabric_ops gpu_fabric_ops;
 extern const struct fabric_ops host_fabric_ops;
 uint64_t world_now_ps(const struct fabric *f);
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
-/* Delivers to a word at time_ps. */
+/* Delivers to a word at time_ps; world_word_event() by an event, whoever watches it. */
+void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 /* Fills a request with a put or a signal. */
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
@@ -248,7 +256,7 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
 static inline void world_bisection_note(struct world *w, uint16_t source, uint16_t target, uint64_t size_bytes)
 {
     const bool from = source >= w->options.ranks / 2, to = target >= w->options.ranks / 2;
-    if (from != to) w->bisection_bytes[from] += size_bytes;
+    if (from != to) w->bisection[w->rank[source].kernel].size_bytes[from] += size_bytes;
 }
 
 /* spans.c: where there is a timeline, these operations stand before those that cost. */
@@ -256,6 +264,20 @@ extern const struct fabric_ops spans_fabric_ops;
 void spans_rank_init(struct world_rank *rank);
 void spans_launch(struct world_rank *rank, uint32_t worker_count);
 void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps);
+
+/* world.c: what has come to a worker by now_ps becomes known to it. */
+void world_mail_read(struct world_worker *ww, uint64_t now_ps);
+void world_worker_event_run(struct sim *sim, struct sim_event *event);
+
+/* launch.c: the last worker of a rank is done. */
+void launch_rank_done(struct world_rank *rank);
+void launch_event_run(struct sim *sim, struct sim_event *event);
+
+/* What takes a rank's GPU longer than others'. */
+static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t duration_ps)
+{
+    return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
+}
 
 /* host.c: the worker would step: world_worker_step() comes when it is its turn. */
 void host_line_up(struct world_worker *ww);

@@ -5,8 +5,9 @@
 #include <math.h>
 #include <string.h>
 #include "models/hardware/world.h"
-#include "models/predict/span.h"
 #include "models/kernel.h"
+#include "models/predict/launches.h"
+#include "models/predict/span.h"
 #include "sim/stats.h"
 #include "sim/units.h"
 
@@ -24,11 +25,15 @@ struct run {
     struct kernel_job *job;
     struct world *world;
     struct kernel_rank **rank;
-    struct fabric_worker ***worker;
-    uint32_t *worker_count;
-    struct world_result *result;
-    struct span *span;              /* [ranks] */
-    bool host_waits;                /* for counts, before it launches a kernel that follows */
+    struct world_result *result;        /* of the phase that is recorded, [ranks] */
+    struct world_result *results;       /* [phases][ranks] */
+    struct kernel_launch *launch;       /* [phases] as rank 0 launched them, but for its workers */
+    uint64_t *arrival_ps;
+    uint32_t *slow;
+    uint32_t first_phase;               /* of the program that runs */
+    uint32_t program_phase;             /* the phase that is recorded, in it */
+    struct span *span;                  /* [ranks] */
+    bool host_waits;                    /* for counts, before it launches a kernel that follows */
 };
 
 static void run_clear(struct run *run)
@@ -36,9 +41,10 @@ static void run_clear(struct run *run)
     for (uint32_t r = 0; run->rank && r < run->job->ranks; r++) kernel_rank_free(run->rank[r]);
     world_free(run->world);
     g_free(run->rank);
-    g_free(run->worker);
-    g_free(run->worker_count);
-    g_free(run->result);
+    g_free(run->results);
+    g_free(run->launch);
+    g_free(run->arrival_ps);
+    g_free(run->slow);
     g_free(run->span);
     g_free(run->job);
 }
@@ -52,19 +58,22 @@ static bool run_init(struct run *run, const struct case_options *c, struct timel
                     "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
         return false;
     }
+    run->slow = g_new0(uint32_t, o->ranks);
+    run->arrival_ps = g_new0(uint64_t, o->ranks);
+    if (!launches_slow(c->slow, o->ranks, run->slow, error)) return false;
     struct kernel_needs needs;
     kernel_job_needs(o, false, &needs);
     const struct world_options world = {
         .ranks = o->ranks, .ranks_per_node = o->ranks_per_node, .nvlink_disabled = c->disable_nvlink,
         .heap_bytes = needs.heap_bytes, .word_count = needs.word_count, .queue_count = needs.queue_count,
-        .queue_depth = needs.queue_depth, .seed = c->seed, .timeline = timeline,
+        .queue_depth = needs.queue_depth, .seed = c->seed, .slow = run->slow,
+        .timeline = timeline,
     };
     run->world = world_new(run->cluster, &world);
     run->rank = g_new0(struct kernel_rank *, o->ranks);
-    run->worker = g_new0(struct fabric_worker **, o->ranks);
-    run->worker_count = g_new0(uint32_t, o->ranks);
     run->span = g_new0(struct span, o->ranks);
-    run->result = g_new0(struct world_result, o->ranks);
+    run->launch = g_new0(struct kernel_launch, kernel_phase_count(o));
+    run->results = g_new0(struct world_result, (gsize)o->ranks * kernel_phase_count(o));
     bool complete = run->world != NULL;
     for (uint32_t r = 0; complete && r < o->ranks; r++) {
         run->rank[r] = kernel_rank_new(o, world_fabric(run->world, r));
@@ -169,7 +178,7 @@ static void record_bounds(struct record *record, const char *phase, const struct
         bound[3] = MAX(bound[3], units_us(MAX(use[WORLD_SM].busy_ps, core_ps)));
         rdma |= use[WORLD_NIC_TX].bytes > 0;
     }
-    bound[2] = units_us(world_bisection_ps(run->world));
+    bound[2] = units_us(world_bisection_ps(run->world, run->program_phase));
     bound[4] = latency_bound_us(run, rdma);
     static const char *const name[5] = { "send", "receive", "bisection", "sm", "latency" };
     int tightest = 0;
@@ -227,8 +236,9 @@ static void call_add(struct run *run, uint32_t phase)
 }
 
 /* Where kernels follow one another early, and the span that ends with this one, or NULL. */
-static const char *spans_add(struct run *run, uint32_t phase, const struct kernel_launch *launch)
+static const char *spans_add(struct run *run, uint32_t phase)
 {
+    const struct kernel_launch *launch = &run->launch[phase];
     for (uint32_t r = 0; r < run->job->ranks; r++) {
         span_add(&run->span[r], &run->result[r], launch->follows, run->host_waits, &run->cluster->gpu);
         if (!launch->follows) kernel_rank_traffic(run->rank[r], phase, &run->span[r].traffic);
@@ -236,26 +246,47 @@ static const char *spans_add(struct run *run, uint32_t phase, const struct kerne
     return launch->span;
 }
 
-/* span: of the kernels that end with this one, NULL if none does. */
-static bool run_phase(struct run *run, uint32_t phase, const char **span, GError **error)
+static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
+                         uint32_t *worker_count)
 {
-    const struct kernel_launch *kernel = NULL;
-    for (uint32_t r = 0; r < run->job->ranks; r++) {
-        kernel = kernel_rank_launch(run->rank[r], phase);
-        run->worker[r] = kernel->worker;
-        run->worker_count[r] = kernel->worker_count;
-    }
+    struct run *run = context;
+    const uint32_t phase = run->first_phase + kernel;
+    const struct kernel_launch *launch = kernel_rank_launch(run->rank[rank], phase);
+    if (rank == 0) run->launch[phase] = *launch;
+    *worker = launch->worker;
+    *worker_count = launch->worker_count;
+}
+
+/* Runs count phases from first on, one following another on each rank without waiting for others. */
+static bool run_phases(struct run *run, const struct case_options *c, uint32_t first, uint32_t count, GError **error)
+{
+    const uint32_t ranks = run->job->ranks;
+    if (!launches_arrival(c->arrival, ranks, c->seed, first, run->arrival_ps, error)) return false;
+    run->first_phase = first;
+    const struct world_program program = { .kernels = count, .launch = phase_launch, .context = run,
+                                           .arrival_ps = run->arrival_ps, .result = run->results };
     char text[256] = "";
-    if (world_run(run->world, (struct fabric_worker * *const *)run->worker, run->worker_count, run->result,
-                  text, sizeof text)) {
-        world_timeline_note(run->world, kernel_phase_name(run->job, phase));
-        call_add(run, phase);
-        *span = spans_add(run, phase, kernel);
-        return true;
-    }
+    uint32_t stuck = 0;
+    if (world_run_program(run->world, &program, &stuck, text, sizeof text)) return true;
     g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
-                kernel_phase_name(run->job, phase), text);
+                kernel_phase_name(run->job, first + stuck), text);
     return false;
+}
+
+static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
+                           struct record *record, bool per_rank, GError **error)
+{
+    if (!run_phases(run, c, first, count, error)) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        run->program_phase = i;
+        run->result = &run->results[(gsize)i * run->job->ranks];
+        world_timeline_note(run->world, kernel_phase_name(run->job, first + i), run->result);
+        call_add(run, first + i);
+        const char *span = spans_add(run, first + i);
+        record_phase(record, run, first + i, per_rank);
+        if (span) span_record(run->span, run->job->ranks, span, record);
+    }
+    return true;
 }
 
 /* How many phases must run so that those named have: all where one is unknown, or none is named. */
@@ -279,12 +310,10 @@ static bool simulate_run(const struct case_options *c, const struct cluster *clu
     run.job = case_job(c, load, cluster, sms, error);
     if (!run.job) return false;
     bool good = run_init(&run, c, wishes->timeline, error);
-    for (uint32_t phase = 0; good && phase < phases_needed(run.job, wishes->phases); phase++) {
-        const char *span = NULL;
-        good = run_phase(&run, phase, &span, error);
-        if (good) record_phase(record, &run, phase, wishes->per_rank);
-        if (span) span_record(run.span, run.job->ranks, span, record);
-    }
+    const uint32_t phases = good ? phases_needed(run.job, wishes->phases) : 0;
+    const uint32_t together = c->launch && !strcmp(c->launch, "stream") ? phases : 1;
+    for (uint32_t phase = 0; good && phase < phases; phase += together)
+        good = run_and_record(&run, c, phase, together, record, wishes->per_rank, error);
     if (good) record_set(record, "events", "%" G_GUINT64_FORMAT, world_event_count(run.world));
     run_clear(&run);
     return good;

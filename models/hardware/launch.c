@@ -1,0 +1,259 @@
+/* launch.c - when kernels begin and end on a rank, and what its parts did meanwhile.
+ *
+ * A program gives every rank the same number of kernels, one after another.  Each rank begins its first at its own time
+ * and every further one as soon as it has ended the one before, whatever the others are at.  Nothing here waits for
+ * another rank: where ranks must wait, their kernels do. */
+#include "models/hardware/world_internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Makes room for count workers while none runs.  The engine may still pass over what their events left behind: an array
+ * that was too small stays where it is until the end, in a list by the rank pointers that its first workers no longer
+ * need. */
+static void workers_grow(struct world_rank *rank, uint32_t count)
+{
+    struct world_worker *const grown = calloc(count, sizeof *grown);
+    if (!grown) abort();
+    if (rank->worker_max) {
+        rank->worker[0].ready_next = rank->world->retired;
+        rank->world->retired = rank->worker;
+    }
+    rank->worker = grown;
+    rank->worker_max = count;
+}
+
+static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
+{
+    if (count > rank->worker_max) workers_grow(rank, count);
+    if (count > rank->mover_max) {
+        free(rank->mover);
+        rank->mover = malloc(count * sizeof rank->mover[0]);
+        if (!rank->mover) abort();
+        rank->mover_max = count;
+    }
+    rank->worker_count = rank->running = count;
+    rank->start_ps = rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = now_ps;
+    rank->launch++;
+    rank->begun = false;
+    rank->ready_first = NULL;
+    rank->ready_count = rank->round_left = 0;
+    struct port *const ports[] = { &rank->hbm, &rank->egress, &rank->ingress, &rank->posting };
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) ports[i]->busy_ps = ports[i]->bytes = 0;
+    for (uint32_t i = 0; i < rank->world->sm_count; i++) {
+        rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
+        rank->sm_first[i] = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        assert(worker[i]->index == i && worker[i]->warps > 0);
+        const uint32_t sm = worker[i]->sm % rank->world->sm_count;      /* more blocks than SMs take turns */
+        rank->worker[i] = (struct world_worker){ .event.run = world_worker_event_run, .worker = worker[i], .rank = rank,
+                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm };
+        rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] };
+        rank->sm_first[sm] = i + 1;
+    }
+    rank->nic_tx = (struct world_use){ rank->nic->tx.busy_ps, rank->nic->tx.bytes };
+    rank->nic_rx = (struct world_use){ rank->nic->rx.busy_ps, rank->nic->rx.bytes };
+    if (rank->world->options.timeline) spans_launch(rank, count);
+}
+
+static void watches_clear(struct world_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->watch_count; i++) rank->watch_head[rank->watch[i].word] = 0;
+    rank->watch_count = 0;
+}
+
+static struct world_use use_since(const struct port *port, const struct world_use *before)
+{
+    return (struct world_use){ port->busy_ps - before->busy_ps, port->bytes - before->bytes };
+}
+
+static void rank_result(struct world_rank *rank, struct world_result *result)
+{
+    const struct world *w = rank->world;
+    const struct cluster *c = w->cluster;
+    const uint64_t launch_ps = c->host.cores ? 0 : c->gpu.launch_ps;
+    *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps,
+                                     .let_ps = rank->let_ps - rank->begin_ps + launch_ps,
+                                     .wait_ps = rank->begin_ps - rank->start_ps,
+                                     .begin_ps = rank->start_ps, .end_ps = rank->end_ps };
+    if (rank->counts_ps > rank->begin_ps) result->counts_ps = rank->counts_ps - rank->begin_ps + launch_ps;
+    const struct { enum world_resource resource; const struct port *port; } single[] = {
+        { WORLD_HBM, &rank->hbm }, { WORLD_NVLINK_EGRESS, &rank->egress }, { WORLD_NVLINK_INGRESS, &rank->ingress },
+        { WORLD_POSTING, &rank->posting },
+    };
+    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
+        result->use[single[i].resource] = (struct world_use){ single[i].port->busy_ps, single[i].port->bytes };
+    result->use[WORLD_NIC_TX] = use_since(&rank->nic->tx, &rank->nic_tx);
+    result->use[WORLD_NIC_RX] = use_since(&rank->nic->rx, &rank->nic_rx);
+    struct world_use *sm = &result->use[WORLD_SM], *core = &result->use[WORLD_CORE];
+    for (uint32_t i = 0; i < w->sm_count; i++) {
+        if (rank->sm[i].busy_ps > sm->busy_ps) sm->busy_ps = rank->sm[i].busy_ps;
+        sm->bytes += rank->sm[i].bytes;
+    }
+    for (uint32_t i = 0; i < c->host.cores; i++)
+        core->busy_ps += w->core[i].port.busy_ps;
+    if (c->host.cores) core->busy_ps /= c->host.cores;
+}
+
+/* What is on its way to a worker that is done comes to its rank all the same. */
+static void mail_forward(struct world_worker *ww)
+{
+    struct world *w = ww->rank->world;
+    world_mail_read(ww, sim_now_ps(w->sim));
+    for (struct letter *l = ww->mail, *next; l; l = next) {
+        next = l->next;
+        world_word_event(ww->rank, l->word, l->value, l->add, l->time_ps);
+        pool_put(&w->letters, l);
+    }
+    ww->mail = ww->mail_last = NULL;
+}
+
+static struct world_result *result_of(const struct world_rank *rank)
+{
+    const struct world *w = rank->world;
+    return &w->program->result[(size_t)rank->kernel * w->options.ranks + rank->fabric.rank];
+}
+
+static void rank_prepare(struct world_rank *rank, uint64_t start_ps)
+{
+    const struct world_program *p = rank->world->program;
+    struct fabric_worker **worker = NULL;
+    uint32_t count = 0;
+    p->launch(p->context, rank->fabric.rank, rank->kernel, &worker, &count);
+    rank_launch(rank, worker, count, start_ps);
+}
+
+void launch_rank_done(struct world_rank *rank)
+{
+    struct world *w = rank->world;
+    if (rank->kernel + 1 < w->program->kernels) {
+        const uint64_t next_ps = rank->end_ps + (w->cluster->host.cores ? 0 : w->cluster->gpu.launch_ps);
+        sim_schedule_at(w->sim, &rank->launch_event, next_ps);
+    } else if (--w->ranks_running == 0) {
+        w->idle = w->wakes_pending;
+    }
+}
+
+/* The rank's kernel has ended, and the time that launching one takes has passed: the next one begins. */
+void launch_event_run(struct sim *sim, struct sim_event *event)
+{
+    struct world_rank *rank = fabric_container_of(event, struct world_rank, launch_event);
+    for (uint32_t i = 0; i < rank->worker_count; i++) mail_forward(&rank->worker[i]);
+    watches_clear(rank);
+    rank_result(rank, result_of(rank));
+    rank->kernel++;
+    rank_prepare(rank, sim_now_ps(sim));
+    for (uint32_t i = 0; i < rank->worker_count; i++) sim_schedule_at(sim, &rank->worker[i].event, rank->start_ps);
+    if (!rank->worker_count) launch_rank_done(rank);
+}
+
+/* When nothing happens any more, and the last operations of the launch before are done too. */
+static uint64_t launch_start_ps(const struct world *w)
+{
+    uint64_t start_ps = sim_now_ps(w->sim);
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        if (w->rank[r].end_ps > start_ps) start_ps = w->rank[r].end_ps;
+    return w->mail_ps > start_ps ? w->mail_ps : start_ps;
+}
+
+static void program_begin(struct world *w, const struct world_program *program)
+{
+    const uint64_t start_ps = launch_start_ps(w);
+    w->program = program;
+    w->bisection = realloc(w->bisection, program->kernels * sizeof w->bisection[0]);
+    if (!w->bisection) abort();
+    for (uint32_t i = 0; i < program->kernels; i++) w->bisection[i] = (struct bisection){ { 0, 0 } };
+    for (uint32_t i = 0; i < w->nic_count; i++) {
+        w->nic[i].tx.busy_ps = w->nic[i].tx.bytes = 0;
+        w->nic[i].rx.busy_ps = w->nic[i].rx.bytes = 0;
+    }
+    for (uint32_t i = 0; i < w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
+    w->ranks_running = w->options.ranks;
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        struct world_rank *rank = &w->rank[r];
+        rank->kernel = 0;
+        rank_prepare(rank, start_ps + (program->arrival_ps ? program->arrival_ps[r] : 0));
+        most = rank->worker_count > most ? rank->worker_count : most;
+    }
+    /* Where they begin in the same instant: in turn by worker, not by rank, so that no rank is first everywhere. */
+    for (uint32_t i = 0; i < most; i++)
+        for (uint32_t r = 0; r < w->options.ranks; r++)
+            if (i < w->rank[r].worker_count)
+                sim_schedule_at(w->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        if (!w->rank[r].worker_count) launch_rank_done(&w->rank[r]);
+}
+
+/* Of the rank that is stuck in the earliest kernel; returns which that is. */
+static uint32_t stuck_describe(const struct world *w, char *text, size_t text_size)
+{
+    uint32_t first = UINT32_MAX;
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        if (w->rank[r].running && w->rank[r].kernel < first) first = w->rank[r].kernel;
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        if (w->rank[r].kernel != first) continue;
+        for (uint32_t i = 0; i < w->rank[r].worker_count; i++) {
+            const struct world_worker *ww = &w->rank[r].worker[i];
+            if (ww->done) continue;
+            const int used = snprintf(text, text_size, "rank %u: ", r);
+            if (used > 0 && (size_t)used < text_size)
+                ww->worker->describe(ww->worker, text + used, text_size - (size_t)used);
+            return first;
+        }
+    }
+    return first;
+}
+
+bool world_run_program(struct world *w, const struct world_program *program, uint32_t *kernel, char *text,
+                       size_t text_size)
+{
+    w->idle = 0;
+    program_begin(w, program);
+    sim_run_down(w->sim, &w->idle);
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        struct world_rank *rank = &w->rank[r];
+        for (uint32_t i = 0; i < rank->worker_count; i++) world_mail_read(&rank->worker[i], UINT64_MAX);
+        watches_clear(rank);
+        rank_result(rank, result_of(rank));
+    }
+    if (!w->ranks_running) return true;
+    *kernel = stuck_describe(w, text, text_size);
+    return false;
+}
+
+struct one_kernel {
+    struct fabric_worker **const *worker;
+    const uint32_t *worker_count;
+};
+
+static void one_kernel_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
+                              uint32_t *worker_count)
+{
+    (void)kernel;
+    const struct one_kernel *one = context;
+    *worker = one->worker[rank];
+    *worker_count = one->worker_count[rank];
+}
+
+bool world_run(struct world *w, struct fabric_worker **const *worker, const uint32_t *worker_count,
+               struct world_result *result, char *text, size_t text_size)
+{
+    struct one_kernel one = { worker, worker_count };
+    const struct world_program program = { .kernels = 1, .launch = one_kernel_launch, .context = &one,
+                                           .result = result };
+    uint32_t kernel;
+    return world_run_program(w, &program, &kernel, text, text_size);
+}
+
+uint64_t world_bisection_ps(const struct world *w, uint32_t kernel)
+{
+    const struct cluster *c = w->cluster;
+    const uint64_t half = w->options.ranks / 2, *both = w->bisection[kernel].size_bytes;
+    const uint64_t bytes = both[0] > both[1] ? both[0] : both[1];
+    const bool rdma = w->options.ranks > w->options.ranks_per_node || w->options.nvlink_disabled;
+    const uint64_t rate_bps = rdma ? c->nic.rate_bps / c->nic.gpus_per_nic : c->nvlink.egress_rate_bps;
+    return half && rate_bps ? units_transfer_ps(bytes / half, rate_bps) : 0;
+}

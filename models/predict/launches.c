@@ -1,0 +1,112 @@
+/* launches.c - reads --arrival and --slow, see launches.h. */
+#include "models/predict/launches.h"
+
+#include <math.h>
+#include <string.h>
+#include "models/cluster.h"
+#include "models/hardware/world.h"
+#include "sim/rng.h"
+#include "sim/units.h"
+
+#define ARRIVAL_PS_MAX (10 * PS_PER_S)
+#define SLOW_MAX 1000.0
+
+static bool refuse(const char *option, const char *expected, const char *text, GError **error)
+{
+    g_set_error(error, LAUNCHES_ERROR, 0, "%s: expected %s, found \"%s\"", option, expected, text);
+    return false;
+}
+
+static bool time_parse(const char *text, uint64_t *time_ps)
+{
+    return cluster_parse_time(text, time_ps) && *time_ps <= ARRIVAL_PS_MAX;
+}
+
+static bool times_list(char **word, uint32_t ranks, const char *where, uint64_t *time_ps, GError **error)
+{
+    uint32_t count = 0;
+    for (; word[count]; count++) {
+        if (count == ranks) break;
+        if (!time_parse(g_strstrip(word[count]), &time_ps[count]))
+            return refuse(where, "a time from 0 to 10 s such as \"3us\"", word[count], error);
+    }
+    if (count == ranks && !word[count]) return true;
+    g_set_error(error, LAUNCHES_ERROR, 0, "%s: expected %u times, one for each rank, found %s", where, ranks,
+                count == ranks ? "more" : "fewer");
+    return false;
+}
+
+static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GError **error)
+{
+    g_autofree char *text = NULL;
+    GError *cause = NULL;
+    if (!g_file_get_contents(path, &text, NULL, &cause)) {
+        g_set_error(error, LAUNCHES_ERROR, 0, "arrival: %s", cause->message);
+        g_error_free(cause);
+        return false;
+    }
+    g_auto(GStrv) line = g_strsplit(text, "\n", -1);
+    uint32_t count = 0;
+    for (uint32_t i = 0; line[i]; i++) {
+        char *comment = strchr(line[i], '#');
+        if (comment) *comment = 0;
+        const char *word = g_strstrip(line[i]);
+        if (!*word) continue;
+        if (count == ranks || !time_parse(word, &time_ps[count])) {
+            g_set_error(error, LAUNCHES_ERROR, 0, "%s:%u: time: expected %s, found \"%s\"", path, i + 1,
+                        count == ranks ? "no more times than ranks" : "a time from 0 to 10 s such as \"3us\"", word);
+            return false;
+        }
+        count++;
+    }
+    if (count == ranks) return true;
+    g_set_error(error, LAUNCHES_ERROR, 0, "%s: expected %u times, one for each rank, found %u", path, ranks, count);
+    return false;
+}
+
+bool launches_arrival(const char *text, uint32_t ranks, uint64_t seed, uint32_t draw, uint64_t *time_ps, GError **error)
+{
+    for (uint32_t r = 0; r < ranks; r++) time_ps[r] = 0;
+    if (!text) return true;
+    if (g_str_has_prefix(text, "file:")) return times_file(text + 5, ranks, time_ps, error);
+    const bool uniform = g_str_has_prefix(text, "uniform:"), exponential = g_str_has_prefix(text, "exp:");
+    if (!uniform && !exponential) {
+        g_auto(GStrv) word = g_strsplit(text, "|", -1);
+        return times_list(word, ranks, "arrival", time_ps, error);
+    }
+    uint64_t scale_ps;
+    if (!time_parse(strchr(text, ':') + 1, &scale_ps))
+        return refuse("arrival", "uniform:TIME, exp:TIME, file:PATH or TIME|TIME|...", text, error);
+    struct rng rng;
+    rng_seed(&rng, seed ^ (uint64_t)(draw + 1) << 32);
+    for (uint32_t r = 0; r < ranks; r++) {
+        const double share = rng_uniform(&rng);
+        const double drawn = uniform ? share : -log1p(-share);
+        time_ps[r] = MIN((uint64_t)(drawn * (double)scale_ps), ARRIVAL_PS_MAX);
+    }
+    return true;
+}
+
+/* "3:2x", "3:1.5". */
+static bool slow_parse(const char *word, uint32_t ranks, uint32_t *slow)
+{
+    g_auto(GStrv) part = g_strsplit(word, ":", 2);
+    guint64 rank;
+    char *end;
+    if (!part[0] || !part[1] || !g_ascii_string_to_unsigned(part[0], 10, 0, ranks - 1, &rank, NULL)) return false;
+    const double factor = g_ascii_strtod(part[1], &end);
+    if (end == part[1] || (strcmp(end, "") != 0 && strcmp(end, "x") != 0)) return false;
+    if (!(factor >= 0.01 && factor <= SLOW_MAX)) return false;
+    slow[rank] = (uint32_t)lround(factor * WORLD_SLOW_ONE);
+    return true;
+}
+
+bool launches_slow(const char *text, uint32_t ranks, uint32_t *slow, GError **error)
+{
+    for (uint32_t r = 0; r < ranks; r++) slow[r] = WORLD_SLOW_ONE;
+    g_auto(GStrv) word = g_strsplit(text ? text : "", "|", -1);
+    for (char **w = word; *w; w++)
+        if (!slow_parse(*w, ranks, slow))
+            return refuse("slow", "RANK:FACTOR|..., ranks below num-ranks, factors from 0.01 to 1000", *w, error);
+    return true;
+}
