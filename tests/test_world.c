@@ -383,8 +383,8 @@ static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, st
     }
 }
 
-/* Rank 1 comes 3000 later; its second kernel waits for one that rank 0 ran long before, and rank 0's for rank 1's first:
- * no barrier stands between, and a word that rises while nobody watches it is seen by the next kernel. */
+/* Rank 1 comes 3000 later; its second kernel waits for one that rank 0 ran long before, and rank 0's for rank 1's
+ * first: no barrier stands between, and a word that rises while nobody watches it is seen by the next kernel. */
 static void test_kernels_follow_each_other(void)
 {
     for (int nics = 0; nics <= 1; nics++) {
@@ -517,8 +517,8 @@ static void test_queue_depth(void)
     }
 }
 
-/* Three puts of 1000 B and a signal of 32, a round trip of 4100 ns from the first byte sent: an acknowledgement comes
- * 4100 after that, and only then is there room. */
+/* Three puts of 1000 B and a signal of 32, a round trip of 4100 ns from the first byte sent: an acknowledgement is
+ * back 4100 after that, and only then is there room. */
 static void test_window(void)
 {
     /* The window's size, and when the signal's byte is on its way.  Open: at 710 + 100.  2500: the third put waits until

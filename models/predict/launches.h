@@ -9,10 +9,11 @@
 
 #define LAUNCHES_ERROR (g_quark_from_static_string("eptwin-launches"))
 
-/* "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, of that mean), "file:PATH" (a time a line, one for each
- * rank; '#' begins a comment) or "0us|3us|..." (one for each rank).  time_ps[ranks] after the common start; those drawn
+/* "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, of that mean), "file:PATH" (a time a line, one for
+ * each rank; '#' begins a comment) or "0us|3us|..." (one for each rank).  time_ps[ranks] after the common start; those drawn
  * differ by draw, and repeat with the seed.  NULL as text: all 0. */
-bool launches_arrival(const char *text, uint32_t ranks, uint64_t seed, uint32_t draw, uint64_t *time_ps, GError **error);
+bool launches_arrival(const char *text, uint32_t ranks, uint64_t seed, uint32_t draw, uint64_t *time_ps,
+                      GError **error);
 
 /* "3:2x|5:1.5x": rank 3 takes twice as long for what its GPU does itself.  slow[ranks] in 1024ths.  NULL: none. */
 bool launches_slow(const char *text, uint32_t ranks, uint32_t *slow, GError **error);
