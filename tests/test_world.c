@@ -521,8 +521,8 @@ static void test_queue_depth(void)
  * back 4100 after that, and only then is there room. */
 static void test_window(void)
 {
-    /* The window's size, and when the signal's byte is on its way.  Open: at 710 + 100.  2500: the third put waits until
-     * 4310, the signal goes behind it, at 4410.  1500: one at a time, at 210, 4310, 8410; the signal goes at 8510. */
+    /* The window's size, and when the signal is seen.  Open: it goes at 810.  2500: the third put waits until 4310, the
+     * signal goes behind it, at 4410.  1500: one at a time, at 210, 4310, 8410; the signal goes at 8510. */
     static const uint64_t window[] = { 0, 2500, 1500 }, done_ps[] = { 4923200, 8523200, 12623200 };
     for (int i = 0; i < 3; i++) {
         struct stage *s = stage_new(2, 1);

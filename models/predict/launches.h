@@ -10,8 +10,8 @@
 #define LAUNCHES_ERROR (g_quark_from_static_string("eptwin-launches"))
 
 /* "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, of that mean), "file:PATH" (a time a line, one for
- * each rank; '#' begins a comment) or "0us|3us|..." (one for each rank).  time_ps[ranks] after the common start; those drawn
- * differ by draw, and repeat with the seed.  NULL as text: all 0. */
+ * each rank; '#' begins a comment) or "0us|3us|..." (one for each rank).  time_ps[ranks] after the common start; those
+ * drawn differ by draw, and repeat with the seed.  NULL as text: all 0. */
 bool launches_arrival(const char *text, uint32_t ranks, uint64_t seed, uint32_t draw, uint64_t *time_ps,
                       GError **error);
 
