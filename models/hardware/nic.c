@@ -24,23 +24,6 @@ uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes)
     return size_bytes + packets * nic->header_bytes;
 }
 
-/* The last byte is there, and with a signal what the word becomes. */
-static void request_landed(struct sim *sim, struct sim_event *event)
-{
-    (void)sim;
-    struct request *r = fabric_container_of(event, struct request, event);
-    struct world_rank *target = r->target;
-    if (r->payload_bytes) {
-        assert(r->target_offset + r->payload_bytes <= target->fabric.heap_bytes);
-        memcpy(target->fabric.heap + r->target_offset, r->payload, r->payload_bytes);
-    }
-    const bool signal = r->signal, add = r->add;
-    const uint32_t word = r->word;
-    const uint64_t value = r->value;
-    pool_put(&target->world->requests, r);
-    if (signal) world_word_deliver(target, word, value, add);
-}
-
 /* ---- credits: what comes back with an acknowledgement ---- */
 
 static void credit_push(struct nic *nic, struct credit credit)
@@ -112,18 +95,34 @@ static void qp_complete(struct world_rank *poster, struct qp *qp, uint32_t place
     if (qp->waiter) world_space_wake(poster, qp, qp->done_ps);
 }
 
+/* The last byte is there, and with a signal what the word becomes; a get is complete. */
+static void request_landed(struct sim *sim, struct sim_event *event)
+{
+    struct request *r = fabric_container_of(event, struct request, event);
+    struct world_rank *target = r->target;
+    if (r->payload_bytes) {
+        assert(r->target_offset + r->payload_bytes <= target->fabric.heap_bytes);
+        memcpy(target->fabric.heap + r->target_offset, r->payload, r->payload_bytes);
+    }
+    if (r->answer)
+        qp_complete(target, nic_qp(target, r->source->fabric.rank, r->queue), r->places, sim_now_ps(sim));
+    const bool signal = r->signal, add = r->add;
+    const uint32_t word = r->word;
+    const uint64_t value = r->value;
+    pool_put(&target->world->requests, r);
+    if (signal) world_word_deliver(target, word, value, add);
+}
+
 /* From now on it is known when the request will have arrived.  Its source learns of it one way later: then its QP has
- * room, its window opens, its flush may return.  The answer of a get is for its target, which has it then. */
+ * room, its window opens, its flush may return. */
 static void request_known(struct request *r, uint64_t visible_ps)
 {
     struct world *w = r->source->world;
     const uint64_t acked_ps = visible_ps + w->cluster->network.latency_ps;
     credit_return(r->source->nic, r, acked_ps);
-    if (r->answer)
-        qp_complete(r->target, nic_qp(r->target, r->source->fabric.rank, r->queue), r->places, visible_ps);
-    else
+    if (!r->answer)
         qp_complete(r->source, nic_qp(r->source, r->target->fabric.rank, r->queue), r->places, acked_ps);
-    if (!r->signal && !r->payload_bytes) {
+    if (!r->signal && !r->payload_bytes && !r->answer) {
         pool_put(&w->requests, r);
         return;
     }

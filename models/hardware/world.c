@@ -285,7 +285,7 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     struct world_rank *rank = rank_of(f);
     struct qp *qp = nic_qp(rank, peer, queue);
     if (qp->held_first) nic_ring(rank, qp);
-    if (qp->unknown == 0 && qp->done_ps <= rank->current->cursor_ps) return 0;
+    if (qp->unknown == 0 && qp->done_ps <= sim_now_ps(rank->world->sim)) return 0;     /* memory is as of now */
     want_space(rank, qp, qp->unknown ? 0 : qp->done_ps, true);
     return -EAGAIN;
 }
