@@ -25,7 +25,8 @@ CFLAGS   ?= -O2 -g
 cflags   := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
             $(shell pkg-config --cflags $(packages) $(optional)) $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) \
             $(if $(have_verbs),-DHAVE_VERBS) $(if $(have_ofi),-DHAVE_OFI) $(if $(have_pmix),-DHAVE_PMIX)
-libs     := $(shell pkg-config --libs $(packages) $(optional)) -lcsv -lm -lpthread -lrt
+# libfabric is loaded when it is used: linked, it would cost every start 0.2 s (replay/links/ofi_library.c).
+libs     := $(shell pkg-config --libs $(packages) $(filter-out libfabric,$(optional))) -lcsv -lm -lpthread -lrt -ldl
 
 sources  := $(filter-out sim/main.c,$(wildcard sim/*.c $(foreach d,models traces replay reports,$(d)/*.c $(d)/*/*.c)))
 objects  := $(sources:%.c=$(build)/%.o)

@@ -99,17 +99,18 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, u
 
 static bool provider_exists(const char *provider)
 {
-    struct fi_info *const hints = fi_allocinfo(), *list = NULL;
+    const struct ofi_library *const library = ofi_library_load(NULL);
+    struct fi_info *const hints = library->dupinfo(NULL), *list = NULL;
 
     hints->caps = FI_MSG | FI_RMA;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->fabric_attr->prov_name = strdup(provider);
-    const bool exists = fi_getinfo(FI_VERSION(1, 15), NULL, NULL, 0, hints, &list) == 0;
+    const bool exists = library->getinfo(FI_VERSION(1, 15), NULL, NULL, 0, hints, &list) == 0;
 
-    if (list) fi_freeinfo(list);
-    fi_freeinfo(hints);
+    if (list) library->freeinfo(list);
+    library->freeinfo(hints);
     if (!exists) printf("(no provider %s) ", provider);
     return exists;
 }

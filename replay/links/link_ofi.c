@@ -101,7 +101,8 @@ static int ofi_fail(struct link_ofi *f, const struct ofi_op *op, int rc, const c
         g_snprintf(whose, sizeof whose, " to rank %u (queue %u)", op->queue / f->queue_count,
                    op->queue % f->queue_count);
     g_snprintf(f->link.failure, sizeof f->link.failure, "libfabric %s: %s%s: %s%s%s", f->port.provider,
-               op ? what[op->kind] : "completion", whose, fi_strerror(-rc), detail[0] ? ": " : "", detail);
+               op ? what[op->kind] : "completion", whose, f->port.library->strerror(-rc), detail[0] ? ": " : "",
+               detail);
     f->broken = rc;
     return rc;
 }
@@ -622,7 +623,8 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
         g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric %s: no connection with %s within %u ms",
                     f->port.provider, ranks, o->timeout_ms);
     } else if (rc && rc != -ECANCELED) {
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "%s", f->link.failure[0] ? f->link.failure : fi_strerror(-rc));
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "%s",
+                    f->link.failure[0] ? f->link.failure : f->port.library->strerror(-rc));
     }
     return rc == 0;
 }

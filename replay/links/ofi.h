@@ -1,5 +1,5 @@
 /* ofi.h - one libfabric endpoint of a rank and what is registered with it: opened and connected by
- * ofi_port.c, used by link_ofi.c. */
+ * ofi_port.c, used by link_ofi.c; and libfabric itself, loaded by ofi_library.c. */
 #ifndef REPLAY_OFI_H
 #define REPLAY_OFI_H
 
@@ -9,6 +9,18 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+
+/* The functions of libfabric that are looked up by name; the others are reached through its objects. */
+struct ofi_library {
+    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
+                   const struct fi_info *hints, struct fi_info **info);
+    struct fi_info *(*dupinfo)(const struct fi_info *info);     /* of NULL: an empty one */
+    void (*freeinfo)(struct fi_info *info);
+    int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+    const char *(*strerror)(int code);
+};
+/* Loads it the first time; any thread.  NULL and *error where it is not installed. */
+const struct ofi_library *ofi_library_load(GError **error);
 
 /* What carries a signal. */
 enum ofi_carrier {
@@ -45,6 +57,7 @@ struct ofi_target {
 };
 
 struct ofi_port {
+    const struct ofi_library *library;
     struct fi_info    *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;

@@ -28,7 +28,7 @@ static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
 static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
 {
     g_set_error(error, LIVE_ERROR, -rc, "libfabric%s%s: %s: %s", p->provider ? " " : "",
-                p->provider ? p->provider : "", what, fi_strerror(-rc));
+                p->provider ? p->provider : "", what, p->library->strerror(-rc));
     return false;
 }
 
@@ -89,9 +89,10 @@ static bool places_words_at_once(const char *provider)
     return false;
 }
 
-static struct fi_info *ofi_hints(const char *provider, uint64_t caps, uint64_t order)
+static struct fi_info *ofi_hints(const struct ofi_library *library, const char *provider, uint64_t caps,
+                                 uint64_t order)
 {
-    struct fi_info *const hints = fi_allocinfo();
+    struct fi_info *const hints = library->dupinfo(NULL);
 
     hints->caps = caps;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
@@ -111,13 +112,14 @@ static bool is_second_choice(const char *asked, const char *found)
     return strstr(found, "ofi_rxd") && !g_str_has_prefix(asked, "udp") && !strstr(asked, "ofi_rxd");
 }
 
-/* The first that fits, on the device asked for; freed with fi_freeinfo(). */
-static struct fi_info *ofi_pick(struct fi_info *list, const char *provider, const char *device)
+/* The first that fits, on the device asked for; freed with library->freeinfo(). */
+static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_info *list,
+                                const char *provider, const char *device)
 {
     for (const struct fi_info *i = list; i; i = i->next)
         if ((!device || strcmp(i->domain_attr->name, device) == 0) &&
             !is_second_choice(provider, i->fabric_attr->prov_name))
-            return fi_dupinfo(i);
+            return library->dupinfo(i);
     return NULL;
 }
 
@@ -135,14 +137,16 @@ static void ofi_tell_rank_count(uint32_t rank_count)
     g_once_init_leave(&told, 1);
 }
 
-static struct fi_info *ofi_query(const char *provider, const char *device, uint64_t caps, uint64_t order)
+static struct fi_info *ofi_query(const struct ofi_library *library, const char *provider,
+                                 const char *device, uint64_t caps, uint64_t order)
 {
-    struct fi_info *const hints = ofi_hints(provider, caps, order);
+    struct fi_info *const hints = ofi_hints(library, provider, caps, order);
     struct fi_info *list = NULL, *found = NULL;
 
-    if (fi_getinfo(OFI_API, NULL, NULL, 0, hints, &list) == 0) found = ofi_pick(list, provider, device);
-    if (list) fi_freeinfo(list);
-    fi_freeinfo(hints);
+    if (library->getinfo(OFI_API, NULL, NULL, 0, hints, &list) == 0)
+        found = ofi_pick(library, list, provider, device);
+    if (list) library->freeinfo(list);
+    library->freeinfo(hints);
     return found;
 }
 
@@ -162,7 +166,7 @@ static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const 
     static const uint64_t orders[] = { OFI_ORDER, FI_ORDER_SAS, 0 };
 
     for (size_t i = 0; i < G_N_ELEMENTS(orders) && !p->info; i++)
-        p->info = ofi_query(provider, device, caps, orders[i]);
+        p->info = ofi_query(p->library, provider, device, caps, orders[i]);
     if (!p->info) return false;
     p->provider = g_strdup(p->info->fabric_attr->prov_name);
     p->ordered = ofi_is_ordered(p->info, size_bytes_max);
@@ -175,13 +179,13 @@ static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const 
     return true;
 }
 
-static char *ofi_found_providers(const char *device)
+static char *ofi_found_providers(const struct ofi_library *library, const char *device)
 {
-    struct fi_info *const hints = ofi_hints(NULL, FI_MSG | FI_RMA, 0);
+    struct fi_info *const hints = ofi_hints(library, NULL, FI_MSG | FI_RMA, 0);
     struct fi_info *list = NULL;
     GString *const text = g_string_new(NULL);
 
-    if (fi_getinfo(OFI_API, NULL, NULL, 0, hints, &list) != 0) list = NULL;
+    if (library->getinfo(OFI_API, NULL, NULL, 0, hints, &list) != 0) list = NULL;
     for (const struct fi_info *i = list; i; i = i->next) {
         char *const one = device ? g_strdup_printf("%s on %s", i->fabric_attr->prov_name, i->domain_attr->name)
                                  : g_strdup(i->fabric_attr->prov_name);
@@ -189,14 +193,15 @@ static char *ofi_found_providers(const char *device)
         if (!strstr(text->str, one)) g_string_append_printf(text, "%s%s", text->len ? ", " : "", one);
         g_free(one);
     }
-    if (list) fi_freeinfo(list);
-    fi_freeinfo(hints);
+    if (list) library->freeinfo(list);
+    library->freeinfo(hints);
     return g_string_free(text, FALSE);
 }
 
-static void ofi_choose_refuse(const struct live_options *o, const char *device, GError **error)
+static void ofi_choose_refuse(const struct ofi_port *p, const struct live_options *o, const char *device,
+                              GError **error)
 {
-    char *const found = ofi_found_providers(device);
+    char *const found = ofi_found_providers(p->library, device);
 
     g_set_error(error, LIVE_ERROR, ENODEV, "libfabric: expected provider %s%s%s with RMA%s, found %s",
                 o->provider ? o->provider : "cxi, efa, verbs or tcp", device ? " on " : "", device ? device : "",
@@ -222,7 +227,7 @@ static bool ofi_choose(struct ofi_port *p, const struct live_options *o, const s
     for (size_t i = 0; i < G_N_ELEMENTS(preferred) && !o->provider && !chosen; i++)
         chosen = ofi_choose_near(p, preferred[i], device, o, place, size_bytes_max);
     if (o->provider) chosen = ofi_choose_near(p, o->provider, device, o, place, size_bytes_max);
-    if (!chosen) ofi_choose_refuse(o, device, error);
+    if (!chosen) ofi_choose_refuse(p, o, device, error);
     g_strfreev(devices);
     return chosen;
 }
@@ -255,7 +260,7 @@ static int ofi_open_endpoint(struct ofi_port *p, const struct ofi_place *place, 
     struct fi_av_attr av = { .type = FI_AV_TABLE };
     struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE,
                              .size = p->send_count + p->receive_count };
-    int rc = fi_fabric(p->info->fabric_attr, &p->fabric, NULL);
+    int rc = p->library->fabric(p->info->fabric_attr, &p->fabric, NULL);
 
     if (!rc) rc = fi_domain(p->fabric, p->info, &p->domain, NULL);
     if (!rc) rc = fi_av_open(p->domain, &av, &p->av, NULL);
@@ -285,7 +290,8 @@ bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struc
     const uint64_t wanted = (uint64_t)rank_count * needs->queue_count * needs->queue_depth * 2 + rank_count;
 
     ofi_tell_rank_count(rank_count);
-    if (!ofi_choose(p, o, place, memory->size_bytes, error)) return false;
+    p->library = ofi_library_load(error);
+    if (!p->library || !ofi_choose(p, o, place, memory->size_bytes, error)) return false;
     p->send_count = (uint32_t)MIN(MIN(wanted, OFI_SENDS_MAX), p->info->tx_attr->size);
     p->receive_count = (uint32_t)MIN(OFI_RECEIVES_MAX, p->info->rx_attr->size);
     p->target = g_new0(struct ofi_target, rank_count);
@@ -409,7 +415,7 @@ void ofi_port_close(struct ofi_port *p)
     ofi_close(p->av ? &p->av->fid : NULL);
     ofi_close(p->domain ? &p->domain->fid : NULL);
     ofi_close(p->fabric ? &p->fabric->fid : NULL);
-    if (p->info) fi_freeinfo(p->info);
+    if (p->info) p->library->freeinfo(p->info);
     ofi_port_hide(p);
     g_free(p->arena);
     g_free(p->target);

@@ -1,0 +1,47 @@
+/* ofi_library.c - libfabric itself, loaded when a link first needs it.
+ *
+ * Its providers have constructors that sleep (0.2 s with Debian's 1.17) and install signal handlers; a program that is
+ * linked with it pays for that at every start, whatever it does.  All other calls go through the tables of functions
+ * in its objects, so that these five symbols are all that is looked up. */
+#ifdef HAVE_OFI
+#include "replay/links/ofi.h"
+
+#include <dlfcn.h>
+
+static struct ofi_library library;
+
+static const char *ofi_library_fill(void)
+{
+    void *const handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+    const struct { const char *name; void *place; } symbols[] = {
+        { "fi_getinfo", &library.getinfo }, { "fi_dupinfo", &library.dupinfo },
+        { "fi_freeinfo", &library.freeinfo }, { "fi_fabric", &library.fabric },
+        { "fi_strerror", &library.strerror },
+    };
+
+    if (!handle) return dlerror();
+    for (size_t i = 0; i < G_N_ELEMENTS(symbols); i++) {
+        void *const symbol = dlsym(handle, symbols[i].name);
+
+        if (!symbol) return dlerror();
+        *(void **)symbols[i].place = symbol;        /* as POSIX has it for dlsym() */
+    }
+    return NULL;
+}
+
+const struct ofi_library *ofi_library_load(GError **error)
+{
+    static gsize loaded;
+    static char *failure;
+
+    if (g_once_init_enter(&loaded)) {
+        failure = g_strdup(ofi_library_fill());
+        g_once_init_leave(&loaded, 1);
+    }
+    if (!failure) return &library;
+    g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE, "--fabric ofi: expected libfabric (package libfabric1), found: %s",
+                failure);
+    return NULL;
+}
+
+#endif
