@@ -11,6 +11,7 @@
 #include "reports/record.h"
 #include "reports/text_table.h"
 #include "sim/command.h"
+#include "sim/new_file.h"
 #include "sim/version.h"
 
 static const char compare_summary[] =
@@ -277,6 +278,8 @@ int command_compare(int argc, char **argv)
     int status = EXIT_BAD_INPUT;
     bool done = compare_run_parse(&run, argc, argv, &format, &error);
     const guint count = run.path_count / 2;
+    if (done && run.output)
+        done = new_file_spares(run.output, (const char *const *)run.paths, run.path_count, &error);
     struct compare_pair *pairs = g_new0(struct compare_pair, count + 1);
     for (guint p = 0; done && p < count; p++) {
         pairs[p].a_path = run.paths[2 * p];

@@ -8,6 +8,7 @@
 #include "reports/record.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/new_file.h"
 
 static const char fit_summary[] =
     "Makes a cluster file for this machine and link from what eptwin measure found, so that simulate can predict a\n"
@@ -67,6 +68,7 @@ int command_fit(int argc, char **argv)
         g_set_error(&error, FIT_ERROR, 0, "expected at least one record of measure, found none");
         done = false;
     }
+    if (done && output) done = new_file_spares(output, (const char *const *)paths, g_strv_length(paths), &error);
     done = done && fit_run(paths, output ? output : "-", name, &error);
     if (!done) fprintf(stderr, "eptwin fit: %s\n", error->message);
     g_clear_error(&error);

@@ -7,6 +7,7 @@
 #include "reports/record.h"
 #include "reports/report.h"
 #include "sim/command.h"
+#include "sim/new_file.h"
 #include "sim/version.h"
 
 static const char report_summary[] =
@@ -77,6 +78,8 @@ int command_report(int argc, char **argv)
     struct report_run run = { 0 };
     GError *error = NULL;
     bool done = report_run_parse(&run, argc, argv, &error);
+    if (done && run.output)
+        done = new_file_spares(run.output, (const char *const *)run.paths + run.first, run.count, &error);
     struct record **records = g_new0(struct record *, run.count + 1);
     for (guint i = 0; done && i < run.count; i++)
         done = (records[i] = record_read(run.paths[run.first + i], &error)) != NULL;

@@ -1,66 +1,20 @@
-/* whole_file.c - whole files, read with a limit and written beside and renamed.  Knows nothing of what they hold. */
+/* whole_file.c - whole files, read with a limit and written by new_file.c.  Knows nothing of what they hold. */
 #include "reports/whole_file.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static bool whole_file_stream_write(FILE *stream, const char *path, const char *text, size_t size_bytes,
-                                    GError **error)
-{
-    const bool done = fwrite(text, 1, size_bytes, stream) == size_bytes && fflush(stream) == 0;
-    if (!done)
-        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot write: %s", path, g_strerror(errno));
-    return done;
-}
-
-/* Renaming over a device or a pipe would replace it by a file. */
-static bool whole_file_in_place_write(const char *path, const char *text, size_t size_bytes, GError **error)
-{
-    FILE *stream = fopen(path, "w");
-    if (!stream) {
-        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot open for writing: %s", path, g_strerror(errno));
-        return false;
-    }
-    bool done = whole_file_stream_write(stream, path, text, size_bytes, error);
-    if (fclose(stream) != 0 && done) {
-        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot write: %s", path, g_strerror(errno));
-        done = false;
-    }
-    return done;
-}
+#include "sim/new_file.h"
 
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error)
 {
     assert(path && (text || size_bytes == 0));
-    if (strcmp(path, "-") == 0)
-        return whole_file_stream_write(stdout, "standard output", text, size_bytes, error);
-
-    struct stat status;
-    const bool exists = stat(path, &status) == 0;
-    if (exists && S_ISDIR(status.st_mode)) {
-        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot write: is a directory", path);
-        return false;
-    }
-    /* /dev/stdout and its kin are names of what is open already, whatever that is. */
-    const bool open_already = g_str_has_prefix(path, "/dev/") || g_str_has_prefix(path, "/proc/");
-    if (exists && (open_already || !S_ISREG(status.st_mode)))
-        return whole_file_in_place_write(path, text, size_bytes, error);
-
-    char *resolved = exists ? realpath(path, NULL) : NULL;    /* a link stays a link */
-    GError *cause = NULL;
-    const bool done = g_file_set_contents_full(resolved ? resolved : path, text, (gssize)size_bytes,
-                                               G_FILE_SET_CONTENTS_CONSISTENT, 0644, &cause);
-    free(resolved);
-    if (!done) {
-        const char *reason = strrchr(cause->message, ':');    /* GLib names its temporary file before it */
-        g_set_error(error, WHOLE_FILE_ERROR, 0, "%s: cannot write:%s", path, reason ? reason + 1 : " failed");
-        g_error_free(cause);
-    }
-    return done;
+    struct new_file *file = new_file_open(path, error);
+    if (!file) return false;
+    if (new_file_write(file, text, size_bytes, error)) return new_file_commit(file, error);
+    new_file_discard(file);
+    return false;
 }
 
 char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GError **error)

@@ -8,8 +8,7 @@
 
 #define WHOLE_FILE_ERROR (g_quark_from_static_string("eptwin-file"))
 
-/* Writes text to path: beside it first, then renamed, so that a failure leaves the former file or none.
- * "-" is standard output; what exists and is no regular file (a device, a pipe) is written in place. */
+/* Writes text to path, whole or not at all (sim/new_file.h); "-" is standard output. */
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error);
 
 /* Reads all of path ("-": standard input), at most size_max bytes; the result ends in a NUL that is not

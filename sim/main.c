@@ -84,6 +84,8 @@ static void signals_restore(void)
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (signal(signals[i], SIG_DFL) == SIG_IGN)
             signal(signals[i], SIG_IGN);
+    /* A file beyond the limit of sizes is an error of its write, told as others are. */
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 int main(int argc, char **argv)

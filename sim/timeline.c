@@ -136,7 +136,7 @@ static void write_span(FILE *out, const struct timeline_span *span)
     putc('}', out);
 }
 
-static void write_all(FILE *out, const struct timeline *timeline)
+int timeline_write(const struct timeline *timeline, FILE *out)
 {
     const uint64_t lost = timeline_span_count_lost(timeline);
     const char *separator = "\n";
@@ -152,36 +152,8 @@ static void write_all(FILE *out, const struct timeline *timeline)
         write_span(out, &timeline->spans[i % timeline->span_count_max]);
     }
     fputs("\n]}\n", out);
-}
-
-/* 0 or negative errno; closes out either way. */
-static int close_written(FILE *out)
-{
-    const bool failed = ferror(out) != 0;
-
     errno = 0;
-    if (fclose(out) == 0 && !failed)
+    if (fflush(out) == 0 && !ferror(out))
         return 0;
     return errno ? -errno : -EIO;
-}
-
-int timeline_save(const struct timeline *timeline, const char *path)
-{
-    char *beside = NULL;
-
-    if (asprintf(&beside, "%s.part", path) < 0)
-        return -ENOMEM;
-    FILE *const out = fopen(beside, "w");
-    int result = out ? 0 : -errno;
-
-    if (out) {
-        write_all(out, timeline);
-        result = close_written(out);
-        if (result == 0 && rename(beside, path) != 0)
-            result = -errno;
-        if (result != 0)
-            remove(beside);
-    }
-    free(beside);
-    return result;
 }

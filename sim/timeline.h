@@ -9,6 +9,7 @@
 #define SIM_TIMELINE_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 struct timeline;
 
@@ -42,7 +43,7 @@ static inline void timeline_span(struct timeline *timeline, const struct timelin
 uint64_t timeline_span_count(const struct timeline *timeline);          /* in the ring now */
 uint64_t timeline_span_count_lost(const struct timeline *timeline);     /* pushed out of it */
 
-/* Writes path.part and renames it to path: 0, or negative errno and nothing left behind. */
-int timeline_save(const struct timeline *timeline, const char *path) __attribute__((warn_unused_result));
+/* Writes it all and flushes: 0 or negative errno. */
+int timeline_write(const struct timeline *timeline, FILE *out) __attribute__((warn_unused_result));
 
 #endif

@@ -1,7 +1,6 @@
-/* output.h - a file that appears whole or not at all: written beside its name, then renamed.
+/* output.h - the bytes of a trace on their way to a new file (sim/new_file.h), compressed by zstd when asked to.
  *
- * "-" is standard output; what exists and is no regular file (a pipe, /dev/null) is written as it is.
- * Optionally compressed by zstd on the way.  Knows no trace format. */
+ * Knows no trace format. */
 #ifndef TRACES_OUTPUT_H
 #define TRACES_OUTPUT_H
 

@@ -1,10 +1,14 @@
 /* simulate_command.c - `eptwin simulate`: one case on one cluster, or every (step, layer) of a trace. */
+#include <errno.h>
+#include <fcntl.h>
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "models/predict/simulate.h"
 #include "models/predict/simulate_trace.h"
 #include "sim/command.h"
+#include "sim/new_file.h"
 #include "sim/version.h"
 
 static const char summary[] =
@@ -33,12 +37,6 @@ static int fail(GError *error, int status)
     fprintf(stderr, "eptwin simulate: %s\n", error->message);
     g_error_free(error);
     return status;
-}
-
-/* A timeline takes the place of what was there: a folder or a device must stay. */
-static bool place_taken(const char *path)
-{
-    return g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_REGULAR);
 }
 
 static bool parse(struct case_options *c, struct arguments *a, int *argc, char ***argv, GError **error)
@@ -77,9 +75,9 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
         g_set_error(error, SIMULATE_ERROR, 0, "--steps, --layers: need --trace");
     else if (a->timeline && (a->steps || a->layers))
         g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected one --step and one --layer, found several");
-    else if (a->timeline && place_taken(a->timeline))
-        g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected a file, found a folder or a device: %s",
-                    a->timeline);
+    else if (a->timeline && !strcmp(a->timeline, "-") && (!a->output || !strcmp(a->output, "-")))
+        g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected a file, or --output FILE too: standard output "
+                                              "takes the record");
     else if (a->timeline_spans < 1 || a->timeline_spans > TIMELINE_SPANS_MAX)
         g_set_error(error, SIMULATE_ERROR, 0, "--timeline-spans: expected a whole number from 1 to %d, found %d",
                     TIMELINE_SPANS_MAX, a->timeline_spans);
@@ -87,17 +85,20 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
     return false;
 }
 
-static bool timeline_write(const struct timeline *timeline, const char *path, GError **error)
+static bool timeline_put(const struct timeline *timeline, const char *path, struct new_file *file, GError **error)
 {
-    const int result = timeline_save(timeline, path);
+    const int descriptor = fcntl(new_file_descriptor(file), F_DUPFD_CLOEXEC, 0);
+    FILE *out = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+    const int result = out ? timeline_write(timeline, out) : -errno;
+    if (out) fclose(out);
+    else if (descriptor >= 0) close(descriptor);
     if (result)
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--timeline: %s: %s", path,
-                    g_strerror(-result));
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s: cannot write: %s", path, g_strerror(-result));
     return !result;
 }
 
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
-                struct record *record, GError **error)
+                struct new_file *timeline_file, struct record *record, GError **error)
 {
     if (a->steps || a->layers) {
         const struct simulate_trace_options o = { .steps = a->steps,
@@ -113,18 +114,25 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "--timeline: out of memory for %d spans",
                     a->timeline_spans);
     good = good && simulate_load(c, cluster, &load, a->per_rank, timeline, record, error)
-           && (!timeline || timeline_write(timeline, a->timeline, error));
+           && (!timeline || timeline_put(timeline, a->timeline, timeline_file, error));
     timeline_free(timeline);
     case_load_free(&load);
     return good;
 }
 
-/* A record that cannot be written takes its timeline with it. */
-static bool record_output(const struct arguments *a, const struct record *record, GError **error)
+/* Runs, then writes the record and last the timeline's name: a record that cannot be written leaves no timeline. */
+static bool run_and_write(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
+                          struct record *record, GError **error)
 {
     const bool json = a->format && !strcmp(a->format, "json");
-    const bool good = record_write(record, a->output ? a->output : "-", json ? RECORD_JSON : RECORD_CSV, error);
-    if (!good && a->timeline) remove(a->timeline);
+    const char *output = a->output ? a->output : "-";
+    if (!new_file_possible(output, error)) return false;
+    struct new_file *timeline = a->timeline ? new_file_open(a->timeline, error) : NULL;
+    if (a->timeline && !timeline) return false;
+    const bool good = run(c, a, cluster, timeline, record, error)
+                      && record_write(record, output, json ? RECORD_JSON : RECORD_CSV, error);
+    if (good && timeline) return new_file_commit(timeline, error);
+    new_file_discard(timeline);
     return good;
 }
 
@@ -149,7 +157,7 @@ int command_simulate(int argc, char **argv)
         record_set(record, "version", "%s", eptwin_version());
         case_record(&c, record);
         record_set(record, "cluster", "%s", cluster->name);
-        good = run(&c, &a, cluster, record, &error) && record_output(&a, record, &error);
+        good = run_and_write(&c, &a, cluster, record, &error);
     }
     const int status = good ? EXIT_OK : fail(error, status_of(error));
     record_free(record);

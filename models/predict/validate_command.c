@@ -1,15 +1,13 @@
 /* validate_command.c - eptwin validate: measured cases in, the same rows with predictions and the distribution
  * of the error out.  Knows options, files and exit statuses; the work stands in validate_*.c. */
-#include <errno.h>
 #include <glib.h>
-#include <glib/gstdio.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "models/predict/validate.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/new_file.h"
 
 static const char validate_description[] =
     "Predicts every row of a CSV table of measured cases and says how far off the predictions are.  Columns are\n"
@@ -93,16 +91,6 @@ static void options_clear(struct validate_options *o)
     g_strfreev(o->paths);
 }
 
-static bool output_possible(const char *path, GError **error)
-{
-    if (!path || strcmp(path, "-") == 0) return true;
-    char *folder = g_path_get_dirname(path);
-    const bool possible = g_access(folder, W_OK) == 0;
-    if (!possible) g_set_error(error, VALIDATE_ERROR, 0, "--output: %s: %s", path, g_strerror(errno));
-    g_free(folder);
-    return possible;
-}
-
 /* What a mistake in the command line would spoil for all rows is refused before any is simulated. */
 static bool options_check(const struct validate_options *o, const struct validate_table *table, GError **error)
 {
@@ -112,7 +100,7 @@ static bool options_check(const struct validate_options *o, const struct validat
                         table->path, *by);
             return false;
         }
-    if (!output_possible(o->output, error)) return false;
+    if (o->output && !new_file_possible(o->output, error)) return false;
     if (!o->base.cluster) {
         if (validate_column_find(table, "cluster") >= 0) return true;
         return options_refuse(error, "--cluster: expected a cluster file, found none (nor a column 'cluster')");

@@ -25,3 +25,11 @@ try a.csv a.csv --max-error -1
 try a.csv a.csv --output no/such/folder/out.csv
 try a.csv a.csv --outptu x
 ls
+echo '# its own input'
+cp a.csv before.csv; ln -s a.csv link.csv
+try a.csv b.csv --force --output a.csv
+try a.csv b.csv --force --output link.csv
+cmp a.csv before.csv && echo untouched
+"$EPTWIN" report --output a.csv a.csv; echo "exit $?"
+"$EPTWIN" fit a.csv --output a.csv; echo "exit $?"
+cmp a.csv before.csv && echo untouched

@@ -31,3 +31,18 @@ $EPTWIN simulate $cluster --num-ranks 2 $small --timeline t.json --timeline-span
 grep -c '"ph":"X"' t.json; python3 look.py t.json | grep lost
 $EPTWIN simulate --help | grep -A1 timeline
 ls
+echo '# names'
+run() { $EPTWIN simulate $cluster --num-ranks 2 $small "$@"; echo "exit $?"; }
+mkdir names && cd names && ln -s ../source source
+echo mine >t.json.part; ln -s real.json t.json
+run --timeline t.json --output r.csv
+cat t.json.part; [ -L t.json ] && python3 ../look.py real.json | grep lost
+run --timeline - --output r.csv | sed '1,/^\]}$/d'
+run --timeline -
+run --timeline - --output -
+run --timeline source --output r.csv
+run --timeline no/such/t.json --output r.csv
+rm r.csv t.json
+(ulimit -f 8; run --timeline t.json --output r.csv)
+run --timeline t.json --output no/such/r.csv
+ls

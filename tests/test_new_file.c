@@ -1,0 +1,250 @@
+/* test_new_file.c - does a file appear whole or not at all, wherever its name leads?
+ *
+ * Aim: sim/new_file.h.  Method: names of every kind (new, taken, links, loops, devices, pipes, folders) in a folder
+ * that is counted afterwards; a limit on file sizes stands in for a full disk; a child is killed while it writes. */
+#include "sim/new_file.h"
+
+#include <CUnit/Basic.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/test_new_file.XXXXXX";
+
+static const char *path_of(const char *name)
+{
+    static char path[4][200];
+    static int next;
+    next = (next + 1) % 4;
+    g_snprintf(path[next], sizeof path[next], "%s/%s", folder, name);
+    return path[next];
+}
+
+static uint32_t file_count(void)
+{
+    g_autoptr(GDir) files = g_dir_open(folder, 0, NULL);
+    uint32_t count = 0;
+    while (g_dir_read_name(files)) count++;
+    return count;
+}
+
+static bool holds(const char *path, const char *expected)
+{
+    g_autofree char *text = NULL;
+    return g_file_get_contents(path, &text, NULL, NULL) && !strcmp(text, expected);
+}
+
+static void fill(const char *path, const char *text)
+{
+    CU_ASSERT_TRUE_FATAL(g_file_set_contents(path, text, -1, NULL));
+}
+
+static bool write_whole(const char *path, const char *text, GError **error)
+{
+    struct new_file *file = new_file_open(path, error);
+    if (!file) return false;
+    CU_ASSERT(new_file_write(file, text, strlen(text), error));
+    return new_file_commit(file, error);
+}
+
+static bool refused(const char *path, const char *reason)
+{
+    g_autoptr(GError) error = NULL;
+    const uint32_t before = file_count();
+    const bool good = !write_whole(path, "new", &error) && g_str_has_suffix(error->message, reason)
+                      && g_str_has_prefix(error->message, path) && file_count() == before
+                      && !new_file_possible(path, NULL);
+    if (!good) printf("\n      said: %s\n", error ? error->message : "nothing");
+    return good;
+}
+
+static void test_new_and_replaced(void)
+{
+    const char *path = path_of("a");
+    const uint32_t before = file_count();
+    struct new_file *file = new_file_open(path, NULL);
+    CU_ASSERT(new_file_write(file, "one", 3, NULL));
+    CU_ASSERT(!g_file_test(path, G_FILE_TEST_EXISTS));
+    CU_ASSERT(new_file_commit(file, NULL) && holds(path, "one"));
+    file = new_file_open(path, NULL);
+    CU_ASSERT(new_file_write(file, "two", 3, NULL) && holds(path, "one"));
+    new_file_discard(file);
+    CU_ASSERT(holds(path, "one"));
+    CU_ASSERT(write_whole(path, "", NULL) && holds(path, ""));
+    CU_ASSERT(new_file_possible(path, NULL) && new_file_possible(path_of("b"), NULL));
+    CU_ASSERT_EQUAL(file_count(), before + 1);
+    g_unlink(path);
+}
+
+/* FILE.part was how files beside were called once: somebody's own must survive. */
+static void test_neighbours_survive(void)
+{
+    static const char *const names[] = { "n.part", "n.XXXXXX", "n.000000", "n.000001", "n~" };
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) fill(path_of(names[i]), "mine");
+    CU_ASSERT(write_whole(path_of("n"), "new", NULL) && holds(path_of("n"), "new"));
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+        CU_ASSERT(holds(path_of(names[i]), "mine"));
+        g_unlink(path_of(names[i]));
+    }
+    g_unlink(path_of("n"));
+    CU_ASSERT_EQUAL(file_count(), 0);
+}
+
+static void test_permissions(void)
+{
+    struct stat status;
+    const mode_t mask = umask(027);
+    CU_ASSERT(write_whole(path_of("p"), "new", NULL));
+    CU_ASSERT(stat(path_of("p"), &status) == 0 && (status.st_mode & 0777) == 0640);
+    CU_ASSERT(chmod(path_of("p"), 0604) == 0 && write_whole(path_of("p"), "newer", NULL));
+    CU_ASSERT(stat(path_of("p"), &status) == 0 && (status.st_mode & 0777) == 0604);
+    umask(mask);
+    if (geteuid() != 0) {
+        CU_ASSERT(chmod(path_of("p"), 0444) == 0);
+        CU_ASSERT(refused(path_of("p"), ": cannot write: Permission denied"));
+    }
+    CU_ASSERT(holds(path_of("p"), "newer"));
+    g_unlink(path_of("p"));
+}
+
+static bool is_link(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
+static void test_links(void)
+{
+    CU_ASSERT(g_mkdir(path_of("sub"), 0755) == 0);
+    CU_ASSERT(symlink("sub/file", path_of("near")) == 0 && symlink("near", path_of("far")) == 0);
+    CU_ASSERT(write_whole(path_of("far"), "one", NULL) && holds(path_of("sub/file"), "one"));   /* nothing was there */
+    CU_ASSERT(write_whole(path_of("far"), "two", NULL) && holds(path_of("sub/file"), "two"));
+    CU_ASSERT(is_link(path_of("near")) && is_link(path_of("far")) && !is_link(path_of("sub/file")));
+    CU_ASSERT(symlink("loop", path_of("loop")) == 0);
+    CU_ASSERT(refused(path_of("loop"), ": cannot write: Too many levels of symbolic links"));
+    CU_ASSERT(is_link(path_of("loop")));
+    static const char *const names[] = { "far", "near", "loop", "sub/file" };
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unlink(path_of(names[i]));
+    g_rmdir(path_of("sub"));
+    CU_ASSERT_EQUAL(file_count(), 0);
+}
+
+static void test_what_is_no_file(void)
+{
+    CU_ASSERT(refused(folder, ": cannot write: Is a directory"));
+    CU_ASSERT(refused(path_of("none/x"), ": cannot write: No such file or directory"));
+    CU_ASSERT(refused("", ": cannot write: No such file or directory"));
+    CU_ASSERT(refused("/dev/fd/99", ": cannot write: Bad file descriptor"));
+    CU_ASSERT(write_whole("/dev/null", "gone", NULL));
+    struct stat status;
+    CU_ASSERT(stat("/dev/null", &status) == 0 && S_ISCHR(status.st_mode));
+    struct new_file *file = new_file_open("/dev/full", NULL);
+    g_autoptr(GError) error = NULL;
+    CU_ASSERT(!new_file_write(file, "x", 1, &error));
+    CU_ASSERT_STRING_EQUAL(error->message, "/dev/full: cannot write: No space left on device");
+    new_file_discard(file);
+}
+
+/* "/dev/fd/N" goes on where its file stands, whatever that is: nothing is replaced or cut. */
+static void test_what_is_open_already(void)
+{
+    const int open_file = g_open(path_of("log"), O_CREAT | O_RDWR, 0644);
+    CU_ASSERT_EQUAL(write(open_file, "first ", 6), 6);
+    g_autofree char *name = g_strdup_printf("/dev/fd/%d", open_file);
+    CU_ASSERT(write_whole(name, "second", NULL) && holds(path_of("log"), "first second"));
+    close(open_file);
+    g_unlink(path_of("log"));
+}
+
+static void test_pipes(void)
+{
+    char text[10] = "";
+    CU_ASSERT(mkfifo(path_of("pipe"), 0600) == 0);
+    const int reader = g_open(path_of("pipe"), O_RDONLY | O_NONBLOCK, 0);
+    CU_ASSERT(new_file_possible(path_of("pipe"), NULL) && write_whole(path_of("pipe"), "through", NULL));
+    CU_ASSERT(read(reader, text, sizeof text) == 7 && !strcmp(text, "through"));
+    close(reader);
+    struct stat status;
+    CU_ASSERT(stat(path_of("pipe"), &status) == 0 && S_ISFIFO(status.st_mode));
+    g_unlink(path_of("pipe"));
+}
+
+static void test_full_disk(void)
+{
+    struct rlimit limit, small;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    small = limit;
+    small.rlim_cur = 1000;
+    fill(path_of("f"), "former");
+    setrlimit(RLIMIT_FSIZE, &small);
+    struct new_file *file = new_file_open(path_of("f"), NULL);
+    char text[2000] = "";
+    g_autoptr(GError) error = NULL;
+    CU_ASSERT(!new_file_write(file, text, sizeof text, &error));
+    new_file_discard(file);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    CU_ASSERT(error && g_str_has_suffix(error->message, "/f: cannot write: File too large"));
+    CU_ASSERT(file_count() == 1 && holds(path_of("f"), "former"));
+    g_unlink(path_of("f"));
+}
+
+static void test_killed_writer(void)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        struct new_file *file = new_file_open(path_of("k"), NULL);
+        (void)new_file_write(file, "half", 4, NULL);
+        raise(SIGKILL);
+    }
+    int status = 0;
+    CU_ASSERT(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+    CU_ASSERT_EQUAL(file_count(), 0);
+}
+
+static void test_inputs_spared(void)
+{
+    fill(path_of("a"), "a");
+    fill(path_of("b"), "b");
+    CU_ASSERT(link(path_of("a"), path_of("hard")) == 0 && symlink("a", path_of("soft")) == 0);
+    g_autofree char *first = g_strdup(path_of("b")), *second = g_strdup(path_of("a"));
+    const char *const inputs[] = { first, second };
+    g_autoptr(GError) error = NULL;
+    CU_ASSERT(!new_file_spares(path_of("soft"), inputs, 2, &error));
+    CU_ASSERT(error && strstr(error->message, "/soft: expected an output that is none of the inputs, found "));
+    CU_ASSERT(!new_file_spares(path_of("hard"), inputs, 2, NULL) && !new_file_spares(path_of("a"), inputs, 2, NULL));
+    CU_ASSERT(new_file_spares(path_of("a"), inputs, 1, NULL) && new_file_spares(path_of("new"), inputs, 2, NULL));
+    CU_ASSERT(new_file_spares("-", (const char *const[]){ "-" }, 1, NULL));
+    CU_ASSERT(new_file_spares("/dev/null", (const char *const[]){ "/dev/null" }, 1, NULL));
+    static const char *const names[] = { "a", "b", "hard", "soft" };
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unlink(path_of(names[i]));
+}
+
+int main(void)
+{
+    if (!g_mkdtemp(folder)) return 2;
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("new file", NULL, NULL);
+    CU_add_test(suite, "new and replaced", test_new_and_replaced);
+    CU_add_test(suite, "neighbours survive", test_neighbours_survive);
+    CU_add_test(suite, "permissions", test_permissions);
+    CU_add_test(suite, "links", test_links);
+    CU_add_test(suite, "what is no file", test_what_is_no_file);
+    CU_add_test(suite, "what is open already", test_what_is_open_already);
+    CU_add_test(suite, "pipes", test_pipes);
+    CU_add_test(suite, "full disk", test_full_disk);
+    CU_add_test(suite, "killed writer", test_killed_writer);
+    CU_add_test(suite, "inputs spared", test_inputs_spared);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const unsigned failed = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    g_rmdir(folder);
+    return failed != 0;
+}
