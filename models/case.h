@@ -86,6 +86,10 @@ bool case_routing_same(const struct case_options *a, const struct case_options *
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error);
 
+/* How many SMs a rank on a host of so many CPUs may use, for device_sms: as many as there are CPUs, made even because
+ * normal kernels want pairs, and at least 2 (CPUs take turns); or as many as the case says. */
+uint32_t case_host_sms(const struct case_options *c, uint32_t cpus);
+
 /* What the kernels of a case work on, by its family (case_kernel.c). */
 struct case_load { struct routing routing; };
 /* Reads or draws it.  Free with case_load_free(). */

@@ -198,6 +198,11 @@ static uint32_t tokens_most(const struct routing *routing)
 
 enum { SMS_DEFAULT = 24 };      /* of the public tests of the normal kernels */
 
+uint32_t case_host_sms(const struct case_options *c, uint32_t cpus)
+{
+    return MAX(MAX(cpus / 2 * 2, 2), c->num_sms);
+}
+
 static void options_fill(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                          struct moe_options *o)
 {

@@ -82,8 +82,7 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
     case_copy(&c, plan->case_options);
     c.step = item->step;
     c.layer = item->layer;
-    /* A live rank has as many "SMs" as the host has CPUs, unless told otherwise. */
-    const uint32_t sms = MAX(cpu_count(), c.num_sms);
+    const uint32_t sms = case_host_sms(&c, cpu_count());
     const bool fine = case_load(&c, &item->load, error)
                       && (item->job = case_job(&c, &item->load, NULL, sms, error)) != NULL
                       && patience_check(plan, item->job, error);

@@ -432,6 +432,30 @@ static void test_record(void)
     case_clear(&c);
 }
 
+/* Hosts of 1, 3 or 5 CPUs: normal kernels want an even number of SMs, and get one by default. */
+static void test_host_sms(void)
+{
+    static const uint32_t cpus[] = { 1, 2, 3, 4, 5, 64, 127 }, sms[] = { 2, 2, 2, 4, 4, 64, 126 };
+    static const char *const pairs[] = { "kernel", "normal", "num-ranks", "2", "num-tokens", "8", "num-experts", "8",
+                                         "num-topk", "2", "hidden", "256", NULL };
+    struct case_options c;
+    case_init(&c);
+    set_all(&c, pairs);
+    struct routing routing;
+    CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
+    for (uint32_t i = 0; i < G_N_ELEMENTS(cpus); i++) {
+        struct moe_options o;
+        CU_ASSERT_EQUAL(case_host_sms(&c, cpus[i]), sms[i]);
+        CU_ASSERT(case_moe_options(&c, &routing, case_host_sms(&c, cpus[i]), &o, NULL));
+        CU_ASSERT_EQUAL(o.num_sms, MIN(sms[i], 24));
+    }
+    c.num_sms = 6;
+    CU_ASSERT_EQUAL(case_host_sms(&c, 1), 6);
+    CU_ASSERT_EQUAL(case_host_sms(&c, 8), 8);
+    routing_free(&routing);
+    case_clear(&c);
+}
+
 int main(void)
 {
     CU_initialize_registry();
@@ -442,6 +466,7 @@ int main(void)
     CU_add_test(suite, "nodes", test_nodes);
     CU_add_test(suite, "command line", test_command_line);
     CU_add_test(suite, "defaults by kernel and source", test_defaults);
+    CU_add_test(suite, "SMs of a host", test_host_sms);
     CU_add_test(suite, "generated routing", test_routing_generated);
     CU_add_test(suite, "same routing or not", test_routing_same);
     CU_add_test(suite, "routing with exact traffic", test_routing_traffic);

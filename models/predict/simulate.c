@@ -306,7 +306,7 @@ static bool simulate_run(const struct case_options *c, const struct cluster *clu
                          const struct wishes *wishes, struct record *record, GError **error)
 {
     struct run run = { .cluster = cluster, .host_waits = c->cpu_sync };
-    const uint32_t sms = cluster->host.cores ? MAX(cluster->host.cores, c->num_sms) : cluster->gpu.sms;
+    const uint32_t sms = cluster->host.cores ? case_host_sms(c, cluster->host.cores) : cluster->gpu.sms;
     run.job = case_job(c, load, cluster, sms, error);
     if (!run.job) return false;
     bool good = run_init(&run, c, wishes->timeline, error);
