@@ -30,6 +30,8 @@ static const struct command {
       "eptwin fit here.csv --output here.ini" },
     { "replay", command_replay, "run the same dispatch and combine on the links that this machine has",
       "eptwin replay --ranks 4 --trace routing.npy.zst --layers 0:3 --output measured.csv" },
+    { "import", command_import, "read what other programs measured: logs of DeepEP, nccl-tests, perftest, ...",
+      "eptwin import test.log --output measured.csv" },
     { "compare", command_compare, "put two results side by side: predicted, measured, error, bottleneck",
       "eptwin compare predicted.csv measured.csv" },
     { "validate", command_validate, "predict every row of a table of measured cases",

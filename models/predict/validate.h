@@ -21,6 +21,7 @@ struct validate_row {
     struct case_options options;
     char   **phase;                     /* whose times add up: "dispatch", or "cached_notify+dispatch" */
     const char *metric;                 /* a cell; NULL: by kernel */
+    bool     native;                    /* a figure of another tool (metric native_...): kept, not predicted */
     double   measured_us, measured_gbs; /* NAN: not given */
     double   outside_us;                /* what the measurement holds beside its phases */
     char    *problem;                   /* why there is no prediction; NULL: fine so far */
@@ -41,6 +42,9 @@ struct validate_table {
  * problem and stays; NULL and *error when the file as a whole cannot be used. */
 struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error);
 void validate_table_free(struct validate_table *table);
+
+/* Whether nothing is simulated for a row: it has a problem, or is a tool's own figure. */
+static inline bool validate_row_idle(const struct validate_row *row) { return row->problem || row->native; }
 
 /* Index of a column, or -1. */
 int validate_column_find(const struct validate_table *table, const char *name);

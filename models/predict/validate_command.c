@@ -19,7 +19,8 @@ static const char validate_description[] =
     "  measured_gbs    its bandwidth; rows with neither are predicted only\n"
     "  outside_us      time that the measurement holds beside these phases, such as between events and kernels\n"
     "  metric          the record's metric to compare with (default: time_us_median, over ranks; bandwidth:\n"
-    "                  logical_rdma_gbs, within a node logical_nvl_gbs)\n"
+    "                  logical_rdma_gbs, within a node logical_nvl_gbs); of native_... rows, which are figures\n"
+    "                  of other tools, nothing is predicted\n"
     "\n"
     "An empty cell is the default, an option given here is the default of all rows, every other column is a\n"
     "label; no column may stand twice.  The rows come back with predicted_us, predicted_gbs, error_pct and\n"
@@ -110,6 +111,13 @@ static bool options_check(const struct validate_options *o, const struct validat
     return cluster != NULL;
 }
 
+static uint32_t native_count(const struct validate_table *table)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < table->row_count; i++) count += table->row[i].native;
+    return count;
+}
+
 static uint32_t problems_print(const struct validate_table *table)
 {
     uint32_t count = 0;
@@ -132,6 +140,9 @@ static bool results_write(const struct validate_options *o, const struct validat
     g_string_truncate(text, 0);
     validate_summary_append(table, o->by, text);
     if (problems) g_string_append_printf(text, "%u of %u rows could not be predicted\n", problems, table->row_count);
+    const uint32_t native = native_count(table);
+    if (native) g_string_append_printf(text, "%u rows are figures of other tools (metric native_...): not predicted\n",
+                                       native);
     if (good) fputs(text->str, rows_to_stdout ? stderr : stdout);
     g_string_free(text, TRUE);
     return good;

@@ -150,7 +150,7 @@ static void clusters_load(struct run *run)
     for (uint32_t i = 0; i < run->table->row_count; i++) {
         struct validate_row *row = &run->table->row[i];
         const char *path = row->options.cluster;
-        if (row->problem) continue;
+        if (validate_row_idle(row)) continue;
         GError *error = NULL;
         struct cluster *cluster = path ? g_hash_table_lookup(run->cluster, path) : NULL;
         if (!cluster && path) {
@@ -173,10 +173,10 @@ static void rows_group(struct run *run)
     run->row_of = g_new(uint32_t, table->row_count);
     uint32_t *fill = run->row_start + 1;        /* moves to the end of each job's rows, which is the next's start */
     for (uint32_t i = 0; i < table->row_count; i++)
-        if (!table->row[i].problem) fill[table->row[i].job + 1]++;
+        if (!validate_row_idle(&table->row[i])) fill[table->row[i].job + 1]++;
     for (uint32_t j = 1; j <= table->job_count; j++) fill[j] += fill[j - 1];
     for (uint32_t i = 0; i < table->row_count; i++)
-        if (!table->row[i].problem) run->row_of[fill[table->row[i].job]++] = i;
+        if (!validate_row_idle(&table->row[i])) run->row_of[fill[table->row[i].job]++] = i;
 }
 
 static double job_weight(const struct run *run, uint32_t job)
@@ -277,7 +277,7 @@ static bool workers_run(struct run *run, uint32_t workers, GError **error)
 
 static void row_finish(struct validate_row *row, const struct shared_row *out)
 {
-    if (row->problem) return;
+    if (validate_row_idle(row)) return;
     if (*out->problem) {
         row->problem = g_strdup(out->problem);
         return;

@@ -95,7 +95,8 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
     }
     for (uint32_t i = 0; i < found; i++)
         if (!row_cell_take(row, table->column[i], row->cell[i])) return;
-    if (isfinite(row->measured_us) && isfinite(row->measured_gbs))
+    row->native = row->metric && g_str_has_prefix(row->metric, "native_");
+    if (!row->native && isfinite(row->measured_us) && isfinite(row->measured_gbs))
         row->problem = g_strdup("measured_us, measured_gbs: expected one of them, found both");
     else if (!row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");
     path_resolve(&row->options.trace, table->path);
@@ -211,7 +212,7 @@ static void table_jobs_number(struct validate_table *table)
     GHashTable *number = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (uint32_t i = 0; i < table->row_count; i++) {
         struct validate_row *row = &table->row[i];
-        if (row->problem) continue;
+        if (validate_row_idle(row)) continue;
         char *key = row_key(row);
         gpointer known;
         if (g_hash_table_lookup_extended(number, key, NULL, &known)) {

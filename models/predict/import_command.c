@@ -1,0 +1,274 @@
+/* import_command.c - eptwin import: logs of other programs in, a table of measured cases or a record out.
+ * Knows options, files and what a case is; the readers stand in reports/import/. */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/case.h"
+#include "reports/import/import_table.h"
+#include "reports/record.h"
+#include "reports/whole_file.h"
+#include "sim/command.h"
+#include "sim/stats.h"
+#include "sim/version.h"
+
+static const char import_summary[] =
+    "Reads what other programs measured and writes it as a table of cases, which validate predicts row by row, or\n"
+    "as the record of one case, which compare holds against a prediction.  Known by content are the consoles of\n"
+    "DeepEP's tests (V1 intranode, internode, low latency; V2), matrices of DeepXTrace, nccl-tests (console, JSON),\n"
+    "perftest (console and --out_json), NVSHMEM's perftest, OSU, nvbandwidth (console and JSON), MORI's tuning rules.\n"
+    "\n"
+    "  eptwin import test.log --output measured.csv\n"
+    "  eptwin validate measured.csv --cluster h800-cx7\n"
+    "\n"
+    "  eptwin import test.log --num-ranks 16 --record measured.csv\n"
+    "  eptwin simulate --cluster h800-cx7 --kernel normal --num-ranks 16 --cached --output predicted.csv\n"
+    "  eptwin compare predicted.csv measured.csv";
+
+static const char import_description[] =
+    "The options of the run that a log states are kept as columns; options given here stand for those that it does\n"
+    "not state, in rows of DeepEP's kernels.  A '?' is an option without which the row would mislead, such as the\n"
+    "ranks of a run over several nodes whose log does not say how many: validate refuses the row until it is given.\n"
+    "\n"
+    "Bandwidths stay apart: logical_rdma_gbs and logical_nvl_gbs count as DeepEP's tests do, local tokens too;\n"
+    "native_gbs is what a tool printed (busbw: native_bus_gbs), in GB/s of 1e9 bytes; 'counted' says of which.\n"
+    "'timed' says what a time is of: a kernel, a call between events, half a round trip.  Ranks come out as one row,\n"
+    "medians over ranks, unless --per-rank is given.\n"
+    "\n"
+    "What is in the logs, what they do not state, what was left out and which lines nobody knew goes to standard\n"
+    "output, or to standard error when the table goes there.  Exit status: 0 something was read, 2 bad input.";
+
+struct import_arguments {
+    struct case_options given;
+    char *output, *record;
+    int case_number;
+    gboolean per_rank;
+    char **paths;
+};
+
+static int import_fail(GError *error)
+{
+    fprintf(stderr, "eptwin import: %s\n", error->message);
+    g_error_free(error);
+    return EXIT_BAD_INPUT;
+}
+
+static bool import_parse(struct import_arguments *a, int argc, char **argv, GError **error)
+{
+    const GOptionEntry own[] = {
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output,
+          "Where the table goes (default '-': standard output)", "FILE" },
+        { "record", 0, 0, G_OPTION_ARG_FILENAME, &a->record, "Write the record of one case here instead", "FILE" },
+        { "case", 0, 0, G_OPTION_ARG_INT, &a->case_number, "With --record: which of several cases", "N" },
+        { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "A row for each rank and line of the logs", NULL },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &a->paths, NULL, "LOG..." },
+        { 0 },
+    };
+    g_autoptr(GOptionContext) context = g_option_context_new("- read what other programs measured");
+    g_option_context_set_summary(context, import_summary);
+    g_option_context_set_description(context, import_description);
+    g_option_context_add_main_entries(context, own, NULL);
+    g_option_context_add_main_entries(context, case_entries(&a->given), NULL);
+    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
+    if (!a->paths) {
+        g_set_error(error, IMPORT_ERROR, 0, "expected a log, as in: eptwin import test.log --output measured.csv");
+        return false;
+    }
+    if (a->record && a->output) {
+        g_set_error(error, IMPORT_ERROR, 0, "--record: expected alone, found --output, too");
+        return false;
+    }
+    return true;
+}
+
+/* The options of a case that the user gave: those that are not as case_init() leaves them. */
+static GArray *given_options(const struct case_options *given)
+{
+    GArray *list = g_array_new(FALSE, FALSE, sizeof(struct import_given));
+    struct case_options initial;
+    case_init(&initial);
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        char *text = case_option_text(given, i);
+        g_autofree char *untouched = case_option_text(&initial, i);
+        if (text && g_strcmp0(text, untouched) != 0) {
+            const struct import_given option = { case_option_name(i), text };
+            g_array_append_val(list, option);
+        } else {
+            g_free(text);
+        }
+    }
+    case_clear(&initial);
+    return list;
+}
+
+/* ---- the record of one case ---- */
+
+/* Times and bandwidths by phase and rank; several lines of a rank count as their mean. */
+static void phase_record(struct record *record, const GPtrArray *rows, const char *phase)
+{
+    static const struct { enum import_number number; const char *metric, *unit; } kept[] = {
+        { IMPORT_US, "time_us", "us" }, { IMPORT_LOGICAL_RDMA_GBS, "logical_rdma_gbs", "GB/s" },
+        { IMPORT_LOGICAL_NVL_GBS, "logical_nvl_gbs", "GB/s" },
+    };
+    for (size_t k = 0; k < G_N_ELEMENTS(kept); k++) {
+        g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+        g_autofree double *of_rank = g_new(double, rows->len), *value = g_new(double, rows->len);
+        uint32_t ranks = 0;
+        for (guint i = 0; i < rows->len; i++) {
+            const struct import_row *row = g_ptr_array_index(rows, i);
+            if (strcmp(row->cell[IMPORT_PHASE], phase) != 0 || !(row->number[kept[k].number] > 0) ||
+                !g_hash_table_add(seen, GINT_TO_POINTER(row->rank))) continue;
+            uint32_t count = 0;
+            for (guint j = i; j < rows->len; j++) {
+                const struct import_row *other = g_ptr_array_index(rows, j);
+                if (strcmp(other->cell[IMPORT_PHASE], phase) == 0 && other->rank == row->rank &&
+                    other->number[kept[k].number] > 0) value[count++] = other->number[kept[k].number];
+            }
+            of_rank[ranks++] = stats_mean(value, count);
+            if (row->rank != IMPORT_NO_RANK)
+                record_add(record, phase, row->rank, kept[k].metric, of_rank[ranks - 1], kept[k].unit);
+        }
+        if (!ranks) continue;
+        record_add(record, phase, RECORD_ALL, kept[k].metric, stats_mean(of_rank, ranks), kept[k].unit);
+        if (kept[k].number != IMPORT_US) continue;
+        record_add(record, phase, RECORD_ALL, "time_us_median", stats_median(of_rank, ranks), "us");
+        record_add(record, phase, RECORD_ALL, "time_us_max", stats_max(of_rank, ranks), "us");
+        record_add(record, phase, RECORD_ALL, "time_us_min", stats_min(of_rank, ranks), "us");
+    }
+}
+
+/* What the phase's times are of, and which bytes its bandwidths count. */
+static void phase_words(struct record *record, const struct import_row *row)
+{
+    const char *phase = row->cell[IMPORT_PHASE];
+    if (row->cell[IMPORT_TIMED]) record_add_text(record, phase, RECORD_ALL, "timed", row->cell[IMPORT_TIMED]);
+    if (row->cell[IMPORT_COUNTED]) record_add_text(record, phase, RECORD_ALL, "counted", row->cell[IMPORT_COUNTED]);
+}
+
+/* The case's options: what the row states, checked as simulate checks them. */
+static bool case_of_row(const struct import_row *row, const struct case_options *given, struct case_options *c,
+                        GError **error)
+{
+    case_copy(c, given);
+    for (int i = IMPORT_OPTION_FIRST; i <= IMPORT_OPTION_LAST; i++) {
+        const char *cell = row->cell[i];
+        if (!cell) continue;
+        if (strcmp(cell, "?") == 0)
+            g_set_error(error, IMPORT_ERROR, 0, "%s:%u: %s: the log does not state it: give --%s", row->source,
+                        row->line, import_column_name(i), import_column_name(i));
+        else if (case_set(c, import_column_name(i), cell, error)) continue;
+        else g_prefix_error(error, "%s:%u: ", row->source, row->line);
+        return false;
+    }
+    return true;
+}
+
+static void case_words(struct record *record, const struct import_row *row)
+{
+    record_set(record, "kind", "import");
+    record_set(record, "version", "%s", eptwin_version());
+    record_set(record, "log", "%s", row->source);
+    record_set(record, "tool", "%s, %s", row->cell[IMPORT_TOOL], row->cell[IMPORT_TEST]);
+    if (row->cell[IMPORT_RUN_OPTIONS]) record_set(record, "run-options", "%s", row->cell[IMPORT_RUN_OPTIONS]);
+}
+
+static bool record_case_write(const struct import_arguments *a, const GPtrArray *rows, GError **error)
+{
+    const struct import_row *first = g_ptr_array_index(rows, 0);
+    struct case_options c;
+    const bool good = case_of_row(first, &a->given, &c, error);
+    bool written = false;
+    if (good) {
+        struct record *record = record_new();
+        g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+        case_words(record, first);
+        case_record(&c, record);
+        for (guint i = 0; i < rows->len; i++) {
+            const struct import_row *row = g_ptr_array_index(rows, i);
+            if (!g_hash_table_add(seen, row->cell[IMPORT_PHASE])) continue;
+            phase_record(record, rows, row->cell[IMPORT_PHASE]);
+            phase_words(record, row);
+        }
+        written = record_write(record, a->record, RECORD_CSV, error);
+        record_free(record);
+    }
+    case_clear(&c);
+    return written;
+}
+
+/* The only case, or the one that --case names. */
+static bool record_output(const struct import_arguments *a, const GPtrArray *rows, GError **error)
+{
+    g_autoptr(GPtrArray) cases = import_cases(rows);
+    const int number = a->case_number ? a->case_number : 1;
+    if (cases->len == 0)
+        g_set_error(error, IMPORT_ERROR, 0, "--record: expected a case of dispatch or combine, found none");
+    else if ((cases->len > 1 && !a->case_number) || number < 1 || (guint)number > cases->len) {
+        GString *list = g_string_new(NULL);
+        import_cases_append(cases, list);
+        fputs(list->str, stderr);
+        g_string_free(list, TRUE);
+        g_autofree char *found = a->case_number ? g_strdup_printf("%d", a->case_number) : g_strdup("none");
+        g_set_error(error, IMPORT_ERROR, 0, "--case: expected a number from 1 to %u, the cases above, found %s",
+                    cases->len, found);
+    } else {
+        return record_case_write(a, g_ptr_array_index(cases, number - 1), error);
+    }
+    return false;
+}
+
+/* ---- all together ---- */
+
+static bool table_output(const struct import_arguments *a, const GPtrArray *rows, const GArray *given, GError **error)
+{
+    GString *text = g_string_new(NULL);
+    import_table_append(rows, (const struct import_given *)(const void *)given->data, given->len, text);
+    const bool good = whole_file_write(a->output ? a->output : "-", text->str, text->len, error);
+    g_string_free(text, TRUE);
+    return good;
+}
+
+static void summary_print(const GPtrArray *logs, const GPtrArray *rows, FILE *out)
+{
+    GString *text = g_string_new(NULL);
+    for (guint i = 0; i < logs->len; i++) import_summary_append(g_ptr_array_index(logs, i), rows, text);
+    g_autoptr(GPtrArray) cases = import_cases(rows);
+    import_cases_append(cases, text);
+    fputs(text->str, out);
+    g_string_free(text, TRUE);
+}
+
+static bool import_run(const struct import_arguments *a, GError **error)
+{
+    g_autoptr(GPtrArray) logs = g_ptr_array_new_with_free_func((GDestroyNotify)import_log_free);
+    g_autoptr(GPtrArray) all = g_ptr_array_new();
+    for (char **path = a->paths; *path; path++) {
+        struct import_log *log = import_log_read(*path, error);
+        if (!log) return false;
+        g_ptr_array_add(logs, log);
+        for (guint i = 0; i < log->rows->len; i++) g_ptr_array_add(all, g_ptr_array_index(log->rows, i));
+    }
+    GArray *given = given_options(&a->given);
+    import_rows_fill(all, (const struct import_given *)(const void *)given->data, given->len);
+    g_autoptr(GPtrArray) merged = import_rows_merge(all);
+    const bool to_stdout = strcmp(a->record ? a->record : a->output ? a->output : "-", "-") == 0;
+    const bool good = a->record ? record_output(a, all, error)
+                                : table_output(a, a->per_rank ? all : merged, given, error);
+    if (good) summary_print(logs, merged, to_stdout ? stderr : stdout);
+    for (guint i = 0; i < given->len; i++) g_free((char *)g_array_index(given, struct import_given, i).text);
+    g_array_unref(given);
+    return good;
+}
+
+int command_import(int argc, char **argv)
+{
+    GError *error = NULL;
+    struct import_arguments a = { 0 };
+    case_init(&a.given);
+    const bool good = import_parse(&a, argc, argv, &error) && import_run(&a, &error);
+    case_clear(&a.given);
+    g_free(a.output);
+    g_free(a.record);
+    g_strfreev(a.paths);
+    return good ? EXIT_OK : import_fail(error);
+}

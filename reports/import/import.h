@@ -1,0 +1,131 @@
+/* import.h - what the logs of other programs say, as rows: one measurement each, with the options of the run.
+ *
+ * A reader knows the output of one program.  It is offered every line of a log and takes those that it knows, so a log
+ * may hold the output of several programs.  Nothing is guessed: a line that no reader knows is counted and the first
+ * ones are kept to be shown; an option that the log does not state stays empty, and one without which the row would
+ * mislead (the number of ranks of a run over several nodes) is set to "?", which no reader of cases accepts.
+ *
+ * Units: times in microseconds, bandwidths in GB/s of 1e9 bytes, whatever the log printed. */
+#ifndef REPORTS_IMPORT_IMPORT_H
+#define REPORTS_IMPORT_IMPORT_H
+
+#include <glib.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define IMPORT_ERROR (g_quark_from_static_string("eptwin-import"))
+
+/* Words of a row.  Those from KERNEL to COMBINE_RDMA_BUFFER are named as options of simulate. */
+enum import_column {
+    IMPORT_TOOL, IMPORT_TEST, IMPORT_SET,
+    IMPORT_KERNEL, IMPORT_NUM_RANKS, IMPORT_RANKS_PER_NODE, IMPORT_NUM_TOKENS, IMPORT_HIDDEN, IMPORT_NUM_TOPK,
+    IMPORT_NUM_EXPERTS, IMPORT_NUM_TOPK_GROUPS, IMPORT_DTYPE, IMPORT_DISABLE_NVLINK, IMPORT_HOOK, IMPORT_CACHED,
+    IMPORT_MASKED, IMPORT_NUM_SMS, IMPORT_NUM_BIAS, IMPORT_EXPERT_ALIGNMENT, IMPORT_NVL_CHUNK, IMPORT_RDMA_CHUNK,
+    IMPORT_NVL_BUFFER, IMPORT_RDMA_BUFFER, IMPORT_COMBINE_NVL_CHUNK, IMPORT_COMBINE_RDMA_CHUNK,
+    IMPORT_COMBINE_NVL_BUFFER, IMPORT_COMBINE_RDMA_BUFFER,
+    IMPORT_SIZE, IMPORT_VALUE_TYPE, IMPORT_OPERATOR, IMPORT_IN_PLACE, IMPORT_SCOPE, IMPORT_DEVICE, IMPORT_QPS,
+    IMPORT_TX_DEPTH, IMPORT_MTU, IMPORT_CONNECTION, IMPORT_LINK, IMPORT_MEMORY, IMPORT_ITERATIONS, IMPORT_RUN_OPTIONS,
+    IMPORT_PHASE, IMPORT_PEER, IMPORT_METRIC, IMPORT_COUNTED, IMPORT_TIMED,
+    IMPORT_COLUMNS
+};
+enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_COMBINE_RDMA_BUFFER };
+
+/* Numbers of a row; NAN where the log has none.  Bandwidths are kept apart by what their bytes are. */
+enum import_number {
+    IMPORT_US, IMPORT_US_MIN, IMPORT_US_MAX,
+    IMPORT_LOGICAL_RDMA_GBS, IMPORT_LOGICAL_NVL_GBS,    /* as DeepEP's tests count, local traffic included */
+    IMPORT_NATIVE_GBS, IMPORT_NATIVE_BUS_GBS, IMPORT_NATIVE_PEAK_GBS, IMPORT_NATIVE_CYCLES,
+    IMPORT_COUNTED_BYTES,
+    IMPORT_NUMBERS
+};
+
+enum { IMPORT_NO_RANK = -1 };
+
+struct import_row {
+    const char *source;                 /* the log's name, which the log owns */
+    uint32_t line;
+    int32_t rank;                       /* IMPORT_NO_RANK where the log does not tell ranks apart */
+    uint32_t ranks, lines;              /* that this row stands for (import_rows_merge) */
+    char *cell[IMPORT_COLUMNS];         /* NULL: not stated */
+    double number[IMPORT_NUMBERS];
+};
+
+const char *import_column_name(enum import_column column);
+const char *import_number_name(enum import_number number);
+
+/* ---- a log while it is read ---- */
+
+struct import_skip { char *why; uint32_t count, line; };
+struct import_unknown { uint32_t line; char *text; };
+enum { IMPORT_UNKNOWN_SHOWN = 5, IMPORT_UNKNOWN_TEXT = 100 };
+
+struct import_log {
+    char *source;
+    uint32_t line;                      /* where reading stands, from 1 */
+    GPtrArray *rows;                    /* struct import_row */
+    GArray *skips;                      /* struct import_skip: measurements that the log has but that say nothing */
+    GPtrArray *notes;                   /* char *: what whoever uses the rows should know */
+    GArray *unknown;                    /* struct import_unknown: the first ones */
+    uint32_t unknown_count, line_count;
+};
+
+/* Reads path ("-": standard input).  NULL and *error where it cannot be read, is cut JSON, or holds no measurement that
+ * a reader knows. */
+struct import_log *import_log_read(const char *path, GError **error);
+/* The same from text in memory (text[size_bytes] is NUL; the text is changed).  A log without rows is no error here. */
+struct import_log *import_log_parse(const char *source, char *text, size_t size_bytes, GError **error);
+void import_log_free(struct import_log *log);
+
+/* One row for the ranks and repetitions of the same case and phase: medians over ranks of each rank's median, the least
+ * minimum, the greatest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The result owns
+ * its rows. */
+GPtrArray *import_rows_merge(const GPtrArray *rows);
+
+/* ---- for readers ---- */
+
+/* A new row of the log at its line. */
+struct import_row *import_row_add(struct import_log *log, const char *tool, const char *test, const char *phase);
+struct import_row *import_row_copy(const struct import_row *row);
+void import_row_free(struct import_row *row);
+/* Sets a word; NULL and "" leave it unstated. */
+void import_row_word(struct import_row *row, enum import_column column, const char *text);
+void import_row_count(struct import_row *row, enum import_column column, uint64_t count);
+/* A positive number; anything else is "not measured" and stays NAN. */
+void import_row_number(struct import_row *row, enum import_number number, double value);
+
+/* Counts a measurement that is left out, and why. */
+void import_log_skip(struct import_log *log, const char *why);
+/* Keeps a note once, however often it is said. */
+void import_log_note(struct import_log *log, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Takes ESC sequences, carriage returns, NULs and the marks of mpirun, srun and containers off a line, in place. */
+char *import_line_clean(char *line, size_t size_bytes);
+
+/* Matches text against format and returns what follows, or NULL: %u a whole number (uint32_t *), %f a decimal number
+ * without sign (double *), a blank any number of blanks or none, every other character itself. */
+const char *import_scan(const char *text, const char *format, ...);
+/* Splits at runs of at least blanks_least blanks (a tab counts as that many).  Free with g_strfreev(). */
+char **import_words(const char *line, uint32_t blanks_least);
+/* A decimal number that is all of text. */
+bool import_number_read(const char *text, double *value);
+
+/* What tables of all sizes have: a line of digits and numbers, of which there are count. */
+enum { IMPORT_FIELDS_MAX = 40 };
+
+struct import_reader {
+    const char *name;
+    size_t state_bytes;                                     /* zeroed before the first line */
+    bool (*line)(void *state, struct import_log *log, const char *line);   /* true: the line is known */
+    void (*end)(void *state, struct import_log *log);       /* after the last line; frees what state holds; or NULL */
+    bool (*json)(struct import_log *log, const json_t *root);               /* true: the document is known; or NULL */
+};
+
+extern const struct import_reader import_deepep_v1, import_deepep_v2, import_deepxtrace, import_nccl_tests,
+    import_perftest, import_nvshmem, import_osu, import_nvbandwidth, import_mori;
+
+/* The number of ranks n of which busbw = algbw (n - 1) / n says, or 0 where it says none. */
+uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs);
+
+#endif

@@ -1,0 +1,125 @@
+/* import_scan.c - lines of logs: cleaned of what terminals and launchers add, matched, split.
+ * Knows no program's format. */
+#include "reports/import/import.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum { ESCAPE = 0x1b };
+
+/* Past an ESC sequence: CSI "ESC [ ... letter", OSC "ESC ] ... BEL or ESC \", or two characters. */
+static const char *escape_skip(const char *at, const char *end)
+{
+    if (++at >= end) return end;
+    const char kind = *at++;
+    if (kind == '[') {
+        while (at < end && !g_ascii_isalpha(*at) && *at != '~') at++;
+        return at < end ? at + 1 : end;
+    }
+    if (kind == ']') {
+        while (at < end && *at != '\a' && *at != ESCAPE) at++;
+        return at < end && *at == ESCAPE ? MIN(at + 2, end) : MIN(at + 1, end);
+    }
+    return at;
+}
+
+/* Past "[1,3]<stdout>:" (mpirun --tag-output), "3: " (srun --label) and "2025-09-15T16:28:53Z stdout F "
+ * (containers). */
+static char *launcher_skip(char *line)
+{
+    uint32_t a, b;
+    const char *rest = import_scan(line, "[%u,%u]<std", &a, &b);
+    const char *colon = rest ? strstr(rest, ">:") : NULL;
+    if (colon) return line + (colon + 2 - line);
+    rest = import_scan(line, "%u:", &a);
+    if (rest && *rest == ' ') return line + (rest + 1 - line);
+    if (import_scan(line, "%u-%u-", &a, &b)) {
+        char *mark = strstr(line, " stdout F ");
+        if (!mark) mark = strstr(line, " stderr F ");
+        if (mark) return mark + 10;
+    }
+    return line;
+}
+
+char *import_line_clean(char *line, size_t size_bytes)
+{
+    char *to = line;
+    const char *end = line + size_bytes;
+    for (const char *from = line; from < end;) {
+        if (*from == ESCAPE) from = escape_skip(from, end);
+        else if (*from == '\r') {
+            if (from + 1 < end) to = line;      /* a progress display begins its line again */
+            from++;
+        } else {
+            *to++ = *from ? *from : '?';
+            from++;
+        }
+    }
+    *to = '\0';
+    while (to > line && g_ascii_isspace(to[-1])) *--to = '\0';
+    return launcher_skip(line);
+}
+
+static const char *decimal_scan(const char *text, double *value)
+{
+    if (!g_ascii_isdigit(*text)) return NULL;
+    char *end;
+    *value = g_ascii_strtod(text, &end);
+    return isfinite(*value) && !memchr(text, 'x', (size_t)(end - text)) ? end : NULL;      /* no hexadecimal */
+}
+
+static const char *whole_scan(const char *text, uint32_t *value)
+{
+    uint64_t sum = 0;
+    const char *at = text;
+    for (; g_ascii_isdigit(*at) && at < text + 10; at++) sum = sum * 10 + (uint64_t)(*at - '0');
+    if (at == text || g_ascii_isdigit(*at) || sum > UINT32_MAX) return NULL;
+    *value = (uint32_t)sum;
+    return at;
+}
+
+const char *import_scan(const char *text, const char *format, ...)
+{
+    va_list targets;
+    va_start(targets, format);
+    for (; text && *format; format++) {
+        if (*format == ' ') {
+            while (*text == ' ' || *text == '\t') text++;
+        } else if (*format == '%') {
+            format++;
+            text = *format == 'u' ? whole_scan(text, va_arg(targets, uint32_t *))
+                                  : decimal_scan(text, va_arg(targets, double *));
+        } else {
+            text = *text == *format ? text + 1 : NULL;
+        }
+    }
+    va_end(targets);
+    return text;
+}
+
+char **import_words(const char *line, uint32_t blanks_least)
+{
+    GPtrArray *words = g_ptr_array_new();
+    while (*line == ' ' || *line == '\t') line++;
+    while (*line && words->len < IMPORT_FIELDS_MAX) {
+        const char *end = line, *next;
+        for (;;) {
+            while (*end && *end != ' ' && *end != '\t') end++;
+            uint32_t blanks = 0;
+            for (next = end; *next == ' ' || *next == '\t'; next++) blanks += *next == '\t' ? blanks_least : 1;
+            if (!*end || blanks >= blanks_least) break;
+            end = next;
+        }
+        g_ptr_array_add(words, g_strndup(line, (size_t)(end - line)));
+        line = next;
+    }
+    g_ptr_array_add(words, NULL);
+    return (char **)g_ptr_array_free(words, FALSE);
+}
+
+bool import_number_read(const char *text, double *value)
+{
+    const char *end = decimal_scan(text, value);
+    return end && *end == '\0';
+}

@@ -1,0 +1,240 @@
+/* import_table.c - imported rows as CSV and in words.  Knows columns; knows no program's format. */
+#include "reports/import/import_table.h"
+
+#include <math.h>
+#include <string.h>
+#include "reports/record.h"
+
+
+static bool unstated(const char *cell) { return !cell || strcmp(cell, "?") == 0; }
+
+static int column_find(const char *name)
+{
+    for (int i = IMPORT_OPTION_FIRST; i <= IMPORT_OPTION_LAST; i++)
+        if (strcmp(import_column_name(i), name) == 0) return i;
+    return -1;
+}
+
+void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count)
+{
+    for (guint i = 0; i < rows->len; i++) {
+        struct import_row *row = g_ptr_array_index(rows, i);
+        if (!row->cell[IMPORT_KERNEL]) continue;
+        for (uint32_t k = 0; k < count; k++) {
+            const int column = column_find(given[k].name);
+            if (column >= 0 && unstated(row->cell[column])) import_row_word(row, column, given[k].text);
+        }
+    }
+}
+
+/* ---- CSV ---- */
+
+static void field_append(GString *out, const char *text)
+{
+    if (out->len && out->str[out->len - 1] != '\n') g_string_append_c(out, ',');
+    record_csv_field_append(out, text);
+}
+
+static void number_append(GString *out, double value)
+{
+    char text[RECORD_NUMBER_MAX] = "";
+    if (!isnan(value)) g_ascii_formatd(text, sizeof text, "%.10g", value);      /* no log prints more digits */
+    field_append(out, text);
+}
+
+/* The bandwidth that stands for the row where it has no time. */
+static double rate_of(const struct import_row *row)
+{
+    const char *metric = row->cell[IMPORT_METRIC];
+    for (int i = 0; metric && i < IMPORT_NUMBERS; i++)
+        if (strcmp(import_number_name(i), metric) == 0 && g_str_has_suffix(metric, "_gbs")) return row->number[i];
+    return NAN;
+}
+
+struct used { bool cell[IMPORT_COLUMNS], number[IMPORT_NUMBERS], rank, rate, several; };
+
+static struct used columns_used(const GPtrArray *rows)
+{
+    struct used used = { 0 };
+    for (guint i = 0; i < rows->len; i++) {
+        const struct import_row *row = g_ptr_array_index(rows, i);
+        for (int k = 0; k < IMPORT_COLUMNS; k++) used.cell[k] |= row->cell[k] != NULL;
+        for (int k = 0; k < IMPORT_NUMBERS; k++) used.number[k] |= !isnan(row->number[k]);
+        used.rank |= row->rank != IMPORT_NO_RANK;
+        used.rate |= !isnan(rate_of(row));
+        used.several |= row->lines > 1;
+    }
+    return used;
+}
+
+static void header_append(const struct used *used, const struct import_given *given, uint32_t count, GString *out)
+{
+    field_append(out, "log");
+    field_append(out, "line");
+    for (int i = 0; i < IMPORT_COLUMNS; i++)
+        if (used->cell[i]) field_append(out, import_column_name(i));
+    for (uint32_t k = 0; k < count; k++)
+        if (column_find(given[k].name) < 0) field_append(out, given[k].name);
+    if (used->rank) field_append(out, "rank");
+    if (used->several) {
+        field_append(out, "ranks_measured");
+        field_append(out, "lines");
+    }
+    if (used->rate) field_append(out, "measured_gbs");
+    for (int i = 0; i < IMPORT_NUMBERS; i++)
+        if (used->number[i]) field_append(out, import_number_name(i));
+    g_string_append_c(out, '\n');
+}
+
+static void row_append(const struct import_row *row, const struct used *used, const struct import_given *given,
+                       uint32_t count, GString *out)
+{
+    g_autofree char *line = g_strdup_printf("%u", row->line), *rank = g_strdup_printf("%d", row->rank);
+    g_autofree char *ranks = g_strdup_printf("%u", row->ranks), *lines = g_strdup_printf("%u", row->lines);
+    field_append(out, row->source);
+    field_append(out, line);
+    for (int i = 0; i < IMPORT_COLUMNS; i++)
+        if (used->cell[i]) field_append(out, row->cell[i] ? row->cell[i] : "");
+    for (uint32_t k = 0; k < count; k++)
+        if (column_find(given[k].name) < 0) field_append(out, row->cell[IMPORT_KERNEL] ? given[k].text : "");
+    if (used->rank) field_append(out, row->rank == IMPORT_NO_RANK ? "" : rank);
+    if (used->several) {
+        field_append(out, ranks);
+        field_append(out, lines);
+    }
+    if (used->rate) number_append(out, rate_of(row));
+    for (int i = 0; i < IMPORT_NUMBERS; i++)
+        if (used->number[i]) number_append(out, row->number[i]);
+    g_string_append_c(out, '\n');
+}
+
+void import_table_append(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *out)
+{
+    const struct used used = columns_used(rows);
+    header_append(&used, given, count, out);
+    for (guint i = 0; i < rows->len; i++) row_append(g_ptr_array_index(rows, i), &used, given, count, out);
+}
+
+/* ---- cases ---- */
+
+static char *case_key(const struct import_row *row)
+{
+    GString *key = g_string_new(row->source);
+    for (int i = 0; i <= IMPORT_OPTION_LAST; i++)
+        g_string_append_printf(key, "\n%s", row->cell[i] ? row->cell[i] : "");
+    if (row->cell[IMPORT_RUN_OPTIONS]) g_string_append(key, row->cell[IMPORT_RUN_OPTIONS]);
+    return g_string_free(key, FALSE);
+}
+
+GPtrArray *import_cases(const GPtrArray *rows)
+{
+    GHashTable *case_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    GPtrArray *cases = g_ptr_array_new_with_free_func((GDestroyNotify)g_ptr_array_unref);
+    for (guint i = 0; i < rows->len; i++) {
+        struct import_row *row = g_ptr_array_index(rows, i);
+        const char *metric = row->cell[IMPORT_METRIC];
+        if (!row->cell[IMPORT_KERNEL] || g_strcmp0(row->cell[IMPORT_SET], "tuning") == 0 ||
+            (metric && g_str_has_prefix(metric, "native_"))) continue;
+        char *key = case_key(row);
+        GPtrArray *found = g_hash_table_lookup(case_of, key);
+        if (found) {
+            g_free(key);
+        } else {
+            found = g_ptr_array_new();
+            g_ptr_array_add(cases, found);
+            g_hash_table_insert(case_of, key, found);
+        }
+        g_ptr_array_add(found, row);
+    }
+    g_hash_table_destroy(case_of);
+    return cases;
+}
+
+/* ---- words ---- */
+
+void import_cases_append(const GPtrArray *cases, GString *out)
+{
+    for (guint i = 0; i < cases->len; i++) {
+        const GPtrArray *rows = g_ptr_array_index(cases, i);
+        const struct import_row *first = g_ptr_array_index(rows, 0);
+        g_string_append_printf(out, "case %u  %s:%u ", i + 1, first->source, first->line);
+        for (int k = IMPORT_OPTION_FIRST; k <= IMPORT_OPTION_LAST; k++)
+            if (first->cell[k]) g_string_append_printf(out, " %s=%s", import_column_name(k), first->cell[k]);
+        g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+        for (guint k = 0; k < rows->len; k++) {
+            char *phase = ((const struct import_row *)g_ptr_array_index(rows, k))->cell[IMPORT_PHASE];
+            if (g_hash_table_add(seen, phase)) g_string_append_printf(out, "%s %s", k ? "," : ":", phase);
+        }
+        g_string_append_c(out, '\n');
+    }
+}
+
+/* How many rows of each tool and test. */
+static void tools_append(const struct import_log *log, const GPtrArray *rows, GString *out)
+{
+    for (guint i = 0; i < rows->len;) {
+        const struct import_row *first = g_ptr_array_index(rows, i);
+        if (first->source != log->source) {
+            i++;
+            continue;
+        }
+        uint32_t count = 0, tuning = 0;
+        for (; i < rows->len; i++, count++) {
+            const struct import_row *row = g_ptr_array_index(rows, i);
+            if (row->source != log->source || strcmp(row->cell[IMPORT_TOOL], first->cell[IMPORT_TOOL]) != 0 ||
+                g_strcmp0(row->cell[IMPORT_TEST], first->cell[IMPORT_TEST]) != 0) break;
+            tuning += g_strcmp0(row->cell[IMPORT_SET], "tuning") == 0;
+        }
+        g_string_append_printf(out, "  %s, %s: %u row%s", first->cell[IMPORT_TOOL],
+                               first->cell[IMPORT_TEST] ? first->cell[IMPORT_TEST] : "unnamed", count,
+                               count == 1 ? "" : "s");
+        if (tuning) g_string_append_printf(out, ", %u of them tried by a tuner", tuning);
+        g_string_append(out, first->cell[IMPORT_KERNEL] ? "\n" : " of figures of its own\n");
+    }
+}
+
+/* Options that change a prediction and that no row of the log's kernels states. */
+static void unstated_append(const struct import_log *log, const GPtrArray *rows, GString *out)
+{
+    static const enum import_column wanted[] = { IMPORT_NUM_RANKS, IMPORT_NUM_TOKENS, IMPORT_HIDDEN, IMPORT_NUM_TOPK,
+                                                 IMPORT_NUM_EXPERTS };
+    GString *missing = g_string_new(NULL), *needed = g_string_new(NULL);
+    for (size_t k = 0; k < G_N_ELEMENTS(wanted); k++) {
+        bool kernel = false, absent = false, open = false;
+        for (guint i = 0; i < rows->len; i++) {
+            const struct import_row *row = g_ptr_array_index(rows, i);
+            if (row->source != log->source || !row->cell[IMPORT_KERNEL]) continue;
+            kernel = true;
+            absent |= !row->cell[wanted[k]];
+            open |= row->cell[wanted[k]] && strcmp(row->cell[wanted[k]], "?") == 0;
+        }
+        GString *list = open ? needed : missing;
+        if (kernel && (absent || open))
+            g_string_append_printf(list, "%s--%s", list->len ? ", " : "", import_column_name(wanted[k]));
+    }
+    if (needed->len)
+        g_string_append_printf(out, "  not in the log, and no default would do: give %s\n", needed->str);
+    if (missing->len)
+        g_string_append_printf(out, "  not in the log: %s; unless given, the defaults of simulate stand for them\n",
+                               missing->str);
+    g_string_free(missing, TRUE);
+    g_string_free(needed, TRUE);
+}
+
+void import_summary_append(const struct import_log *log, const GPtrArray *rows, GString *out)
+{
+    g_string_append_printf(out, "%s: %u line%s\n", log->source, log->line_count, log->line_count == 1 ? "" : "s");
+    tools_append(log, rows, out);
+    unstated_append(log, rows, out);
+    for (guint i = 0; i < log->notes->len; i++)
+        g_string_append_printf(out, "  note: %s\n", (const char *)g_ptr_array_index(log->notes, i));
+    for (guint i = 0; i < log->skips->len; i++) {
+        const struct import_skip *skip = &g_array_index(log->skips, struct import_skip, i);
+        g_string_append_printf(out, "  left out: %u (first in line %u): %s\n", skip->count, skip->line, skip->why);
+    }
+    if (log->unknown_count) g_string_append_printf(out, "  unknown lines: %u\n", log->unknown_count);
+    for (guint i = 0; i < log->unknown->len; i++) {
+        const struct import_unknown *unknown = &g_array_index(log->unknown, struct import_unknown, i);
+        g_string_append_printf(out, "    line %u: %s\n", unknown->line, unknown->text);
+    }
+}

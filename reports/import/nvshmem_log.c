@@ -1,0 +1,198 @@
+/* nvshmem_log.c - NVSHMEM's perftest (NVIDIA/nvshmem, perftest/common/utils.cu): tables, and the lines of
+ * NVSHMEM_MACHINE_READABLE_OUTPUT.
+ *
+ * algbw is the size over the latency, busbw that times the factor of nccl-tests; a busbw of 0 in a whole table is a run
+ * of one PE, where nothing crossed a link.  GB is 1e9 bytes.  The size of alltoall, fcollect and reducescatter counts
+ * all PEs. */
+#include "reports/import/import.h"
+
+#include <math.h>
+#include <string.h>
+
+struct nvshmem_state {
+    char *test, *run;
+    uint32_t columns;
+    char *column[IMPORT_FIELDS_MAX];
+    GPtrArray *table;                   /* rows of the table under way; NULL: none */
+    double size_last;                   /* sizes rise within a table: other programs' numbers do not */
+    double best_algorithm_gbs, best_bus_gbs;
+    bool bus_column;
+};
+
+static const char *phase_of(const char *test)
+{
+    static const struct { const char *part, *phase; } known[] = {
+        { "alltoall", "alltoall" }, { "fcollect", "all_gather" }, { "reducescatter", "reduce_scatter" },
+        { "reduction", "all_reduce" }, { "bcast", "broadcast" }, { "broadcast", "broadcast" }, { "put", "put" },
+        { "_p_", "put" }, { "_st_", "put" }, { "get", "get" }, { "_g_", "get" }, { "signal", "signal" },
+        { "atomic", "atomic" }, { "_at_", "atomic" }, { "barrier", "barrier" }, { "sync", "barrier" },
+    };
+    for (size_t i = 0; test && i < G_N_ELEMENTS(known); i++)
+        if (strstr(test, known[i].part)) return known[i].phase;
+    return test ? "operation" : "collective";
+}
+
+/* What the whole table tells: the number of PEs, or that there was only one. */
+static void table_end(struct nvshmem_state *s, struct import_log *log)
+{
+    if (s->table && s->table->len && s->bus_column) {
+        const char *phase = ((struct import_row *)g_ptr_array_index(s->table, 0))->cell[IMPORT_PHASE];
+        const bool shared = strcmp(phase, "alltoall") == 0 || strcmp(phase, "all_gather") == 0 ||
+                            strcmp(phase, "reduce_scatter") == 0;
+        const uint32_t ranks = import_bus_ranks(s->best_algorithm_gbs, s->best_bus_gbs);
+        if (s->best_bus_gbs == 0 && s->best_algorithm_gbs > 0)
+            import_log_note(log, "NVSHMEM, %s: busbw is 0 throughout: a run of one PE, nothing crossed a link",
+                            s->test ? s->test : phase);
+        for (guint i = 0; shared && ranks && i < s->table->len; i++)
+            import_row_count(g_ptr_array_index(s->table, i), IMPORT_NUM_RANKS, ranks);
+    }
+    if (s->table) g_ptr_array_unref(s->table);
+    s->table = NULL;
+    for (uint32_t i = 0; i < s->columns; i++) g_free(s->column[i]);
+    s->columns = 0;
+    s->best_algorithm_gbs = s->best_bus_gbs = s->size_last = 0;
+    s->bus_column = false;
+}
+
+/* "#alltoall_device" right before a table's header. */
+static bool name_take(struct nvshmem_state *s, struct import_log *log, const char *line)
+{
+    const char *at = line + 1 + strspn(line + 1, " ");
+    if (*line != '#' || !g_ascii_isalpha(*at) || strpbrk(at, " \t")) return false;
+    static const char *const parts[] = { "shmem_", "_device", "_on_stream", "device_", "alltoall", "fcollect", "bcast",
+                                         "reduction", "reducescatter", "barrier", "sync", "broadcast" };
+    bool known = false;
+    for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) known |= strstr(at, parts[i]) != NULL;
+    if (!known) return false;
+    table_end(s, log);
+    g_free(s->test);
+    s->test = g_strdup(at);
+    return true;
+}
+
+static bool header_take(struct nvshmem_state *s, struct import_log *log, const char *line)
+{
+    if (!g_str_has_prefix(line, "size(B)")) return false;
+    table_end(s, log);
+    g_auto(GStrv) words = import_words(line, 2);
+    for (; words[s->columns]; s->columns++) s->column[s->columns] = g_strdup(words[s->columns]);
+    s->table = g_ptr_array_new();
+    return true;
+}
+
+static void options_set(struct import_row *row, const struct nvshmem_state *s, double size)
+{
+    import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(size, 1e18));
+    import_row_number(row, IMPORT_COUNTED_BYTES, size);
+    import_row_word(row, IMPORT_RUN_OPTIONS, s->run);
+}
+
+/* Takes one word to where its column says; false where a number was expected. */
+static bool word_take(struct nvshmem_state *s, struct import_row *row, const char *column, const char *word)
+{
+    double value;
+    if (strcmp(column, "type") == 0) import_row_word(row, IMPORT_VALUE_TYPE, word);
+    if (strcmp(column, "redop") == 0) import_row_word(row, IMPORT_OPERATOR, word);
+    if (strcmp(column, "scope") == 0) import_row_word(row, IMPORT_SCOPE, word);
+    if (!strchr(column, '(') || g_str_has_prefix(column, "size")) return true;
+    if (!import_number_read(word, &value)) return false;
+    if (g_str_has_prefix(column, "latency") && strstr(column, "(us)")) import_row_number(row, IMPORT_US, value);
+    if (strcmp(column, "min_lat(us)") == 0) import_row_number(row, IMPORT_US_MIN, value);
+    if (strcmp(column, "max_lat(us)") == 0) import_row_number(row, IMPORT_US_MAX, value);
+    if (strcmp(column, "algbw(GB/s)") == 0 || strstr(column, "BW (GB/s")) {
+        import_row_number(row, IMPORT_NATIVE_GBS, value);
+        if (*column == 'a' && value > s->best_algorithm_gbs) s->best_algorithm_gbs = value;
+    }
+    if (strcmp(column, "busbw(GB/s)") == 0) {
+        import_row_number(row, IMPORT_NATIVE_BUS_GBS, value);
+        s->best_bus_gbs = MAX(s->best_bus_gbs, value);
+        s->bus_column = true;
+    }
+    return true;
+}
+
+static bool row_take(struct nvshmem_state *s, struct import_log *log, const char *line)
+{
+    if (!s->table || !g_ascii_isdigit(*line)) return false;
+    g_auto(GStrv) words = import_words(line, 1);
+    const uint32_t count = g_strv_length(words);
+    double size;
+    if (!import_number_read(words[0], &size) || count > s->columns || size <= s->size_last) return false;
+    s->size_last = size;
+    if (count < s->columns) {
+        import_log_skip(log, "line cut short");
+        return true;
+    }
+    struct import_row *row = import_row_add(log, "nvshmem", s->test ? s->test : "unnamed", phase_of(s->test));
+    options_set(row, s, size);
+    bool good = true;
+    for (uint32_t i = 1; i < count; i++) good = word_take(s, row, s->column[i], words[i]) && good;
+    const bool latency = row->number[IMPORT_US] > 0, rate = row->number[IMPORT_NATIVE_GBS] > 0;
+    import_row_word(row, IMPORT_METRIC, rate && !latency ? "native_gbs" : "native_us");
+    import_row_word(row, IMPORT_COUNTED, "size as printed");
+    if (good && (latency || rate)) {
+        g_ptr_array_add(s->table, row);
+        return true;
+    }
+    g_ptr_array_remove(log->rows, row);
+    import_log_skip(log, "line without a latency or bandwidth of a known unit");
+    return true;
+}
+
+/* "&&&& PERF shmem_put_latency___Thread___size__8___latency 1.234560 -us" */
+static bool perf_take(struct nvshmem_state *s, struct import_log *log, const char *line)
+{
+    const char *at = import_scan(line, "&&&& PERF ");
+    if (!at || !strstr(at, "___size__")) return false;
+    g_auto(GStrv) words = import_words(at, 1);
+    g_auto(GStrv) parts = g_strsplit(words[0], "___", 0);
+    double size, value;
+    if (g_strv_length(words) != 3 || g_strv_length(parts) != 4 || !g_str_has_prefix(parts[2], "size__") ||
+        !import_number_read(parts[2] + 6, &size) || !import_number_read(words[1], &value)) return false;
+    const char *unit = words[2] + strspn(words[2], "+-");
+    const bool latency = strcmp(unit, "us") == 0, rate = g_str_has_prefix(unit, "GB/s");
+    if ((!latency && !rate) || !(value > 0)) {
+        import_log_skip(log, "line without a latency or bandwidth of a known unit");
+        return true;
+    }
+    struct import_row *row = import_row_add(log, "nvshmem", parts[0], phase_of(parts[0]));
+    options_set(row, s, size);
+    if (strcmp(parts[1], "None") != 0) import_row_word(row, IMPORT_SCOPE, parts[1]);
+    import_row_number(row, latency ? IMPORT_US : IMPORT_NATIVE_GBS, value);
+    import_row_word(row, IMPORT_METRIC, latency ? "native_us" : "native_gbs");
+    import_row_word(row, IMPORT_COUNTED, "size as printed");
+    return true;
+}
+
+static bool other_take(struct nvshmem_state *s, const char *line)
+{
+    if (g_str_has_prefix(line, "min_size: ") && strstr(line, "iterations: ")) {
+        g_free(s->run);
+        s->run = g_strdup(line);
+        return true;
+    }
+    static const char *const known[] = { "Runtime options after parsing", "Note: Above is full list", "NVSHMEM v",
+                                         "mype: ", "Job Name " };
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+        if (g_str_has_prefix(line, known[i])) return true;
+    return false;
+}
+
+static bool nvshmem_line(void *state, struct import_log *log, const char *line)
+{
+    struct nvshmem_state *s = state;
+    return name_take(s, log, line) || header_take(s, log, line) || row_take(s, log, line) || perf_take(s, log, line) ||
+           other_take(s, line);
+}
+
+static void nvshmem_end(void *state, struct import_log *log)
+{
+    struct nvshmem_state *s = state;
+    table_end(s, log);
+    g_free(s->test);
+    g_free(s->run);
+}
+
+const struct import_reader import_nvshmem = {
+    .name = "nvshmem", .state_bytes = sizeof(struct nvshmem_state), .line = nvshmem_line, .end = nvshmem_end,
+};

@@ -1,0 +1,137 @@
+/* osu_log.c - OSU Micro-Benchmarks: point to point, one-sided and collective tables, "# OSU MPI... Test v7.5".
+ *
+ * MB/s is 1e6 bytes a second.  Latencies of collectives are means over ranks, the size is what a rank sends to each
+ * other; latencies of pairs are half a round trip. */
+#include "reports/import/import.h"
+
+#include <string.h>
+
+struct osu_state {
+    char *test, *memory;
+    uint32_t columns;
+    char *column[IMPORT_FIELDS_MAX];
+    double size_last;                   /* sizes rise within a table: other programs' numbers do not */
+};
+
+static void columns_clear(struct osu_state *s)
+{
+    for (uint32_t i = 0; i < s->columns; i++) g_free(s->column[i]);
+    s->columns = 0;
+}
+
+static const char *phase_of(const char *test)
+{
+    static const struct { const char *part, *phase; } known[] = {
+        { "All-to-All", "alltoall" }, { "Alltoall", "alltoall" }, { "Allgather", "all_gather" },
+        { "Allreduce", "all_reduce" }, { "Reduce_scatter", "reduce_scatter" }, { "Broadcast", "broadcast" },
+        { "Put", "put" }, { "Get", "get" }, { "Barrier", "barrier" }, { "Bandwidth", "send" }, { "Latency", "send" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+        if (strstr(test, known[i].part)) return known[i].phase;
+    return "operation";
+}
+
+static bool header_take(struct osu_state *s, const char *line)
+{
+    if (!g_str_has_prefix(line, "# Size ") && !g_str_has_prefix(line, "# Avg Latency(us)") &&
+        !g_str_has_prefix(line, "# Overall(us)")) return false;
+    if (!s->test) return false;
+    columns_clear(s);
+    s->size_last = -1;
+    g_auto(GStrv) words = import_words(line + 1, 2);
+    for (; words[s->columns]; s->columns++) s->column[s->columns] = g_strdup(words[s->columns]);
+    return true;
+}
+
+static bool comment_take(struct osu_state *s, const char *line)
+{
+    if (g_str_has_prefix(line, "# OSU ")) {
+        columns_clear(s);
+        g_free(s->test);
+        g_free(s->memory);
+        s->memory = NULL;
+        s->test = g_strdup(line + 2);
+        return true;
+    }
+    if (header_take(s, line)) return true;
+    if (!s->test) return false;
+    if (strstr(line, "Buffer on ") || strstr(line, "Memory on ")) {
+        g_free(s->memory);
+        s->memory = g_strdup(line + 1 + strspn(line + 1, " "));
+        return true;
+    }
+    static const char *const known[] = { "# Datatype:", "# Window creation:", "# Synchronization:", "# Overall =",
+                                         "# [ pairs:", "# Using ", "# MPI_Init", "# Allocate" };
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+        if (g_str_has_prefix(line, known[i])) return true;
+    return false;
+}
+
+/* Takes one value to where its column says. */
+static void value_take(struct import_row *row, const char *column, double value)
+{
+    if (g_str_has_prefix(column, "Bandwidth (MB/s)") || strcmp(column, "MB/s") == 0)
+        import_row_number(row, IMPORT_NATIVE_GBS, value / 1000);
+    const bool time = strstr(column, "(us)") != NULL;
+    if (time && (g_str_has_prefix(column, "Avg Lat") || g_str_has_prefix(column, "Latency") ||
+                 g_str_has_prefix(column, "Overall"))) import_row_number(row, IMPORT_US, value);
+    if (time && g_str_has_prefix(column, "Min Lat")) import_row_number(row, IMPORT_US_MIN, value);
+    if (time && g_str_has_prefix(column, "Max Lat")) import_row_number(row, IMPORT_US_MAX, value);
+    if (strcmp(column, "Iterations") == 0) import_row_count(row, IMPORT_ITERATIONS, (uint64_t)MIN(value, 1e18));
+}
+
+static bool row_take(struct osu_state *s, struct import_log *log, const char *line)
+{
+    const char *at = line + strspn(line, " ");
+    if (!s->columns || !g_ascii_isdigit(*at)) return false;
+    g_auto(GStrv) word = import_words(line, 1);
+    const uint32_t count = g_strv_length(word);
+    const bool sized = strcmp(s->column[0], "Size") == 0;
+    double first;
+    if (count > s->columns || !import_number_read(word[0], &first) || (sized && first <= s->size_last)) return false;
+    s->size_last = first;
+    if (count < (sized ? 2u : 1u)) {
+        import_log_skip(log, "line cut short");
+        return true;
+    }
+    struct import_row *row = import_row_add(log, "osu", s->test, phase_of(s->test));
+    import_row_word(row, IMPORT_MEMORY, s->memory);
+    if (sized) {
+        import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(first, 1e18));
+        import_row_number(row, IMPORT_COUNTED_BYTES, first);
+        const bool each = strcmp(phase_of(s->test), "alltoall") == 0;
+        import_row_word(row, IMPORT_COUNTED, each ? "of a rank for each other" : "of a message");
+    }
+    bool bad_data = false;
+    for (uint32_t i = sized; i < count; i++) {
+        double value;
+        if (import_number_read(word[i], &value)) value_take(row, s->column[i], value);
+        else bad_data |= strcmp(word[i], "Fail") == 0;
+    }
+    if (bad_data) import_log_note(log, "OSU: validation failed: the data did not arrive whole");
+    const bool rate = row->number[IMPORT_NATIVE_GBS] > 0;
+    import_row_word(row, IMPORT_METRIC, rate ? "native_gbs" : "native_us");
+    if (rate || row->number[IMPORT_US] > 0) return true;
+    g_ptr_array_remove(log->rows, row);
+    import_log_skip(log, "line without a latency or bandwidth of a known unit");
+    return true;
+}
+
+static bool osu_line(void *state, struct import_log *log, const char *line)
+{
+    struct osu_state *s = state;
+    return *line == '#' ? comment_take(s, line) : row_take(s, log, line);
+}
+
+static void osu_end(void *state, struct import_log *log)
+{
+    (void)log;
+    struct osu_state *s = state;
+    columns_clear(s);
+    g_free(s->test);
+    g_free(s->memory);
+}
+
+const struct import_reader import_osu = {
+    .name = "osu", .state_bytes = sizeof(struct osu_state), .line = osu_line, .end = osu_end,
+};

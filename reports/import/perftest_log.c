@@ -1,0 +1,300 @@
+/* perftest_log.c - perftest (linux-rdma/perftest): ib_write_bw, ib_read_lat and the like, console and --out_json.
+ *
+ * Bandwidths count the messages' bytes, no headers.  The header line names the unit: Gb/sec is 1e9 bits, MiB/sec is
+ * 2^20 bytes, and so is what old versions call MB/sec.  The file of --out_json does not name its unit; the message rate
+ * beside the bandwidth tells it.  A peak of 0.00 was not measured (-D, -N).  Latencies of write and send are half a
+ * round trip, of read and atomic a whole one; t_typical is the median. */
+#include "reports/import/import.h"
+
+#include <math.h>
+#include <string.h>
+
+struct perftest_state {
+    bool open;                                  /* a title was seen */
+    char *test;
+    char *device, *qps, *connection, *depth, *mtu, *link;
+    uint32_t columns;
+    char *column[IMPORT_FIELDS_MAX];
+};
+
+static void columns_clear(struct perftest_state *s)
+{
+    for (uint32_t i = 0; i < s->columns; i++) g_free(s->column[i]);
+    s->columns = 0;
+}
+
+static void state_clear(struct perftest_state *s)
+{
+    columns_clear(s);
+    g_free(s->test);
+    g_free(s->device);
+    g_free(s->qps);
+    g_free(s->connection);
+    g_free(s->depth);
+    g_free(s->mtu);
+    g_free(s->link);
+    *s = (struct perftest_state){ 0 };
+}
+
+static const char *phase_of(const char *test)
+{
+    if (!test) return "message";
+    if (strstr(test, "RDMA_Write") || strstr(test, "RDMA Write")) return "put";
+    if (strstr(test, "RDMA_Read") || strstr(test, "RDMA Read")) return "get";
+    if (strstr(test, "Atomic")) return "atomic";
+    return strstr(test, "Send") ? "send" : "message";
+}
+
+/* "RDMA_Write BW Test", "Send Latency Test", "RDMA_Read Bidirectional Post List BW Test" */
+static bool title_take(struct perftest_state *s, const char *line)
+{
+    const char *at = line + strspn(line, " ");
+    static const char *const verbs[] = { "RDMA_Write ", "RDMA_Read ", "RDMA_Write_With_Imm ", "Send ", "Send_With_Imm ",
+                                         "Atomic " };
+    bool verb = false;
+    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++) verb |= g_str_has_prefix(at, verbs[i]);
+    if (!verb || !g_str_has_suffix(at, "Test") || (!strstr(at, "BW") && !strstr(at, "Latency"))) return false;
+    state_clear(s);
+    s->open = true;
+    s->test = g_strdup(at);
+    return true;
+}
+
+static bool pair_keep(struct perftest_state *s, const char *name, const char *value)
+{
+    const struct { const char *name; char **place; } kept[] = {
+        { "Device", &s->device }, { "Number of qps", &s->qps }, { "Connection type", &s->connection },
+        { "TX depth", &s->depth }, { "Mtu", &s->mtu }, { "Link type", &s->link },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(kept); i++) {
+        if (strcmp(name, kept[i].name) != 0) continue;
+        g_free(*kept[i].place);
+        *kept[i].place = g_strdup(value);
+    }
+    static const char *const known[] = {
+        "Dual-port", "Device", "Number of qps", "Transport type", "Connection type", "Using SRQ", "PCIe relax order",
+        "Lock-free", "ibv_wr* API", "Using Enhanced Reorder", "TX depth", "RX depth", "Post List", "Recv Post List",
+        "CQ Moderation", "CQE Poll Batch", "Mtu", "Link type", "GID index", "GID index2", "Max inline data",
+        "Outstand reads", "rdma_cm QPs", "Use ROCm memory", "Use MUSA memory", "Data ex. method", "TOS", "NUMA node",
+        "Buffer size", "DCS num streams", "DCS active num streams", "Number of data encryption keys", "Block Size",
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+        if (strcmp(name, known[i]) == 0) return true;
+    return false;
+}
+
+/* " Number of qps   : 1\t\tTransport type : IB": one pair or two. */
+static bool pairs_take(struct perftest_state *s, const char *line)
+{
+    bool known = false;
+    for (const char *at = line; at && *at;) {
+        const char *colon = strchr(at, ':');
+        if (!colon) break;
+        g_autofree char *name = g_strstrip(g_strndup(at, (size_t)(colon - at)));
+        const char *value = colon + 1 + strspn(colon + 1, " \t"), *end = value;
+        while (*end && *end != '\t' && !(end[0] == ' ' && end[1] == ' ')) end++;
+        g_autofree char *text = g_strstrip(g_strndup(value, (size_t)(end - value)));
+        if (!pair_keep(s, name, text)) return known;
+        known = true;
+        at = end + strspn(end, " \t");
+    }
+    return known;
+}
+
+/* The columns' names hold blanks of one only where they hold any: "BW peak[Gb/sec]", "99% percentile[usec]". */
+static bool header_take(struct perftest_state *s, const char *line)
+{
+    const char *at = line + strspn(line, " ");
+    if (!g_str_has_prefix(at, "#bytes") || !strstr(at, "#iterations")) return false;
+    g_autofree char *text = g_strdup(at);
+    static const char *const names[] = { "#iterations", "BW peak", "BW average", "MsgRate", "t_min", "t_max",
+                                         "t_typical", "t_avg", "t_stdev", "99% ", "99.9% ", "tps", "CPU_Util", "#sl" };
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {      /* each begins a column, whatever blanks stand before */
+        char *found = strstr(text, names[i]);
+        if (!found || found == text) continue;
+        g_autofree char *head = g_strndup(text, (size_t)(found - text));
+        char *parted = g_strconcat(head, "  ", found, NULL);
+        g_free(text);
+        text = parted;
+    }
+    g_auto(GStrv) words = import_words(text, 2);
+    columns_clear(s);
+    for (; words[s->columns]; s->columns++) s->column[s->columns] = g_strdup(words[s->columns]);
+    return true;
+}
+
+/* GB/s of one of a column's unit; 0 where the unit is not known. */
+static double unit_gbs(const char *column)
+{
+    if (strstr(column, "[Gb/sec]")) return 0.125;
+    if (strstr(column, "[MiB/sec]") || strstr(column, "[MB/sec]")) return 1048576 / 1e9;
+    return 0;
+}
+
+static void options_set(struct import_row *row, const struct perftest_state *s)
+{
+    import_row_word(row, IMPORT_METRIC, "native_gbs");
+    import_row_word(row, IMPORT_DEVICE, s->device);
+    import_row_word(row, IMPORT_QPS, s->qps);
+    import_row_word(row, IMPORT_CONNECTION, s->connection);
+    import_row_word(row, IMPORT_TX_DEPTH, s->depth);
+    import_row_word(row, IMPORT_LINK, s->link);
+    if (!s->mtu) return;
+    g_autofree char *bytes = g_strndup(s->mtu, strspn(s->mtu, "0123456789"));
+    import_row_word(row, IMPORT_MTU, bytes);
+}
+
+static void latency_set(struct import_row *row, const char *test)
+{
+    import_row_word(row, IMPORT_METRIC, "native_us");
+    const bool whole = strcmp(phase_of(test), "get") == 0 || strcmp(phase_of(test), "atomic") == 0;
+    import_row_word(row, IMPORT_TIMED, whole ? "round trip" : "half a round trip");
+}
+
+/* Takes one value of a row to where its column says; false where the column's unit is not known. */
+static bool value_take(struct import_row *row, const char *column, double value, const char *test, double *typical)
+{
+    if (g_str_has_prefix(column, "BW peak") || g_str_has_prefix(column, "BW average")) {
+        const double unit = unit_gbs(column);
+        const bool peak = g_str_has_prefix(column, "BW peak");
+        import_row_number(row, peak ? IMPORT_NATIVE_PEAK_GBS : IMPORT_NATIVE_GBS, value * unit);
+        return unit > 0;
+    }
+    if (g_str_has_prefix(column, "#iterations")) import_row_count(row, IMPORT_ITERATIONS, (uint64_t)MIN(value, 1e18));
+    if (!g_str_has_prefix(column, "t_")) return true;
+    latency_set(row, test);
+    if (!strstr(column, "[usec]")) return false;
+    if (g_str_has_prefix(column, "t_min")) import_row_number(row, IMPORT_US_MIN, value);
+    if (g_str_has_prefix(column, "t_max")) import_row_number(row, IMPORT_US_MAX, value);
+    if (g_str_has_prefix(column, "t_typical")) *typical = value;
+    if (g_str_has_prefix(column, "t_avg")) import_row_number(row, IMPORT_US, value);
+    return true;
+}
+
+static bool row_take(struct perftest_state *s, struct import_log *log, const char *line)
+{
+    if (!s->columns || !g_ascii_isdigit(line[strspn(line, " ")])) return false;
+    g_auto(GStrv) word = import_words(line, 1);
+    const uint32_t count = g_strv_length(word);
+    double value[IMPORT_FIELDS_MAX], typical = NAN;
+    for (uint32_t i = 0; i < count; i++)
+        if (!import_number_read(word[i], &value[i])) return false;
+    if (count < 3 || count > s->columns) return false;
+    if (count < MIN(s->columns, 4)) {
+        import_log_skip(log, "line cut short");
+        return true;
+    }
+    struct import_row *row = import_row_add(log, "perftest", s->test ? s->test : "unnamed", phase_of(s->test));
+    options_set(row, s);
+    import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(value[0], 1e18));
+    import_row_number(row, IMPORT_COUNTED_BYTES, value[0]);
+    import_row_word(row, IMPORT_COUNTED, "bytes of messages, no headers");
+    bool unit = true;
+    for (uint32_t i = 1; i < count; i++) unit = value_take(row, s->column[i], value[i], s->test, &typical) && unit;
+    if (!isnan(typical)) import_row_number(row, IMPORT_US, typical);
+    if (unit && (row->number[IMPORT_NATIVE_GBS] > 0 || row->number[IMPORT_US] > 0)) return true;
+    g_ptr_array_remove(log->rows, row);
+    import_log_skip(log, unit ? "0.00: not measured" : "unit of a column not known");
+    return true;
+}
+
+static bool perftest_line(void *state, struct import_log *log, const char *line)
+{
+    struct perftest_state *s = state;
+    if (title_take(s, line) || header_take(s, line)) return true;
+    if (g_str_has_prefix(line, "Conflicting CPU frequency values")) {
+        import_log_note(log, "perftest: the CPU's frequency was not steady: times by its cycle counter may be off");
+        return true;
+    }
+    if (!s->open && !s->columns) return false;
+    if (row_take(s, log, line) || pairs_take(s, line)) return true;
+    const char *at = line + strspn(line, " ");
+    if (g_str_has_prefix(at, "-----")) {
+        columns_clear(s);               /* the rule below a table */
+        return true;
+    }
+    static const char *const known[] = { "local address:", "remote address:", "GID:", "*****", "* Waiting for client",
+                                         "WARNING:" };
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+        if (g_str_has_prefix(at, known[i])) return true;
+    return false;
+}
+
+static void perftest_end(void *state, struct import_log *log)
+{
+    (void)log;
+    state_clear(state);
+}
+
+/* ---- --out_json ---- */
+
+static double json_double(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static void json_word(struct import_row *row, enum import_column column, const json_t *info, const char *key)
+{
+    const json_t *value = json_object_get(info, key);
+    if (json_is_string(value)) import_row_word(row, column, json_string_value(value));
+    else if (json_is_integer(value) && json_integer_value(value) >= 0)
+        import_row_count(row, column, (uint64_t)json_integer_value(value));
+}
+
+/* The message rate (millions a second) and the size give the bandwidth without its unit: the nearer unit is it. */
+static bool json_bandwidth(struct import_row *row, struct import_log *log, const json_t *results)
+{
+    const double average = json_double(results, "BW_average"), peak = json_double(results, "BW_peak");
+    const double gbs = json_double(results, "MsgRate") * json_double(results, "MsgSize") / 1e3;
+    if (!(average > 0) || !(gbs > 0)) return false;
+    const double units[] = { 0.125, 1048576 / 1e9 };
+    for (int i = 0; i < 2; i++) {
+        const double digits = 0.01 / average + 1e-6 / json_double(results, "MsgRate");
+        if (fabs(average * units[i] / gbs - 1) > 0.01 + digits) continue;
+        import_row_number(row, IMPORT_NATIVE_GBS, average * units[i]);
+        import_row_number(row, IMPORT_NATIVE_PEAK_GBS, peak * units[i]);
+        return true;
+    }
+    import_log_note(log, "perftest JSON: bandwidth and message rate fit neither Gb/s nor MiB/s");
+    return false;
+}
+
+static bool perftest_json(struct import_log *log, const json_t *root)
+{
+    const json_t *info = json_object_get(root, "test_info"), *results = json_object_get(root, "results");
+    const char *test = json_string_value(json_object_get(info, "test"));
+    if (!test || !json_is_object(results)) return false;
+    struct import_row *row = import_row_add(log, "perftest", test, phase_of(test));
+    import_row_word(row, IMPORT_METRIC, "native_gbs");
+    json_word(row, IMPORT_DEVICE, info, "Device");
+    json_word(row, IMPORT_QPS, info, "Number_of_qps");
+    json_word(row, IMPORT_CONNECTION, info, "Connection_type");
+    json_word(row, IMPORT_TX_DEPTH, info, "TX_depth");
+    json_word(row, IMPORT_MTU, info, "Mtu");
+    json_word(row, IMPORT_LINK, info, "Link_type");
+    json_word(row, IMPORT_ITERATIONS, results, "n_iterations");
+    json_word(row, IMPORT_SIZE, results, "MsgSize");
+    import_row_number(row, IMPORT_COUNTED_BYTES, json_double(results, "MsgSize"));
+    import_row_word(row, IMPORT_COUNTED, "bytes of messages, no headers");
+    bool good = true;
+    if (json_object_get(results, "t_avg")) {
+        const double typical = json_double(results, "t_typical");
+        latency_set(row, test);
+        import_row_number(row, IMPORT_US, isnan(typical) ? json_double(results, "t_avg") : typical);
+        import_row_number(row, IMPORT_US_MIN, json_double(results, "t_min"));
+        import_row_number(row, IMPORT_US_MAX, json_double(results, "t_max"));
+        good = row->number[IMPORT_US] > 0;
+    } else {
+        good = json_bandwidth(row, log, results);
+    }
+    if (good) return true;
+    g_ptr_array_remove(log->rows, row);
+    import_log_skip(log, "perftest JSON without a bandwidth whose unit is known, or a latency");
+    return true;
+}
+
+const struct import_reader import_perftest = {
+    .name = "perftest", .state_bytes = sizeof(struct perftest_state), .line = perftest_line, .end = perftest_end,
+    .json = perftest_json,
+};

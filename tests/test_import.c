@@ -1,0 +1,216 @@
+/* test_import.c - logs of other programs as rows: what readers share, and the traps of each format.
+ * Whole logs and their tables are tested in tests/cli/import_*.sh; here are numbers, units and what must not be
+ * taken. */
+#include <CUnit/Basic.h>
+#include <math.h>
+#include <string.h>
+
+#include "reports/import/import_table.h"
+
+static struct import_log *log_of(const char *text)
+{
+    char *copy = g_strdup(text);
+    GError *error = NULL;
+    struct import_log *log = import_log_parse("log", copy, strlen(copy), &error);
+    CU_ASSERT_PTR_NULL_FATAL(error);
+    g_free(copy);
+    return log;
+}
+
+static const struct import_row *row_of(const struct import_log *log, guint index)
+{
+    CU_ASSERT_FATAL(index < log->rows->len);
+    return g_ptr_array_index(log->rows, index);
+}
+
+static void scanning(void)
+{
+    uint32_t whole;
+    double number;
+    CU_ASSERT_STRING_EQUAL(import_scan("SMs 24, x", "SMs %u,", &whole), " x");
+    CU_ASSERT_EQUAL(whole, 24);
+    CU_ASSERT_STRING_EQUAL(import_scan("t:   1.50 us", "t: %f us", &number), "");
+    CU_ASSERT_EQUAL(number, 1.5);
+    CU_ASSERT_PTR_NULL(import_scan("-1.5", "%f", &number));
+    CU_ASSERT_PTR_NULL(import_scan("nan", "%f", &number));
+    CU_ASSERT_PTR_NULL(import_scan("0x10", "%f", &number));
+    CU_ASSERT_PTR_NULL(import_scan("4294967296", "%u", &whole));
+    CU_ASSERT_PTR_NULL(import_scan("99999999999", "%u", &whole));
+    CU_ASSERT_PTR_NULL(import_scan("1e999", "%f", &number));
+    CU_ASSERT_TRUE(import_number_read("1.5e3", &number));
+    CU_ASSERT_FALSE(import_number_read("12x", &number));
+    char **words = import_words("# Size      Bandwidth (MB/s)\tA b", 2);
+    CU_ASSERT_EQUAL(g_strv_length(words), 3);
+    CU_ASSERT_STRING_EQUAL(words[1], "Bandwidth (MB/s)");
+    g_strfreev(words);
+}
+
+static void cleaning(void)
+{
+    static const struct { const char *raw, *clean; } lines[] = {
+        { "\x1b[1;32mtext\x1b[0m\r", "text" },  { "\x1b]0;title\a[tuning]", "[tuning]" },
+        { " 10 %\r 50 %\rdone", "done" },       { "[1,3]<stdout>:word", "word" },
+        { "12: word", "word" },                  { "12:30 word", "12:30 word" },
+        { "2025-09-15T16:28:53Z stdout F word", "word" }, { "cut \x1b[", "cut" }, { "cut \x1b", "cut" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
+        char *copy = g_strdup(lines[i].raw);
+        CU_ASSERT_STRING_EQUAL(import_line_clean(copy, strlen(copy)), lines[i].clean);
+        g_free(copy);
+    }
+    char with_nul[] = { 'a', '\0', 'b', '\0' };
+    CU_ASSERT_STRING_EQUAL(import_line_clean(with_nul, 3), "a?b");
+}
+
+/* (n - 1) / n of the printed digits gives n, or nothing where digits are too few. */
+static void ranks_from_bandwidths(void)
+{
+    CU_ASSERT_EQUAL(import_bus_ranks(477.87, 358.40), 4);
+    CU_ASSERT_EQUAL(import_bus_ranks(40.00, 35.00), 8);
+    CU_ASSERT_EQUAL(import_bus_ranks(1.00, 0.99), 0);
+    CU_ASSERT_EQUAL(import_bus_ranks(39.20, 73.51), 0);
+    CU_ASSERT_EQUAL(import_bus_ranks(0, 0), 0);
+}
+
+/* All that DeepEP's normal tests have printed over the years. */
+static void tuning_dialects(void)
+{
+    static const struct { const char *line; double us, notify_us, rdma, nvl; uint32_t rows; } lines[] = {
+        { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 30, 352.43 GB/s (NVL), t: 453.49 us",
+          453.49, NAN, NAN, 352.43, 1 },
+        { "[tuning] Best combine: SMs 24, NVL chunk 15: 399.63 GB/s (NVL), t: 775.61 us", 775.61, NAN, NAN, 399.63, 1 },
+        { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 8, 326.56 GB/s (NVL)", NAN, NAN, NAN, 326.56, 1 },
+        { "[tuning] Best dispatch (BF16): SMs 20, NVL chunk 8, 300.00 GB/s (NVL) t=0.5ms", 500, NAN, NAN, 300, 1 },
+        { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 24, RDMA chunk 8: 437 + 2412 us, 50.08 GB/s (RDMA), "
+          "99.93 GB/s (NVL)", 2412, 437, 50.08, 99.93, 2 },
+        { "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 8, 570.70 + 4566.00 us, 51.31 GB/s (RDMA), "
+          "102.37 GB/s (NVL)", 4566, 570.7, 51.31, 102.37, 2 },
+        { "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 20: 44.37 GB/s (RDMA), 145.16 GB/s (NVL)",
+          NAN, NAN, 44.37, 145.16, 1 },
+        { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 2, RDMA chunk 8, transmit: 1403.00 us, notify: 44.00 us, "
+          "BW: 43.20 GB/s (RDMA), 141.00 GB/s (NVL)", 1403, 44, 43.2, 141, 2 },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
+        struct import_log *log = log_of(lines[i].line);
+        CU_ASSERT_EQUAL_FATAL(log->rows->len, lines[i].rows);
+        /* notify comes before or behind its kernel */
+        const struct import_row *row = row_of(log, 0);
+        CU_ASSERT_PTR_NULL(strstr(row->cell[IMPORT_PHASE], "notify"));
+        CU_ASSERT(isnan(lines[i].us) ? isnan(row->number[IMPORT_US]) : row->number[IMPORT_US] == lines[i].us);
+        CU_ASSERT(isnan(lines[i].rdma) ? isnan(row->number[IMPORT_LOGICAL_RDMA_GBS])
+                                       : row->number[IMPORT_LOGICAL_RDMA_GBS] == lines[i].rdma);
+        CU_ASSERT_EQUAL(row->number[IMPORT_LOGICAL_NVL_GBS], lines[i].nvl);
+        if (lines[i].rows == 2) CU_ASSERT_EQUAL(row_of(log, 1)->number[IMPORT_US], lines[i].notify_us);
+        import_log_free(log);
+    }
+}
+
+static void tuning_refused(void)
+{
+    static const char *const lines[] = {
+        "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 30, 352.43 Gb/s (NVL), t: 453.49 us",
+        "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 30",
+        "[tuning] Best dispatch (FP8): SMs , NVL chunk 30, 352.43 GB/s (NVL)",
+        "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 30, 352.43 GB/s (NVL), t: 453.49 ms",
+        "[rank 0] Dispatch bandwidth: 28.92 MB/s, avg_t=259.77 us | Combine bandwidth: 54.70 GB/s, avg_t=265.75 us",
+        "EP: 5/4 | dispatch: 0 GB/s (SO), 860 GB/s (SU), 293.515 us, 252328160 bytes",
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
+        struct import_log *log = log_of(lines[i]);
+        CU_ASSERT_EQUAL(log->rows->len, 0);
+        CU_ASSERT_EQUAL(log->unknown_count, 1);
+        import_log_free(log);
+    }
+}
+
+/* The median over ranks of each rank's median: one rank that printed often counts once. */
+static void merging(void)
+{
+    struct import_log *log = log_of(
+        "[rank 0] Dispatch bandwidth: 1.00 GB/s, avg_t=10.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n"
+        "[rank 1] Dispatch bandwidth: 1.00 GB/s, avg_t=20.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n"
+        "[rank 2] Dispatch bandwidth: 1.00 GB/s, avg_t=30.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n"
+        "[rank 2] Dispatch bandwidth: 1.00 GB/s, avg_t=30.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n"
+        "[rank 2] Dispatch bandwidth: 1.00 GB/s, avg_t=30.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n");
+    GPtrArray *merged = import_rows_merge(log->rows);
+    CU_ASSERT_EQUAL_FATAL(merged->len, 2);
+    const struct import_row *row = g_ptr_array_index(merged, 0);
+    CU_ASSERT_EQUAL(row->number[IMPORT_US], 20);
+    CU_ASSERT_EQUAL(row->ranks, 3);
+    CU_ASSERT_EQUAL(row->lines, 5);
+    CU_ASSERT_EQUAL(row->rank, IMPORT_NO_RANK);
+    CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "3");
+    g_ptr_array_unref(merged);
+    import_log_free(log);
+}
+
+/* Options given fill what the log leaves open and change nothing that it states. */
+static void filling(void)
+{
+    struct import_log *log = log_of(
+        "[config] num_tokens=4096, hidden=7168, num_topk_groups=4, num_topk=8\n"
+        "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 20: 44.37 GB/s (RDMA), 145.16 GB/s (NVL)\n");
+    const struct import_given given[] = { { "num-ranks", "32" }, { "hidden", "1024" }, { "num-experts", "64" } };
+    const struct import_row *row = row_of(log, 0);
+    CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "?");
+    import_rows_fill(log->rows, given, 3);
+    CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "32");
+    CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_HIDDEN], "7168");
+    CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_EXPERTS], "64");
+    import_log_free(log);
+}
+
+/* The unit of perftest's JSON is told by the message rate beside it. */
+static void perftest_units(void)
+{
+    static const struct { const char *rate; double average, gbs; } cases[] = {
+        { "0.349045", 183.00, 22.875 },             /* Gb/s */
+        { "0.176395", 11024.71, 11.56024630 },      /* MiB/s */
+        { "0.100000", 11024.71, NAN },              /* neither */
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        char *text = g_strdup_printf(
+            "{\"test_info\": {\"test\": \"RDMA_Write_BW_Test\"}, \"results\": {\"MsgSize\": 65536, "
+            "\"BW_peak\": 0.00, \"BW_average\": %.2f, \"MsgRate\": %s}}", cases[i].average, cases[i].rate);
+        struct import_log *log = log_of(text);
+        g_free(text);
+        CU_ASSERT_EQUAL(log->rows->len, isnan(cases[i].gbs) ? 0 : 1);
+        if (log->rows->len) {
+            CU_ASSERT_DOUBLE_EQUAL(row_of(log, 0)->number[IMPORT_NATIVE_GBS], cases[i].gbs, 1e-6);
+            CU_ASSERT(isnan(row_of(log, 0)->number[IMPORT_NATIVE_PEAK_GBS]));       /* 0.00 is "not measured" */
+        }
+        import_log_free(log);
+    }
+}
+
+/* One PE alone: busbw is 0 in a whole table, and what was timed is no collective. */
+static void nvshmem_alone(void)
+{
+    struct import_log *log = log_of("#alltoall_device\n"
+        "size(B)     count     type      scope     latency(us)       algbw(GB/s)   busbw(GB/s)\n"
+        "1024        256       32-bit    thread    8.120000          0.119         0.000\n"
+        "131072      32768     32-bit    thread    19.460000         6.760         0.000\n");
+    CU_ASSERT_EQUAL(log->rows->len, 2);
+    CU_ASSERT_EQUAL_FATAL(log->notes->len, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(g_ptr_array_index(log->notes, 0), "one PE"));
+    import_log_free(log);
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("import", NULL, NULL);
+    CU_add_test(suite, "scanning", scanning);
+    CU_add_test(suite, "cleaning", cleaning);
+    CU_add_test(suite, "ranks from bandwidths", ranks_from_bandwidths);
+    CU_add_test(suite, "tuning dialects", tuning_dialects);
+    CU_add_test(suite, "tuning refused", tuning_refused);
+    CU_add_test(suite, "merging", merging);
+    CU_add_test(suite, "filling", filling);
+    CU_add_test(suite, "perftest units", perftest_units);
+    CU_add_test(suite, "nvshmem alone", nvshmem_alone);
+    CU_basic_run_tests();
+    const unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures != 0;
+}
