@@ -292,7 +292,8 @@ GOptionEntry *case_entries(struct case_options *c)
         const struct field *f = &field_table[i];
         entry[i] = (GOptionEntry){
             .long_name = f->name,
-            .flags = f->type == FIELD_FLAG ? G_OPTION_FLAG_NO_ARG : G_OPTION_FLAG_NONE,
+            /* FILENAME: as bytes, for texts may name files, whose names have no encoding. */
+            .flags = f->type == FIELD_FLAG ? G_OPTION_FLAG_NO_ARG : G_OPTION_FLAG_FILENAME,
             .arg = G_OPTION_ARG_CALLBACK,
             .arg_data = callback.data,
             .description = f->help,

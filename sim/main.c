@@ -5,6 +5,7 @@
 #include "sim/command.h"
 #include "sim/version.h"
 
+#include <locale.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -90,11 +91,22 @@ static void signals_restore(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
+/* Words on the command line are in the user's encoding; where the environment names none ("C"), in UTF-8.  Numbers,
+ * order and messages stay as they are everywhere. */
+static void encoding_choose(void)
+{
+    const char *const chosen = setlocale(LC_CTYPE, "");
+
+    if (!chosen || !strcmp(chosen, "C") || !strcmp(chosen, "POSIX"))
+        setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 int main(int argc, char **argv)
 {
     const char *const name = argc > 1 ? argv[1] : "";
 
     signals_restore();
+    encoding_choose();
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         print_help(stdout);
         return flush_output(EXIT_OK);

@@ -204,7 +204,10 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
     enum { FILE_BYTES_MAX = 64 << 20 };
     char *text = NULL, expected[64], found[64];
     gsize bytes = 0;
-    if (!g_file_get_contents(path, &text, &bytes, error)) {
+    g_autoptr(GError) cause = NULL;
+    if (!g_file_get_contents(path, &text, &bytes, &cause)) {
+        const char *const reason = strrchr(cause->message, ':');       /* GLib has the name in a sentence before it */
+        g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: cannot read%s", path, reason ? reason : "");
         return NULL;
     }
     GArray *const slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));

@@ -26,7 +26,7 @@ struct command_input { int experts; char *weights; };
 #define COMMAND_INPUT_ENTRIES(input) \
     { "experts", 0, 0, G_OPTION_ARG_INT, &(input).experts, \
       "number of experts, where the file does not say", "N" }, \
-    { "trace-weights", 0, 0, G_OPTION_ARG_STRING, &(input).weights, \
+    { "trace-weights", 0, 0, G_OPTION_ARG_FILENAME, &(input).weights, \
       "gate weights in a numpy array of the trace's shape, or FILE@0,4,-: which layers it has", \
       "FILE[@LAYERS]" }
 struct trace *command_open(const char *path, const struct command_input *input, GError **error);

@@ -305,7 +305,7 @@ int trace_command_remap(int argc, char **argv)
     struct remap_options o = { .ranks_per_node = 8 };
     const GOptionEntry entries[] = {
         { "num-ranks", 0, 0, G_OPTION_ARG_INT, &o.ranks, "ranks of the output (default: as the input)", "N" },
-        { "placement", 0, 0, G_OPTION_ARG_STRING, &o.placement, "which rank holds which expert, see above",
+        { "placement", 0, 0, G_OPTION_ARG_FILENAME, &o.placement, "which rank holds which expert, see above",
           "HOW" },
         { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps,
           "steps whose load decides (default all)", "STEPS" },
