@@ -53,6 +53,7 @@ struct live_world {
     uint8_t **peer_base;                /* [rank]: its object as mapped here, NULL where it is not */
     bool *remote;                       /* [rank]: reached through the link */
     struct live_link *link;             /* NULL: none needed */
+    char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
     uint64_t operations;                /* done so far; it moves when the rank does */
     bool polls_timed;
     uint64_t polled_ps;                 /* of polls that completed something */
@@ -262,24 +263,63 @@ void live_options_init(struct live_options *options)
     *options = (struct live_options){ .ranks_per_node = 8, .gid_index = -1, .port = 1, .timeout_ms = 30000 };
 }
 
+/* What a rank says when all agree that they came through. */
+struct live_verdict {
+    char failure[240];          /* "": none */
+    char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES];       /* "": does not use it */
+};
+
 /* All ranks say whether they failed; the first that did becomes everyone's error, for the others as that of a
- * peer (LIVE_PEER_FAILED).  Consumes failure. */
-static bool live_agree(struct bootstrap *b, GError *failure, GError **error)
+ * peer (LIVE_PEER_FAILED).  Consumes failure.  mine gets it; all[rank_count], if wanted, gets everyone's. */
+static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct live_verdict **all, GError *failure,
+                       GError **error)
 {
-    char mine[240] = "";
-    if (failure) g_strlcpy(mine, failure->message, sizeof mine);
+    g_autofree struct live_verdict *verdict = g_new(struct live_verdict, b->rank_count);
+    if (failure) g_strlcpy(mine->failure, failure->message, sizeof mine->failure);
     g_clear_error(&failure);
-    char (*all)[sizeof mine] = g_malloc(sizeof mine * b->rank_count);
-    bool fine = bootstrap_allgather(b, mine, sizeof mine, all, error);
-    for (uint32_t rank = 0; fine && rank < b->rank_count; rank++) {
-        if (!all[rank][0]) continue;
-        all[rank][sizeof mine - 1] = '\0';
-        g_set_error(error, LIVE_ERROR, rank == b->rank ? LIVE_FAILED : LIVE_PEER_FAILED, "rank %u: %s", rank,
-                    all[rank]);
-        fine = false;
+    if (!bootstrap_allgather(b, mine, sizeof *mine, verdict, error)) return false;
+    for (uint32_t rank = 0; rank < b->rank_count; rank++) {
+        if (!verdict[rank].failure[0]) continue;
+        g_autofree char *text = bootstrap_peer_text(verdict[rank].failure, sizeof verdict[rank].failure);
+        g_set_error(error, LIVE_ERROR, rank == b->rank ? LIVE_FAILED : LIVE_PEER_FAILED, "rank %u: %s", rank, text);
+        return false;
     }
-    g_free(all);
-    return fine;
+    if (all) *all = g_steal_pointer(&verdict);
+    return true;
+}
+
+/* Adds what is not there yet, as long as there is room. */
+static void live_carrier_add(char *text, size_t text_size, const char *carrier, size_t carrier_size)
+{
+    g_autofree char *one = bootstrap_peer_text(carrier, carrier_size);
+    if (!*one) return;
+    g_auto(GStrv) known = g_strsplit(text, ", ", 0);
+    if (g_strv_contains((const char *const *)known, one)) return;
+    if (strlen(text) + strlen(one) + 3 > text_size) return;
+    if (*text) g_strlcat(text, ", ", text_size);
+    g_strlcat(text, one, text_size);
+}
+
+static void live_carriers_gather(struct live_world *world, const struct live_verdict *verdict)
+{
+    for (uint32_t rank = 0; rank < world->fabric.rank_count; rank++) {
+        const struct live_verdict *v = &verdict[rank];
+        live_carrier_add(world->nvlink_carrier, sizeof world->nvlink_carrier, v->nvlink, sizeof v->nvlink);
+        live_carrier_add(world->network_carrier, sizeof world->network_carrier, v->network, sizeof v->network);
+    }
+    if (!world->nvlink_carrier[0]) g_strlcpy(world->nvlink_carrier, "none", sizeof world->nvlink_carrier);
+    if (!world->network_carrier[0]) g_strlcpy(world->network_carrier, "none", sizeof world->network_carrier);
+}
+
+/* What this rank uses. */
+static void live_carriers_say(const struct live_world *world, struct live_verdict *mine)
+{
+    for (uint16_t peer = 0; peer < world->fabric.rank_count; peer++)
+        if (fabric_path(&world->fabric, peer) == FABRIC_NVLINK)
+            g_strlcpy(mine->nvlink, "shared memory", sizeof mine->nvlink);
+        else if (world->remote[peer])
+            g_strlcpy(mine->network, world->link ? world->link->carrier : "shared memory, at once",
+                      sizeof mine->network);
 }
 
 static void live_host_name(char *text, size_t text_size)
@@ -423,7 +463,8 @@ static bool live_world_join(struct live_world *world, const struct live_needs *n
     struct bootstrap *b = world->bootstrap;
     GError *failure = NULL;
     if (live_options_check(&world->options, b, &failure)) live_memory_make(world, needs, &failure);
-    if (!live_agree(b, failure, error)) return false;
+    struct live_verdict verdict = { .failure = "" };
+    if (!live_agree(b, &verdict, NULL, failure, error)) return false;
 
     struct stat stat = { 0 };
     const int rc = fstat(world->memory_fd, &stat);
@@ -440,13 +481,17 @@ static bool live_world_join(struct live_world *world, const struct live_needs *n
         failure = NULL;
         live_peers_map(world, hello, &failure);
         world->cpu_count = MAX((uint32_t)CPU_COUNT(&world->cpus), 1);
-        fine = live_agree(b, failure, error);
+        fine = live_agree(b, &verdict, NULL, failure, error);
     }
     g_free(hello);
     if (!fine) return false;
     failure = NULL;
     live_link_make(world, needs, &failure);
-    return live_agree(b, failure, error);
+    g_autofree struct live_verdict *all = NULL;
+    live_carriers_say(world, &verdict);
+    if (!live_agree(b, &verdict, &all, failure, error)) return false;
+    live_carriers_gather(world, all);
+    return true;
 }
 
 /* Ranks that outnumber the CPUs take turns, and ranks on a busy machine always do.  A yield then costs up to a
@@ -507,6 +552,8 @@ void live_world_free(struct live_world *world)
 }
 
 struct fabric *live_world_fabric(struct live_world *world) { return &world->fabric; }
+const char *live_world_nvlink_carrier(const struct live_world *world) { return world->nvlink_carrier; }
+const char *live_world_network_carrier(const struct live_world *world) { return world->network_carrier; }
 uint32_t live_world_local_ranks(const struct live_world *world) { return world->local_ranks; }
 uint32_t live_world_cpus(const struct live_world *world) { return world->cpu_count; }
 const cpu_set_t *live_world_cpu_set(const struct live_world *world) { return &world->cpus; }

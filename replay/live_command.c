@@ -17,6 +17,7 @@
 GOptionEntry *live_command_entries(struct live_command *c)
 {
     c->gid_index = c->rank = c->world = -1;
+    c->ranks = LIVE_RANKS_NOT_GIVEN;
     c->timeout_s = 60;
     const GOptionEntry entries[] = {
         { "fabric", 0, 0, G_OPTION_ARG_STRING, &c->fabric,
@@ -74,7 +75,7 @@ static bool numbers_check(const struct live_command *c, GError **error)
            && number_check("sl", c->service_level, 0, 15, error)
            && number_check("traffic-class", c->traffic_class, 0, 255, error)
            && number_check("timeout", c->timeout_s, 1, 3600, error)
-           && number_check("ranks", c->ranks, 0, 1024, error);
+           && (c->ranks == LIVE_RANKS_NOT_GIVEN || number_check("ranks", c->ranks, 1, 1024, error));
 }
 
 static bool joining_check(const struct live_command *c, GError **error)
@@ -86,7 +87,7 @@ static bool joining_check(const struct live_command *c, GError **error)
                     "--rank, --world, --root, --secret-file: expected all four, found only some");
         return false;
     }
-    if (c->ranks && c->ranks != c->world) {
+    if (c->ranks != LIVE_RANKS_NOT_GIVEN && c->ranks != c->world) {
         g_set_error(error, LIVE_ERROR, 0, "--ranks: expected --world's %d or nothing, found %d", c->world,
                     c->ranks);
         return false;
@@ -255,6 +256,12 @@ static char *processor_name(void)
     return name ? g_strstrip(name) : g_strdup("unknown processor");
 }
 
+void live_command_note(struct live_command *c, const struct live_world *world)
+{
+    g_strlcpy(c->nvlink_carrier, live_world_nvlink_carrier(world), sizeof c->nvlink_carrier);
+    g_strlcpy(c->network_carrier, live_world_network_carrier(world), sizeof c->network_carrier);
+}
+
 void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record)
 {
     struct utsname system;
@@ -269,6 +276,8 @@ void live_command_record(const struct live_command *c, const struct bootstrap *b
     record_set(record, "fabric", "%s", c->live.link);
     if (c->live.provider) record_set(record, "provider", "%s", c->live.provider);
     if (c->live.device) record_set(record, "device", "%s", c->live.device);
+    record_set(record, "nvlink-carrier", "%s", c->nvlink_carrier);
+    record_set(record, "network-carrier", "%s", c->network_carrier);
     record_set(record, "signalling", "%s", c->signalling ? c->signalling : "write");
     g_free(processor);
 }

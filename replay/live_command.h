@@ -11,6 +11,8 @@
 #include "replay/live.h"
 #include "reports/record.h"
 
+enum { LIVE_RANKS_NOT_GIVEN = G_MININT };
+
 /* Zero, then live_command_entries(); g_free()s in live_command_clear(). */
 struct live_command {
     const char *name;                   /* of the command, for messages */
@@ -19,12 +21,13 @@ struct live_command {
     gboolean gpu_memory;
     gboolean unbound;                   /* forked ranks run on any CPU */
     gint timeout_s;
-    gint ranks;                         /* --ranks: forked here; 0: not given */
+    gint ranks;                         /* --ranks: forked here, or LIVE_RANKS_NOT_GIVEN */
     gint rank, world;                   /* --rank, --world: connected by TCP; -1: not given */
     char *root, *secret_file;
     char *output, *format;
     enum record_format record_format;
     struct live_options live;           /* what the above come to (live_command_check) */
+    char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];      /* live_command_note() */
     uint32_t cpus;                      /* that the run may use (live_command_run, or who knows better) */
     struct bootstrap *bootstrap;        /* joined before the run (TCP, PMIx); NULL: ranks are forked */
 };
@@ -50,6 +53,8 @@ int live_command_run(struct live_command *c, uint32_t rank_count,
 /* "eptwin replay: message" on stderr; frees the error; returns status. */
 int live_command_fail(const struct live_command *c, GError *error, int status);
 
+/* Keeps what carries the bytes of a world, for the record of this process. */
+void live_command_note(struct live_command *c, const struct live_world *world);
 /* Header lines: version, kind, machine, link. */
 void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record);
 

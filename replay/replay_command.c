@@ -158,6 +158,15 @@ static void plan_clear(struct replay_plan *plan)
     g_free(plan->layers);
 }
 
+/* A replay runs on this host, whatever cluster the case is predicted for. */
+static bool cluster_check(const struct replay_plan *plan, GError **error)
+{
+    if (!plan->case_options->cluster) return true;
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                "--cluster: expected none, as a replay runs on this host, found '%s'", plan->case_options->cluster);
+    return false;
+}
+
 /* Fills plan, command and case from the command line. */
 static bool options_parse(int argc, char **argv, struct replay_plan *plan, GError **error)
 {
@@ -193,7 +202,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     plan->warmup = (uint32_t)warmup;
     plan->repeat = (uint32_t)repeat;
     plan->check = !no_check;
-    return fine && live_command_check(plan->command, error);
+    return fine && cluster_check(plan, error) && live_command_check(plan->command, error);
 }
 
 /* --ranks, --world, mpirun and --num-ranks all say the same thing, or one of them is wrong. */
@@ -201,7 +210,7 @@ static bool ranks_settle(struct replay_plan *plan, GError **error)
 {
     const struct live_command *command = plan->command;
     struct case_options *c = plan->case_options;
-    const uint32_t given = command->bootstrap ? command->bootstrap->rank_count : (uint32_t)command->ranks;
+    const uint32_t given = command->bootstrap ? command->bootstrap->rank_count : (uint32_t)MAX(command->ranks, 0);
     if (given && c->num_ranks && c->num_ranks != given) {
         g_set_error(error, LIVE_ERROR, 0, "--num-ranks: expected the run's %u ranks, found %u", given, c->num_ranks);
         return false;
@@ -231,6 +240,17 @@ static bool node_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
+/* A network that was asked for and that nothing would cross is a mistake: its record would speak of another one. */
+static bool network_check(const struct replay_plan *plan, GError **error)
+{
+    const struct kernel_job *job = plan->item[0].job;
+    if (strcmp(plan->command->live.link, "shm") == 0 || plan->case_options->disable_nvlink
+        || job->ranks > job->ranks_per_node) return true;
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--fabric %s: expected ranks of different nodes, that it connects, "
+                "found %u of one node: add --ranks-per-node or --disable-nvlink", plan->command->live.link, job->ranks);
+    return false;
+}
+
 static int replay_run(struct replay_plan *plan)
 {
     GError *error = NULL;
@@ -239,7 +259,8 @@ static int replay_run(struct replay_plan *plan)
                            || error->domain != BOOTSTRAP_ERROR;
         return live_command_fail(plan->command, error, input ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
     }
-    if (!ranks_settle(plan, &error) || !node_settle(plan, &error) || !plan_make(plan, &error)) {
+    if (!ranks_settle(plan, &error) || !node_settle(plan, &error) || !plan_make(plan, &error)
+        || !network_check(plan, &error)) {
         const int status = error->domain == BOOTSTRAP_ERROR ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
         if (plan->command->bootstrap) bootstrap_abort(plan->command->bootstrap, error->message);
         return live_command_fail(plan->command, error, status);

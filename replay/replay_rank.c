@@ -35,9 +35,10 @@ static bool rank_open(struct replay_rank *r, GError **error)
     options.nvlink_disabled = r->plan->case_options->disable_nvlink;
     r->world = live_world_new(&options, &live_needs, r->bootstrap, error);
     if (!r->world) return false;
+    live_command_note(r->plan->command, r->world);
     r->rank = kernel_rank_new(r->item->job, live_world_fabric(r->world));
     if (r->rank) return true;
-    g_set_error(error, LIVE_ERROR, 0, "rank %u: out of memory for the tensors", r->bootstrap->rank);
+    g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: out of memory for the tensors", r->bootstrap->rank);
     return false;
 }
 
@@ -67,7 +68,7 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
     char text[256] = "";
     const uint32_t failed = kernel_rank_check(r->rank, text, sizeof text);
     if (!failed) return true;
-    g_set_error(error, LIVE_ERROR, 0, "rank %u: step %u layer %u iteration %u: %u checks failed: %s",
+    g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: step %u layer %u iteration %u: %u checks failed: %s",
                 r->bootstrap->rank, r->item->step, r->item->layer, iteration, failed, text);
     return false;
 }

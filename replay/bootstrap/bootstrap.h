@@ -68,6 +68,10 @@ static inline void bootstrap_free(struct bootstrap *b)
     if (b) b->ops->free(b);
 }
 
+/* What a peer wrote, as text that may be printed: valid UTF-8, up to its first NUL or size_bytes, every control
+ * character (escapes among them) replaced by '?'.  Free with g_free(). */
+char *bootstrap_peer_text(const char *text, size_t size_bytes);
+
 /* Forks rank_count children; each runs child(b, context) and exits with its return value.  The parent relays
  * their exchanges, watches them, and returns the run's exit status: 0 when all returned 0, else the first
  * failure, after it ended the others and reported which rank failed and how (exit status or signal).  No child

@@ -663,6 +663,8 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct live_n
     if (ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, error) &&
         bootstrap_barrier(b, error)) {
         ofi_port_hide(&f->port);
+        g_snprintf(f->link.carrier, sizeof f->link.carrier, "ofi %s on %s", f->port.provider,
+                   f->port.info->domain_attr->name);
         return &f->link;
     }
     ofi_free(&f->link);

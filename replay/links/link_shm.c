@@ -187,6 +187,7 @@ struct live_link *link_shm_new(const struct live_options *o, const struct live_n
     }
     struct link_shm *shm = g_new0(struct link_shm, 1);
     shm->link.ops = &shm_ops;
+    g_strlcpy(shm->link.carrier, "shm", sizeof shm->link.carrier);
     shm->memory = memory;
     shm->peer_base = peer_base;
     shm->rank_count = b->rank_count;

@@ -676,6 +676,16 @@ static bool verbs_connect(struct link_verbs *v, struct bootstrap *b, const bool 
     return fine;
 }
 
+/* "verbs r0 port 1+r1 port 1" */
+static void verbs_carrier_name(struct link_verbs *v)
+{
+    g_strlcpy(v->link.carrier, "verbs ", sizeof v->link.carrier);
+    for (uint32_t i = 0; i < v->nic_count; i++) {
+        g_autofree char *nic = g_strdup_printf("%s%s port %u", i ? "+" : "", v->nic[i].name, v->nic[i].port);
+        g_strlcat(v->link.carrier, nic, sizeof v->link.carrier);
+    }
+}
+
 struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs,
                                  struct bootstrap *b, const struct live_memory *memory, const bool *remote,
                                  GError **error)
@@ -701,7 +711,10 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct live
     GError *late = NULL;
     if (!bootstrap_barrier(b, fine ? error : &late)) fine = false;
     g_clear_error(&late);
-    if (fine) return &v->link;
+    if (fine) {
+        verbs_carrier_name(v);
+        return &v->link;
+    }
     verbs_free(&v->link);
     return NULL;
 }

@@ -30,6 +30,7 @@ static inline uint64_t measure_place(uint64_t i, uint64_t rows) { return i % row
 /* Rows cross from rank 0 to the process that writes the record in memory that both have. */
 struct measure_row { char phase[32], metric[24], unit[8]; uint32_t size_bytes; };   /* no size: 0 */
 struct measure_rows {
+    char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
     uint32_t count;
     struct measure_row row[MEASURE_ROWS_MAX];
     double sample[];                        /* [row][repeat]; NAN: nobody took part */

@@ -46,6 +46,14 @@ static bool worlds_open(struct measure *m, GError **error)
     return bootstrap_barrier(m->bootstrap, error);
 }
 
+/* As the largest run finds it. */
+static void carriers_keep(const struct measure *m)
+{
+    g_strlcpy(m->rows->network_carrier, live_world_network_carrier(m->link_world), sizeof m->rows->network_carrier);
+    g_strlcpy(m->rows->nvlink_carrier, m->store_world ? live_world_nvlink_carrier(m->store_world) : "none",
+              sizeof m->rows->nvlink_carrier);
+}
+
 /* One sample of everything that as many ranks measure. */
 static bool pass_run(struct measure *m, GError **error)
 {
@@ -66,6 +74,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     m.bootstrap = b;
     m.operations = g_new0(uint32_t, MEASURE_ROWS_MAX);
     bool fine = worlds_open(&m, error) && measure_pages_touch(&m, error);
+    if (fine && b->rank == 0) carriers_keep(&m);
     /* Launchers bind each process to some of the host's: then all of them count. */
     if (fine && m.command->bootstrap) m.command->cpus = live_world_cpus(m.link_world);
     g_autofree char *what = g_strdup_printf("passes of %u ranks", b->rank_count);
@@ -125,6 +134,8 @@ static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
     struct record *record = record_new();
     static const struct bootstrap_ops forked = { .name = "fork" };
     const struct bootstrap b = { .ops = &forked };
+    g_strlcpy(m->command->nvlink_carrier, m->rows->nvlink_carrier, sizeof m->command->nvlink_carrier);
+    g_strlcpy(m->command->network_carrier, m->rows->network_carrier, sizeof m->command->network_carrier);
     live_command_record(m->command, m->command->bootstrap ? m->command->bootstrap : &b, record);
     record_set(record, "num-ranks", "%u", ranks);
     record_set(record, "repeat", "%u", m->repeat);
@@ -177,7 +188,7 @@ static int measure_run(struct measure *m)
         return live_command_fail(m->command, error, input ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
     }
     const struct bootstrap *b = m->command->bootstrap;
-    const uint32_t ranks = b ? b->rank_count : m->command->ranks ? (uint32_t)m->command->ranks : 8;
+    const uint32_t ranks = b ? b->rank_count : m->command->ranks > 0 ? (uint32_t)m->command->ranks : 8;
     if (ranks < 2 || ranks > MEASURE_WORDS - 1) {
         g_set_error(&error, LIVE_ERROR, 0, "ranks: expected 2 to %d, found %u", MEASURE_WORDS - 1, ranks);
         return live_command_fail(m->command, error, EXIT_BAD_INPUT);

@@ -3,6 +3,9 @@ try() { echo "\$ eptwin $*"; $EPTWIN "$@"; echo "exit $?"; }
 try replay --ranks 3 --num-experts 8
 try replay --ranks 2 --num-ranks 4
 try replay --ranks -1
+try replay --ranks 0
+try measure --ranks 0
+try replay --ranks 2 --cluster nosuch
 try replay --ranks 2 --fabric pigeon
 try replay --ranks 2 --signalling smoke
 try replay --ranks 2 --hidden 100 --num-experts 8
@@ -19,6 +22,9 @@ try replay --rank 2 --world 2 --root 127.0.0.1:1 --secret-file absent
 try replay --rank 0 --world 2 --root 127.0.0.1:1 --secret-file absent
 try replay --ranks 2 extra
 try replay --ranks 2 --gpu-memory
+for fabric in verbs ofi; do
+    try replay --ranks 2 --num-experts 8 --num-tokens 8 --hidden 512 --fabric $fabric --device mlx5_99 --output out.csv
+done
 try measure --ranks 1
 try measure --repeat 0
 try measure --sample-ms 0

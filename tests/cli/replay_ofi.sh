@@ -1,6 +1,6 @@
 # Replays over libfabric's tcp and shm, with each way of signalling: everything that arrives is right.  Then the
 # mistakes: a provider that is not there, one without what is asked of it.
-rows() { grep -E '^# (checks|bootstrap|fabric|provider|signalling)|,all,time_us,' "$1" | sed 's/time_us,.*/time_us/'; }
+rows() { grep -E '^# (checks|bootstrap|fabric|provider|network-carrier|signalling)|,all,time_us,' "$1" | sed 's/time_us,.*/time_us/'; }
 for provider in tcp shm; do
     for signalling in write atomic imm; do
         $EPTWIN replay --ranks 3 --ranks-per-node 1 --num-experts 12 --num-tokens 24 --hidden 1024 --repeat 2 \
