@@ -44,6 +44,23 @@ char *compare_value_text(double value, const char *unit)
     return g_strdup_printf("%.*f%s%s", digits, value, *unit ? " " : "", unit);
 }
 
+/* Two predictions side by side ask what a change would give: nothing is wrong, one is faster. */
+static bool compare_what_if(const struct compare *compare)
+{
+    return compare_record_predicted(compare->predicted) && compare_record_predicted(compare->measured);
+}
+
+/* "1.80 times faster" of a second time against a first, "1.20 times" of a bandwidth; freed by the caller. */
+static char *compare_change_text(const struct compare_row *row)
+{
+    const bool time = strcmp(row->unit, "us") == 0;
+    const double ratio = time ? row->predicted / row->measured : row->measured / row->predicted;
+    if (!isfinite(ratio) || ratio <= 0) return g_strdup("-");
+    if (fabs(ratio - 1) < 0.0005) return g_strdup("the same");
+    if (!time) return g_strdup_printf("%.2f times", ratio);
+    return g_strdup_printf("%.2f times %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
+}
+
 static void compare_row_cells(const struct compare *compare, const struct compare_row *row, bool same_phase,
                               struct text_table *table)
 {
@@ -57,9 +74,12 @@ static void compare_row_cells(const struct compare *compare, const struct compar
     else text_table_cell(table, "%s, rank %d", metric, row->rank);
     text_table_cell(table, "%s", predicted);
     text_table_cell(table, "%s", measured);
-    if (isfinite(row->error_pct)) text_table_cell(table, "%+.1f %%", row->error_pct);
+    const bool what_if = compare_what_if(compare);
+    g_autofree char *change = compare_change_text(row);
+    if (what_if) text_table_cell(table, "%s", change);
+    else if (isfinite(row->error_pct)) text_table_cell(table, "%+.1f %%", row->error_pct);
     else text_table_cell(table, "-");
-    if (row->worst_rank == COMPARE_NO_RANK) text_table_cell(table, "%s", "");
+    if (what_if || row->worst_rank == COMPARE_NO_RANK) text_table_cell(table, "%s", "");
     else text_table_cell(table, "%+.1f %% (rank %d)", row->worst_error_pct, row->worst_rank);
     if (same_phase || !limit.resource) text_table_cell(table, "%s", "");
     else if (isfinite(limit.busy_pct) && strcmp(limit.resource, "latency") != 0)
@@ -72,8 +92,10 @@ static void compare_row_cells(const struct compare *compare, const struct compar
 
 void compare_table_append(const struct compare *compare, GString *out)
 {
-    const char *const titles[] = { "phase", "metric", compare->predicted_name, compare->measured_name, "error",
-                                   "worst rank", "bottleneck" };
+    const bool what_if = compare_what_if(compare);
+    const char *const titles[] = { "phase", "metric", compare->predicted_name, compare->measured_name,
+                                   what_if ? "second is" : "error", what_if ? "" : "worst rank",
+                                   what_if ? "first's bottleneck" : "bottleneck" };
     struct text_table *table = text_table_new("llrrrrl", titles);
     const char *phase = NULL;
     for (guint i = 0; i < compare->rows->len; i++) {
@@ -132,11 +154,16 @@ void compare_words_append(const struct compare *compare, GString *out)
         char *measured = compare_value_text(row->measured, "us");
         g_string_append_printf(out, "%s: %s %s, %s %s", row->phase, compare->predicted_name, predicted,
                                compare->measured_name, measured);
-        if (fabs(row->error_pct) >= 0.05)
+        g_autofree char *change = compare_change_text(row);
+        if (compare_what_if(compare))
+            g_string_append_printf(out, ": %s%s", strcmp(change, "the same") != 0 ? "the second is " : "", change);
+        else if (fabs(row->error_pct) >= 0.05)
             g_string_append_printf(out, ", %.1f %% too %s", fabs(row->error_pct), row->error_pct < 0 ? "low" : "high");
         g_string_append(out, ".\n");
         compare_limit_append(compare->predicted, row->phase, out, "  ", "\n");
-        compare_contradiction_append(compare, row, out);
+        if (compare_what_if(compare))
+            compare_limit_append(compare->measured, row->phase, out, "  Of the second: ", "\n");
+        else compare_contradiction_append(compare, row, out);
         g_free(predicted);
         g_free(measured);
     }

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "models/predict/simulate.h"
+#include "models/predict/simulate_text.h"
 #include "models/predict/simulate_trace.h"
+#include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/new_file.h"
 #include "sim/version.h"
@@ -22,14 +24,18 @@ static const char summary[] =
     "  eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --step 0 --layer 2 --output predicted.csv\n"
     "      captured routing; the record goes to a file for `eptwin compare`\n"
     "  eptwin simulate --cluster h800-cx7 --trace routing.ept --steps 0:8 --layers all\n"
-    "      every (step, layer), with a table by layer";
+    "      every (step, layer), with a table by layer\n"
+    "  eptwin simulate --cluster h800-cx7 --num-ranks 16 --explain\n"
+    "      what full rates would give, and where the rest of the time goes\n"
+    "\n"
+    "A terminal gets a table to read, and so does whoever asks for --format text; a pipe gets the record.";
 
 enum { TIMELINE_SPANS_MAX = 100000000 };
 
 struct arguments {
     char *output, *format, *steps, *layers, *timeline;
     int jobs, timeline_spans;
-    gboolean per_rank;
+    gboolean per_rank, explain;
 };
 
 static int fail(GError *error, int status)
@@ -43,8 +49,11 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
 {
     const GOptionEntry own[] = {
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output,
-          "Write the record here; - is standard output (default)", "FILE" },
-        { "format", 0, 0, G_OPTION_ARG_STRING, &a->format, "csv (default) or json", "NAME" },
+          "Write the record here; - is standard output (default, where that is no terminal)", "FILE" },
+        { "format", 0, 0, G_OPTION_ARG_STRING, &a->format,
+          "Of the record: csv (default) or json; text: a table instead", "NAME" },
+        { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain,
+          "Say how each phase's time comes about, from full rates to the slowest rank", NULL },
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
         { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all",
           "A:B" },
@@ -69,8 +78,13 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
     else if (!c->cluster)
         g_set_error(error, SIMULATE_ERROR, 0,
                     "--cluster: expected a file or a name that eptwin cluster list prints, found none");
-    else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json"))
-        g_set_error(error, SIMULATE_ERROR, 0, "--format: expected csv or json, found \"%s\"", a->format);
+    else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
+        g_set_error(error, SIMULATE_ERROR, 0, "--format: expected csv, json or text, found \"%s\"", a->format);
+    else if (a->explain && (a->steps || a->layers))
+        g_set_error(error, SIMULATE_ERROR, 0, "--explain: expected one --step and one --layer, found several");
+    else if (a->explain && a->output && !strcmp(a->output, "-"))
+        g_set_error(error, SIMULATE_ERROR, 0, "--explain: expected --output FILE or none: standard output takes the "
+                                              "words");
     else if ((a->steps || a->layers) && !c->trace)
         g_set_error(error, SIMULATE_ERROR, 0, "--steps, --layers: need --trace");
     else if (a->timeline && (a->steps || a->layers))
@@ -113,24 +127,59 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     if (!good)
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "--timeline: out of memory for %d spans",
                     a->timeline_spans);
-    good = good && simulate_load(c, cluster, &load, a->per_rank, timeline, record, error)
+    good = good && simulate_load(c, cluster, &load, a->per_rank || a->explain, timeline, record, error)
            && (!timeline || timeline_put(timeline, a->timeline, timeline_file, error));
     timeline_free(timeline);
     case_load_free(&load);
     return good;
 }
 
+/* Words go to standard output where nobody asked for the record there: on a terminal, as --format text, to explain. */
+static bool wants_words(const struct arguments *a)
+{
+    const bool to_stdout = !a->output;
+    const bool text = a->format && !strcmp(a->format, "text");
+    return a->explain || text || (isatty(STDOUT_FILENO) && (!a->format || !to_stdout) &&
+                                  (to_stdout || strcmp(a->output, "-") != 0));
+}
+
+static bool words_write(const struct arguments *a, const struct cluster *cluster, const struct record *record,
+                        GError **error)
+{
+    GString *text = g_string_new(NULL);
+    simulate_table_append(record, text);
+    if (a->explain) simulate_explain_append(record, cluster, text);
+    const bool as_output = a->format && !strcmp(a->format, "text") && a->output;
+    const bool good = whole_file_write(as_output ? a->output : "-", text->str, text->len, error);
+    g_string_free(text, TRUE);
+    return good;
+}
+
+/* The record where it was asked for, then the words. */
+static bool results_write(const struct arguments *a, const struct cluster *cluster, const struct record *record,
+                          GError **error)
+{
+    const bool words = wants_words(a), text = a->format && !strcmp(a->format, "text");
+    const enum record_format format = a->format && !strcmp(a->format, "json") ? RECORD_JSON : RECORD_CSV;
+    bool good = true;
+    if (!text && (a->output || !words)) {
+        struct record *all = a->per_rank ? NULL : simulate_record_of_all(record);
+        good = record_write(all ? all : record, a->output ? a->output : "-", format, error);
+        record_free(all);
+    }
+    return good && (!words || words_write(a, cluster, record, error));
+}
+
 /* Runs, then writes the record and last the timeline's name: a record that cannot be written leaves no timeline. */
 static bool run_and_write(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                           struct record *record, GError **error)
 {
-    const bool json = a->format && !strcmp(a->format, "json");
     const char *output = a->output ? a->output : "-";
     if (!new_file_possible(output, error)) return false;
     struct new_file *timeline = a->timeline ? new_file_open(a->timeline, error) : NULL;
     if (a->timeline && !timeline) return false;
     const bool good = run(c, a, cluster, timeline, record, error)
-                      && record_write(record, output, json ? RECORD_JSON : RECORD_CSV, error);
+                      && results_write(a, cluster, record, error);
     if (good && timeline) return new_file_commit(timeline, error);
     new_file_discard(timeline);
     return good;

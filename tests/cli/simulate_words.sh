@@ -1,0 +1,59 @@
+# What people get: a table on a terminal or when asked for, the chain of --explain, what-if words of two predictions.
+# Times change with every calibration: numbers are checked against each other, not for their value.
+cluster="--cluster source/models/clusters/h800-cx7.ini"
+case="--num-ranks 16 --num-experts 64 --num-tokens 16 --hidden 1024"
+numbers() { sed -E 's/[0-9]+(\.[0-9]+)?( %)?/N/g; s/ +/ /g; s/-+/-/g'; }
+
+echo '# a terminal gets a table, a pipe the record, a file the record too'
+$EPTWIN simulate $cluster $case >piped.csv
+script -qec "$EPTWIN simulate $cluster $case" /dev/null | tr -d '\r' >terminal.txt
+numbers <terminal.txt
+$EPTWIN simulate $cluster $case --format text | cmp - terminal.txt && echo same
+script -qec "$EPTWIN simulate $cluster $case --output file.csv" /dev/null | tr -d '\r' | cmp - terminal.txt && echo same
+cmp file.csv piped.csv && echo same
+script -qec "$EPTWIN simulate $cluster $case --format csv" /dev/null | tr -d '\r' | cmp - piped.csv && echo same
+$EPTWIN simulate $cluster $case --output file.csv | wc -c
+
+echo '# the table says what the record says'
+python3 - <<'P'
+import csv
+record = {(r['phase'], r['metric']): r['value'] for r in csv.DictReader(l for l in open('piped.csv') if l[0] != '#')}
+for line in open('terminal.txt'):
+    word = line.split()
+    if word and word[0] in ('dispatch', 'combine'):
+        columns = ['time_us_median', 'time_us_max', 'logical_rdma_gbs', 'logical_nvl_gbs', 'physical_nic_gbs',
+                   'physical_nvl_gbs']
+        print(word[0], all(abs(float(w) - float(record[word[0], c])) <= 0.0051 * max(1, float(w)) for w, c in
+                           zip(word[1:], columns)))
+P
+
+echo '# the sum of --explain is the time of the slowest rank'
+$EPTWIN simulate $cluster $case --explain --output file.csv >words.txt
+cmp file.csv piped.csv && echo same
+grep -c ',3,time_us,' file.csv
+python3 - <<'P'
+import re
+total, inside = 0, False
+for line in open('words.txt'):
+    if line.startswith('  where'): inside, total = True, 0
+    found = re.match(r'    (.*?) +(-?[0-9.]+) us', line)
+    if inside and found and found[1] == 'the slowest rank':
+        print('adds up' if abs(total - float(found[2])) < 0.03 else (total, found[2]))
+        inside = False
+    elif inside and found: total += float(found[2])
+P
+$EPTWIN simulate $cluster $case --explain --per-rank --output ranks.csv >/dev/null && grep -c ',3,time_us,' ranks.csv
+$EPTWIN simulate --cluster source/tests/fuzz/seeds/cluster/host.ini $case --num-ranks 2 --explain | grep -c 'busiest core'
+
+echo '# two predictions: what a change would give'
+$EPTWIN simulate $cluster $case --output one.csv; sed 's/^rate = .*/rate = 12 GB\/s/' source/models/clusters/h800-cx7.ini >slow.ini
+$EPTWIN simulate --cluster slow.ini $case --output two.csv
+$EPTWIN compare one.csv two.csv | grep -oE 'second is|times (faster|slower)|error|the second is' | sort | uniq -c | sed 's/^ *//'
+$EPTWIN compare one.csv one.csv | grep -c 'the same'
+
+echo '# refused'
+$EPTWIN simulate $cluster $case --explain --output -; echo "status $?"
+$EPTWIN simulate $cluster $case --format xml; echo "status $?"
+$EPTWIN simulate $cluster --trace source/traces/samples/decode_ep64.ept --layers all --explain; echo "status $?"
+$EPTWIN simulate $cluster --trace source/traces/samples/decode_ep64.ept --num-ranks 8 --layers 0:2 --format text |
+    tail -n +3 | cut -d' ' -f1 | head -4
