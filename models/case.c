@@ -8,11 +8,21 @@
 #include <string.h>
 #include "sim/nearest.h"
 
+/* What an option does beside being one; every list of options elsewhere is made from these. */
+enum field_flag {
+    MAKES = 1,          /* makes the case: records that differ in it are of different cases (case_record).  Not what
+                         * says on what and when ranks run: predictions vary it to explain one measurement. */
+    ROUTES = 2,         /* the load depends on it (case_routing_same) */
+    DRAWS = 4,          /* only where routing is drawn: beside a trace it makes no case */
+    FILES = 8,          /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files_resolve) */
+};
+
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
 
 struct field {
     const char     *name;
     enum field_type type;
+    unsigned        flags;              /* enum field_flag */
     size_t          offset;
     uint32_t        least, most;        /* what a user may say (FIELD_COUNT) */
     uint32_t        initial;            /* before anybody says anything; 0 may be below least: decided later */
@@ -22,72 +32,80 @@ struct field {
 };
 
 #define AT(member) offsetof(struct case_options, member)
-#define COUNT(name, member, least, most, initial, help) \
-    { name, FIELD_COUNT, AT(member), least, most, initial, NULL, "N", help }
-#define FLAG(name, member, help) { name, FIELD_FLAG, AT(member), 0, 0, 0, NULL, NULL, help }
-#define TEXT(name, member, argument, help) { name, FIELD_TEXT, AT(member), 0, 0, 0, NULL, argument, help }
-#define CHOICE(name, member, choices, help) { name, FIELD_CHOICE, AT(member), 0, 0, 0, choices, "NAME", help }
+#define COUNT(name, member, flags, least, most, initial, help) \
+    { name, FIELD_COUNT, flags, AT(member), least, most, initial, NULL, "N", help }
+#define FLAG(name, member, flags, help) { name, FIELD_FLAG, flags, AT(member), 0, 0, 0, NULL, NULL, help }
+#define TEXT(name, member, flags, argument, help) \
+    { name, FIELD_TEXT, flags, AT(member), 0, 0, 0, NULL, argument, help }
+#define CHOICE(name, member, flags, choices, help) \
+    { name, FIELD_CHOICE, flags, AT(member), 0, 0, 0, choices, "NAME", help }
 
 static const struct field field_table[] = {
-    CHOICE("kernel", kernel, "ll|normal|v2",
+    CHOICE("kernel", kernel, MAKES | ROUTES, "ll|normal|v2",
            "Kernel family: ll (low latency, the default), normal (high throughput) or v2"),
-    COUNT("num-tokens", num_tokens, 1, 1 << 20, 0,
+    COUNT("num-tokens", num_tokens, MAKES | ROUTES, 1, 1 << 20, 0,
           "Tokens of each rank (default 128 for ll, else 4096; of a trace: at most this many)"),
-    TEXT("tokens-per-rank", tokens_per_rank, "N|N|...", "Tokens of each rank where they differ"),
-    COUNT("hidden", hidden, 1, 1 << 20, 7168, "Values in a token (default 7168)"),
-    COUNT("num-topk", num_topk, 1, 256, 0, "Experts that a token goes to (default 8, or the trace's)"),
-    COUNT("num-experts", num_experts, 1, 1 << 20, 0,
+    TEXT("tokens-per-rank", tokens_per_rank, MAKES | ROUTES, "N|N|...", "Tokens of each rank where they differ"),
+    COUNT("hidden", hidden, MAKES, 1, 1 << 20, 7168, "Values in a token (default 7168)"),
+    COUNT("num-topk", num_topk, MAKES | ROUTES, 1, 256, 0, "Experts that a token goes to (default 8, or the trace's)"),
+    COUNT("num-experts", num_experts, MAKES | ROUTES, 1, 1 << 20, 0,
           "Experts of all ranks (default 288 for ll, else 256, or the trace's)"),
-    COUNT("num-topk-groups", num_topk_groups, 0, 65535, 0,
+    COUNT("num-topk-groups", num_topk_groups, MAKES | ROUTES | DRAWS, 0, 65535, 0,
           "Nodes that the experts of a token lie on (default: at most 4)"),
-    COUNT("num-ranks", num_ranks, 1, 65535, 0, "GPUs (default 8, or the trace's; of a trace: the first N)"),
-    COUNT("ranks-per-node", ranks_per_node, 1, 65535, 0,
+    COUNT("num-ranks", num_ranks, MAKES | ROUTES, 1, 65535, 0,
+          "GPUs (default 8, or the trace's; of a trace: the first N)"),
+    COUNT("ranks-per-node", ranks_per_node, MAKES | ROUTES, 1, 65535, 0,
           "GPUs that reach each other by NVLink (default: the cluster's; replay: all ranks of a host)"),
-    CHOICE("dtype", dtype, "fp8|bf16", "Format of dispatched tokens: fp8 (the default) or bf16"),
-    FLAG("disable-nvlink", disable_nvlink, "Low latency: peers of the same node are reached by RDMA too"),
-    FLAG("hook", hook, "Low latency: send and receive as kernels of their own"),
-    FLAG("zero-copy", zero_copy, "Low latency combine: rows already lie in the send buffer"),
-    TEXT("mask-timeout", mask_timeout, "TIME",
+    CHOICE("dtype", dtype, MAKES, "fp8|bf16", "Format of dispatched tokens: fp8 (the default) or bf16"),
+    FLAG("disable-nvlink", disable_nvlink, MAKES, "Low latency: peers of the same node are reached by RDMA too"),
+    FLAG("hook", hook, MAKES, "Low latency: send and receive as kernels of their own"),
+    FLAG("zero-copy", zero_copy, MAKES, "Low latency combine: rows already lie in the send buffer"),
+    TEXT("mask-timeout", mask_timeout, MAKES, "TIME",
          "Low latency: mask ranks that keep others waiting longer than this (as 100us; default: wait for ever)"),
-    TEXT("fail", fail, "RANK@CALL|...",
+    TEXT("fail", fail, MAKES, "RANK@CALL|...",
          "Low latency: these ranks fail when they first come to dispatch, combine or clean (needs --mask-timeout)"),
-    FLAG("cached", cached, "Normal, v2: dispatch with a cached handle (normal: no top-k, as the public tuning loop)"),
-    FLAG("cpu-sync", cpu_sync, "V2: the host waits for the counts before it launches dispatch's second kernel"),
-    FLAG("overlap", overlap, "V2: choose as few SMs as the links need, not 64 at least"),
-    FLAG("weights", weights, "Normal combine: carry the top-k weights"),
-    FLAG("round-scale", round_scale, "FP8 scales are powers of two"),
-    FLAG("ue8m0", ue8m0, "FP8 scales are stored as exponents (needs --round-scale)"),
-    FLAG("worst-tokens", worst_tokens, "Normal: outputs sized at the worst case, no wait of the host"),
-    COUNT("num-sms", num_sms, 1, 4096, 0, "SMs that the kernels use (default 24; ll: all of the GPU)"),
-    COUNT("num-bias", num_bias, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
-    COUNT("expert-alignment", expert_alignment, 1, 65536, 1, "Normal: counts of experts are multiples of this"),
-    COUNT("nvl-chunk", nvl_chunk, 0, 65536, 0, "Dispatch: tokens in an NVLink chunk (0: as recommended)"),
-    COUNT("rdma-chunk", rdma_chunk, 0, 65536, 0, "Dispatch: tokens in an RDMA chunk (0: as recommended)"),
-    COUNT("nvl-buffer", nvl_buffer, 0, 65536, 0, "Dispatch: slots of an NVLink ring (0: as recommended)"),
-    COUNT("rdma-buffer", rdma_buffer, 0, 65536, 0, "Dispatch: slots of an RDMA ring (0: as recommended)"),
-    COUNT("combine-nvl-chunk", combine_nvl_chunk, 0, 65536, 0, "The same of combine"),
-    COUNT("combine-rdma-chunk", combine_rdma_chunk, 0, 65536, 0, "The same of combine"),
-    COUNT("combine-nvl-buffer", combine_nvl_buffer, 0, 65536, 0, "The same of combine"),
-    COUNT("combine-rdma-buffer", combine_rdma_buffer, 0, 65536, 0, "The same of combine"),
-    { "seed", FIELD_SEED, AT(seed), 0, 0, 0, NULL, "N", "Seed of all that is drawn (default 0)" },
-    CHOICE("data", data, "pattern|constant|random",
+    FLAG("cached", cached, MAKES,
+         "Normal, v2: dispatch with a cached handle (normal: no top-k, as the public tuning loop)"),
+    FLAG("cpu-sync", cpu_sync, MAKES, "V2: the host waits for the counts before it launches dispatch's second kernel"),
+    FLAG("overlap", overlap, MAKES, "V2: choose as few SMs as the links need, not 64 at least"),
+    FLAG("weights", weights, MAKES | ROUTES, "Normal combine: carry the top-k weights"),
+    FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
+    FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
+    FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
+    COUNT("num-sms", num_sms, MAKES, 1, 4096, 0, "SMs that the kernels use (default 24; ll: all of the GPU)"),
+    COUNT("num-bias", num_bias, MAKES, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
+    COUNT("expert-alignment", expert_alignment, MAKES, 1, 65536, 1, "Normal: counts of experts are multiples of this"),
+    COUNT("nvl-chunk", nvl_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an NVLink chunk (0: as recommended)"),
+    COUNT("rdma-chunk", rdma_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an RDMA chunk (0: as recommended)"),
+    COUNT("nvl-buffer", nvl_buffer, MAKES, 0, 65536, 0, "Dispatch: slots of an NVLink ring (0: as recommended)"),
+    COUNT("rdma-buffer", rdma_buffer, MAKES, 0, 65536, 0, "Dispatch: slots of an RDMA ring (0: as recommended)"),
+    COUNT("combine-nvl-chunk", combine_nvl_chunk, MAKES, 0, 65536, 0, "The same of combine"),
+    COUNT("combine-rdma-chunk", combine_rdma_chunk, MAKES, 0, 65536, 0, "The same of combine"),
+    COUNT("combine-nvl-buffer", combine_nvl_buffer, MAKES, 0, 65536, 0, "The same of combine"),
+    COUNT("combine-rdma-buffer", combine_rdma_buffer, MAKES, 0, 65536, 0, "The same of combine"),
+    { "seed", FIELD_SEED, MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N",
+      "Seed of all that is drawn (default 0)" },
+    CHOICE("data", data, 0, "pattern|constant|random",
            "What tokens hold: pattern (default of ll), constant (default of the others) or random"),
-    TEXT("routing", routing, "NAME[:VALUE]", "How routing is drawn: uniform (the default), zipf:S, hot-rank:P, ..."),
-    COUNT("masked", masked, 0, 1 << 24, 0,
+    TEXT("routing", routing, MAKES | ROUTES, "NAME[:VALUE]",
+         "How routing is drawn: uniform (the default), zipf:S, hot-rank:P, ..."),
+    COUNT("masked", masked, MAKES | ROUTES | DRAWS, 0, 1 << 24, 0,
           "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
-    TEXT("cluster", cluster, "FILE", "The cluster to predict for"),
-    CHOICE("launch", launch, "barrier|stream",
+    TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),
+    CHOICE("launch", launch, 0, "barrier|stream",
            "Simulated ranks launch a kernel: together (barrier, the default), or when their last one ended (stream)"),
-    TEXT("arrival", arrival, "SPEC",
+    TEXT("arrival", arrival, FILES, "SPEC",
          "How late simulated ranks launch: uniform:20us, exp:5us, 0us|3us|... or file:PATH (a time a line)"),
-    TEXT("slow", slow, "RANK:2x|...", "Simulated ranks whose GPUs take that many times as long"),
-    TEXT("trace", trace, "FILE", "Routing from a captured trace"),
-    TEXT("trace-weights", trace_weights, "FILE", "Gate weights of the trace, where they are a file of their own"),
-    COUNT("step", step, 0, UINT32_MAX - 1, 0, "Step of the trace (default 0)"),
-    COUNT("layer", layer, 0, UINT32_MAX - 1, 0, "Layer of the trace (default 0)"),
-    TEXT("traffic", traffic, "N|N;N|N",
+    TEXT("slow", slow, 0, "RANK:2x|...", "Simulated ranks whose GPUs take that many times as long"),
+    TEXT("trace", trace, MAKES | ROUTES | FILES, "FILE", "Routing from a captured trace"),
+    TEXT("trace-weights", trace_weights, MAKES | ROUTES | FILES, "FILE",
+         "Gate weights of the trace, where they are a file of their own"),
+    COUNT("step", step, MAKES | ROUTES, 0, UINT32_MAX - 1, 0, "Step of the trace (default 0)"),
+    COUNT("layer", layer, MAKES | ROUTES, 0, UINT32_MAX - 1, 0, "Layer of the trace (default 0)"),
+    TEXT("traffic", traffic, MAKES | ROUTES, "N|N;N|N",
          "Draw routing with exactly this many tokens from each source (;) to each rank, or to each expert (|)"),
-    TEXT("placement", placement, "SPEC", "Place experts: file:PATH, greedy or eplb:REDUNDANT[:GROUPS]"),
+    TEXT("placement", placement, MAKES | ROUTES | FILES, "SPEC",
+         "Place experts: file:PATH, greedy or eplb:REDUNDANT[:GROUPS]"),
 };
 
 enum { FIELDS = sizeof field_table / sizeof field_table[0] };
@@ -304,6 +322,47 @@ GOptionEntry *case_entries(struct case_options *c)
     return entry;
 }
 
+/* The text with its file looked for in folder, where it is not found from here; NULL: it is, or is not there either. */
+static char *file_beside(const char *text, const char *folder)
+{
+    const char *word = strchr(text, ':'), *start = word ? word + 1 : text, *at = strrchr(start, '@');
+    g_autofree char *file = at ? g_strndup(start, (size_t)(at - start)) : g_strdup(start);
+    if (*file == '\0' || g_path_is_absolute(file) || g_file_test(file, G_FILE_TEST_EXISTS)) return NULL;
+    g_autofree char *other = g_build_filename(folder, file, NULL);
+    if (!g_file_test(other, G_FILE_TEST_EXISTS)) return NULL;
+    return g_strdup_printf("%.*s%s%s", (int)(start - text), text, other, at ? at : "");
+}
+
+void case_files_resolve(struct case_options *c, const char *folder)
+{
+    for (uint32_t i = 0; i < FIELDS; i++) {
+        const struct field *f = &field_table[i];
+        char **text = f->flags & FILES ? field_text(c, f) : NULL;
+        char *beside = text && *text ? file_beside(*text, folder) : NULL;
+        if (!beside) continue;
+        g_free(*text);
+        *text = beside;
+    }
+}
+
+bool case_routing_same(const struct case_options *a, const struct case_options *b)
+{
+    struct case_options one, other;
+    case_copy(&one, a);
+    case_copy(&other, b);
+    case_resolve(&one);
+    case_resolve(&other);
+    bool same = true;
+    for (uint32_t i = 0; i < FIELDS && same; i++) {
+        g_autofree char *x = field_table[i].flags & ROUTES ? case_option_text(&one, i) : NULL;
+        g_autofree char *y = field_table[i].flags & ROUTES ? case_option_text(&other, i) : NULL;
+        same = g_strcmp0(x, y) == 0;
+    }
+    case_clear(&one);
+    case_clear(&other);
+    return same;
+}
+
 /* How many parts text has that separator divides. */
 static uint32_t parts_count(const char *text, char separator)
 {
@@ -353,15 +412,48 @@ char *case_ranks_text(const uint8_t *set, uint32_t ranks)
     return g_string_free(text->len ? text : g_string_append(text, "none"), FALSE);
 }
 
+/* Low-latency kernels take the SMs that there are and V2 those that the links need, unless somebody says otherwise. */
+static bool field_makes_case(const struct field *f, const struct case_options *c)
+{
+    if (!(f->flags & MAKES) || (f->flags & DRAWS && c->trace)) return false;
+    return f->offset != AT(num_sms) || c->num_sms || strcmp(c->kernel, "normal") == 0;
+}
+
+void case_chunks_record(const struct moe_options *o, struct record *record)
+{
+    const struct moe_chunks *chunks[] = { &o->dispatch, &o->combine };
+    static const char *const prefix[] = { "", "combine-" };
+    for (size_t i = 0; i < G_N_ELEMENTS(chunks); i++) {
+        const struct { const char *name; uint32_t value; } keys[] = {
+            { "nvl-chunk", chunks[i]->nvl_send }, { "rdma-chunk", chunks[i]->rdma_send },
+            { "nvl-buffer", chunks[i]->nvl_recv }, { "rdma-buffer", chunks[i]->rdma_recv },
+        };
+        for (size_t k = 0; k < G_N_ELEMENTS(keys); k++) {
+            g_autofree char *name = g_strconcat(prefix[i], keys[k].name, NULL);
+            record_set(record, name, "%u", keys[k].value);
+        }
+    }
+}
+
 void case_record(const struct case_options *c, struct record *record)
 {
     struct case_options resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
+    GString *keys = g_string_new(NULL);
     for (uint32_t i = 0; i < FIELDS; i++) {
+        const struct field *f = &field_table[i];
         char *text = case_option_text(&resolved, i);
-        if (text) record_set(record, field_table[i].name, "%s", text);
+        if (text) record_set(record, f->name, "%s", text);
+        if (field_makes_case(f, &resolved)) g_string_append_printf(keys, "%s%s", keys->len ? " " : "", f->name);
         g_free(text);
+    }
+    record_set(record, RECORD_CASE_KEYS, "%s", keys->str);
+    g_string_free(keys, TRUE);
+    if (strcmp(resolved.kernel, "normal") == 0 && resolved.num_ranks) {
+        struct moe_options o = { .ranks = resolved.num_ranks, .ranks_per_node = resolved.ranks_per_node };
+        case_chunks_settle(&resolved, &o);
+        case_chunks_record(&o, record);
     }
     case_clear(&resolved);
 }

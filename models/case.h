@@ -90,6 +90,11 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
  * normal kernels want pairs, and at least 2 (CPUs take turns); or as many as the case says. */
 uint32_t case_host_sms(const struct case_options *c, uint32_t cpus);
 
+/* Chunks and rings of the normal kernels: those recommended for o's ranks, then what the case says. */
+void case_chunks_settle(const struct case_options *c, struct moe_options *o);
+/* Writes them into the record's header lines. */
+void case_chunks_record(const struct moe_options *o, struct record *record);
+
 /* What the kernels of a case work on, by its family (case_kernel.c). */
 struct case_load { struct routing routing; };
 /* Reads or draws it.  Free with case_load_free(). */
@@ -110,7 +115,9 @@ const char *case_rate_metric(const struct case_options *c);
 
 /* The ranks of a set ([ranks], 1: in it) as "1|3|5", or "none".  Free with g_free(). */
 char *case_ranks_text(const uint8_t *set, uint32_t ranks);
-/* Writes every option into the record's header lines, defaults resolved. */
+/* Files that options name and that are not found from here are looked for in folder: a table's own. */
+void case_files_resolve(struct case_options *c, const char *folder);
+/* Writes every option into the record's header lines, defaults resolved, and which of them make the case. */
 void case_record(const struct case_options *c, struct record *record);
 
 #endif

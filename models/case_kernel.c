@@ -49,6 +49,7 @@ void case_job_record(const struct kernel_job *job, struct record *record)
     record_set(record, "num-topk", "%u", o->topk);
     record_set(record, "num-experts", "%u", o->experts);
     record_set(record, "num-sms", "%u", o->num_sms);
+    if (o->family == MOE_NORMAL) case_chunks_record(o, record);
 }
 
 static void routing_digest(GChecksum *checksum, const struct routing *routing)

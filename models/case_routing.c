@@ -130,27 +130,6 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
     return good;
 }
 
-bool case_routing_same(const struct case_options *a, const struct case_options *b)
-{
-    struct case_options one, other;
-    case_copy(&one, a);
-    case_copy(&other, b);
-    case_resolve(&one);
-    case_resolve(&other);
-    const bool same =
-        g_strcmp0(one.kernel, other.kernel) == 0 && one.num_tokens == other.num_tokens &&
-        one.num_topk == other.num_topk && one.num_experts == other.num_experts &&
-        one.num_topk_groups == other.num_topk_groups && one.num_ranks == other.num_ranks &&
-        one.ranks_per_node == other.ranks_per_node && one.weights == other.weights && one.seed == other.seed &&
-        one.masked == other.masked && one.step == other.step && one.layer == other.layer &&
-        g_strcmp0(one.tokens_per_rank, other.tokens_per_rank) == 0 && g_strcmp0(one.routing, other.routing) == 0 &&
-        g_strcmp0(one.trace, other.trace) == 0 && g_strcmp0(one.trace_weights, other.trace_weights) == 0 &&
-        g_strcmp0(one.traffic, other.traffic) == 0 && g_strcmp0(one.placement, other.placement) == 0;
-    case_clear(&one);
-    case_clear(&other);
-    return same;
-}
-
 /* Of the case, or of its trace when the case takes all; 0 where the trace is none, or can be read only once. */
 static uint32_t ranks_of(const struct case_options *c)
 {
@@ -182,6 +161,14 @@ static void chunks_override(struct moe_chunks *chunks, uint32_t nvl_send, uint32
     if (rdma_recv) chunks->rdma_recv = rdma_recv;
     const uint32_t excess = chunks->rdma_recv % chunks->rdma_send;     /* chunks must never wrap around */
     if (excess) chunks->rdma_recv += chunks->rdma_send - excess;
+}
+
+void case_chunks_settle(const struct case_options *c, struct moe_options *o)
+{
+    moe_options_recommend(o);
+    chunks_override(&o->dispatch, c->nvl_chunk, c->rdma_chunk, c->nvl_buffer, c->rdma_buffer);
+    chunks_override(&o->combine, c->combine_nvl_chunk, c->combine_rdma_chunk, c->combine_nvl_buffer,
+                    c->combine_rdma_buffer);
 }
 
 static enum moe_kernel_family family_of(const struct case_options *c)
@@ -219,10 +206,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .expert_alignment = c->expert_alignment, .worst_tokens = c->worst_tokens, .bias_count = c->num_bias,
         .num_sms = c->num_sms ? c->num_sms : sms_default,
     };
-    moe_options_recommend(o);
-    chunks_override(&o->dispatch, c->nvl_chunk, c->rdma_chunk, c->nvl_buffer, c->rdma_buffer);
-    chunks_override(&o->combine, c->combine_nvl_chunk, c->combine_rdma_chunk, c->combine_nvl_buffer,
-                    c->combine_rdma_buffer);
+    case_chunks_settle(c, o);
 }
 
 /* "1@dispatch|3@combine|5@clean", or with commas. */

@@ -7,16 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The header keys that make a case.  Not in it: where it ran (cluster, fabric, machine), and what does not
- * change its time (data, checks). */
-static const char *const compare_case_keys[] = {
-    "kernel", "num-tokens", "tokens-per-rank", "hidden", "num-topk", "num-experts", "num-topk-groups",
-    "num-ranks", "ranks-per-node", "dtype", "disable-nvlink", "hook", "zero-copy", "cached", "weights",
-    "round-scale", "ue8m0", "worst-tokens", "num-sms", "num-bias", "expert-alignment", "nvl-chunk",
-    "rdma-chunk", "nvl-buffer", "rdma-buffer", "combine-nvl-chunk", "combine-rdma-chunk",
-    "combine-nvl-buffer", "combine-rdma-buffer", "routing", "trace", "step", "layer", "traffic", "placement", "seed",
-};
-
 bool compare_record_predicted(const struct record *record)
 {
     const char *kind = record_get(record, "kind");
@@ -74,41 +64,49 @@ static bool compare_record_several(const struct record *record)
     return false;
 }
 
-static bool compare_key_is(const struct record *record, const char *key, const char *value)
+/* A value without the folders of the file that it names: files may lie elsewhere on another machine.  "file:a/b" is
+ * "file:b". */
+static char *compare_value_plain(const char *value)
 {
-    return strcmp(compare_key_value(record, key), value) == 0;
+    const char *slash = strrchr(value, '/');
+    if (!slash) return g_strdup(value);
+    const char *colon = g_strrstr_len(value, slash - value, ":");
+    return g_strdup_printf("%.*s%s", colon ? (int)(colon + 1 - value) : 0, value, slash + 1);
 }
 
-/* Options whose 0 means "as recommended": it says nothing against a number. */
-static bool compare_key_open(const char *key, const char *value)
-{
-    return strcmp(value, "0") == 0 && (g_str_has_suffix(key, "-chunk") || g_str_has_suffix(key, "-buffer") ||
-                                       (g_str_has_prefix(key, "num-") && strcmp(key, "num-bias") != 0));
-}
-
-/* Files may lie elsewhere on another machine: their names count.  The seed draws routing only where there is no
- * trace; the low-latency kernels take the SMs that there are. */
+/* A record that names no keys of its own says nothing by a key that it lacks. */
 static bool compare_key_same(const struct record *a, const struct record *b, const char *key)
 {
     const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
-    if (strcmp(key, "seed") == 0 && !compare_key_is(a, "trace", "") && !compare_key_is(b, "trace", "")) return true;
-    if (compare_key_open(key, x) || compare_key_open(key, y)) return true;
-    if (strcmp(key, "num-sms") == 0 && compare_key_is(a, "kernel", "ll")) return true;
+    if ((!*x && !record_get(a, RECORD_CASE_KEYS)) || (!*y && !record_get(b, RECORD_CASE_KEYS))) return true;
     if (strcmp(key, "step") == 0 || strcmp(key, "layer") == 0) return compare_range_same(x, y);
-    if (strcmp(key, "trace") != 0 && strcmp(key, "placement") != 0) return strcmp(x, y) == 0;
-    const char *x_slash = strrchr(x, '/'), *y_slash = strrchr(y, '/');
-    return strcmp(x_slash ? x_slash + 1 : x, y_slash ? y_slash + 1 : y) == 0;
+    g_autofree char *x_plain = compare_value_plain(x), *y_plain = compare_value_plain(y);
+    return strcmp(x_plain, y_plain) == 0;
+}
+
+/* The keys that make the case of either record, in order; freed with g_strfreev(). */
+static char **compare_case_keys(const struct record *a, const struct record *b)
+{
+    const char *of_a = record_get(a, RECORD_CASE_KEYS), *of_b = record_get(b, RECORD_CASE_KEYS);
+    g_autofree char *both = g_strjoin(" ", of_a ? of_a : "", of_b ? of_b : "", NULL);
+    g_auto(GStrv) all = g_strsplit(both, " ", -1);
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+    GPtrArray *keys = g_ptr_array_new();
+    for (char **key = all; *key; key++)
+        if (**key && g_hash_table_add(seen, *key)) g_ptr_array_add(keys, g_strdup(*key));
+    g_ptr_array_add(keys, NULL);
+    return (char **)g_ptr_array_free(keys, FALSE);
 }
 
 char *compare_case_difference(const struct record *a, const struct record *b)
 {
     GString *text = NULL;
-    for (size_t i = 0; i < G_N_ELEMENTS(compare_case_keys); i++) {
-        const char *key = compare_case_keys[i];
-        if (compare_key_same(a, b, key)) continue;
+    g_auto(GStrv) keys = compare_case_keys(a, b);
+    for (char **key = keys; *key; key++) {
+        if (compare_key_same(a, b, *key)) continue;
         if (!text) text = g_string_new(NULL);
-        const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
-        g_string_append_printf(text, "%s%s: %.60s against %.60s", text->len ? "; " : "", key, *x ? x : "none",
+        const char *x = compare_key_value(a, *key), *y = compare_key_value(b, *key);
+        g_string_append_printf(text, "%s%s: %.60s against %.60s", text->len ? "; " : "", *key, *x ? x : "none",
                                *y ? y : "none");
     }
     return text ? g_string_free(text, FALSE) : NULL;

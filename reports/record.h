@@ -17,6 +17,10 @@
 
 #define RECORD_ERROR (g_quark_from_static_string("eptwin-record"))
 
+/* The header line that names the header lines which make the record's case, divided by spaces: records that differ in
+ * one of them are of different cases.  A record without it (of measure) has no case. */
+#define RECORD_CASE_KEYS "case-keys"
+
 enum { RECORD_ALL = -1 };           /* the rank of a row that stands for all: mean over ranks */
 
 enum record_format { RECORD_CSV, RECORD_JSON };

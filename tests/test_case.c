@@ -8,6 +8,7 @@
 #include <CUnit/Basic.h>
 #include <string.h>
 #include <unistd.h>
+#include "reports/compare.h"
 
 static bool set_fails(const char *name, const char *text, const char *message)
 {
@@ -54,6 +55,145 @@ static void test_every_option_reads_back(void)
         g_free(text);
     }
     case_clear(&copy);
+}
+
+/* What is no matter of the case: where and when it ran, and what does not change its time. */
+static bool makes_no_case(const char *name)
+{
+    static const char *const names[] = { "cluster", "data", "launch", "arrival", "slow", NULL };
+    return g_strv_contains(names, name);
+}
+
+/* A valid value of an option that differs from the one in c. */
+static void set_other(struct case_options *c, uint32_t option)
+{
+    static const char *const values[] = { "3", "true", "5", "normal", "ll", "bf16", "random", "stream", "some text",
+                                          "7", "1" };
+    g_autofree char *before = case_option_text(c, option);
+    for (uint32_t v = 0; v < G_N_ELEMENTS(values); v++) {
+        if (g_strcmp0(before, values[v]) != 0 && case_set(c, case_option_name(option), values[v], NULL)) return;
+    }
+    CU_FAIL_FATAL("no other value for an option");
+}
+
+static struct record *record_of(const struct case_options *c)
+{
+    struct record *record = record_new();
+    case_record(c, record);
+    return record;
+}
+
+/* Whether records of c as it is and with one option changed are of different cases, and say which option it was. */
+static bool told_apart(const struct case_options *c, uint32_t option)
+{
+    struct case_options other;
+    case_copy(&other, c);
+    set_other(&other, option);
+    struct record *a = record_of(c), *b = record_of(&other);
+    g_autofree char *difference = compare_case_difference(a, b);
+    g_autofree char *said = g_strconcat(case_option_name(option), ": ", NULL);
+    const bool apart = difference && strstr(difference, said) != NULL;
+    record_free(a);
+    record_free(b);
+    case_clear(&other);
+    return apart;
+}
+
+/* One table drives records and their comparison: an option cannot be forgotten. */
+static void test_each_option_makes_a_case(void)
+{
+    static const char *const kernels[] = { "ll", "normal", "v2" };
+    for (size_t k = 0; k < G_N_ELEMENTS(kernels); k++) {
+        struct case_options c;
+        case_init(&c);
+        set_all(&c, (const char *const[]){ "kernel", kernels[k], NULL });
+        for (uint32_t i = 0; case_option_name(i); i++) {
+            const bool apart = told_apart(&c, i), expected = !makes_no_case(case_option_name(i));
+            if (apart != expected) printf("\n      %s of %s\n", case_option_name(i), kernels[k]);
+            CU_ASSERT_EQUAL(apart, expected);
+        }
+        case_clear(&c);
+    }
+}
+
+/* Beside a trace nothing is drawn. */
+static void test_cases_of_a_trace(void)
+{
+    static const char *const drawn[] = { "seed", "masked", "num-topk-groups", NULL };
+    struct case_options c;
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "trace", "t.ept", NULL });
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        const char *name = case_option_name(i);
+        CU_ASSERT_EQUAL(told_apart(&c, i), !makes_no_case(name) && !g_strv_contains(drawn, name));
+    }
+    case_clear(&c);
+}
+
+/* What a user leaves open is recorded as what it came to: the same number said aloud is the same case. */
+static void test_resolved_values_are_recorded(void)
+{
+    struct case_options open, said;
+    case_init(&open);
+    case_init(&said);
+    set_all(&open, (const char *const[]){ "kernel", "normal", "num-ranks", "8", NULL });
+    set_all(&said, (const char *const[]){ "kernel", "normal", "num-ranks", "8", "num-tokens", "4096", "num-topk", "8",
+        "num-experts", "256", "ranks-per-node", "8", "dtype", "fp8", "routing", "uniform", "nvl-chunk", "6",
+        "nvl-buffer", "256", "combine-nvl-chunk", "4", "combine-nvl-buffer", "256", NULL });
+    struct record *a = record_of(&open), *b = record_of(&said);
+    CU_ASSERT_STRING_EQUAL(record_get(a, "nvl-chunk"), "6");
+    CU_ASSERT_STRING_EQUAL(record_get(a, "combine-rdma-buffer"), "132");        /* a multiple of its chunk */
+    g_autofree char *difference = compare_case_difference(a, b);
+    CU_ASSERT_PTR_NULL(difference);
+    record_free(a);
+    record_free(b);
+    case_clear(&open);
+    case_clear(&said);
+}
+
+/* Options of the load tell loads apart, others do not. */
+static void test_loads_told_apart(void)
+{
+    static const char *const others[] = { "hidden", "dtype", "disable-nvlink", "hook", "cached", "num-sms", "cluster",
+                                          "data", "nvl-chunk", "mask-timeout", "fail", NULL };
+    static const char *const load[] = { "seed", "masked", "trace", "trace-weights", "step", "layer", "traffic",
+                                        "placement", "num-tokens", "num-ranks", "weights", "tokens-per-rank", NULL };
+    struct case_options c, other;
+    case_init(&c);
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        const char *name = case_option_name(i);
+        case_copy(&other, &c);
+        set_other(&other, i);
+        if (g_strv_contains(others, name)) CU_ASSERT(case_routing_same(&c, &other));
+        if (g_strv_contains(load, name)) CU_ASSERT(!case_routing_same(&c, &other));
+        case_clear(&other);
+    }
+    case_clear(&c);
+}
+
+static void test_files_beside_a_table(void)
+{
+    g_autofree char *folder = g_dir_make_tmp("test_case.XXXXXX", NULL);
+    g_autofree char *file = g_build_filename(folder, "f", NULL);
+    CU_ASSERT_TRUE_FATAL(g_file_set_contents(file, "", 0, NULL));
+    struct case_options c;
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "trace", "vllm:f", "trace-weights", "f@0,1", "placement", "file:f",
+                                       "cluster", "f", "routing", "f", NULL });
+    case_files_resolve(&c, folder);
+    g_autofree char *trace = g_strconcat("vllm:", file, NULL), *weights = g_strconcat(file, "@0,1", NULL);
+    g_autofree char *placement = g_strconcat("file:", file, NULL);
+    CU_ASSERT_STRING_EQUAL(c.trace, trace);
+    CU_ASSERT_STRING_EQUAL(c.trace_weights, weights);
+    CU_ASSERT_STRING_EQUAL(c.placement, placement);
+    CU_ASSERT_STRING_EQUAL(c.cluster, file);
+    CU_ASSERT_STRING_EQUAL(c.routing, "f");                 /* names no file */
+    set_all(&c, (const char *const[]){ "trace", "none", "placement", "greedy", "cluster", "h200", NULL });
+    case_files_resolve(&c, folder);
+    CU_ASSERT(!strcmp(c.trace, "none") && !strcmp(c.placement, "greedy") && !strcmp(c.cluster, "h200"));
+    case_clear(&c);
+    unlink(file);
+    rmdir(folder);
 }
 
 static void test_names(void)
@@ -462,6 +602,11 @@ int main(void)
     CU_pSuite suite = CU_add_suite("case", NULL, NULL);
     CU_add_test(suite, "every option reads back", test_every_option_reads_back);
     CU_add_test(suite, "names with and without dashes", test_names);
+    CU_add_test(suite, "each option makes a case", test_each_option_makes_a_case);
+    CU_add_test(suite, "cases of a trace", test_cases_of_a_trace);
+    CU_add_test(suite, "resolved values are recorded", test_resolved_values_are_recorded);
+    CU_add_test(suite, "loads told apart", test_loads_told_apart);
+    CU_add_test(suite, "files beside a table", test_files_beside_a_table);
     CU_add_test(suite, "bad values are told", test_bad_values);
     CU_add_test(suite, "nodes", test_nodes);
     CU_add_test(suite, "command line", test_command_line);

@@ -18,6 +18,7 @@ static struct record *record_of(const char *kind, double scale)
     record_set(record, "num-tokens", "128");
     record_set(record, "trace", "/%s/some/t.npy", kind);
     record_set(record, "cluster", "%s", kind);
+    record_set(record, RECORD_CASE_KEYS, "kernel num-tokens num-topk trace step layer");
     for (int rank = 0; rank < 4; rank++) record_add(record, "dispatch", rank, "time_us", (100 + rank) * scale, "us");
     record_add(record, "dispatch", RECORD_ALL, "time_us", 101.5 * scale, "us");
     record_add(record, "dispatch", RECORD_ALL, "logical_rdma_gbs", 40 / scale, "GB/s");
@@ -114,7 +115,7 @@ static void test_refusals(void)
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
     CU_ASSERT_PTR_NULL(compare_case_difference(p, m));          /* the trace's folder does not matter */
     record_set(m, "num-tokens", "64");
-    record_set(m, "num_topk", "8");
+    record_set(m, "num-topk", "8");
     struct compare_options options = { 0 };
     GError *error = NULL;
     CU_ASSERT_PTR_NULL(compare_new(p, m, &options, &error));
@@ -135,21 +136,48 @@ static void test_refusals(void)
     record_free(m);
 }
 
-/* The seed draws the routing when there is no trace, and nothing when there is one; 0 means as recommended. */
-static void test_conditional_keys(void)
+/* Each record says which keys make its case; one that says none has nothing to say by the keys that it lacks. */
+static void test_case_keys(void)
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
     record_set(p, "seed", "1");
     record_set(m, "seed", "2");
     CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
-    record_set(p, "nvl-chunk", "0");            /* as recommended */
-    record_set(m, "nvl-chunk", "8");
-    CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
-    record_set(p, "trace", "%s", "");
-    record_set(m, "trace", "%s", "");
-    char *difference = compare_case_difference(p, m);
-    CU_ASSERT_STRING_EQUAL(difference, "seed: 1 against 2");
+    record_set(m, RECORD_CASE_KEYS, "kernel  seed trace");      /* enough that one of them says so */
+    for (int turn = 0; turn < 2; turn++) {
+        char *difference = turn ? compare_case_difference(m, p) : compare_case_difference(p, m);
+        CU_ASSERT_STRING_EQUAL(difference, turn ? "seed: 2 against 1" : "seed: 1 against 2");
+        g_free(difference);
+    }
+    struct record *plain = record_new();
+    CU_ASSERT_PTR_NULL(compare_case_difference(p, plain));
+    CU_ASSERT_PTR_NULL(compare_case_difference(plain, p));
+    CU_ASSERT_PTR_NULL(compare_case_difference(plain, plain));
+    record_set(plain, "kernel", "normal");
+    char *difference = compare_case_difference(p, plain);
+    CU_ASSERT_STRING_EQUAL(difference, "kernel: ll against normal");
     g_free(difference);
+    record_free(plain);
+    record_free(p);
+    record_free(m);
+}
+
+/* Files may lie elsewhere on another machine: their folders do not count, what stands before and behind does. */
+static void test_files_elsewhere(void)
+{
+    static const struct { const char *x, *y; bool same; } values[] = {
+        { "a/t.npy", "/b/c/t.npy", true }, { "t.npy", "./t.npy", true }, { "a/t.npy", "a/u.npy", false },
+        { "file:a/p.txt", "file:p.txt", true }, { "file:p.txt", "p.txt", false }, { "vllm:/a/t.npy", "t.npy", false },
+        { "a/w.npy@0,4", "b/w.npy@0,4", true }, { "a/w.npy@0,4", "b/w.npy@0,5", false }, { "", "t.npy", false },
+    };
+    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    for (size_t i = 0; i < G_N_ELEMENTS(values); i++) {
+        record_set(p, "trace", "%s", values[i].x);
+        record_set(m, "trace", "%s", values[i].y);
+        char *difference = compare_case_difference(p, m);
+        CU_ASSERT_EQUAL(!difference, values[i].same);
+        g_free(difference);
+    }
     record_free(p);
     record_free(m);
 }
@@ -269,7 +297,8 @@ int main(void)
     CU_add_test(suite, "which is the prediction", test_roles);
     CU_add_test(suite, "the worst rank", test_ranks);
     CU_add_test(suite, "different cases are refused", test_refusals);
-    CU_add_test(suite, "keys that count only sometimes", test_conditional_keys);
+    CU_add_test(suite, "keys that count only sometimes", test_case_keys);
+    CU_add_test(suite, "files elsewhere", test_files_elsewhere);
     CU_add_test(suite, "several layers", test_several);
     CU_add_test(suite, "unknown values", test_unknown);
     CU_add_test(suite, "what limits a phase", test_limit);

@@ -309,6 +309,7 @@ static bool simulate_run(const struct case_options *c, const struct cluster *clu
     const uint32_t sms = cluster->host.cores ? case_host_sms(c, cluster->host.cores) : cluster->gpu.sms;
     run.job = case_job(c, load, cluster, sms, error);
     if (!run.job) return false;
+    case_job_record(run.job, record);
     bool good = run_init(&run, c, wishes->timeline, error);
     const uint32_t phases = good ? phases_needed(run.job, wishes->phases) : 0;
     const uint32_t together = c->launch && !strcmp(c->launch, "stream") ? phases : 1;

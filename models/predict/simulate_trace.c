@@ -101,6 +101,15 @@ static void jobs_summarise(struct record *record, const struct job *jobs, uint32
     }
 }
 
+/* What the first job decided of the options that were left to the trace. */
+static void header_resolve(struct record *record, const struct record *job)
+{
+    for (uint32_t i = 0; i < record_key_count(job); i++) {
+        const char *key = record_key(job, i);
+        if (case_has(key)) record_set(record, key, "%s", record_get(job, key));
+    }
+}
+
 static bool jobs_run(struct batch *batch, struct job *jobs, uint32_t count, uint32_t threads, GError **error)
 {
     batch->progress = progress_new("layers", count);
@@ -136,6 +145,7 @@ bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
     if (good) {
         record_set(record, "steps", "%u:%u", step_begin, step_end);
         record_set(record, "layers", "%u:%u", layer_begin, layer_end);
+        header_resolve(record, jobs[0].record);
         jobs_summarise(record, jobs, count, layer_begin, layer_end);
     }
     for (uint32_t i = 0; i < count; i++) {

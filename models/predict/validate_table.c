@@ -71,21 +71,6 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     return false;
 }
 
-/* A path that is not found from here is looked for beside the file that names it. */
-static void path_resolve(char **path, const char *beside)
-{
-    if (!*path || g_path_is_absolute(*path) || g_file_test(*path, G_FILE_TEST_EXISTS)) return;
-    char *folder = g_path_get_dirname(beside);
-    char *other = g_build_filename(folder, *path, NULL);
-    g_free(folder);
-    if (g_file_test(other, G_FILE_TEST_EXISTS)) {
-        g_free(*path);
-        *path = other;
-    } else {
-        g_free(other);
-    }
-}
-
 static void row_fill(struct validate_row *row, const struct validate_table *table)
 {
     const uint32_t found = g_strv_length(row->cell);
@@ -99,8 +84,8 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
     if (!row->native && isfinite(row->measured_us) && isfinite(row->measured_gbs))
         row->problem = g_strdup("measured_us, measured_gbs: expected one of them, found both");
     else if (!row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");
-    path_resolve(&row->options.trace, table->path);
-    path_resolve(&row->options.trace_weights, table->path);
+    g_autofree char *folder = g_path_get_dirname(table->path);
+    case_files_resolve(&row->options, folder);
 }
 
 /* What a column says, whatever its spelling: the name of an option, or its own. */

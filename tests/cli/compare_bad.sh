@@ -1,7 +1,7 @@
 # What compare refuses: one line each, exit 2, nothing written.
 header='phase,rank,metric,value,unit'
-printf '# kind: simulate\n# layer: 3\n%s\ndispatch,all,time_us,160,us\n' "$header" >a.csv
-printf '# kind: replay\n# layer: 4\n%s\ndispatch,all,time_us,160,us\n' "$header" >b.csv
+printf '# kind: simulate\n# layer: 3\n# case-keys: layer\n%s\ndispatch,all,time_us,160,us\n' "$header" >a.csv
+printf '# kind: replay\n# layer: 4\n# case-keys: layer\n%s\ndispatch,all,time_us,160,us\n' "$header" >b.csv
 printf '# kind: replay\n# layer: 3\n%s\ncombine,all,time_us,160,us\n' "$header" >c.csv
 printf '# kind: replay\n%s\ndispatch,all,time_us,fast,us\n' "$header" >word.csv
 printf '# kind: replay\n%s\ndispatch,all,time_us\n' "$header" >short.csv

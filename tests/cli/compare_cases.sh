@@ -1,0 +1,34 @@
+# Records of runs that differ in one option are of different cases, whatever the option; what it came to is what counts.
+base="--cluster h800-cx7 --num-ranks 4 --num-tokens 8 --hidden 512 --num-experts 16 --num-topk 2"
+predict() { $EPTWIN simulate $base --output "$@"; }
+differ() {
+    predict other.csv "$@" && $EPTWIN compare base.csv other.csv 2>&1 | grep -o 'different cases (.*)' | sed 's/case-keys.*//'
+    [ "${PIPESTATUS[0]}" = 2 ] || echo "not refused: $*"
+}
+echo '# low latency'
+predict base.csv
+differ --num-tokens 9
+differ --dtype bf16
+differ --mask-timeout 500us
+differ --seed 1
+differ --masked 1
+differ --hook
+differ --num-sms 64
+differ --disable-nvlink
+predict base.csv --mask-timeout 500us
+differ --mask-timeout 500us --fail 1@dispatch
+echo '# normal'
+base="$base --kernel normal"
+predict base.csv
+differ --nvl-chunk 7
+differ --cached
+differ --weights
+differ --num-sms 12
+predict same.csv --nvl-chunk 6 --num-sms 24 --routing uniform && $EPTWIN compare base.csv same.csv | grep -c 'of the time'
+echo '# a trace, whose weights lie in a file of their own'
+base="--cluster h800-cx7 --num-ranks 8 --num-tokens 8 --hidden 512 --trace prefill_ep8.npy.zst"
+predict base.csv
+differ --layer 1
+differ --trace-weights prefill_ep8.weights.npy.zst
+predict several.csv --layers 0:2 --seed 3 && $EPTWIN compare base.csv several.csv 2>&1 | grep -o 'different cases (.*)'
+predict same.csv --seed 3 && $EPTWIN compare base.csv same.csv | grep -c 'of the time'
