@@ -10,7 +10,8 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_FRAME, KIND_MTU, KIND_COUNT, KIND_POSTING, KIND_CURVE };
+enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_FRAME, KIND_MTU, KIND_COUNT, KIND_POSTING, KIND_CURVE,
+            KIND_FLAG, KIND_CHOICE, KIND_FACTOR };
 
 /* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
 #define TIME_PS_MAX   (10 * PS_PER_S)
@@ -25,12 +26,15 @@ struct key {
     enum kind kind;
     bool optional;
     size_t offset;
+    const char *choices;        /* KIND_CHOICE: "a|b|c", by the number of an enum */
 };
 
 #define KEY(section, name, kind, optional, field)                                                            \
     {                                                                                                        \
-        section, name, kind, optional, offsetof(struct cluster, field)                                       \
+        section, name, kind, optional, offsetof(struct cluster, field), NULL                                 \
     }
+#define CHOICE(section, name, field, choices) \
+    { section, name, KIND_CHOICE, true, offsetof(struct cluster, field), choices }
 #define WORK(section, name, optional, field)                               \
     KEY(section, name "-row", KIND_TIME, optional, field.row_ps),          \
     KEY(section, name "-warp-rate", KIND_RATE, optional, field.warp_rate_bps), \
@@ -85,8 +89,40 @@ static const struct key keys[] = {
     KEY("nic", "proxy-threads", KIND_COUNT, true, nic.proxy_threads),
     KEY("nic", "queue-depth", KIND_COUNT, true, nic.queue_depth),
     KEY("nic", "window", KIND_SIZE, true, nic.window_bytes),
+    KEY("nic", "ports", KIND_COUNT, true, nic.ports),
+    CHOICE("nic", "port-map", nic.port_map, "hash|round-robin|queue"),
+    KEY("nic", "ack", KIND_FRAME, true, nic.ack_bytes),
+    KEY("nic", "atomic", KIND_TIME, true, nic.atomic_ps),
+    KEY("node", "gpus", KIND_COUNT, true, node.gpus),
+    KEY("node", "nics", KIND_COUNT, true, node.nics),
+    KEY("node", "sockets", KIND_COUNT, true, node.sockets),
+    KEY("node", "pcie-switches", KIND_COUNT, true, node.pcie_switches),
+    KEY("node", "pcie-rate", KIND_RATE, true, node.pcie_rate_bps),
+    KEY("node", "root-rate", KIND_RATE, true, node.root_rate_bps),
+    KEY("node", "socket-rate", KIND_RATE, true, node.socket_rate_bps),
+    KEY("node", "root-latency", KIND_TIME, true, node.root_latency_ps),
+    KEY("node", "socket-latency", KIND_TIME, true, node.socket_latency_ps),
+    KEY("node", "staging", KIND_FLAG, true, node.staging),
+    KEY("node", "staging-rate", KIND_RATE, true, node.staging_rate_bps),
+    KEY("node", "staging-latency", KIND_TIME, true, node.staging_latency_ps),
     KEY("network", "latency", KIND_TIME, false, network.latency_ps),
     KEY("network", "rate", KIND_RATE, true, network.rate_bps),
+    CHOICE("network", "topology", network.topology, "single|leaf-spine|rail|fat-tree|dragonfly|links"),
+    KEY("network", "nodes", KIND_COUNT, true, network.nodes),
+    KEY("network", "nodes-per-leaf", KIND_COUNT, true, network.nodes_per_leaf),
+    KEY("network", "leaves-per-pod", KIND_COUNT, true, network.leaves_per_pod),
+    KEY("network", "spines", KIND_COUNT, true, network.spines),
+    KEY("network", "cores", KIND_COUNT, true, network.cores),
+    KEY("network", "uplink-rate", KIND_RATE, true, network.uplink_rate_bps),
+    KEY("network", "oversubscription", KIND_FACTOR, true, network.oversubscription),
+    KEY("network", "hop", KIND_TIME, true, network.hop_ps),
+    CHOICE("network", "routing", network.routing, "ecmp|adaptive|static"),
+    CHOICE("network", "flow-key", network.flow_key, "qp|address"),
+    KEY("network", "buffer", KIND_SIZE, true, network.buffer_bytes),
+    CHOICE("network", "queues", network.queues, "port|flow"),
+    KEY("network", "quantum", KIND_SIZE, true, network.quantum_bytes),
+    KEY("network", "ecn", KIND_SIZE, true, network.ecn_bytes),
+    CHOICE("network", "cross-rail", network.cross_rail, "spine|nvlink"),
     KEY("host", "cores", KIND_COUNT, false, host.cores),
     KEY("host", "step", KIND_TIME, false, host.step_ps),
     KEY("host", "poll", KIND_TIME, false, host.poll_ps),
@@ -161,6 +197,29 @@ static bool parse_posting(const char *text, enum cluster_posting *posting)
     return !strcmp(text, "gpu") || !strcmp(text, "proxy");
 }
 
+static bool parse_flag(const char *text, bool *flag)
+{
+    *flag = !strcmp(text, "yes");
+    return *flag || !strcmp(text, "no");
+}
+
+/* "2", "1.5" and "2:1" are the same kind of thing; at least 1 to 1000. */
+static bool parse_factor(const char *text, double *factor)
+{
+    char *end;
+    *factor = g_ascii_strtod(text, &end);
+    if (end != text && !strcmp(end, ":1")) end += 2;
+    return end != text && !*end && *factor >= 1 && *factor <= 1000;
+}
+
+static bool parse_choice(const char *text, const char *choices, uint32_t *choice)
+{
+    g_auto(GStrv) names = g_strsplit(choices, "|", 0);
+    for (*choice = 0; names[*choice]; (*choice)++)
+        if (!strcmp(names[*choice], text)) return true;
+    return false;
+}
+
 static bool parse_within(bool (*parse)(const char *, uint64_t *), const char *text, uint64_t least,
                          uint64_t most, uint64_t *value)
 {
@@ -199,9 +258,9 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
     return (uint64_t)fmin(time_ps + 0.5, CURVE_PS_MAX);
 }
 
-static bool parse_kind(enum kind kind, const char *text, void *field)
+static bool parse_kind(const struct key *k, const char *text, void *field)
 {
-    switch (kind) {
+    switch (k->kind) {
     case KIND_TIME:    return parse_within(cluster_parse_time, text, 0, TIME_PS_MAX, field);
     case KIND_RATE:    return parse_within(cluster_parse_rate, text, RATE_BPS_MIN, RATE_BPS_MAX, field);
     case KIND_SIZE:    return parse_within(cluster_parse_size, text, 0, SIZE_BYTES_MAX, field);
@@ -210,6 +269,9 @@ static bool parse_kind(enum kind kind, const char *text, void *field)
     case KIND_COUNT:   return parse_count(text, field);
     case KIND_POSTING: return parse_posting(text, field);
     case KIND_CURVE:   return cluster_parse_curve(text, field);
+    case KIND_FLAG:    return parse_flag(text, field);
+    case KIND_CHOICE:  return parse_choice(text, k->choices, field);
+    case KIND_FACTOR:  return parse_factor(text, field);
     }
     g_assert_not_reached();
 }
@@ -227,10 +289,15 @@ static bool parse_value(const struct key *k, const struct key_file *file, const 
         [KIND_COUNT] = "a whole number from 1 to 65535",
         [KIND_POSTING] = "\"gpu\" or \"proxy\"",
         [KIND_CURVE] = "times, not falling, at rising sizes such as \"27 us at 1024 B, 130 us at 14336 B\"",
+        [KIND_FLAG] = "\"yes\" or \"no\"",
+        [KIND_FACTOR] = "a factor from 1 to 1000 such as \"2:1\"",
     };
-    if (parse_kind(k->kind, text, (char *)c + k->offset)) return true;
-    g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: [%s] %s: expected %s, found \"%s\"", c->path,
-                key_file_line(file, k->section, k->name), k->section, k->name, expected[k->kind], text);
+    if (parse_kind(k, text, (char *)c + k->offset)) return true;
+    g_auto(GStrv) choices = g_strsplit(k->choices ? k->choices : "", "|", 0);
+    g_autofree char *list = g_strjoinv(", ", choices), *one_of = g_strconcat("one of ", list, NULL);
+    g_autofree char *place = key_file_place(file, k->section, k->name);
+    g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: expected %s, found \"%s\"", place, k->section, k->name,
+                k->choices ? one_of : expected[k->kind], text);
     return false;
 }
 
@@ -241,8 +308,8 @@ static bool read_keys(const struct key_file *file, struct cluster *c, GError **e
         g_autofree char *text = key_file_text(file, keys[i].section, keys[i].name);
         if (!section_line || (!text && keys[i].optional)) continue;
         if (!text) {
-            g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: [%s] lacks the key %s", c->path, section_line,
-                        keys[i].section, keys[i].name);
+            g_autofree char *place = key_file_place(file, keys[i].section, NULL);
+            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] lacks the key %s", place, keys[i].section, keys[i].name);
             return false;
         }
         if (!parse_value(&keys[i], file, text, c, error)) return false;
@@ -252,33 +319,34 @@ static bool read_keys(const struct key_file *file, struct cluster *c, GError **e
 
 static bool section_known(const char *section)
 {
-    bool known = !strcmp(section, "cluster");
+    bool known = !strcmp(section, "cluster") || !strcmp(section, "links");
     for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) known |= !strcmp(section, keys[i].section);
     return known;
 }
 
 static bool key_known(const char *section, const char *name)
 {
-    if (!strcmp(section, "cluster")) return !strcmp(name, "name");
+    if (!strcmp(section, "cluster")) return !strcmp(name, "name") || !strcmp(name, "include");
+    if (!strcmp(section, "links")) return true;
     for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
         if (!strcmp(section, keys[i].section) && !strcmp(name, keys[i].name)) return true;
     return false;
 }
 
-static bool refuse_unknown(const struct key_file *file, const struct cluster *c, GError **error)
+static bool refuse_unknown(const struct key_file *file, GError **error)
 {
     g_auto(GStrv) sections = g_key_file_get_groups(file->keys, NULL);
     for (char **s = sections; *s; s++) {
         if (!section_known(*s)) {
-            g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: [%s]: unknown section", c->path,
-                        key_file_line(file, *s, NULL), *s);
+            g_autofree char *place = key_file_place(file, *s, NULL);
+            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s]: unknown section", place, *s);
             return false;
         }
         g_auto(GStrv) names = g_key_file_get_keys(file->keys, *s, NULL, NULL);
         for (char **n = names; n && *n; n++) {
             if (key_known(*s, *n)) continue;
-            g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: [%s] %s: unknown key", c->path,
-                        key_file_line(file, *s, *n), *s, *n);
+            g_autofree char *place = key_file_place(file, *s, *n);
+            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: unknown key", place, *s, *n);
             return false;
         }
     }
@@ -305,6 +373,7 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;
+    if (!c->nic.ports) c->nic.ports = 1;
     c->name = key_file_text(file, "cluster", "name");
     if (!c->name) c->name = g_path_get_basename(c->path);
     return true;
@@ -323,14 +392,73 @@ static char *find_file(const char *path, GError **error)
     return NULL;
 }
 
+/* "nic0.n1 - leaf3 = 400 Gbit/s, 300 ns": as the network's graph wants it, both ways. */
+static bool read_link(const struct key_file *file, struct cluster *c, const char *name, GError **error)
+{
+    g_autofree char *text = key_file_text(file, "links", name), *place = key_file_place(file, "links", name);
+    g_auto(GStrv) end = g_strsplit(name, " - ", 2), value = g_strsplit(text, ",", 2);
+    struct cluster_link link = { .place = place };
+    const bool ends = end[0] && end[1] && *g_strstrip(end[0]) && *g_strstrip(end[1]);
+    if (!ends || !value[0] || !parse_within(cluster_parse_rate, g_strstrip(value[0]), RATE_BPS_MIN, RATE_BPS_MAX,
+                                            &link.rate_bps) ||
+        (value[1] && !parse_within(cluster_parse_time, g_strstrip(value[1]), 0, TIME_PS_MAX, &link.latency_ps))) {
+        g_set_error(error, CLUSTER_ERROR, 0, "%s: [links]: expected \"PART - PART = RATE\" or \"... = RATE, TIME\", "
+                    "found \"%s = %s\"", place, name, text);
+        return false;
+    }
+    link.from = g_strdup(end[0]);
+    link.to = g_strdup(end[1]);
+    link.place = g_steal_pointer(&place);
+    c->link = g_renew(struct cluster_link, c->link, c->link_count + 1);
+    c->link[c->link_count++] = link;
+    return true;
+}
+
+static bool read_links(const struct key_file *file, struct cluster *c, GError **error)
+{
+    g_auto(GStrv) names = g_key_file_get_keys(file->keys, "links", NULL, NULL);
+    for (char **n = names; n && *n; n++)
+        if (!read_link(file, c, *n, error)) return false;
+    return true;
+}
+
+enum { INCLUDES_DEEP = 8 };
+
+/* Each file that it includes, and those that they do, say what it does not; paths count from the file's folder. */
+static bool include_files(struct key_file *file, const struct key_file *from, uint32_t depth, GError **error)
+{
+    g_autofree char *text = key_file_text(from, "cluster", "include");
+    g_autofree char *folder = g_path_get_dirname(from->path);
+    g_auto(GStrv) names = g_strsplit(text ? text : "", "|", 0);
+    for (char **n = names; *n; n++) {
+        g_autofree char *place = key_file_place(from, "cluster", "include");
+        const char *name = g_strstrip(*n);
+        if (!*name || depth == INCLUDES_DEEP) {
+            g_set_error(error, CLUSTER_ERROR, 0, "%s: [cluster] include: expected files of at most %d levels, found "
+                        "\"%s\"", place, INCLUDES_DEEP, text);
+            return false;
+        }
+        g_autofree char *path = g_path_is_absolute(name) ? g_strdup(name) : g_build_filename(folder, name, NULL);
+        g_autoptr(key_file) part = key_file_load(path, error);
+        if (!part) {
+            g_prefix_error(error, "%s: [cluster] include: ", place);
+            return false;
+        }
+        key_file_complete(file, part, "cluster");
+        if (!include_files(file, part, depth + 1, error)) return false;
+    }
+    return true;
+}
+
 struct cluster *cluster_load(const char *path, GError **error)
 {
     g_autofree char *found = find_file(path, error);
     g_autoptr(key_file) file = found ? key_file_load(found, error) : NULL;
-    if (!file) return NULL;
+    if (!file || !include_files(file, file, 0, error)) return NULL;
     struct cluster *c = g_new0(struct cluster, 1);
     c->path = g_steal_pointer(&found);
-    if (refuse_unknown(file, c, error) && read_keys(file, c, error) && check_parts(file, c, error)) return c;
+    if (refuse_unknown(file, error) && read_keys(file, c, error) && read_links(file, c, error) &&
+        check_parts(file, c, error)) return c;
     cluster_free(c);
     return NULL;
 }
@@ -338,6 +466,12 @@ struct cluster *cluster_load(const char *path, GError **error)
 void cluster_free(struct cluster *cluster)
 {
     if (!cluster) return;
+    for (uint32_t i = 0; i < cluster->link_count; i++) {
+        g_free(cluster->link[i].from);
+        g_free(cluster->link[i].to);
+        g_free(cluster->link[i].place);
+    }
+    g_free(cluster->link);
     g_free(cluster->name);
     g_free(cluster->path);
     g_free(cluster);

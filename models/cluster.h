@@ -71,12 +71,59 @@ struct cluster_nic {
     uint64_t proxy_ps;              /* PROXY: GPU to proxy thread and its turn */
     uint32_t proxy_threads;         /* PROXY: threads of one GPU */
     uint32_t queue_depth;           /* requests outstanding on one QP; 0: as the kernels ask */
-    uint64_t window_bytes;          /* bytes outstanding on one NIC; 0: no limit */
+    uint64_t window_bytes;          /* bytes outstanding on one port; 0: no limit */
+    uint32_t ports;                 /* of one NIC, each of that rate */
+    uint32_t port_map;              /* enum cluster_port_map: which port a QP uses */
+    uint64_t ack_bytes;             /* of an acknowledgement on the wire; 0: they take nothing */
+    uint64_t atomic_ps;             /* of the one unit for atomics of a NIC that signals come to; 0: takes nothing */
 };
 
+enum cluster_port_map { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
+
+enum cluster_topology {
+    CLUSTER_SINGLE, CLUSTER_LEAF_SPINE, CLUSTER_RAIL, CLUSTER_FAT_TREE, CLUSTER_DRAGONFLY, CLUSTER_LINKS
+};
+enum cluster_routing { CLUSTER_ECMP, CLUSTER_ADAPTIVE, CLUSTER_STATIC };
+enum cluster_flow_key { CLUSTER_KEY_QP, CLUSTER_KEY_ADDRESS };
+enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
+enum cluster_cross_rail { CLUSTER_CROSS_SPINE, CLUSTER_CROSS_NVLINK };
+
+/* What models/hardware/graph.c makes parts and links of. */
 struct cluster_network {
-    uint64_t latency_ps;            /* NIC to NIC through the switches */
+    uint64_t latency_ps;            /* NIC to NIC through one switch */
     uint64_t rate_bps;              /* of a switch output port; 0: as the NIC */
+    uint32_t topology, routing, flow_key, queues, cross_rail;       /* of the enums above */
+    uint32_t nodes;                 /* that there are: of `eptwin cluster show`; 0: two leaves, or two nodes */
+    uint32_t nodes_per_leaf;        /* 0: 16 */
+    uint32_t leaves_per_pod;        /* fat tree: leaves under the same spines; dragonfly: switches of a group; 0: 4 */
+    uint32_t spines, cores;         /* switches above: of leaves, of pods; 0: 4 */
+    uint64_t uplink_rate_bps;       /* of a link between switches; 0: by the oversubscription */
+    double   oversubscription;      /* what nodes below a leaf can send over what its uplinks carry; 0: 1 */
+    uint64_t hop_ps;                /* more for each further switch */
+    uint64_t buffer_bytes;          /* before a switch's output, lossless: who feeds it waits; 0: as much as there is */
+    uint64_t quantum_bytes;         /* that a NIC sends of one message before it serves another QP; 0: 64 KiB */
+    uint64_t ecn_bytes;             /* queued before an output: from there on senders are told to slow down; 0: never */
+};
+
+/* How a node's parts hang together. */
+struct cluster_node {
+    uint32_t gpus;                  /* 0: as many as a NVLink domain has */
+    uint32_t nics;                  /* 0: GPUs by gpus-per-nic */
+    uint32_t sockets;               /* 0: 1 */
+    uint32_t pcie_switches;         /* over which GPUs and NICs are dealt in order; 0: none, all below root complexes */
+    uint64_t pcie_rate_bps;         /* of a GPU's and a NIC's PCIe link, one direction; 0: never the limit */
+    uint64_t root_rate_bps;         /* from a GPU to a NIC through a root complex; 0: as pcie_rate */
+    uint64_t socket_rate_bps;       /* across sockets, all GPUs and NICs together; 0: as root_rate */
+    uint64_t root_latency_ps, socket_latency_ps;    /* more, each way */
+    bool     staging;               /* NICs do not reach GPU memory: bytes go through the host's */
+    uint64_t staging_rate_bps;      /* of copies from a GPU there, and back; 0: as pcie_rate */
+    uint64_t staging_latency_ps;
+};
+
+/* A link of an odd network, both ways, by names of parts. */
+struct cluster_link {
+    char *from, *to, *place;        /* place: file and line */
+    uint64_t rate_bps, latency_ps;
 };
 
 /* A time by size, measured at some: straight between them, level before the first, and after the last as between the
@@ -110,7 +157,10 @@ struct cluster {
     struct cluster_nvlink nvlink;
     struct cluster_nic nic;
     struct cluster_network network;
+    struct cluster_node node;
     struct cluster_host host;
+    struct cluster_link *link;      /* [link_count] */
+    uint32_t link_count;
 };
 
 /* Reads a cluster file.  path is a file, or the name of a shipped one (sim/share.h), with or without ".ini".

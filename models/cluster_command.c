@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "models/cluster.h"
+#include "models/cluster_show.h"
 #include "sim/command.h"
 #include "sim/share.h"
 
-static command_function list_run;
+static command_function list_run, show_run, check_run;
 
 static const struct subcommand {
     const char *name;
@@ -17,6 +18,12 @@ static const struct subcommand {
     { "list", list_run, "", "name every cluster file that ships with eptwin",
       "One line each: the name that --cluster takes, the machine, and the file.  The files of the first folder that\n"
       "has a name count: the source tree's, then the executable's, then PREFIX/share/eptwin/clusters.\n" },
+    { "show", show_run, "FILE [NODES]", "draw a cluster's node and network, with the rates along each way",
+      "Which NIC each GPU uses and over what, what hangs on each switch and how far it is oversubscribed, and one way\n"
+      "of each kind between two GPUs.  NODES: how many (default: as the file says, or enough for every kind of way).\n"
+      "\n  eptwin cluster show h800-cx7\n" },
+    { "check", check_run, "FILE...", "read cluster files and refuse what cannot be",
+      "Values, sections, links that dangle or stand twice, NICs that nothing reaches: file and line of the first.\n" },
 };
 
 static void help_print(FILE *out)
@@ -27,7 +34,8 @@ static void help_print(FILE *out)
         fprintf(out, "%-8s%s\n", subcommands[i].name, subcommands[i].purpose);
     fputs("\nWherever a command takes --cluster, it takes a name from the list or a file of your own: copy the\n"
           "nearest one and change what differs.  Exit status: 0 success, 1 the run failed, 2 bad input.\n\n"
-          "  eptwin cluster list\n", out);
+          "  eptwin cluster list\n"
+          "  eptwin cluster show h800-cx7\n", out);
 }
 
 /* Prints a broken file's error on standard error and goes on with the others. */
@@ -55,6 +63,47 @@ static int list_run(int argc, char **argv)
             fprintf(stderr, "eptwin cluster list: %s\n", error->message);
             status = EXIT_BAD_INPUT;
         }
+        cluster_free(cluster);
+    }
+    return status;
+}
+
+enum { NODES_MAX = 65536 };
+
+static int show_run(int argc, char **argv)
+{
+    g_autoptr(GError) error = NULL;
+    guint64 nodes = 0;
+    if (argc < 2 || argc > 3 || (argc == 3 && !g_ascii_string_to_unsigned(argv[2], 10, 1, NODES_MAX, &nodes, NULL))) {
+        fprintf(stderr, "eptwin cluster show: expected FILE [NODES], NODES from 1 to %d\n", NODES_MAX);
+        return EXIT_BAD_INPUT;
+    }
+    struct cluster *cluster = cluster_load(argv[1], &error);
+    struct graph *graph = NULL;
+    if (cluster) graph = graph_new(cluster, nodes ? (uint32_t)nodes : cluster_show_nodes(cluster), 0, &error);
+    if (graph) cluster_show(cluster, graph, stdout);
+    else fprintf(stderr, "eptwin cluster show: %s\n", error->message);
+    const int status = graph ? EXIT_OK : EXIT_BAD_INPUT;
+    graph_free(graph);
+    cluster_free(cluster);
+    return status;
+}
+
+static int check_run(int argc, char **argv)
+{
+    int status = EXIT_OK;
+    if (argc < 2) {
+        fprintf(stderr, "eptwin cluster check: expected files, found none\n");
+        return EXIT_BAD_INPUT;
+    }
+    for (int i = 1; i < argc; i++) {
+        g_autoptr(GError) error = NULL;
+        struct cluster *cluster = cluster_load(argv[i], &error);
+        struct graph *graph = cluster ? graph_new(cluster, cluster_show_nodes(cluster), 0, &error) : NULL;
+        if (graph) printf("%s: ok\n", cluster->path);
+        else fprintf(stderr, "eptwin cluster check: %s\n", error->message);
+        if (!graph) status = EXIT_BAD_INPUT;
+        graph_free(graph);
         cluster_free(cluster);
     }
     return status;

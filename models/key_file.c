@@ -98,6 +98,7 @@ struct key_file *key_file_load(const char *path, GError **error)
     file->path = g_strdup(path);
     file->keys = g_key_file_new();
     file->lines = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    file->paths = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     if (file_read(file, error)) return file;
     key_file_free(file);
     return NULL;
@@ -107,6 +108,7 @@ void key_file_free(struct key_file *file)
 {
     if (!file) return;
     g_hash_table_unref(file->lines);
+    g_hash_table_unref(file->paths);
     g_key_file_unref(file->keys);
     g_free(file->path);
     g_free(file);
@@ -116,6 +118,39 @@ uint32_t key_file_line(const struct key_file *file, const char *section, const c
 {
     g_autofree char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
     return GPOINTER_TO_UINT(g_hash_table_lookup(file->lines, name));
+}
+
+char *key_file_place(const struct key_file *file, const char *section, const char *key)
+{
+    g_autofree char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
+    const char *path = g_hash_table_lookup(file->paths, name);
+    const uint32_t line = key_file_line(file, section, key);
+    return line ? g_strdup_printf("%s:%u", path ? path : file->path, line) : g_strdup(file->path);
+}
+
+/* Whatever stands there, a key's or a section's, stood in other. */
+static void place_take(struct key_file *file, const struct key_file *other, const char *section, const char *key)
+{
+    char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
+    const char *path = g_hash_table_lookup(other->paths, name);
+    g_hash_table_insert(file->paths, g_strdup(name), g_strdup(path ? path : other->path));
+    g_hash_table_insert(file->lines, name, GUINT_TO_POINTER(key_file_line(other, section, key)));
+}
+
+void key_file_complete(struct key_file *file, const struct key_file *other, const char *except)
+{
+    g_auto(GStrv) sections = g_key_file_get_groups(other->keys, NULL);
+    for (char **s = sections; *s; s++) {
+        if (except && !strcmp(*s, except)) continue;
+        if (!key_file_line(file, *s, NULL)) place_take(file, other, *s, NULL);
+        g_auto(GStrv) keys = g_key_file_get_keys(other->keys, *s, NULL, NULL);
+        for (char **k = keys; k && *k; k++) {
+            if (key_file_line(file, *s, *k)) continue;
+            g_autofree char *text = g_key_file_get_value(other->keys, *s, *k, NULL);
+            g_key_file_set_value(file->keys, *s, *k, text ? text : "");
+            place_take(file, other, *s, *k);
+        }
+    }
 }
 
 char *key_file_text(const struct key_file *file, const char *section, const char *key)

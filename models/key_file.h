@@ -2,7 +2,9 @@
  *
  * GLib joins sections of one name and lets the last of several keys win, so that half of a file can be without effect
  * unseen; here both are errors, as is a line that is neither a section, nor "key = value", nor a comment.  A '#' or ';'
- * ends a value.  Knows no section and no key. */
+ * ends a value.  Knows no section and no key.
+ *
+ * A file may be completed by others: what it says itself counts, and each key knows the file that it came from. */
 #ifndef MODELS_KEY_FILE_H
 #define MODELS_KEY_FILE_H
 
@@ -17,6 +19,7 @@ struct key_file {
     char *path;
     GKeyFile *keys;
     GHashTable *lines;          /* "section" and "section\nkey" -> line */
+    GHashTable *paths;          /* the same, of what came from other files -> path */
 };
 
 /* NULL and *error, "path:line: ...", on failure. */
@@ -25,6 +28,12 @@ void key_file_free(struct key_file *file);
 
 /* Where a section (key NULL) or a key stands, counted from 1; 0 when it does not. */
 uint32_t key_file_line(const struct key_file *file, const char *section, const char *key);
+
+/* "path:line" of it, in whichever file it stands, or the file's path.  Freed with g_free(). */
+char *key_file_place(const struct key_file *file, const char *section, const char *key);
+
+/* Takes over from other what file does not say, but for the section named except. */
+void key_file_complete(struct key_file *file, const struct key_file *other, const char *except);
 
 /* The text behind '=' without its comment; NULL when there is no such key.  Freed with g_free(). */
 char *key_file_text(const struct key_file *file, const char *section, const char *key);

@@ -1,0 +1,185 @@
+/* cluster_show.c - the drawing of a cluster: what hangs on what, and what each way between two GPUs carries. */
+#include "models/cluster_show.h"
+
+#include <string.h>
+#include "models/hardware/route.h"
+#include "sim/units.h"
+
+enum { LEAF_NODES = 16, POD_LEAVES = 4 };
+
+/* "50 GB/s", or nothing where it is never the limit. */
+static char *rate_text(uint64_t rate_bps)
+{
+    return rate_bps ? g_strdup_printf("%.4g GB/s", (double)rate_bps / 8e9) : g_strdup("");
+}
+
+uint32_t cluster_show_nodes(const struct cluster *c)
+{
+    const struct cluster_network *n = &c->network;
+    const uint32_t leaf = n->nodes_per_leaf ? n->nodes_per_leaf : LEAF_NODES;
+    const uint32_t pod = leaf * (n->leaves_per_pod ? n->leaves_per_pod : POD_LEAVES);
+    if (n->nodes) return n->nodes;
+    switch ((enum cluster_topology)n->topology) {
+    case CLUSTER_LEAF_SPINE:
+    case CLUSTER_RAIL:      return leaf + 1;
+    case CLUSTER_FAT_TREE:
+    case CLUSTER_DRAGONFLY: return pod + 1;
+    default:                return 2;
+    }
+}
+
+/* ---- node ---- */
+
+/* What a part's links of a kind lead to: "n0.pcie0 57 GB/s". */
+static void towards_print(const struct graph *g, const struct route *way, FILE *out)
+{
+    for (uint32_t i = 0; i < way->count; i++) {
+        const struct link *link = graph_link(g, way->link[i]);
+        g_autofree char *rate = rate_text(link->rate_bps);
+        fprintf(out, " -%s- %s", rate, graph_part(g, link->to)->name);
+    }
+}
+
+static void gpu_print(const struct graph *g, uint32_t gpu, FILE *out)
+{
+    uint32_t count;
+    const uint32_t first = graph_gpu_ports(g, gpu, &count), from = graph_gpu(g, 0, gpu);
+    for (uint32_t i = 0; i < count && g->nics; i += g->ports) {
+        struct route way;
+        const uint32_t nic = graph_nic(g, 0, (first + i) / g->ports);
+        fprintf(out, "  %s", i ? "     " : graph_part(g, from)->name);
+        if (route_find(g, from, nic, &way, 1)) towards_print(g, &way, out);
+        g_autofree char *rate = rate_text(g->cluster->nic.rate_bps);
+        fprintf(out, "  %u port%s of %s\n", g->ports, g->ports > 1 ? "s" : "", rate);
+    }
+    if (!g->nics) fprintf(out, "  %s\n", graph_part(g, from)->name);
+}
+
+static void node_print(const struct cluster *c, const struct graph *g, FILE *out)
+{
+    fprintf(out, "node: %u GPU%s, %u NIC%s%s\n", g->gpus, g->gpus > 1 ? "s" : "", g->nics, g->nics == 1 ? "" : "s",
+            c->node.staging ? ", bytes staged in host memory" : "");
+    for (uint32_t i = 0; i < g->gpus; i++) gpu_print(g, i, out);
+    g_autofree char *egress = rate_text(c->nvlink.egress_rate_bps), *ingress = rate_text(c->nvlink.ingress_rate_bps);
+    if (c->nvlink.gpus > 1)
+        fprintf(out, "  NVLink domains of %u GPUs: %s out, %s in, %.4g us\n", c->nvlink.gpus, egress, ingress,
+                units_us(c->nvlink.latency_ps));
+    else fprintf(out, "  no NVLink\n");
+}
+
+/* ---- network ---- */
+
+/* Ports below a switch and links down, and what they bring; other links and what those carry. */
+static void switch_print(const struct graph *g, uint32_t part, FILE *out)
+{
+    const struct part *p = graph_part(g, part);
+    uint32_t ports = 0, links = 0, down = 0;
+    uint64_t below_bps = 0, links_bps = 0, down_bps = 0;
+    for (guint i = 0; i < p->out->len; i++) {
+        const struct link *link = graph_link(g, g_array_index(p->out, uint32_t, i));
+        const struct part *to = graph_part(g, link->to);
+        if (link->down) continue;
+        if (to->kind == PART_PORT) {
+            ports++;
+            below_bps += link->rate_bps;
+        } else if (to->tier >= p->tier) {
+            links++;
+            links_bps += link->rate_bps;
+        } else {
+            down++;
+            down_bps += link->rate_bps;
+        }
+    }
+    fprintf(out, "  %-9s", p->name);
+    g_autofree char *below = rate_text(below_bps), *above = rate_text(links_bps), *under = rate_text(down_bps);
+    if (ports) fprintf(out, " %u port%s, %s", ports, ports > 1 ? "s" : "", below);
+    if (down) fprintf(out, " %u link%s down, %s", down, down > 1 ? "s" : "", under);
+    if (links) fprintf(out, "%s %u link%s %s, %s", ports || down ? ";" : "", links, links > 1 ? "s" : "",
+                       ports ? "to other switches" : "up", above);
+    if (ports && links) fprintf(out, "; %.3g:1", (double)below_bps / (double)links_bps);
+    fprintf(out, "\n");
+}
+
+static void network_print(const struct cluster *c, const struct graph *g, FILE *out)
+{
+    static const char *const topology[] = { "single switch", "leaf-spine", "rail", "fat-tree", "dragonfly", "links" };
+    static const char *const routing[] = { "ecmp", "adaptive", "static" };
+    if (!g->nics) {
+        fprintf(out, "network: none\n");
+        return;
+    }
+    fprintf(out, "network: %s of %u nodes, routing %s", topology[c->network.topology], g->nodes,
+            routing[c->network.routing]);
+    if (c->network.buffer_bytes)
+        fprintf(out, ", lossless behind buffers of %.4g KB a %s", (double)c->network.buffer_bytes / 1e3,
+                c->network.queues == CLUSTER_QUEUE_FLOW ? "flow" : "port");
+    fprintf(out, "\n");
+    for (uint32_t i = 0; i < g->part->len; i++)
+        if (graph_part(g, i)->kind == PART_SWITCH) switch_print(g, i, out);
+}
+
+/* ---- ways ---- */
+
+static void way_print(const struct graph *g, const struct route *way, FILE *out)
+{
+    const struct link *first = graph_link(g, way->link[0]);
+    fprintf(out, "  %s", graph_part(g, first->from)->name);
+    for (uint32_t i = 0; i < way->count; i++) {
+        const struct link *link = graph_link(g, way->link[i]);
+        g_autofree char *rate = rate_text(link->rate_bps);
+        fprintf(out, " -%s- %s", rate, graph_part(g, link->to)->name);
+    }
+    g_autofree char *rate = rate_text(route_rate_bps(g, way));
+    fprintf(out, "\n    %s, %.4g us\n", rate, units_us(route_latency_ps(g, way)));
+}
+
+static bool way_append(const struct graph *g, uint32_t from, uint32_t to, struct route *way, uint32_t *ways)
+{
+    struct route part[ROUTES_MAX];
+    const uint32_t found = route_find(g, from, to, part, ROUTES_MAX);
+    if (!found || way->count + part[0].count > ROUTE_LINKS_MAX) return false;
+    for (uint32_t i = 0; i < part[0].count; i++) way->link[way->count++] = part[0].link[i];
+    *ways = MAX(*ways, found);
+    return true;
+}
+
+/* From the first GPU of the first node through its first port to the GPU's first port of another. */
+static bool way_between(const struct graph *g, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways)
+{
+    uint32_t count;
+    const uint32_t out = graph_port(g, 0, graph_gpu_ports(g, 0, &count));
+    const uint32_t in = graph_port(g, node, graph_gpu_ports(g, gpu, &count));
+    *way = (struct route){ 0 };
+    *ways = 0;
+    return way_append(g, graph_gpu(g, 0, 0), out, way, ways) && way_append(g, out, in, way, ways) &&
+           way_append(g, in, graph_gpu(g, node, gpu), way, ways);
+}
+
+/* One of each number of links, nearest node first. */
+static void ways_print(const struct graph *g, FILE *out)
+{
+    bool seen[ROUTE_LINKS_MAX + 1] = { false };
+    fprintf(out, "ways from n0.g0:\n");
+    for (uint32_t node = 1; node < g->nodes && g->nics; node++) {
+        for (uint32_t gpu = 0; gpu < g->gpus; gpu++) {
+            struct route way;
+            uint32_t ways;
+            if (!way_between(g, node, gpu, &way, &ways) || seen[way.count]) continue;
+            seen[way.count] = true;
+            way_print(g, &way, out);
+            if (ways > 1) fprintf(out, "    and %u like it\n", ways - 1);
+        }
+    }
+}
+
+void cluster_show(const struct cluster *c, const struct graph *g, FILE *out)
+{
+    fprintf(out, "%s (%s)\n", c->name, c->path);
+    if (c->host.cores) {
+        fprintf(out, "a host of %u cores: ranks are processes\n", c->host.cores);
+        return;
+    }
+    node_print(c, g, out);
+    network_print(c, g, out);
+    if (g->nics && g->nodes > 1) ways_print(g, out);
+}

@@ -1,0 +1,80 @@
+/* graph.h - a cluster as parts and links: what stands in a node, what in the network, and what leads where.
+ *
+ *   n0.g0 - n0.pcie0 - n0.nic0 - n0.nic0.p0 - leaf0 - spine0 - leaf1 - n1.nic0.p0 - ...
+ *      |        |
+ *   n0.nvlink  n0.root0 - n0.root1
+ *
+ * A link has one direction; what is written once in a cluster file makes two.  A rate of 0 says that the link is never
+ * the limit.  Built once, before anything runs; faults are edits of it.  Knows no time and no protocol. */
+#ifndef MODELS_HARDWARE_GRAPH_H
+#define MODELS_HARDWARE_GRAPH_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/cluster.h"
+
+#define GRAPH_ERROR (g_quark_from_static_string("eptwin-graph"))
+enum graph_error { GRAPH_ERROR_LINK, GRAPH_ERROR_REACH, GRAPH_ERROR_SIZE };
+
+enum part_kind {
+    PART_GPU, PART_NVLINK, PART_PCIE_SWITCH, PART_ROOT, PART_MEMORY, PART_NIC, PART_PORT, PART_SWITCH, PART_KINDS
+};
+
+enum { PART_NAME_BYTES = 32, GRAPH_NO_NODE = UINT32_MAX };
+
+struct part {
+    char name[PART_NAME_BYTES];
+    enum part_kind kind;
+    uint32_t node;              /* GRAPH_NO_NODE: of the network */
+    uint32_t tier;              /* of a switch: 0 has nodes below it */
+    GArray *out;                /* uint32_t: links that begin here */
+};
+
+struct link {
+    uint32_t from, to;          /* parts */
+    uint64_t rate_bps, latency_ps;
+    uint64_t buffer_bytes;      /* before it, at from; 0: as much as there is */
+    bool down;
+};
+
+struct graph {
+    const struct cluster *cluster;
+    uint32_t nodes, gpus, nics, ports;      /* gpus and nics of a node, ports of a NIC */
+    GArray *part, *link;                    /* struct part, struct link */
+    GHashTable *names;                      /* name -> part + 1 */
+};
+
+/* How many GPUs a node has of which ranks_per_node are used, and how many NICs. */
+uint32_t graph_node_gpus(const struct cluster *cluster, uint32_t ranks_per_node);
+uint32_t graph_node_nics(const struct cluster *cluster, uint32_t gpus);
+
+/* The cluster with so many nodes of gpus each (0: as it says).  It must outlive the graph.  NULL and *error (file and
+ * line where there is one) when links dangle, stand twice, or leave a NIC without a switch or a way to another. */
+struct graph *graph_new(const struct cluster *cluster, uint32_t nodes, uint32_t gpus, GError **error);
+void graph_free(struct graph *graph);
+
+/* Whether every NIC's port still reaches every other; *error names two that do not. */
+bool graph_reaches(const struct graph *graph, GError **error);
+
+struct part *graph_part(const struct graph *graph, uint32_t part);
+struct link *graph_link(const struct graph *graph, uint32_t link);
+/* The part of that name, or UINT32_MAX. */
+uint32_t graph_find(const struct graph *graph, const char *name);
+/* The link from one part to another that is not down, or UINT32_MAX. */
+uint32_t graph_link_between(const struct graph *graph, uint32_t from, uint32_t to);
+
+/* Parts by number: a GPU of a node, a port (of all NICs of a node, NIC by NIC), a NIC. */
+uint32_t graph_gpu(const struct graph *graph, uint32_t node, uint32_t gpu);
+uint32_t graph_nic(const struct graph *graph, uint32_t node, uint32_t nic);
+uint32_t graph_port(const struct graph *graph, uint32_t node, uint32_t port);
+/* Which ports of its node a GPU uses: *count of them from the one returned on. */
+uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *count);
+/* The switch that a port hangs on, or UINT32_MAX where its link is down. */
+uint32_t graph_port_switch(const struct graph *graph, uint32_t port_part);
+
+/* Graph edits of a bandwidth that a link loses and of one that goes away, both directions. */
+void graph_scale(struct graph *graph, uint32_t a, uint32_t b, double factor);
+void graph_cut(struct graph *graph, uint32_t a, uint32_t b);
+
+#endif

@@ -1,0 +1,62 @@
+# Machines written down: drawn with every rate, and refused with file and line where they cannot be.
+cp source/models/clusters/h100-cx7.ini gpu.ini
+cat >odd.ini <<'END'
+[cluster]
+name = four PCIe GPUs, two dual-port NICs, 3:1
+include = gpu.ini
+[nvlink]
+gpus = 1
+[node]
+gpus = 4
+nics = 2
+sockets = 2
+pcie-rate = 28.6 GB/s
+root-rate = 20 GB/s
+socket-rate = 15 GB/s
+[nic]
+ports = 2
+rate = 24 GB/s
+[network]
+topology = leaf-spine
+nodes = 4
+nodes-per-leaf = 2
+spines = 2
+oversubscription = 3:1
+hop = 450 ns
+END
+$EPTWIN cluster show odd.ini
+for t in rail fat-tree dragonfly; do
+    sed "s/^topology.*/topology = $t/; s/^nodes-per-leaf.*/nodes-per-leaf = 1\nleaves-per-pod = 2/" odd.ini >$t.ini
+    echo "-- $t"; $EPTWIN cluster show $t.ini | sed -n '/^network/,$p'
+done
+echo "-- by links"
+written() {
+    sed -e 's/^topology.*/topology = links/; /^nodes-per-leaf/d; /^spines/d; /^oversub/d' \
+        -e 's/^nodes = 4/nodes = 2/; s/^ports.*/ports = 1/' odd.ini
+    echo '[links]'
+    cat
+}
+written <<'END' >links.ini
+n0.nic0 - a = 24 GB/s, 300 ns
+n0.nic1 - b = 24 GB/s, 300 ns
+n1.nic0 - a = 24 GB/s, 300 ns
+n1.nic1 - b = 24 GB/s, 300 ns
+a - b = 12 GB/s, 400 ns
+END
+$EPTWIN cluster show links.ini | sed -n '/^network/,$p'
+echo "-- what cannot be"
+bad() { $EPTWIN cluster check bad.ini; echo "exit $?"; }
+grep -v '^a - b' links.ini >bad.ini; bad
+grep -v '^n1.nic1' links.ini >bad.ini; bad
+(cat links.ini; echo 'n0.nic5 - a = 1 GB/s') >bad.ini; bad
+(cat links.ini; echo 'b - a = 1 GB/s') >bad.ini; bad
+(cat links.ini; echo 'c - c = 1 GB/s') >bad.ini; bad
+(cat links.ini; echo 'c - a = fast') >bad.ini; bad
+sed 's/^topology.*/topology = ring/' odd.ini >bad.ini; bad
+sed 's/^oversub.*/oversubscription = 0.5/' odd.ini >bad.ini; bad
+sed 's/^include.*/include = nowhere.ini/' odd.ini >bad.ini; bad
+sed 's/^include.*/include = bad.ini/' odd.ini >bad.ini; bad
+sed -i 's/^sms.*/sms = many/' gpu.ini; cp odd.ini bad.ini; bad
+$EPTWIN cluster show; echo "exit $?"
+$EPTWIN cluster check; echo "exit $?"
+$EPTWIN cluster show odd.ini 0; echo "exit $?"
