@@ -21,7 +21,7 @@ GOptionEntry *live_command_entries(struct live_command *c)
     c->timeout_s = 60;
     const GOptionEntry entries[] = {
         { "fabric", 0, 0, G_OPTION_ARG_STRING, &c->fabric,
-          "Network: shm (the default), verbs or ofi", "NAME" },
+          "Network: shm (the default), verbs or ofi; measure: cuda too", "NAME" },
         { "provider", 0, 0, G_OPTION_ARG_STRING, &c->provider,
           "ofi: tcp, shm, verbs, efa, cxi (default: best)", "NAME" },
         { "device", 0, 0, G_OPTION_ARG_STRING, &c->device, "verbs: device, or a list for the local ranks",
@@ -121,6 +121,12 @@ static bool output_check(const char *output, GError **error)
                     output, g_file_test(output, G_FILE_TEST_IS_DIR) ? "it is a folder" : g_strerror(errno));
     g_free(folder);
     return fine;
+}
+
+bool live_command_output_check(struct live_command *c, GError **error)
+{
+    return numbers_check(c, error) && record_format_parse(c->format ? c->format : "csv", &c->record_format, error)
+           && output_check(c->output, error);
 }
 
 bool live_command_check(struct live_command *c, GError **error)
@@ -262,7 +268,7 @@ void live_command_note(struct live_command *c, const struct live_world *world)
     g_strlcpy(c->network_carrier, live_world_network_carrier(world), sizeof c->network_carrier);
 }
 
-void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record)
+void live_command_record_machine(const struct live_command *c, struct record *record)
 {
     struct utsname system;
     if (uname(&system) != 0) memset(&system, 0, sizeof system);
@@ -271,6 +277,12 @@ void live_command_record(const struct live_command *c, const struct bootstrap *b
     record_set(record, "kind", "%s", c->name);
     record_set(record, "machine", "%s, %u CPUs, %s %s", processor, c->cpus, system.sysname, system.release);
     record_set(record, "cpus", "%u", c->cpus);
+    g_free(processor);
+}
+
+void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record)
+{
+    live_command_record_machine(c, record);
     record_set(record, "bootstrap", "%s", b->ops->name);
     if (strcmp(b->ops->name, "fork") == 0) record_set(record, "bound", "%s", c->unbound ? "false" : "true");
     record_set(record, "fabric", "%s", c->live.link);
@@ -279,5 +291,4 @@ void live_command_record(const struct live_command *c, const struct bootstrap *b
     record_set(record, "nvlink-carrier", "%s", c->nvlink_carrier);
     record_set(record, "network-carrier", "%s", c->network_carrier);
     record_set(record, "signalling", "%s", c->signalling ? c->signalling : "write");
-    g_free(processor);
 }

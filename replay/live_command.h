@@ -40,6 +40,9 @@ void live_command_clear(struct live_command *c);
  * *error: which option, expected, found. */
 bool live_command_check(struct live_command *c, GError **error);
 
+/* Checks only the numbers, the format and the output: for what runs on no link. */
+bool live_command_output_check(struct live_command *c, GError **error);
+
 /* Joins the other processes where they were started by somebody else.  False and *error. */
 bool live_command_join(struct live_command *c, GError **error);
 
@@ -55,7 +58,9 @@ int live_command_fail(const struct live_command *c, GError *error, int status);
 
 /* Keeps what carries the bytes of a world, for the record of this process. */
 void live_command_note(struct live_command *c, const struct live_world *world);
-/* Header lines: version, kind, machine, link. */
+/* Header lines: version, kind, machine. */
+void live_command_record_machine(const struct live_command *c, struct record *record);
+/* The same, and the link. */
 void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record);
 
 #endif

@@ -7,6 +7,8 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "replay/cuda/cuda_driver.h"
+#include "replay/cuda/cuda_measure.h"
 #include "sim/command.h"
 #include "sim/progress.h"
 #include "sim/stats.h"
@@ -16,7 +18,11 @@ static const char description[] =
     "atomics by size, work on rows, and all of that with 2, 4, ... ranks at once.  The rows of the record are\n"
     "explained in replay/README.md.\n"
     "\n"
+    "With --fabric cuda it measures NVIDIA GPUs of this machine (--ranks of them, else all) and the links between\n"
+    "them instead, in about a minute; it needs the driver alone.\n"
+    "\n"
     "Example: eptwin measure --fabric shm --ranks 8 --output here.csv\n"
+    "         eptwin measure --fabric cuda --output gpus.csv\n"
     "Exit status: 0 done, 1 a run failed, 2 bad input.";
 
 static struct live_world *world_open(const struct measure *m, bool link, enum live_signalling signalling,
@@ -148,12 +154,36 @@ static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
     return fine;
 }
 
-static bool options_parse(int argc, char **argv, struct measure *m, GError **error)
+struct measure_choice { gboolean quick; char *only; };      /* of --fabric cuda alone */
+
+static bool cuda_asked(const struct measure *m) { return g_strcmp0(m->command->fabric, "cuda") == 0; }
+
+/* What the options of links come to; those of GPUs are few, and another fabric's do not go with them. */
+static bool fabric_check(struct measure *m, const struct measure_choice *choice, GError **error)
+{
+    struct live_command *c = m->command;
+    if (!cuda_asked(m) && (choice->quick || choice->only))
+        g_set_error(error, LIVE_ERROR, 0, "--%s: expected --fabric cuda, found %s", choice->quick ? "quick" : "only",
+                    c->fabric ? c->fabric : "shm");
+    else if (!cuda_asked(m) && c->ranks == 1)
+        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected at least 2, found 1");
+    else if (cuda_asked(m))
+        return live_command_output_check(c, error);
+    else
+        return live_command_check(c, error);
+    return false;
+}
+
+static bool options_parse(int argc, char **argv, struct measure *m, struct measure_choice *choice, GError **error)
 {
     gint repeat = 5, sample_ms = 20;
     const GOptionEntry own[] = {
         { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Passes over all, a sample of each value (default 5)", "N" },
         { "sample-ms", 0, 0, G_OPTION_ARG_INT, &sample_ms, "Milliseconds of one sample (default 20)", "MS" },
+        { "quick", 0, 0, G_OPTION_ARG_NONE, &choice->quick, "cuda: a third of the rows, shorter samples", NULL },
+        { "only", 0, 0, G_OPTION_ARG_STRING, &choice->only,
+          "cuda: one part of the benchmarks (a wrong name lists them)",
+          "PART" },
         { 0 },
     };
     GOptionContext *context = g_option_context_new("- measure the links and the work of this machine");
@@ -173,11 +203,32 @@ static bool options_parse(int argc, char **argv, struct measure *m, GError **err
         g_set_error(error, LIVE_ERROR, 0, "--repeat: expected a whole number from 1 to 1000, found %d", repeat);
     else if (sample_ms < 1 || sample_ms > 60000)
         g_set_error(error, LIVE_ERROR, 0, "--sample-ms: expected 1 to 60000, found %d", sample_ms);
-    else if (m->command->ranks == 1)
-        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected at least 2, found 1");
     else
-        return live_command_check(m->command, error);
+        return fabric_check(m, choice, error);
     return false;
+}
+
+static int cuda_run(const struct measure *m, const struct measure_choice *choice)
+{
+    const struct live_command *c = m->command;
+    const struct cuda_measure_options options = { .gpus = (uint32_t)c->ranks, .repeat = m->repeat,
+                                                  .quick = choice->quick,
+                                                  .only = choice->only };
+    cpu_set_t set;
+    m->command->cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    struct record *record = record_new();
+    GError *error = NULL;
+    live_command_record_machine(c, record);
+    record_set(record, "fabric", "cuda");
+    record_set(record, "repeat", "%u", m->repeat);
+    record_set(record, "quick", "%s", choice->quick ? "true" : "false");
+    int status = EXIT_OK;
+    if (!cuda_measure_run(&options, record, &error))
+        status = live_command_fail(c, error, error->code == CUDA_BAD_INPUT ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
+    else if (!record_write(record, c->output ? c->output : "-", c->record_format, &error))
+        status = live_command_fail(c, error, EXIT_BAD_INPUT);
+    record_free(record);
+    return status;
 }
 
 static int measure_run(struct measure *m)
@@ -210,9 +261,12 @@ int command_measure(int argc, char **argv)
 {
     struct live_command command = { .name = "measure" };
     struct measure m = { .command = &command };
+    struct measure_choice choice = { 0 };
     GError *error = NULL;
-    const int status = options_parse(argc, argv, &m, &error) ? measure_run(&m)
-                                                             : live_command_fail(&command, error, EXIT_BAD_INPUT);
+    int status;
+    if (!options_parse(argc, argv, &m, &choice, &error)) status = live_command_fail(&command, error, EXIT_BAD_INPUT);
+    else status = cuda_asked(&m) ? cuda_run(&m, &choice) : measure_run(&m);
+    g_free(choice.only);
     live_command_clear(&command);
     return status;
 }

@@ -1,0 +1,122 @@
+/* cuda_bench.h - private to `eptwin measure --fabric cuda`: the GPUs with their memory and kernels, how a kernel runs
+ * on
+ * one or several of them at once, and where values go.
+ *
+ * Memory of each GPU, the same on all, so that places in a peer are those of one's own:
+ *
+ *     source   SOURCE_BYTES of BF16 numbers
+ *     target   TARGET_BYTES for each GPU that may write to it
+ *     zeros    ZEROS_BYTES, what chases read
+ *     words    flags and counters, cleared before each run
+ *     table    addresses of targets, of this GPU's run
+ *     results  RESULT_BYTES a warp
+ *
+ * Every function that returns bool sets *error where it returns false, and then the measurement ends. */
+#ifndef REPLAY_CUDA_BENCH_H
+#define REPLAY_CUDA_BENCH_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "replay/cuda/cuda_args.h"
+#include "replay/cuda/cuda_driver.h"
+#include "sim/progress.h"
+#include "sim/rng.h"
+
+enum { CUDA_GPUS_MOST = 8, CUDA_RUNS_MOST = 2 * CUDA_GPUS_MOST, CUDA_TARGETS_MOST = 16 };
+enum { CUDA_WORDS_BYTES = 1 << 20, CUDA_SHARED_BARS = 1024, CUDA_SHARED_STATIC = 16 };
+#define CUDA_SOURCE_BYTES (UINT64_C(1) << 30)
+#define CUDA_TARGET_BYTES (UINT64_C(1) << 30)
+#define CUDA_ZEROS_BYTES  (UINT64_C(1) << 31)
+
+/* As kernels get it: cuda_args.h has the offsets. */
+struct cuda_args {
+    uint64_t out, source, targets, go, own, peer, cycles;
+    uint32_t go_count, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, target_count;
+    uint32_t by_block, by_warp, fan, stages, ahead, shared_stride, shared_offset, flags, count, team, index, pad;
+};
+
+struct cuda_gpu {
+    int device;
+    cuda_context context;
+    cuda_module module[3];
+    GHashTable *functions;                  /* by the name of their kernel, which is kept as a pointer */
+    cuda_stream stream[2];                  /* the second: what runs beside the first */
+    cuda_event event[2];
+    uint64_t source, target, zeros, words, table, results;
+    char name[64];
+};
+
+/* One kernel on one GPU. */
+struct cuda_run {
+    const char *kernel;
+    uint32_t gpu, blocks, threads;
+    uint32_t shared_bytes;                  /* dynamic */
+    uint32_t cluster;                       /* blocks of one; 0: none */
+    bool cooperative;
+    bool beside;                            /* on the GPU's second stream */
+    uint32_t target_count;
+    uint64_t target[CUDA_TARGETS_MOST];     /* addresses; none: the GPU's own target area */
+    struct cuda_args args;                  /* but for out, targets, target_count and go */
+};
+
+/* What a run's warps left, put together. */
+struct cuda_outcome {
+    uint64_t from_ns, to_ns;                /* the first warp's begin, the last one's end, by the GPU's timer */
+    uint64_t last_from_ns;                  /* the last warp's begin */
+    double rows_per_ns;                     /* sum over warps of what each did in its time */
+    double rows, cycles;                    /* sum, mean over warps that did something */
+    uint32_t warps;                         /* those that did something */
+};
+
+struct cuda_row { char phase[96], metric[32], unit[8]; uint32_t size_bytes; double *sample; };
+
+struct cuda_bench {
+    struct cuda_driver driver;
+    uint32_t gpu_count;
+    struct cuda_gpu gpu[CUDA_GPUS_MOST];
+    uint32_t sms, shared_most, l2_bytes;
+    double cycles_per_ns;                   /* of the SMs, measured at the start */
+    bool quick;
+    const char *kernel;                     /* launched last: messages name it */
+    uint32_t repeat, pass;
+    uint32_t go_count;                      /* blocks that have ever joined at GPU 0's first word */
+    GArray *rows;                           /* struct cuda_row */
+    uint32_t row;                           /* that the next value of this pass goes to */
+    struct rng rng;                         /* where rows beyond L2 begin */
+    struct progress *progress;
+};
+
+/* Opens the first gpu_count GPUs (0: all that can reach each other). */
+struct cuda_bench *cuda_bench_new(uint32_t gpu_count, bool quick, GError **error);
+void cuda_bench_free(struct cuda_bench *b);
+
+/* Runs all at once: where there are several, their blocks begin together.  outcome[count]. */
+bool cuda_bench_run(struct cuda_bench *b, struct cuda_run *runs, uint32_t count, struct cuda_outcome *outcome,
+                    GError **error);
+/* Launches one without waiting for it; its results are not looked at. */
+bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError **error);
+/* Keeps GPU 0 busy for so long, so that what is launched meanwhile then runs without waiting for this process. */
+bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error);
+/* Runs one twice, one right after the other: from the end of the first to the begin of the second. */
+bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *run, double *gap_us, GError **error);
+bool cuda_bench_wait(struct cuda_bench *b, GError **error);
+bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
+
+/* Keeps a value of this pass: in the first pass a new row, whose phase is format; NAN: not known. */
+void cuda_bench_keep(struct cuda_bench *b, const char *metric, const char *unit, uint32_t size_bytes, double value,
+                     const char *format, ...) G_GNUC_PRINTF(6, 7);
+
+/* Where the words of kernels lie that are not the bench's own. */
+static inline uint64_t cuda_words(const struct cuda_bench *b, uint32_t gpu) { return b->gpu[gpu].words + 4096; }
+static inline uint64_t cuda_cycles(const struct cuda_bench *b,
+                                   double us) { return (uint64_t)(us * 1e3 * b->cycles_per_ns); }
+
+/* A part of the benchmarks: a pass over it.  The tables end with a NULL name (cuda_one_gpu.c, cuda_many_gpus.c). */
+struct cuda_part {
+    const char *name;
+    bool (*pass)(struct cuda_bench *b, GError **error);
+};
+extern const struct cuda_part cuda_one_gpu_parts[], cuda_many_gpus_parts[];
+
+#endif

@@ -1,0 +1,62 @@
+/* cuda_driver.c - opens NVIDIA's driver library and finds its functions by name. */
+#include "replay/cuda/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static const char cuda_library_name[] = "libcuda.so.1";
+
+static bool functions_find(struct cuda_driver *driver, GError **error)
+{
+    static const struct { const char *symbol; size_t place; } functions[] = {
+#define CUDA_ENTRY(name, member, parameters) { #name, offsetof(struct cuda_driver, member) },
+        CUDA_FUNCTIONS(CUDA_ENTRY)
+#undef CUDA_ENTRY
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(functions); i++) {
+        void *found = dlsym(driver->library, functions[i].symbol);
+        if (!found) {
+            g_set_error(error, CUDA_ERROR, CUDA_ABSENT, "%s: expected a driver with %s (CUDA 12 or later), found none",
+                        cuda_library_name, functions[i].symbol);
+            return false;
+        }
+        memcpy((char *)driver + functions[i].place, &found, sizeof found);  /* functions are no objects in C */
+    }
+    return true;
+}
+
+bool cuda_driver_open(struct cuda_driver *driver, GError **error)
+{
+    *driver = (struct cuda_driver){ .library = dlopen(cuda_library_name, RTLD_NOW | RTLD_LOCAL) };
+    if (!driver->library) {
+        g_set_error(error, CUDA_ERROR, CUDA_ABSENT, "--fabric cuda: expected NVIDIA's driver (%s), found none",
+                    cuda_library_name);
+        return false;
+    }
+    int count = 0;
+    /* Else a kernel's first launch waits for what runs on the GPU, which may wait for that kernel. */
+    g_setenv("CUDA_MODULE_LOADING", "EAGER", TRUE);
+    bool fine = functions_find(driver, error);
+    if (fine && (driver->init(0) != 0 || driver->count(&count) != 0 || count == 0)) {
+        g_set_error(error, CUDA_ERROR, CUDA_ABSENT,
+                    "--fabric cuda: expected a GPU that NVIDIA's driver sees, found none");
+        fine = false;
+    }
+    if (!fine) cuda_driver_close(driver);
+    return fine;
+}
+
+void cuda_driver_close(struct cuda_driver *driver)
+{
+    dlclose(driver->library);
+    driver->library = NULL;
+}
+
+bool cuda_driver_check(const struct cuda_driver *driver, cuda_result result, const char *call, GError **error)
+{
+    const char *name = NULL;
+    if (result == 0) return true;
+    if (driver->error_name(result, &name) != 0 || !name) name = "an error without a name";
+    g_set_error(error, CUDA_ERROR, CUDA_FAILED, "%s: %s (%d)", call, name, result);
+    return false;
+}

@@ -1,0 +1,85 @@
+/* cuda_flows.c - rows that warps move for a while: from a description to a kernel's arguments, and its rate. */
+#include "replay/cuda/cuda_flows.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LINE_BYTES = 128, SCALE_SHARE = 64 };
+static const double usual_us = 400, quick_us = 150;
+
+static uint32_t line_up(uint32_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES; }
+
+/* Places of stride bytes in footprint, a power of 2, less 1. */
+static uint32_t places_mask(uint64_t footprint, uint32_t stride)
+{
+    uint64_t places = 1;
+    while (2 * places * stride <= footprint) places *= 2;
+    return (uint32_t)places - 1;
+}
+
+static uint32_t shared_bytes(const struct cuda_flow *f)
+{
+    if (strcmp(f->kernel, "bulk") != 0) return 0;
+    return CUDA_SHARED_BARS + f->shared_offset + f->warps * f->stages * line_up(f->row_bytes);
+}
+
+bool cuda_flow_fits(const struct cuda_bench *b, const struct cuda_flow *flow)
+{
+    return shared_bytes(flow) + CUDA_SHARED_STATIC <= b->shared_most;
+}
+
+struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
+{
+    const uint64_t footprint = f->footprint ? f->footprint : CUDA_IN_L2;
+    const uint32_t source_stride = line_up(f->row_bytes + f->source_offset);
+    const uint32_t target_stride = line_up(f->row_bytes + f->target_offset + f->row_bytes / SCALE_SHARE);
+    const double time_us = f->time_us > 0 ? f->time_us : b->quick ? quick_us : usual_us;
+    struct cuda_run run = {
+        .kernel = f->kernel, .gpu = f->gpu, .blocks = f->blocks, .threads = 32 * f->warps,
+            .shared_bytes = shared_bytes(f),
+        .target_count = f->target_count,
+        .args = {
+            .source = (f->source ? f->source : b->gpu[f->gpu].source) + f->source_offset,
+            .source_stride = source_stride, .source_mask = places_mask(footprint, source_stride),
+            .target_stride = target_stride, .target_mask = places_mask(MIN(footprint, CUDA_TARGET_BYTES),
+                                                                       target_stride),
+            .row_bytes = f->row_bytes, .rows = UINT32_MAX, .cycles = cuda_cycles(b, time_us),
+            .by_block = f->by_block, .by_warp = f->by_warp, .fan = f->fan ? f->fan : 1, .stages = f->stages,
+            .ahead = f->ahead, .shared_stride = line_up(f->row_bytes), .shared_offset = f->shared_offset,
+            .flags = f->flags, .count = f->count, .team = f->team,
+        },
+    };
+    memcpy(run.target, f->target, sizeof run.target);
+    if (!run.target_count) {
+        run.target[0] = b->gpu[f->gpu].target;
+        run.target_count = 1;
+    }
+    for (uint32_t i = 0; i < run.target_count; i++) run.target[i] += f->target_offset;
+    return run;
+}
+
+/* What is small enough is brought to L2 by the same run before; what is not begins somewhere else each time. */
+bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, double *rate_gbs,
+                    GError **error)
+{
+    struct cuda_run run[CUDA_RUNS_MOST];
+    struct cuda_outcome outcome[CUDA_RUNS_MOST];
+    bool far = false;
+    g_assert(count <= CUDA_RUNS_MOST);
+    for (uint32_t i = 0; i < count; i++) {
+        run[i] = cuda_flow_run(b, &flows[i]);
+        if (flows[i].footprint < CUDA_BEYOND_L2) continue;
+        run[i].args.index = (uint32_t)(rng_next(&b->rng) >> 33);
+        far = true;
+    }
+    if (!far && !cuda_bench_run(b, run, count, outcome, error)) return false;
+    if (!cuda_bench_run(b, run, count, outcome, error)) return false;
+    for (uint32_t i = 0; i < count; i++)
+        rate_gbs[i] = outcome[i].rows * flows[i].row_bytes / (double)(outcome[i].to_ns - outcome[i].from_ns);
+    return true;
+}
+
+bool cuda_quick_skips(const struct cuda_bench *b, uint32_t index, uint32_t count)
+{
+    return b->quick && index % 3 != 0 && index + 1 != count;
+}

@@ -1,0 +1,373 @@
+/* cuda_many_gpus.c - what GPUs do to each other: rows to one and several peers, both directions, all pairs at once,
+ * flags,
+ * loads, atomics and barriers, alone and beside streams.  replay/README.md says what each row means. */
+#include "replay/cuda/cuda_bench.h"
+#include "replay/cuda/cuda_flows.h"
+#include "replay/cuda/cuda_waits.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168, LINK_US = 1000 };
+
+#define EACH(i, list) uint32_t i = 0; i < G_N_ELEMENTS(list); i++
+
+/* Each GPU has a place of its own in the target area of every other. */
+static uint64_t place_at(const struct cuda_bench *b, uint32_t target, uint32_t source)
+{
+    return b->gpu[target].target + source * CUDA_TARGET_BYTES;
+}
+
+static const struct mover { const char *name; uint32_t flags; } movers[] = {
+    { "copy_5", 0 }, { "store_8", 0 }, { "bulk", FLAG_IN | FLAG_OUT },
+};
+
+static struct cuda_flow flow_of(const struct mover *m, uint32_t gpu, uint32_t sms, uint32_t warps, uint32_t row_bytes)
+{
+    return (struct cuda_flow){ .kernel = m->name, .gpu = gpu, .blocks = sms, .warps = warps, .row_bytes = row_bytes,
+                               .flags = m->flags, .stages = 1, .fan = 1, .time_us = LINK_US };
+}
+
+static void target_add(const struct cuda_bench *b, struct cuda_flow *flow, uint32_t peer)
+{
+    flow->target[flow->target_count++] = place_at(b, peer, flow->gpu);
+}
+
+/* The mean rate of a sender, or all rates together. */
+static bool flows_keep(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, bool together,
+                       const char *phase, GError **error)
+{
+    double rate_gbs[CUDA_RUNS_MOST], sum = 0;
+    if (!cuda_flows_run(b, flows, count, rate_gbs, error)) return false;
+    for (uint32_t i = 0; i < count; i++) sum += rate_gbs[i];
+    cuda_bench_keep(b, together ? "total_gbs" : "rate_gbs", "GB/s", flows[0].row_bytes, together ? sum : sum / count,
+                    "%s",
+                    phase);
+    return true;
+}
+
+/* ---- from one GPU to one ---- */
+
+static bool pair_keep(struct cuda_bench *b, struct cuda_flow flow, const char *more, GError **error)
+{
+    char phase[96];
+    if (!cuda_flow_fits(b, &flow)) return true;
+    if (!flow.target_count) target_add(b, &flow, 1);
+    g_snprintf(phase, sizeof phase, "%s sms=%u warps=%u to=peer%s", flow.kernel, flow.blocks, flow.warps, more);
+    return flows_keep(b, &flow, 1, false, phase, error);
+}
+
+static bool pair_by_sms(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t warps[] = { 1, 2, 4, 8, 15, 24, 32 };
+    const uint32_t sms[] = { 1, 2, 4, 6, 8, 10, 12, 16, 24, 32, 64, b->sms };
+    for (EACH(m, movers))
+        for (EACH(w, warps))
+            for (EACH(s, sms)) {
+                const bool half = movers[m].flags && warps[w] > 15;
+                const struct cuda_flow flow = flow_of(&movers[m], 0, sms[s], warps[w],
+                                                      half ? HALF_ROW_BYTES : ROW_BYTES);
+                if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || cuda_quick_skips(b, w, G_N_ELEMENTS(warps))) continue;
+                if (!pair_keep(b, flow, "", error)) return false;
+            }
+    return true;
+}
+
+static bool pair_by_size(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t sizes[] = { 16, 64, 128, 512, 1024, 2048, 4096, HALF_ROW_BYTES };
+    const struct { uint32_t sms, warps; } crowds[] = { { 1, 1 }, { 1, 24 }, { 24, 24 }, { b->sms, 24 } };
+    for (EACH(m, movers))
+        for (EACH(c, crowds))
+            for (EACH(i, sizes)) {
+                if (cuda_quick_skips(b, i, G_N_ELEMENTS(sizes))) continue;
+                if (!pair_keep(b, flow_of(&movers[m], 0, crowds[c].sms, crowds[c].warps, sizes[i]), "",
+                               error)) return false;
+            }
+    return true;
+}
+
+/* From memory that L2 does not hold, to memory that it does not; with places that begin within a line. */
+static bool pair_by_place(struct cuda_bench *b, GError **error)
+{
+    const uint32_t sms[] = { 1, 8, 24, b->sms };
+    for (EACH(m, movers))
+        for (EACH(s, sms)) {
+            struct cuda_flow flow = flow_of(&movers[m], 0, sms[s], 15, ROW_BYTES);
+            flow.footprint = CUDA_BEYOND_L2;
+            if (!pair_keep(b, flow, " at=hbm", error)) return false;
+        }
+    for (EACH(m, movers))
+        for (uint32_t offset = 16; offset < 128; offset += 16) {
+            char more[24];
+            struct cuda_flow flow = flow_of(&movers[m], 0, 1, 15, ROW_BYTES);
+            if (cuda_quick_skips(b, offset / 16, 8)) continue;
+            flow.target_offset = offset;
+            g_snprintf(more, sizeof more, " target=%u", offset);
+            if (!pair_keep(b, flow, more, error)) return false;
+        }
+    return true;
+}
+
+/* One load feeds stores to the own GPU and to peers; or blocks and warps take turns between them. */
+static const struct mix { const char *name; uint32_t warps, row_bytes; } mixes[] = {
+    { "fan", 15, ROW_BYTES }, { "fan", 28, HALF_ROW_BYTES }, { "blocks", 15, ROW_BYTES }, { "warps", 15, ROW_BYTES },
+};
+
+static bool mixed_keep(struct cuda_bench *b, const struct mover *m, uint32_t x, uint32_t gpus, uint32_t sms,
+                       GError **error)
+{
+    char phase[96];
+    struct cuda_flow flow[CUDA_GPUS_MOST];
+    const bool fan = strcmp(mixes[x].name, "fan") == 0;
+    if (fan && !m->flags) return true;
+    for (uint32_t g = 0; g < gpus; g++) {
+        flow[g] = flow_of(m, g, sms, mixes[x].warps, mixes[x].row_bytes);
+        flow[g].fan = fan ? MIN(gpus, 4) : 1;
+        flow[g].by_block = x == 2;
+        flow[g].by_warp = x == 3;
+        for (uint32_t i = 0; i < gpus; i++) target_add(b, &flow[g], (g + i) % gpus);
+    }
+    g_snprintf(phase, sizeof phase, "%s sms=%u warps=%u to=own+peers by=%s gpus=%u", m->name, sms, mixes[x].warps,
+               mixes[x].name, gpus);
+    return flows_keep(b, flow, gpus, false, phase, error);
+}
+
+static bool mixed(struct cuda_bench *b, GError **error)
+{
+    const uint32_t sms[] = { 1, 2, 4, 8, 12, 16, 17, 20, 24, 28, 32, 48, 64, 96, b->sms };
+    for (uint32_t gpus = 2; gpus <= b->gpu_count; gpus += MAX(b->gpu_count - 2, 1))
+        for (EACH(x, mixes))
+            for (EACH(m, movers))
+                for (EACH(s, sms)) {
+                    if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms))) continue;
+                    if (!mixed_keep(b, &movers[m], x, gpus, sms[s], error)) return false;
+                }
+    return true;
+}
+
+/* What a GPU gets from a peer's memory. */
+static bool loads(struct cuda_bench *b, GError **error)
+{
+    static const char *const kernels[] = { "load_1", "load_5", "load_8" };
+    static const uint32_t warps[] = { 1, 8, 24 };
+    const uint32_t sms[] = { 1, 4, 8, 16, 32, b->sms };
+    for (EACH(k, kernels))
+        for (EACH(w, warps))
+            for (EACH(s, sms)) {
+                const struct mover m = { kernels[k], 0 };
+                struct cuda_flow flow = flow_of(&m, 0, sms[s], warps[w], ROW_BYTES);
+                if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms))) continue;
+                flow.source = b->gpu[1].source;
+                if (!pair_keep(b, flow, "", error)) return false;
+            }
+    return true;
+}
+
+/* Bulk loads straight from a peer. */
+static bool bulk_loads(struct cuda_bench *b, GError **error)
+{
+    static const struct mover m = { "bulk", FLAG_IN };
+    const uint32_t sms[] = { 1, 4, 8, 16, 32, b->sms };
+    for (EACH(s, sms)) {
+        struct cuda_flow flow = flow_of(&m, 0, sms[s], 15, ROW_BYTES);
+        flow.source = b->gpu[1].source;
+        if (!pair_keep(b, flow, " way=in", error)) return false;
+    }
+    return true;
+}
+
+/* ---- patterns ---- */
+
+enum pattern { ONE_WAY, BOTH_WAYS, RING, INCAST, OUTCAST, ALL_TO_ALL, PATTERNS };
+static const char *const pattern_names[] = { "one-way", "both-ways", "ring", "incast", "outcast", "all-to-all" };
+
+/* Whether the GPU sends to the peer where so many take part. */
+static bool sends(enum pattern pattern, uint32_t gpu, uint32_t peer, uint32_t gpus)
+{
+    if (gpu == peer) return false;
+    switch (pattern) {
+    case ONE_WAY:    return gpu % 2 == 0 && peer == gpu + 1;
+    case BOTH_WAYS:  return (gpu ^ 1) == peer;
+    case RING:       return (gpu + 1) % gpus == peer;
+    case INCAST:     return peer == 0;
+    case OUTCAST:    return gpu == 0;
+    default:         return true;
+    }
+}
+
+static uint32_t pattern_flows(const struct cuda_bench *b, enum pattern pattern, const struct mover *m, uint32_t gpus,
+                              uint32_t sms, uint32_t warps, struct cuda_flow *flow)
+{
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < gpus; g++) {
+        struct cuda_flow f = flow_of(m, g, sms, warps, ROW_BYTES);
+        f.by_block = 1;
+        for (uint32_t i = 1; i < gpus; i++)                 /* each begins with another */
+            if (sends(pattern, g, (g + i) % gpus, gpus)) target_add(b, &f, (g + i) % gpus);
+        if (!f.target_count) continue;
+        f.blocks = MIN(sms * f.target_count, b->sms);       /* sms a flow */
+        flow[count++] = f;
+    }
+    return count;
+}
+
+static bool patterns_keep(struct cuda_bench *b, const struct mover *m, enum pattern pattern, uint32_t gpus,
+                          GError **error)
+{
+    static const uint32_t sms[] = { 1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 44, 64 };
+    for (EACH(s, sms)) {
+        char phase[96];
+        struct cuda_flow flow[CUDA_GPUS_MOST];
+        if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms))) continue;
+        const uint32_t count = pattern_flows(b, pattern, m, gpus, sms[s], m->flags ? 15 : 32, flow);
+        g_snprintf(phase, sizeof phase, "%s %s gpus=%u sms=%u/flow warps=%u", pattern_names[pattern], m->name, gpus,
+                   sms[s],
+                   flow[0].warps);
+        if (!flows_keep(b, flow, count, pattern == INCAST, phase, error)) return false;
+    }
+    return true;
+}
+
+static bool patterns(struct cuda_bench *b, GError **error)
+{
+    for (EACH(m, movers))
+        for (uint32_t gpus = 2; gpus <= b->gpu_count; gpus++)
+            for (uint32_t p = 0; p < PATTERNS; p++) {
+                const bool pairs = p == ONE_WAY || p == BOTH_WAYS, two_only = gpus == 2 && p != BOTH_WAYS;
+                if ((pairs && gpus % 2) || two_only) continue;       /* with two, both ways is all that there is */
+                if (!patterns_keep(b, &movers[m], p, gpus, error)) return false;
+            }
+    return true;
+}
+
+/* Small rows of all to all: what each takes beside its bytes. */
+static bool small_rows(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t sizes[] = { 16, 128, 512, 2048, 4096, HALF_ROW_BYTES };
+    for (EACH(m, movers))
+        for (EACH(i, sizes)) {
+            char phase[96];
+            struct cuda_flow flow[CUDA_GPUS_MOST];
+            const uint32_t each = b->sms / (b->gpu_count - 1);
+            const uint32_t count = pattern_flows(b, ALL_TO_ALL, &movers[m], b->gpu_count, each, 15, flow);
+            for (uint32_t k = 0; k < count; k++) flow[k].row_bytes = sizes[i];
+            g_snprintf(phase, sizeof phase, "all-to-all %s gpus=%u sms=%u/flow warps=15", movers[m].name, b->gpu_count,
+                       each);
+            if (!flows_keep(b, flow, count, false, phase, error)) return false;
+        }
+    return true;
+}
+
+/* ---- waits ---- */
+
+static double turn_ns(const struct cuda_bench *b, const struct cuda_run *run, const struct cuda_outcome *o)
+{
+    return o->warps ? o->cycles / b->cycles_per_ns / (2.0 * run->args.rows) : NAN;
+}
+
+static bool flag_keep(struct cuda_bench *b, const char *kernel, uint32_t blocks, uint32_t threads, uint32_t bytes,
+                      GError **error)
+{
+    struct cuda_run run[2];
+    struct cuda_outcome o[2];
+    cuda_flag_runs(b, kernel, 0, 1, blocks, threads, bytes, b->quick ? 32 : 128, run);
+    if (!cuda_bench_words_clear(b, error) || !cuda_bench_run(b, run, 2, o, error)) return false;
+    cuda_bench_keep(b, "time_ns", "ns", bytes, turn_ns(b, &run[0], &o[0]), "%s pairs=%u warps=%u at=peer", kernel,
+                    blocks,
+                    (threads + 31) / 32);
+    return true;
+}
+
+static bool flags(struct cuda_bench *b, GError **error)
+{
+    static const char *const kernels[] = { "flag_relaxed_sys", "flag_release_sys", "flag_add_sys" };
+    static const uint32_t blocks[] = { 1, 8, 66 }, bytes[] = { 16, 512, 2048, 8192, 14336, 131072 };
+    static const uint32_t threads[] = { 32, 256, 1024 };
+    for (EACH(k, kernels))
+        for (EACH(i, blocks))
+            if (!flag_keep(b, kernels[k], blocks[i], 1, 0, error)) return false;
+    for (EACH(t, threads))
+        for (EACH(i, bytes))
+            if (!flag_keep(b, "flag_release_sys", 1, threads[t], bytes[i], error)) return false;
+    return true;
+}
+
+static bool peer_waits(struct cuda_bench *b, GError **error)
+{
+    return cuda_alone_to(b, 0, 1, "peer", error) && cuda_chase_to(b, 0, 1, "peer", error);
+}
+
+static bool peer_ends(struct cuda_bench *b, GError **error) { return cuda_after_to(b, 0, 1, "peer", error); }
+static bool peer_additions(struct cuda_bench *b, GError **error) { return cuda_adding_to(b, 0, 1, "peer", error); }
+
+static bool barriers(struct cuda_bench *b, GError **error)
+{
+    for (uint32_t gpus = 2; gpus <= b->gpu_count; gpus++) {
+        struct cuda_run run[CUDA_GPUS_MOST];
+        struct cuda_outcome o[CUDA_GPUS_MOST];
+        for (uint32_t g = 0; g < gpus; g++) {
+            run[g] = (struct cuda_run){ .kernel = "gpu_barrier", .gpu = g, .blocks = 1, .threads = 32,
+                                        .target_count = gpus,
+                                        .args = { .own = cuda_words(b, g), .rows = b->quick ? 32 : 128, .index = g } };
+            for (uint32_t k = 0; k < gpus; k++) run[g].target[k] = cuda_words(b, k);
+        }
+        if (!cuda_bench_words_clear(b, error) || !cuda_bench_run(b, run, gpus, o, error)) return false;
+        cuda_bench_keep(b, "time_ns", "ns", 0, o[0].cycles / b->cycles_per_ns / run[0].args.rows,
+                        "gpu_barrier gpus=%u", gpus);
+    }
+    return true;
+}
+
+/* A wait beside streams of all to all: NAN where it outlasted them. */
+static bool loaded_keep(struct cuda_bench *b, struct cuda_run *wait, uint32_t waits, double per, const char *what,
+                        uint32_t sms, const struct mover *m, GError **error)
+{
+    struct cuda_flow flow[CUDA_GPUS_MOST];
+    struct cuda_run run[CUDA_RUNS_MOST];
+    struct cuda_outcome o[CUDA_RUNS_MOST];
+    const uint32_t count = pattern_flows(b, ALL_TO_ALL, m, b->gpu_count, sms, m->flags ? 15 : 32, flow);
+    for (uint32_t i = 0; i < count; i++) run[i] = cuda_flow_run(b, &flow[i]);
+    for (uint32_t i = 0; i < waits; i++) {
+        run[count + i] = wait[i];
+        run[count + i].beside = true;
+    }
+    /* What a chase reads is in L2 then. */
+    if (!cuda_bench_run(b, wait, waits, o, error) || !cuda_bench_words_clear(b, error) ||
+        !cuda_bench_run(b, run, count + waits, o, error))
+        return false;
+    /* Both on GPU 0. */
+    const bool within = o[count].from_ns + 1000 >= o[0].from_ns && o[count].to_ns <= o[0].to_ns;
+    cuda_bench_keep(b, "time_ns", "ns", 0, within && o[count].warps ? o[count].cycles / b->cycles_per_ns / per : NAN,
+                    "%s beside all-to-all %s gpus=%u sms=%u/flow", what, m->name, b->gpu_count, sms);
+    return true;
+}
+
+static bool loaded(struct cuda_bench *b, GError **error)
+{
+    enum { ROUNDS = 64 };
+    static const uint32_t sms[] = { 1, 2, 4, 8, 16, 32 };
+    for (EACH(m, movers))
+        for (EACH(s, sms)) {
+            struct cuda_run flag[2], chase = {
+                .kernel = "chase_sys", .blocks = 1, .threads = 32,
+                .args = { .source = b->gpu[1].zeros, .rows = ROUNDS, .team = 16, .source_stride = 128, .index = 1 },
+            }, own = chase;
+            if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || sms[s] * (b->gpu_count - 1) > b->sms - 2) continue;
+            own.args.source = b->gpu[0].zeros;
+            cuda_flag_runs(b, "flag_release_sys", 0, 1, 1, 32, 0, ROUNDS, flag);
+            if (!loaded_keep(b, flag, 2, 2 * ROUNDS, "flag_release_sys at=peer", sms[s], &movers[m], error) ||
+                !loaded_keep(b, &chase, 1, ROUNDS, "chase_sys at=peer", sms[s], &movers[m], error) ||
+                !loaded_keep(b, &own, 1, ROUNDS, "chase_sys at=own", sms[s], &movers[m], error))
+                return false;
+        }
+    return true;
+}
+
+const struct cuda_part cuda_many_gpus_parts[] = {
+    { "peer-waits", peer_waits }, { "peer-after", peer_ends }, { "peer-adding", peer_additions }, { "peer-flag",
+        flags },
+    { "peer-barrier", barriers }, { "peer-sms", pair_by_sms }, { "peer-size", pair_by_size },
+    { "peer-place", pair_by_place }, { "mixed", mixed }, { "peer-loads", loads }, { "peer-bulk-loads", bulk_loads },
+    { "patterns", patterns }, { "small-rows", small_rows }, { "loaded", loaded }, { NULL, NULL },
+};

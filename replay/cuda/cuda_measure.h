@@ -1,0 +1,21 @@
+/* cuda_measure.h - `eptwin measure --fabric cuda`: what GPUs and the links between them do, in one record. */
+#ifndef REPLAY_CUDA_MEASURE_H
+#define REPLAY_CUDA_MEASURE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "reports/record.h"
+
+struct cuda_measure_options {
+    uint32_t gpus;                          /* 0: all of this machine */
+    uint32_t repeat;                        /* passes over all, a sample of each value */
+    bool quick;                             /* fewer rows, shorter samples */
+    const char *only;                       /* the one part that is measured; NULL: all */
+};
+
+/* Adds header and rows to the record.  False and *error: CUDA_ABSENT (cuda_driver.h) where there is nothing to measure,
+ * CUDA_FAILED where a call failed on the way. */
+bool cuda_measure_run(const struct cuda_measure_options *options, struct record *record, GError **error);
+
+#endif

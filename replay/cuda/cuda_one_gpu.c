@@ -1,0 +1,266 @@
+/* cuda_one_gpu.c - what one GPU does alone: its clock, launches, loads, atomics, fences, flags, barriers, copies by
+ * loads
+ * and stores and by the bulk engine, quantising, weighted sums.  replay/README.md says what each row means. */
+#include "replay/cuda/cuda_bench.h"
+#include "replay/cuda/cuda_flows.h"
+#include "replay/cuda/cuda_waits.h"
+
+#include <math.h>
+
+enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168 };          /* 7168 channels in BF16; in FP8, or half a row */
+
+static const struct { const char *name; uint64_t footprint; } places[] = {
+    { "l2", CUDA_IN_L2 }, { "hbm", CUDA_BEYOND_L2 },
+};
+static const uint32_t warp_counts[] = { 1, 2, 4, 8, 16, 24, 32 };
+
+#define EACH(i, list) uint32_t i = 0; i < G_N_ELEMENTS(list); i++
+
+/* One flow of GPU 0 as a row "KERNEL sms=.. warps=.. at=..", with more words behind. */
+static bool flow_keep(struct cuda_bench *b, const struct cuda_flow *flow, const char *at, const char *more,
+                      GError **error)
+{
+    double rate_gbs;
+    if (!cuda_flows_run(b, flow, 1, &rate_gbs, error)) return false;
+    cuda_bench_keep(b, "rate_gbs", "GB/s", flow->row_bytes, rate_gbs, "%s sms=%u warps=%u at=%s%s", flow->kernel,
+                    flow->blocks, flow->warps, at, more);
+    return true;
+}
+
+/* ---- loads and stores ---- */
+
+static const char *const row_kernels[] = { "copy_1", "copy_2", "copy_5", "copy_8", "load_1", "load_2", "load_5",
+                                           "load_8",
+                                           "store_1", "store_8" };
+
+static bool rows_by_warps(struct cuda_bench *b, GError **error)
+{
+    for (EACH(k, row_kernels))
+        for (EACH(p, places))
+            for (EACH(w, warp_counts)) {
+                const struct cuda_flow flow = { .kernel = row_kernels[k], .blocks = 1, .warps = warp_counts[w],
+                                                .row_bytes = ROW_BYTES, .footprint = places[p].footprint };
+                if (cuda_quick_skips(b, w, G_N_ELEMENTS(warp_counts))) continue;
+                if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
+            }
+    return true;
+}
+
+static bool rows_by_sms(struct cuda_bench *b, GError **error)
+{
+    static const char *const kernels[] = { "copy_5", "load_5", "store_8" };
+    static const uint32_t warps[] = { 8, 32 };
+    const uint32_t sms[] = { 2, 4, 8, 16, 24, 32, 48, 64, 96, b->sms };
+    for (EACH(k, kernels))
+        for (EACH(p, places))
+            for (EACH(w, warps))
+                for (EACH(s, sms)) {
+                    const struct cuda_flow flow = { .kernel = kernels[k], .blocks = sms[s], .warps = warps[w],
+                                                    .row_bytes = ROW_BYTES, .footprint = places[p].footprint };
+                    if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms))) continue;
+                    if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
+                }
+    return true;
+}
+
+static bool rows_by_size(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t sizes[] = { 16, 64, 128, 512, 1024, 2048, 4096, HALF_ROW_BYTES, 28672 }, warps[] = { 1, 24 };
+    const uint32_t sms[] = { 1, b->sms };
+    for (EACH(p, places))
+        for (EACH(s, sms))
+            for (EACH(w, warps))
+                for (EACH(i, sizes)) {
+                    const struct cuda_flow flow = { .kernel = "copy_5", .blocks = sms[s], .warps = warps[w],
+                                                    .row_bytes = sizes[i], .footprint = places[p].footprint };
+                    if (cuda_quick_skips(b, i, G_N_ELEMENTS(sizes))) continue;
+                    if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
+                }
+    return true;
+}
+
+static bool rows_by_footprint(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t footprints_mb[] = { 1, 2, 4, 8, 12, 16, 24, 32, 64, 128, 256 };
+    static const char *const kernels[] = { "copy_5", "load_5", "store_8" };
+    for (EACH(k, kernels))
+        for (EACH(i, footprints_mb)) {
+            char at[16];
+            const struct cuda_flow flow = { .kernel = kernels[k], .blocks = b->sms, .warps = 32,
+                                            .row_bytes = 16384 - 128,
+                                            .footprint = (uint64_t)footprints_mb[i] << 20, .time_us = 300 };
+            if (cuda_quick_skips(b, i, G_N_ELEMENTS(footprints_mb))) continue;
+            g_snprintf(at, sizeof at, "%uMiB", footprints_mb[i]);
+            if (!flow_keep(b, &flow, at, "", error)) return false;
+        }
+    return true;
+}
+
+/* Where rows lie in 128-byte lines. */
+static bool rows_by_offset(struct cuda_bench *b, GError **error)
+{
+    for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t offset = 16; offset < 128; offset += 16) {
+            char more[24];
+            const struct cuda_flow flow = { .kernel = "copy_5", .blocks = 1, .warps = 24, .row_bytes = ROW_BYTES,
+                                            .source_offset = side ? 0 : offset, .target_offset = side ? offset : 0 };
+            if (cuda_quick_skips(b, offset / 16, 8)) continue;
+            g_snprintf(more, sizeof more, " %s=%u", side ? "target" : "source", offset);
+            if (!flow_keep(b, &flow, "l2", more, error)) return false;
+        }
+    return true;
+}
+
+static bool words_by_warps(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t warps[] = { 1, 8, 32 };
+    const uint32_t sms[] = { 1, b->sms };
+    for (EACH(s, sms))
+        for (EACH(w, warps)) {
+            const struct cuda_flow flow = { .kernel = "load_words", .blocks = sms[s], .warps = warps[w],
+                                            .row_bytes = ROW_BYTES };
+            double rate_gbs;
+            if (!cuda_flows_run(b, &flow, 1, &rate_gbs, error)) return false;
+            /* A lane brings 4 of each 16 bytes. */
+            cuda_bench_keep(b, "rate_gbs", "GB/s", ROW_BYTES / 4, rate_gbs / 4, "load_words sms=%u warps=%u at=l2",
+                            sms[s],
+                            warps[w]);
+        }
+    return true;
+}
+
+/* ---- bulk copies ---- */
+
+static const struct { const char *name; uint32_t flags; } ways[] = {
+    { "in", FLAG_IN }, { "out", FLAG_OUT }, { "both", FLAG_IN | FLAG_OUT },
+};
+/* Stages of shared memory, and how many rows are asked for before the one that is sent on. */
+static const struct { uint32_t stages, ahead; } rings[] = { { 1, 0 }, { 2, 1 }, { 3, 1 }, { 4, 3 } };
+
+static bool bulk_keep(struct cuda_bench *b, struct cuda_flow flow, uint32_t way, uint32_t ring, uint32_t place,
+                      const char *more, GError **error)
+{
+    char words[64];
+    flow.kernel = "bulk";
+    flow.flags = ways[way].flags;
+    flow.stages = rings[ring].stages;
+    flow.ahead = rings[ring].ahead;
+    flow.footprint = places[place].footprint;
+    if (!cuda_flow_fits(b, &flow)) return true;
+    g_snprintf(words, sizeof words, " way=%s stages=%u ahead=%u%s", ways[way].name, flow.stages, flow.ahead, more);
+    return flow_keep(b, &flow, places[place].name, words, error);
+}
+
+static bool bulk_by_warps(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t sizes[] = { HALF_ROW_BYTES, ROW_BYTES };
+    for (EACH(y, ways))
+        for (EACH(r, rings))
+            for (EACH(p, places))
+                for (EACH(i, sizes))
+                    for (EACH(w, warp_counts)) {
+                        const struct cuda_flow flow = { .blocks = 1, .warps = warp_counts[w], .row_bytes = sizes[i] };
+                        if (cuda_quick_skips(b, w, G_N_ELEMENTS(warp_counts)) || (i && r > 1)) continue;
+                        if (!bulk_keep(b, flow, y, r, p, "", error)) return false;
+                    }
+    return true;
+}
+
+static bool bulk_by_sms(struct cuda_bench *b, GError **error)
+{
+    const uint32_t sms[] = { 2, 4, 8, 16, 24, 32, 48, 64, 96, b->sms };
+    for (EACH(y, ways))
+        for (EACH(p, places))
+            for (EACH(s, sms)) {
+                const struct cuda_flow flow = { .blocks = sms[s], .warps = 15, .row_bytes = ROW_BYTES };
+                if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms))) continue;
+                if (!bulk_keep(b, flow, y, 0, p, "", error)) return false;
+            }
+    return true;
+}
+
+static bool bulk_by_size(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t sizes[] = { 16, 128, 512, 1024, 2048, 4096 }, warps[] = { 1, 24 };
+    for (EACH(y, ways))
+        for (EACH(w, warps))
+            for (EACH(i, sizes)) {
+                const struct cuda_flow flow = { .blocks = 1, .warps = warps[w], .row_bytes = sizes[i] };
+                if (cuda_quick_skips(b, i, G_N_ELEMENTS(sizes))) continue;
+                if (!bulk_keep(b, flow, y, 0, 0, "", error)) return false;
+            }
+    return true;
+}
+
+/* Where rows lie in 128-byte lines of memory, and their places in those of shared memory. */
+static bool bulk_by_offset(struct cuda_bench *b, GError **error)
+{
+    static const char *const sides[] = { "source", "target", "shared" };
+    for (EACH(y, ways))
+        for (EACH(side, sides))
+            for (uint32_t offset = 16; offset < 128; offset += 16) {
+                char more[24];
+                const struct cuda_flow flow = {
+                    .blocks = 1, .warps = 24, .row_bytes = HALF_ROW_BYTES, .source_offset = side == 0 ? offset : 0,
+                    .target_offset = side == 1 ? offset : 0, .shared_offset = side == 2 ? offset : 0,
+                };
+                if (cuda_quick_skips(b, offset / 16, 8) || (y == 0 && side == 1) || (y == 1 && side == 0)) continue;
+                g_snprintf(more, sizeof more, " %s=%u", sides[side], offset);
+                if (!bulk_keep(b, flow, y, 0, 0, more, error)) return false;
+            }
+    return true;
+}
+
+/* ---- work on rows ---- */
+
+static bool casts(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t sizes[] = { 4096, ROW_BYTES }, warps[] = { 4, 8, 16, 28, 31, 32 };
+    const uint32_t sms[] = { 1, 8, b->sms };
+    for (EACH(p, places))
+        for (EACH(s, sms))
+            for (EACH(w, warps))
+                for (EACH(i, sizes)) {
+                    const struct cuda_flow flow = { .kernel = "cast", .blocks = sms[s], .warps = warps[w],
+                                                    .row_bytes = sizes[i], .footprint = places[p].footprint };
+                    if (cuda_quick_skips(b, w, G_N_ELEMENTS(warps))) continue;
+                    if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
+                }
+    return true;
+}
+
+static bool sum_keep(struct cuda_bench *b, uint32_t sms, uint32_t warps, uint32_t place, uint32_t count, uint32_t team,
+                     GError **error)
+{
+    char more[32];
+    const struct cuda_flow flow = { .kernel = "sum", .blocks = sms, .warps = warps, .row_bytes = ROW_BYTES,
+                                    .footprint = places[place].footprint, .count = count, .team = team };
+    g_snprintf(more, sizeof more, " by=%s rows=%u", team ? "block" : "warp", count);
+    return flow_keep(b, &flow, places[place].name, more, error);
+}
+
+/* Rates are of sums made: the rows read are so many times as many. */
+static bool sums(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t counts[] = { 1, 2, 3, 4, 6, 8 }, warps[] = { 1, 8, 24 };
+    const uint32_t sms[] = { 1, 24, b->sms };
+    for (EACH(p, places))
+        for (EACH(s, sms))
+            for (EACH(c, counts)) {
+                if (cuda_quick_skips(b, c, G_N_ELEMENTS(counts))) continue;
+                for (EACH(w, warps))
+                    if (!sum_keep(b, sms[s], warps[w], p, counts[c], 0, error)) return false;
+                if (!sum_keep(b, sms[s], 24, p, counts[c], 1, error)) return false;
+            }
+    return true;
+}
+
+const struct cuda_part cuda_one_gpu_parts[] = {
+    { "clock", cuda_clock_pass }, { "launch", cuda_launch_pass }, { "alone", cuda_alone_pass },
+    { "chase", cuda_chase_pass }, { "after", cuda_after_pass }, { "flag", cuda_flag_pass },
+    { "adding", cuda_adding_pass }, { "barrier", cuda_barrier_pass }, { "rows-warps", rows_by_warps },
+    { "rows-sms", rows_by_sms }, { "rows-size", rows_by_size }, { "rows-footprint", rows_by_footprint },
+    { "rows-offset", rows_by_offset }, { "words", words_by_warps }, { "bulk-warps", bulk_by_warps },
+    { "bulk-sms", bulk_by_sms }, { "bulk-size", bulk_by_size }, { "bulk-offset", bulk_by_offset }, { "cast", casts },
+    { "sum", sums }, { NULL, NULL },
+};

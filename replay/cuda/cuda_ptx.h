@@ -1,0 +1,99 @@
+/* cuda_ptx.h - how PTX is written in the cuda_ptx_*.c: as text between the brackets of PTX(...), with the
+ * preprocessor's comments and macros.  Newlines are lost, which PTX does not mind.
+ *
+ * Private to the cuda_ptx_*.c.  Registers have names; HEAD declares those that all kernels use.  A macro that has
+ * labels opens a scope of its own with { }.  Every wait ends after WAIT_CYCLES, so that a GPU whose peer failed ends
+ * too: what it leaves at out then is no time, and the host says so. */
+#ifndef REPLAY_CUDA_PTX_H
+#define REPLAY_CUDA_PTX_H
+
+#include "replay/cuda/cuda_args.h"
+
+#define PTX(...)   PTX_TEXT(__VA_ARGS__)
+#define PTX_TEXT(...) #__VA_ARGS__ "\n"
+
+/* What each text begins with. */
+#define HEADER PTX(.version 8.0 .target sm_90 .address_size 64)
+
+/* A kernel of blocks of up to 1024 threads; all may take as many registers as that leaves them. */
+#define ENTRY(name) ENTRY_UP_TO(1024, name)
+#define ENTRY_UP_TO(threads, name) \
+    .visible .entry name(.param .align 8 .b8 a[ARG_BYTES]) .maxntid threads, 1, 1 .minnctapersm 1
+
+#define WAIT_CYCLES 2000000000
+
+/* Who a thread is: me counts the warps of the grid, of which there are all. */
+#define HEAD \
+    .reg .pred p, q; \
+    .reg .b32 tid, lane, warp, warps, block, blocks, me, all, done; \
+    .reg .b64 c0, c1, t0, t1, limit, out; \
+    mov.u32 tid, %tid.x; \
+    and.b32 lane, tid, 31; \
+    shr.u32 warp, tid, 5; \
+    mov.u32 warps, %ntid.x; \
+    add.u32 warps, warps, 31; \
+    shr.u32 warps, warps, 5; \
+    mov.u32 block, %ctaid.x; \
+    mov.u32 blocks, %nctaid.x; \
+    mad.lo.u32 me, block, warps, warp; \
+    mul.lo.u32 all, blocks, warps; \
+    mov.u32 done, 0; \
+    ld.param.u64 limit, [ARG_CYCLES];
+
+/* Begins when go_count blocks, on whichever GPUs, have come here; at once where there is no word to count them in. */
+#define GO { \
+    .reg .pred alone, other; \
+    .reg .b32 seen, need; \
+    .reg .b64 word, from, now; \
+    ld.param.u64 word, [ARG_GO]; \
+    ld.param.u32 need, [ARG_GO_COUNT]; \
+    setp.eq.u64 alone, word, 0; \
+    @alone bra begin; \
+    setp.ne.u32 other, tid, 0; \
+    @other bra joined; \
+    red.release.sys.global.add.u32 [word], 1; \
+    mov.u64 from, %clock64; \
+again: \
+    mov.u64 now, %clock64; \
+    sub.u64 now, now, from; \
+    setp.gt.u64 other, now, WAIT_CYCLES; \
+    @other bra joined; \
+    ld.acquire.sys.global.u32 seen, [word]; \
+    setp.lo.u32 other, seen, need; \
+    @other bra again; \
+joined: \
+    bar.sync 0; \
+begin: \
+    mov.u64 t0, %globaltimer; \
+    mov.u64 c0, %clock64; \
+    }
+
+/* Sets p, alike in all lanes: there are rows left and time to do them. */
+#define TIME_LEFT(rows) \
+    mov.u64 c1, %clock64; \
+    sub.u64 c1, c1, c0; \
+    setp.lo.u64 p, c1, limit; \
+    setp.lo.and.u32 p, done, rows, p; \
+    vote.sync.all.pred p, p, 0xffffffff;
+
+/* Leaves at out: when this warp began and ended (ns), its cycles, what it has done. */
+#define FINISH(done32) { \
+    .reg .pred silent; \
+    .reg .b64 place, done64; \
+    mov.u64 c1, %clock64; \
+    mov.u64 t1, %globaltimer; \
+    sub.u64 c1, c1, c0; \
+    ld.param.u64 out, [ARG_OUT]; \
+    mad.wide.u32 place, me, RESULT_BYTES, out; \
+    cvt.u64.u32 done64, done32; \
+    setp.ne.u32 silent, lane, 0; \
+    @silent bra said; \
+    st.global.v2.u64 [place], {t0, t1}; \
+    st.global.v2.u64 [place + 16], {c1, done64}; \
+said: \
+    ret; \
+    }
+
+extern const char cuda_ptx_copies[], cuda_ptx_latencies[], cuda_ptx_works[];
+
+#endif

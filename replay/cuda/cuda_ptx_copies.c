@@ -1,0 +1,325 @@
+/* cuda_ptx_copies.c - PTX of what moves rows: loads and stores of 16 bytes a lane as the public kernels have them, bulk
+ * copies through shared memory, additions to many words.  See cuda_ptx.h for the language. */
+#include "replay/cuda/cuda_ptx.h"
+
+/* Loads that leave nothing in L1, and stores that do the same: what dispatch and combine move rows with. */
+#define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
+#define STORE_16 st.global.L1::no_allocate.v4.u32
+
+#define LOAD(n, offset)  LOAD_16 {x##n, y##n, z##n, w##n}, [s + offset];
+#define STORE(n, offset) STORE_16 [d + offset], {x##n, y##n, z##n, w##n};
+#define FOLD(n, offset) \
+    xor.b32 folded, folded, x##n; xor.b32 folded, folded, y##n; \
+    xor.b32 folded, folded, z##n; xor.b32 folded, folded, w##n;
+
+/* So many loads of 512 bytes a warp are under way before the first is used. */
+#define DO_1(does) does(0, 0)
+#define DO_2(does) does(0, 0) does(1, 512)
+#define DO_5(does) DO_2(does) does(2, 1024) does(3, 1536) does(4, 2048)
+#define DO_8(does) DO_5(does) does(5, 2560) does(6, 3072) does(7, 3584)
+
+/* A warp moves rows, each as one of the kernels' warps would: as many bytes at a time as loads are in flight, the rest
+ * 512 bytes by 512.  first and second say what is done with a piece: LOAD and STORE, LOAD and FOLD, or STORE alone.
+ * Targets are taken from a table: block * by_block + warp * by_warp, modulo their number. */
+#define ROWS_KERNEL(name, piece, first_all, second_all, first_one, second_one) \
+ENTRY(name) { \
+    HEAD \
+    .reg .b32 row, at, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, step, left, mine; \
+    .reg .b32 x<8>, y<8>, z<8>, w<8>, folded; \
+    .reg .b64 s, d, source, target, table; \
+    ld.param.u32 source_mask, [ARG_SOURCE_MASK]; \
+    ld.param.u32 target_mask, [ARG_TARGET_MASK]; \
+    ld.param.u32 source_stride, [ARG_SOURCE_STRIDE]; \
+    ld.param.u32 target_stride, [ARG_TARGET_STRIDE]; \
+    ld.param.u32 row_bytes, [ARG_ROW_BYTES]; \
+    ld.param.u32 rows, [ARG_ROWS]; \
+    ld.param.u64 source, [ARG_SOURCE]; \
+    TARGET_FIND(target, 0) \
+    shl.b32 mine, lane, 4; \
+    cvt.u64.u32 d, mine; \
+    add.u64 source, source, d; \
+    add.u64 target, target, d; \
+    ld.param.u32 row, [ARG_INDEX]; \
+    add.u32 row, row, me; \
+    mov.u32 folded, tid; \
+    VALUES \
+    GO \
+next: \
+    and.b32 at, row, source_mask; \
+    mad.wide.u32 s, at, source_stride, source; \
+    and.b32 at, row, target_mask; \
+    mad.wide.u32 d, at, target_stride, target; \
+    mov.u32 left, row_bytes; \
+whole: \
+    .pragma "nounroll"; \
+    setp.lo.u32 p, left, piece; \
+    @p bra rest; \
+    first_all \
+    second_all \
+    add.u64 s, s, piece; \
+    add.u64 d, d, piece; \
+    sub.u32 left, left, piece; \
+    bra whole; \
+rest: \
+    .pragma "nounroll"; \
+    setp.le.u32 p, left, mine; \
+    @p bra moved; \
+    first_one \
+    second_one \
+    add.u64 s, s, 512; \
+    add.u64 d, d, 512; \
+    setp.le.u32 p, left, 512; \
+    @p bra moved; \
+    sub.u32 left, left, 512; \
+    bra rest; \
+moved: \
+    bar.warp.sync 0xffffffff; \
+    add.u32 row, row, all; \
+    add.u32 done, done, 1; \
+    TIME_LEFT(rows) \
+    @p bra next; \
+    fence.acq_rel.sys; \
+    setp.eq.u32 p, folded, 0x9e3779b9;      /* never, but nobody can tell: so the loads stay */ \
+    @p st.global.u32 [target], folded; \
+    FINISH(done) \
+}
+
+/* The address in the table of targets for this warp, and so many places on. */
+#define TARGET_FIND(address, further) { \
+    .reg .b32 count, turn, by_block, by_warp; \
+    .reg .b64 table; \
+    ld.param.u32 count, [ARG_TARGET_COUNT]; \
+    ld.param.u32 by_block, [ARG_BY_BLOCK]; \
+    ld.param.u32 by_warp, [ARG_BY_WARP]; \
+    mul.lo.u32 turn, block, by_block; \
+    mad.lo.u32 turn, warp, by_warp, turn; \
+    add.u32 turn, turn, further; \
+    rem.u32 turn, turn, count; \
+    ld.param.u64 table, [ARG_TARGETS]; \
+    mad.wide.u32 table, turn, 8, table; \
+    ld.global.u64 address, [table]; \
+    }
+
+#define VALUE(n, offset) mov.b32 x##n, tid; mov.b32 y##n, tid; mov.b32 z##n, lane; mov.b32 w##n, lane;
+#define VALUES DO_8(VALUE)
+#define NOTHING
+
+#define COPY_KERNEL(n, piece)  ROWS_KERNEL(copy_##n, piece, DO_##n(LOAD), DO_##n(STORE), DO_1(LOAD), DO_1(STORE))
+#define LOAD_KERNEL(n, piece)  ROWS_KERNEL(load_##n, piece, DO_##n(LOAD), DO_##n(FOLD), DO_1(LOAD), DO_1(FOLD))
+#define STORE_KERNEL(n, piece) ROWS_KERNEL(store_##n, piece, NOTHING, DO_##n(STORE), NOTHING, DO_1(STORE))
+
+/* Words of 4 bytes, one a lane and nothing else in flight: how index arrays are read. */
+#define LOAD_4(n, offset) ld.global.nc.L1::no_allocate.L2::256B.u32 x##n, [s + offset];
+#define FOLD_4(n, offset) xor.b32 folded, folded, x##n;
+
+/* ---- bulk copies ---- */
+
+/* One lane of each warp brings rows to shared memory and, from there, to fan targets.  A warp has so many stages of
+ * shared memory and asks for rows so many ahead of the one that it sends on; stages - ahead - 1 is how many stores may
+ * still read their stage when the next row is asked for, 0 or 1.
+ *
+ *     shared: | 32 warps x 4 mbarriers, 1024 B | shared_offset | warp 0: stage 0, stage 1, ... | warp 1: ...
+ */
+#define BULK_IN { \
+    .reg .b32 at, bar; \
+    .reg .b64 s; \
+    and.b32 at, row, source_mask; \
+    mad.wide.u32 s, at, source_stride, source; \
+    mad.lo.u32 at, in_stage, shared_stride, places; \
+    mad.lo.u32 bar, in_stage, 8, bars; \
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], row_bytes; \
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [at], [s], row_bytes, [bar]; \
+    add.u32 row, row, all; \
+    add.u32 in_stage, in_stage, 1; \
+    setp.eq.u32 q, in_stage, stages; \
+    @q mov.u32 in_stage, 0; \
+    }
+
+#define BULK_ARRIVED { \
+    .reg .pred here; \
+    .reg .b32 bar, parity; \
+    mad.lo.u32 bar, out_stage, 8, bars; \
+    shr.u32 parity, parities, out_stage; \
+    and.b32 parity, parity, 1; \
+again: \
+    mbarrier.try_wait.parity.shared::cta.b64 here, [bar], parity; \
+    @!here bra again; \
+    mov.u32 parity, 1; \
+    shl.b32 parity, parity, out_stage; \
+    xor.b32 parities, parities, parity; \
+    }
+
+#define BULK_STORE(n) { \
+    .reg .pred none; \
+    .reg .b64 d; \
+    setp.le.u32 none, fan, n; \
+    @none bra stored; \
+    mad.wide.u32 d, at, target_stride, target##n; \
+    cp.async.bulk.global.shared::cta.bulk_group [d], [place], row_bytes; \
+stored: \
+    }
+
+#define BULK_OUT { \
+    .reg .b32 at, place; \
+    mad.lo.u32 place, out_stage, shared_stride, places; \
+    and.b32 at, out_row, target_mask; \
+    BULK_STORE(0) BULK_STORE(1) BULK_STORE(2) BULK_STORE(3) \
+    cp.async.bulk.commit_group; \
+    add.u32 out_row, out_row, all; \
+    }
+
+#define BULK_INIT(n) \
+    mbarrier.init.shared::cta.b64 [bars + n], 1;
+
+/* Additions of every thread to words at own, stride bytes apart, eight between looks at the clock. */
+#define ADDING_KERNEL(name, ...) \
+ENTRY(name) { \
+    HEAD \
+    .reg .b32 i, stride, mask, rows, old; \
+    .reg .b64 word; \
+    ld.param.u64 word, [ARG_OWN]; \
+    ld.param.u32 stride, [ARG_SOURCE_STRIDE]; \
+    ld.param.u32 mask, [ARG_SOURCE_MASK]; \
+    ld.param.u32 rows, [ARG_ROWS]; \
+    mad.lo.u32 i, me, 32, lane; \
+    and.b32 i, i, mask; \
+    mad.wide.u32 word, i, stride, word; \
+    GO \
+next: \
+    .pragma "nounroll"; \
+    __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ \
+    __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ \
+    add.u32 done, done, 8; \
+    TIME_LEFT(rows) \
+    @p bra next; \
+    fence.acq_rel.sys; \
+    FINISH(done) \
+}
+
+const char cuda_ptx_copies[] =
+    HEADER
+    PTX(.extern .shared .align 1024 .b8 shared_memory[];)
+    PTX(COPY_KERNEL(1, 512))
+    PTX(COPY_KERNEL(2, 1024))
+    PTX(COPY_KERNEL(5, 2560))
+    PTX(COPY_KERNEL(8, 4096))
+    PTX(LOAD_KERNEL(1, 512))
+    PTX(LOAD_KERNEL(2, 1024))
+    PTX(LOAD_KERNEL(5, 2560))
+    PTX(LOAD_KERNEL(8, 4096))
+    PTX(STORE_KERNEL(1, 512))
+    PTX(STORE_KERNEL(8, 4096))
+    PTX(ROWS_KERNEL(load_words, 512, LOAD_4(0, 0), FOLD_4(0, 0), LOAD_4(0, 0), FOLD_4(0, 0)))
+
+    PTX(ENTRY(bulk) {
+        HEAD
+        .reg .pred in, outward, one_may_read;
+        .reg .b32 row, out_row, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, fan, flags;
+        .reg .b32 stages, ahead, shared_stride, places, bars, in_stage, out_stage, parities, spare, asked;
+        .reg .b64 source, target0, target1, target2, target3;
+        ld.param.u32 source_mask, [ARG_SOURCE_MASK];
+        ld.param.u32 target_mask, [ARG_TARGET_MASK];
+        ld.param.u32 source_stride, [ARG_SOURCE_STRIDE];
+        ld.param.u32 target_stride, [ARG_TARGET_STRIDE];
+        ld.param.u32 row_bytes, [ARG_ROW_BYTES];
+        ld.param.u32 rows, [ARG_ROWS];
+        ld.param.u32 fan, [ARG_FAN];
+        ld.param.u32 stages, [ARG_STAGES];
+        ld.param.u32 ahead, [ARG_AHEAD];
+        ld.param.u32 shared_stride, [ARG_SHARED_STRIDE];
+        ld.param.u32 places, [ARG_SHARED_OFFSET];
+        ld.param.u64 source, [ARG_SOURCE];
+        ld.param.u32 flags, [ARG_FLAGS];
+        TARGET_FIND(target0, 0)
+        TARGET_FIND(target1, 1)
+        TARGET_FIND(target2, 2)
+        TARGET_FIND(target3, 3)
+
+        mov.u32 bars, shared_memory;
+        add.u32 places, places, bars;
+        add.u32 places, places, 1024;
+        mad.lo.u32 bars, warp, 32, bars;
+        mul.lo.u32 spare, warp, stages;
+        mad.lo.u32 places, spare, shared_stride, places;
+        setp.ne.u32 p, lane, 0;
+        @p bra ready;
+        BULK_INIT(0) BULK_INIT(8) BULK_INIT(16) BULK_INIT(24)
+        fence.mbarrier_init.release.cluster;
+        fence.proxy.async.shared::cta;
+ready:
+        bar.warp.sync 0xffffffff;
+        and.b32 spare, flags, FLAG_IN;
+        setp.ne.u32 in, spare, 0;
+        and.b32 spare, flags, FLAG_OUT;
+        setp.ne.u32 outward, spare, 0;
+        sub.u32 spare, stages, ahead;
+        setp.eq.u32 one_may_read, spare, 2;
+        ld.param.u32 row, [ARG_INDEX];
+        add.u32 row, row, me;
+        mov.u32 out_row, row;
+        mov.u32 in_stage, 0;
+        mov.u32 out_stage, 0;
+        mov.u32 parities, 0;
+        GO
+        setp.ne.u32 p, lane, 0;
+        @p bra ended;
+
+        mov.u32 asked, 0;
+early:
+        .pragma "nounroll";
+        setp.ge.u32 p, asked, ahead;
+        @p bra next;
+        @!in bra next;
+        BULK_IN
+        add.u32 asked, asked, 1;
+        bra early;
+next:
+        .pragma "nounroll";
+        @!outward bra may_load;
+        @one_may_read bra keep_one;
+        cp.async.bulk.wait_group.read 0;
+        bra may_load;
+keep_one:
+        cp.async.bulk.wait_group.read 1;
+may_load:
+        @!in bra loaded;
+        BULK_IN
+        BULK_ARRIVED
+loaded:
+        @!outward bra sent;
+        BULK_OUT
+sent:
+        add.u32 out_stage, out_stage, 1;
+        setp.eq.u32 p, out_stage, stages;
+        @p mov.u32 out_stage, 0;
+        add.u32 done, done, 1;
+        mov.u64 c1, %clock64;
+        sub.u64 c1, c1, c0;
+        setp.lo.u64 p, c1, limit;
+        setp.lo.and.u32 p, done, rows, p;
+        @p bra next;
+
+        /* What was asked for ahead must come before its place is given up. */
+late:
+        .pragma "nounroll";
+        setp.eq.u32 p, asked, 0;
+        @p bra drained;
+        BULK_ARRIVED
+        add.u32 out_stage, out_stage, 1;
+        setp.eq.u32 p, out_stage, stages;
+        @p mov.u32 out_stage, 0;
+        sub.u32 asked, asked, 1;
+        bra late;
+drained:
+        cp.async.bulk.wait_group 0;
+ended:
+        FINISH(done)
+    })
+
+    PTX(ADDING_KERNEL(red_gpu, red.relaxed.gpu.global.add.u32 [word], 1;))
+    PTX(ADDING_KERNEL(red_sys, red.relaxed.sys.global.add.u32 [word], 1;))
+    PTX(ADDING_KERNEL(atom_gpu, atom.relaxed.gpu.global.add.u32 old, [word], 1;))
+    PTX(ADDING_KERNEL(atom_sys, atom.relaxed.sys.global.add.u32 old, [word], 1;))
+    PTX(ADDING_KERNEL(atom_release_gpu, atom.release.gpu.global.add.u32 old, [word], 1;))
+    PTX(ADDING_KERNEL(atom_release_sys, atom.release.sys.global.add.u32 old, [word], 1;))
+    PTX(ADDING_KERNEL(store_words, st.relaxed.sys.global.u32 [word], lane;));

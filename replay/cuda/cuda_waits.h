@@ -1,0 +1,26 @@
+/* cuda_waits.h - private to `eptwin measure --fabric cuda`: passes over what is waited for, on one GPU. */
+#ifndef REPLAY_CUDA_WAITS_H
+#define REPLAY_CUDA_WAITS_H
+
+#include "replay/cuda/cuda_bench.h"
+
+bool cuda_clock_pass(struct cuda_bench *b, GError **error);
+bool cuda_launch_pass(struct cuda_bench *b, GError **error);
+bool cuda_alone_pass(struct cuda_bench *b, GError **error);
+bool cuda_chase_pass(struct cuda_bench *b, GError **error);
+bool cuda_after_pass(struct cuda_bench *b, GError **error);
+bool cuda_flag_pass(struct cuda_bench *b, GError **error);
+bool cuda_adding_pass(struct cuda_bench *b, GError **error);
+bool cuda_barrier_pass(struct cuda_bench *b, GError **error);
+
+/* The same to the memory of another GPU, whose words are at a peer's address; place names it in the rows' phases. */
+bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
+bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
+bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
+bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
+
+/* The time between two GPUs' flags: 2 runs, so that something can go beside them. */
+void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t first, uint32_t second, uint32_t blocks,
+                    uint32_t threads, uint32_t bytes, uint32_t rounds, struct cuda_run run[2]);
+
+#endif
