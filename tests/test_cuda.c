@@ -22,8 +22,10 @@ static bool kernel_is_there(const char *name)
 static void test_kernels(void)
 {
     static const char *const named[] = { "copy_1", "copy_5", "load_8", "store_8", "load_words", "bulk", "cast", "sum",
-                                         "spin", "stamp", "empty", "alone_fence_sys", "chase_nc", "after_st_release_sys",
-                                         "flag_release_sys", "grid_barrier", "gpu_barrier", "block_barrier", "red_gpu" };
+                                         "spin", "stamp", "empty", "alone_fence_sys", "chase_nc",
+                                             "after_st_release_sys",
+                                         "flag_release_sys", "grid_barrier", "gpu_barrier", "block_barrier",
+                                             "red_gpu" };
     for (size_t i = 0; i < G_N_ELEMENTS(named); i++) {
         if (!kernel_is_there(named[i])) fprintf(stderr, "  no kernel %s\n", named[i]);
         CU_ASSERT(kernel_is_there(named[i]));
