@@ -450,11 +450,30 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
     return true;
 }
 
-struct cluster *cluster_load(const char *path, GError **error)
+static bool settings_put(struct key_file *file, const char *const *settings, GError **error)
+{
+    for (; settings && *settings; settings++) {
+        const char *equals = strchr(*settings, '=');
+        const char *dot = equals ? g_strrstr_len(*settings, equals - *settings, ".") : NULL;
+        if (!dot || dot == *settings || dot + 1 == equals || !equals[1]) {
+            g_set_error(error, CLUSTER_ERROR, 0, "expected section.key=value, as in nic.rate=50GB/s, found '%s'",
+                        *settings);
+            return false;
+        }
+        g_autofree char *section = g_strndup(*settings, (gsize)(dot - *settings));
+        g_autofree char *key = g_strndup(dot + 1, (gsize)(equals - dot - 1));
+        key_file_set(file, section, key, equals + 1);
+    }
+    return true;
+}
+
+struct cluster *cluster_load(const char *path, GError **error) { return cluster_load_set(path, NULL, error); }
+
+struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error)
 {
     g_autofree char *found = find_file(path, error);
     g_autoptr(key_file) file = found ? key_file_load(found, error) : NULL;
-    if (!file || !include_files(file, file, 0, error)) return NULL;
+    if (!file || !include_files(file, file, 0, error) || !settings_put(file, settings, error)) return NULL;
     struct cluster *c = g_new0(struct cluster, 1);
     c->path = g_steal_pointer(&found);
     if (refuse_unknown(file, error) && read_keys(file, c, error) && read_links(file, c, error) &&

@@ -166,6 +166,8 @@ struct cluster {
 /* Reads a cluster file.  path is a file, or the name of a shipped one (sim/share.h), with or without ".ini".
  * NULL and *error (file, section, key, expected, found) on failure. */
 struct cluster *cluster_load(const char *path, GError **error);
+/* The same with values that the file has otherwise or not at all, as "nic.rate=50 GB/s" (NULL-terminated). */
+struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error);
 void cluster_free(struct cluster *cluster);
 
 /* "27 us at 1024 B, 130 us at 14336 B": sizes rise, times do not fall, at most CLUSTER_CURVE_MAX. */

@@ -153,6 +153,18 @@ void key_file_complete(struct key_file *file, const struct key_file *other, cons
     }
 }
 
+void key_file_set(struct key_file *file, const char *section, const char *key, const char *text)
+{
+    g_key_file_set_value(file->keys, section, key, text);
+    if (key_file_line(file, section, key)) return;
+    const uint32_t line = MAX(key_file_line(file, section, NULL), 1);
+    const char *path = g_hash_table_lookup(file->paths, section);
+    char *name = g_strdup_printf("%s\n%s", section, key);
+    if (path) g_hash_table_insert(file->paths, g_strdup(name), g_strdup(path));
+    g_hash_table_insert(file->lines, name, GUINT_TO_POINTER(line));
+    g_hash_table_insert(file->lines, g_strdup(section), GUINT_TO_POINTER(line));
+}
+
 char *key_file_text(const struct key_file *file, const char *section, const char *key)
 {
     char *text = g_key_file_get_value(file->keys, section, key, NULL);

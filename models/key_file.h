@@ -35,6 +35,9 @@ char *key_file_place(const struct key_file *file, const char *section, const cha
 /* Takes over from other what file does not say, but for the section named except. */
 void key_file_complete(struct key_file *file, const struct key_file *other, const char *except);
 
+/* Puts text behind a key of a section, whether or not the file has it: it stands then where the section begins. */
+void key_file_set(struct key_file *file, const char *section, const char *key, const char *text);
+
 /* The text behind '=' without its comment; NULL when there is no such key.  Freed with g_free(). */
 char *key_file_text(const struct key_file *file, const char *section, const char *key);
 

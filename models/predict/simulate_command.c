@@ -35,6 +35,7 @@ enum { TIMELINE_SPANS_MAX = 100000000 };
 struct arguments {
     char *output, *format, *steps, *layers, *timeline;
     int jobs, timeline_spans;
+    char **set;
     gboolean per_rank, explain;
 };
 
@@ -55,6 +56,9 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
         { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain,
           "Say how each phase's time comes about, from full rates to the slowest rank", NULL },
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
+        { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
+          "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
+          "SECTION.KEY=VALUE" },
         { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all",
           "A:B" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers A:B of the trace, or all", "A:B" },
@@ -199,13 +203,16 @@ int command_simulate(int argc, char **argv)
     struct cluster *cluster = NULL;
     struct record *record = record_new();
     case_init(&c);
-    bool good = parse(&c, &a, &argc, &argv, &error) && (cluster = cluster_load(c.cluster, &error)) != NULL;
+    bool good = parse(&c, &a, &argc, &argv, &error) &&
+                (cluster = cluster_load_set(c.cluster, (const char *const *)a.set, &error)) != NULL;
     if (good) {
         case_node_settle(&c, cluster->nvlink.gpus);
         record_set(record, "kind", "simulate");
         record_set(record, "version", "%s", eptwin_version());
         case_record(&c, record);
         record_set(record, "cluster", "%s", cluster->name);
+        g_autofree char *set = a.set ? g_strjoinv(" ", a.set) : NULL;
+        if (set) record_set(record, "set", "%s", set);
         good = run_and_write(&c, &a, cluster, record, &error);
     }
     const int status = good ? EXIT_OK : fail(error, status_of(error));
@@ -214,6 +221,7 @@ int command_simulate(int argc, char **argv)
     case_clear(&c);
     g_free(a.output);
     g_free(a.format);
+    g_strfreev(a.set);
     g_free(a.steps);
     g_free(a.layers);
     g_free(a.timeline);

@@ -46,12 +46,16 @@ $EPTWIN simulate $cluster $case --explain --per-rank --output ranks.csv >/dev/nu
 $EPTWIN simulate --cluster source/tests/fuzz/seeds/cluster/host.ini $case --num-ranks 2 --explain | grep -c 'busiest core'
 
 echo '# two predictions: what a change would give'
-$EPTWIN simulate $cluster $case --output one.csv; sed 's/^rate = .*/rate = 12 GB\/s/' source/models/clusters/h800-cx7.ini >slow.ini
-$EPTWIN simulate --cluster slow.ini $case --output two.csv
+$EPTWIN simulate $cluster $case --output one.csv
+$EPTWIN simulate $cluster --set nic.rate=12GB/s $case --output two.csv
+sed 's/^rate = .*/rate = 12 GB\/s/' source/models/clusters/h800-cx7.ini >slow.ini
+$EPTWIN simulate --cluster slow.ini $case | diff two.csv - | grep '^[<>]'
 $EPTWIN compare one.csv two.csv | grep -oE 'second is|times (faster|slower)|error|the second is' | sort | uniq -c | sed 's/^ *//'
 $EPTWIN compare one.csv one.csv | grep -c 'the same'
 
 echo '# refused'
+for set in nic.rate nic.=1 rate=1 nic.speed=1 nic.rate=fast; do $EPTWIN simulate $cluster --set $set; echo "status $?"; done 2>&1 |
+    sed 's|^.*/\(models\)|\1|'
 $EPTWIN simulate $cluster $case --explain --output -; echo "status $?"
 $EPTWIN simulate $cluster $case --format xml; echo "status $?"
 $EPTWIN simulate $cluster --trace source/traces/samples/decode_ep64.ept --layers all --explain; echo "status $?"
