@@ -129,6 +129,16 @@ const char *record_get(const struct record *record, const char *key)
     return header ? header->value : NULL;
 }
 
+bool record_kind_check(const struct record *record, const char *name, GError **error)
+{
+    static const char *const kinds[] = { "simulate", "replay", "measure", "import", NULL };
+    const char *kind = record_get(record, "kind");
+    if (!kind || g_strv_contains(kinds, kind)) return true;
+    g_set_error(error, RECORD_ERROR, 0, "%s: header kind: expected simulate, replay, measure or import, found '%.40s'",
+                name, kind);
+    return false;
+}
+
 uint32_t record_key_count(const struct record *record) { return record->headers->len; }
 
 const char *record_key(const struct record *record, uint32_t index)

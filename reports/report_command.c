@@ -82,7 +82,8 @@ int command_report(int argc, char **argv)
         done = new_file_spares(run.output, (const char *const *)run.paths + run.first, run.count, &error);
     struct record **records = g_new0(struct record *, run.count + 1);
     for (guint i = 0; done && i < run.count; i++)
-        done = (records[i] = record_read(run.paths[run.first + i], &error)) != NULL;
+        done = (records[i] = record_read(run.paths[run.first + i], &error)) != NULL
+               && record_kind_check(records[i], run.paths[run.first + i], &error);
     done = done && report_run_write(&run, records, &error);
     if (!done) fprintf(stderr, "eptwin report: %s\n", error->message);
     for (guint i = 0; i < run.count; i++) record_free(records[i]);

@@ -317,7 +317,7 @@ static void test_write_failures(void)
     CU_ASSERT_TRUE(g_str_has_prefix(error->message, missing) && strstr(error->message, "No such file"));
     g_clear_error(&error);
     CU_ASSERT_FALSE(record_write(record, folder, RECORD_CSV, &error));
-    CU_ASSERT_TRUE(strstr(error->message, "is a directory") != NULL);
+    CU_ASSERT_TRUE(strstr(error->message, "Is a directory") != NULL);
     g_clear_error(&error);
     CU_ASSERT_FALSE(record_write(record, "/dev/full", RECORD_CSV, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "/dev/full: cannot write: No space left on device");

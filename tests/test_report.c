@@ -83,6 +83,7 @@ static struct record *record_of(const char *kind, int ranks, double time_us)
     struct record *record = record_new();
     record_set(record, "kind", "%s", kind);
     record_set(record, "kernel", "ll");
+    record_set(record, RECORD_CASE_KEYS, "kernel");
     for (int p = 0; p < 2; p++) {
         record_add(record, phases[p], RECORD_ALL, "time_us", time_us * (p + 1), "us");
         record_add(record, phases[p], RECORD_ALL, "logical_rdma_gbs", 40, "GB/s");

@@ -189,6 +189,8 @@ static void test_wrong_prefixed_text_is_named(void)
           "line 2: split size: expected a multiple of 4 bytes a token, found '6'" },
         { "splits@4:", "4 8\n4 8 0\n", "line 2: columns: expected 2, found '3'" },
         { "splits@1:", "4 x\n4 6\n", "line 1: split size: expected a number, found 'x'" },
+        { "splits@1:", "44739242\n",
+          "line 1: split size: expected at most 1000 tokens a byte of the file, found '44739242'" },
         { "splits@1:", "999999999999 0\n0 0\n", "at most 2^26 tokens" },
         { "vllm:", "no numpy", "expected" },
     };

@@ -72,7 +72,7 @@ bool trace_info_check(const struct trace *trace, GError **error)
         return false;
     }
     const uint64_t blocks = (uint64_t)i->steps * i->layers, places = (uint64_t)i->tokens_max * i->topk;
-    if (places <= TRACE_PLACES_MAX / i->ranks && blocks <= UINT64_C(1) << 28)
+    if (places <= TRACE_PLACES_MAX / i->ranks && blocks <= TRACE_BLOCKS_MAX)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "%s: expected at most 2^28 top-k places in a (step, layer) and 2^28 (step, layer)s, found %u "

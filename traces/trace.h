@@ -52,7 +52,8 @@ const struct trace_info *trace_info(const struct trace *trace);
 bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
                 GError **error);
 
-/* Limits of what is read: a (step, layer) may hold this many top-k places (1 GiB of experts). */
+/* Limits of what is read: a (step, layer) may hold so many top-k places (1 GiB of experts), a trace so many of them. */
 #define TRACE_PLACES_MAX (UINT64_C(1) << 28)
+#define TRACE_BLOCKS_MAX (UINT64_C(1) << 28)
 
 #endif

@@ -20,3 +20,5 @@ echo "exit $?"
 echo "exit $?"
 "$EPTWIN" report - p.csv | cmp - <("$EPTWIN" report --output - p.csv) && echo same
 ls
+sed 's/kind: .*/kind: bogus/' p.csv >bogus.csv
+$EPTWIN report page.html bogus.csv; echo "exit $?"

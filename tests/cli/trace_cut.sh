@@ -17,6 +17,8 @@ run diff few.ept ranks.ept
 run check few.ept
 run slice $sample bad.ept --ranks 0:3
 run slice $sample bad.ept --steps 2
+run slice $sample bad.ept --ranks 0,0
+run slice $sample bad.ept --tokens 0:4,3
 run slice $sample bad.ept --steps 1:1
 run slice $sample bad.ept --layers x
 run merge first.ept few.ept low.csv bad.ept

@@ -165,6 +165,16 @@ static bool range_word(const char *word, uint32_t limit, GArray *numbers)
     return true;
 }
 
+/* Whether all differ: what is taken twice would be counted twice. */
+static bool numbers_differ(const GArray *numbers)
+{
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_direct_hash, g_direct_equal);
+    for (guint i = 0; i < numbers->len; i++)
+        if (!g_hash_table_add(seen, GUINT_TO_POINTER(g_array_index(numbers, uint32_t, i))))
+            return false;
+    return true;
+}
+
 uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count,
                               GError **error)
 {
@@ -175,11 +185,12 @@ uint32_t *command_range_parse(const char *field, const char *text, uint32_t limi
         good = range_word(g_strstrip(*word), limit, numbers);
     g_strfreev(words);
     *count = numbers->len;
+    good = good && numbers_differ(numbers);
     if (good && numbers->len > 0)
         return (uint32_t *)(void *)g_array_free(numbers, FALSE);
     g_array_free(numbers, TRUE);
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "--%s: expected N, A:B, all or a list of these, below %u, found '%s'", field, limit,
+                "--%s: expected N, A:B, all or a list of these, each once and below %u, found '%s'", field, limit,
                 text ? text : "all");
     return NULL;
 }

@@ -53,7 +53,7 @@ bool command_write(const struct command_help *help, const char *path, const stru
 /* Finds tokens_max and weights by producing everything once. */
 bool command_measure_shape(struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
-/* "3", "2:5" (2, 3, 4), "2:", ":5", "all", or several separated by commas, each below limit.  NULL means all.
+/* "3", "2:5" (2, 3, 4), "2:", ":5", "all", or several separated by commas, each once and below limit.  NULL means all.
  * Returns the numbers in the order given, *count of them; NULL and *error when the text is none of this. */
 uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count,
                               GError **error);

@@ -1,6 +1,9 @@
 /* trace_make_command.c - `eptwin trace generate` and `remap`: routing that nobody captured. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
+#include "sim/progress.h"
 #include "traces/generate.h"
 #include "traces/placement.h"
 #include "traces/commands/trace_command.h"
@@ -56,6 +59,7 @@ static void output_clear(struct command_output *output)
 struct generation {
     struct routing_options options;
     struct routing *previous;       /* [layers], of the step before */
+    struct progress *progress;
 };
 
 static void routing_copy(const struct routing *from, struct routing *to)
@@ -82,6 +86,7 @@ static bool generate_produce(void *context, uint32_t step, uint32_t layer, struc
         routing_free(previous);
         routing_copy(out, previous);
     }
+    progress_advance(g->progress, 1);
     return true;
 }
 
@@ -92,7 +97,7 @@ static bool numbers_check(const struct numbers *n, GError **error)
 {
     const struct { const char *name; int value, low;
     } fields[] = {
-        { "num-ranks", n->ranks, 1 },   { "num-tokens", n->tokens, 0 },
+        { "num-ranks", n->ranks, 1 },   { "num-tokens", n->tokens, 1 },
         { "num-topk", n->topk, 1 },     { "num-experts", n->experts, 1 },
         { "num-groups", n->groups, 0 }, { "num-topk-groups", n->topk_groups, 0 },
         { "steps", n->steps, 1 },       { "layers", n->layers, 1 },
@@ -105,12 +110,45 @@ static bool numbers_check(const struct numbers *n, GError **error)
                     fields[f].name, fields[f].low, fields[f].value);
         return false;
     }
+    if ((uint64_t)n->steps * (uint64_t)n->layers > TRACE_BLOCKS_MAX) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                    "--steps: expected at most 2^28 (step, layer)s, found %d x %d", n->steps, n->layers);
+        return false;
+    }
     if ((uint64_t)n->tokens * (uint64_t)n->topk <= TRACE_PLACES_MAX / (uint64_t)n->ranks)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "--num-tokens: expected at most 2^28 places (ranks x tokens x topk) in a step, found %d x %d "
                 "x %d",
                 n->ranks, n->tokens, n->topk);
+    return false;
+}
+
+/* Bytes of what will be written, before compression: an index of 1, 2 or 4 bytes a place, and a weight of 4. */
+static uint64_t size_estimate(const struct numbers *n, bool weights)
+{
+    const uint64_t a_step = (uint64_t)n->ranks * (uint64_t)n->tokens * (uint64_t)n->topk;
+    const uint64_t index = n->experts <= 256 ? 1 : n->experts <= 65536 ? 2 : 4;
+    return a_step * (uint64_t)n->steps * (uint64_t)n->layers * (index + (weights ? 4 : 0));
+}
+
+/* Says how much it will be where that is much, and refuses what cannot fit however well routing compresses. */
+static bool size_check(const struct numbers *n, bool weights, const char *path, GError **error)
+{
+    enum { RATIO_MAX = 20 };        /* of captured routing, 1 to 20 */
+    const uint64_t bytes = size_estimate(n, weights);
+    struct statvfs disk;
+    g_autofree char *folder = g_path_get_dirname(path), *size = g_format_size(bytes);
+    const bool file = strcmp(path, "-") != 0 && (!g_file_test(path, G_FILE_TEST_EXISTS)
+                                                 || g_file_test(path, G_FILE_TEST_IS_REGULAR));
+    if (bytes >= UINT64_C(1) << 30)
+        fprintf(stderr, "eptwin trace generate: note: %d steps of %d layers are %s before compression\n", n->steps,
+                n->layers, size);
+    if (!file || statvfs(folder, &disk) != 0 || bytes / RATIO_MAX <= (uint64_t)disk.f_bavail * disk.f_frsize)
+        return true;
+    g_autofree char *free_size = g_format_size((uint64_t)disk.f_bavail * disk.f_frsize);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: expected a trace that fits in the %s free there, found %s "
+                "before compression", path, free_size, size);
     return false;
 }
 
@@ -128,10 +166,16 @@ static bool generate_run(const struct numbers *n, const char *routing, double co
         .ranks = (uint32_t)n->ranks, .topk = (uint32_t)n->topk, .experts = (uint32_t)n->experts,
         .tokens_max = (uint32_t)n->tokens, .weights = weights, .format = "generated", .model = "",
         .provenance = provenance };
+    if (!size_check(n, weights, path, error)) {
+        g_free(provenance);
+        return false;
+    }
     g.previous = g_new0(struct routing, info.layers);
+    g.progress = progress_new("layers", (uint64_t)info.steps * info.layers);
     const bool good = command_write(&generate_help, path, output, &info, generate_produce, &g, error);
     for (uint32_t l = 0; l < info.layers; l++)
         routing_free(&g.previous[l]);
+    progress_free(g.progress);
     g_free(g.previous);
     g_free(provenance);
     return good;

@@ -59,6 +59,7 @@ enum { SPLITS_TEXT_MAX = 256 << 20, SPLITS_RANKS_MAX = 16384, SPLITS_TOKENS_MAX 
 
 struct splits_reader {
     struct trace *trace;
+    struct stream *stream;
     struct table *table;
     uint32_t token_bytes, line;
     uint32_t ranks, step, source;       /* ranks: columns of the first line */
@@ -86,6 +87,9 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     const uint64_t tokens = bytes / r->token_bytes;
     if (tokens > SPLITS_TOKENS_MAX || (r->tokens += tokens) > SPLITS_TOKENS_MAX)
         return splits_error(r, error, "split size", "at most 2^26 tokens in all", word);
+    /* A few digits must not become much memory, as a few compressed bytes must not. */
+    if (!stream_check_growth(r->stream, r->tokens * sizeof(int32_t), NULL))
+        return splits_error(r, error, "split size", "at most 1000 tokens a byte of the file", word);
     struct table_rows *const rows = table_rows(r->table, r->step, 0, r->source);
     if (!rows)
         return splits_error(r, error, "line", TABLE_FULL, "one more");
@@ -146,7 +150,7 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
                        const struct trace_options *options, GError **error)
 {
     enum { CHUNK_BYTES = 1 << 18 };
-    struct splits_reader reader = { .trace = trace, .token_bytes = token_bytes };
+    struct splits_reader reader = { .trace = trace, .stream = stream, .token_bytes = token_bytes };
     GString *const text = g_string_new(NULL);
     char *const chunk = g_malloc(CHUNK_BYTES);
     size_t got = 0;
@@ -159,9 +163,9 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
             good = splits_error(&reader, error, "text", "at most 256 MiB", "more");
     } while (good && got == CHUNK_BYTES);
     g_free(chunk);
-    stream_close(stream);
     reader.table = table_new(1);
     good = good && splits_parse(&reader, text->str, error);
+    stream_close(stream);
     g_string_free(text, TRUE);
     if (good) {
         /* One expert a rank unless told otherwise: expert d then must mean rank d. */
