@@ -1,8 +1,8 @@
-/* fabric.h - the seam: all that the dispatch/combine protocol may ask of the world it runs in.
+/* fabric.h - the seam: all that kernels (models/moe, models/coll) may ask of the world they run in.
  *
  * A struct fabric is one rank's view of a set of GPUs (or processes standing in for them) that reach each
  * other with one-sided operations.  The simulated world (models/hardware) and the live worlds (replay)
- * implement it; models/moe uses it and knows nothing below it.
+ * implement it; kernels use it and know nothing below it.
  *
  * Memory.  Every rank owns two symmetric areas: a heap of bytes and an array of 64-bit signal words, both
  * zero at the start.  Offsets and word numbers mean the same on every rank.  A rank reads its own directly
@@ -175,6 +175,7 @@ enum fabric_work_kind {
     FABRIC_WORK_COPY,     /* move rows within local memory */
     FABRIC_WORK_REDUCE,   /* sum rows in FP32 */
     FABRIC_WORK_SCAN,     /* read index arrays, count, prefix sums */
+    FABRIC_WORK_COMPUTE,  /* arithmetic of another kernel, for busy_ps if nobody else is on the SM */
     FABRIC_WORK_PEEK,     /* read a word in a peer's memory; here its own copy is read, which the peer raised */
 };
 
@@ -185,6 +186,7 @@ struct fabric_work {
     uint32_t rows;              /* that warps take one each: of tokens, or stretches of one; scans: loads of a lane */
     const struct fabric_pattern *pattern;
     uint64_t read_bytes, write_bytes;
+    uint64_t busy_ps;           /* COMPUTE */
     void   (*run)(void *context, uint64_t argument);   /* does it; not called where payload is not stored */
     void    *context;
     uint64_t argument;

@@ -69,8 +69,9 @@ struct kernel_family {
     uint32_t (*check)(const struct kernel_rank *rank, char *text, size_t text_size);
     /* Whether machines that are measured by the call add its time to the phase's kernel; NULL: to none. */
     bool (*called)(const struct kernel_job *job, uint32_t phase);
-    /* Whether a rank has failed, as planned, when it comes to phase of iteration (from 0); NULL: none ever does. */
-    bool (*failed)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
+    /* Whether a rank takes no part in phase of iteration (from 0): it has failed, as planned, or has nothing to do in
+     * it, so that its time says nothing; NULL: all take part in all. */
+    bool (*absent)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
     /* Whether the rank has masked peer: it neither sends to it nor waits for it any more; NULL: none ever does. */
     bool (*masks)(const struct kernel_rank *rank, uint32_t peer);
 };
@@ -95,9 +96,9 @@ static inline const char *kernel_phase_name(const struct kernel_job *job, uint32
     return job->family->phase_name(job, phase);
 }
 
-static inline bool kernel_failed(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)
+static inline bool kernel_absent(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)
 {
-    return job->family->failed && job->family->failed(job, rank, phase, iteration);
+    return job->family->absent && job->family->absent(job, rank, phase, iteration);
 }
 
 static inline bool kernel_called(const struct kernel_job *job, uint32_t phase)

@@ -232,6 +232,8 @@ static void live_work(struct fabric *f, struct fabric_worker *w, const struct fa
 {
     (void)w;
     if (work->run) work->run(work->context, work->argument);
+    const uint64_t end_ps = work->kind == FABRIC_WORK_COMPUTE ? live_now_ps(f) + work->busy_ps : 0;
+    while (end_ps && live_now_ps(f) < end_ps) continue;
     live_world_of(f)->operations++;
 }
 

@@ -52,7 +52,7 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
     uint32_t ranks = 0;
     double *time_us = g_new(double, result[0].ranks), rdma_bytes = 0, nvl_bytes = 0;
     for (uint32_t rank = 0; rank < result[0].ranks; rank++) {
-        if (kernel_failed(plan->item[0].job, rank, phase, last)) continue;
+        if (kernel_absent(plan->item[0].job, rank, phase, last)) continue;
         const struct rank_summary sum = rows_of_items(record, name, (int32_t)rank, result, pick, phase);
         time_us[ranks++] = sum.time_us;
         rdma_bytes += sum.rdma_bytes;
@@ -110,7 +110,7 @@ static void masked_fill(const struct replay_plan *plan, const struct replay_resu
     for (uint32_t i = 0; i < plan->item_count * ranks; i++) {
         const uint8_t *masked = result[i / ranks].masked;
         const uint32_t rank = i % ranks, last = plan->warmup + plan->repeat - 1;
-        if (!masked || kernel_failed(plan->item[i / ranks].job, rank, result[0].phases - 1, last)) continue;
+        if (!masked || kernel_absent(plan->item[i / ranks].job, rank, result[0].phases - 1, last)) continue;
         for (uint32_t peer = 0; peer < ranks; peer++) set[peer] |= masked[rank * ranks + peer];
     }
     char *text = case_ranks_text(set, ranks);

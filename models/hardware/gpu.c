@@ -294,6 +294,10 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     case FABRIC_WORK_SCAN:
         lane_end(ww, start + rate_time(w->scan, work->read_bytes) + work->rows * gpu->scan_row_ps);
         break;
+    case FABRIC_WORK_COMPUTE:
+        lane_end(ww, later(start + work->busy_ps,
+                           port_reserve(&rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
+        break;
     case FABRIC_WORK_CAST:
     case FABRIC_WORK_COPY:
     case FABRIC_WORK_REDUCE: lane_end(ww, rows_work(rank, work, start, lanes)); break;

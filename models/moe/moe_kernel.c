@@ -31,7 +31,7 @@ static bool job_called(const struct kernel_job *job, uint32_t phase)
     return job_of(job)->options.family == MOE_NORMAL && (strcmp(name, "dispatch") == 0 || strcmp(name, "combine") == 0);
 }
 
-static bool job_failed(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)
+static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)
 {
     return moe_options_failed(&job_of(job)->options, rank, phase, iteration);
 }
@@ -69,7 +69,7 @@ static bool rank_masks(const struct kernel_rank *rank, uint32_t peer) { return m
 static const struct kernel_family moe_family = {
     .needs = job_needs, .phase_count = job_phase_count, .phase_name = job_phase_name, .rank_new = rank_new,
     .rank_free = rank_free, .launch = rank_launch, .traffic = rank_traffic, .outputs = rank_outputs,
-    .check = rank_check, .called = job_called, .failed = job_failed, .masks = rank_masks,
+    .check = rank_check, .called = job_called, .absent = job_absent, .masks = rank_masks,
 };
 
 void moe_job_init(struct moe_job *job, const struct moe_options *options, const struct routing *routing)

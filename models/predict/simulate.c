@@ -86,9 +86,9 @@ static bool run_init(struct run *run, const struct case_options *c, struct timel
 /* ---- what the record says of a phase ---- */
 
 /* A simulation is one iteration, the first. */
-static bool rank_failed(const struct run *run, uint32_t rank, uint32_t phase)
+static bool rank_absent(const struct run *run, uint32_t rank, uint32_t phase)
 {
-    return kernel_failed(run->job, rank, phase, 0);
+    return kernel_absent(run->job, rank, phase, 0);
 }
 
 /* Notes in set the ranks that a living one has masked by phase; returns how many. */
@@ -97,7 +97,7 @@ static uint32_t masked_count(const struct run *run, uint32_t phase, uint8_t *set
     const uint32_t ranks = run->job->ranks;
     uint32_t count = 0;
     for (uint32_t r = 0; r < ranks; r++)
-        for (uint32_t peer = 0; !rank_failed(run, r, phase) && peer < ranks; peer++)
+        for (uint32_t peer = 0; !rank_absent(run, r, phase) && peer < ranks; peer++)
             set[peer] |= kernel_rank_masks(run->rank[r], peer);
     for (uint32_t peer = 0; peer < ranks; peer++) count += set[peer];
     return count;
@@ -136,7 +136,7 @@ static void record_bottleneck(struct record *record, uint32_t phase_index, const
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
         uint64_t busy_ps = 0;
         for (uint32_t r = 0; r < run->job->ranks; r++)
-            if (!rank_failed(run, r, phase_index)) busy_ps += run->result[r].use[i].busy_ps;
+            if (!rank_absent(run, r, phase_index)) busy_ps += run->result[r].use[i].busy_ps;
         if (!busy_ps) continue;
         const double percent = total_ps ? 100.0 * (double)busy_ps / (double)total_ps : 0;
         g_autofree char *metric = g_strdup_printf("busy_%s_pct", world_resource_name(i));
@@ -203,7 +203,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     uint64_t total_ps = 0, wait_ps = 0;
     for (uint32_t r = 0; r < run->job->ranks; r++) {
         struct kernel_traffic traffic;
-        if (rank_failed(run, r, phase_index)) continue;
+        if (rank_absent(run, r, phase_index)) continue;
         kernel_rank_traffic(run->rank[r], phase_index, &traffic);
         if (per_rank) record_rank(record, phase, (int32_t)r, &run->result[r], &traffic);
         sum.logical_rdma_bytes += traffic.logical_rdma_bytes;

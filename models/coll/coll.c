@@ -1,0 +1,331 @@
+/* coll.c - the family's table, and what its kernels share: the barrier, the arithmetic beside them, patterns of bytes.
+ * Knows no kernel's memory or workers. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "models/coll/coll_internal.h"
+
+static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
+{
+    switch (o->kernel) {
+    case COLL_ALLTOALLV: return &coll_alltoallv;
+    case COLL_ALLGATHER: return &coll_allgather;
+    case COLL_P2P:       break;
+    }
+    return &coll_p2p;
+}
+
+static const struct coll_job *job_of(const struct kernel_job *job)
+{
+    return fabric_container_of(job, const struct coll_job, job);
+}
+
+static struct coll_rank *rank_of(const struct kernel_rank *rank)
+{
+    return fabric_container_of(rank, struct coll_rank, kernel);
+}
+
+#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
+
+const char *coll_options_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
+{
+    if (o->ranks == 0 || o->ranks > UINT16_MAX) REFUSE("num-ranks: expected 1 to 65535, found %u", o->ranks);
+    if (o->ranks_per_node == 0) REFUSE("ranks-per-node: expected at least 1, found 0");
+    if (o->ranks > o->ranks_per_node && o->ranks % o->ranks_per_node)
+        REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", o->ranks_per_node, o->ranks);
+    if (o->num_sms == 0) REFUSE("num-sms: expected at least 1, found 0");
+    if (o->in_flight == 0) REFUSE("in-flight: expected at least 1, found 0");
+    if (o->compute_ps && o->compute_sms == 0) REFUSE("compute-sms: expected at least one SM, found none");
+    return ops_of(o)->refuse(o, edges, text, text_size);
+}
+
+/* ---- phases ---- */
+
+enum part { PART_SYNC, PART_KERNEL, PART_COMPUTE, PART_OVERLAP_SYNC, PART_OVERLAP };
+
+static uint32_t own_phases(const struct coll_options *o)
+{
+    uint32_t count = 0;
+    while (ops_of(o)->phase[count]) count++;
+    return count;
+}
+
+/* Which part of an iteration phase belongs to; *own: which of the kernel's. */
+static enum part part_of(const struct coll_options *o, uint32_t phase, uint32_t *own)
+{
+    const uint32_t count = own_phases(o);
+    *own = 0;
+    if (phase == 0) return PART_SYNC;
+    if (phase <= count) return *own = phase - 1, PART_KERNEL;
+    if (phase == count + 1) return PART_COMPUTE;
+    if (phase == count + 2) return PART_OVERLAP_SYNC;
+    return *own = phase - count - 3, PART_OVERLAP;
+}
+
+static uint32_t job_phase_count(const struct kernel_job *job)
+{
+    const struct coll_options *o = &job_of(job)->options;
+    return 1 + own_phases(o) + (o->compute_ps ? 2 + own_phases(o) : 0);
+}
+
+static const char *job_phase_name(const struct kernel_job *job, uint32_t phase)
+{
+    const struct coll_options *o = &job_of(job)->options;
+    uint32_t own;
+    switch (part_of(o, phase, &own)) {
+    case PART_SYNC:         return "sync";
+    case PART_COMPUTE:      return "compute";
+    case PART_OVERLAP_SYNC: return "overlap_sync";
+    case PART_OVERLAP:      return o->kernel == COLL_ALLTOALLV ? "alltoallv_overlap" : "allgather_overlap";
+    case PART_KERNEL:       break;
+    }
+    return ops_of(o)->phase[own];
+}
+
+static void job_needs(const struct kernel_job *job, bool payload, struct kernel_needs *needs)
+{
+    *needs = (struct kernel_needs){ .word_count = COLL_WORDS, .queue_count = 1 };
+    ops_of(&job_of(job)->options)->needs(job_of(job), payload, needs);
+}
+
+static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)
+{
+    (void)iteration;
+    const struct coll_options *o = &job_of(job)->options;
+    uint32_t own;
+    const enum part part = part_of(o, phase, &own);
+    return (part == PART_KERNEL || part == PART_OVERLAP) && ops_of(o)->absent && ops_of(o)->absent(o, rank, own);
+}
+
+/* ---- the barrier: round k signals rank + 2^k and waits for rank - 2^k ---- */
+
+static enum worker_step sync_step(struct fabric_worker *w)
+{
+    struct coll_sync *sync = fabric_container_of(w, struct coll_sync, worker);
+    const struct fabric *f = w->fabric;
+    while ((UINT32_C(1) << sync->seen) < f->rank_count) {
+        if (sync->posted == sync->seen) {
+            const struct fabric_signal signal = {
+                .value = sync->generation, .word = sync->seen,
+                .peer = (uint16_t)((f->rank + (UINT32_C(1) << sync->seen)) % f->rank_count),
+            };
+            const int rc = fabric_signal(w, &signal);
+            if (rc == -EAGAIN) return WORKER_WAIT;
+            assert(rc == 0);
+            sync->posted++;
+        }
+        if (fabric_load(f, sync->seen) < sync->generation) return WORKER_WAIT;
+        sync->seen++;
+    }
+    return WORKER_DONE;
+}
+
+static void sync_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct coll_sync *sync = fabric_container_of(w, struct coll_sync, worker);
+    const struct fabric *f = w->fabric;
+    const uint32_t far = (UINT32_C(1) << sync->seen) % f->rank_count;
+    snprintf(text, text_size, "sync waits for rank %u", (f->rank + f->rank_count - far) % f->rank_count);
+}
+
+static void sync_launch(struct coll_rank *r)
+{
+    struct coll_sync *sync = &r->sync;
+    sync->worker.step = sync_step;
+    sync->worker.describe = sync_describe;
+    sync->generation++;
+    sync->posted = sync->seen = 0;
+    coll_worker_add(r, &sync->worker, 0, 1);
+    fabric_watch(&sync->worker, 0, COLL_SYNC_ROUNDS);
+}
+
+/* ---- arithmetic on some SMs ---- */
+
+enum { COMPUTE_SLICE_PS = 1000000, COMPUTE_WARPS = 8 };
+
+/* In slices, so that who else is on the SM has its turns. */
+static enum worker_step compute_step(struct fabric_worker *w)
+{
+    struct coll_compute *c = fabric_container_of(w, struct coll_compute, worker);
+    const uint64_t slice_ps = coll_min(c->left_ps, COMPUTE_SLICE_PS);
+    const struct fabric_work work = { .kind = FABRIC_WORK_COMPUTE, .busy_ps = slice_ps };
+    if (!slice_ps) return WORKER_DONE;
+    fabric_work(w, &work);
+    c->left_ps -= slice_ps;
+    return WORKER_MORE;
+}
+
+static void compute_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "compute on SM %u", w->sm);
+}
+
+static void compute_launch(struct coll_rank *r)
+{
+    for (uint32_t i = 0; i < r->options->compute_sms; i++) {
+        struct coll_compute *c = &r->compute[i];
+        c->worker.step = compute_step;
+        c->worker.describe = compute_describe;
+        c->left_ps = r->options->compute_ps;
+        coll_worker_add(r, &c->worker, r->options->compute_sm_first + i, COMPUTE_WARPS);
+    }
+}
+
+/* ---- a rank ---- */
+
+void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps)
+{
+    struct kernel_launch *launch = &r->launch;
+    if (launch->worker_count == r->worker_max) {
+        r->worker_max = 2 * r->worker_max + 16;
+        launch->worker = realloc(launch->worker, r->worker_max * sizeof launch->worker[0]);
+        if (!launch->worker) abort();
+    }
+    w->fabric = r->fabric;
+    w->wake_ps = 0;
+    w->index = launch->worker_count;
+    w->sm = (uint16_t)sm;
+    w->warps = (uint16_t)warps;
+    launch->worker[launch->worker_count++] = w;
+}
+
+static void rank_free(struct kernel_rank *rank)
+{
+    struct coll_rank *r = rank_of(rank);
+    r->ops->clear(r);
+    free(r->compute);
+    free(r->launch.worker);
+    free(r);
+}
+
+static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric *fabric)
+{
+    const struct coll_options *o = &job_of(job)->options;
+    struct coll_rank *r = calloc(1, ops_of(o)->rank_bytes);
+    if (!r) return NULL;
+    r->ops = ops_of(o);
+    r->options = o;
+    r->job = job_of(job);
+    r->fabric = fabric;
+    r->compute = calloc((size_t)o->compute_sms + 1, sizeof r->compute[0]);
+    if (r->ops->init(r) && r->compute) return &r->kernel;
+    rank_free(&r->kernel);
+    return NULL;
+}
+
+/* Inputs change behind the barrier: until then others may read them. */
+static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phase)
+{
+    struct coll_rank *r = rank_of(rank);
+    uint32_t own;
+    const enum part part = part_of(r->options, phase, &own);
+    r->launch.phase = job_phase_name(rank->job, phase);
+    r->launch.worker_count = 0;
+    if (part == PART_SYNC) r->iteration++;
+    if (part == PART_KERNEL && own == 0 && r->fabric->payload) r->ops->fill(r);
+    if ((part == PART_KERNEL || part == PART_OVERLAP) && own == 0) r->turn++;
+    switch (part) {
+    case PART_SYNC:
+    case PART_OVERLAP_SYNC: sync_launch(r); break;
+    case PART_COMPUTE:      compute_launch(r); break;
+    case PART_KERNEL:       r->ops->launch(r, own); break;
+    case PART_OVERLAP:
+        r->ops->launch(r, own);
+        compute_launch(r);
+        break;
+    }
+    return &r->launch;
+}
+
+static void rank_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+{
+    const struct coll_rank *r = rank_of(rank);
+    uint32_t own;
+    const enum part part = part_of(r->options, phase, &own);
+    if (part == PART_KERNEL || part == PART_OVERLAP) r->ops->traffic(r, own, traffic);
+}
+
+static uint32_t rank_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max)
+{
+    return rank_of(rank)->ops->outputs(rank_of(rank), tensor, max);
+}
+
+static uint32_t rank_check(const struct kernel_rank *rank, char *text, size_t text_size)
+{
+    return rank_of(rank)->ops->check(rank_of(rank), text, text_size);
+}
+
+static const struct kernel_family coll_family = {
+    .needs = job_needs, .phase_count = job_phase_count, .phase_name = job_phase_name, .rank_new = rank_new,
+    .rank_free = rank_free, .launch = rank_launch, .traffic = rank_traffic, .outputs = rank_outputs,
+    .check = rank_check, .absent = job_absent,
+};
+
+void coll_job_init(struct coll_job *job, const struct coll_options *options, const struct edges *edges)
+{
+    *job = (struct coll_job){
+        .job = { .family = &coll_family, .ranks = options->ranks, .ranks_per_node = options->ranks_per_node,
+                 .num_sms = options->num_sms },
+        .options = *options, .edges = edges,
+    };
+}
+
+/* ---- bytes ---- */
+
+const struct fabric_pattern coll_store_pattern = { .engine = FABRIC_LDST, .in_flight = 8 };
+
+int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
+                    uint64_t size_bytes, uint64_t *done)
+{
+    const uint64_t chunk = coll_min(size_bytes - *done, COLL_CHUNK_BYTES);
+    if (!chunk) return 0;
+    const struct fabric_write write = {
+        .target_offset = source ? target_offset + *done : 0, .charge_bytes = chunk, .peer = peer,
+        .span_count = source != NULL, .span = { { source ? source + *done : NULL, (uint32_t)chunk } },
+        .pattern = &coll_store_pattern,
+    };
+    const int rc = fabric_store(w, &write);
+    if (rc == 0) *done += chunk;
+    return rc;
+}
+
+/* The finaliser of splitmix64 over the three numbers and the place of eight bytes. */
+static uint64_t pattern_word(uint64_t key, uint64_t i)
+{
+    uint64_t x = key + i * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static uint64_t pattern_key(uint32_t rank, uint32_t place, uint32_t iteration)
+{
+    return ((uint64_t)rank << 32 | place) * UINT64_C(0xd6e8feb86659fd93) ^ (uint64_t)iteration << 17;
+}
+
+void coll_pattern_fill(uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration)
+{
+    const uint64_t key = pattern_key(rank, place, iteration);
+    for (uint64_t i = 0; i < size_bytes; i += 8) {
+        const uint64_t word = pattern_word(key, i);
+        memcpy(data + i, &word, coll_min(8, size_bytes - i));
+    }
+}
+
+uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place,
+                            uint32_t iteration, uint64_t *at)
+{
+    const uint64_t key = pattern_key(rank, place, iteration);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < size_bytes; i += 8) {
+        const uint64_t word = pattern_word(key, i);
+        const uint8_t *expected = (const uint8_t *)&word;
+        if (memcmp(data + i, expected, coll_min(8, size_bytes - i)) == 0) continue;
+        for (uint64_t j = i; j < coll_min(i + 8, size_bytes); j++) {
+            if (data[j] == expected[j - i]) continue;
+            if (!wrong++) *at = j;
+        }
+    }
+    return wrong;
+}

@@ -1,0 +1,47 @@
+/* coll.h - kernels beside dispatch and combine: all-to-allv, all-gather and point-to-point, as a family of
+ * models/kernel.h.
+ *
+ *   alltoallv   every message of a list goes from its source to its target (traces/edges.h).  One worker a rank streams
+ *               what goes by RDMA, in order, so many messages in flight, and one counter a rank says how many came:
+ *               nothing is kept for a pair.  What goes by NVLink is stored by as many workers as the kernel has SMs.
+ *   allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks of its place on the
+ *               other nodes, and stores what it has to the peers of its node.  ring: each rank hands on to its successor.
+ *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams.
+ *
+ * Phases: "sync" (a barrier: nobody writes where others still read), then the kernel's own; with compute_ps also
+ * "compute" (that much arithmetic alone, on its SMs) and the kernel's once more, with the arithmetic beside it
+ * ("..._overlap", behind a barrier "overlap_sync").  Needs libc and the seam, nothing else. */
+#ifndef MODELS_COLL_COLL_H
+#define MODELS_COLL_COLL_H
+
+#include "models/kernel.h"
+#include "traces/edges.h"
+
+enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_P2P };
+enum coll_algorithm { COLL_HYBRID, COLL_RING };
+
+struct coll_options {
+    enum coll_kernel kernel;
+    uint32_t ranks, ranks_per_node;
+    uint32_t num_sms;                   /* that the kernel uses, from SM 0 */
+    uint32_t in_flight;                 /* messages that a worker has on their way by RDMA at most */
+    enum coll_algorithm algorithm;      /* allgather */
+    uint64_t size_bytes;                /* allgather: of a block; p2p: of a message */
+    uint32_t messages;                  /* p2p: of each phase */
+    uint64_t compute_ps;                /* 0: none */
+    uint32_t compute_sm_first, compute_sms;
+};
+
+/* NULL if the kernels can do that, else text: which option, expected, found. */
+const char *coll_options_refuse(const struct coll_options *options, const struct edges *edges, char *text,
+                                size_t text_size);
+
+struct coll_job {
+    struct kernel_job job;
+    struct coll_options options;
+    const struct edges *edges;          /* alltoallv, else NULL */
+};
+/* options are copied, edges must outlive the job. */
+void coll_job_init(struct coll_job *job, const struct coll_options *options, const struct edges *edges);
+
+#endif

@@ -1,0 +1,358 @@
+/* coll_allgather.c - every rank's block to every rank.
+ *
+ *     heap, with payload: | block of rank 0 | of rank 1 | ... |     the own one is there from the start
+ *
+ * ring: so many workers as SMs, each with its part of every block.  Each hands on what came last to the successor, part
+ *       after part; a word a worker counts what has come from the predecessor.
+ * hybrid: worker 0 puts the own block, a piece with a signal at a time, to the ranks of its place on the other nodes; a
+ *       word a node counts the pieces that have come.  The others, each with its part of every block, store the own
+ *       block and those that come to the peers of the node; a word a peer and worker counts blocks. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "models/coll/coll_internal.h"
+
+enum { GATHER_WARPS = 16 };
+enum { PIECE_BYTES = 512 << 10 };       /* that a put takes at most */
+
+struct ring {
+    struct fabric_worker worker;
+    struct gather_rank *rank;
+    uint32_t sent;              /* blocks handed on */
+    uint64_t stored;            /* of the next one's part */
+};
+
+struct putter {                 /* hybrid */
+    struct fabric_worker worker;
+    uint32_t posted, arrived;   /* pieces, of all nodes: piece after piece, node after node */
+};
+
+struct copier {                 /* hybrid */
+    struct fabric_worker worker;
+    struct gather_rank *rank;
+    uint32_t block, peer;       /* stored so far: blocks by node, from the own one on; of the next, peers */
+    uint64_t stored;            /* of its part */
+};
+
+struct gather_rank {
+    struct coll_rank base;
+    struct ring *ring;          /* [num_sms] */
+    struct copier *copier;
+    struct putter putter;
+    uint32_t nodes, node, place, peers;     /* of the run; own node and place in it; ranks that are stored to */
+};
+
+static struct gather_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct gather_rank, base); }
+
+static uint32_t pieces_of(const struct coll_options *o) { return (uint32_t)((o->size_bytes + PIECE_BYTES - 1) / PIECE_BYTES); }
+static uint64_t block_offset(const struct coll_options *o, uint32_t rank) { return rank * coll_align(o->size_bytes); }
+
+/* A worker's part of a block; parts begin at whole lines. */
+static uint64_t part_begin(const struct coll_options *o, uint32_t part)
+{
+    return coll_min(coll_align(o->size_bytes) / 64 * part / o->num_sms * 64, o->size_bytes);
+}
+
+static uint32_t word_ring(uint32_t worker) { return COLL_WORDS + worker; }
+static uint32_t word_node(uint32_t node) { return COLL_WORDS + node; }
+static uint32_t word_peer(const struct gather_rank *r, uint32_t peer, uint32_t worker)
+{
+    return COLL_WORDS + r->nodes + peer * r->base.options->num_sms + worker;
+}
+
+static const char *gather_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
+{
+    (void)edges;
+    if (o->size_bytes) return NULL;
+    snprintf(text, text_size, "size: expected a block of at least 1 byte, found 0");
+    return text;
+}
+
+static void gather_needs(const struct coll_job *job, bool payload, struct kernel_needs *needs)
+{
+    const struct coll_options *o = &job->options;
+    const uint32_t nodes = (o->ranks + o->ranks_per_node - 1) / o->ranks_per_node;
+    const uint32_t peers = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node;
+    needs->word_count = COLL_WORDS + (o->algorithm == COLL_RING ? o->num_sms : nodes + peers * o->num_sms);
+    needs->queue_depth = 2 * o->in_flight;
+    needs->queue_count = o->algorithm == COLL_RING ? (uint16_t)coll_min(o->num_sms, 8) : 1;
+    needs->heap_bytes = payload ? block_offset(o, o->ranks) : 0;
+}
+
+/* With NVLink disabled every rank is a node of its own. */
+static bool gather_init(struct coll_rank *base)
+{
+    struct gather_rank *r = of(base);
+    const struct fabric *f = base->fabric;
+    const uint32_t rpn = f->nvlink_disabled ? 1 : (uint32_t)coll_min(f->ranks_per_node, f->rank_count);
+    r->nodes = f->rank_count / rpn;
+    r->node = f->rank / rpn;
+    r->place = f->rank % rpn;
+    r->peers = rpn;
+    r->ring = calloc(base->options->num_sms, sizeof r->ring[0]);
+    r->copier = calloc(base->options->num_sms, sizeof r->copier[0]);
+    return r->ring && r->copier;
+}
+
+static void gather_clear(struct coll_rank *base)
+{
+    free(of(base)->ring);
+    free(of(base)->copier);
+}
+
+static void gather_fill(struct coll_rank *base)
+{
+    const struct fabric *f = base->fabric;
+    coll_pattern_fill(f->heap + block_offset(base->options, f->rank), base->options->size_bytes, f->rank, 0,
+                      base->iteration);
+}
+
+/* Bytes [begin, end) of a rank's block, which lies at the same place everywhere. */
+static struct fabric_write block_write(const struct coll_rank *base, uint16_t peer, uint32_t block, uint64_t begin,
+                                       uint64_t end)
+{
+    const struct fabric *f = base->fabric;
+    const uint64_t offset = f->payload ? block_offset(base->options, block) + begin : 0;
+    return (struct fabric_write){ .target_offset = offset, .charge_bytes = end - begin, .peer = peer,
+                                  .span_count = f->payload, .span = { { f->heap + offset, (uint32_t)(end - begin) } } };
+}
+
+static int block_store(struct coll_rank *base, struct fabric_worker *w, uint16_t peer, uint32_t block, uint64_t begin,
+                       uint64_t end, uint64_t *stored)
+{
+    const struct fabric *f = base->fabric;
+    const uint64_t offset = block_offset(base->options, block) + begin;
+    const int rc = coll_store_some(w, peer, f->payload ? f->heap + offset : NULL, offset, end - begin, stored);
+    return rc == 0 && *stored < end - begin ? -EINPROGRESS : rc;
+}
+
+static enum worker_step step_of(int rc)
+{
+    assert(rc == 0 || rc == -EAGAIN || rc == -EINPROGRESS);
+    return rc == -EAGAIN ? WORKER_WAIT : WORKER_MORE;
+}
+
+/* ---- ring ---- */
+
+/* The next block that the worker hands on: its own, then each that came. */
+static int ring_send(struct ring *c, uint16_t next, uint64_t begin, uint64_t end)
+{
+    struct coll_rank *base = &c->rank->base;
+    const struct fabric *f = base->fabric;
+    const uint32_t block = (f->rank + f->rank_count - c->sent) % f->rank_count;
+    const uint32_t number = c->worker.index;
+    const struct fabric_signal signal = {
+        .value = (uint64_t)(base->turn - 1) * (f->rank_count - 1) + c->sent + 1, .word = word_ring(number), .peer = next,
+        .queue = (uint16_t)(number % f->queue_count),
+    };
+    if (fabric_path(f, next) == FABRIC_RDMA) {
+        struct fabric_write write = block_write(base, next, block, begin, end);
+        write.queue = signal.queue;
+        return fabric_put_signal(&c->worker, &write, &signal);
+    }
+    const int rc = block_store(base, &c->worker, next, block, begin, end, &c->stored);
+    return rc ? rc : fabric_signal(&c->worker, &signal);
+}
+
+static enum worker_step ring_step(struct fabric_worker *w)
+{
+    struct ring *c = fabric_container_of(w, struct ring, worker);
+    const struct coll_rank *base = &c->rank->base;
+    const struct fabric *f = w->fabric;
+    const uint32_t turns = f->rank_count - 1, number = w->index;
+    const uint16_t next = (uint16_t)((f->rank + 1) % f->rank_count);
+    const uint64_t before = (uint64_t)(base->turn - 1) * turns;
+    for (; c->sent < turns; c->sent++, c->stored = 0) {
+        if (fabric_load(f, word_ring(number)) < before + c->sent) return WORKER_WAIT;
+        const int rc = ring_send(c, next, part_begin(base->options, number), part_begin(base->options, number + 1));
+        if (rc) return step_of(rc);
+    }
+    if (turns && fabric_path(f, next) == FABRIC_RDMA) {
+        const int rc = fabric_flush(w, next, (uint16_t)(number % f->queue_count));
+        if (rc) return step_of(rc);
+    }
+    return fabric_load(f, word_ring(number)) < before + turns ? WORKER_WAIT : WORKER_DONE;
+}
+
+static void ring_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct ring *c = fabric_container_of(w, const struct ring, worker);
+    snprintf(text, text_size, "allgather ring %u: %u blocks of %u handed on", w->index, c->sent, w->fabric->rank_count - 1u);
+}
+
+/* ---- hybrid: between nodes ---- */
+
+/* Piece number of all that go out: the how-manieth of its block, and to which rank, from the next node on. */
+static uint16_t putter_target(const struct gather_rank *r, uint32_t number, uint32_t *piece)
+{
+    const uint32_t others = r->nodes - 1;
+    *piece = number / others;
+    return (uint16_t)((r->node + 1 + number % others) % r->nodes * r->peers + r->place);
+}
+
+static int putter_post(struct gather_rank *r)
+{
+    const struct coll_options *o = r->base.options;
+    uint32_t piece;
+    const uint16_t target = putter_target(r, r->putter.posted, &piece);
+    const uint64_t begin = (uint64_t)piece * PIECE_BYTES, end = coll_min(begin + PIECE_BYTES, o->size_bytes);
+    const struct fabric_write write = block_write(&r->base, target, r->base.fabric->rank, begin, end);
+    const struct fabric_signal signal = {
+        .value = (uint64_t)(r->base.turn - 1) * pieces_of(o) + piece + 1, .word = word_node(r->node), .peer = target,
+    };
+    return fabric_put_signal(&r->putter.worker, &write, &signal);
+}
+
+static enum worker_step putter_step(struct fabric_worker *w)
+{
+    struct gather_rank *r = fabric_container_of(w, struct gather_rank, putter.worker);
+    const struct coll_options *o = r->base.options;
+    const uint32_t all = (r->nodes - 1) * pieces_of(o);
+    while (r->putter.arrived < all) {
+        const bool full = r->putter.posted - r->putter.arrived == o->in_flight;
+        if (r->putter.posted < all && !full) {
+            const int rc = putter_post(r);
+            if (rc) return step_of(rc);
+            r->putter.posted++;
+            continue;
+        }
+        uint32_t piece;
+        const int rc = fabric_flush(w, putter_target(r, r->putter.arrived, &piece), 0);
+        if (rc) return step_of(rc);
+        r->putter.arrived++;
+    }
+    for (uint32_t node = 0; node < r->nodes; node++)
+        if (node != r->node && fabric_load(w->fabric, word_node(node)) < (uint64_t)r->base.turn * pieces_of(o))
+            return WORKER_WAIT;
+    return WORKER_DONE;
+}
+
+static void putter_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct gather_rank *r = fabric_container_of(w, const struct gather_rank, putter.worker);
+    snprintf(text, text_size, "allgather puts: %u pieces of %u sent, %u there, or waits for another node's",
+             r->putter.posted, (r->nodes - 1) * pieces_of(r->base.options), r->putter.arrived);
+}
+
+/* ---- hybrid: within the node ---- */
+
+/* Whether a worker's part of the next block is here. */
+static bool copier_has(const struct copier *c, uint32_t node, uint64_t end)
+{
+    const struct gather_rank *r = c->rank;
+    const uint64_t pieces = pieces_of(r->base.options), needed = (end + PIECE_BYTES - 1) / PIECE_BYTES;
+    return node == r->node || fabric_load(r->base.fabric, word_node(node)) >= (r->base.turn - 1) * pieces + needed;
+}
+
+static enum worker_step copier_step(struct fabric_worker *w)
+{
+    struct copier *c = fabric_container_of(w, struct copier, worker);
+    struct gather_rank *r = c->rank;
+    const struct coll_options *o = r->base.options;
+    const uint32_t number = (uint32_t)(c - r->copier);
+    const uint64_t begin = part_begin(o, number), end = part_begin(o, number + 1);
+    for (; c->block < r->nodes; c->block++, c->peer = 0) {
+        const uint32_t node = (r->node + r->nodes - c->block) % r->nodes;
+        if (!copier_has(c, node, end)) return WORKER_WAIT;
+        for (; c->peer < r->peers - 1; c->peer++, c->stored = 0) {
+            const uint16_t target = (uint16_t)(r->node * r->peers + (r->place + 1 + c->peer) % r->peers);
+            const int rc = block_store(&r->base, w, target, node * r->peers + r->place, begin, end, &c->stored);
+            if (rc) return step_of(rc);
+            const struct fabric_signal signal = { .value = (uint64_t)(r->base.turn - 1) * r->nodes + c->block + 1,
+                                                  .word = word_peer(r, r->place, number), .peer = target };
+            const int signalled = fabric_signal(w, &signal);
+            if (signalled) return step_of(signalled);
+        }
+    }
+    for (uint32_t peer = 0; peer < r->peers; peer++)
+        if (peer != r->place && fabric_load(w->fabric, word_peer(r, peer, number)) < (uint64_t)r->base.turn * r->nodes)
+            return WORKER_WAIT;
+    return WORKER_DONE;
+}
+
+static void copier_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct copier *c = fabric_container_of(w, const struct copier, worker);
+    snprintf(text, text_size, "allgather copies %u: %u blocks of %u stored to %u peers", (uint32_t)(c - c->rank->copier),
+             c->block, c->rank->nodes, c->rank->peers - 1);
+}
+
+/* ---- a rank ---- */
+
+static void ring_launch(struct gather_rank *r)
+{
+    for (uint32_t i = 0; i < r->base.options->num_sms; i++) {
+        r->ring[i] = (struct ring){ .worker = { .step = ring_step, .describe = ring_describe }, .rank = r };
+        coll_worker_add(&r->base, &r->ring[i].worker, i, GATHER_WARPS);
+        fabric_watch(&r->ring[i].worker, word_ring(i), 1);
+    }
+}
+
+static void hybrid_launch(struct gather_rank *r)
+{
+    const uint64_t blocks = (uint64_t)r->base.turn * r->nodes, pieces = (uint64_t)r->base.turn * pieces_of(r->base.options);
+    r->putter = (struct putter){ .worker = { .step = putter_step, .describe = putter_describe } };
+    if (r->nodes > 1) coll_worker_add(&r->base, &r->putter.worker, 0, 1);
+    for (uint32_t node = 0; node < r->nodes && r->nodes > 1; node++)
+        fabric_watch_least(&r->putter.worker, word_node(node), pieces);
+    for (uint32_t i = 0; i < r->base.options->num_sms && r->peers > 1; i++) {
+        r->copier[i] = (struct copier){ .worker = { .step = copier_step, .describe = copier_describe }, .rank = r };
+        coll_worker_add(&r->base, &r->copier[i].worker, i, GATHER_WARPS);
+        fabric_watch(&r->copier[i].worker, word_node(0), r->nodes);
+        for (uint32_t peer = 0; peer < r->peers; peer++)
+            fabric_watch_least(&r->copier[i].worker, word_peer(r, peer, i), blocks);
+    }
+}
+
+static void gather_launch(struct coll_rank *base, uint32_t phase)
+{
+    (void)phase;
+    if (base->options->algorithm == COLL_RING) ring_launch(of(base));
+    else hybrid_launch(of(base));
+}
+
+/* What leaves the rank. */
+static void gather_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
+{
+    const struct gather_rank *r = of(base);
+    const struct fabric *f = base->fabric;
+    const uint64_t size = base->options->size_bytes, others = f->rank_count - 1;
+    (void)phase;
+    if (base->options->algorithm == COLL_HYBRID) {
+        traffic->logical_rdma_bytes = (r->nodes - 1) * size;
+        traffic->logical_nvl_bytes = (uint64_t)r->nodes * (r->peers - 1) * size;
+    } else if (others && fabric_path(f, (uint16_t)((f->rank + 1) % f->rank_count)) == FABRIC_RDMA) {
+        traffic->logical_rdma_bytes = others * size;
+    } else {
+        traffic->logical_nvl_bytes = others * size;
+    }
+}
+
+static uint32_t gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
+{
+    assert(max >= 1);
+    tensor[0] = (struct kernel_tensor){ "gathered", base->fabric->heap,
+                                        block_offset(base->options, base->options->ranks) };
+    return 1;
+}
+
+static uint32_t gather_check(const struct coll_rank *base, char *text, size_t text_size)
+{
+    uint32_t failed = 0;
+    for (uint32_t rank = 0; rank < base->options->ranks; rank++) {
+        uint64_t at = 0;
+        if (!coll_pattern_check(base->fabric->heap + block_offset(base->options, rank), base->options->size_bytes, rank, 0,
+                                base->iteration, &at)) continue;
+        if (!failed++)
+            snprintf(text, text_size, "gathered: expected the block of rank %u, found other bytes from %llu on", rank,
+                     (unsigned long long)at);
+    }
+    return failed;
+}
+
+const struct coll_kernel_ops coll_allgather = {
+    .phase = (const char *const[]){ "allgather", NULL }, .rank_bytes = sizeof(struct gather_rank),
+    .refuse = gather_refuse, .needs = gather_needs, .init = gather_init, .clear = gather_clear, .fill = gather_fill,
+    .launch = gather_launch, .traffic = gather_traffic, .outputs = gather_outputs, .check = gather_check,
+};

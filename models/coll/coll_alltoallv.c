@@ -1,0 +1,304 @@
+/* coll_alltoallv.c - all-to-allv of a list of messages.
+ *
+ * Worker 0 streams what goes by RDMA: a put with a signal for each message, in the order of the list, which adds 1 to
+ * the target's counter.  Of what is on its way it knows where in the list it begins (done) and ends (next); once as
+ * many are under way as may be, it waits until half of them have arrived.  The other workers store what stays in the
+ * node, each a part of a message, and add to a second counter: atomics of NICs and of GPUs do not see each other.  When
+ * worker 0 has nothing on its way any more and both counters say that all has come, it is done.
+ *
+ *     heap, with payload: | what the rank sends, in the order of its list | what it receives, by source | */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "models/coll/coll_internal.h"
+
+enum { WORD_RDMA = COLL_WORDS, WORD_STORED, WORDS_END };
+enum { STREAM_POSTS = 16, STORE_WARPS = 16 };       /* that a step posts at most; of a storing worker */
+enum { PART_BYTES_LEAST = 16 << 10 };
+
+struct stream {
+    struct fabric_worker worker;
+    uint32_t next, end;         /* of the list: to be sent next, and behind its last */
+    uint32_t done;              /* the first that may be on its way */
+    uint32_t posted, arrived;   /* that it has sent, and of them those that are there for sure */
+    uint32_t wanted;            /* of these, before it sends on */
+    uint64_t offset;            /* of next among what the rank sends */
+};
+
+struct storer {
+    struct fabric_worker worker;
+    struct alltoallv_rank *rank;
+    uint32_t number;            /* among the storing workers */
+    uint32_t next;              /* of the list */
+    uint64_t stored;            /* of its part */
+    uint64_t offset;            /* of next among what the rank sends */
+};
+
+struct alltoallv_rank {
+    struct coll_rank base;
+    const struct edges *edges;
+    struct stream stream;
+    struct storer *storer;      /* [num_sms] */
+    uint64_t expected[2];       /* in a turn: messages by RDMA, parts of the others */
+    uint64_t bytes[2];          /* that go out */
+};
+
+static struct alltoallv_rank *of(const struct coll_rank *r)
+{
+    return fabric_container_of(r, struct alltoallv_rank, base);
+}
+
+static bool is_rdma(const struct fabric *f, uint16_t peer) { return fabric_path(f, peer) == FABRIC_RDMA; }
+
+/* Where a target keeps what it receives. */
+static uint64_t received_offset(const struct edges *e, uint16_t target) { return coll_align(e->sent_bytes[target]); }
+
+/* ---- by RDMA ---- */
+
+static int stream_post(struct stream *s, const struct edges *e)
+{
+    const struct fabric *f = s->worker.fabric;
+    const uint16_t target = e->target[s->next];
+    const uint32_t size_bytes = e->size_bytes[s->next];
+    const struct fabric_write write = {
+        .target_offset = f->payload ? received_offset(e, target) + e->target_offset[s->next] : 0,
+        .charge_bytes = size_bytes, .peer = target, .span_count = f->payload,
+        .span = { { f->payload ? f->heap + s->offset : NULL, size_bytes } },
+    };
+    const struct fabric_signal signal = { .value = 1, .word = WORD_RDMA, .peer = target, .add = true };
+    return fabric_put_signal(&s->worker, &write, &signal);
+}
+
+/* Whether so many of those that were sent have arrived. */
+static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t wanted)
+{
+    const struct fabric *f = s->worker.fabric;
+    for (; s->arrived < wanted; s->done++) {
+        if (!is_rdma(f, e->target[s->done])) continue;
+        const int rc = fabric_flush(&s->worker, e->target[s->done], 0);
+        if (rc == -EAGAIN) return false;
+        assert(rc == 0);
+        s->arrived++;
+    }
+    return true;
+}
+
+static enum worker_step stream_step(struct fabric_worker *w)
+{
+    struct alltoallv_rank *r = fabric_container_of(w, struct alltoallv_rank, stream.worker);
+    struct stream *s = &r->stream;
+    const struct fabric *f = w->fabric;
+    const struct edges *e = r->edges;
+    const uint32_t most = r->base.options->in_flight;
+    for (uint32_t posts = 0; s->next < s->end; s->next++) {
+        if (is_rdma(f, e->target[s->next])) {
+            if (s->posted - s->arrived == most && s->wanted <= s->arrived) s->wanted = s->posted - most / 2;
+            if (!stream_arrived(s, e, s->wanted)) return WORKER_WAIT;
+            if (posts++ == STREAM_POSTS) return WORKER_MORE;
+            const int rc = stream_post(s, e);
+            if (rc == -EAGAIN) return WORKER_WAIT;
+            assert(rc == 0);
+            s->posted++;
+        }
+        s->offset += e->size_bytes[s->next];
+    }
+    if (!stream_arrived(s, e, s->posted)) return WORKER_WAIT;
+    for (uint32_t kind = 0; kind < 2; kind++)
+        if (fabric_load(f, WORD_RDMA + kind) < r->base.turn * r->expected[kind]) return WORKER_WAIT;
+    return WORKER_DONE;
+}
+
+static void stream_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct alltoallv_rank *r = fabric_container_of(w, const struct alltoallv_rank, stream.worker);
+    const struct stream *s = &r->stream;
+    if (s->next < s->end || s->arrived < s->posted)
+        snprintf(text, text_size, "alltoallv: %u messages of %u to be sent, %u of those sent not there yet",
+                 s->end - s->next, s->end - r->edges->first[w->fabric->rank], s->posted - s->arrived);
+    else
+        snprintf(text, text_size, "alltoallv: %llu messages by RDMA and %llu others have come, expected %llu and %llu",
+                 (unsigned long long)fabric_load(w->fabric, WORD_RDMA),
+                 (unsigned long long)fabric_load(w->fabric, WORD_STORED),
+                 (unsigned long long)(r->base.turn * r->expected[0]),
+                 (unsigned long long)(r->base.turn * r->expected[1]));
+}
+
+/* ---- within the node: a message in parts, each stored by a worker that then adds 1 ---- */
+
+static uint32_t parts_of(const struct coll_options *o, uint32_t size_bytes)
+{
+    const uint64_t parts = coll_min(size_bytes / PART_BYTES_LEAST, o->num_sms);
+    return parts ? (uint32_t)parts : 1;
+}
+
+/* Which part of message next is this worker's; none: parts_of().  The parts of small ones go round. */
+static uint32_t storer_part(const struct storer *s, const struct edges *e)
+{
+    const struct coll_options *o = s->rank->base.options;
+    const uint32_t part = (s->number + s->next) % o->num_sms, parts = parts_of(o, e->size_bytes[s->next]);
+    return part < parts ? part : parts;
+}
+
+static int storer_message(struct storer *s, const struct edges *e)
+{
+    const struct fabric *f = s->worker.fabric;
+    const uint16_t target = e->target[s->next];
+    const uint64_t size_bytes = e->size_bytes[s->next];
+    const uint32_t parts = parts_of(s->rank->base.options, (uint32_t)size_bytes), part = storer_part(s, e);
+    if (part == parts) return 0;
+    const uint64_t begin = size_bytes * part / parts, end = size_bytes * (part + 1) / parts;
+    const uint64_t to = f->payload ? received_offset(e, target) + e->target_offset[s->next] + begin : 0;
+    const int rc = coll_store_some(&s->worker, target, f->payload ? f->heap + s->offset + begin : NULL, to, end - begin,
+                                   &s->stored);
+    if (rc || s->stored < end - begin) return rc ? rc : -EINPROGRESS;
+    const struct fabric_signal signal = { .value = 1, .word = WORD_STORED, .peer = target, .add = true };
+    return fabric_signal(&s->worker, &signal);
+}
+
+/* A step stores a chunk, or goes on to the next message that it has a part of. */
+static enum worker_step storer_step(struct fabric_worker *w)
+{
+    struct storer *s = fabric_container_of(w, struct storer, worker);
+    const struct edges *e = s->rank->edges;
+    for (; s->next < e->first[w->fabric->rank + 1]; s->next++) {
+        const bool own = !is_rdma(w->fabric, e->target[s->next]) &&
+                         storer_part(s, e) < parts_of(s->rank->base.options, e->size_bytes[s->next]);
+        const int rc = own ? storer_message(s, e) : 0;
+        if (rc == -EINPROGRESS) return WORKER_MORE;
+        if (rc == -EAGAIN) return WORKER_WAIT;
+        assert(rc == 0);
+        s->offset += e->size_bytes[s->next];
+        s->stored = 0;
+        if (!own) continue;
+        s->next++;
+        return WORKER_MORE;
+    }
+    return WORKER_DONE;
+}
+
+static void storer_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct storer *s = fabric_container_of(w, const struct storer, worker);
+    snprintf(text, text_size, "alltoallv stores to rank %u", s->rank->edges->target[s->next]);
+}
+
+/* ---- a rank ---- */
+
+static const char *alltoallv_refuse(const struct coll_options *o, const struct edges *e, char *text, size_t text_size)
+{
+    if (e->ranks == o->ranks) return NULL;
+    snprintf(text, text_size, "matrix: expected num-ranks %u endpoints, found %u", o->ranks, e->ranks);
+    return text;
+}
+
+static void alltoallv_needs(const struct coll_job *job, bool payload, struct kernel_needs *needs)
+{
+    const struct edges *e = job->edges;
+    needs->word_count = WORDS_END;
+    needs->queue_depth = 2 * job->options.in_flight;
+    for (uint32_t r = 0; payload && r < e->ranks; r++) {
+        const uint64_t bytes = coll_align(e->sent_bytes[r]) + e->received_bytes[r];
+        if (bytes > needs->heap_bytes) needs->heap_bytes = bytes;
+    }
+}
+
+static bool alltoallv_init(struct coll_rank *base)
+{
+    struct alltoallv_rank *r = of(base);
+    const struct fabric *f = base->fabric;
+    const struct edges *e = base->job->edges;
+    const uint32_t node = f->rank / f->ranks_per_node * f->ranks_per_node;
+    r->edges = e;
+    r->storer = calloc(base->options->num_sms, sizeof r->storer[0]);
+    for (uint32_t i = e->first[f->rank]; i < e->first[f->rank + 1]; i++)
+        r->bytes[!is_rdma(f, e->target[i])] += e->size_bytes[i];
+    r->expected[0] = e->received[f->rank];
+    for (uint32_t s = node; s < e->ranks && s < node + f->ranks_per_node; s++)
+        for (uint32_t i = e->first[s]; i < e->first[s + 1] && !is_rdma(f, (uint16_t)s); i++) {
+            if (e->target[i] != f->rank) continue;
+            r->expected[0]--;
+            r->expected[1] += parts_of(base->options, e->size_bytes[i]);
+        }
+    return r->storer != NULL;
+}
+
+static void alltoallv_clear(struct coll_rank *base) { free(of(base)->storer); }
+
+static void alltoallv_fill(struct coll_rank *base)
+{
+    const struct fabric *f = base->fabric;
+    const struct edges *e = of(base)->edges;
+    uint64_t offset = 0;
+    for (uint32_t i = e->first[f->rank]; i < e->first[f->rank + 1]; i++) {
+        coll_pattern_fill(f->heap + offset, e->size_bytes[i], f->rank, i, base->iteration);
+        offset += e->size_bytes[i];
+    }
+}
+
+static bool stores_any(const struct alltoallv_rank *r)
+{
+    const struct fabric *f = r->base.fabric;
+    for (uint32_t i = r->edges->first[f->rank]; i < r->edges->first[f->rank + 1]; i++)
+        if (!is_rdma(f, r->edges->target[i])) return true;
+    return false;
+}
+
+static void alltoallv_launch(struct coll_rank *base, uint32_t phase)
+{
+    struct alltoallv_rank *r = of(base);
+    const uint32_t first = r->edges->first[base->fabric->rank];
+    (void)phase;
+    r->stream = (struct stream){ .worker = { .step = stream_step, .describe = stream_describe }, .next = first,
+                                 .end = r->edges->first[base->fabric->rank + 1], .done = first };
+    coll_worker_add(base, &r->stream.worker, 0, 1);
+    for (uint32_t kind = 0; kind < 2; kind++)
+        fabric_watch_least(&r->stream.worker, WORD_RDMA + kind, base->turn * r->expected[kind]);
+    for (uint32_t i = 0; stores_any(r) && i < base->options->num_sms; i++) {
+        r->storer[i] = (struct storer){ .worker = { .step = storer_step, .describe = storer_describe }, .rank = r,
+                                        .number = i, .next = first };
+        coll_worker_add(base, &r->storer[i].worker, i, STORE_WARPS);
+    }
+}
+
+static void alltoallv_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
+{
+    (void)phase;
+    traffic->logical_rdma_bytes = of(base)->bytes[0];
+    traffic->logical_nvl_bytes = of(base)->bytes[1];
+}
+
+static uint32_t alltoallv_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
+{
+    const struct edges *e = of(base)->edges;
+    const uint16_t rank = base->fabric->rank;
+    assert(max >= 1);
+    tensor[0] = (struct kernel_tensor){ "received", base->fabric->heap + received_offset(e, rank),
+                                        e->received_bytes[rank] };
+    return 1;
+}
+
+static uint32_t alltoallv_check(const struct coll_rank *base, char *text, size_t text_size)
+{
+    const struct edges *e = of(base)->edges;
+    const uint16_t rank = base->fabric->rank;
+    const uint8_t *received = base->fabric->heap + received_offset(e, rank);
+    uint32_t failed = 0;
+    for (uint32_t s = 0; s < e->ranks; s++)
+        for (uint32_t i = e->first[s]; i < e->first[s + 1]; i++) {
+            uint64_t at = 0;
+            if (e->target[i] != rank || !coll_pattern_check(received + e->target_offset[i], e->size_bytes[i], s, i,
+                                                            base->iteration, &at)) continue;
+            if (!failed++)
+                snprintf(text, text_size, "received: message %u of rank %u: expected its bytes, found others from byte %llu on",
+                         i - e->first[s], s, (unsigned long long)at);
+        }
+    return failed;
+}
+
+const struct coll_kernel_ops coll_alltoallv = {
+    .phase = (const char *const[]){ "alltoallv", NULL }, .rank_bytes = sizeof(struct alltoallv_rank),
+    .refuse = alltoallv_refuse, .needs = alltoallv_needs, .init = alltoallv_init, .clear = alltoallv_clear,
+    .fill = alltoallv_fill, .launch = alltoallv_launch, .traffic = alltoallv_traffic, .outputs = alltoallv_outputs,
+    .check = alltoallv_check,
+};

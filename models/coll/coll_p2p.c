@@ -1,0 +1,233 @@
+/* coll_p2p.c - point to point: rank i < ranks / 2 works with rank i + ranks / 2, all pairs at once.
+ *
+ *   put          a put, then a wait until it is there; then the next
+ *   put_signal   a put with a signal there, and the same back: half a round is a message
+ *   get          a get, then a wait until the bytes are here; then the next
+ *   put_stream   puts, so many in flight
+ *   get_stream   gets, so many in flight
+ *
+ * In the same node stores take the place of puts, and loads that of gets.  The second rank of a pair takes part in
+ * put_signal alone: NICs and memory serve the others.
+ *
+ *     heap, with payload: | own bytes | what a put left | what a get brought | what a put with a signal left | */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include "models/coll/coll_internal.h"
+
+enum { PHASE_PUT, PHASE_PUT_SIGNAL, PHASE_GET, PHASE_PUT_STREAM, PHASE_GET_STREAM };
+enum { BLOCK_OWN, BLOCK_PUT, BLOCK_GET, BLOCK_SIGNALLED, BLOCKS };
+enum { WORD_ROUND = COLL_WORDS, WORDS_END };
+enum { P2P_WARPS = 32, P2P_POSTS = 16, P2P_PLACE = 0 };
+
+struct p2p_rank {
+    struct coll_rank base;
+    struct fabric_worker worker;
+    uint32_t phase;
+    uint32_t begun, done;       /* messages; of put_signal: those that it sent, those that came */
+    uint64_t stored;            /* of a message that is stored */
+    bool first;                 /* of its pair */
+    uint16_t peer;
+};
+
+static struct p2p_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct p2p_rank, base); }
+
+static uint64_t block_offset(const struct coll_options *o, uint32_t block) { return block * coll_align(o->size_bytes); }
+
+static const char *p2p_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
+{
+    (void)edges;
+    if (o->ranks >= 2 && o->ranks % 2 == 0 && !o->compute_ps) return NULL;
+    if (o->compute_ps) snprintf(text, text_size, "compute: expected alltoallv or allgather, found p2p");
+    else snprintf(text, text_size, "num-ranks: expected pairs for p2p, found %u", o->ranks);
+    return text;
+}
+
+static void p2p_needs(const struct coll_job *job, bool payload, struct kernel_needs *needs)
+{
+    needs->word_count = WORDS_END;
+    needs->queue_depth = 2 * job->options.in_flight;
+    needs->heap_bytes = payload ? block_offset(&job->options, BLOCKS) : 0;
+}
+
+static bool p2p_init(struct coll_rank *base)
+{
+    struct p2p_rank *r = of(base);
+    const uint32_t half = base->options->ranks / 2, rank = base->fabric->rank;
+    r->first = rank < half;
+    r->peer = (uint16_t)(r->first ? rank + half : rank - half);
+    return true;
+}
+
+static void p2p_clear(struct coll_rank *base) { (void)base; }
+
+static void p2p_fill(struct coll_rank *base)
+{
+    coll_pattern_fill(base->fabric->heap, base->options->size_bytes, base->fabric->rank, P2P_PLACE, base->iteration);
+}
+
+static bool p2p_absent(const struct coll_options *o, uint32_t rank, uint32_t phase)
+{
+    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL;
+}
+
+/* ---- one message ---- */
+
+/* Own bytes to a block of the peer's, with the signal where there is one. */
+static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_signal *signal)
+{
+    const struct coll_options *o = r->base.options;
+    const struct fabric *f = r->base.fabric;
+    const uint8_t *source = f->payload ? f->heap : NULL;
+    const uint64_t target = f->payload ? block_offset(o, block) : 0;
+    if (fabric_path(f, r->peer) == FABRIC_RDMA) {
+        const struct fabric_write write = { .target_offset = target, .charge_bytes = o->size_bytes, .peer = r->peer,
+                                            .span_count = f->payload, .span = { { source, (uint32_t)o->size_bytes } } };
+        return signal ? fabric_put_signal(&r->worker, &write, signal) : fabric_put(&r->worker, &write);
+    }
+    const int rc = coll_store_some(&r->worker, r->peer, source, target, o->size_bytes, &r->stored);
+    if (rc || r->stored < o->size_bytes) return rc ? rc : -EINPROGRESS;
+    const int signalled = signal ? fabric_signal(&r->worker, signal) : 0;
+    if (signalled == 0) r->stored = 0;
+    return signalled;
+}
+
+static int message_get(struct p2p_rank *r)
+{
+    const struct coll_options *o = r->base.options;
+    const struct fabric *f = r->base.fabric;
+    const struct fabric_read read = { .target = f->heap + (f->payload ? block_offset(o, BLOCK_GET) : 0),
+                                      .charge_bytes = o->size_bytes, .peer = r->peer,
+                                      .size_bytes = f->payload ? (uint32_t)o->size_bytes : 0 };
+    return fabric_get(&r->worker, &read);
+}
+
+static enum worker_step step_of(int rc)
+{
+    assert(rc == 0 || rc == -EAGAIN || rc == -EINPROGRESS);
+    return rc == -EAGAIN ? WORKER_WAIT : WORKER_MORE;
+}
+
+/* ---- workers ---- */
+
+static enum worker_step round_step(struct p2p_rank *r)
+{
+    const uint32_t messages = r->base.options->messages;
+    const uint64_t before = (uint64_t)(r->base.turn - 1) * messages;
+    for (;;) {
+        if (r->begun == messages && r->done == messages) break;
+        const bool turn = r->first ? r->done == r->begun : r->done > r->begun;
+        if (turn) {
+            const struct fabric_signal signal = { .value = before + r->begun + 1, .word = WORD_ROUND, .peer = r->peer };
+            const int rc = message_put(r, BLOCK_SIGNALLED, &signal);
+            if (rc) return step_of(rc);
+            r->begun++;
+        } else {
+            if (fabric_load(r->base.fabric, WORD_ROUND) < before + r->done + 1) return WORKER_WAIT;
+            r->done++;
+        }
+    }
+    const int rc = fabric_flush(&r->worker, r->peer, 0);
+    return rc ? step_of(rc) : WORKER_DONE;
+}
+
+/* in_flight at once; as one queue completes in order for those who flush it, a stream goes in bursts: when as many are
+ * under way as may be, all of them must end before the next. */
+static enum worker_step stream_step(struct p2p_rank *r, bool get, uint32_t in_flight)
+{
+    const uint32_t messages = r->base.options->messages;
+    for (uint32_t posts = 0; r->done < messages;) {
+        if (r->begun == messages || r->begun - r->done == in_flight) {
+            const int rc = fabric_flush(&r->worker, r->peer, 0);
+            if (rc) return step_of(rc);
+            r->done = r->begun;
+            continue;
+        }
+        if (posts++ == P2P_POSTS) return WORKER_MORE;
+        const int rc = get ? message_get(r) : message_put(r, BLOCK_PUT, NULL);
+        if (rc) return step_of(rc);
+        r->begun++;
+    }
+    return WORKER_DONE;
+}
+
+static enum worker_step p2p_step(struct fabric_worker *w)
+{
+    struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);
+    const uint32_t in_flight = r->base.options->in_flight;
+    switch (r->phase) {
+    case PHASE_PUT:        return stream_step(r, false, 1);
+    case PHASE_PUT_SIGNAL: return round_step(r);
+    case PHASE_GET:        return stream_step(r, true, 1);
+    case PHASE_PUT_STREAM: return stream_step(r, false, in_flight);
+    default:               return stream_step(r, true, in_flight);
+    }
+}
+
+static const char *const phase_name[] = { "put", "put_signal", "get", "put_stream", "get_stream", NULL };
+
+static void p2p_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct p2p_rank *r = fabric_container_of(w, const struct p2p_rank, worker);
+    snprintf(text, text_size, "%s with rank %u: message %u begun, %u done, of %u", phase_name[r->phase], r->peer,
+             r->begun, r->done, r->base.options->messages);
+}
+
+static void p2p_launch(struct coll_rank *base, uint32_t phase)
+{
+    struct p2p_rank *r = of(base);
+    r->phase = phase;
+    r->begun = r->done = 0;
+    r->stored = 0;
+    if (p2p_absent(base->options, base->fabric->rank, phase)) return;
+    r->worker.step = p2p_step;
+    r->worker.describe = p2p_describe;
+    coll_worker_add(base, &r->worker, 0, P2P_WARPS);
+    if (phase == PHASE_PUT_SIGNAL) fabric_watch(&r->worker, WORD_ROUND, 1);
+}
+
+static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
+{
+    const struct coll_options *o = base->options;
+    const uint64_t bytes = o->size_bytes * o->messages;
+    if (p2p_absent(o, base->fabric->rank, phase)) return;
+    if (fabric_path(base->fabric, of(base)->peer) == FABRIC_RDMA) traffic->logical_rdma_bytes = bytes;
+    else traffic->logical_nvl_bytes = bytes;
+    traffic->messages = phase == PHASE_PUT_SIGNAL ? 2 * o->messages : o->messages;
+}
+
+/* ---- what is left ---- */
+
+static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
+{
+    static const char *const name[BLOCKS] = { [BLOCK_PUT] = "put", [BLOCK_GET] = "got", [BLOCK_SIGNALLED] = "signalled" };
+    uint32_t count = 0;
+    assert(max >= BLOCKS);
+    for (uint32_t block = BLOCK_PUT; block < BLOCKS; block++)
+        tensor[count++] = (struct kernel_tensor){ name[block], base->fabric->heap + block_offset(base->options, block),
+                                                  base->options->size_bytes };
+    return count;
+}
+
+static uint32_t p2p_check(const struct coll_rank *base, char *text, size_t text_size)
+{
+    static const char *const what[BLOCKS] = { [BLOCK_PUT] = "put", [BLOCK_GET] = "get", [BLOCK_SIGNALLED] = "put_signal" };
+    const struct p2p_rank *r = of(base);
+    uint32_t failed = 0;
+    for (uint32_t block = BLOCK_PUT; block < BLOCKS; block++) {
+        const bool mine = block == BLOCK_SIGNALLED || r->first == (block == BLOCK_GET);
+        uint64_t at = 0;
+        if (!mine || !coll_pattern_check(base->fabric->heap + block_offset(base->options, block),
+                                         base->options->size_bytes, r->peer, P2P_PLACE, base->iteration, &at)) continue;
+        if (!failed++)
+            snprintf(text, text_size, "%s: expected the bytes of rank %u, found others from byte %llu on", what[block],
+                     r->peer, (unsigned long long)at);
+    }
+    return failed;
+}
+
+const struct coll_kernel_ops coll_p2p = {
+    .phase = phase_name, .rank_bytes = sizeof(struct p2p_rank), .refuse = p2p_refuse, .needs = p2p_needs,
+    .init = p2p_init, .clear = p2p_clear, .fill = p2p_fill, .launch = p2p_launch, .traffic = p2p_traffic,
+    .outputs = p2p_outputs, .check = p2p_check, .absent = p2p_absent,
+};
