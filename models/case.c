@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "sim/nearest.h"
+#include "traces/edges_make.h"
 
 /* What an option does beside being one; every list of options elsewhere is made from these. */
 enum field_flag {
@@ -29,20 +30,38 @@ struct field {
     const char     *choices;            /* "a|b|c", the first is the default unless initial_text says so */
     const char     *argument;           /* in --help */
     const char     *help;
+    const char     *only;               /* the kernels whose records have it, where not all do */
 };
 
 #define AT(member) offsetof(struct case_options, member)
 #define COUNT(name, member, flags, least, most, initial, help) \
-    { name, FIELD_COUNT, flags, AT(member), least, most, initial, NULL, "N", help }
-#define FLAG(name, member, flags, help) { name, FIELD_FLAG, flags, AT(member), 0, 0, 0, NULL, NULL, help }
+    { name, FIELD_COUNT, flags, AT(member), least, most, initial, NULL, "N", help, NULL }
+#define FLAG(name, member, flags, help) { name, FIELD_FLAG, flags, AT(member), 0, 0, 0, NULL, NULL, help, NULL }
 #define TEXT(name, member, flags, argument, help) \
-    { name, FIELD_TEXT, flags, AT(member), 0, 0, 0, NULL, argument, help }
+    { name, FIELD_TEXT, flags, AT(member), 0, 0, 0, NULL, argument, help, NULL }
 #define CHOICE(name, member, flags, choices, help) \
-    { name, FIELD_CHOICE, flags, AT(member), 0, 0, 0, choices, "NAME", help }
+    { name, FIELD_CHOICE, flags, AT(member), 0, 0, 0, choices, "NAME", help, NULL }
+
+#define COLL "alltoallv|allgather|p2p"
 
 static const struct field field_table[] = {
-    CHOICE("kernel", kernel, MAKES | ROUTES, "ll|normal|v2",
-           "Kernel family: ll (low latency, the default), normal (high throughput) or v2"),
+    CHOICE("kernel", kernel, MAKES | ROUTES, "ll|normal|v2|" COLL,
+           "Kernels: ll (low latency, the default), normal (high throughput), v2; or alltoallv, allgather, p2p"),
+    { "matrix", FIELD_TEXT, MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
+      "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
+      "alltoallv" },
+    { "size", FIELD_TEXT, MAKES, AT(size), 0, 0, 0, NULL, "SIZE",
+      "Allgather: of a rank's block (default 1 MiB); p2p: of a message (default 64 KiB)", "allgather|p2p" },
+    { "messages", FIELD_COUNT, MAKES, AT(messages), 1, 1 << 24, 100, NULL, "N",
+      "P2p: messages of each phase (default 100)", "p2p" },
+    { "in-flight", FIELD_COUNT, MAKES, AT(in_flight), 1, 4096, 64, NULL, "N",
+      "Alltoallv, allgather, p2p: messages that a worker has on their way by RDMA (default 64)", COLL },
+    { "algorithm", FIELD_CHOICE, MAKES, AT(algorithm), 0, 0, 0, "hybrid|ring", "NAME",
+      "Allgather: hybrid (puts between nodes, stores within, the default) or ring", "allgather" },
+    { "compute", FIELD_TEXT, MAKES, AT(compute), 0, 0, 0, NULL, "TIME",
+      "Alltoallv, allgather: once more beside arithmetic of this length (as 100us)", "alltoallv|allgather" },
+    { "compute-sms", FIELD_TEXT, MAKES, AT(compute_sms), 0, 0, 0, NULL, "A:B",
+      "SMs A to B - 1 of that (default: those that the kernel leaves)", "alltoallv|allgather" },
     COUNT("num-tokens", num_tokens, MAKES | ROUTES, 1, 1 << 20, 0,
           "Tokens of each rank (default 128 for ll, else 4096; of a trace: at most this many)"),
     TEXT("tokens-per-rank", tokens_per_rank, MAKES | ROUTES, "N|N|...", "Tokens of each rank where they differ"),
@@ -84,7 +103,7 @@ static const struct field field_table[] = {
     COUNT("combine-nvl-buffer", combine_nvl_buffer, MAKES, 0, 65536, 0, "The same of combine"),
     COUNT("combine-rdma-buffer", combine_rdma_buffer, MAKES, 0, 65536, 0, "The same of combine"),
     { "seed", FIELD_SEED, MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N",
-      "Seed of all that is drawn (default 0)" },
+      "Seed of all that is drawn (default 0)", NULL },
     CHOICE("data", data, 0, "pattern|constant|random",
            "What tokens hold: pattern (default of ll), constant (default of the others) or random"),
     TEXT("routing", routing, MAKES | ROUTES, "NAME[:VALUE]",
@@ -201,6 +220,13 @@ const char *case_option_nearest(const char *name)
 }
 
 const char *case_option_name(uint32_t index) { return index < FIELDS ? field_table[index].name : NULL; }
+
+bool case_option_applies(uint32_t index, const char *kernel)
+{
+    if (!field_table[index].only) return true;
+    g_auto(GStrv) word = g_strsplit(field_table[index].only, "|", 0);
+    return g_strv_contains((const char *const *)word, kernel);
+}
 
 char *case_option_text(const struct case_options *c, uint32_t index)
 {
@@ -390,9 +416,11 @@ void case_resolve(struct case_options *c)
     text_default(&c->kernel, "ll");
     text_default(&c->dtype, "fp8");
     const bool low_latency = strcmp(c->kernel, "ll") == 0;
+    if (strcmp(c->kernel, "allgather") == 0) text_default(&c->algorithm, "hybrid");
     text_default(&c->data, low_latency ? "pattern" : "constant");
     if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
-    if (c->trace) return;
+    const bool counted = strcmp(c->kernel, "alltoallv") == 0 && c->matrix && !edges_spec_drawn(c->matrix);
+    if (c->trace || counted) return;        /* the file says how many ranks there are */
     if (c->num_ranks == 0 && c->traffic) c->num_ranks = parts_count(c->traffic, ';');
     if (c->num_ranks == 0 && c->tokens_per_rank) c->num_ranks = parts_count(c->tokens_per_rank, '|');
     if (c->num_ranks == 0) c->num_ranks = 8;
@@ -443,6 +471,7 @@ void case_record(const struct case_options *c, struct record *record)
     GString *keys = g_string_new(NULL);
     for (uint32_t i = 0; i < FIELDS; i++) {
         const struct field *f = &field_table[i];
+        if (!case_option_applies(i, resolved.kernel)) continue;
         char *text = case_option_text(&resolved, i);
         if (text) record_set(record, f->name, "%s", text);
         if (field_makes_case(f, &resolved)) g_string_append_printf(keys, "%s%s", keys->len ? " " : "", f->name);

@@ -13,6 +13,7 @@
 #include "models/kernel.h"
 #include "models/moe/moe.h"
 #include "reports/record.h"
+#include "traces/edges.h"
 #include "traces/routing.h"
 
 #define CASE_ERROR (g_quark_from_static_string("eptwin-case"))
@@ -20,7 +21,12 @@ enum case_error { CASE_ERROR_NAME, CASE_ERROR_VALUE };
 
 /* Numbers that are 0 and texts that are NULL take their default when the case is used (case_resolve()). */
 struct case_options {
-    char *kernel;               /* "ll", "normal", "v2" */
+    char *kernel;               /* "ll", "normal", "v2", "alltoallv", "allgather", "p2p" */
+    char *matrix;               /* alltoallv: a file of messages, "uniform:65536", ...; NULL: of the routing */
+    char *size;                 /* allgather: of a block; p2p: of a message */
+    uint32_t messages, in_flight;
+    char *algorithm;            /* allgather: "hybrid", "ring" */
+    char *compute, *compute_sms;                /* time and SMs "A:B" of arithmetic beside a kernel */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
     char *tokens_per_rank;      /* "4096|2048|...": where ranks differ */
     char *dtype;                /* of dispatch: "bf16", "fp8" */
@@ -62,6 +68,8 @@ const char *case_option_nearest(const char *name);
 
 /* The table's names in order ("num-tokens"), NULL after the last. */
 const char *case_option_name(uint32_t index);
+/* Whether that option means something to a kernel, so that its records have it. */
+bool case_option_applies(uint32_t index, const char *kernel);
 /* The value of that option as case_set() would take it; NULL: not set.  Free with g_free(). */
 char *case_option_text(const struct case_options *c, uint32_t index);
 
@@ -96,7 +104,10 @@ void case_chunks_settle(const struct case_options *c, struct moe_options *o);
 void case_chunks_record(const struct moe_options *o, struct record *record);
 
 /* What the kernels of a case work on, by its family (case_kernel.c). */
-struct case_load { struct routing routing; };
+struct case_load {
+    struct routing routing;     /* ll, normal, v2 */
+    struct edges edges;         /* alltoallv */
+};
 /* Reads or draws it.  Free with case_load_free(). */
 bool case_load(const struct case_options *c, struct case_load *load, GError **error);
 void case_load_free(struct case_load *load);
@@ -106,10 +117,10 @@ bool case_load_same(const struct case_options *a, const struct case_options *b);
  * device_sms: see case_moe_options().  NULL and *error where the kernels refuse the case.  Free with g_free(). */
 struct kernel_job *case_job(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
                             uint32_t device_sms, GError **error);
-/* Adds what load and job decided to the header lines: numbers of ranks, tokens, experts, SMs. */
-void case_job_record(const struct kernel_job *job, struct record *record);
+/* Adds what load and job decided to the header lines: numbers of ranks, tokens, experts, SMs, messages. */
+void case_job_record(const struct case_options *c, const struct kernel_job *job, struct record *record);
 /* Text that is the same for the same load: what ranks compare before they run.  Free with g_free(). */
-char *case_load_digest(const struct case_load *load);
+char *case_load_digest(const struct case_options *c, const struct case_load *load);
 /* The bandwidth that the public tests of the kernel print. */
 const char *case_rate_metric(const struct case_options *c);
 

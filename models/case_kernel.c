@@ -1,59 +1,30 @@
-/* case_kernel.c - what a case means to its kernel family: the load that the kernels work on, and the job that they do.
+/* case_kernel.c - which kernel family a case means, and what dispatch and combine make of one: their load (a routing)
+ * and their job.
  *
  * The only place that knows which word of --kernel is which family; worlds and commands run what comes out. */
-#include "models/case.h"
+#include "models/case_family.h"
 
 #include <string.h>
 
-bool case_load(const struct case_options *c, struct case_load *load, GError **error)
+/* ---- dispatch and combine ---- */
+
+/* What others understand must not be passed over in silence. */
+static bool moe_others_refuse(const struct case_options *c, GError **error)
 {
-    *load = (struct case_load){ 0 };
-    return case_routing(c, &load->routing, error);
+    const char *given = c->matrix ? "matrix" : c->size ? "size" : c->algorithm ? "algorithm" : c->compute ? "compute"
+                        : c->compute_sms ? "compute-sms" : NULL;
+    const char *found = c->kernel ? c->kernel : "ll";
+    return !given || case_refuse(error, "%s: expected kernel alltoallv, allgather or p2p, found %s", given, found);
 }
 
-void case_load_free(struct case_load *load)
+static bool moe_load(const struct case_options *c, struct case_load *load, GError **error)
 {
-    routing_free(&load->routing);
+    return moe_others_refuse(c, error) && case_routing(c, &load->routing, error);
 }
 
-bool case_load_same(const struct case_options *a, const struct case_options *b) { return case_routing_same(a, b); }
-
-/* As the V2 library chooses: what the links need by their names, and at least 64 unless others want SMs. */
-static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, bool overlap)
+static void moe_load_digest(const struct case_load *load, GChecksum *checksum)
 {
-    const struct cluster_nvlink *nvlink = &cluster->nvlink;
-    const struct cluster_nic *nic = &cluster->nic;
-    const double rdma_gbs = (double)(nic->line_rate_bps ? nic->line_rate_bps : nic->rate_bps) / 8e9;
-    const uint64_t nvl_bps = nvlink->line_rate_bps ? nvlink->line_rate_bps : nvlink->egress_rate_bps;
-    const double nvl_gbs = 0.9 * (double)nvl_bps / 8e9;
-    o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), overlap ? 0 : 64), cluster->gpu.sms);
-}
-
-struct kernel_job *case_job(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
-                            uint32_t device_sms, GError **error)
-{
-    struct moe_options options;
-    if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;
-    if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms)
-        v2_sms_choose(&options, cluster, c->overlap);
-    struct moe_job *job = g_new(struct moe_job, 1);
-    moe_job_init(job, &options, &load->routing);
-    return &job->job;
-}
-
-void case_job_record(const struct kernel_job *job, struct record *record)
-{
-    const struct moe_options *o = &fabric_container_of(job, const struct moe_job, job)->options;
-    record_set(record, "num-ranks", "%u", o->ranks);
-    record_set(record, "num-tokens", "%u", o->tokens_max);
-    record_set(record, "num-topk", "%u", o->topk);
-    record_set(record, "num-experts", "%u", o->experts);
-    record_set(record, "num-sms", "%u", o->num_sms);
-    if (o->family == MOE_NORMAL) case_chunks_record(o, record);
-}
-
-static void routing_digest(GChecksum *checksum, const struct routing *routing)
-{
+    const struct routing *routing = &load->routing;
     const uint32_t shape[] = { routing->ranks, routing->topk, routing->experts };
     g_checksum_update(checksum, (const guchar *)shape, sizeof shape);
     for (uint32_t r = 0; r < routing->ranks; r++) {
@@ -67,10 +38,91 @@ static void routing_digest(GChecksum *checksum, const struct routing *routing)
     }
 }
 
-char *case_load_digest(const struct case_load *load)
+/* As the V2 library chooses: what the links need by their names, and at least 64 unless others want SMs. */
+static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, bool overlap)
+{
+    const struct cluster_nvlink *nvlink = &cluster->nvlink;
+    const struct cluster_nic *nic = &cluster->nic;
+    const double rdma_gbs = (double)(nic->line_rate_bps ? nic->line_rate_bps : nic->rate_bps) / 8e9;
+    const uint64_t nvl_bps = nvlink->line_rate_bps ? nvlink->line_rate_bps : nvlink->egress_rate_bps;
+    const double nvl_gbs = 0.9 * (double)nvl_bps / 8e9;
+    o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), overlap ? 0 : 64), cluster->gpu.sms);
+}
+
+static struct kernel_job *moe_job(const struct case_options *c, const struct case_load *load,
+                                  const struct cluster *cluster, uint32_t device_sms, GError **error)
+{
+    struct moe_options options;
+    if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;
+    if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms)
+        v2_sms_choose(&options, cluster, c->overlap);
+    struct moe_job *job = g_new(struct moe_job, 1);
+    moe_job_init(job, &options, &load->routing);
+    return &job->job;
+}
+
+static void moe_job_record(const struct kernel_job *job, struct record *record)
+{
+    const struct moe_options *o = &fabric_container_of(job, const struct moe_job, job)->options;
+    record_set(record, "num-ranks", "%u", o->ranks);
+    record_set(record, "num-tokens", "%u", o->tokens_max);
+    record_set(record, "num-topk", "%u", o->topk);
+    record_set(record, "num-experts", "%u", o->experts);
+    record_set(record, "num-sms", "%u", o->num_sms);
+    if (o->family == MOE_NORMAL) case_chunks_record(o, record);
+}
+
+static const char *moe_rate_metric(const struct case_options *c)
+{
+    const bool intranode = strcmp(c->kernel, "ll") != 0 && c->num_ranks <= c->ranks_per_node;
+    return intranode ? "logical_nvl_gbs" : "logical_rdma_gbs";
+}
+
+const struct case_family case_family_moe = {
+    .load = moe_load, .load_same = case_routing_same, .load_digest = moe_load_digest,
+    .job = moe_job, .job_record = moe_job_record, .rate_metric = moe_rate_metric,
+};
+
+/* ---- whichever ---- */
+
+static const struct case_family *family_of(const struct case_options *c)
+{
+    static const char *const coll[] = { "alltoallv", "allgather", "p2p", NULL };
+    return c->kernel && g_strv_contains(coll, c->kernel) ? &case_family_coll : &case_family_moe;
+}
+
+bool case_load(const struct case_options *c, struct case_load *load, GError **error)
+{
+    *load = (struct case_load){ 0 };
+    return family_of(c)->load(c, load, error);
+}
+
+void case_load_free(struct case_load *load)
+{
+    routing_free(&load->routing);
+    edges_free(&load->edges);
+}
+
+bool case_load_same(const struct case_options *a, const struct case_options *b)
+{
+    return family_of(a) == family_of(b) && family_of(a)->load_same(a, b);
+}
+
+struct kernel_job *case_job(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
+                            uint32_t device_sms, GError **error)
+{
+    return family_of(c)->job(c, load, cluster, device_sms, error);
+}
+
+void case_job_record(const struct case_options *c, const struct kernel_job *job, struct record *record)
+{
+    family_of(c)->job_record(job, record);
+}
+
+char *case_load_digest(const struct case_options *c, const struct case_load *load)
 {
     GChecksum *checksum = g_checksum_new(G_CHECKSUM_SHA256);
-    routing_digest(checksum, &load->routing);
+    family_of(c)->load_digest(load, checksum);
     char *text = g_strdup(g_checksum_get_string(checksum));
     g_checksum_free(checksum);
     return text;
@@ -81,7 +133,7 @@ const char *case_rate_metric(const struct case_options *c)
     struct case_options resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
-    const bool intranode = strcmp(resolved.kernel, "ll") != 0 && resolved.num_ranks <= resolved.ranks_per_node;
+    const char *metric = family_of(&resolved)->rate_metric(&resolved);
     case_clear(&resolved);
-    return intranode ? "logical_nvl_gbs" : "logical_rdma_gbs";
+    return metric;
 }

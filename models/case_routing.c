@@ -2,18 +2,17 @@
  * generator, and its options, checked.
  *
  * Knows where routing comes from.  Knows no world and no time. */
-#include "models/case.h"
+#include "models/case_family.h"
 
 #include <string.h>
 #include "models/cluster.h"
 #include "sim/units.h"
+#include "traces/edges_make.h"
 #include "traces/generate.h"
 #include "traces/placement.h"
 #include "traces/trace.h"
 
-static bool case_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-static bool case_refuse(GError **error, const char *format, ...)
+bool case_refuse(GError **error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -137,8 +136,14 @@ static uint32_t ranks_of(const struct case_options *c)
     case_copy(&resolved, c);
     case_resolve(&resolved);
     uint32_t ranks = resolved.num_ranks;
+    struct edges edges;
+    if (ranks == 0 && c->matrix && edges_read(c->matrix, &edges, NULL)) {
+        ranks = edges.ranks;
+        edges_free(&edges);
+    }
     const struct trace_options options = { .experts = c->num_experts };
-    struct trace *trace = ranks == 0 && !case_is(c->trace, "-") ? trace_open(c->trace, &options, NULL) : NULL;
+    const bool traced = ranks == 0 && c->trace && !case_is(c->trace, "-");
+    struct trace *trace = traced ? trace_open(c->trace, &options, NULL) : NULL;
     if (trace) {
         ranks = trace_info(trace)->ranks;
         trace_close(trace);

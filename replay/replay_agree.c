@@ -31,7 +31,7 @@ static char *identity_text(const struct replay_plan *plan)
     g_string_append_printf(text, "sms %u\n", plan->item[0].job->num_sms);
     GChecksum *checksum = g_checksum_new(G_CHECKSUM_SHA256);
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        char *digest = case_load_digest(&plan->item[i].load);
+        char *digest = case_load_digest(plan->case_options, &plan->item[i].load);
         g_checksum_update(checksum, (const guchar *)digest, -1);
         g_free(digest);
     }

@@ -9,17 +9,18 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
+struct rank_summary { double time_us, rdma_bytes, nvl_bytes, messages; };
+
 static double gbs(double bytes, double time_us) { return time_us > 0 ? bytes / time_us / 1e3 : 0; }
 
-static void rows_of_rank(struct record *record, const char *phase, int32_t rank, double time_us,
-                         double rdma_bytes, double nvl_bytes)
+static void rows_of_rank(struct record *record, const char *phase, int32_t rank, const struct rank_summary *sum)
 {
+    const double time_us = sum->time_us;
     record_add(record, phase, rank, "time_us", time_us, "us");
-    record_add(record, phase, rank, "logical_rdma_gbs", gbs(rdma_bytes, time_us), "GB/s");
-    record_add(record, phase, rank, "logical_nvl_gbs", gbs(nvl_bytes, time_us), "GB/s");
+    record_add(record, phase, rank, "logical_rdma_gbs", gbs(sum->rdma_bytes, time_us), "GB/s");
+    record_add(record, phase, rank, "logical_nvl_gbs", gbs(sum->nvl_bytes, time_us), "GB/s");
+    if (sum->messages > 0) record_add(record, phase, rank, "message_us", time_us / sum->messages, "us");
 }
-
-struct rank_summary { double time_us, rdma_bytes, nvl_bytes; };
 
 /* One rank's rows of one phase over result[pick[0 .. count)]. */
 static struct rank_summary rows_of_items(struct record *record, const char *name, int32_t rank,
@@ -36,8 +37,9 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
         sum.time_us += stats_median(measured, repeat) / count;
         sum.rdma_bytes += (double)traffic->logical_rdma_bytes / count;
         sum.nvl_bytes += (double)traffic->logical_nvl_bytes / count;
+        sum.messages += (double)traffic->messages / count;
     }
-    rows_of_rank(record, name, rank, sum.time_us, sum.rdma_bytes, sum.nvl_bytes);
+    rows_of_rank(record, name, rank, &sum);
     record_add(record, name, rank, "time_us_p90", stats_percentile(times, (size_t)count * repeat, 90), "us");
     record_add(record, name, rank, "time_us_min", stats_min(times, (size_t)count * repeat), "us");
     g_free(times);
@@ -50,15 +52,21 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
 {
     const uint32_t last = plan->warmup + plan->repeat - 1;
     uint32_t ranks = 0;
-    double *time_us = g_new(double, result[0].ranks), rdma_bytes = 0, nvl_bytes = 0;
+    double *time_us = g_new(double, result[0].ranks);
+    struct rank_summary all = { 0 };
     for (uint32_t rank = 0; rank < result[0].ranks; rank++) {
         if (kernel_absent(plan->item[0].job, rank, phase, last)) continue;
         const struct rank_summary sum = rows_of_items(record, name, (int32_t)rank, result, pick, phase);
         time_us[ranks++] = sum.time_us;
-        rdma_bytes += sum.rdma_bytes;
-        nvl_bytes += sum.nvl_bytes;
+        all.rdma_bytes += sum.rdma_bytes;
+        all.nvl_bytes += sum.nvl_bytes;
+        all.messages += sum.messages;
     }
-    rows_of_rank(record, name, RECORD_ALL, stats_mean(time_us, ranks), rdma_bytes / ranks, nvl_bytes / ranks);
+    all.time_us = stats_mean(time_us, ranks);
+    all.rdma_bytes /= ranks;
+    all.nvl_bytes /= ranks;
+    all.messages /= ranks;
+    rows_of_rank(record, name, RECORD_ALL, &all);
     record_add(record, name, RECORD_ALL, "time_us_median", stats_median(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
@@ -92,7 +100,7 @@ static void header_fill(const struct replay_plan *plan, const struct bootstrap *
 {
     live_command_record(plan->command, b, record);
     case_record(plan->case_options, record);
-    case_job_record(plan->item[0].job, record);
+    case_job_record(plan->case_options, plan->item[0].job, record);
     if (plan->steps || plan->layers) {      /* as the predictions of several write them */
         range_set(record, "steps", plan->steps, plan->case_options->step);
         range_set(record, "layers", plan->layers, plan->case_options->layer);

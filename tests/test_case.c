@@ -31,7 +31,8 @@ static void set_all(struct case_options *c, const char *const *pairs)
 /* Every option takes a value of its kind and gives it back as text. */
 static void test_every_option_reads_back(void)
 {
-    static const char *const values[] = { "3", "true", "0", "ll", "bf16", "random", "stream", "some text", "7", "1" };
+    static const char *const values[] = { "3", "true", "0", "ll", "bf16", "random", "stream", "ring", "some text", "7",
+                                          "1" };
     struct case_options c, copy;
     case_init(&c);
     uint32_t count = 0;
@@ -67,8 +68,8 @@ static bool makes_no_case(const char *name)
 /* A valid value of an option that differs from the one in c. */
 static void set_other(struct case_options *c, uint32_t option)
 {
-    static const char *const values[] = { "3", "true", "5", "normal", "ll", "bf16", "random", "stream", "some text",
-                                          "7", "1" };
+    static const char *const values[] = { "3", "true", "5", "normal", "ll", "bf16", "random", "stream", "ring",
+                                          "some text", "7", "1" };
     g_autofree char *before = case_option_text(c, option);
     for (uint32_t v = 0; v < G_N_ELEMENTS(values); v++) {
         if (g_strcmp0(before, values[v]) != 0 && case_set(c, case_option_name(option), values[v], NULL)) return;
@@ -102,13 +103,14 @@ static bool told_apart(const struct case_options *c, uint32_t option)
 /* One table drives records and their comparison: an option cannot be forgotten. */
 static void test_each_option_makes_a_case(void)
 {
-    static const char *const kernels[] = { "ll", "normal", "v2" };
+    static const char *const kernels[] = { "ll", "normal", "v2", "alltoallv", "allgather", "p2p" };
     for (size_t k = 0; k < G_N_ELEMENTS(kernels); k++) {
         struct case_options c;
         case_init(&c);
         set_all(&c, (const char *const[]){ "kernel", kernels[k], NULL });
         for (uint32_t i = 0; case_option_name(i); i++) {
-            const bool apart = told_apart(&c, i), expected = !makes_no_case(case_option_name(i));
+            const bool applies = case_option_applies(i, kernels[k]);
+            const bool apart = told_apart(&c, i), expected = applies && !makes_no_case(case_option_name(i));
             if (apart != expected) printf("\n      %s of %s\n", case_option_name(i), kernels[k]);
             CU_ASSERT_EQUAL(apart, expected);
         }
@@ -125,7 +127,8 @@ static void test_cases_of_a_trace(void)
     set_all(&c, (const char *const[]){ "trace", "t.ept", NULL });
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *name = case_option_name(i);
-        CU_ASSERT_EQUAL(told_apart(&c, i), !makes_no_case(name) && !g_strv_contains(drawn, name));
+        const bool expected = case_option_applies(i, "ll") && !makes_no_case(name) && !g_strv_contains(drawn, name);
+        CU_ASSERT_EQUAL(told_apart(&c, i), expected);
     }
     case_clear(&c);
 }
@@ -252,7 +255,8 @@ static void test_bad_values(void)
     CU_ASSERT(set_fails("num-topk", "8 ", "num-topk: expected a whole number from 1 to 256, found '8 '"));
     CU_ASSERT(set_fails("cached", "maybe", "cached: expected true or false, found 'maybe'"));
     CU_ASSERT(set_fails("dtype", "fp16", "dtype: expected one of fp8, bf16, found 'fp16'"));
-    CU_ASSERT(set_fails("kernel", "normal|v2", "kernel: expected one of ll, normal, v2, found 'normal|v2'"));
+    CU_ASSERT(set_fails("kernel", "normal|v2",
+                        "kernel: expected one of ll, normal, v2, alltoallv, allgather, p2p, found 'normal|v2'"));
     CU_ASSERT(set_fails("seed", "-1", "seed: expected a whole number of 64 bits, found '-1'"));
     CU_ASSERT(set_fails("trace", "", "trace: expected FILE, found ''"));
     CU_ASSERT(set_fails("seed", "18446744073709551616",

@@ -1,5 +1,5 @@
 /* edges.c - lists of messages: memory, sums, and those that are drawn or follow from a routing. */
-#include "traces/edges.h"
+#include "traces/edges_make.h"
 
 #include <math.h>
 #include <string.h>
@@ -44,7 +44,7 @@ void edges_finish(struct edges *e)
 static bool draw_refuse(const char *spec, GError **error)
 {
     g_set_error(error, EDGES_ERROR, EDGES_ERROR_INPUT,
-                "matrix: expected a file, uniform:BYTES or lognormal:BYTES[:S] (1 to %d bytes, S from 0 to 5), found '%s'",
+                "matrix: expected a file, uniform:BYTES or lognormal:BYTES[:S] (1 to %d bytes, S 0 to 5), found '%s'",
                 EDGE_BYTES_MAX, spec);
     return false;
 }
@@ -104,8 +104,9 @@ static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, ui
     if (parts == 3) deviation = g_ascii_strtod(part[2], &end);
     if (end && (end == part[2] || *end || !(deviation >= 0 && deviation <= 5))) return draw_refuse(spec, error);
     if ((uint64_t)ranks * (ranks - 1) > EDGES_MAX) {
-        g_set_error(error, EDGES_ERROR, EDGES_ERROR_INPUT, "matrix: expected at most %d messages, found %" G_GUINT64_FORMAT,
-                    EDGES_MAX, (uint64_t)ranks * (ranks - 1));
+        g_set_error(error, EDGES_ERROR, EDGES_ERROR_INPUT,
+                    "matrix: expected at most %d messages, found %" G_GUINT64_FORMAT, EDGES_MAX,
+                    (uint64_t)ranks * (ranks - 1));
         return false;
     }
     struct rng rng;

@@ -2,7 +2,7 @@
  *
  * A million lines are nothing special, so numbers are read by hand from a buffer, and messages go into arrays that are
  * dealt out by source at the end. */
-#include "traces/edges.h"
+#include "traces/edges_make.h"
 
 #include <string.h>
 #include "traces/stream.h"
@@ -86,7 +86,8 @@ static bool number_read(struct reader *r, const char *field, uint64_t least, uin
     const int after = next_peek(r);
     const bool ends = after == -1 || after == '\n' || after == ' ' || after == '\t' || after == '\r' || after == '#';
     if (digits && ends && n >= least && n <= most) return true;
-    g_snprintf(expected, sizeof expected, "a whole number from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT, least, most);
+    g_snprintf(expected, sizeof expected, "a whole number from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT, least,
+               most);
     if (digits && ends) g_snprintf(found, sizeof found, "%" G_GUINT64_FORMAT, n);
     else word_copy(r, found);
     return refuse(r, field, expected, found);
@@ -137,13 +138,15 @@ static bool messages_read(struct reader *r, struct edges *e)
         !line_end(r)) return false;
     GArray *messages = g_array_new(FALSE, FALSE, sizeof(struct message));
     struct message m;
-    while (messages->len <= count && line_find(r) && message_read(r, (uint32_t)ranks, &m)) g_array_append_val(messages, m);
+    while (messages->len <= count && line_find(r) && message_read(r, (uint32_t)ranks, &m))
+        g_array_append_val(messages, m);
     if (!r->failed && messages->len != count) {
         g_snprintf(expected, sizeof expected, "%" G_GUINT64_FORMAT " lines of messages", count);
         g_snprintf(found, sizeof found, messages->len > count ? "more" : "%u", messages->len);
         refuse(r, "messages", expected, found);
     }
-    if (!r->failed) messages_deal((const struct message *)(const void *)messages->data, messages->len, (uint32_t)ranks, e);
+    const struct message *first = (const void *)messages->data;
+    if (!r->failed) messages_deal(first, messages->len, (uint32_t)ranks, e);
     g_array_free(messages, TRUE);
     return !r->failed;
 }

@@ -142,7 +142,7 @@ static void sync_launch(struct coll_rank *r)
 
 /* ---- arithmetic on some SMs ---- */
 
-enum { COMPUTE_SLICE_PS = 1000000, COMPUTE_WARPS = 8 };
+enum { COMPUTE_SLICE_PS = 5000000, COMPUTE_WARPS = 8 };
 
 /* In slices, so that who else is on the SM has its turns. */
 static enum worker_step compute_step(struct fabric_worker *w)
@@ -275,6 +275,9 @@ void coll_job_init(struct coll_job *job, const struct coll_options *options, con
 
 const struct fabric_pattern coll_store_pattern = { .engine = FABRIC_LDST, .in_flight = 8 };
 
+enum { LINE_BYTES = 128 };
+
+/* Each warp takes a stretch of the chunk. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done)
 {
@@ -283,7 +286,7 @@ int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *sourc
     const struct fabric_write write = {
         .target_offset = source ? target_offset + *done : 0, .charge_bytes = chunk, .peer = peer,
         .span_count = source != NULL, .span = { { source ? source + *done : NULL, (uint32_t)chunk } },
-        .pattern = &coll_store_pattern,
+        .pattern = &coll_store_pattern, .rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES),
     };
     const int rc = fabric_store(w, &write);
     if (rc == 0) *done += chunk;

@@ -5,7 +5,7 @@
  *               what goes by RDMA, in order, so many messages in flight, and one counter a rank says how many came:
  *               nothing is kept for a pair.  What goes by NVLink is stored by as many workers as the kernel has SMs.
  *   allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks of its place on the
- *               other nodes, and stores what it has to the peers of its node.  ring: each rank hands on to its successor.
+ *               other nodes, and stores what it has to the peers of its node.  ring: each rank hands on to the next.
  *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams.
  *
  * Phases: "sync" (a barrier: nobody writes where others still read), then the kernel's own; with compute_ps also

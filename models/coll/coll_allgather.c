@@ -45,7 +45,11 @@ struct gather_rank {
 
 static struct gather_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct gather_rank, base); }
 
-static uint32_t pieces_of(const struct coll_options *o) { return (uint32_t)((o->size_bytes + PIECE_BYTES - 1) / PIECE_BYTES); }
+static uint32_t pieces_of(const struct coll_options *o)
+{
+    return (uint32_t)((o->size_bytes + PIECE_BYTES - 1) / PIECE_BYTES);
+}
+
 static uint64_t block_offset(const struct coll_options *o, uint32_t rank) { return rank * coll_align(o->size_bytes); }
 
 /* A worker's part of a block; parts begin at whole lines. */
@@ -143,8 +147,8 @@ static int ring_send(struct ring *c, uint16_t next, uint64_t begin, uint64_t end
     const uint32_t block = (f->rank + f->rank_count - c->sent) % f->rank_count;
     const uint32_t number = c->worker.index;
     const struct fabric_signal signal = {
-        .value = (uint64_t)(base->turn - 1) * (f->rank_count - 1) + c->sent + 1, .word = word_ring(number), .peer = next,
-        .queue = (uint16_t)(number % f->queue_count),
+        .value = (uint64_t)(base->turn - 1) * (f->rank_count - 1) + c->sent + 1, .word = word_ring(number),
+        .peer = next, .queue = (uint16_t)(number % f->queue_count),
     };
     if (fabric_path(f, next) == FABRIC_RDMA) {
         struct fabric_write write = block_write(base, next, block, begin, end);
@@ -178,7 +182,8 @@ static enum worker_step ring_step(struct fabric_worker *w)
 static void ring_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct ring *c = fabric_container_of(w, const struct ring, worker);
-    snprintf(text, text_size, "allgather ring %u: %u blocks of %u handed on", w->index, c->sent, w->fabric->rank_count - 1u);
+    const uint32_t blocks = w->fabric->rank_count - 1u;
+    snprintf(text, text_size, "allgather ring %u: %u blocks of %u handed on", w->index, c->sent, blocks);
 }
 
 /* ---- hybrid: between nodes ---- */
@@ -274,8 +279,9 @@ static enum worker_step copier_step(struct fabric_worker *w)
 static void copier_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct copier *c = fabric_container_of(w, const struct copier, worker);
-    snprintf(text, text_size, "allgather copies %u: %u blocks of %u stored to %u peers", (uint32_t)(c - c->rank->copier),
-             c->block, c->rank->nodes, c->rank->peers - 1);
+    const uint32_t number = (uint32_t)(c - c->rank->copier);
+    snprintf(text, text_size, "allgather copies %u: %u blocks of %u stored to %u peers", number, c->block,
+             c->rank->nodes, c->rank->peers - 1);
 }
 
 /* ---- a rank ---- */
@@ -291,7 +297,8 @@ static void ring_launch(struct gather_rank *r)
 
 static void hybrid_launch(struct gather_rank *r)
 {
-    const uint64_t blocks = (uint64_t)r->base.turn * r->nodes, pieces = (uint64_t)r->base.turn * pieces_of(r->base.options);
+    const uint64_t blocks = (uint64_t)r->base.turn * r->nodes;
+    const uint64_t pieces = (uint64_t)r->base.turn * pieces_of(r->base.options);
     r->putter = (struct putter){ .worker = { .step = putter_step, .describe = putter_describe } };
     if (r->nodes > 1) coll_worker_add(&r->base, &r->putter.worker, 0, 1);
     for (uint32_t node = 0; node < r->nodes && r->nodes > 1; node++)
@@ -342,8 +349,8 @@ static uint32_t gather_check(const struct coll_rank *base, char *text, size_t te
     uint32_t failed = 0;
     for (uint32_t rank = 0; rank < base->options->ranks; rank++) {
         uint64_t at = 0;
-        if (!coll_pattern_check(base->fabric->heap + block_offset(base->options, rank), base->options->size_bytes, rank, 0,
-                                base->iteration, &at)) continue;
+        const uint8_t *block = base->fabric->heap + block_offset(base->options, rank);
+        if (!coll_pattern_check(block, base->options->size_bytes, rank, 0, base->iteration, &at)) continue;
         if (!failed++)
             snprintf(text, text_size, "gathered: expected the block of rank %u, found other bytes from %llu on", rank,
                      (unsigned long long)at);

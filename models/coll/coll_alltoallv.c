@@ -290,7 +290,7 @@ static uint32_t alltoallv_check(const struct coll_rank *base, char *text, size_t
             if (e->target[i] != rank || !coll_pattern_check(received + e->target_offset[i], e->size_bytes[i], s, i,
                                                             base->iteration, &at)) continue;
             if (!failed++)
-                snprintf(text, text_size, "received: message %u of rank %u: expected its bytes, found others from byte %llu on",
+                snprintf(text, text_size, "received: message %u of rank %u: expected its bytes, others from %llu on",
                          i - e->first[s], s, (unsigned long long)at);
         }
     return failed;

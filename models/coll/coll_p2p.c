@@ -200,7 +200,9 @@ static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct ker
 
 static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
 {
-    static const char *const name[BLOCKS] = { [BLOCK_PUT] = "put", [BLOCK_GET] = "got", [BLOCK_SIGNALLED] = "signalled" };
+    static const char *const name[BLOCKS] = {
+        [BLOCK_PUT] = "put", [BLOCK_GET] = "got", [BLOCK_SIGNALLED] = "signalled",
+    };
     uint32_t count = 0;
     assert(max >= BLOCKS);
     for (uint32_t block = BLOCK_PUT; block < BLOCKS; block++)
@@ -211,7 +213,9 @@ static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor
 
 static uint32_t p2p_check(const struct coll_rank *base, char *text, size_t text_size)
 {
-    static const char *const what[BLOCKS] = { [BLOCK_PUT] = "put", [BLOCK_GET] = "get", [BLOCK_SIGNALLED] = "put_signal" };
+    static const char *const what[BLOCKS] = {
+        [BLOCK_PUT] = "put", [BLOCK_GET] = "get", [BLOCK_SIGNALLED] = "put_signal",
+    };
     const struct p2p_rank *r = of(base);
     uint32_t failed = 0;
     for (uint32_t block = BLOCK_PUT; block < BLOCKS; block++) {

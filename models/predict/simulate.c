@@ -120,6 +120,8 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
     record_add(record, phase, rank, "logical_rdma_gbs",
                units_gbs(traffic->logical_rdma_bytes, result->time_ps), "GB/s");
     record_add(record, phase, rank, "logical_nvl_gbs", units_gbs(traffic->logical_nvl_bytes, result->time_ps), "GB/s");
+    if (traffic->messages)
+        record_add(record, phase, rank, "message_us", units_us(result->time_ps) / (double)traffic->messages, "us");
     record_add(record, phase, rank, "physical_nic_gbs",
                units_gbs(result->use[WORLD_NIC_TX].bytes, result->time_ps), "GB/s");
     record_add(record, phase, rank, "physical_nvl_gbs",
@@ -208,6 +210,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
         if (per_rank) record_rank(record, phase, (int32_t)r, &run->result[r], &traffic);
         sum.logical_rdma_bytes += traffic.logical_rdma_bytes;
         sum.logical_nvl_bytes += traffic.logical_nvl_bytes;
+        sum.messages += traffic.messages;
         total_ps += run->result[r].time_ps;
         wait_ps += run->result[r].wait_ps;
         mean.use[WORLD_NIC_TX].bytes += run->result[r].use[WORLD_NIC_TX].bytes;
@@ -219,6 +222,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     mean.use[WORLD_NVLINK_EGRESS].bytes /= ranks;
     sum.logical_rdma_bytes /= ranks;
     sum.logical_nvl_bytes /= ranks;
+    sum.messages /= ranks;
     record_rank(record, phase, RECORD_ALL, &mean, &sum);
     record_add(record, phase, RECORD_ALL, "time_us_median", stats_median(time_us, ranks), "us");
     record_add(record, phase, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
@@ -309,7 +313,7 @@ static bool simulate_run(const struct case_options *c, const struct cluster *clu
     const uint32_t sms = cluster->host.cores ? case_host_sms(c, cluster->host.cores) : cluster->gpu.sms;
     run.job = case_job(c, load, cluster, sms, error);
     if (!run.job) return false;
-    case_job_record(run.job, record);
+    case_job_record(c, run.job, record);
     bool good = run_init(&run, c, wishes->timeline, error);
     const uint32_t phases = good ? phases_needed(run.job, wishes->phases) : 0;
     const uint32_t together = c->launch && !strcmp(c->launch, "stream") ? phases : 1;

@@ -1,0 +1,157 @@
+/* case_coll.c - what a case means to models/coll: the messages of an all-to-allv, and the options of its kernels. */
+#include "models/case_family.h"
+
+#include <string.h>
+#include "models/cluster.h"
+#include "models/coll/coll.h"
+#include "sim/units.h"
+#include "traces/edges_make.h"
+
+static bool is_alltoallv(const struct case_options *c) { return strcmp(c->kernel, "alltoallv") == 0; }
+
+/* A token's row as dispatch sends it, without scales. */
+static uint32_t row_bytes(const struct case_options *c)
+{
+    return strcmp(c->dtype, "bf16") == 0 ? 2 * c->hidden : c->hidden;
+}
+
+/* Of a routing where no matrix is given: what dispatch would send if it went as one message a pair. */
+static bool edges_load(const struct case_options *c, struct edges *edges, GError **error)
+{
+    if (c->matrix) return edges_make(c->matrix, c->num_ranks, row_bytes(c), c->seed, edges, error);
+    struct routing routing = { 0 };
+    if (!case_routing(c, &routing, error)) return false;
+    edges_of_routing(&routing, row_bytes(c), edges);
+    routing_free(&routing);
+    return true;
+}
+
+static bool coll_load(const struct case_options *c, struct case_load *load, GError **error)
+{
+    struct case_options resolved;
+    case_copy(&resolved, c);
+    case_resolve(&resolved);
+    const bool good = !is_alltoallv(c) || edges_load(&resolved, &load->edges, error);
+    case_clear(&resolved);
+    return good;
+}
+
+static bool coll_load_same(const struct case_options *a, const struct case_options *b)
+{
+    return a->hidden == b->hidden && g_strcmp0(a->dtype, b->dtype) == 0 && case_routing_same(a, b);
+}
+
+static void coll_load_digest(const struct case_load *load, GChecksum *checksum)
+{
+    const struct edges *e = &load->edges;
+    if (!e->first) return;
+    g_checksum_update(checksum, (const guchar *)e->first, (gssize)(sizeof *e->first * (e->ranks + 1)));
+    g_checksum_update(checksum, (const guchar *)e->target, (gssize)(sizeof *e->target * edges_count(e)));
+    g_checksum_update(checksum, (const guchar *)e->size_bytes, (gssize)(sizeof *e->size_bytes * edges_count(e)));
+}
+
+static void edges_record(const struct edges *e, struct record *record)
+{
+    uint64_t bytes = 0;
+    for (uint32_t r = 0; r < e->ranks; r++) bytes += e->sent_bytes[r];
+    record_set(record, "num-ranks", "%u", e->ranks);
+    record_set(record, "matrix-messages", "%u", edges_count(e));
+    record_set(record, "matrix-bytes", "%" G_GUINT64_FORMAT, bytes);
+}
+
+/* ---- options ---- */
+
+static bool size_parse(const struct case_options *c, struct coll_options *o, GError **error)
+{
+    static const uint64_t most = 1 << 30;
+    o->size_bytes = o->kernel == COLL_ALLGATHER ? 1 << 20 : 64 << 10;
+    if (!c->size) return true;
+    if (o->kernel == COLL_ALLTOALLV) return case_refuse(error, "size: expected allgather or p2p, found alltoallv");
+    if (cluster_parse_size(c->size, &o->size_bytes) && o->size_bytes >= 1 && o->size_bytes <= most) return true;
+    return case_refuse(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB, found '%s'", c->size);
+}
+
+/* "A:B" of the device's SMs. */
+static bool compute_sms_parse(const char *text, uint32_t device_sms, struct coll_options *o, GError **error)
+{
+    g_auto(GStrv) end = g_strsplit(text, ":", 0);
+    guint64 first = 0, last = 0;
+    if (g_strv_length(end) == 2 && g_ascii_string_to_unsigned(end[0], 10, 0, device_sms - 1, &first, NULL) &&
+        g_ascii_string_to_unsigned(end[1], 10, first + 1, device_sms, &last, NULL)) {
+        o->compute_sm_first = (uint32_t)first;
+        o->compute_sms = (uint32_t)(last - first);
+        return true;
+    }
+    return case_refuse(error, "compute-sms: expected A:B with 0 <= A < B <= %u, found '%s'", device_sms, text);
+}
+
+static bool compute_parse(const struct case_options *c, uint32_t device_sms, struct coll_options *o, GError **error)
+{
+    static const uint64_t most_ps = PS_PER_S;
+    if (!c->compute) return !c->compute_sms || case_refuse(error, "compute-sms: needs compute");
+    if (!cluster_parse_time(c->compute, &o->compute_ps) || o->compute_ps == 0 || o->compute_ps > most_ps)
+        return case_refuse(error, "compute: expected a time from 1 ps to 1 s, such as 100us, found '%s'", c->compute);
+    if (c->compute_sms) return compute_sms_parse(c->compute_sms, device_sms, o, error);
+    o->compute_sm_first = o->num_sms;
+    o->compute_sms = device_sms > o->num_sms ? device_sms - o->num_sms : 0;
+    return true;
+}
+
+enum { SMS_DEFAULT = 24 };      /* as the normal kernels */
+
+static bool options_fill(const struct case_options *c, const struct case_load *load, uint32_t device_sms,
+                         struct coll_options *o, GError **error)
+{
+    const bool gather = strcmp(c->kernel, "allgather") == 0;
+    *o = (struct coll_options){
+        .kernel = is_alltoallv(c) ? COLL_ALLTOALLV : gather ? COLL_ALLGATHER : COLL_P2P,
+        .ranks = is_alltoallv(c) ? load->edges.ranks : c->num_ranks, .ranks_per_node = c->ranks_per_node,
+        .num_sms = c->num_sms ? c->num_sms : MIN(SMS_DEFAULT, device_sms), .in_flight = c->in_flight,
+        .algorithm = g_strcmp0(c->algorithm, "ring") == 0 ? COLL_RING : COLL_HYBRID, .messages = c->messages,
+    };
+    if (c->num_sms > device_sms)
+        return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, c->num_sms);
+    if (c->matrix && o->kernel != COLL_ALLTOALLV)
+        return case_refuse(error, "matrix: expected kernel alltoallv, found %s", c->kernel);
+    if (c->mask_timeout || c->fail)
+        return case_refuse(error, "%s: only the low-latency kernels mask ranks", c->fail ? "fail" : "mask-timeout");
+    return size_parse(c, o, error) && compute_parse(c, device_sms, o, error);
+}
+
+static struct kernel_job *coll_job(const struct case_options *c, const struct case_load *load,
+                                   const struct cluster *cluster, uint32_t device_sms, GError **error)
+{
+    struct case_options resolved;
+    struct coll_options options;
+    const struct edges *edges = is_alltoallv(c) ? &load->edges : NULL;
+    (void)cluster;
+    case_copy(&resolved, c);
+    case_resolve(&resolved);
+    bool good = options_fill(&resolved, load, device_sms ? device_sms : UINT16_MAX, &options, error);
+    case_clear(&resolved);
+    char text[256];
+    const char *refusal = good ? coll_options_refuse(&options, edges, text, sizeof text) : NULL;
+    if (refusal) good = case_refuse(error, "%s", refusal);
+    if (!good) return NULL;
+    struct coll_job *job = g_new(struct coll_job, 1);
+    coll_job_init(job, &options, edges);
+    return &job->job;
+}
+
+static void coll_job_record(const struct kernel_job *job, struct record *record)
+{
+    const struct coll_job *coll = fabric_container_of(job, const struct coll_job, job);
+    if (coll->edges) edges_record(coll->edges, record);
+    else record_set(record, "num-ranks", "%u", coll->options.ranks);
+    record_set(record, "num-sms", "%u", coll->options.num_sms);
+}
+
+static const char *coll_rate_metric(const struct case_options *c)
+{
+    return c->num_ranks && c->num_ranks <= c->ranks_per_node ? "logical_nvl_gbs" : "logical_rdma_gbs";
+}
+
+const struct case_family case_family_coll = {
+    .load = coll_load, .load_same = coll_load_same, .load_digest = coll_load_digest,
+    .job = coll_job, .job_record = coll_job_record, .rate_metric = coll_rate_metric,
+};

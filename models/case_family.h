@@ -1,0 +1,25 @@
+/* case_family.h - private to models/case_*.c: what a kernel family makes of a case. */
+#ifndef MODELS_CASE_FAMILY_H
+#define MODELS_CASE_FAMILY_H
+
+#include "models/case.h"
+
+/* Cases come resolved (case_resolve()), but for whose defaults depend on what was not said. */
+struct case_family {
+    bool (*load)(const struct case_options *c, struct case_load *load, GError **error);
+    /* Whether the loads of a and b, both resolved, are the same. */
+    bool (*load_same)(const struct case_options *a, const struct case_options *b);
+    void (*load_digest)(const struct case_load *load, GChecksum *checksum);
+    struct kernel_job *(*job)(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
+                              uint32_t device_sms, GError **error);
+    void (*job_record)(const struct kernel_job *job, struct record *record);
+    const char *(*rate_metric)(const struct case_options *c);
+};
+
+extern const struct case_family case_family_moe;        /* case_kernel.c */
+extern const struct case_family case_family_coll;       /* case_coll.c */
+
+/* Returns false, with *error as printf says. */
+bool case_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+#endif

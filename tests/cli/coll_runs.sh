@@ -1,0 +1,50 @@
+# All-to-allv, all-gather and point-to-point, predicted and replayed: phases, metrics, numbers that follow from arithmetic,
+# and what is refused.  Times that follow from a cluster file that describes no machine are exact.
+port="--cluster source/tests/peers/port.ini"
+h800="--cluster source/models/clusters/h800-cx7.ini"
+rows() { grep -v '^#' | cut -d, -f1-3,5; }
+of() { grep -E ",all,($1),"; }
+
+echo '# three ranks, a list: 100 KB and 50 KB into rank 2 at 50 GB/s'
+printf '3 3\n0 2 100000\n1 2 50000\n2 0 1000\n' >small.txt
+$EPTWIN simulate $port --kernel alltoallv --matrix small.txt >small.csv
+sed -n -e '/^# \(kernel\|matrix.*\|num-ranks\|in-flight\|messages\|algorithm\):/p' small.csv
+of bound_receive_us <small.csv | grep alltoallv
+echo '# uniform, drawn; compressed; from a routing'
+$EPTWIN simulate $port --kernel alltoallv --matrix uniform:65536 --num-ranks 64 | of bound_receive_us | grep alltoallv
+zstd -q small.txt && $EPTWIN simulate $port --kernel alltoallv --matrix small.txt.zst >zst.csv
+sed -e 's/small.txt.zst/small.txt/' zst.csv | diff - small.csv && echo same
+$EPTWIN simulate $h800 --kernel alltoallv --num-ranks 16 --num-tokens 8 --hidden 1024 | sed -n -e '/^# matrix/p'
+echo '# phases'
+$EPTWIN simulate $h800 --kernel p2p --num-ranks 16 --size 8KiB --messages 4 | rows | of 'time_us|message_us'
+$EPTWIN simulate $h800 --kernel allgather --num-ranks 16 --compute 50us | rows | of time_us
+$EPTWIN simulate $h800 --kernel allgather --algorithm ring --num-ranks 8 | grep '^# \(algorithm\|size\|in-flight\|messages\)'
+echo '# replayed'
+replay="--ranks 4 --ranks-per-node 2 --repeat 2 --warmup 1"
+$EPTWIN replay $replay --kernel alltoallv --matrix lognormal:9000:1 --hidden 100 >live.csv
+grep -E '^# (checks|num-ranks|matrix)' live.csv
+rows <live.csv | of 'time_us|logical.*'
+for kernel in p2p 'allgather --algorithm ring --compute 10us --compute-sms 0:1' 'allgather --size 100KB --disable-nvlink'; do
+    $EPTWIN replay $replay --kernel $kernel >live.csv && grep '^# checks' live.csv && rows <live.csv | of 'time_us|message_us'
+done
+
+echo '# refused'
+simulate() { $EPTWIN simulate $port --kernel "$@"; echo "status $?"; }
+printf '3 3\n0 2 1\n1 3 1\n2 0 1\n' >rank.txt;    simulate alltoallv --matrix rank.txt
+printf '3 3\n0 2 1\n1 x 1\n' >word.txt;            simulate alltoallv --matrix word.txt
+printf '3 3\n0 2 1\n' >short.txt;                  simulate alltoallv --matrix short.txt
+simulate alltoallv --matrix small.txt --num-ranks 4
+simulate alltoallv --matrix no/such/file
+simulate alltoallv --matrix uniform:x
+simulate alltoallv --matrix uniform:1 --size 1KB
+simulate ll --matrix small.txt
+simulate allgather --matrix small.txt
+simulate allgather --size 0B
+simulate allgather --compute 2s
+simulate allgather --compute 1us --compute-sms 100:200
+simulate allgather --compute-sms 0:1
+simulate p2p --num-ranks 3
+simulate p2p --compute 1us
+simulate p2p --in-flight 0
+$EPTWIN replay --ranks 3 --kernel alltoallv --matrix rank.txt; echo "status $?"
+$EPTWIN replay --ranks 2 --kernel alltoallv --matrix small.txt; echo "status $?"

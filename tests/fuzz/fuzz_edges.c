@@ -1,0 +1,31 @@
+/* fuzz_edges.c - lists of messages, and the texts that name drawn ones. */
+#include "tests/fuzz/fuzz_trace.h"
+#include "traces/edges_make.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void make(const char *spec)
+{
+    struct edges e;
+    GError *error = NULL;
+    if (edges_make(spec, 0, 7, 1, &e, &error)) {
+        uint64_t sent = 0, received = 0;
+        for (uint32_t r = 0; r < e.ranks; r++) {
+            sent += e.sent_bytes[r];
+            received += e.received_bytes[r];
+        }
+        if (sent != received) abort();
+        edges_free(&e);
+    } else if (!error) {
+        abort();
+    }
+    g_clear_error(&error);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *const text = g_strndup((const char *)data, size);
+    if (!edges_spec_drawn(text)) make(fuzz_path(0, data, size));
+    g_free(text);
+    return 0;
+}

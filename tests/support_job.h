@@ -1,0 +1,25 @@
+/* support_job.h - a kernel job (models/kernel.h) run in every world, for tests of any family. */
+#ifndef TESTS_SUPPORT_JOB_H
+#define TESTS_SUPPORT_JOB_H
+
+#include "models/cluster.h"
+#include "models/kernel.h"
+
+struct job_sim { const struct kernel_job *job; struct world *world; struct kernel_rank **rank; uint64_t *time_ps; };
+
+/* A simulated world with the job's ranks; all it says of failure is a failed assertion. */
+void job_sim_init(struct job_sim *sim, const struct kernel_job *job, const struct cluster *cluster, bool payload,
+                  bool nvlink_disabled);
+void job_sim_clear(struct job_sim *sim);
+/* Runs a phase; time_ps[rank] is what it took. */
+void job_sim_run(struct job_sim *sim, uint32_t phase);
+
+/* So many iterations in the simulated and in a live world: the same bytes in every output, all checks pass, simulated
+ * times repeat and do not depend on payload. */
+void job_two_worlds(const struct kernel_job *job, uint32_t iterations, bool nvlink_disabled);
+
+/* The same job in the adversarial world (support_loop.h), whose order follows from the seed: it ends, keeps the
+ * contract, passes its checks, and asks the same of a world that stores no payload. */
+void job_loop(const struct kernel_job *job, uint32_t iterations, uint64_t seed, bool nvlink_disabled);
+
+#endif
