@@ -209,7 +209,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .seed = c->seed, .round_scale = c->round_scale, .ue8m0 = c->ue8m0, .hook = c->hook,
         .zero_copy = c->zero_copy, .cached = c->cached, .weights = c->weights,
         .expert_alignment = c->expert_alignment, .worst_tokens = c->worst_tokens, .bias_count = c->num_bias,
-        .num_sms = c->num_sms ? c->num_sms : sms_default,
+        .num_sms = c->num_sms ? c->num_sms : sms_default, .device_sms = device_sms,
     };
     case_chunks_settle(c, o);
 }

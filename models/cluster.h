@@ -19,6 +19,12 @@ struct cluster_work {
     uint64_t warp_rate_bps, sm_rate_bps;
 };
 
+/* The SM's bulk copy engine in its two halves, one row of a warp at a time. */
+struct cluster_bulk {
+    uint64_t in_ps, out_ps;         /* until a row asked for is in shared memory; until one from there is written */
+    uint64_t in_rate_bps, out_rate_bps, put_rate_bps;       /* of all warps: in; out to own memory, and to a peer's */
+};
+
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;             /* of a kernel: what its duration holds beside its workers' time */
@@ -30,10 +36,13 @@ struct cluster_gpu {
     uint64_t fence_ps;              /* st.release.sys after stores of its own: until they are performed */
     uint64_t flag_ps;               /* a flag from block to block on one GPU */
     uint64_t hbm_rate_bps;          /* bytes read plus bytes written */
+    uint64_t hbm_rows_rate_bps;     /* the same of rows that lie apart, read and written in turn; 0: hbm_rate */
+    uint64_t l2_bytes, l2_rate_bps; /* and what lies in the L2, of rows written just before; 0: nothing does */
     struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
     uint64_t store_deep_rate_bps;   /* a warp with more loads in flight; 0: as others */
     struct cluster_work copy;       /* within the GPU, loads and stores */
     struct cluster_work bulk;       /* the SM's bulk copy engine, in or out of shared memory; all 0: as copy */
+    struct cluster_bulk engine;     /* the same engine where one load feeds several stores */
     uint64_t shared_align_bytes;    /* of the kernels' dynamic shared memory behind their static; 0: a line */
     uint64_t bulk_skew_rate_bps;    /* of each extra pass that differing places in a line cost it; 0: none */
     struct cluster_work cast;       /* read BF16, write FP8 and scales; rates count bytes read */
@@ -48,6 +57,8 @@ struct cluster_nvlink {
     uint32_t gpus;                  /* of one NVLink domain; also what a node is */
     uint64_t line_rate_bps;         /* of its links by name, one direction; 0: egress_rate */
     uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
+    uint64_t bulk_rate_bps;         /* what bulk copies get of it; 0: egress_rate */
+    uint64_t bulk_mixed_rate_bps;   /* what they get where SMs store to several memories in turn; 0: bulk_rate */
     uint64_t latency_ps;            /* a store until it is visible at the peer */
     uint64_t crossing_ps;           /* more for a store where flows of several senders and receivers cross */
 };

@@ -119,6 +119,7 @@ struct fabric_pattern {
     uint8_t  lines;                     /* 0: 1 */
     uint8_t  source_line;               /* BULK: where in a 128-byte line rows read start; those written start on one */
     uint8_t  shared_bytes;              /* BULK: static shared memory, behind which its buffers lie */
+    bool     staged;                    /* BULK, store() and copies: it lies in the warp's shared memory already */
     bool     fresh;                     /* what is read was written just before by this GPU, or by a peer into it */
     uint64_t footprint_bytes;           /* LDST, BULK: what the whole kernel reads so; 0: little */
 };
@@ -176,6 +177,8 @@ enum fabric_work_kind {
     FABRIC_WORK_REDUCE,   /* sum rows in FP32 */
     FABRIC_WORK_SCAN,     /* read index arrays, count, prefix sums */
     FABRIC_WORK_COMPUTE,  /* arithmetic of another kernel, for busy_ps if nobody else is on the SM */
+    FABRIC_WORK_STAGE,    /* bring rows into the warp's shared memory with the bulk copy engine, once what was stored
+                           * from there is written; here they are read when they are stored */
     FABRIC_WORK_PEEK,     /* read a word in a peer's memory; here its own copy is read, which the peer raised */
 };
 

@@ -20,14 +20,15 @@ static struct moe_options options_draw(struct rng *rng)
     o.topk = 1 + (uint32_t)rng_below(rng, 4);
     o.experts = o.ranks * (2 + (uint32_t)rng_below(rng, 8));
     moe_options_vary(&o, rng);
-    o.num_sms = 2 * (1 + (uint32_t)rng_below(rng, 3));
+    o.num_sms = 1 + (o.ranks > o.ranks_per_node) + (uint32_t)rng_below(rng, 5);
+    o.device_sms = rng_below(rng, 2) ? o.num_sms + (uint32_t)rng_below(rng, 4) : 0;
     return o;
 }
 
 static void test_random_groups(void) { moe_test_random_groups(options_draw, 400); }
 static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
 
-/* The wire carries padded slots, one copy for each node and no credits. */
+/* The wire carries slots padded to 32 bytes, one copy for each node and no credits. */
 static void test_bytes_on_the_wire(void)
 {
     for (int fp8 = 0; fp8 < 2; fp8++) {
@@ -40,7 +41,7 @@ static void test_bytes_on_the_wire(void)
         o.weights = true;
         struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
         const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
-        const uint64_t dispatch = fp8 ? 7168 + 224 + 80 : 14336 + 80, combine = 14336 + 48;
+        const uint64_t dispatch = fp8 ? 7168 + 224 + 96 : 14336 + 96, combine = 14336 + 64;
         CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, copies.abroad * (dispatch + combine));
         CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * (dispatch + combine));
         moe_group_free(group);
@@ -72,6 +73,8 @@ static void test_refusals(void)
     moe_test_refused(&o, "ranks-per-node: v2 takes at most 8, found 16");
     o = fine, o.ranks = 42, o.ranks_per_node = 2, o.experts = 84;
     moe_test_refused(&o, "num-ranks: v2 takes at most 20 nodes, found 21");
+    o = fine, o.num_sms = 1;
+    moe_test_refused(&o, "num-sms: v2 takes at least 2 over several nodes, found 1");
     o = fine, o.worst_tokens = true;
     moe_test_refused(&o, "worst-tokens: v2");
 }
@@ -82,7 +85,7 @@ static const struct plant_family family = {
     .row_check = 16,
     .cached_check = 16,
     .sum_check = 16,
-    .hang = "the end of the kernel waits for channel",
+    .hang = "the begin of the kernel waits for rank 2 in a barrier",
 };
 
 int main(void)

@@ -31,8 +31,6 @@ static void lane_end(struct world_worker *ww, uint64_t end_ps)
     if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
 }
 
-static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
-
 /* Rows are dealt out to warps, one warp a row: how many are busy, and the latencies of the rows of one. */
 static uint32_t warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
 
@@ -60,21 +58,6 @@ static void moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps
     ww->rank->mover[ww->worker->index].moved_to_ps = to_ps;
 }
 
-/* Whether the port is busy at now for another peer than this one; notes that it will be for this one until end_ps. */
-static bool others_busy(const struct flows *f, uint16_t peer, uint64_t now_ps)
-{
-    return (f->peer == peer ? f->others_end_ps : f->end_ps) > now_ps;
-}
-
-static void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
-{
-    if (f->peer != peer) {
-        f->others_end_ps = later(f->others_end_ps, f->end_ps);
-        f->peer = peer;
-    }
-    f->end_ps = end_ps;
-}
-
 /* Takes bytes through the sender's egress and the receiver's ingress.  Where flows cross, that is, the egress is busy
  * for other receivers too and the ingress for other senders too, packets wait for each other at the head of the line
  * before a store's bytes flow. */
@@ -83,7 +66,8 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     struct world *w = from->world;
     const uint16_t source = from->fabric.rank, target = to->fabric.rank;
     uint64_t out_ps = rate_time(w->egress, size_bytes), in_ps = rate_time(w->ingress, size_bytes);
-    if (others_busy(&from->egress_flows, target, now_ps) && others_busy(&to->ingress_flows, source, now_ps)) {
+    const bool out_busy = flows_others_busy(&from->egress_flows, target, now_ps);
+    if (out_busy && flows_others_busy(&to->ingress_flows, source, now_ps)) {
         out_ps += w->cluster->nvlink.crossing_ps;
         in_ps += w->cluster->nvlink.crossing_ps;
     }
@@ -115,6 +99,11 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
     const struct fabric_pattern *p = write->pattern ? write->pattern : &plain;
+    if (p->staged) {
+        lane_end(ww, bulk_store(rank, write->peer, size, start));
+        world_store_payload(rank, write);
+        return 0;
+    }
     const bool bulk = p->engine == FABRIC_BULK, deep = !bulk && p->in_flight > STORE_IN_FLIGHT;
     const struct work_rates *k = bulk ? &w->bulk : &w->store;
     const rate_q20 warp = deep ? w->store_deep : k->warp;
@@ -138,7 +127,7 @@ static uint64_t post(struct world_rank *rank, struct world_worker *ww, uint32_t 
 {
     const struct cluster_nic *nic = &rank->world->cluster->nic;
     uint32_t lanes;
-    const uint64_t start = lane_begin(ww, warps, &lanes);
+    const uint64_t start = later(lane_begin(ww, warps, &lanes), ww->staged_ps);
     if (nic->posting == CLUSTER_POST_GPU) {
         const uint64_t end = start + nic->post_ps + (defer ? 0 : nic->doorbell_ps);
         lane_end(ww, end);
@@ -220,6 +209,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, 0, &lanes);
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
+    lane_end(ww, later(start, ww->staged_ps));
     if (ww->unfenced) lane_end(ww, later(start, rank->sm[ww->sm].free_ps) + w->cluster->gpu.fence_ps);
     ww->unfenced = false;
     const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps
@@ -233,23 +223,19 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
 {
     (void)scope;
     struct world_rank *rank = rank_of(f);
+    const uint64_t done_ps = later(rank->current->last_end_ps, rank->current->staged_ps);
     assert(rank->current && rank->current->worker == worker && word < f->word_count);
-    world_word_schedule(rank, word, addend, true, rank->current->last_end_ps + rank->world->cluster->gpu.flag_ps);
+    world_word_schedule(rank, word, addend, true,
+                        done_ps + rank->world->cluster->gpu.flag_ps);
 }
-
-/* Extra passes that the bulk copy engine takes where data lies elsewhere in a 128-byte line than its place in shared
- * memory, by the difference in units of 16 bytes: measured on H200 (models/clusters/h200.ini), in and out apart. */
-enum { LINE_BYTES = 128 };
-static const uint8_t skew_in_passes[8] = { 0, 2, 1, 3, 1, 3, 1, 2 }, skew_out_passes[8] = { 0, 3, 0, 3, 0, 3, 0, 3 };
 
 /* What a bulk copy costs its SM: in to shared memory, out again. */
 static uint64_t bulk_service_ps(const struct world *w, const struct fabric_work *work)
 {
     const struct fabric_pattern *p = work->pattern;
-    const uint64_t align = w->cluster->gpu.shared_align_bytes ? w->cluster->gpu.shared_align_bytes : LINE_BYTES;
-    const uint64_t shared = (p->shared_bytes + align - 1) / align * align % LINE_BYTES;
-    const uint32_t passes = skew_in_passes[(p->source_line + LINE_BYTES - shared) % LINE_BYTES / 16]
-                            + skew_out_passes[(LINE_BYTES - shared) % LINE_BYTES / 16];
+    const uint64_t align = w->cluster->gpu.shared_align_bytes ? w->cluster->gpu.shared_align_bytes : BULK_LINE_BYTES;
+    const uint64_t shared = (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
+    const uint32_t passes = bulk_in_passes(p->source_line, (uint32_t)shared) + bulk_out_passes(0, (uint32_t)shared);
     return rate_time(w->bulk.sm, work->read_bytes) + passes * rate_time(w->bulk_skew, work->read_bytes);
 }
 
@@ -267,6 +253,8 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
                                  : bulk ? &w->bulk : &w->copy;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = warps_busy(work->rows, lanes);
+    if (p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start);
+    if (p->footprint_bytes) return bulk_rows(rank, work, start, busy);
     const uint64_t service_ps = bulk ? bulk_service_ps(w, work) : rate_time(k->sm, work->read_bytes),
                    latency_ps = rows_ps(k, work->rows, busy) * turns_of(p);
     uint64_t end = start + latency_ps;
@@ -291,6 +279,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     const uint64_t start = lane_begin(ww, work->warps, &lanes);
     switch (work->kind) {
     case FABRIC_WORK_PEEK: lane_end(ww, start + gpu->peek_ps); break;
+    case FABRIC_WORK_STAGE: lane_end(ww, bulk_stage(rank, work, start)); break;
     case FABRIC_WORK_SCAN:
         lane_end(ww, start + rate_time(w->scan, work->read_bytes) + work->rows * gpu->scan_row_ps);
         break;

@@ -267,7 +267,8 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     struct request *first = qp->held_first, *last = qp->held_last, *next;
     qp->held_first = qp->held_last = NULL;
     if (!source->world->cluster->host.cores) {
-        ring_schedule(qp, first, last, qp->held_ps);
+        /* A flush may ring for what was posted a while ago. */
+        ring_schedule(qp, first, last, later(qp->held_ps, sim_now_ps(source->world->sim)));
         return;
     }
     for (struct request *r = first; r; r = next) {

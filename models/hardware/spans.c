@@ -144,7 +144,7 @@ static void spans_work(struct fabric *f, struct fabric_worker *worker, const str
 {
     static const char *const name[] = {
         [FABRIC_WORK_CAST] = "cast", [FABRIC_WORK_COPY] = "copy", [FABRIC_WORK_REDUCE] = "reduce",
-        [FABRIC_WORK_SCAN] = "scan", [FABRIC_WORK_PEEK] = "peek",
+        [FABRIC_WORK_SCAN] = "scan", [FABRIC_WORK_PEEK] = "peek", [FABRIC_WORK_STAGE] = "bulk load",
         [FABRIC_WORK_COMPUTE] = "compute",
     };
     struct world_rank *rank = rank_of(f);

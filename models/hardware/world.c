@@ -373,7 +373,8 @@ void world_worker_step(struct world_worker *ww)
         ww->done = true;
         ww->settled_ps = 0;
         if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
-        if (ww->worker->moment != WORKER_CLOSES && ww->cursor_ps > rank->let_ps) rank->let_ps = ww->cursor_ps;
+        if (ww->worker->moment != WORKER_CLOSES)
+            rank->let_ps = later(rank->let_ps, later(ww->cursor_ps, ww->staged_ps));
         if (ww->worker->moment == WORKER_COUNTS && ww->cursor_ps > rank->counts_ps) rank->counts_ps = ww->cursor_ps;
         if (--rank->running == 0) launch_rank_done(rank);
         break;
@@ -408,10 +409,18 @@ static void rates_init(struct world *w)
                                              rate_make(kinds[i].from->sm_rate_bps) };
     if (c->host.cores) w->store = (struct work_rates){ c->host.store_ps, rate_make(c->host.store_rate_bps), 0 };
     w->hbm = rate_make(c->gpu.hbm_rate_bps);
+    w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
+    w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
     w->store_deep = c->gpu.store_deep_rate_bps ? rate_make(c->gpu.store_deep_rate_bps) : w->store.warp;
     w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);
     w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
     w->scan = rate_make(c->host.cores ? c->host.scan_rate_bps : c->gpu.scan_rate_bps);
+    const struct cluster_bulk *engine = &c->gpu.engine;
+    w->bulk_in = rate_make(engine->in_rate_bps);
+    w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
+    w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store.sm_rate_bps);
+    w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : c->nvlink.egress_rate_bps);
+    w->bulk_mixed = c->nvlink.bulk_mixed_rate_bps ? rate_make(c->nvlink.bulk_mixed_rate_bps) : w->bulk_link;
     w->egress = rate_make(c->nvlink.egress_rate_bps);
     w->ingress = rate_make(c->nvlink.ingress_rate_bps);
     w->nic_rate = rate_make(c->nic.rate_bps);
@@ -428,6 +437,7 @@ static bool rank_init(struct world *w, uint32_t index)
     rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
     rank->nic = &w->nic[index / w->cluster->nic.gpus_per_nic];
     rank->sm = calloc(w->sm_count, sizeof rank->sm[0]);
+    rank->sm_flows = calloc(w->sm_count, sizeof rank->sm_flows[0]);
     rank->sm_first = calloc(w->sm_count, sizeof rank->sm_first[0]);
     rank->proxy = calloc(w->cluster->nic.proxy_threads + 1, sizeof rank->proxy[0]);
     rank->qp = calloc((size_t)o->ranks * o->queue_count + 1, sizeof rank->qp[0]);
@@ -439,8 +449,8 @@ static bool rank_init(struct world *w, uint32_t index)
         .rank = (uint16_t)index, .rank_count = (uint16_t)o->ranks, .ranks_per_node = (uint16_t)o->ranks_per_node,
         .queue_count = o->queue_count, .nvlink_disabled = o->nvlink_disabled, .payload = o->payload,
     };
-    return rank->sm && rank->sm_first && rank->proxy && rank->qp && rank->watch_head && rank->fabric.words &&
-           rank->fabric.heap;
+    return rank->sm && rank->sm_flows && rank->sm_first && rank->proxy && rank->qp && rank->watch_head &&
+           rank->fabric.words && rank->fabric.heap;
 }
 
 struct world *world_new(const struct cluster *cluster, const struct world_options *options)
@@ -483,6 +493,7 @@ void world_free(struct world *w)
     for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
         struct world_rank *rank = &w->rank[i];
         free(rank->sm);
+        free(rank->sm_flows);
         free(rank->sm_first);
         free(rank->proxy);
         free(rank->qp);

@@ -41,6 +41,7 @@ struct world_worker {
     uint64_t cursor_ps;             /* when all its operations so far are done */
     uint64_t lane_start_ps;         /* when the operations that now run side by side began */
     uint64_t last_end_ps;           /* when the last one is done */
+    uint64_t staged_ps;             /* when what it has stored from its shared memory is written */
     uint64_t moved_from_ps;         /* when it last began to move rows */
     struct letter *mail, *mail_last;        /* what it has not seen yet, the soonest first */
     uint64_t settled_ps;            /* from when its next step stays as it is scheduled; UINT64_MAX: it is not */
@@ -124,6 +125,23 @@ struct nic {
 /* Until when a port is busy for the last peer and for any other. */
 struct flows { uint64_t end_ps, others_end_ps; uint16_t peer; };
 
+static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Whether the port is busy at now for another peer than this one; notes that it will be for this one until end_ps. */
+static inline bool flows_others_busy(const struct flows *f, uint16_t peer, uint64_t now_ps)
+{
+    return (f->peer == peer ? f->others_end_ps : f->end_ps) > now_ps;
+}
+
+static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
+{
+    if (f->peer != peer) {
+        f->others_end_ps = later(f->others_end_ps, f->end_ps);
+        f->peer = peer;
+    }
+    f->end_ps = end_ps;
+}
+
 struct watch { uint32_t word, next, worker; uint64_t least; };
 
 struct world_rank {
@@ -132,6 +150,7 @@ struct world_rank {
     struct nic *nic;
     uint32_t slow;                  /* how long its GPU takes for what takes others WORLD_SLOW_ONE */
     struct port *sm;                /* [sms] */
+    struct flows *sm_flows;         /* [sms] of bulk stores */
     uint32_t *sm_first;             /* [sms] first worker of the SM + 1, 0: none */
     struct mover *mover;            /* [mover_max] */
     struct port hbm, egress, ingress, posting;
@@ -203,6 +222,7 @@ struct world {
     uint32_t idle;                  /* those of them that nobody wants any more: all once all ranks are done, else 0 */
     struct bisection *bisection;    /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
+    rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, hbm_rows, l2;
     rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress, nic_rate;
     rate_q20 in_rate;               /* at which a NIC is sent to: its own, or that of its switch port */
 };
@@ -258,6 +278,17 @@ static inline void world_bisection_note(struct world *w, uint16_t source, uint16
     const bool from = source >= w->options.ranks / 2, to = target >= w->options.ranks / 2;
     if (from != to) w->bisection[w->rank[source].kernel].size_bytes[from] += size_bytes;
 }
+
+/* bulk.c: bringing rows into shared memory, and storing from there; they return when the worker may go on. */
+enum { BULK_LINE_BYTES = 128 };
+uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps);
+uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps);
+/* Rows of a kernel whose pattern says its footprint, by busy warps, each with a buffer in shared memory: copied through
+ * it, or summed into it from loads; memory is asked for all of them at once, and the first row waits for it. */
+uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps, uint32_t busy);
+/* Extra passes that a bulk copy takes, in or out, by the places in a line. */
+uint32_t bulk_in_passes(uint32_t source_line, uint32_t shared_line);
+uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line);
 
 /* spans.c: where there is a timeline, these operations stand before those that cost. */
 extern const struct fabric_ops spans_fabric_ops;

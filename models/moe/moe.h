@@ -61,6 +61,7 @@ struct moe_options {
     bool worst_tokens;              /* normal: outputs sized at the worst case, no host wait */
     uint32_t bias_count;            /* normal combine: 0 to 2 bias tensors */
     uint32_t num_sms;               /* SMs that the kernels use */
+    uint32_t device_sms;            /* of the GPU, which some kernels use all of; 0: as num_sms */
     struct moe_chunks dispatch, combine;
 };
 

@@ -1,18 +1,23 @@
 /* moe_v2.h - private to the V2 kernels (protocols.md 1.7): memory map and state of a rank.
  *
- * Every token has its slot before anything is sent, so there is no flow control: a channel (one warp of each role)
- * has room for all tokens that it can ever get.  Token t of a rank belongs to channel t mod C.
+ * Every token has its slot before anything is sent, so there is no flow control: areas have room for all tokens that
+ * can ever come.  A warp has one buffer in shared memory: it brings a token there with the bulk copy engine and stores
+ * it from there, once for each target.
  *
- *   direct (one node)      sender c ──NVLink──► up[source number][c][its tokens]
+ *   direct (one node)      any warp ──NVLink──► up[source number][its tokens]
  *   hybrid (nodes)         sender c ──RDMA──► out[source node][c][..]; forwarder c ──NVLink──► up[number][c][..]
  *
- * A kernel ends with a barrier; the next one, the epilogue, copies what has come into the output, sorted by source
- * rank and token.  Combine takes the rows back to the same places in areas of its own, and its epilogue sums them.
+ * Hybrid kernels have channels, a warp of each role: token t of a rank belongs to channel t mod C.
+ * A kernel begins with a barrier: then its peers' areas are free.  It ends with one: then everything has come.  Beside
+ * those that move rows, notify warps count how many will come.  The next kernel, the epilogue, copies what has come
+ * into the output, sorted by source rank and token.  Combine takes the rows back to the same places in areas of its
+ * own, and its epilogue sums them.
  *
  * Heap: up [local][C][up_slots], combine_up the same; hybrid: out_send [tokens], out [N][C][out_slots], and combine's
- * out_send and out [N][C][out_slots].
- * Signal words: barrier_nvl[local], barrier_rdma[N]; up and combine_up [C][local], out and combine_out [C][N], where
- * a value is twice the number of slots written, plus one when they are all; and the private finished. */
+ * out_send and out [N][C][out_slots].  C is 1 in direct mode.
+ * Signal words: barrier_nvl[local], barrier_rdma[N]; counts_nvl[local], a count plus one; counts_rdma[N]; hybrid: up
+ * and combine_up [C][local], out and combine_out [C][N], where a value is twice the number of slots written, plus one
+ * when they are all; and the private open, notified and finished. */
 #ifndef MODELS_MOE_MOE_V2_H
 #define MODELS_MOE_MOE_V2_H
 
@@ -20,16 +25,18 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    V2_WARPS = 4,                           /* channels of an SM */
+    V2_SHARED_BYTES = 232448,               /* of an SM, that every kernel takes: 227 KB */
+    V2_SHARED_ALIGN = 32,                   /* of the parts of a token in memory */
+    V2_NOTIFY_WARPS = 4, V2_WARPS_MAX = 32,
+    V2_CHANNELS = 4,                        /* of an SM, hybrid, where nothing else needs its registers */
     V2_OUT_EVERY = 6, V2_UP_EVERY = 3,      /* tokens between tails, and in a forwarder's chunk */
     V2_META_MAX = 4 + HT_NODES_MAX,
-    V2_EPILOGUE_WARPS = 32,
     V2_QUEUES_MAX = 129,
 };
 
 struct v2_rank;
 
-/* What a forwarder (in direct mode the sender itself) has passed on to its node, in order. */
+/* What a forwarder has passed on to its node, in order. */
 struct v2_pass { uint16_t node; uint8_t bits; uint32_t sequence; };
 
 /* Hybrid: one warp that sends a channel's tokens to the nodes that need them. */
@@ -42,7 +49,7 @@ struct v2_sender {
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* One warp that passes on to its node's ranks what came for a channel; in direct mode the rank's own tokens. */
+/* Hybrid: one warp that passes on to its node's ranks what came for a channel. */
 struct v2_forwarder {
     struct fabric_worker worker;
     struct v2_rank *rank;
@@ -54,7 +61,7 @@ struct v2_forwarder {
     struct ht_ring area[HT_LOCAL_MAX];
 };
 
-/* Combine: one warp that takes a channel's rows back to the ranks of the node that passed them on. */
+/* Hybrid combine: one warp that takes a channel's rows back to the ranks of the node that passed them on. */
 struct v2_returner {
     struct fabric_worker worker;
     struct v2_rank *rank;
@@ -68,17 +75,37 @@ struct v2_merger {
     struct fabric_worker worker;
     struct v2_rank *rank;
     uint32_t channel, done;                 /* tokens, in the order of pass */
+    uint32_t flushed;                       /* nodes */
     bool reduced;                           /* the next one's sum is made but not sent */
     uint32_t position[HT_LOCAL_MAX];
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* Waits until all workers of the rank have finished and everything has come, then for all peers. */
+/* Direct mode: one warp that sends every stride-th token to the ranks that need it, or takes rows back. */
+struct v2_warp {
+    struct fabric_worker worker;
+    struct v2_rank *rank;
+    uint32_t item, end, stride;             /* dispatch: tokens; combine: rows, one after another */
+    uint32_t target;                        /* dispatch: the next rank to get the token; combine: its source */
+    bool staged;                            /* it lies in shared memory */
+    const struct fabric_pattern *stage;
+};
+
+/* The notify warps of an SM: they count its share of the tokens, and on SM 0 tell the peers how many will come. */
+struct v2_notify {
+    struct fabric_worker worker;
+    struct v2_rank *rank;
+    uint32_t stage, next;
+};
+
+/* Opens a kernel when all peers have come to it, and closes it when its own workers have finished and all that is for
+ * it has come. */
 struct v2_gate {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t kind, from_count;              /* the words that must say finished: kind, of how many producers */
+    uint32_t kind, from_count;              /* words that must say finished in the end; of how many producers */
     uint32_t stage, next;
+    bool told_self;                         /* that its own workers' stores are done */
     struct ht_barrier nvl, rdma;
 };
 
@@ -100,6 +127,10 @@ struct v2_rank {
     struct v2_map map;
     struct ht_slot up_slot;                 /* dispatch's slot as the up areas store it */
     uint32_t channels;
+    uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps;     /* of an SM; the first two in direct mode */
+    uint32_t combine_buffer_bytes;          /* of a warp, in shared memory */
+    struct fabric_pattern stage[128 / V2_SHARED_ALIGN], stage_token[128 / V2_SHARED_ALIGN];   /* by place in a line */
+    struct fabric_pattern copy, reduce, merge;
     uint32_t *position;                     /* [tokens][targets] as in struct ht_layout, for these channels */
     uint32_t pass_max;
     struct v2_pass *pass;                   /* [channel][pass_max] */
@@ -111,9 +142,12 @@ struct v2_rank {
     struct v2_forwarder *forwarder;         /* [channel] */
     struct v2_returner *returner;           /* [channel] */
     struct v2_merger *merger;               /* [channel] */
-    struct v2_epilogue *epilogue;           /* [num_sms] */
+    struct v2_warp *warp;                   /* [num_sms][V2_WARPS_MAX] */
+    struct v2_notify *notify;               /* [num_sms] */
+    struct v2_epilogue *epilogue;           /* [epilogue_sms] */
+    uint32_t epilogue_sms;
     struct v2_gate gate;
-    uint64_t finished;                      /* what the private word is when all workers launched so far have ended */
+    uint64_t opened, notified, finished;    /* what the private words are when all launched so far has */
 };
 
 static inline bool v2_hybrid(const struct v2_rank *r) { return r->ht.g.nodes > 1; }
@@ -125,16 +159,25 @@ static inline uint16_t v2_queue(const struct v2_rank *r, uint32_t channel)
 }
 
 enum v2_word { V2_UP, V2_COMBINE_UP, V2_OUT, V2_COMBINE_OUT };
+static inline uint32_t v2_word_counts(const struct v2_rank *r, bool rdma)
+{
+    return r->ht.g.local + r->ht.g.nodes + (rdma ? r->ht.g.local : 0);
+}
 static inline uint32_t v2_word(const struct v2_rank *r, enum v2_word kind, uint32_t channel, uint32_t from)
 {
     const struct ht_geometry *g = &r->ht.g;
-    const uint32_t base = g->local + g->nodes;
+    const uint32_t base = 2 * (g->local + g->nodes);
     if (kind < V2_OUT) return base + ((uint32_t)kind * r->channels + channel) * g->local + from;
     return base + 2 * r->channels * g->local + (((uint32_t)kind - V2_OUT) * r->channels + channel) * g->nodes + from;
 }
-static inline uint32_t v2_word_finished(const struct v2_rank *r)
+enum v2_private { V2_OPEN, V2_NOTIFIED, V2_FINISHED, V2_PRIVATE_WORDS };
+static inline uint32_t v2_word_private(const struct v2_rank *r, enum v2_private which)
 {
-    return v2_word(r, V2_OUT, 0, 0) + 2 * r->channels * r->ht.g.nodes;
+    return v2_word(r, V2_OUT, 0, 0) + 2 * r->channels * r->ht.g.nodes + (uint32_t)which;
+}
+static inline bool v2_is_open(const struct v2_rank *r)
+{
+    return fabric_load(r->ht.base.fabric, v2_word_private(r, V2_OPEN)) >= r->opened;
 }
 
 /* What a slot tells of its token; V2_META_MAX bytes. */
@@ -156,13 +199,32 @@ static inline uint64_t v2_out_at(const struct v2_rank *r, uint32_t node, uint32_
     return ((uint64_t)node * r->channels + channel) * r->map.out_slots + sequence;
 }
 
+/* moe_v2_gate.c: the kernel's first and last worker.  At the end the words of kind from from_count producers must say
+ * that everything has come; where that is from other nodes there is no barrier. */
+void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
+void v2_notify_launch(struct v2_rank *r);
+/* Adds a worker that waits for the kernel to open. */
+void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps);
+/* Counts a worker as finished and ends it. */
+enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r);
+
+/* moe_v2_direct.c */
+void v2_direct_dispatch_launch(struct v2_rank *r);
+void v2_direct_combine_launch(struct v2_rank *r);
+/* moe_v2_dispatch.c and moe_v2_combine.c: hybrid. */
 void v2_dispatch_launch(struct v2_rank *r);
 void v2_combine_launch(struct v2_rank *r);
-void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, uint32_t channel);
-/* Counts a worker of the channel as finished and ends it. */
-enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r);
-/* The kernel's last worker; the words of kind from from_count producers must say that everything has come. */
-void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
+/* moe_v2_epilogue.c */
+void v2_copy_launch(struct v2_rank *r);
+void v2_reduce_launch(struct v2_rank *r);
+
+/* Brings rows, one after another, into the warp's shared memory. */
+void v2_stage_rows(struct fabric_worker *w, const struct fabric_pattern *stage, uint32_t rows, uint64_t read_bytes);
+static inline void v2_stage(struct fabric_worker *w, const struct fabric_pattern *stage, uint64_t read_bytes)
+{
+    v2_stage_rows(w, stage, 1, read_bytes);
+}
+extern const struct fabric_pattern v2_staged;           /* of a store from there */
 /* Tells a peer how many slots of an area are written and whether they are all, unless it knows. */
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);

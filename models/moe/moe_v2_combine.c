@@ -1,5 +1,5 @@
-/* moe_v2_combine.c - V2 combine (protocols.md 1.7): for each channel a warp that takes rows back to the ranks that
- * passed them on, and in hybrid mode a warp there that sums them and sends the sum to the token's source. */
+/* moe_v2_combine.c - V2 combine over several nodes (protocols.md 1.7): for each channel a warp that takes rows back
+ * to the ranks that passed them on, and a warp there that sums them and sends the sum to the token's source. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -24,7 +24,11 @@ static enum worker_step returner_step(struct fabric_worker *w)
     struct v2_rank *r = s->rank;
     const uint32_t local = r->ht.g.local, total = returner_total(s, s->target);
     struct ht_ring *area = &s->area[s->target];
-    if (!area->pending && area->published == area->tail) area->pending = moe_min(total - area->tail, V2_UP_EVERY);
+    if (!v2_is_open(r)) return WORKER_WAIT;
+    if (!area->pending && area->published == area->tail) {
+        area->pending = moe_min(total - area->tail, V2_UP_EVERY);
+        v2_stage_rows(w, &r->stage[0], area->pending, (uint64_t)area->pending * r->ht.combine_slot.row_bytes);
+    }
     if (!ht_ring_write(w, area, &r->ht.combine_slot, returner_fill)) return WORKER_WAIT;
     if (!v2_tell(w, r, area->peer, s->channel, v2_word(r, V2_COMBINE_UP, s->channel, r->ht.g.self), area->tail,
                  area->tail == total, &s->told[s->target]))
@@ -54,9 +58,10 @@ static void returner_launch(struct v2_rank *r, uint32_t channel)
                                .channel = channel, .target = (channel + g->self) % g->local };
     for (uint32_t i = 0; i < g->local; i++)
         s->area[i] = (struct ht_ring){
+            .pattern = &v2_staged,
             .offset = r->map.combine_up + (uint64_t)v2_up_at(r, g->self, channel) * r->ht.combine_slot.stored,
             .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) };
-    v2_worker_add(r, &s->worker, channel);
+    v2_worker_add(r, &s->worker, channel / V2_CHANNELS, 1);
 }
 
 /* ---- merger (hybrid) ----------------------------------------------------------------------------------- */
@@ -117,10 +122,15 @@ static bool merger_put(struct v2_merger *m)
     return fabric_put(&m->worker, &write) == 0;
 }
 
+/* Puts of the channel's queue are waited for: then one word tells each node that it has all. */
 static bool merger_end(struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;
     const uint32_t word = v2_word(r, V2_COMBINE_OUT, m->channel, r->ht.g.node);
+    for (; m->flushed < r->ht.g.nodes; m->flushed++)
+        if (m->sent[m->flushed] && m->flushed != r->ht.g.node
+            && fabric_flush(&m->worker, (uint16_t)v2_rail(r, m->flushed), v2_queue(r, m->channel)))
+            return false;
     for (uint32_t n = 0; n < r->ht.g.nodes; n++)
         if (!v2_tell(&m->worker, r, v2_rail(r, n), m->channel, word, m->sent[n], true, &m->told[n])) return false;
     return true;
@@ -130,14 +140,15 @@ static enum worker_step merger_step(struct fabric_worker *w)
 {
     struct v2_merger *m = fabric_container_of(w, struct v2_merger, worker);
     const struct v2_rank *r = m->rank;
+    if (!v2_is_open(r)) return WORKER_WAIT;
     if (m->done == r->pass_count[m->channel]) return merger_end(m) ? v2_finish(w, r) : WORKER_WAIT;
     const struct v2_pass *pass = merger_pass(m);
     if (!m->reduced) {
         if (merger_missing(m) >= 0) return WORKER_WAIT;
-        const uint64_t bytes = r->ht.combine_slot.bytes;
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .rows = 1, .write_bytes = bytes,
-                                              .read_bytes = (uint64_t)__builtin_popcount(pass->bits) * bytes,
-                                              .run = merger_run, .context = m });
+        const uint64_t bytes = r->ht.combine_slot.row_bytes;
+        fabric_work(w, &(struct fabric_work){
+            .kind = FABRIC_WORK_REDUCE, .rows = 1, .pattern = &r->merge, .write_bytes = bytes,
+            .read_bytes = (uint64_t)__builtin_popcount(pass->bits) * bytes, .run = merger_run, .context = m });
         m->reduced = true;
     }
     if (!merger_put(m)) return WORKER_WAIT;
@@ -164,17 +175,18 @@ static void merger_launch(struct v2_rank *r, uint32_t channel)
     struct v2_merger *m = &r->merger[channel];
     *m = (struct v2_merger){ .worker = { .step = merger_step, .describe = merger_describe }, .rank = r,
                              .channel = channel };
-    v2_worker_add(r, &m->worker, channel);
+    v2_worker_add(r, &m->worker, channel / V2_CHANNELS, 1);
     fabric_watch(&m->worker, v2_word(r, V2_COMBINE_UP, channel, 0), r->ht.g.local);
 }
 
 void v2_combine_launch(struct v2_rank *r)
 {
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
+    r->merge = (struct fabric_pattern){ .in_flight = 7, .steps = 2, .fresh = true,
+                                        .footprint_bytes = ht_recv_rows(&r->ht) * (uint64_t)r->ht.combine_slot.bytes };
+    v2_gate_launch(r, V2_COMBINE_OUT, r->ht.g.nodes);
     for (uint32_t c = 0; c < r->channels; c++) {
         returner_launch(r, c);
-        if (v2_hybrid(r)) merger_launch(r, c);
+        merger_launch(r, c);
     }
-    if (v2_hybrid(r)) v2_gate_launch(r, V2_COMBINE_OUT, r->ht.g.nodes);
-    else v2_gate_launch(r, V2_COMBINE_UP, r->ht.g.local);
 }

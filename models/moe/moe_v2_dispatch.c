@@ -1,5 +1,5 @@
-/* moe_v2_dispatch.c - V2 dispatch (protocols.md 1.7): a sender and a forwarder warp for each channel in hybrid mode,
- * forwarders alone in direct mode, where they pass on the rank's own tokens.  No slot is ever waited for. */
+/* moe_v2_dispatch.c - V2 dispatch over several nodes (protocols.md 1.7): for each channel a warp that sends its tokens
+ * to the nodes that need them, and one that passes on what comes to its own node's ranks.  No slot is waited for. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -34,20 +34,23 @@ static void sender_run(void *context, uint64_t token)
         ht_slot_pack(&s->rank->ht, (uint32_t)token, 0, meta, home_slot(s, (uint32_t)token));
 }
 
+/* Through shared memory into the send area, where another node needs it, and to where the own one finds it. */
 static void token_copy(struct v2_sender *s)
 {
     const struct v2_rank *r = s->rank;
     const struct ht_slot *slot = &r->ht.dispatch_slot;
-    const uint32_t mask = r->ht.layout.mask[s->token], copies = (mask != 0) + token_at_home(r, s->token);
+    const uint32_t mask = r->ht.layout.mask[s->token], abroad = mask & ~(1u << r->ht.g.node);
+    const uint32_t copies = (abroad != 0) + token_at_home(r, s->token);
     uint8_t meta[V2_META_MAX];
     s->copied = true;
     if (!mask) return;
     v2_meta_make(r, s->token, meta);        /* the part that control flow needs */
     memcpy(send_slot(r, s->token) + slot->meta, meta, slot->meta_bytes);
-    if (copies > 1) memcpy(home_slot(s, s->token) + slot->meta, meta, slot->meta_bytes);
-    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = slot->bytes,
-                                                   .write_bytes = (uint64_t)copies * slot->bytes, .run = sender_run,
-                                                   .context = s, .argument = s->token });
+    if (token_at_home(r, s->token)) memcpy(home_slot(s, s->token) + slot->meta, meta, slot->meta_bytes);
+    v2_stage(&s->worker, &r->stage[0], slot->row_bytes);
+    fabric_work(&s->worker, &(struct fabric_work){
+        .kind = FABRIC_WORK_COPY, .rows = 1, .pattern = &v2_staged, .write_bytes = (uint64_t)copies * slot->bytes,
+        .run = sender_run, .context = s, .argument = s->token });
 }
 
 /* Tells a node about its tokens, every few of them and in the end. */
@@ -81,6 +84,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
     const struct v2_rank *r = s->rank;
     const uint32_t nodes = r->ht.g.nodes;
     const bool finished = s->token >= r->ht.g.tokens;
+    if (!v2_is_open(r)) return WORKER_WAIT;
     for (uint32_t n = 0; n < nodes; n++)
         if (!node_tell(s, n, finished)) return WORKER_WAIT;
     if (finished) return v2_finish(w, r);
@@ -108,20 +112,15 @@ static void sender_launch(struct v2_rank *r, uint32_t channel)
     struct v2_sender *s = &r->sender[channel];
     *s = (struct v2_sender){ .worker = { .step = sender_step, .describe = sender_describe }, .rank = r,
                              .channel = channel, .token = channel };
-    v2_worker_add(r, &s->worker, channel);
+    v2_worker_add(r, &s->worker, channel / V2_CHANNELS, 1);
 }
 
 /* ---- forwarder ----------------------------------------------------------------------------------------- */
 
-/* How many tokens of the channel came from node, and whether these are all; direct mode has the own ones. */
+/* How many tokens of the channel came from node, and whether these are all. */
 static uint32_t came_from(const struct v2_forwarder *d, uint32_t node, bool *all)
 {
     const struct v2_rank *r = d->rank;
-    *all = true;
-    if (!v2_hybrid(r)) {
-        const uint32_t tokens = r->ht.g.tokens;
-        return d->channel < tokens ? (tokens - d->channel - 1) / r->channels + 1 : 0;
-    }
     const uint32_t tail = ht_word(&r->ht, v2_word(r, V2_OUT, d->channel, node));
     *all = tail & 1;
     return tail >> 1;
@@ -155,7 +154,6 @@ static const uint8_t *came_slot(const struct v2_forwarder *d, uint32_t sequence)
 static uint8_t token_bits(const struct v2_forwarder *d, uint32_t sequence)
 {
     const struct v2_rank *r = d->rank;
-    if (!v2_hybrid(r)) return r->ht.layout.bits[d->channel + sequence * r->channels];
     return came_slot(d, sequence)[r->ht.dispatch_slot.meta + sizeof(uint32_t) + r->ht.g.node];
 }
 
@@ -176,7 +174,7 @@ static void forwarder_pick(struct v2_forwarder *d)
             d->pick[target][d->area[target].pending++] = first + i;
         }
     }
-    ht_scan_charge(&d->worker, d->picked, (uint64_t)d->picked * r->ht.dispatch_slot.meta_bytes, 0);
+    v2_stage_rows(&d->worker, &r->stage[0], d->picked, (uint64_t)d->picked * r->ht.dispatch_slot.bytes);
 }
 
 static void forwarder_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
@@ -184,13 +182,7 @@ static void forwarder_fill(const struct fabric_worker *w, uint32_t sequence, uin
     const struct v2_forwarder *d = fabric_container_of(w, struct v2_forwarder, worker);
     const struct v2_rank *r = d->rank;
     const uint32_t at = d->pick[d->target][sequence - d->pick_tail[d->target]];
-    if (v2_hybrid(r)) {
-        memcpy(slot, came_slot(d, at), r->up_slot.stored);
-        return;
-    }
-    uint8_t meta[V2_META_MAX];
-    v2_meta_make(r, d->channel + at * r->channels, meta);
-    ht_slot_pack(&r->ht, d->channel + at * r->channels, 0, meta, slot);
+    memcpy(slot, came_slot(d, at), r->up_slot.stored);
 }
 
 static enum worker_step forwarder_step(struct fabric_worker *w)
@@ -199,6 +191,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
     struct v2_rank *r = d->rank;
     const uint32_t local = r->ht.g.local;
     bool ended = false;
+    if (!v2_is_open(r)) return WORKER_WAIT;
     if (!d->picked) {
         const int node = forwarder_next(d, &ended);
         if (node >= 0) {
@@ -241,19 +234,21 @@ static void forwarder_launch(struct v2_rank *r, uint32_t channel)
                                 .channel = channel, .node = channel % g->nodes };
     for (uint32_t i = 0; i < g->local; i++)
         d->area[i] = (struct ht_ring){
-            .offset = r->map.up + (uint64_t)v2_up_at(r, g->self, channel) * r->up_slot.stored,
+            .pattern = &v2_staged, .offset = r->map.up + (uint64_t)v2_up_at(r, g->self, channel) * r->up_slot.stored,
             .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) };
     r->pass_count[channel] = 0;
-    v2_worker_add(r, &d->worker, channel);
-    if (v2_hybrid(r)) fabric_watch(&d->worker, v2_word(r, V2_OUT, channel, 0), g->nodes);
+    v2_worker_add(r, &d->worker, channel / V2_CHANNELS, 1);
+    fabric_watch(&d->worker, v2_word(r, V2_OUT, channel, 0), g->nodes);
 }
 
 void v2_dispatch_launch(struct v2_rank *r)
 {
     if (r->ht.base.fabric->payload) ht_inputs_make(&r->ht);
+    v2_gate_launch(r, V2_UP, r->ht.g.local);
+    r->gate.worker.moment = WORKER_CLOSES;
+    if (!r->ht.base.options->cached) v2_notify_launch(r);
     for (uint32_t c = 0; c < r->channels; c++) {
-        if (v2_hybrid(r)) sender_launch(r, c);
+        sender_launch(r, c);
         forwarder_launch(r, c);
     }
-    v2_gate_launch(r, V2_UP, r->ht.g.local);
 }

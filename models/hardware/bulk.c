@@ -1,0 +1,97 @@
+/* bulk.c - what it costs a warp to bring a row into its shared memory with the SM's bulk copy engine, and to store it
+ * from there, once or several times.
+ *
+ * The engine of an SM serves all its warps one after the other: bytes in, and bytes out to own memory or to a peer,
+ * each at its own rate.  A warp has one buffer: it waits for what it loads, and before the next load for what it stored
+ * to be written.  While one warp waits the engine serves others.
+ */
+#include "models/hardware/world_internal.h"
+
+/* Extra passes where data lies elsewhere in a 128-byte line than its place in shared memory, by the difference in units
+ * of 16 bytes: measured on H200 (models/clusters/h200.ini), in and out apart. */
+static const uint8_t in_passes[8] = { 0, 2, 1, 3, 1, 3, 1, 2 }, out_passes[8] = { 0, 3, 0, 3, 0, 3, 0, 3 };
+
+uint32_t bulk_in_passes(uint32_t source_line, uint32_t shared_line)
+{
+    return in_passes[(source_line - shared_line) % BULK_LINE_BYTES / 16];
+}
+
+uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line)
+{
+    return out_passes[(target_line - shared_line) % BULK_LINE_BYTES / 16];
+}
+
+/* What memory takes for rows that are read and written in turn: of a fresh footprint the L2 still has as much as it
+ * holds. */
+static uint64_t memory_ps(const struct world *w, const struct fabric_work *work)
+{
+    const uint64_t both = work->read_bytes + work->write_bytes, l2 = w->cluster->gpu.l2_bytes;
+    const uint64_t kernel = work->pattern->footprint_bytes * both / (work->read_bytes ? work->read_bytes : 1);
+    if (!work->pattern->fresh || !w->l2) return rate_time(w->hbm_rows, both);
+    const uint64_t kept = kernel > l2 ? both * l2 / kernel : both;
+    return rate_time(w->l2, kept) + rate_time(w->hbm_rows, both - kept);
+}
+
+uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps, uint32_t busy)
+{
+    struct world *w = rank->world;
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const struct fabric_pattern *p = work->pattern;
+    const uint64_t now = sim_now_ps(w->sim), rounds = (work->rows + busy - 1) / busy;
+    const uint64_t row_bytes = work->read_bytes / work->rows, once = 32 * 16 * (uint64_t)p->in_flight;
+    const bool sum = work->kind == FABRIC_WORK_REDUCE;
+    const uint32_t waits = sum ? (uint32_t)((row_bytes + once - 1) / once) : 0;
+    const uint64_t first_ps = gpu->engine.out_ps + (sum ? (p->steps + 1) * gpu->scan_row_ps : gpu->engine.in_ps);
+    const uint64_t row_ps = gpu->engine.out_ps + (sum ? (p->steps + waits) * gpu->scan_row_ps : gpu->engine.in_ps);
+    uint64_t end = start_ps + rounds * row_ps;
+    if (!sum) end = later(end, port_reserve(&rank->sm[rank->current->sm], now, rate_time(w->bulk_in, work->read_bytes)
+                                            + rate_time(w->bulk_out, work->write_bytes), work->read_bytes));
+    return later(end, first_ps + port_reserve(&rank->hbm, now, memory_ps(w, work), work->read_bytes
+                                              + work->write_bytes));
+}
+
+uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps)
+{
+    const struct world *w = rank->world;
+    const struct cluster_bulk *bulk = &w->cluster->gpu.engine;
+    struct world_worker *ww = rank->current;
+    const struct fabric_pattern *p = work->pattern;
+    const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
+    const uint32_t rows = work->rows ? work->rows : 1, passes = bulk_in_passes(p->source_line, p->shared_bytes);
+    const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_skew, size);
+    uint64_t end = later(start_ps, ww->staged_ps) + rows * (bulk->in_ps + p->steps * w->cluster->gpu.scan_row_ps)
+                   + (rows - 1) * bulk->out_ps;
+    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
+    return later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm_rows, size), size));
+}
+
+/* Through the sender's egress and the receiver's ingress.  An SM that is also storing elsewhere, to its own memory or
+ * another peer's, keeps the link less busy: its stores to this one wait behind the others. */
+static uint64_t link_cross(struct world_rank *from, struct world_rank *to, uint32_t sm, uint64_t now_ps,
+                           uint64_t size_bytes)
+{
+    struct world *w = from->world;
+    const bool mixed = flows_others_busy(&from->sm_flows[sm], to->fabric.rank, now_ps);
+    const uint64_t out_ps = port_reserve(&from->egress, now_ps, rate_time(mixed ? w->bulk_mixed : w->bulk_link,
+                                                                          size_bytes), size_bytes);
+    const uint64_t in_ps = port_reserve(&to->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes);
+    world_bisection_note(w, from->fabric.rank, to->fabric.rank, size_bytes);
+    return later(out_ps, in_ps);
+}
+
+/* The worker goes on when the engine has taken the bytes; they are written later. */
+uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps)
+{
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->current;
+    struct world_rank *target = &w->rank[peer];
+    const bool own = target == rank;
+    const uint64_t now = sim_now_ps(w->sim), out_ps = w->cluster->gpu.engine.out_ps;
+    const uint64_t engine_ps = rate_time(own ? w->bulk_out : w->bulk_put, size_bytes);
+    uint64_t end = later(start_ps, port_reserve(&rank->sm[ww->sm], now, engine_ps, size_bytes));
+    if (!own) end = later(end, link_cross(rank, target, ww->sm, now, size_bytes));
+    end = later(end, port_reserve(&target->hbm, now, rate_time(w->hbm_rows, size_bytes), size_bytes));
+    flows_note(&rank->sm_flows[ww->sm], peer, end);
+    ww->staged_ps = later(ww->staged_ps, end + out_ps + (own ? 0 : 2 * w->cluster->nvlink.latency_ps));
+    return end;
+}

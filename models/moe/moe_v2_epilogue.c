@@ -1,0 +1,160 @@
+/* moe_v2_epilogue.c - the second kernels of V2 dispatch and combine (protocols.md 1.7), on all SMs of the GPU: they
+ * copy what has come into the output, and sum what came back.  Each waits for the one before it alone. */
+#include "models/moe/moe_v2.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct arrival { uint32_t source_token, up; uint64_t offset; };
+
+static int arrival_compare(const void *a, const void *b)
+{
+    const uint32_t x = ((const struct arrival *)a)->source_token, y = ((const struct arrival *)b)->source_token;
+    return (x > y) - (x < y);
+}
+
+/* Where each slot's row goes: sorted by source rank and token. */
+static void rows_sort(struct v2_rank *r)
+{
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    const struct ht_slot *s = &r->up_slot;
+    struct arrival *arrival = ht_alloc(ht_recv_rows(h), sizeof *arrival);
+    uint32_t count = 0;
+    for (uint32_t from = 0; from < g->local; from++)
+        for (uint32_t c = 0; c < r->channels; c++)
+            for (uint32_t i = 0; i < r->up_count[c * g->local + from]; i++) {
+                struct arrival *a = &arrival[count++];
+                a->up = v2_up_at(r, from, c) + i;
+                a->offset = r->map.up + (uint64_t)a->up * s->stored;
+                memcpy(&a->source_token, h->base.fabric->heap + a->offset + s->meta, sizeof a->source_token);
+            }
+    qsort(arrival, count, sizeof *arrival, arrival_compare);
+    memset(h->recv_before, 0, sizeof h->recv_before);
+    for (uint32_t row = 0; row < count; row++) {
+        r->up_row[arrival[row].up] = row;
+        r->row_slot[row] = arrival[row].offset;
+        h->recv_before[arrival[row].source_token / h->base.options->tokens_max + 1]++;
+    }
+    for (uint32_t source = 0; source < g->ranks; source++) h->recv_before[source + 1] += h->recv_before[source];
+    free(arrival);
+}
+
+/* After the rows: how many each expert got.  Taken from the rows themselves. */
+static void experts_count(struct v2_rank *r)
+{
+    struct ht_rank *h = &r->ht;
+    const uint32_t align = h->base.options->expert_alignment;
+    memset(h->expert_counts, 0, h->g.local_experts * sizeof h->expert_counts[0]);
+    for (uint32_t row = 0; row < ht_recv_rows(h); row++)
+        for (uint32_t j = 0; j < h->dispatch_slot.topk; j++) {
+            int32_t expert;
+            memcpy(&expert, h->base.fabric->heap + r->row_slot[row] + h->dispatch_slot.index + 4 * j, sizeof expert);
+            const uint32_t local = (uint32_t)expert - h->g.rank * h->g.local_experts;
+            if (expert >= 0 && local < h->g.local_experts) h->expert_counts[local]++;
+        }
+    for (uint32_t e = 0; e < h->g.local_experts; e++)
+        h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], align);
+}
+
+static void copy_run(void *context, uint64_t argument)
+{
+    const struct v2_epilogue *p = context;
+    struct v2_rank *r = p->rank;
+    (void)argument;
+    for (uint32_t row = p->first; row < p->end; row++)
+        ht_slot_unpack(&r->ht, r->ht.base.fabric->heap + r->row_slot[row], r->ht.g.rank * r->ht.g.local_experts, row);
+}
+
+/* Where the sum (or in direct mode the row) that target gave for the token has come. */
+static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target)
+{
+    const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;
+    const uint64_t slot = v2_hybrid(r) ? v2_out_at(r, target, channel, at) : v2_up_at(r, target, channel) + at;
+    const uint64_t area = v2_hybrid(r) ? r->map.combine_out : r->map.combine_up;
+    return r->ht.base.fabric->heap + area + slot * r->ht.combine_slot.stored;
+}
+
+static void reduce_run(void *context, uint64_t argument)
+{
+    const struct v2_epilogue *p = context;
+    struct ht_rank *h = &p->rank->ht;
+    (void)argument;
+    for (uint32_t t = p->first; t < p->end; t++) {
+        const uint8_t *slot[HT_NODES_MAX];
+        uint32_t count = 0;
+        for (uint32_t left = h->layout.mask[t]; left; left &= left - 1)
+            slot[count++] = back_slot(p->rank, t, (uint32_t)__builtin_ctz(left));
+        ht_token_combine(h, t, slot, count);
+    }
+}
+
+static enum worker_step epilogue_step(struct fabric_worker *w)
+{
+    struct v2_epilogue *p = fabric_container_of(w, struct v2_epilogue, worker);
+    const struct v2_rank *r = p->rank;
+    const struct ht_rank *h = &r->ht;
+    const struct ht_slot *slot = p->combine ? &h->combine_slot : &h->dispatch_slot;
+    const uint32_t rows = p->end - p->first;
+    uint64_t read = rows;
+    if (p->combine) {
+        read = (uint64_t)rows * h->base.options->bias_count;
+        for (uint32_t t = p->first; t < p->end; t++) read += (uint32_t)__builtin_popcount(h->layout.mask[t]);
+    }
+    if (rows)
+        fabric_work(w, &(struct fabric_work){
+            .kind = p->combine ? FABRIC_WORK_REDUCE : FABRIC_WORK_COPY, .rows = rows,
+            .read_bytes = read * (p->combine ? slot->row_bytes : slot->bytes),
+            .write_bytes = (uint64_t)rows * (slot->row_bytes + slot->scale_bytes),
+            .pattern = p->combine ? &r->reduce : &r->copy, .run = p->combine ? reduce_run : copy_run, .context = p });
+    return WORKER_DONE;
+}
+
+static void epilogue_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "epilogue on SM %u waits for nothing", w->sm);
+}
+
+/* One item a warp, those of the SMs in turn: each SM has as many as any other, or one more. */
+static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uint32_t warps)
+{
+    const uint32_t sms = r->epilogue_sms, share = items / sms, more = items % sms;
+    for (uint32_t sm = 0; sm < sms; sm++) {
+        struct v2_epilogue *p = &r->epilogue[sm];
+        *p = (struct v2_epilogue){ .worker = { .step = epilogue_step, .describe = epilogue_describe }, .rank = r,
+                                   .combine = combine, .first = sm * share + moe_min(sm, more) };
+        p->end = p->first + share + (sm < more);
+        ht_kernel_add(&r->ht, &p->worker, sm, warps);
+    }
+}
+
+/* How many slots came is in the words that said so. */
+void v2_copy_launch(struct v2_rank *r)
+{
+    struct ht_rank *h = &r->ht;
+    uint32_t rows = 0;
+    for (uint32_t from = 0; from < h->g.local; from++)
+        for (uint32_t c = 0; c < r->channels; c++) rows += r->up_count[c * h->g.local + from];
+    h->recv_before[h->g.ranks] = rows;
+    for (uint32_t from = 0; !v2_hybrid(r) && from < h->g.local; from++)
+        h->recv_before[from + 1] = h->recv_before[from] + r->up_count[from];
+    if (h->base.fabric->payload) {
+        rows_sort(r);
+        ht_tensors_recv(h);
+        experts_count(r);
+    }
+    r->copy = (struct fabric_pattern){ .engine = FABRIC_BULK, .fresh = true,
+                                       .footprint_bytes = (uint64_t)rows * h->dispatch_slot.bytes };
+    epilogue_launch(r, false, rows, r->copy_warps);
+}
+
+void v2_reduce_launch(struct v2_rank *r)
+{
+    const struct ht_rank *h = &r->ht;
+    uint64_t rows = 0;
+    for (uint32_t t = 0; t < h->g.tokens; t++) rows += (uint32_t)__builtin_popcount(h->layout.mask[t]);
+    r->reduce = (struct fabric_pattern){ .in_flight = 8, .steps = 3, .fresh = true,
+                                         .footprint_bytes = rows * h->combine_slot.row_bytes };
+    epilogue_launch(r, true, h->g.tokens, r->reduce_warps);
+}

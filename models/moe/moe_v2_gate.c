@@ -1,0 +1,229 @@
+/* moe_v2_gate.c - what begins and ends a V2 kernel (protocols.md 1.7): barriers over the node and over the nodes, and
+ * the warps that count how many tokens will come.  Knows no worker that moves rows. */
+#include "models/moe/moe_v2.h"
+
+#include <stdio.h>
+
+void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps)
+{
+    ht_kernel_add(&r->ht, w, sm, warps);
+    fabric_watch(w, v2_word_private(r, V2_OPEN), 1);
+    r->finished++;
+}
+
+enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r)
+{
+    fabric_signal_add(w, v2_word_private(r, V2_FINISHED), 1, FABRIC_DEVICE);
+    return WORKER_DONE;
+}
+
+/* ---- gate ---------------------------------------------------------------------------------------------- */
+
+enum { GATE_COME, GATE_OPEN, GATE_WORKERS, GATE_CLOSE, GATE_END };
+
+static bool gate_arrived(struct v2_gate *k)
+{
+    const struct v2_rank *r = k->rank;
+    for (; k->next < r->channels * k->from_count; k->next++) {
+        const uint32_t channel = k->next / k->from_count, from = k->next % k->from_count;
+        if (!(ht_word(&r->ht, v2_word(r, (enum v2_word)k->kind, channel, from)) & 1)) return false;
+    }
+    return true;
+}
+
+/* All peers have come to this kernel: those of the node and of the rail at once. */
+static bool gate_come(struct v2_gate *k)
+{
+    const bool nvl = ht_barrier_step(&k->worker, &k->nvl, k->rank->ht.epoch);
+    return ht_barrier_step(&k->worker, &k->rdma, k->rank->ht.epoch) && nvl;
+}
+
+static bool gate_open(struct v2_gate *k)
+{
+    fabric_signal_add(&k->worker, v2_word_private(k->rank, V2_OPEN), 1, FABRIC_DEVICE);
+    return true;
+}
+
+static bool gate_workers(struct v2_gate *k)
+{
+    if (fabric_load(k->worker.fabric, v2_word_private(k->rank, V2_FINISHED)) != k->rank->finished) return false;
+    ht_barrier_begin(&k->nvl);
+    return true;
+}
+
+/* The rank's own stores to itself are there once its own word of the barrier is. */
+static bool gate_self(struct v2_gate *k)
+{
+    const struct ht_rank *h = &k->rank->ht;
+    if (!k->told_self)
+        k->told_self = ht_word_send(&k->worker, h, h->g.rank, 0, k->nvl.word + k->nvl.number, k->nvl.round);
+    return k->told_self && ht_word(h, k->nvl.word + k->nvl.number) >= k->nvl.round;
+}
+
+static bool gate_close(struct v2_gate *k)
+{
+    if (k->kind == V2_COMBINE_OUT) return gate_arrived(k);
+    const bool self = gate_self(k);
+    return ht_barrier_step(&k->worker, &k->nvl, k->rank->ht.epoch) && self && gate_arrived(k);
+}
+
+static enum worker_step gate_step(struct fabric_worker *w)
+{
+    static bool (*const pass[GATE_END])(struct v2_gate *k) = { gate_come, gate_open, gate_workers, gate_close };
+    struct v2_gate *k = fabric_container_of(w, struct v2_gate, worker);
+    for (; k->stage != GATE_END; k->stage++)
+        if (!pass[k->stage](k)) return WORKER_WAIT;
+    return WORKER_DONE;
+}
+
+static void gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct v2_gate *k = fabric_container_of(w, struct v2_gate, worker);
+    const struct v2_rank *r = k->rank;
+    const int nvl = ht_barrier_missing(w->fabric, &k->nvl, r->ht.epoch);
+    const int rdma = ht_barrier_missing(w->fabric, &k->rdma, r->ht.epoch);
+    const char *end = k->stage == GATE_COME ? "begin" : "end";
+    const uint32_t from = k->from_count ? k->next % k->from_count : 0;
+    if (k->stage == GATE_WORKERS)
+        snprintf(text, text_size, "the end of the kernel waits for its own workers");
+    else if (k->stage == GATE_CLOSE && (k->kind == V2_COMBINE_OUT || nvl < 0))
+        snprintf(text, text_size, "the end of the kernel waits for channel %u of rank %u", k->next / k->from_count,
+                 k->kind < V2_OUT ? v2_neighbour(r, from) : v2_rail(r, from));
+    else
+        snprintf(text, text_size, "the %s of the kernel waits for rank %d in a barrier", end, nvl >= 0 ? nvl : rdma);
+}
+
+void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t nvl_round = r->gate.nvl.round, rdma_round = r->gate.rdma.round;
+    r->gate = (struct v2_gate){
+        .worker = { .step = gate_step, .describe = gate_describe }, .rank = r, .kind = kind, .from_count = from_count,
+        .nvl = { .word = 0, .first = (uint16_t)(g->node * g->local), .stride = 1, .count = (uint16_t)g->local,
+                 .number = (uint16_t)g->self, .round = nvl_round },
+        .rdma = { .word = g->local, .first = (uint16_t)g->self, .stride = (uint16_t)g->local,
+                  .count = (uint16_t)g->nodes, .number = (uint16_t)g->node, .round = rdma_round },
+    };
+    ht_barrier_begin(&r->gate.nvl);
+    ht_barrier_begin(&r->gate.rdma);
+    r->opened++;
+    ht_kernel_add(&r->ht, &r->gate.worker, 0, 1);
+    fabric_watch(&r->gate.worker, 0, g->local + g->nodes);
+    fabric_watch(&r->gate.worker, v2_word_private(r, V2_FINISHED), 1);
+    if (from_count) fabric_watch(&r->gate.worker, v2_word(r, kind, 0, 0), r->channels * from_count);
+}
+
+/* ---- notify -------------------------------------------------------------------------------------------- */
+
+enum { NOTIFY_COUNT, NOTIFY_GATHER, NOTIFY_NODES, NOTIFY_NODES_CAME, NOTIFY_RANKS, NOTIFY_CAME, NOTIFY_END };
+
+/* The threads go through the counts of all ranks and experts together, waiting for what they read, and then more times
+ * for each other's sums. */
+static void counts_charge(struct v2_notify *n, uint32_t more)
+{
+    static const struct fabric_pattern passes = { .in_flight = 1 };
+    const struct ht_geometry *g = &n->rank->ht.g;
+    const uint32_t threads = 32 * V2_NOTIFY_WARPS, counts = g->ranks + g->experts;
+    fabric_work(&n->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                                   .rows = (counts + threads - 1) / threads + more,
+                                                   .read_bytes = (uint64_t)counts * 8, .pattern = &passes });
+}
+
+/* Top-k choices of the SM's share of tokens, each waited for, counted in shared memory. */
+static bool notify_count(struct v2_notify *n)
+{
+    const struct ht_rank *h = &n->rank->ht;
+    const uint32_t warps = V2_NOTIFY_WARPS * h->base.options->num_sms;
+    fabric_work(&n->worker, &(struct fabric_work){
+        .kind = FABRIC_WORK_SCAN, .rows = (h->g.tokens + warps - 1) / warps,
+        .read_bytes = (uint64_t)h->g.tokens * h->g.topk * 4 / h->base.options->num_sms });
+    fabric_signal_add(&n->worker, v2_word_private(n->rank, V2_NOTIFIED), 1, FABRIC_DEVICE);
+    return true;
+}
+
+static bool notify_gather(struct v2_notify *n)
+{
+    if (fabric_load(n->worker.fabric, v2_word_private(n->rank, V2_NOTIFIED)) != n->rank->notified) return false;
+    counts_charge(n, 1);
+    return true;
+}
+
+static bool notify_nodes(struct v2_notify *n)
+{
+    const struct v2_rank *r = n->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    for (; g->nodes > 1 && n->next < g->nodes; n->next++)
+        if (!ht_word_send(&n->worker, &r->ht, v2_rail(r, n->next), 0, v2_word_counts(r, true) + g->node, 1))
+            return false;
+    return true;
+}
+
+static bool notify_nodes_came(struct v2_notify *n)
+{
+    const struct v2_rank *r = n->rank;
+    for (; r->ht.g.nodes > 1 && n->next < r->ht.g.nodes; n->next++)
+        if (!ht_word(&r->ht, v2_word_counts(r, true) + n->next)) return false;
+    if (r->ht.g.nodes > 1) counts_charge(n, 0);
+    return true;
+}
+
+/* To each rank of the node how many tokens this one passes on to it: in direct mode its own. */
+static bool notify_ranks(struct v2_notify *n)
+{
+    const struct v2_rank *r = n->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    for (; n->next < g->local; n->next++) {
+        const uint32_t count = v2_hybrid(r) ? 0 : r->ht.layout.tokens_per_rank[n->next];
+        const uint32_t peer = v2_neighbour(r, n->next), word = v2_word_counts(r, false) + g->self;
+        if (!ht_word_send(&n->worker, &r->ht, peer, 0, word, count + 1)) return false;
+    }
+    return true;
+}
+
+static bool notify_came(struct v2_notify *n)
+{
+    const struct v2_rank *r = n->rank;
+    for (; n->next < r->ht.g.local; n->next++)
+        if (!ht_word(&r->ht, v2_word_counts(r, false) + n->next)) return false;
+    counts_charge(n, 2);
+    return true;
+}
+
+static enum worker_step notify_step(struct fabric_worker *w)
+{
+    static bool (*const pass[NOTIFY_END])(struct v2_notify *n) = {
+        notify_count, notify_gather, notify_nodes, notify_nodes_came, notify_ranks, notify_came,
+    };
+    struct v2_notify *n = fabric_container_of(w, struct v2_notify, worker);
+    if (!v2_is_open(n->rank)) return WORKER_WAIT;
+    const uint32_t end = w->sm == 0 ? NOTIFY_END : NOTIFY_GATHER;
+    for (; n->stage < end; n->stage++, n->next = 0)
+        if (!pass[n->stage](n)) return WORKER_WAIT;
+    return v2_finish(w, n->rank);
+}
+
+static void notify_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct v2_notify *n = fabric_container_of(w, struct v2_notify, worker);
+    const uint32_t next = moe_min(n->next, (n->stage < NOTIFY_RANKS ? n->rank->ht.g.nodes : n->rank->ht.g.local) - 1);
+    if (n->stage <= NOTIFY_GATHER)
+        snprintf(text, text_size, "v2 notify on SM %u waits for the kernel to open or for other SMs", w->sm);
+    else
+        snprintf(text, text_size, "v2 notify waits for the counts of rank %u",
+                 n->stage < NOTIFY_RANKS ? v2_rail(n->rank, next) : v2_neighbour(n->rank, next));
+}
+
+void v2_notify_launch(struct v2_rank *r)
+{
+    const uint32_t sms = r->ht.base.options->num_sms;
+    r->notified += sms;
+    for (uint32_t sm = 0; sm < sms; sm++) {
+        struct v2_notify *n = &r->notify[sm];
+        *n = (struct v2_notify){ .worker = { .step = notify_step, .describe = notify_describe }, .rank = r };
+        v2_worker_add(r, &n->worker, sm, V2_NOTIFY_WARPS);
+        if (sm) continue;
+        n->worker.moment = WORKER_COUNTS;
+        fabric_watch(&n->worker, v2_word_private(r, V2_NOTIFIED), 1);
+        fabric_watch(&n->worker, v2_word_counts(r, false), r->ht.g.local + r->ht.g.nodes);
+    }
+}
