@@ -434,7 +434,18 @@ static bool read_links(const struct key_file *file, struct cluster *c, GError **
 
 enum { INCLUDES_DEEP = 8 };
 
-/* Each file that it includes, and those that they do, say what it does not; paths count from the file's folder. */
+/* Paths count from the folder of the file that includes; a bare name that is not there is that of a shipped file. */
+static char *include_path(const char *folder, const char *name)
+{
+    if (g_path_is_absolute(name)) return g_strdup(name);
+    char *beside = g_build_filename(folder, name, NULL);
+    char *shipped = g_file_test(beside, G_FILE_TEST_EXISTS) ? NULL : share_find(SHARE_CLUSTERS, name);
+    if (!shipped) return beside;
+    g_free(beside);
+    return shipped;
+}
+
+/* Each file that it includes, and those that they do, say what it does not. */
 static bool include_files(struct key_file *file, const struct key_file *from, uint32_t depth, GError **error)
 {
     g_autofree char *text = key_file_text(from, "cluster", "include");
@@ -448,7 +459,7 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
                         "\"%s\"", place, INCLUDES_DEEP, text);
             return false;
         }
-        g_autofree char *path = g_path_is_absolute(name) ? g_strdup(name) : g_build_filename(folder, name, NULL);
+        g_autofree char *path = include_path(folder, name);
         g_autoptr(key_file) part = key_file_load(path, error);
         if (!part) {
             g_prefix_error(error, "%s: [cluster] include: ", place);

@@ -118,6 +118,13 @@ struct probe_part {
 };
 const struct probe_part *probe_part_find(uint16_t vendor, uint16_t device);
 
+/* probe_cluster.c: appends a cluster file ([cluster], [node], [nic], and [network] where net is given) with what the
+ * host tells; net may be NULL.  What is not known stays a comment that says what to measure.  include names the cluster
+ * file that describes the GPU, or NULL: the one that eptwin ships for it. */
+struct probe_ibnet;
+void probe_cluster_append(const struct probe_host *host, const struct probe_ibnet *net, const char *include,
+                          GString *out);
+
 /* Appends the description as text for a terminal. */
 void probe_text_append(const struct probe_host *host, GString *out);
 

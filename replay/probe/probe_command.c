@@ -20,13 +20,15 @@ static const char probe_summary[] =
     "  eptwin probe --save host.tar.zst         # and keep what was read, to look at elsewhere\n"
     "  eptwin probe --root host.tar.zst         # a kept one (or a folder with sys/ and proc/)\n"
     "  eptwin probe topo.xml ibnet.txt          # what NCCL or ibnetdiscover said\n"
+    "  eptwin probe --output cluster.ini        # as a cluster file: the node, its NICs, what is not known as "
+    "comments\n"
     "\n"
     "Unknown is written '?': virtual machines hide widths, and only root reads all of the PCI configuration space.";
 
 enum { INPUT_BYTES_MAX = 64 << 20 };
 
 struct probe_options {
-    char *root, *save;
+    char *root, *save, *output, *include;
     char **files;
 };
 
@@ -36,6 +38,10 @@ static bool options_parse(struct probe_options *options, int argc, char **argv, 
         { "root", 0, 0, G_OPTION_ARG_FILENAME, &options->root, "Read a captured tree: a folder, or what --save wrote",
           "TREE" },
         { "save", 0, 0, G_OPTION_ARG_FILENAME, &options->save, "Keep all that was read in FILE (.tar.zst)", "FILE" },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
+          "Write a cluster file too ('-': standard output, alone)", "FILE" },
+        { "include", 0, 0, G_OPTION_ARG_STRING, &options->include,
+          "With --output: the cluster file that describes the GPU", "CLUSTER" },
         { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->files, NULL, "[FILE...]" },
         { 0 },
     };
@@ -51,8 +57,17 @@ static bool options_parse(struct probe_options *options, int argc, char **argv, 
     return true;
 }
 
-/* A tool's output, told by its content. */
-static bool file_tell(const char *path, GString *out, GError **error)
+/* What was told: a host, a network, or one after the other. */
+struct findings { struct probe_host *host; struct probe_ibnet *net; };
+
+static void findings_clear(struct findings *f)
+{
+    probe_host_free(f->host);
+    if (f->net) probe_ibnet_free(f->net);
+}
+
+/* A tool's output, told by its content.  Of several of a kind the last stays. */
+static bool file_tell(const char *path, struct findings *f, GString *out, GError **error)
 {
     gsize size = 0;
     g_autofree char *text = whole_file_read(path, INPUT_BYTES_MAX, &size, error);
@@ -63,55 +78,69 @@ static bool file_tell(const char *path, GString *out, GError **error)
         struct probe_ibnet *net = probe_ibnet_parse(text, path, error);
         if (!net) return false;
         probe_ibnet_text(net, out);
-        probe_ibnet_free(net);
+        if (f->net) probe_ibnet_free(f->net);
+        f->net = net;
         return true;
     }
     if (*start != '<' && !strstr(text, "GPU")) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT,
-                    "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` "
-                    "or the output of ibnetdiscover, found '%.30s'",
-                    path, start);
+        g_set_error(
+            error, PROBE_ERROR, PROBE_ERROR_INPUT,
+            "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` or the output of ibnetdiscover, "
+            "found '%.*s'",
+            path, (int)MIN(strcspn(start, "\r\n"), 30), start);
         return false;
     }
     struct probe_host *host = *start == '<' ? probe_nccl_parse(text, size, path, error)
                                             : probe_smi_parse(text, path, error);
     if (!host) return false;
     probe_text_append(host, out);
-    probe_host_free(host);
+    probe_host_free(f->host);
+    f->host = host;
     return true;
 }
 
-static bool tree_tell(const struct probe_options *options, GString *out, GError **error)
+static bool tree_tell(const struct probe_options *options, struct findings *f, GString *out, GError **error)
 {
     struct probe_source *source = probe_source_open(options->root, error);
     if (!source) return false;
-    struct probe_host *host = probe_host_read(source, options->root ? options->root : "this host", error);
-    if (host) probe_checks_run(host, source);
-    if (host) probe_text_append(host, out);
-    const bool good = host && (!options->save || probe_source_save(source, options->save, error));
-    probe_host_free(host);
+    f->host = probe_host_read(source, options->root ? options->root : "this host", error);
+    if (f->host) probe_checks_run(f->host, source);
+    if (f->host) probe_text_append(f->host, out);
+    const bool good = f->host && (!options->save || probe_source_save(source, options->save, error));
     probe_source_free(source);
     return good;
+}
+
+static bool cluster_write(const struct probe_options *options, const struct findings *f, GError **error)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    probe_cluster_append(f->host, f->net, options->include, text);
+    return whole_file_write(options->output, text->str, text->len, error);
 }
 
 int command_probe(int argc, char **argv)
 {
     struct probe_options options = { 0 };
+    struct findings f = { 0 };
     g_autoptr(GError) error = NULL;
     g_autoptr(GString) out = g_string_new(NULL);
     bool good = options_parse(&options, argc, argv, &error);
     if (good && options.files)
         for (char **file = options.files; good && *file; file++) {
             if (out->len) g_string_append_c(out, '\n');
-            good = file_tell(*file, out, &error);
+            good = file_tell(*file, &f, out, &error);
         }
     else if (good)
-        good = tree_tell(&options, out, &error);
+        good = tree_tell(&options, &f, out, &error);
+    if (good && options.output) good = cluster_write(&options, &f, &error);
     const int failed = !good && g_error_matches(error, PROBE_ERROR, PROBE_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
-    if (good) fputs(out->str, stdout);
-    else fprintf(stderr, "eptwin probe: %s\n", error->message);
+    if (!good) fprintf(stderr, "eptwin probe: %s\n", error->message);
+    else if (g_strcmp0(options.output, "-") != 0) fputs(out->str, stdout);
+    findings_clear(&f);
     g_free(options.root);
     g_free(options.save);
+    g_free(options.output);
+    g_free(options.include);
     g_strfreev(options.files);
     return good ? EXIT_OK : failed;
 }

@@ -99,8 +99,13 @@ static bool cable_read(struct probe_ibnet *net, const char *line, uint32_t numbe
     net->hosts += host;
     if (!host && cable_known(net, sw->id, port, to)) return true;
     if (net->cable->len == CABLES_MAX) return fail(error, net->source, number, "at most 1048576 cables", line);
+    const char *hash = strchr(rest, '#'), *ignored;
+    g_autofree char *name = hash ? quoted(hash, &ignored) : NULL;
+    if (name) name[strcspn(name, " ")] = 0;             /* "node018 HCA-1" */
+    char *node = !host ? NULL : name && *name ? g_steal_pointer(&name) : g_strdup(to);
     const struct probe_cable cable = { .from = g_strdup(sw->id), .to = g_steal_pointer(&to), .from_port = port,
-                                       .to_port = port_parse(rest), .rate_bps = rate_bps, .host = host };
+                                       .to_port = port_parse(rest), .rate_bps = rate_bps, .host = host,
+                                       .node = node };
     g_array_append_val(net->cable, cable);
     return true;
 }
@@ -164,6 +169,7 @@ void probe_ibnet_free(struct probe_ibnet *net)
     for (guint i = 0; i < net->cable->len; i++) {
         g_free(g_array_index(net->cable, struct probe_cable, i).from);
         g_free(g_array_index(net->cable, struct probe_cable, i).to);
+        g_free(g_array_index(net->cable, struct probe_cable, i).node);
     }
     g_array_unref(net->sw);
     g_array_unref(net->cable);

@@ -19,6 +19,7 @@ struct probe_cable {
     uint32_t from_port, to_port;
     uint64_t rate_bps;
     bool     host;              /* to is a host's port */
+    char    *node;              /* of a host's port: the name of its node, else NULL */
     bool     slow;              /* below the rate that most cables of its kind have */
 };
 

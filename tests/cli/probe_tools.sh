@@ -22,4 +22,13 @@ echo "exit $?"
 "$EPTWIN" probe --root host.tar.zst | sed 's/host.tar.zst/this host/' | cmp - live.txt && echo 'the archive tells the same'
 "$EPTWIN" probe --save no/folder/host.tar.zst >out.txt
 echo "exit $?"
+"$EPTWIN" probe nccl_h200.xml --output node.ini >out.txt
+cat node.ini
+"$EPTWIN" cluster check node.ini
+echo "exit $?"
+"$EPTWIN" probe ibnet_edr.txt --include h100-cx7 --output - | tee fabric.ini
+"$EPTWIN" cluster check fabric.ini
+echo "exit $?"
+"$EPTWIN" simulate --cluster fabric.ini --num-ranks 16 | grep '^dispatch,all,bottleneck'
+echo "exit $?"
 ls
