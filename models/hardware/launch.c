@@ -69,6 +69,13 @@ static struct world_use use_since(const struct port *port, const struct world_us
     return (struct world_use){ port->busy_ps - before->busy_ps, port->bytes - before->bytes };
 }
 
+/* What a port is booked for after a time is no part of how busy it was until then. */
+static uint64_t busy_until(const struct port *port, uint64_t time_ps)
+{
+    const uint64_t after_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;
+    return port->busy_ps - (after_ps < port->busy_ps ? after_ps : port->busy_ps);
+}
+
 static void rank_result(struct world_rank *rank, struct world_result *result)
 {
     const struct world *w = rank->world;
@@ -92,8 +99,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
         if (rank->sm[i].busy_ps > sm->busy_ps) sm->busy_ps = rank->sm[i].busy_ps;
         sm->bytes += rank->sm[i].bytes;
     }
-    for (uint32_t i = 0; i < c->host.cores; i++)
-        core->busy_ps += w->core[i].port.busy_ps;
+    for (uint32_t i = 0; i < c->host.cores; i++) core->busy_ps += busy_until(&w->core[i].port, rank->end_ps);
     if (c->host.cores) core->busy_ps /= c->host.cores;
 }
 

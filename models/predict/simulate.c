@@ -128,13 +128,70 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
                units_gbs(result->use[WORLD_NVLINK_EGRESS].bytes, result->time_ps), "GB/s");
 }
 
-/* The busiest part, by its busy time over all ranks' time and turns waited for; waiting when none is busy for half of
- * it. */
-static void record_bottleneck(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
+static double latency_bound_us(const struct run *run, bool rdma)
+{
+    const struct cluster *c = run->cluster;
+    if (c->host.cores) return units_us(c->host.step_ps + c->host.poll_ps);
+    const uint64_t path_ps = rdma ? c->nic.post_ps + c->nic.doorbell_ps + c->nic.fetch_ps +
+                                        c->network.latency_ps + c->nic.deliver_ps
+                                  : c->gpu.fence_ps + c->nvlink.latency_ps;
+    return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
+}
+
+/* What no run can be faster than: what its busiest sender, receiver, SM (or core) and cut need, and one message. */
+enum bound { BOUND_SEND, BOUND_RECEIVE, BOUND_BISECTION, BOUND_WORK, BOUND_LATENCY, BOUND_COUNT };
+
+struct bounds {
+    double us[BOUND_COUNT];
+    const char *resource[BOUND_COUNT];  /* the part that needs so long */
+    enum bound tightest;
+};
+
+static void bound_raise(struct bounds *b, enum bound bound, enum world_resource resource, uint64_t time_ps)
+{
+    if (b->resource[bound] && units_us(time_ps) <= b->us[bound]) return;
+    b->us[bound] = units_us(time_ps);
+    b->resource[bound] = world_resource_name(resource);
+}
+
+/* What a core does before the last rank has its first turn is not in that rank's time.  A phase that ends sooner than a
+ * message could take waits for none. */
+static void bounds_find(const struct run *run, double slowest_us, struct bounds *b)
+{
+    *b = (struct bounds){ .tightest = BOUND_SEND };
+    const bool host = run->cluster->host.cores > 0;
+    bool rdma = false;
+    uint64_t wait_ps = 0;
+    for (uint32_t r = 0; r < run->job->ranks; r++) wait_ps = MAX(wait_ps, run->result[r].wait_ps);
+    for (uint32_t r = 0; r < run->job->ranks; r++) {
+        const struct world_use *use = run->result[r].use;
+        bound_raise(b, BOUND_SEND, WORLD_NVLINK_EGRESS, use[WORLD_NVLINK_EGRESS].busy_ps);
+        bound_raise(b, BOUND_SEND, WORLD_NIC_TX, use[WORLD_NIC_TX].busy_ps);
+        bound_raise(b, BOUND_RECEIVE, WORLD_NVLINK_INGRESS, use[WORLD_NVLINK_INGRESS].busy_ps);
+        bound_raise(b, BOUND_RECEIVE, WORLD_NIC_RX, use[WORLD_NIC_RX].busy_ps);
+        const uint64_t core_ps = use[WORLD_CORE].busy_ps - MIN(use[WORLD_CORE].busy_ps, wait_ps);
+        bound_raise(b, BOUND_WORK, host ? WORLD_CORE : WORLD_SM, host ? core_ps : use[WORLD_SM].busy_ps);
+        rdma |= use[WORLD_NIC_TX].bytes > 0;
+    }
+    b->us[BOUND_BISECTION] = units_us(world_bisection_ps(run->world, run->program_phase));
+    b->resource[BOUND_BISECTION] = "bisection";
+    b->us[BOUND_LATENCY] = latency_bound_us(run, rdma);
+    if (b->us[BOUND_LATENCY] > slowest_us)
+        b->us[BOUND_LATENCY] = units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps);
+    b->resource[BOUND_LATENCY] = "latency";
+    for (int i = 0; i < BOUND_COUNT; i++)
+        if (b->us[i] > b->us[b->tightest]) b->tightest = (enum bound)i;
+}
+
+/* The busiest part, by its busy time over all ranks' time and turns waited for.  When none is busy for half of it, the
+ * tightest bound's part, if the slowest rank needs that for half of its time; else waiting. */
+static void record_bottleneck(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps,
+                              const struct bounds *b, double slowest_us)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
     double most = 0;
-    const char *name = "latency";
+    const bool bound = b->us[b->tightest] * 100 >= slowest_us * LATENCY_BOUND_PERCENT;
+    const char *name = bound ? b->resource[b->tightest] : "latency";
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
         uint64_t busy_ps = 0;
         for (uint32_t r = 0; r < run->job->ranks; r++)
@@ -150,48 +207,18 @@ static void record_bottleneck(struct record *record, uint32_t phase_index, const
     record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", most, "%");
 }
 
-static double latency_bound_us(const struct run *run, bool rdma)
+static void record_bounds(struct record *record, const char *phase, const struct run *run, const struct bounds *b,
+                          double slowest_us)
 {
-    const struct cluster *c = run->cluster;
-    if (c->host.cores) return units_us(c->host.step_ps + c->host.poll_ps);
-    const uint64_t path_ps = rdma ? c->nic.post_ps + c->nic.doorbell_ps + c->nic.fetch_ps +
-                                        c->network.latency_ps + c->nic.deliver_ps
-                                  : c->gpu.fence_ps + c->nvlink.latency_ps;
-    return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
-}
-
-/* No run can be faster than what its busiest sender, receiver, SM or cut needs, nor than one message.  What a core does
- * before the last rank has its first turn is not in that rank's time. */
-static void record_bounds(struct record *record, const char *phase, const struct run *run, double slowest_us)
-{
-    static const enum world_resource send[] = { WORLD_NVLINK_EGRESS, WORLD_NIC_TX },
-                                     receive[] = { WORLD_NVLINK_INGRESS, WORLD_NIC_RX };
-    double bound[5] = { 0 };
-    bool rdma = false;
-    uint64_t wait_ps = 0;
-    for (uint32_t r = 0; r < run->job->ranks; r++) wait_ps = MAX(wait_ps, run->result[r].wait_ps);
-    for (uint32_t r = 0; r < run->job->ranks; r++) {
-        const struct world_use *use = run->result[r].use;
-        for (int i = 0; i < 2; i++) {
-            bound[0] = MAX(bound[0], units_us(use[send[i]].busy_ps));
-            bound[1] = MAX(bound[1], units_us(use[receive[i]].busy_ps));
-        }
-        const uint64_t core_ps = use[WORLD_CORE].busy_ps - MIN(use[WORLD_CORE].busy_ps, wait_ps);
-        bound[3] = MAX(bound[3], units_us(MAX(use[WORLD_SM].busy_ps, core_ps)));
-        rdma |= use[WORLD_NIC_TX].bytes > 0;
-    }
-    bound[2] = units_us(world_bisection_ps(run->world, run->program_phase));
-    bound[4] = latency_bound_us(run, rdma);
-    static const char *const name[5] = { "send", "receive", "bisection", "sm", "latency" };
-    int tightest = 0;
-    for (int i = 0; i < 5; i++) {
+    const char *const name[BOUND_COUNT] = { "send", "receive", "bisection", run->cluster->host.cores ? "core" : "sm",
+                                            "latency" };
+    for (int i = 0; i < BOUND_COUNT; i++) {
         g_autofree char *metric = g_strdup_printf("bound_%s_us", name[i]);
-        record_add(record, phase, RECORD_ALL, metric, bound[i], "us");
-        if (bound[i] > bound[tightest]) tightest = i;
+        record_add(record, phase, RECORD_ALL, metric, b->us[i], "us");
     }
-    record_add_text(record, phase, RECORD_ALL, "bound_tightest", name[tightest]);
+    record_add_text(record, phase, RECORD_ALL, "bound_tightest", name[b->tightest]);
     record_add(record, phase, RECORD_ALL, "efficiency_pct",
-               slowest_us > 0 ? 100 * bound[tightest] / slowest_us : 0, "%");
+               slowest_us > 0 ? 100 * b->us[b->tightest] / slowest_us : 0, "%");
 }
 
 /* Means are over the ranks that live. */
@@ -227,8 +254,11 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_add(record, phase, RECORD_ALL, "time_us_median", stats_median(time_us, ranks), "us");
     record_add(record, phase, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
     record_add(record, phase, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
-    record_bottleneck(record, phase_index, run, total_ps + wait_ps);
-    record_bounds(record, phase, run, stats_max(time_us, ranks));
+    const double slowest_us = stats_max(time_us, ranks);
+    struct bounds bounds;
+    bounds_find(run, slowest_us, &bounds);
+    record_bottleneck(record, phase_index, run, total_ps + wait_ps, &bounds, slowest_us);
+    record_bounds(record, phase, run, &bounds, slowest_us);
     record_masked(record, run, phase_index);
 }
 

@@ -100,7 +100,7 @@ static const char *bound_of(const char *resource)
 {
     static const struct { const char *resource, *bound; } known[] = {
         { "nic_tx", "bound_send_us" },         { "nvlink_egress", "bound_send_us" },  { "nic_rx", "bound_receive_us" },
-        { "nvlink_ingress", "bound_receive_us" }, { "sm", "bound_sm_us" },            { "core", "bound_sm_us" },
+        { "nvlink_ingress", "bound_receive_us" }, { "sm", "bound_sm_us" },            { "core", "bound_core_us" },
     };
     for (size_t i = 0; resource && i < G_N_ELEMENTS(known); i++)
         if (strcmp(resource, known[i].resource) == 0) return known[i].bound;
@@ -207,7 +207,7 @@ static void full_rates_append(const struct record *record, const struct cluster 
         us_line(out, what, f->nvl_full_us, f->slowest_us);
     }
     us_line(out, cluster->host.cores ? "work of the busiest core" : "work of the busiest SM",
-            all_of(record, f->phase, "bound_sm_us"), f->slowest_us);
+            all_of(record, f->phase, cluster->host.cores ? "bound_core_us" : "bound_sm_us"), f->slowest_us);
     us_line(out, "one message's way, launch included", f->latency_us, f->slowest_us);
 }
 
