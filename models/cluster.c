@@ -79,6 +79,7 @@ static const struct key keys[] = {
     KEY("nvlink", "egress-rate", KIND_RATE, false, nvlink.egress_rate_bps),
     KEY("nvlink", "ingress-rate", KIND_RATE, false, nvlink.ingress_rate_bps),
     KEY("nvlink", "bulk-rate", KIND_RATE, true, nvlink.bulk_rate_bps),
+    KEY("nvlink", "bulk-crossing-rate", KIND_RATE, true, nvlink.bulk_crossing_rate_bps),
     KEY("nvlink", "bulk-mixed-rate", KIND_RATE, true, nvlink.bulk_mixed_rate_bps),
     KEY("nvlink", "latency", KIND_TIME, false, nvlink.latency_ps),
     KEY("nvlink", "crossing", KIND_TIME, true, nvlink.crossing_ps),

@@ -58,6 +58,7 @@ struct cluster_nvlink {
     uint64_t line_rate_bps;         /* of its links by name, one direction; 0: egress_rate */
     uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
     uint64_t bulk_rate_bps;         /* what bulk copies get of it; 0: egress_rate */
+    uint64_t bulk_crossing_rate_bps;        /* of what it costs them more where flows cross; 0: nothing */
     uint64_t bulk_mixed_rate_bps;   /* what they get where SMs store to several memories in turn; 0: bulk_rate */
     uint64_t latency_ps;            /* a store until it is visible at the peer */
     uint64_t crossing_ps;           /* more for a store where flows of several senders and receivers cross */

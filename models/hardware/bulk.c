@@ -66,16 +66,23 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uin
 }
 
 /* Through the sender's egress and the receiver's ingress.  An SM that is also storing elsewhere, to its own memory or
- * another peer's, keeps the link less busy: its stores to this one wait behind the others. */
+ * another peer's, keeps the link less busy: its stores to this one wait behind the others.  So do flows that cross
+ * those of other senders to other receivers. */
 static uint64_t link_cross(struct world_rank *from, struct world_rank *to, uint32_t sm, uint64_t now_ps,
                            uint64_t size_bytes)
 {
     struct world *w = from->world;
-    const bool mixed = flows_others_busy(&from->sm_flows[sm], to->fabric.rank, now_ps);
-    const uint64_t out_ps = port_reserve(&from->egress, now_ps, rate_time(mixed ? w->bulk_mixed : w->bulk_link,
-                                                                          size_bytes), size_bytes);
+    const uint16_t source = from->fabric.rank, target = to->fabric.rank;
+    const bool mixed = flows_others_busy(&from->sm_flows[sm], target, now_ps);
+    const bool crossed = flows_others_busy(&from->egress_flows, target, now_ps)
+                         && flows_others_busy(&to->ingress_flows, source, now_ps);
+    const uint64_t link_ps = rate_time(mixed ? w->bulk_mixed : w->bulk_link, size_bytes)
+                             + (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0);
+    const uint64_t out_ps = port_reserve(&from->egress, now_ps, link_ps, size_bytes);
     const uint64_t in_ps = port_reserve(&to->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes);
-    world_bisection_note(w, from->fabric.rank, to->fabric.rank, size_bytes);
+    flows_note(&from->egress_flows, target, out_ps);
+    flows_note(&to->ingress_flows, source, in_ps);
+    world_bisection_note(w, source, target, size_bytes);
     return later(out_ps, in_ps);
 }
 

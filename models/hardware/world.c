@@ -420,6 +420,7 @@ static void rates_init(struct world *w)
     w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
     w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store.sm_rate_bps);
     w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : c->nvlink.egress_rate_bps);
+    w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_mixed = c->nvlink.bulk_mixed_rate_bps ? rate_make(c->nvlink.bulk_mixed_rate_bps) : w->bulk_link;
     w->egress = rate_make(c->nvlink.egress_rate_bps);
     w->ingress = rate_make(c->nvlink.ingress_rate_bps);

@@ -222,7 +222,7 @@ struct world {
     uint32_t idle;                  /* those of them that nobody wants any more: all once all ranks are done, else 0 */
     struct bisection *bisection;    /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
-    rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, hbm_rows, l2;
+    rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;
     rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress, nic_rate;
     rate_q20 in_rate;               /* at which a NIC is sent to: its own, or that of its switch port */
 };
