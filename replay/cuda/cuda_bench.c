@@ -16,7 +16,8 @@ _Static_assert((ARG_TARGET_COUNT) == offsetof(struct cuda_args, target_count), "
 _Static_assert((ARG_FLAGS) == offsetof(struct cuda_args, flags), "as the PTX has it");
 _Static_assert((ARG_INDEX) == offsetof(struct cuda_args, index), "as the PTX has it");
 
-enum { RESULTS_BYTES = 1 << 20, TABLE_BYTES = CUDA_TARGETS_MOST * 8, FILL_BYTES = 16 << 20, DELAY_US = 100 };
+enum { RESULTS_BYTES = 1 << 20, TABLE_BYTES = CUDA_TARGETS_MOST * 8, FILL_BYTES = 16 << 20, DELAY_US = 100,
+       HOST_MAPPED = 2 };
 
 static bool check(const struct cuda_bench *b, cuda_result result, const char *call, GError **error)
 {
@@ -61,6 +62,7 @@ static bool gpu_memory(struct cuda_bench *b, struct cuda_gpu *g, GError **error)
     return CALL(alloc, &g->source, CUDA_SOURCE_BYTES) && CALL(alloc, &g->target, CUDA_TARGET_BYTES * b->gpu_count) &&
            CALL(alloc, &g->zeros, CUDA_ZEROS_BYTES) && CALL(alloc, &g->words, CUDA_WORDS_BYTES) &&
            CALL(alloc, &g->table, 2 * TABLE_BYTES) && CALL(alloc, &g->results, 2 * RESULTS_BYTES) &&
+           CALL(host_alloc, &g->host, 4096, HOST_MAPPED) && CALL(host_address, &g->host_words, g->host, 0) &&
            CALL(set, g->zeros, 0, CUDA_ZEROS_BYTES) && CALL(set, g->words, 0, CUDA_WORDS_BYTES) &&
            CALL(set, g->target, 0, CUDA_TARGET_BYTES * b->gpu_count) && source_fill(b, g, error);
 }
@@ -153,6 +155,7 @@ static void gpu_close(struct cuda_bench *b, struct cuda_gpu *g)
     if (!g->context || d->context_set(g->context) != 0) return;
     for (uint32_t i = 0; i < G_N_ELEMENTS(memory); i++)
         if (memory[i]) d->free(memory[i]);
+    if (g->host) d->host_free(g->host);
     for (uint32_t i = 0; i < 2; i++) {
         if (g->event[i]) d->event_destroy(g->event[i]);
         if (g->stream[i]) d->stream_destroy(g->stream[i]);
@@ -191,7 +194,7 @@ static bool run_launch(struct cuda_bench *b, const struct cuda_run *run, GError 
     struct cuda_gpu *g = &b->gpu[run->gpu];
     b->kernel = run->kernel;
     cuda_function function = NULL;
-    struct cuda_launch_attribute attribute[2];
+    struct cuda_launch_attribute attribute[3];
     unsigned attributes = 0;
     if (run->cooperative)
         attribute[attributes++] = (struct cuda_launch_attribute){ .id = CUDA_LAUNCH_COOPERATIVE,
@@ -199,6 +202,8 @@ static bool run_launch(struct cuda_bench *b, const struct cuda_run *run, GError 
     if (run->cluster)
         attribute[attributes++] =
             (struct cuda_launch_attribute){ .id = CUDA_LAUNCH_CLUSTER, .value = { .cluster = { run->cluster, 1, 1 } } };
+    if (run->early)
+        attribute[attributes++] = (struct cuda_launch_attribute){ .id = CUDA_LAUNCH_EARLY, .value = { .early = 1 } };
     const struct cuda_launch launch = {
         .grid = { run->blocks, 1, 1 }, .block = { run->threads, 1, 1 }, .shared_bytes = run->shared_bytes,
         .stream = g->stream[run->beside], .attributes = attribute, .attribute_count = attributes,
@@ -279,18 +284,19 @@ bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error)
     return cuda_bench_launch(b, &run, error);
 }
 
-bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *run, double *gap_us, GError **error)
+bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,
+                    GError **error)
 {
-    struct cuda_run first = *run, second = *run;
-    struct cuda_outcome before, after;
+    struct cuda_run first = *before, second = *after;
+    struct cuda_outcome ended, began;
     if (!run_prepare(b, &first, error)) return false;
-    second.args = first.args;
-    second.args.out += RESULTS_BYTES;
+    second.args.targets = first.args.targets;
+    second.args.out = first.args.out + RESULTS_BYTES;
     if (!cuda_bench_delay(b, DELAY_US, error) || !run_launch(b, &first, error) || !run_launch(b, &second, error) ||
-        !cuda_bench_wait(b, error) ||
-        !run_collect(b, &first, &before, error) || !run_collect(b, &second, &after, error))
+        !cuda_bench_wait(b, error) || !run_collect(b, &first, &ended, error) ||
+        !run_collect(b, &second, &began, error))
         return false;
-    *gap_us = (double)(int64_t)(after.from_ns - before.to_ns) / 1e3;
+    *gap_us = (double)(int64_t)(began.from_ns - ended.to_ns) / 1e3;
     return true;
 }
 

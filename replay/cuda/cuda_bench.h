@@ -44,6 +44,8 @@ struct cuda_gpu {
     cuda_stream stream[2];                  /* the second: what runs beside the first */
     cuda_event event[2];
     uint64_t source, target, zeros, words, table, results;
+    void *host;                             /* 4 KiB of the host's memory that the GPU reaches at host_words */
+    uint64_t host_words;
     char name[64];
 };
 
@@ -54,6 +56,7 @@ struct cuda_run {
     uint32_t shared_bytes;                  /* dynamic */
     uint32_t cluster;                       /* blocks of one; 0: none */
     bool cooperative;
+    bool early;                             /* may be launched before the kernel before it has ended */
     bool beside;                            /* on the GPU's second stream */
     uint32_t target_count;
     uint64_t target[CUDA_TARGETS_MOST];     /* addresses; none: the GPU's own target area */
@@ -98,8 +101,9 @@ bool cuda_bench_run(struct cuda_bench *b, struct cuda_run *runs, uint32_t count,
 bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError **error);
 /* Keeps GPU 0 busy for so long, so that what is launched meanwhile then runs without waiting for this process. */
 bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error);
-/* Runs one twice, one right after the other: from the end of the first to the begin of the second. */
-bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *run, double *gap_us, GError **error);
+/* Runs one right after the other: from the end of the first to the begin of the second. */
+bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,
+                    GError **error);
 bool cuda_bench_wait(struct cuda_bench *b, GError **error);
 bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
 

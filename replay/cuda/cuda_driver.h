@@ -30,12 +30,12 @@ enum cuda_attribute {
     CUDA_SHARED_MOST = 97,
 };
 enum { CUDA_FUNCTION_SHARED_MOST = 8 };
-enum { CUDA_LAUNCH_COOPERATIVE = 2, CUDA_LAUNCH_CLUSTER = 4 };
+enum { CUDA_LAUNCH_COOPERATIVE = 2, CUDA_LAUNCH_CLUSTER = 4, CUDA_LAUNCH_EARLY = 6 };
 enum { CUDA_JIT_ERRORS = 5, CUDA_JIT_ERRORS_BYTES = 6 };
 
 struct cuda_launch_attribute {
     int  id, pad;
-    union { int cooperative; unsigned cluster[3]; char all[64]; } value;
+    union { int cooperative, early; unsigned cluster[3]; char all[64]; } value;
 };
 struct cuda_launch {
     unsigned grid[3], block[3], shared_bytes;

@@ -7,7 +7,8 @@
 enum { LINE_BYTES = 128, SCALE_SHARE = 64 };
 static const double usual_us = 400, quick_us = 150;
 
-static uint32_t line_up(uint32_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES; }
+static uint32_t round_up(uint32_t bytes, uint32_t unit) { return (bytes + unit - 1) / unit * unit; }
+static uint32_t line_up(uint32_t bytes) { return round_up(bytes, LINE_BYTES); }
 
 /* Places of stride bytes in footprint, a power of 2, less 1. */
 static uint32_t places_mask(uint64_t footprint, uint32_t stride)
@@ -31,8 +32,10 @@ bool cuda_flow_fits(const struct cuda_bench *b, const struct cuda_flow *flow)
 struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
 {
     const uint64_t footprint = f->footprint ? f->footprint : CUDA_IN_L2;
-    const uint32_t source_stride = line_up(f->row_bytes + f->source_offset);
-    const uint32_t target_stride = line_up(f->row_bytes + f->target_offset + f->row_bytes / SCALE_SHARE);
+    const uint32_t unit = f->packed ? 16 : LINE_BYTES;
+    const uint32_t source_stride = round_up(f->row_bytes + f->source_offset, unit);
+    const uint32_t scales_bytes = strcmp(f->kernel, "cast") == 0 ? f->row_bytes / SCALE_SHARE : 0;
+    const uint32_t target_stride = round_up(f->row_bytes + f->target_offset + scales_bytes, unit);
     const double time_us = f->time_us > 0 ? f->time_us : b->quick ? quick_us : usual_us;
     struct cuda_run run = {
         .kernel = f->kernel, .gpu = f->gpu, .blocks = f->blocks, .threads = 32 * f->warps,
@@ -43,7 +46,8 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
             .source_stride = source_stride, .source_mask = places_mask(footprint, source_stride),
             .target_stride = target_stride, .target_mask = places_mask(MIN(footprint, CUDA_TARGET_BYTES),
                                                                        target_stride),
-            .row_bytes = f->row_bytes, .rows = UINT32_MAX, .cycles = cuda_cycles(b, time_us),
+            .row_bytes = f->row_bytes, .rows = f->rows ? f->rows : UINT32_MAX,
+            .cycles = f->rows ? UINT64_MAX : cuda_cycles(b, time_us),
             .by_block = f->by_block, .by_warp = f->by_warp, .fan = f->fan ? f->fan : 1, .stages = f->stages,
             .ahead = f->ahead, .shared_stride = line_up(f->row_bytes), .shared_offset = f->shared_offset,
             .flags = f->flags, .count = f->count, .team = f->team,

@@ -19,6 +19,9 @@ struct cuda_flow {
     uint32_t target_count;                  /* 0: the GPU's own */
     uint64_t target[CUDA_TARGETS_MOST];
     uint32_t by_block, by_warp;             /* which target a warp has */
+    bool     packed;                        /* rows lie one behind the other,
+        16 bytes apart; else each in its own lines */
+    uint32_t rows;                          /* of a warp; 0: as many as there is time for */
     /* bulk: */
     uint32_t flags, fan, stages, ahead, shared_offset;
     /* sum: rows of a sum, and whether a block makes one together */

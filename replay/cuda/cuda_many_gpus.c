@@ -4,6 +4,7 @@
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_waits.h"
+#include "sim/stats.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,6 +21,10 @@ static uint64_t place_at(const struct cuda_bench *b, uint32_t target, uint32_t s
 
 static const struct mover { const char *name; uint32_t flags; } movers[] = {
     { "copy_5", 0 }, { "store_8", 0 }, { "bulk", FLAG_IN | FLAG_OUT },
+};
+enum { BULK = 2 };
+static const struct mover packed_movers[] = {
+    { "copy_8", 0 }, { "bulk", FLAG_IN | FLAG_OUT }, { "bulk", FLAG_IN | FLAG_OUT | FLAG_WHOLE },
 };
 
 static struct cuda_flow flow_of(const struct mover *m, uint32_t gpu, uint32_t sms, uint32_t warps, uint32_t row_bytes)
@@ -109,9 +114,35 @@ static bool pair_by_place(struct cuda_bench *b, GError **error)
     return true;
 }
 
+/* Messages one behind the other, and places that begin within a line of shared memory: what a link loses by either. */
+static bool pair_unaligned(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t sizes[] = { 2064, 7408, 14352, 14464 };
+    const struct { uint32_t sms, warps; } crowds[] = { { 1, 1 }, { 1, 4 }, { 1, 8 }, { 1, 15 }, { 8, 15 }, { 16, 8 },
+                                                       { 24, 15 }, { 64, 8 }, { b->sms, 8 }, { b->sms, 15 } };
+    for (uint32_t m = 0; m < 3; m++)
+        for (EACH(i, sizes))
+            for (EACH(c, crowds)) {
+                const struct mover *mover = &packed_movers[m];
+                struct cuda_flow flow = flow_of(mover, 0, crowds[c].sms, crowds[c].warps, sizes[i]);
+                if (cuda_quick_skips(b, c, G_N_ELEMENTS(crowds))) continue;
+                flow.packed = true;
+                if (!pair_keep(b, flow, mover->flags & FLAG_WHOLE ? " packed whole" : " packed", error)) return false;
+            }
+    for (EACH(c, crowds)) {
+        struct cuda_flow flow = flow_of(&movers[BULK], 0, crowds[c].sms, crowds[c].warps, ROW_BYTES);
+        flow.shared_offset = 16;
+        if (!pair_keep(b, flow, " shared=16", error)) return false;
+    }
+    return true;
+}
+
 /* One load feeds stores to the own GPU and to peers; or blocks and warps take turns between them. */
-static const struct mix { const char *name; uint32_t warps, row_bytes; } mixes[] = {
-    { "fan", 15, ROW_BYTES }, { "fan", 28, HALF_ROW_BYTES }, { "blocks", 15, ROW_BYTES }, { "warps", 15, ROW_BYTES },
+static const struct mix { const char *name; uint32_t warps, row_bytes; bool token; } mixes[] = {
+    { "fan", 15, ROW_BYTES, false }, { "fan", 28, HALF_ROW_BYTES, false }, { "blocks", 15, ROW_BYTES, false },
+    { "warps", 15, ROW_BYTES, false },
+    /* As V2 dispatch: tokens from memory, packed, each wholly written before its place is taken again. */
+    { "fan", 15, 14464, true }, { "fan", 28, 7520, true }, { "warps", 15, 14464, true },
 };
 
 static bool mixed_keep(struct cuda_bench *b, const struct mover *m, uint32_t x, uint32_t gpus, uint32_t sms,
@@ -120,7 +151,7 @@ static bool mixed_keep(struct cuda_bench *b, const struct mover *m, uint32_t x, 
     char phase[96];
     struct cuda_flow flow[CUDA_GPUS_MOST];
     const bool fan = strcmp(mixes[x].name, "fan") == 0;
-    if (fan && !m->flags) return true;
+    if ((fan || mixes[x].token) && !m->flags) return true;
     for (uint32_t g = 0; g < gpus; g++) {
         flow[g] = flow_of(m, g, sms, mixes[x].warps, mixes[x].row_bytes);
         flow[g].fan = fan ? MIN(gpus, 4) : 1;
@@ -128,14 +159,14 @@ static bool mixed_keep(struct cuda_bench *b, const struct mover *m, uint32_t x, 
         flow[g].by_warp = x == 3;
         for (uint32_t i = 0; i < gpus; i++) target_add(b, &flow[g], (g + i) % gpus);
     }
-    g_snprintf(phase, sizeof phase, "%s sms=%u warps=%u to=own+peers by=%s gpus=%u", m->name, sms, mixes[x].warps,
-               mixes[x].name, gpus);
+    g_snprintf(phase, sizeof phase, "%s sms=%u warps=%u to=own+peers by=%s gpus=%u%s", m->name, sms, mixes[x].warps,
+               mixes[x].name, gpus, mixes[x].token ? " at=hbm packed whole" : "");
     return flows_keep(b, flow, gpus, false, phase, error);
 }
 
 static bool mixed(struct cuda_bench *b, GError **error)
 {
-    const uint32_t sms[] = { 1, 2, 4, 8, 12, 16, 17, 20, 24, 28, 32, 48, 64, 96, b->sms };
+    const uint32_t sms[] = { 1, 2, 4, 8, 12, 16, 17, 18, 20, 22, 24, 28, 32, 48, 64, 96, b->sms };
     for (uint32_t gpus = 2; gpus <= b->gpu_count; gpus += MAX(b->gpu_count - 2, 1))
         for (EACH(x, mixes))
             for (EACH(m, movers))
@@ -238,6 +269,28 @@ static bool patterns(struct cuda_bench *b, GError **error)
                 if ((pairs && gpus % 2) || two_only) continue;       /* with two, both ways is all that there is */
                 if (!patterns_keep(b, &movers[m], p, gpus, error)) return false;
             }
+    return true;
+}
+
+/* Flows of so many bytes each, until the last has ended: what is not shared evenly shows here, and in rates does not.
+ * */
+static bool whole_flows(struct cuda_bench *b, GError **error)
+{
+    enum { FLOW_BYTES = 32 << 20 };
+    static const uint32_t sms[] = { 1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 44 };
+    for (EACH(m, movers))
+        for (EACH(s, sms)) {
+            struct cuda_flow flow[CUDA_GPUS_MOST];
+            double rate_gbs[CUDA_RUNS_MOST];
+            const uint32_t warps = movers[m].flags ? 15 : 32, peers = b->gpu_count - 1;
+            if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || sms[s] * peers > b->sms) continue;
+            const uint32_t count = pattern_flows(b, ALL_TO_ALL, &movers[m], b->gpu_count, sms[s], warps, flow);
+            for (uint32_t i = 0; i < count; i++) flow[i].rows = MAX(FLOW_BYTES / (sms[s] * warps * ROW_BYTES), 1);
+            if (!cuda_flows_run(b, flow, count, rate_gbs, error)) return false;
+            cuda_bench_keep(b, "whole_gbs", "GB/s", ROW_BYTES, stats_min(rate_gbs, count),
+                            "all-to-all %s gpus=%u sms=%u/flow warps=%u whole flows", movers[m].name, b->gpu_count,
+                            sms[s], warps);
+        }
     return true;
 }
 
@@ -345,7 +398,7 @@ static bool loaded_keep(struct cuda_bench *b, struct cuda_run *wait, uint32_t wa
 
 static bool loaded(struct cuda_bench *b, GError **error)
 {
-    enum { ROUNDS = 64 };
+    enum { ROUNDS = 64, TURNS = 24 };
     static const uint32_t sms[] = { 1, 2, 4, 8, 16, 32 };
     for (EACH(m, movers))
         for (EACH(s, sms)) {
@@ -355,8 +408,8 @@ static bool loaded(struct cuda_bench *b, GError **error)
             }, own = chase;
             if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || sms[s] * (b->gpu_count - 1) > b->sms - 2) continue;
             own.args.source = b->gpu[0].zeros;
-            cuda_flag_runs(b, "flag_release_sys", 0, 1, 1, 32, 0, ROUNDS, flag);
-            if (!loaded_keep(b, flag, 2, 2 * ROUNDS, "flag_release_sys at=peer", sms[s], &movers[m], error) ||
+            cuda_flag_runs(b, "flag_release_sys", 0, 1, 1, 32, 0, TURNS, flag);
+            if (!loaded_keep(b, flag, 2, 2 * TURNS, "flag_release_sys at=peer", sms[s], &movers[m], error) ||
                 !loaded_keep(b, &chase, 1, ROUNDS, "chase_sys at=peer", sms[s], &movers[m], error) ||
                 !loaded_keep(b, &own, 1, ROUNDS, "chase_sys at=own", sms[s], &movers[m], error))
                 return false;
@@ -369,5 +422,7 @@ const struct cuda_part cuda_many_gpus_parts[] = {
         flags },
     { "peer-barrier", barriers }, { "peer-sms", pair_by_sms }, { "peer-size", pair_by_size },
     { "peer-place", pair_by_place }, { "mixed", mixed }, { "peer-loads", loads }, { "peer-bulk-loads", bulk_loads },
-    { "patterns", patterns }, { "small-rows", small_rows }, { "loaded", loaded }, { NULL, NULL },
+    { "patterns", patterns },
+    { "whole-flows", whole_flows }, { "peer-unaligned", pair_unaligned }, { "small-rows", small_rows }, { "loaded",
+        loaded }, { NULL, NULL },
 };

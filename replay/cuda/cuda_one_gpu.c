@@ -113,19 +113,39 @@ static bool rows_by_offset(struct cuda_bench *b, GError **error)
 
 static bool words_by_warps(struct cuda_bench *b, GError **error)
 {
+    static const char *const kernels[] = { "load_words_1", "load_words_8" };
     static const uint32_t warps[] = { 1, 8, 32 };
     const uint32_t sms[] = { 1, b->sms };
-    for (EACH(s, sms))
-        for (EACH(w, warps)) {
-            const struct cuda_flow flow = { .kernel = "load_words", .blocks = sms[s], .warps = warps[w],
-                                            .row_bytes = ROW_BYTES };
-            double rate_gbs;
-            if (!cuda_flows_run(b, &flow, 1, &rate_gbs, error)) return false;
-            /* A lane brings 4 of each 16 bytes. */
-            cuda_bench_keep(b, "rate_gbs", "GB/s", ROW_BYTES / 4, rate_gbs / 4, "load_words sms=%u warps=%u at=l2",
-                            sms[s],
-                            warps[w]);
-        }
+    for (EACH(k, kernels))
+        for (EACH(p, places))
+            for (EACH(s, sms))
+                for (EACH(w, warps)) {
+                    const struct cuda_flow flow = { .kernel = kernels[k], .blocks = sms[s], .warps = warps[w],
+                                                    .row_bytes = ROW_BYTES, .footprint = places[p].footprint };
+                    double rate_gbs;
+                    if (!cuda_flows_run(b, &flow, 1, &rate_gbs, error)) return false;
+                    /* A lane brings 4 of each 16 bytes. */
+                    cuda_bench_keep(b, "rate_gbs", "GB/s", ROW_BYTES / 4, rate_gbs / 4, "%s sms=%u warps=%u at=%s",
+                                    kernels[k], sms[s], warps[w], places[p].name);
+                }
+    return true;
+}
+
+/* Messages of the low-latency kernels, one behind the other. */
+static bool messages(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t sizes[] = { 2064, 7408, 14352 };
+    const struct { uint32_t sms, warps; } crowds[] = { { 1, 1 }, { 1, 4 }, { 1, 8 }, { 1, 16 }, { 1, 30 }, { 16, 8 },
+                                                       { 64, 8 }, { b->sms, 8 }, { b->sms, 30 } };
+    for (EACH(p, places))
+        for (EACH(i, sizes))
+            for (EACH(c, crowds)) {
+                const struct cuda_flow flow = { .kernel = "copy_8", .blocks = crowds[c].sms, .warps = crowds[c].warps,
+                                                .row_bytes = sizes[i], .footprint = places[p].footprint,
+                                                .packed = true };
+                if (cuda_quick_skips(b, c, G_N_ELEMENTS(crowds))) continue;
+                if (!flow_keep(b, &flow, places[p].name, " packed", error)) return false;
+            }
     return true;
 }
 
@@ -142,7 +162,7 @@ static bool bulk_keep(struct cuda_bench *b, struct cuda_flow flow, uint32_t way,
 {
     char words[64];
     flow.kernel = "bulk";
-    flow.flags = ways[way].flags;
+    flow.flags |= ways[way].flags;
     flow.stages = rings[ring].stages;
     flow.ahead = rings[ring].ahead;
     flow.footprint = places[place].footprint;
@@ -189,6 +209,31 @@ static bool bulk_by_size(struct cuda_bench *b, GError **error)
                 if (cuda_quick_skips(b, i, G_N_ELEMENTS(sizes))) continue;
                 if (!bulk_keep(b, flow, y, 0, 0, "", error)) return false;
             }
+    return true;
+}
+
+/* Rows in pieces of 4 KiB, three under way, as low-latency combine has them; whole tokens with their scales and
+ * indices,
+ * each written before its place is taken again, as the V2 kernels have them. */
+static bool bulk_tokens(struct cuda_bench *b, GError **error)
+{
+    static const struct { uint32_t row_bytes, warps, ring; bool whole; } kinds[] = {
+        { 4096, 1, 2, false }, { 4096, 8, 2, false }, { 4096, 16, 2, false }, { 2048, 15, 0, true },
+        { 14464, 1, 0, true }, { 14464, 4, 0, true }, { 14464, 15, 0, true }, { 7520, 1, 0, true },
+        { 7520, 28, 0, true },
+    };
+    const uint32_t sms[] = { 1, 8, 16, b->sms };
+    for (EACH(k, kinds))
+        for (EACH(p, places))
+            for (EACH(y, ways))
+                for (EACH(s, sms)) {
+                    struct cuda_flow flow = { .blocks = sms[s], .warps = kinds[k].warps,
+                                              .row_bytes = kinds[k].row_bytes, .packed = true };
+                    if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || (y == 0 && kinds[k].whole)) continue;
+                    flow.flags = kinds[k].whole ? FLAG_WHOLE : 0;
+                    if (!bulk_keep(b, flow, y, kinds[k].ring, p, kinds[k].whole ? " packed whole" : " packed", error))
+                        return false;
+                }
     return true;
 }
 
@@ -260,7 +305,9 @@ const struct cuda_part cuda_one_gpu_parts[] = {
     { "chase", cuda_chase_pass }, { "after", cuda_after_pass }, { "flag", cuda_flag_pass },
     { "adding", cuda_adding_pass }, { "barrier", cuda_barrier_pass }, { "rows-warps", rows_by_warps },
     { "rows-sms", rows_by_sms }, { "rows-size", rows_by_size }, { "rows-footprint", rows_by_footprint },
-    { "rows-offset", rows_by_offset }, { "words", words_by_warps }, { "bulk-warps", bulk_by_warps },
-    { "bulk-sms", bulk_by_sms }, { "bulk-size", bulk_by_size }, { "bulk-offset", bulk_by_offset }, { "cast", casts },
+    { "rows-offset", rows_by_offset }, { "words", words_by_warps }, { "messages", messages }, { "bulk-warps",
+        bulk_by_warps },
+    { "bulk-sms", bulk_by_sms }, { "bulk-size", bulk_by_size }, { "bulk-tokens", bulk_tokens },
+    { "bulk-offset", bulk_by_offset }, { "cast", casts },
     { "sum", sums }, { NULL, NULL },
 };

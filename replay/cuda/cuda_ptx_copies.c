@@ -209,11 +209,12 @@ const char cuda_ptx_copies[] =
     PTX(LOAD_KERNEL(8, 4096))
     PTX(STORE_KERNEL(1, 512))
     PTX(STORE_KERNEL(8, 4096))
-    PTX(ROWS_KERNEL(load_words, 512, LOAD_4(0, 0), FOLD_4(0, 0), LOAD_4(0, 0), FOLD_4(0, 0)))
+    PTX(ROWS_KERNEL(load_words_1, 512, DO_1(LOAD_4), DO_1(FOLD_4), DO_1(LOAD_4), DO_1(FOLD_4)))
+    PTX(ROWS_KERNEL(load_words_8, 4096, DO_8(LOAD_4), DO_8(FOLD_4), DO_1(LOAD_4), DO_1(FOLD_4)))
 
     PTX(ENTRY(bulk) {
         HEAD
-        .reg .pred in, outward, one_may_read;
+        .reg .pred in, outward, one_may_read, whole;
         .reg .b32 row, out_row, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, fan, flags;
         .reg .b32 stages, ahead, shared_stride, places, bars, in_stage, out_stage, parities, spare, asked;
         .reg .b64 source, target0, target1, target2, target3;
@@ -252,6 +253,8 @@ ready:
         setp.ne.u32 in, spare, 0;
         and.b32 spare, flags, FLAG_OUT;
         setp.ne.u32 outward, spare, 0;
+        and.b32 spare, flags, FLAG_WHOLE;
+        setp.ne.u32 whole, spare, 0;
         sub.u32 spare, stages, ahead;
         setp.eq.u32 one_may_read, spare, 2;
         ld.param.u32 row, [ARG_INDEX];
@@ -276,8 +279,12 @@ early:
 next:
         .pragma "nounroll";
         @!outward bra may_load;
+        @whole bra keep_none;
         @one_may_read bra keep_one;
         cp.async.bulk.wait_group.read 0;
+        bra may_load;
+keep_none:
+        cp.async.bulk.wait_group 0;
         bra may_load;
 keep_one:
         cp.async.bulk.wait_group.read 1;

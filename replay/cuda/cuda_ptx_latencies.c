@@ -271,6 +271,7 @@ const char cuda_ptx_latencies[] =
     PTX(AFTER_KERNEL(after_st_release_sys, st.release.sys.global.u32 [word], done;))
     PTX(AFTER_KERNEL(after_atom_release_gpu, atom.release.gpu.global.add.u32 v, [word], 1; add.u32 row, row, v;
                      sub.u32 row, row, v;))
+    PTX(AFTER_KERNEL(after_red_release_gpu, red.release.gpu.global.add.u32 [word], 1;))
     PTX(AFTER_KERNEL(after_red_release_sys, red.release.sys.global.add.u32 [word], 1;))
 
     PTX(FLAG_KERNEL(flag_release_gpu, st.release.gpu.global.u32, ld.acquire.gpu.global.u32))
@@ -371,6 +372,27 @@ next:
     PTX(ENTRY(empty) { ret; })
     PTX(ENTRY(stamp) {
         HEAD
+        mov.u64 t0, %globaltimer;
+        mov.u64 c0, %clock64;
+        FINISH(done)
+    })
+    /* A kernel whose successor may be launched while it spins; one that waits for all of its predecessor. */
+    PTX(ENTRY(early) {
+        HEAD
+        mov.u64 t0, %globaltimer;
+        mov.u64 c0, %clock64;
+        griddepcontrol.launch_dependents;
+next:
+        .pragma "nounroll";
+        mov.u64 c1, %clock64;
+        sub.u64 c1, c1, c0;
+        setp.lo.u64 p, c1, limit;
+        @p bra next;
+        FINISH(done)
+    })
+    PTX(ENTRY(late) {
+        HEAD
+        griddepcontrol.wait;
         mov.u64 t0, %globaltimer;
         mov.u64 c0, %clock64;
         FINISH(done)

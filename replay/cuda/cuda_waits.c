@@ -78,12 +78,24 @@ static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, 
     struct cuda_run run = launch_run(kind, "stamp", blocks);
     struct cuda_outcome o;
     double gap_us;
-    if (!cuda_bench_run(b, &run, 1, &o, error) || !cuda_bench_gap(b, &run, &gap_us, error)) return false;
+    if (!cuda_bench_run(b, &run, 1, &o, error) || !cuda_bench_gap(b, &run, &run, &gap_us, error)) return false;
     cuda_bench_keep(b, "ramp_us", "us", 0, (double)(o.last_from_ns - o.from_ns) / 1e3, "launch %s blocks=%u",
                     kind->name, blocks);
     cuda_bench_keep(b, "span_us", "us", 0, (double)(o.to_ns - o.from_ns) / 1e3, "launch %s blocks=%u", kind->name,
                     blocks);
     cuda_bench_keep(b, "gap_us", "us", 0, gap_us, "launch %s blocks=%u", kind->name, blocks);
+    return true;
+}
+
+/* A kernel that is launched while the one before it runs, and then waits for that one's end. */
+static bool launches_early(struct cuda_bench *b, uint32_t blocks, GError **error)
+{
+    const struct cuda_run before = { .kernel = "early", .blocks = blocks, .threads = 512,
+                                     .args = { .cycles = cuda_cycles(b, 20) } };
+    const struct cuda_run after = { .kernel = "late", .blocks = blocks, .threads = 512, .early = true };
+    double gap_us;
+    if (!cuda_bench_gap(b, &before, &after, &gap_us, error)) return false;
+    cuda_bench_keep(b, "gap_us", "us", 0, gap_us, "launch early blocks=%u", blocks);
     return true;
 }
 
@@ -97,6 +109,8 @@ bool cuda_launch_pass(struct cuda_bench *b, GError **error)
             if (!launches_time(b, &launch_kinds[k], blocks[i], error) ||
                 !launches_look(b, &launch_kinds[k], blocks[i], error))
                 return false;
+    for (EACH(i, blocks))
+        if (!launches_early(b, blocks[i], error)) return false;
     if (!cuda_bench_delay(b, 200, error) || !CALL(event_record, g->event[0], g->stream[0]) ||
         !CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) || !CALL(event_elapsed, &ms,
             g->event[0], g->event[1]))
@@ -134,13 +148,23 @@ bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
     return true;
 }
 
+/* What the host reads and writes. */
+static bool alone_at_host(struct cuda_bench *b, GError **error)
+{
+    static const char *const kernels[] = { "alone_ld_acquire_sys", "alone_st_relaxed_sys", "alone_st_release_sys",
+                                           "alone_store_fence_sys" };
+    for (EACH(k, kernels))
+        if (!alone_keep(b, kernels[k], 0, b->gpu[0].host_words, "host", error)) return false;
+    return true;
+}
+
 bool cuda_alone_pass(struct cuda_bench *b, GError **error)
 {
     static const char *const within[] = { "alone_nothing", "alone_ld_shared", "alone_atom_shared", "alone_fence_cta",
                                           "alone_fence_gpu", "alone_fence_sys", "alone_clock", "alone_globaltimer" };
     for (EACH(k, within))
         if (!alone_keep(b, within[k], 0, cuda_words(b, 0), "sm", error)) return false;
-    return cuda_alone_to(b, 0, 0, "own", error);
+    return cuda_alone_to(b, 0, 0, "own", error) && alone_at_host(b, error);
 }
 
 /* 2^bits places, 128 bytes apart up to 1 GiB. */
@@ -158,6 +182,19 @@ static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
     return true;
 }
 
+/* Places 2 MiB apart, each looked at for the first time in this kernel: beside the load, where the page lies. */
+static bool pages_keep(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
+{
+    struct cuda_run run = { .kernel = "chase_sys", .gpu = gpu, .blocks = 1, .threads = 1,
+                            .args = { .source = b->gpu[peer].zeros, .rows = 16, .team = 32 - 9,
+                                      .source_stride = 2 << 20, .index = (uint32_t)rng_next(&b->rng) } };
+    struct cuda_outcome o;
+    run.args.source += rng_next(&b->rng) % (1 << 20) / 128 * 128;
+    if (!cuda_bench_run(b, &run, 1, &o, error)) return false;
+    cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "chase_sys at=%s pages", place);
+    return true;
+}
+
 bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
 {
     static const uint32_t bits[] = { 13, 16, 18, 20, 21, 22, 23, 24 };
@@ -165,20 +202,21 @@ bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
     for (EACH(k, kernels))
         for (EACH(i, bits))
             if (!chase_keep(b, kernels[k], gpu, b->gpu[peer].zeros, bits[i], place, error)) return false;
-    return true;
+    return pages_keep(b, gpu, peer, place, error);
 }
 
 bool cuda_chase_pass(struct cuda_bench *b, GError **error) { return cuda_chase_to(b, 0, 0, "own", error); }
 
 /* ---- ends of stores ---- */
 
-static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint32_t peer, uint32_t warps,
+static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint32_t peer, uint32_t sms,
+                       uint32_t warps,
                        bool every,
                        uint32_t bytes, const char *place, GError **error)
 {
     const uint64_t peer_words = cuda_words(b, peer);
     struct cuda_run run = {
-        .kernel = kernel, .gpu = gpu, .blocks = 1, .threads = 32 * warps, .target_count = 1,
+        .kernel = kernel, .gpu = gpu, .blocks = sms, .threads = 32 * warps, .target_count = 1,
         .target = { b->gpu[peer].target + CUDA_TARGET_BYTES / 2 },
         .args = { .peer = peer_words, .rows = b->quick ? 32 : 64, .row_bytes = bytes, .target_stride = 14336,
                   .target_mask = 255, .flags = every ? FLAG_EVERY_WARP : 0 },
@@ -187,9 +225,9 @@ static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
     if (!cuda_bench_words_clear(b, error)) return false;
     if (!cuda_bench_run(b, &run, 1, &o, error) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
     /* One thread's cycles are one warp's: the others timed nothing. */
-    const double ns = o.cycles * o.warps / b->cycles_per_ns / run.args.rows / (every ? o.warps : 1);
-    cuda_bench_keep(b, "time_ns", "ns", bytes, ns, "%s warps=%u by=%s at=%s", kernel, warps, every ? "warp" : "block",
-                    place);
+    const double ns = o.cycles * o.warps / b->cycles_per_ns / run.args.rows / (every ? o.warps : sms);
+    cuda_bench_keep(b, "time_ns", "ns", bytes, ns, "%s sms=%u warps=%u by=%s at=%s", kernel, sms, warps,
+                    every ? "warp" : "block", place);
     return true;
 }
 
@@ -197,15 +235,19 @@ bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
 {
     static const char *const kernels[] = { "after_nothing", "after_fence_cta", "after_fence_gpu", "after_fence_sys",
                                            "after_st_release_gpu", "after_st_release_sys", "after_atom_release_gpu",
-                                           "after_red_release_sys" };
+                                           "after_red_release_gpu", "after_red_release_sys" };
     static const uint32_t bytes[] = { 16, 1024, 14336 }, warps[] = { 1, 8, 24 };
+    const uint32_t sms[] = { 1, b->sms };
     for (EACH(k, kernels))
-        for (EACH(w, warps))
-            for (EACH(i, bytes))
-                for (uint32_t every = 0; every < 2; every++) {
-                    if (cuda_quick_skips(b, i, G_N_ELEMENTS(bytes)) || (every && warps[w] == 1)) continue;
-                    if (!after_keep(b, kernels[k], gpu, peer, warps[w], every, bytes[i], place, error)) return false;
-                }
+        for (EACH(s, sms))
+            for (EACH(w, warps))
+                for (EACH(i, bytes))
+                    for (uint32_t every = 0; every < 2; every++) {
+                        if (cuda_quick_skips(b, i, G_N_ELEMENTS(bytes)) || (every && warps[w] == 1)) continue;
+                        if (sms[s] > 1 && (warps[w] == 8 || i == 1 || (!every && warps[w] > 1))) continue;
+                        if (!after_keep(b, kernels[k], gpu, peer, sms[s], warps[w], every, bytes[i], place, error))
+                            return false;
+                    }
     return true;
 }
 
@@ -301,7 +343,8 @@ bool cuda_adding_pass(struct cuda_bench *b, GError **error) { return cuda_adding
 bool cuda_barrier_pass(struct cuda_bench *b, GError **error)
 {
     static const uint32_t warps[] = { 1, 4, 8, 16, 24, 32 };
-    const uint32_t sms[] = { 2, 8, 24, 64, b->sms };
+    static const uint32_t threads[] = { 32, 512, 1024 };
+    const uint32_t sms[] = { 1, 2, 8, 16, 22, 64, b->sms };
     struct cuda_outcome o;
     for (EACH(w, warps)) {
         struct cuda_run run = { .kernel = "block_barrier", .blocks = 1, .threads = 32 * warps[w],
@@ -310,12 +353,13 @@ bool cuda_barrier_pass(struct cuda_bench *b, GError **error)
         cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "block_barrier warps=%u", warps[w]);
     }
     for (EACH(s, sms))
-        for (uint32_t threads = 32; threads <= 1024; threads *= 32) {
-            struct cuda_run run = { .kernel = "grid_barrier", .blocks = sms[s], .threads = threads, .cooperative = true,
+        for (EACH(t, threads)) {
+            struct cuda_run run = { .kernel = "grid_barrier", .blocks = sms[s], .threads = threads[t],
+                                    .cooperative = true,
                                     .args = { .own = cuda_words(b, 0), .rows = b->quick ? 32 : 128 } };
             if (!cuda_bench_words_clear(b, error) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
             cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "grid_barrier sms=%u warps=%u", sms[s],
-                            threads / 32);
+                            threads[t] / 32);
         }
     return true;
 }
