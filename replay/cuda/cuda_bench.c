@@ -267,8 +267,9 @@ bool cuda_bench_wait(struct cuda_bench *b, GError **error)
 bool cuda_bench_words_clear(struct cuda_bench *b, GError **error)
 {
     for (uint32_t i = 0; i < b->gpu_count; i++)
-        if (!CALL(context_set, b->gpu[i].context) || !CALL(set, cuda_words(b, i), 0,
-                                                           CUDA_WORDS_BYTES - 4096)) return false;
+        if (!CALL(context_set, b->gpu[i].context) ||
+            !CALL(set, b->gpu[i].words + CUDA_WORDS_OWN_BYTES, 0, CUDA_WORDS_BYTES - CUDA_WORDS_OWN_BYTES))
+            return false;
     return cuda_bench_wait(b, error);
 }
 

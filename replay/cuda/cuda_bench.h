@@ -24,7 +24,7 @@
 #include "sim/rng.h"
 
 enum { CUDA_GPUS_MOST = 8, CUDA_RUNS_MOST = 2 * CUDA_GPUS_MOST, CUDA_TARGETS_MOST = 16 };
-enum { CUDA_WORDS_BYTES = 1 << 20, CUDA_SHARED_BARS = 1024, CUDA_SHARED_STATIC = 16 };
+enum { CUDA_WORDS_BYTES = 2 << 20, CUDA_WORDS_OWN_BYTES = 4096, CUDA_SHARED_BARS = 1024, CUDA_SHARED_STATIC = 16 };
 #define CUDA_SOURCE_BYTES (UINT64_C(1) << 30)
 #define CUDA_TARGET_BYTES (UINT64_C(1) << 30)
 #define CUDA_ZEROS_BYTES  (UINT64_C(1) << 31)
@@ -111,8 +111,12 @@ bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
 void cuda_bench_keep(struct cuda_bench *b, const char *metric, const char *unit, uint32_t size_bytes, double value,
                      const char *format, ...) G_GNUC_PRINTF(6, 7);
 
-/* Where the words of kernels lie that are not the bench's own. */
-static inline uint64_t cuda_words(const struct cuda_bench *b, uint32_t gpu) { return b->gpu[gpu].words + 4096; }
+/* Where the words of kernels lie that are not the bench's own: in each pass elsewhere, for L2's slices lie nearer to some
+ * SMs than to others. */
+static inline uint64_t cuda_words(const struct cuda_bench *b, uint32_t gpu)
+{
+    return b->gpu[gpu].words + CUDA_WORDS_OWN_BYTES + b->pass % 16 * 37 * 128;
+}
 static inline uint64_t cuda_cycles(const struct cuda_bench *b,
                                    double us) { return (uint64_t)(us * 1e3 * b->cycles_per_ns); }
 

@@ -211,7 +211,7 @@ static bool options_parse(int argc, char **argv, struct measure *m, struct measu
 static int cuda_run(const struct measure *m, const struct measure_choice *choice)
 {
     const struct live_command *c = m->command;
-    const struct cuda_measure_options options = { .gpus = (uint32_t)c->ranks, .repeat = m->repeat,
+    const struct cuda_measure_options options = { .gpus = c->ranks > 0 ? (uint32_t)c->ranks : 0, .repeat = m->repeat,
                                                   .quick = choice->quick,
                                                   .only = choice->only };
     cpu_set_t set;
