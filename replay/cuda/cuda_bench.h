@@ -111,14 +111,17 @@ bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
 void cuda_bench_keep(struct cuda_bench *b, const char *metric, const char *unit, uint32_t size_bytes, double value,
                      const char *format, ...) G_GNUC_PRINTF(6, 7);
 
-/* Where the words of kernels lie that are not the bench's own: in each pass elsewhere, for L2's slices lie nearer to some
+/* Where the words of kernels lie that are not the bench's own: in each pass elsewhere, for L2's slices lie nearer to
+ * some
  * SMs than to others. */
 static inline uint64_t cuda_words(const struct cuda_bench *b, uint32_t gpu)
 {
     return b->gpu[gpu].words + CUDA_WORDS_OWN_BYTES + b->pass % 16 * 37 * 128;
 }
-static inline uint64_t cuda_cycles(const struct cuda_bench *b,
-                                   double us) { return (uint64_t)(us * 1e3 * b->cycles_per_ns); }
+static inline uint64_t cuda_cycles(const struct cuda_bench *b, double us)
+{
+    return (uint64_t)(us * 1e3 * b->cycles_per_ns);
+}
 
 /* A part of the benchmarks: a pass over it.  The tables end with a NULL name (cuda_one_gpu.c, cuda_many_gpus.c). */
 struct cuda_part {
