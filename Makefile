@@ -65,7 +65,12 @@ $(build)/sim/share.o: $(build)/prefix.stamp
 $(build)/sim/share.o: cflags += -DEPTWIN_PREFIX='"$(PREFIX)"'
 FORCE:
 
-$(build)/tests/%: $(build)/tests/%.o $(helpers) $(build)/libeptwin.a
+# main() of the CUnit programs; an archive, so that programs with one of their own take that.
+$(build)/tests/libunit.a: $(build)/tests/unit_main.o
+	@rm -f $@
+	$(if $(V),,@echo '  AR  $@';) ar rcs $@ $^
+
+$(build)/tests/%: $(build)/tests/%.o $(helpers) $(build)/tests/libunit.a $(build)/libeptwin.a
 	$(if $(V),,@echo '  LD  $@';) $(CC) $(cflags) -o $@ $^ $(libs) -lcunit
 
 ## demo: the main job: measure this machine, predict a captured trace, replay it, compare, write a page

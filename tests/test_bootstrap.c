@@ -5,8 +5,8 @@
  * is ended by alarm(). */
 #include "replay/bootstrap/bootstrap.h"
 #include "tests/support_catch.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,27 +284,27 @@ static void test_fork_no_orphans(void)
     close(pipe_ends[0]);
 }
 
-int main(void)
+const char unit_suite[] = "fork";
+
+bool unit_begin(int argc, char **argv)
 {
+    (void)argc;
+    (void)argv;
     alarm(300);
-    CU_initialize_registry();
-    CU_pSuite fork_suite = CU_add_suite("fork", NULL, NULL);
+    return true;
+}
 
-    CU_add_test(fork_suite, "exchanges", test_fork_exchanges);
-    CU_add_test(fork_suite, "a rank is killed", test_fork_killed);
-    CU_add_test(fork_suite, "a rank's exit ends the others", test_fork_exit_ends_others);
-    CU_add_test(fork_suite, "ranks that ignore SIGTERM", test_fork_ends_stubborn);
-    CU_add_test(fork_suite, "ranks that do not come are named", test_fork_timeout);
-    CU_add_test(fork_suite, "ranks come again after a failure", test_fork_comes_again);
-    CU_add_test(fork_suite, "a rank leaves early", test_fork_leaves_early);
-    CU_add_test(fork_suite, "sizes differ", test_fork_sizes_differ);
-    CU_add_test(fork_suite, "a rank gives up", test_fork_gives_up);
-    CU_add_test(fork_suite, "who waits serves", test_fork_serves);
-    CU_add_test(fork_suite, "no orphans", test_fork_no_orphans);
-    CU_basic_set_mode(CU_BRM_NORMAL);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "exchanges", test_fork_exchanges);
+    CU_add_test(suite, "a rank is killed", test_fork_killed);
+    CU_add_test(suite, "a rank's exit ends the others", test_fork_exit_ends_others);
+    CU_add_test(suite, "ranks that ignore SIGTERM", test_fork_ends_stubborn);
+    CU_add_test(suite, "ranks that do not come are named", test_fork_timeout);
+    CU_add_test(suite, "ranks come again after a failure", test_fork_comes_again);
+    CU_add_test(suite, "a rank leaves early", test_fork_leaves_early);
+    CU_add_test(suite, "sizes differ", test_fork_sizes_differ);
+    CU_add_test(suite, "a rank gives up", test_fork_gives_up);
+    CU_add_test(suite, "who waits serves", test_fork_serves);
+    CU_add_test(suite, "no orphans", test_fork_no_orphans);
 }

@@ -4,8 +4,8 @@
  * status.  Where there is no mpirun, or no PMIx in this build, it checks that the refusal says so. */
 #include "replay/bootstrap/bootstrap.h"
 #include "tests/support_catch.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <glib.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -181,21 +181,20 @@ static void test_detection(void)
     g_unsetenv("SLURM_STEP_NUM_TASKS");
 }
 
-int main(int argc, char **argv)
+const char unit_suite[] = "pmix";
+
+/* mpirun starts this program again, with the name of what a rank is to do. */
+bool unit_begin(int argc, char **argv)
 {
     alarm(300);
-    if (argc > 1) return rank_main(argv[1]);
+    if (argc > 1) exit(rank_main(argv[1]));
     self_path = argv[0];
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("pmix", NULL, NULL);
+    return true;
+}
 
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "under mpirun", test_mpirun);
     CU_add_test(suite, "refusal elsewhere", test_refusal);
     CU_add_test(suite, "detection", test_detection);
-    CU_basic_set_mode(CU_BRM_NORMAL);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

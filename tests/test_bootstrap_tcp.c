@@ -8,8 +8,8 @@
 #include "replay/bootstrap/bootstrap_wire.h"
 #include "sim/version.h"
 #include "tests/support_catch.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -759,12 +759,18 @@ static void test_false_roots(void)
     expect_root_refused(&challenge, 10, false, " does not answer before it let this rank join]");
 }
 
-int main(void)
-{
-    alarm(600);
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("tcp", NULL, NULL);
+const char unit_suite[] = "tcp";
 
+bool unit_begin(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    alarm(600);
+    return true;
+}
+
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "exchanges, IPv4 and IPv6", test_exchanges);
     CU_add_test(suite, "a dead rank is named to all", test_dead_peer);
     CU_add_test(suite, "a dead root is named", test_dead_root);
@@ -785,10 +791,4 @@ int main(void)
     CU_add_test(suite, "refusals by what differs", test_refusals);
     CU_add_test(suite, "messages repeated, reflected, forged, oversized, cut", test_messages);
     CU_add_test(suite, "false roots", test_false_roots);
-    CU_basic_set_mode(CU_BRM_NORMAL);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

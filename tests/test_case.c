@@ -5,10 +5,10 @@
  * source of routing is asked for something whose result is known. */
 #include "models/case.h"
 
-#include <CUnit/Basic.h>
 #include <string.h>
 #include <unistd.h>
 #include "reports/compare.h"
+#include "tests/unit.h"
 
 static bool set_fails(const char *name, const char *text, const char *message)
 {
@@ -600,10 +600,10 @@ static void test_host_sms(void)
     case_clear(&c);
 }
 
-int main(void)
+const char unit_suite[] = "case";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("case", NULL, NULL);
     CU_add_test(suite, "every option reads back", test_every_option_reads_back);
     CU_add_test(suite, "names with and without dashes", test_names);
     CU_add_test(suite, "each option makes a case", test_each_option_makes_a_case);
@@ -623,8 +623,4 @@ int main(void)
     CU_add_test(suite, "placed experts", test_routing_placed);
     CU_add_test(suite, "options of the protocol", test_protocol_options);
     CU_add_test(suite, "record headers", test_record);
-    CU_basic_run_tests();
-    const unsigned failed = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failed ? 1 : 0;
 }

@@ -5,12 +5,12 @@
  * back as what they were. */
 #include "models/cluster.h"
 
-#include <CUnit/Basic.h>
 #include <glib/gstdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim/rng.h"
 #include "sim/units.h"
+#include "tests/unit.h"
 
 static char folder[] = "/tmp/test_cluster.XXXXXX";
 
@@ -467,12 +467,25 @@ static void test_scrambled_files(void)
     g_free(whole);
 }
 
-int main(void)
+const char unit_suite[] = "cluster";
+
+bool unit_begin(int argc, char **argv)
 {
-    if (!g_mkdtemp(folder)) return 2;
+    (void)argc;
+    (void)argv;
+    if (!g_mkdtemp(folder)) return false;
     g_snprintf(path, sizeof path, "%s/c.ini", folder);
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("cluster", NULL, NULL);
+    return true;
+}
+
+void unit_end(void)
+{
+    g_unlink(path);
+    g_rmdir(folder);
+}
+
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "gpu cluster in full", test_gpu_cluster_in_full);
     CU_add_test(suite, "host cluster in full", test_host_cluster_in_full);
     CU_add_test(suite, "what may be left out", test_what_may_be_left_out);
@@ -488,11 +501,4 @@ int main(void)
     CU_add_test(suite, "shipped files", test_shipped_files);
     CU_add_test(suite, "units read back", test_units_read_back);
     CU_add_test(suite, "scrambled files", test_scrambled_files);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    g_unlink(path);
-    g_rmdir(folder);
-    return failed;
 }

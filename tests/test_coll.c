@@ -3,7 +3,6 @@
  * arithmetic says.
  *
  * Method: jobs of many shapes, drawn from seeds; lists of messages with empty, repeated and own ones. */
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include <string.h>
 #include "models/coll/coll.h"
@@ -11,6 +10,7 @@
 #include "sim/units.h"
 #include "tests/support_job.h"
 #include "tests/support_sim.h"
+#include "tests/unit.h"
 
 /* Any source to any target, some more often than once, some of nothing. */
 static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uint64_t seed)
@@ -186,19 +186,14 @@ static void test_overlap_times(void)
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&together, &cluster, "allgather_overlap")), alone + 500, 10);
 }
 
-int main(void)
+const char unit_suite[] = "all-to-allv, all-gather, point-to-point";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("all-to-allv, all-gather, point-to-point", NULL, NULL);
     CU_add_test(suite, "alltoallv in all worlds", test_alltoallv);
     CU_add_test(suite, "allgather in all worlds", test_allgather);
     CU_add_test(suite, "p2p in all worlds", test_p2p);
     CU_add_test(suite, "what is refused", test_refused);
     CU_add_test(suite, "times of puts and gets", test_p2p_times);
     CU_add_test(suite, "arithmetic beside", test_overlap_times);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

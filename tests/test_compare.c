@@ -2,13 +2,12 @@
  *
  * Aim: errors have the right sign, size and place; records of different cases are refused with what differs;
  * what limits a phase is found.  Method: small records made here, with the results worked out by hand. */
-#include <CUnit/Basic.h>
-#include <CUnit/CUnit.h>
 #include <math.h>
 #include <string.h>
 
 #include "reports/compare.h"
 #include "reports/record.h"
+#include "tests/unit.h"
 
 static struct record *record_of(const char *kind, double scale)
 {
@@ -289,10 +288,10 @@ static void test_spread(void)
     CU_ASSERT_EQUAL(spread.count, 0);
 }
 
-int main(void)
+const char unit_suite[] = "compare";
+
+void unit_tests(CU_pSuite suite)
 {
-    if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-    CU_pSuite suite = CU_add_suite("compare", NULL, NULL);
     CU_add_test(suite, "errors of phases", test_errors);
     CU_add_test(suite, "which is the prediction", test_roles);
     CU_add_test(suite, "the worst rank", test_ranks);
@@ -303,9 +302,4 @@ int main(void)
     CU_add_test(suite, "unknown values", test_unknown);
     CU_add_test(suite, "what limits a phase", test_limit);
     CU_add_test(suite, "the spread of errors", test_spread);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    return failed;
 }

@@ -2,13 +2,13 @@
  *
  * Method: live worlds over the stand-in network, with one operation replaced by one that breaks one rule of
  * the contract.  The suite must fail in the case that is about this rule; without a fault it must pass. */
-#include <CUnit/Basic.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "sim/units.h"
 #include "tests/support_conformance.h"
 #include "tests/support_live.h"
+#include "tests/unit.h"
 
 enum { RANKS = 4 };
 
@@ -211,19 +211,14 @@ static void test_add(void)
     FAULT(signal_add, add_lossy, "local work and adds");
 }
 
-int main(void)
+const char unit_suite[] = "conformance suite against planted faults";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("conformance suite against planted faults", NULL, NULL);
     CU_add_test(suite, "nothing planted", test_honest);
     CU_add_test(suite, "order", test_order);
     CU_add_test(suite, "data", test_data);
     CU_add_test(suite, "puts with signals, gets", test_together);
     CU_add_test(suite, "local work", test_local);
     CU_add_test(suite, "adds", test_add);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

@@ -3,11 +3,11 @@
  *
  * Method: every process runs the programs of its own rank through live_world_run(); the exit status of the run
  * says whether any of them saw a rule broken. */
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include <unistd.h>
 #include "tests/support_conformance.h"
 #include "tests/support_live.h"
+#include "tests/unit.h"
 
 struct process_world {
     struct live_world *world;
@@ -112,16 +112,11 @@ static void test_traitor(void)
     close(standard_error);
 }
 
-int main(void)
+const char unit_suite[] = "conformance between processes";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("conformance between processes", NULL, NULL);
     CU_add_test(suite, "processes", test_processes);
     CU_add_test(suite, "crowd", test_crowd);
     CU_add_test(suite, "traitor", test_traitor);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

@@ -1,11 +1,11 @@
 /* test_conformance_loop.c - the contract of the seam, held by the adversarial fabrics that the protocol's tests run on:
  * what they do late or out of order is only what the contract leaves open. */
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "tests/support_conformance.h"
 #include "tests/support_loop.h"
+#include "tests/unit.h"
 
 struct loop_world {
     struct loop *loop;
@@ -107,17 +107,12 @@ static void test_deaf(void)
     CU_ASSERT_EQUAL(run_suite_report(4, 2, false, 2, true), 1);
 }
 
-int main(void)
+const char unit_suite[] = "conformance_loop";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("conformance_loop", NULL, NULL);
     CU_ADD_TEST(suite, test_one_node);
     CU_ADD_TEST(suite, test_nodes);
     CU_ADD_TEST(suite, test_nvlink_disabled);
     CU_ADD_TEST(suite, test_deaf);
-    CU_basic_set_mode(CU_BRM_NORMAL);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

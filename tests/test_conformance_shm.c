@@ -2,10 +2,10 @@
  * domain, as groups with the stand-in network between them, and with NVLink disabled.
  *
  * Method: the ranks of a world are made by threads and stepped by one, with several seeds. */
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include "tests/support_conformance.h"
 #include "tests/support_live.h"
+#include "tests/unit.h"
 
 struct shm_world {
     struct live_world *world[CONFORMANCE_RANKS];
@@ -85,17 +85,12 @@ static void test_without_link(void)
     run_suite(4, &options, false, 3);
 }
 
-int main(void)
+const char unit_suite[] = "conformance of shared memory";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("conformance of shared memory", NULL, NULL);
     CU_add_test(suite, "one NVLink domain", test_nvlink);
     CU_add_test(suite, "nodes with a network", test_nodes);
     CU_add_test(suite, "NVLink disabled", test_nvlink_disabled);
     CU_add_test(suite, "no network at all", test_without_link);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

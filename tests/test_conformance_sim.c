@@ -1,11 +1,11 @@
 /* test_conformance_sim.c - the contract of the seam, held by the simulated world: GPUs in one NVLink domain,
  * in nodes, with NVLink disabled, posting by themselves or by a proxy; and a host whose ranks share cores. */
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "sim/units.h"
 #include "tests/support_conformance.h"
 #include "tests/support_sim.h"
+#include "tests/unit.h"
 
 struct sim_world {
     struct world *world;
@@ -113,18 +113,13 @@ static void test_host(void)
     run_suite(&cluster, 4, 8, false, 2);
 }
 
-int main(void)
+const char unit_suite[] = "conformance of the simulated world";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("conformance of the simulated world", NULL, NULL);
     CU_add_test(suite, "one NVLink domain", test_nvlink);
     CU_add_test(suite, "nodes with a network", test_nodes);
     CU_add_test(suite, "NVLink disabled, one NIC each and one for all", test_nvlink_disabled);
     CU_add_test(suite, "posting by a proxy", test_proxy);
     CU_add_test(suite, "ranks on the cores of a host", test_host);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

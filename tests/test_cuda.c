@@ -1,6 +1,5 @@
 /* test_cuda.c - what of measuring GPUs can be told without one: that ptxas, where it is, takes the kernels as they are
  * and finds room for their registers, and that every kernel that the benchmarks name is there. */
-#include <CUnit/Basic.h>
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 #include "replay/cuda/cuda_driver.h"
 #include "replay/cuda/cuda_ptx.h"
+#include "tests/unit.h"
 
 static const char *const texts[] = { cuda_ptx_copies, cuda_ptx_latencies, cuda_ptx_works };
 
@@ -68,18 +68,10 @@ static void test_assembles(void)
     g_rmdir(folder);
 }
 
-int main(void)
+const char unit_suite[] = "cuda";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_TestInfo tests[] = {
-        { "every kernel that is named is there", test_kernels },
-        { "ptxas takes the kernels, without spilling registers", test_assembles },
-        CU_TEST_INFO_NULL,
-    };
-    CU_SuiteInfo suites[] = { { "cuda", NULL, NULL, NULL, NULL, tests }, CU_SUITE_INFO_NULL };
-    if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS) return EXIT_FAILURE;
-    CU_basic_set_mode(CU_BRM_NORMAL);
-    CU_basic_run_tests();
-    const unsigned failed = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    CU_add_test(suite, "every kernel that is named is there", test_kernels);
+    CU_add_test(suite, "ptxas takes the kernels, without spilling registers", test_assembles);
 }

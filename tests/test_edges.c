@@ -2,11 +2,11 @@
  * a file can be wrong, with its line.
  *
  * Method: small files written on the spot; sums of what is drawn. */
-#include <CUnit/Basic.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
 #include <string.h>
 #include "traces/edges_make.h"
+#include "tests/unit.h"
 
 static char *folder;
 
@@ -150,22 +150,28 @@ static void test_routing(void)
     routing_free(&routing);
 }
 
-int main(void)
+const char unit_suite[] = "lists of messages";
+
+bool unit_begin(int argc, char **argv)
 {
+    (void)argc;
+    (void)argv;
     folder = g_dir_make_tmp("eptwin-edges-XXXXXX", NULL);
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("lists of messages", NULL, NULL);
-    CU_add_test(suite, "files", test_read);
-    CU_add_test(suite, "wrong files", test_errors);
-    CU_add_test(suite, "drawn", test_drawn);
-    CU_add_test(suite, "of a routing", test_routing);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
+    return true;
+}
+
+void unit_end(void)
+{
     g_autofree char *path = g_build_filename(folder, "edges.txt", NULL);
     g_remove(path);
     g_rmdir(folder);
     g_free(folder);
-    return failures ? 1 : 0;
+}
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "files", test_read);
+    CU_add_test(suite, "wrong files", test_errors);
+    CU_add_test(suite, "drawn", test_drawn);
+    CU_add_test(suite, "of a routing", test_routing);
 }

@@ -4,8 +4,6 @@
  * found where it is and only when there is one; nothing negative comes out.  Method: random planted lines over
  * the sizes that a measurement uses; the result is also held against a fine search around it, which must not find
  * a better line.  A planted record of a measurement must come out as the planted costs. */
-#include <CUnit/Basic.h>
-#include <CUnit/CUnit.h>
 #include <math.h>
 #include <string.h>
 
@@ -16,6 +14,7 @@
 #include "reports/fit_records.h"
 #include "reports/record.h"
 #include "sim/rng.h"
+#include "tests/unit.h"
 
 enum { SIZES = 20 };
 _Static_assert((int)FIT_CURVE_MAX <= (int)CLUSTER_CURVE_MAX, "a fitted curve fits into a cluster file");
@@ -456,10 +455,10 @@ static void test_cluster_refusals(void)
     assert_refused(record, "m.csv: scan_x9,all,cpu_us_4096: expected a value of at least 0, found nan");
 }
 
-int main(void)
+const char unit_suite[] = "fit";
+
+void unit_tests(CU_pSuite suite)
 {
-    if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-    CU_pSuite suite = CU_add_suite("fit", NULL, NULL);
     CU_add_test(suite, "planted lines", test_exact);
     CU_add_test(suite, "noise and outliers", test_noise_and_outliers);
     CU_add_test(suite, "no better line", test_best);
@@ -473,9 +472,4 @@ int main(void)
     CU_add_test(suite, "links behind CPUs", test_cluster_link);
     CU_add_test(suite, "links that let bursts pass", test_cluster_bursts);
     CU_add_test(suite, "measurements that do not suffice", test_cluster_refusals);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    return failed;
 }

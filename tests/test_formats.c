@@ -6,8 +6,8 @@
  * difference is spelled out below. */
 #include "models/moe/formats.h"
 #include "tests/support_npy.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,10 +289,10 @@ static void test_reduce_order(void)
     CU_ASSERT_EQUAL(out[7], 0);
 }
 
-int main(void)
+const char unit_suite[] = "formats";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("formats", NULL, NULL);
     CU_add_test(suite, "every BF16 value comes back", test_bf16_all_values_round_trip);
     CU_add_test(suite, "BF16 halfway cases go to even", test_bf16_halfway_cases);
     CU_add_test(suite, "BF16 as PyTorch rounds", test_bf16_golden);
@@ -305,8 +305,4 @@ int main(void)
     CU_add_test(suite, "scales of blocks", test_row_scales);
     CU_add_test(suite, "weighted sums as PyTorch", test_reduce_golden);
     CU_add_test(suite, "sums keep the order of rows", test_reduce_order);
-    CU_basic_run_tests();
-    const unsigned failed = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failed ? 1 : 0;
 }

@@ -1,11 +1,11 @@
 /* test_import.c - logs of other programs as rows: what readers share, and the traps of each format.
  * Whole logs and their tables are tested in tests/cli/import_*.sh; here are numbers, units and what must not be
  * taken. */
-#include <CUnit/Basic.h>
 #include <math.h>
 #include <string.h>
 
 #include "reports/import/import_table.h"
+#include "tests/unit.h"
 
 static struct import_log *log_of(const char *text)
 {
@@ -196,10 +196,10 @@ static void nvshmem_alone(void)
     import_log_free(log);
 }
 
-int main(void)
+const char unit_suite[] = "import";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("import", NULL, NULL);
     CU_add_test(suite, "scanning", scanning);
     CU_add_test(suite, "cleaning", cleaning);
     CU_add_test(suite, "ranks from bandwidths", ranks_from_bandwidths);
@@ -209,8 +209,4 @@ int main(void)
     CU_add_test(suite, "filling", filling);
     CU_add_test(suite, "perftest units", perftest_units);
     CU_add_test(suite, "nvshmem alone", nvshmem_alone);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures != 0;
 }

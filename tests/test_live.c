@@ -2,12 +2,12 @@
  * reached how, barriers, a run that hangs, options and shapes that cannot work, and that nothing stays behind.
  *
  * Method: ranks made by threads, stepped by one; and real processes where processes matter. */
-#include <CUnit/Basic.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "tests/support_live.h"
+#include "tests/unit.h"
 
 enum { RANKS = 4, WORDS = 16, HEAP_BYTES = 1 << 16 };
 
@@ -275,10 +275,10 @@ static void test_nothing_left(void)
     support_bootstraps_free(b, RANKS);
 }
 
-int main(void)
+const char unit_suite[] = "live world";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("live world", NULL, NULL);
     CU_add_test(suite, "paths", test_paths);
     CU_add_test(suite, "bound to CPUs", test_bind);
     CU_add_test(suite, "options refused", test_refused);
@@ -288,9 +288,4 @@ int main(void)
     CU_add_test(suite, "barrier", test_barrier);
     CU_add_test(suite, "barrier alone", test_barrier_alone);
     CU_add_test(suite, "nothing left", test_nothing_left);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

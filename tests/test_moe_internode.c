@@ -4,8 +4,8 @@
  * steps with and without payload, and each check able to fail.
  * Method: random groups, routings, sizes and chunk sizes over the adversarial fabrics of support_loop, several
  * iterations in a row; then the faults of support_plant planted into right outputs. */
-#include <CUnit/Basic.h>
 #include "tests/support_plant.h"
+#include "tests/unit.h"
 
 /* The smallest legal rings, and up to somewhat larger ones. */
 static void chunks_draw(struct moe_chunks *c, uint32_t nodes, uint32_t warps, uint32_t reducers, struct rng *rng)
@@ -111,18 +111,13 @@ static const struct plant_family family = {
     .hang = "rank 0 worker 0: notify waits for rank 2 in",
 };
 
-int main(void)
+const char unit_suite[] = "moe_internode";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("moe_internode", NULL, NULL);
     CU_ADD_TEST(suite, test_random_groups);
     CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
     CU_ADD_TEST(suite, test_bytes_on_the_wire);
     CU_ADD_TEST(suite, test_refusals);
     plant_tests_add(suite, &family);
-    CU_basic_set_mode(CU_BRM_NORMAL);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

@@ -4,13 +4,13 @@
  * contract, the same steps with and without payload, and each check able to fail. Method: random groups,
  * routings and sizes over the adversarial fabrics of support_loop, several iterations in a row (both halves
  * of the buffers), send and receive in one launch and in two; then faults planted into right outputs. */
-#include <CUnit/Basic.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
 #include "tests/support_moe.h"
+#include "tests/unit.h"
 
 static struct moe_options options_draw(struct rng *rng)
 {
@@ -143,18 +143,13 @@ static void test_refusals(void)
     }
 }
 
-int main(void)
+const char unit_suite[] = "low-latency kernels";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("low-latency kernels", NULL, NULL);
     CU_add_test(suite, "random groups over adversarial fabrics", test_random_groups);
     CU_add_test(suite, "sizes only: the same steps", test_sizes_only_takes_the_same_steps);
     CU_add_test(suite, "runs hash alike", test_runs_hash_alike);
     CU_add_test(suite, "checks catch planted faults", test_checks_catch_planted_faults);
     CU_add_test(suite, "refusals", test_refusals);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

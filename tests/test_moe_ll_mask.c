@@ -4,7 +4,6 @@
  * is right without them, nobody waits for them twice, and nothing that a masked rank still writes is seen.  Method:
  * random groups and failures over the adversarial fabrics of support_loop, one rank that begins late, the public
  * shrink test call by call in the simulated world; then faults planted into right outputs. */
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include <string.h>
 #include "models/moe/formats.h"
@@ -12,6 +11,7 @@
 #include "sim/units.h"
 #include "tests/support_moe.h"
 #include "tests/support_sim.h"
+#include "tests/unit.h"
 
 /* Nobody's steps take that long, neither here nor in the simulated world. */
 static const uint64_t timeout_ps = 20000 * PS_PER_US;
@@ -471,10 +471,10 @@ static void test_refusals(void)
     }
 }
 
-int main(void)
+const char unit_suite[] = "masking of ranks in the low-latency kernels";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("masking of ranks in the low-latency kernels", NULL, NULL);
     CU_add_test(suite, "random failures over adversarial fabrics", test_random_failures);
     CU_add_test(suite, "sizes only: the same steps", test_sizes_only_takes_the_same_steps);
     CU_add_test(suite, "a rank that is late, not dead", test_late_rank);
@@ -486,9 +486,4 @@ int main(void)
     CU_add_test(suite, "checks catch planted faults", test_checks_catch_planted_faults);
     CU_add_test(suite, "without masking a failure hangs", test_failure_without_masking_hangs);
     CU_add_test(suite, "refusals", test_refusals);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

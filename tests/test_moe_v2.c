@@ -4,9 +4,9 @@
  * steps with and without payload, and each check able to fail.
  * Method: random groups, routings, sizes and chunk sizes over the adversarial fabrics of support_loop, several
  * iterations in a row; then the faults of support_plant planted into right outputs. */
-#include <CUnit/Basic.h>
 #include "models/moe/moe_v2.h"
 #include "tests/support_plant.h"
+#include "tests/unit.h"
 
 static struct moe_options options_draw(struct rng *rng)
 {
@@ -88,19 +88,14 @@ static const struct plant_family family = {
     .hang = "the begin of the kernel waits for rank 2 in a barrier",
 };
 
-int main(void)
+const char unit_suite[] = "moe_v2";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("moe_v2", NULL, NULL);
     CU_ADD_TEST(suite, test_random_groups);
     CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
     CU_ADD_TEST(suite, test_bytes_on_the_wire);
     CU_ADD_TEST(suite, test_analytic_sms);
     CU_ADD_TEST(suite, test_refusals);
     plant_tests_add(suite, &family);
-    CU_basic_set_mode(CU_BRM_NORMAL);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

@@ -3,10 +3,10 @@
  * Aim: sim/nearest.h.  Method: known pairs; words that are a known number of edits apart; the longest that count. */
 #include "sim/nearest.h"
 
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include <string.h>
 #include "sim/rng.h"
+#include "tests/unit.h"
 
 static void test_distances_by_hand(void)
 {
@@ -62,17 +62,12 @@ static void test_who_was_meant(void)
     CU_ASSERT_PTR_NULL(nearest_find("fit", (const char *const[]){ NULL }));
 }
 
-int main(void)
+const char unit_suite[] = "nearest";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("nearest", NULL, NULL);
     CU_add_test(suite, "distances by hand", test_distances_by_hand);
     CU_add_test(suite, "edits count", test_edits_count);
     CU_add_test(suite, "words too long", test_words_too_long);
     CU_add_test(suite, "who was meant", test_who_was_meant);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures != 0;
 }

@@ -3,8 +3,8 @@
  * Aim: sim/new_file.h.  Method: names of every kind (new, taken, links, loops, devices, pipes, folders) in a folder
  * that is counted afterwards; a limit on file sizes stands in for a full disk; a child is killed while it writes. */
 #include "sim/new_file.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <signal.h>
@@ -226,11 +226,23 @@ static void test_inputs_spared(void)
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unlink(path_of(names[i]));
 }
 
-int main(void)
+const char unit_suite[] = "new file";
+
+bool unit_begin(int argc, char **argv)
 {
-    if (!g_mkdtemp(folder)) return 2;
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("new file", NULL, NULL);
+    (void)argc;
+    (void)argv;
+    if (!g_mkdtemp(folder)) return false;
+    return true;
+}
+
+void unit_end(void)
+{
+    g_rmdir(folder);
+}
+
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "new and replaced", test_new_and_replaced);
     CU_add_test(suite, "neighbours survive", test_neighbours_survive);
     CU_add_test(suite, "permissions", test_permissions);
@@ -241,10 +253,4 @@ int main(void)
     CU_add_test(suite, "full disk", test_full_disk);
     CU_add_test(suite, "killed writer", test_killed_writer);
     CU_add_test(suite, "inputs spared", test_inputs_spared);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failed = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    g_rmdir(folder);
-    return failed != 0;
 }

@@ -8,8 +8,8 @@
 #include "tests/support_catch.h"
 #include "tests/support_conformance.h"
 #include "tests/support_live.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -612,7 +612,7 @@ static void test_strangers(void)
     }
 }
 
-static void add_tests(CU_pSuite suite)
+void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "conformance over tcp", test_conformance_tcp);
     CU_add_test(suite, "conformance over shm", test_conformance_shm);
@@ -640,20 +640,17 @@ static void test_refusal(void)
     g_error_free(error);
 }
 
-static void add_tests(CU_pSuite suite) { CU_add_test(suite, "refused without libfabric", test_refusal); }
+void unit_tests(CU_pSuite suite) { CU_add_test(suite, "refused without libfabric", test_refusal); }
 
 #endif
 
-int main(void)
+const char unit_suite[] = "ofi";
+
+bool unit_begin(int argc, char **argv)
 {
+    (void)argc;
+    (void)argv;
     alarm(600);
     g_setenv("FI_UNIVERSE_SIZE", "8", FALSE);   /* the link says so too, but later than provider_exists() */
-    CU_initialize_registry();
-    add_tests(CU_add_suite("ofi", NULL, NULL));
-    CU_basic_set_mode(CU_BRM_NORMAL);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
+    return true;
 }

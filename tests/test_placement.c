@@ -3,13 +3,13 @@
  * The published example of the expert-parallel load balancer (12 experts, 16 slots, 4 groups, 2 nodes, 8
  * ranks) must come out at least as even as its own answer; random loads check what must always hold; placed
  * routings must keep every token's choices. */
-#include <CUnit/Basic.h>
 #include <stdbool.h>
 #include <string.h>
 #include "sim/rng.h"
 #include "tests/support_trace.h"
 #include "traces/generate.h"
 #include "traces/placement.h"
+#include "tests/unit.h"
 
 static uint32_t replica_count(const struct placement *p, uint32_t expert)
 {
@@ -225,20 +225,19 @@ static void test_wrong_placements_are_named(void)
     }
 }
 
-int main(void)
+const char unit_suite[] = "placement";
+
+void unit_end(void)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("placement", NULL, NULL);
+    temporary_clear();
+}
+
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "published example", test_published_example);
     CU_add_test(suite, "what always holds", test_what_always_holds);
     CU_add_test(suite, "choices survive placement", test_choices_survive_placement);
     CU_add_test(suite, "balancing balances", test_balancing_balances);
     CU_add_test(suite, "files hold placements", test_files_hold_placements);
     CU_add_test(suite, "wrong placements are named", test_wrong_placements_are_named);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    temporary_clear();
-    return failed;
 }

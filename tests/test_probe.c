@@ -4,7 +4,6 @@
  * switches, one GPU and one NIC below each, ACS on in one), a GH200 node (Cassini NICs, C2C), a node with GPUs on PCIe
  * only and across sockets, and a virtual machine that hides widths.  Each is read from the folder and from the archive
  * that --save makes of it, and both must tell the same. */
-#include <CUnit/Basic.h>
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "replay/probe/probe.h"
 #include "replay/probe/probe_ibnet.h"
 #include "replay/probe/probe_source.h"
+#include "tests/unit.h"
 
 static char *folder;
 
@@ -370,10 +370,10 @@ static void test_ibnet(void)
     CU_ASSERT_EQUAL(probe_ib_rate("4xABC"), 0);
 }
 
-int main(void)
+const char unit_suite[] = "probe";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("probe", NULL, NULL);
     CU_add_test(suite, "HGX H100: switches, ACS, narrow slot, one NIC for all ranks", test_hgx);
     CU_add_test(suite, "GH200 with Cassini NICs", test_alps);
     CU_add_test(suite, "GPUs on PCIe only, one across the socket", test_pcie_only);
@@ -383,9 +383,4 @@ int main(void)
     CU_add_test(suite, "NCCL's XML, whole and cut", test_nccl);
     CU_add_test(suite, "nvidia-smi topo -m", test_smi);
     CU_add_test(suite, "ibnetdiscover", test_ibnet);
-    CU_basic_set_mode(CU_BRM_NORMAL);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures != 0;
 }

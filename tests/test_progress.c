@@ -1,8 +1,8 @@
 /* test_progress.c - the text of a progress bar at its ends and in between, that redirected standard error
  * stays empty, and that a terminal (a pseudo-terminal here) sees the bar and sees it go. */
 #include "sim/progress.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -98,19 +98,12 @@ static void test_terminal_sees_it(void)
     close(terminal);
 }
 
-int main(void)
-{
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("progress", NULL, NULL);
+const char unit_suite[] = "progress";
 
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "text", test_text);
     CU_add_test(suite, "long labels are cut", test_long_labels_are_cut);
     CU_add_test(suite, "redirected stays empty", test_redirected_stays_empty);
     CU_add_test(suite, "terminal sees it", test_terminal_sees_it);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-
-    CU_cleanup_registry();
-    return failed;
 }

@@ -4,8 +4,6 @@
  * damaged is refused with the line and the field.  Method: round trips over random doubles and awkward words; a
  * table of bad texts with the exact message; truncation of a good text at every byte and every bit flipped,
  * which must never crash and, when accepted, must survive another round trip. */
-#include <CUnit/Basic.h>
-#include <CUnit/CUnit.h>
 #include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>
@@ -15,6 +13,7 @@
 #include "reports/whole_file.h"
 #include "reports/record.h"
 #include "sim/rng.h"
+#include "tests/unit.h"
 
 static char *folder;
 
@@ -345,11 +344,25 @@ static void test_write_failures(void)
     g_free(link);
 }
 
-int main(void)
+const char unit_suite[] = "record";
+
+bool unit_begin(int argc, char **argv)
 {
+    (void)argc;
+    (void)argv;
     folder = g_dir_make_tmp("eptwin-record-XXXXXX", NULL);
-    if (!folder || CU_initialize_registry() != CUE_SUCCESS) return 1;
-    CU_pSuite suite = CU_add_suite("record", NULL, NULL);
+    if (!folder) return false;
+    return true;
+}
+
+void unit_end(void)
+{
+    g_rmdir(folder);
+    g_free(folder);
+}
+
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "the bytes of both formats", test_layout);
     CU_add_test(suite, "find", test_find);
     CU_add_test(suite, "numbers round-trip exactly", test_numbers);
@@ -359,11 +372,4 @@ int main(void)
     CU_add_test(suite, "endless nesting", test_depth);
     CU_add_test(suite, "truncation and bit flips", test_damage);
     CU_add_test(suite, "failed writes leave nothing", test_write_failures);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    g_rmdir(folder);
-    g_free(folder);
-    return failed;
 }

@@ -2,11 +2,11 @@
  * found before they run, and times become the rows that replay/README.md promises.
  *
  * Method: plans made by hand, ranks as threads; times whose medians and percentiles are known. */
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include <string.h>
 #include "replay/replay.h"
 #include "tests/support_live.h"
+#include "tests/unit.h"
 
 enum { RANKS = 3, TOKENS = 4, TOPK = 2, EXPERTS = 6 };
 
@@ -172,15 +172,10 @@ static void test_rows(void)
     plan_clear(&p);
 }
 
-int main(void)
+const char unit_suite[] = "replay";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("replay", NULL, NULL);
     CU_add_test(suite, "ranks agree or not", test_agree);
     CU_add_test(suite, "rows", test_rows);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

@@ -3,8 +3,6 @@
  * Aim: the page is well-formed, needs nothing from elsewhere and cannot be taken over by what stands in a
  * record; plots hold every value.  Method: pages of records with hostile words in every place go through a strict
  * parser, which sees each element and attribute; marks are counted and placed where arithmetic says. */
-#include <CUnit/Basic.h>
-#include <CUnit/CUnit.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include "reports/record.h"
 #include "reports/report.h"
 #include "reports/svg.h"
+#include "tests/unit.h"
 
 static const char hostile[] = "</script><script>alert('1')</script>\"onload=\"x\" & <img src=http://x> ]]> --> ${x}";
 
@@ -249,19 +248,14 @@ static void test_scale(void)
     CU_ASSERT_TRUE(isfinite(scale.value_to) && scale.value_to > 0);
 }
 
-int main(void)
+const char unit_suite[] = "report";
+
+void unit_tests(CU_pSuite suite)
 {
-    if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-    CU_pSuite suite = CU_add_suite("report", NULL, NULL);
     CU_add_test(suite, "a pair's page", test_pair);
     CU_add_test(suite, "hostile words stay words", test_hostile);
     CU_add_test(suite, "odd numbers", test_odd_numbers);
     CU_add_test(suite, "who stands with whom", test_cases);
     CU_add_test(suite, "bandwidth by size", test_sizes);
     CU_add_test(suite, "scales", test_scale);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    return failed;
 }

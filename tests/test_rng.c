@@ -2,8 +2,8 @@
  * counts and moments.  The seeds are fixed, so what passes once passes always; the bounds are five standard
  * deviations wide, so that a change of seed would pass as well. */
 #include "sim/rng.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -125,21 +125,14 @@ static void test_normal(void)
     CU_ASSERT_DOUBLE_EQUAL((double)within_one / DRAWS, 0.682689, 5 * sqrt(0.2166 / DRAWS));
 }
 
-int main(void)
-{
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("rng", NULL, NULL);
+const char unit_suite[] = "rng";
 
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "published outputs", test_published_outputs);
     CU_add_test(suite, "seeds", test_seeds);
     CU_add_test(suite, "below is uniform", test_below_is_uniform);
     CU_add_test(suite, "below is unbiased at large limits", test_below_is_unbiased_at_large_limits);
     CU_add_test(suite, "uniform", test_uniform);
     CU_add_test(suite, "normal", test_normal);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-
-    CU_cleanup_registry();
-    return failed;
 }

@@ -7,8 +7,8 @@
 #include "sim/rng.h"
 #include "sim/sim.h"
 #include "sim/units.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -439,11 +439,10 @@ static void test_programmer_errors_assert(void)
     CU_ASSERT(aborts(fail_with_empty_range, 1));
 }
 
-int main(void)
-{
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("sim", NULL, NULL);
+const char unit_suite[] = "sim";
 
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "order is that of the reference", test_order_is_that_of_the_reference);
     CU_add_test(suite, "same seed, same run", test_same_seed_same_run);
     CU_add_test(suite, "full engine", test_full_engine);
@@ -452,10 +451,4 @@ int main(void)
     CU_add_test(suite, "end of time", test_end_of_time);
     CU_add_test(suite, "run down", test_run_down);
     CU_add_test(suite, "programmer errors assert", test_programmer_errors_assert);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-
-    CU_cleanup_registry();
-    return failed;
 }

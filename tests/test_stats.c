@@ -3,8 +3,8 @@
  * infinity. */
 #include "sim/rng.h"
 #include "sim/stats.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -110,11 +110,10 @@ static void test_between_points(void)
     CLOSE(stats_interpolate(xs, ys, 1, 100), 5);
 }
 
-int main(void)
-{
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("stats", NULL, NULL);
+const char unit_suite[] = "stats";
 
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "small sets by hand", test_small_sets_by_hand);
     CU_add_test(suite, "percentiles are numpy's", test_percentiles_are_numpys);
     CU_add_test(suite, "shares at their ends", test_shares_at_their_ends);
@@ -122,10 +121,4 @@ int main(void)
     CU_add_test(suite, "nothing and zero", test_nothing_and_zero);
     CU_add_test(suite, "between points and beyond", test_between_points);
     CU_add_test(suite, "large and small do not cancel", test_large_and_small_do_not_cancel);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-
-    CU_cleanup_registry();
-    return failed;
 }

@@ -1,8 +1,8 @@
 /* test_timeline.c - what the recorder keeps and the exact JSON that it writes; names that JSON must escape,
  * the ring when it is full, times at the end of the clock, a disk that is full. */
 #include "sim/timeline.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,19 +79,12 @@ static void test_full_disk(void)
     timeline_free(timeline);
 }
 
-int main(void)
-{
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("timeline", NULL, NULL);
+const char unit_suite[] = "timeline";
 
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "json exactly", test_json_exactly);
     CU_add_test(suite, "nothing recorded", test_nothing_recorded);
     CU_add_test(suite, "full ring loses the oldest", test_full_ring_loses_the_oldest);
     CU_add_test(suite, "full disk", test_full_disk);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-
-    CU_cleanup_registry();
-    return failed;
 }

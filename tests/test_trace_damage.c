@@ -4,13 +4,13 @@
  * cut, formats with checksums must notice a flip or give the same data, and none may do worse than report an
  * error. Then a table of wrong inputs, each with the words its error must have; and bombs that must stay
  * small. */
-#include <CUnit/Basic.h>
 #include <string.h>
 #include <zstd.h>
 #include "tests/support_trace.h"
 #include "traces/formats/ept.h"
 #include "traces/formats/npy.h"
 #include "traces/stream.h"
+#include "tests/unit.h"
 
 static const struct sample_options small = { .steps = 2, .layers = 2, .ranks = 2, .tokens = 3, .topk = 2,
     .experts = 10, .none = true, .weights = true, .seed = 8 };
@@ -321,10 +321,15 @@ static void test_huge_claims_are_refused(void)
     expect_error("/", NULL, "/: cannot open: Is a directory");
 }
 
-int main(void)
+const char unit_suite[] = "damage";
+
+void unit_end(void)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("damage", NULL, NULL);
+    temporary_clear();
+}
+
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "files cut anywhere", test_files_cut_anywhere);
     CU_add_test(suite, "any bit flipped", test_any_bit_flipped);
     CU_add_test(suite, "wrong text is named", test_wrong_text_is_named);
@@ -333,10 +338,4 @@ int main(void)
     CU_add_test(suite, "experts beyond range are named", test_experts_beyond_range_are_named);
     CU_add_test(suite, "bombs stay small", test_bombs_stay_small);
     CU_add_test(suite, "huge claims are refused", test_huge_claims_are_refused);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    temporary_clear();
-    return failed;
 }

@@ -3,13 +3,13 @@
  *
  * Round trips use random traces with uneven ranks, unused places and weights; foreign files are written here
  * byte by byte, as numpy and the frameworks write them. */
-#include <CUnit/Basic.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 #include "sim/rng.h"
 #include "tests/support_trace.h"
 #include "traces/formats/npy.h"
+#include "tests/unit.h"
 
 static const struct sample_options ragged = { .steps = 3, .layers = 4, .ranks = 5, .tokens = 9, .topk = 3,
     .experts = 300, .ragged = true, .none = true, .weights = true, .seed = 3 };
@@ -432,10 +432,15 @@ static void test_failed_writes_leave_nothing(void)
     sample_clear(&sample);
 }
 
-int main(void)
+const char unit_suite[] = "formats";
+
+void unit_end(void)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("formats", NULL, NULL);
+    temporary_clear();
+}
+
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "every format round-trips", test_every_format_round_trips);
     CU_add_test(suite, "numpy round-trips", test_numpy_round_trips);
     CU_add_test(suite, "framework formats round-trip", test_framework_formats_round_trip);
@@ -452,10 +457,4 @@ int main(void)
     CU_add_test(suite, "fewer ranks share the experts", test_fewer_ranks_share_the_experts);
     CU_add_test(suite, "pipes are read", test_pipes_are_read);
     CU_add_test(suite, "failed writes leave nothing", test_failed_writes_leave_nothing);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    temporary_clear();
-    return failed;
 }

@@ -3,13 +3,13 @@
  * That experts drawn without scores are distributed as if scores had been drawn is tested against a generator
  * that does draw them, by a chi-square of all ordered outcomes; the same test must reject a plausible but
  * wrong shortcut.  Traffic matrices must come out exactly, or be refused. */
-#include <CUnit/Basic.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #include "sim/rng.h"
 #include "traces/generate.h"
 #include "traces/urn.h"
+#include "tests/unit.h"
 
 enum { EXPERTS = 8, GROUPS = 4, KEPT = 2, TOPK = 3, CELLS = EXPERTS * EXPERTS * EXPERTS, DRAWS = 200000 };
 
@@ -406,10 +406,10 @@ static void test_impossible_traffic_is_refused(void)
     }
 }
 
-int main(void)
+const char unit_suite[] = "generate";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("generate", NULL, NULL);
     CU_add_test(suite, "every distribution is sound", test_every_distribution_is_sound);
     CU_add_test(suite, "groups are distributed as scores", test_groups_are_distributed_as_scores);
     CU_add_test(suite, "popularity is drawn without replacement",
@@ -422,9 +422,4 @@ int main(void)
     CU_add_test(suite, "traffic with few experts", test_traffic_with_few_experts);
     CU_add_test(suite, "traffic by experts", test_traffic_by_experts);
     CU_add_test(suite, "impossible traffic is refused", test_impossible_traffic_is_refused);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    return failed;
 }

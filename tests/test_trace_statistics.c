@@ -1,8 +1,8 @@
 /* test_trace_statistics.c - counting where tokens go, on a routing small enough to count by hand, and spreads
  * at their ends. */
-#include <CUnit/Basic.h>
 #include <string.h>
 #include "traces/routing_statistics.h"
+#include "tests/unit.h"
 
 /* Four ranks of two experts, two ranks a node. */
 static void test_a_routing_by_hand(void)
@@ -59,16 +59,11 @@ static void test_many_ranks_have_no_links(void)
     routing_statistics_clear(&s);
 }
 
-int main(void)
+const char unit_suite[] = "statistics";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("statistics", NULL, NULL);
     CU_add_test(suite, "a routing by hand", test_a_routing_by_hand);
     CU_add_test(suite, "spreads at their ends", test_spreads_at_their_ends);
     CU_add_test(suite, "many ranks have no links", test_many_ranks_have_no_links);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    return failed;
 }

@@ -4,7 +4,6 @@
  *
  * Where a kernel leaves the order of rows to arrival, moe_rank_outputs() sorts them, as the public tests
  * compare. */
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "tests/support_sim.h"
 #include "traces/generate.h"
 #include "traces/trace.h"
+#include "tests/unit.h"
 
 enum { RANKS_MAX = 16, TENSORS_MAX = 16, ITERATIONS = 3 };
 
@@ -288,18 +288,13 @@ static void test_v2(void)
     }
 }
 
-int main(void)
+const char unit_suite[] = "two worlds, the same bytes";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("two worlds, the same bytes", NULL, NULL);
     CU_add_test(suite, "low latency, 8 ranks", test_low_latency);
     CU_add_test(suite, "low latency, ranks that fail", test_masking);
     CU_add_test(suite, "normal, intranode: 2, 4, 8 ranks", test_intranode);
     CU_add_test(suite, "normal, internode: 2 and 4 nodes of 2 and 4", test_internode);
     CU_add_test(suite, "V2, direct and hybrid", test_v2);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

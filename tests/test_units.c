@@ -3,8 +3,8 @@
  * tried in test_sim.c.) */
 #include "sim/rng.h"
 #include "sim/units.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <stdbool.h>
 
 /* By its property: the least time in which the rate moves all the bits. */
@@ -62,19 +62,12 @@ static void test_rates_and_us(void)
     CU_ASSERT_EQUAL(PS_PER_US * 1000000, PS_PER_S);
 }
 
-int main(void)
-{
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("units", NULL, NULL);
+const char unit_suite[] = "units";
 
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "transfer, known", test_transfer_known);
     CU_add_test(suite, "transfer, by property", test_transfer_by_property);
     CU_add_test(suite, "transfer, both paths meet", test_transfer_both_paths_meet);
     CU_add_test(suite, "rates and us", test_rates_and_us);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-
-    CU_cleanup_registry();
-    return failed;
 }

@@ -4,8 +4,8 @@
  * command-line tests.  Method: small tables written to a temporary file; summaries of errors that are set here,
  * so that every figure is known. */
 #include "models/predict/validate.h"
+#include "tests/unit.h"
 
-#include <CUnit/Basic.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -200,10 +200,10 @@ static void test_written_rows(void)
     validate_table_free(table);
 }
 
-int main(void)
+const char unit_suite[] = "validate";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("validate", NULL, NULL);
     CU_add_test(suite, "columns and cells", test_columns_and_cells);
     CU_add_test(suite, "line numbers", test_lines);
     CU_add_test(suite, "rows of one case", test_jobs);
@@ -213,8 +213,4 @@ int main(void)
     CU_add_test(suite, "near misses", test_near_misses);
     CU_add_test(suite, "distributions", test_summary);
     CU_add_test(suite, "rows written back", test_written_rows);
-    CU_basic_run_tests();
-    const unsigned failed = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failed ? 1 : 0;
 }

@@ -5,7 +5,6 @@
  * limits of the process and by wrong options.  Where there is no RDMA device only the refusals and the choice
  * of devices are tested, and the program says so (tests/vm/check-verbs runs it where there are devices).
  * EPTWIN_TEST_INTERFACE names a network interface under the first device that may be taken down. */
-#include <CUnit/Basic.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 #include "tests/support_conformance.h"
 #include "tests/support_live.h"
+#include "tests/unit.h"
 
 static struct live_options options_for(const char *device, enum live_signalling signalling)
 {
@@ -488,7 +488,7 @@ static void test_no_device(void)
     support_bootstraps_free(b, 2);
 }
 
-static void add_tests(CU_pSuite suite)
+void unit_tests(CU_pSuite suite)
 {
 #ifdef HAVE_VERBS
     CU_add_test(suite, "devices are dealt out by local rank", test_names);
@@ -514,13 +514,4 @@ static void add_tests(CU_pSuite suite)
     CU_add_test(suite, "refusal without a device", test_no_device);
 }
 
-int main(void)
-{
-    CU_initialize_registry();
-    add_tests(CU_add_suite("verbs", NULL, NULL));
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
-}
+const char unit_suite[] = "verbs";

@@ -4,7 +4,6 @@
  * Method: one routing, one set of options; the simulated world with payload on one side, live worlds on the
  * other: over the stand-in network always, over verbs in its three ways to signal where there is an RDMA device
  * (else the program says that it had none). */
-#include <CUnit/Basic.h>
 #include <stdio.h>
 #include <string.h>
 #include "models/case.h"
@@ -12,6 +11,7 @@
 #include "models/hardware/world.h"
 #include "models/moe/moe.h"
 #include "tests/support_live.h"
+#include "tests/unit.h"
 #ifdef HAVE_VERBS
 #include <infiniband/verbs.h>
 #endif
@@ -206,17 +206,19 @@ static void test_v2(void)
          "num-experts", "64", "num-topk", "6", "data", "random", "num-sms", "4");
 }
 
-int main(void)
+const char unit_suite[] = "two worlds";
+
+bool unit_begin(int argc, char **argv)
 {
+    (void)argc;
+    (void)argv;
     if (!verbs_here()) printf("no RDMA device on this machine: live worlds are over shared memory only\n");
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("two worlds", NULL, NULL);
+    return true;
+}
+
+void unit_tests(CU_pSuite suite)
+{
     CU_add_test(suite, "low latency", test_low_latency);
     CU_add_test(suite, "internode", test_internode);
     CU_add_test(suite, "v2", test_v2);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const unsigned failures = CU_get_number_of_failures();
-    CU_cleanup_registry();
-    return failures ? 1 : 0;
 }

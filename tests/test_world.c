@@ -3,7 +3,6 @@
  * Aim: models/hardware.  Method: small workers that play a script of operations, on the cluster of
  * support_sim.h, whose numbers are round, so that every expected time is added up by hand beside the check, in
  * ns.  All times are of kernels: 1000 of launch (GPUs), then the step (10), then what the script does. */
-#include <CUnit/Basic.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "sim/timeline.h"
 #include "sim/units.h"
 #include "tests/support_sim.h"
+#include "tests/unit.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
 enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY, SUM, LOOK };
@@ -881,10 +881,10 @@ static void test_timeline(void)
     free(s);
 }
 
-int main(void)
+const char unit_suite[] = "world";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("world", NULL, NULL);
     CU_add_test(suite, "one store", test_one_store);
     CU_add_test(suite, "rows and warps", test_rows_and_warps);
     CU_add_test(suite, "bulk copies", test_bulk_copies);
@@ -915,9 +915,4 @@ int main(void)
     CU_add_test(suite, "host behind a slow link", test_host_slow_link);
     CU_add_test(suite, "kernel that never ends", test_kernel_that_never_ends);
     CU_add_test(suite, "timeline", test_timeline);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    return failed;
 }
