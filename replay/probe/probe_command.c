@@ -8,6 +8,7 @@
 #include "replay/probe/probe_source.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/new_file.h"
 
 static const char probe_summary[] =
     "Says what this host is: GPUs, NICs and ports, PCIe paths with widths and speeds, who shares a root complex, and "
@@ -133,7 +134,10 @@ int command_probe(int argc, char **argv)
     else if (good)
         good = tree_tell(&options, &f, out, &error);
     if (good && options.output) good = cluster_write(&options, &f, &error);
-    const int failed = !good && g_error_matches(error, PROBE_ERROR, PROBE_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
+    const int failed = !good && (g_error_matches(error, PROBE_ERROR, PROBE_ERROR_RUN) ||
+                                 g_error_matches(error, NEW_FILE_ERROR, NEW_FILE_ERROR_IO))
+                           ? EXIT_RUN_FAILED
+                           : EXIT_BAD_INPUT;
     if (!good) fprintf(stderr, "eptwin probe: %s\n", error->message);
     else if (g_strcmp0(options.output, "-") != 0) fputs(out->str, stdout);
     findings_clear(&f);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "replay/probe/probe.h"
+#include "sim/new_file.h"
 
 enum { ARCHIVE_BYTES_MAX = 64 << 20, ARCHIVE_ENTRIES_MAX = 65536, LINKS_MAX = 40, BLOCK_BYTES = 65536 };
 
@@ -347,25 +348,23 @@ static bool node_write(struct archive *archive, struct archive_entry *entry, con
 
 bool probe_source_save(const struct probe_source *source, const char *path, GError **error)
 {
-    g_autofree char *beside = g_strdup_printf("%s.%d.part", path, (int)getpid());
     guint count = 0;
     g_autofree char **paths = (char **)g_hash_table_get_keys_as_array(source->tree, &count);
     if (count) qsort(paths, count, sizeof *paths, path_compare);
+    struct new_file *file = new_file_open(path, error);
+    if (!file) return false;
     struct archive *archive = archive_write_new();
     struct archive_entry *entry = archive_entry_new();
     archive_write_set_format_pax_restricted(archive);
     archive_write_add_filter_zstd(archive);
-    bool good = archive_write_open_filename(archive, beside) == ARCHIVE_OK;
+    bool good = archive_write_open_fd(archive, new_file_descriptor(file)) == ARCHIVE_OK;
     for (guint i = 0; good && i < count; i++)
         good = node_write(archive, entry, paths[i], g_hash_table_lookup(source->tree, paths[i]));
     good = good && archive_write_close(archive) == ARCHIVE_OK;
     if (!good) g_set_error(error, PROBE_ERROR, PROBE_ERROR_RUN, "%s: %s", path, archive_error_string(archive));
     archive_entry_free(entry);
     archive_write_free(archive);
-    if (good && rename(beside, path) != 0) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_RUN, "%s: %s", path, g_strerror(errno));
-        good = false;
-    }
-    if (!good) unlink(beside);
-    return good;
+    if (good) return new_file_commit(file, error);
+    new_file_discard(file);
+    return false;
 }

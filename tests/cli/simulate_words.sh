@@ -55,7 +55,7 @@ $EPTWIN compare one.csv one.csv | grep -c 'the same'
 
 echo '# refused'
 for set in nic.rate nic.=1 rate=1 nic.speed=1 nic.rate=fast; do $EPTWIN simulate $cluster --set $set; echo "status $?"; done 2>&1 |
-    sed 's|^.*/\(models\)|\1|'
+    sed 's|^.*/\(models\)|\1|; s|ini:[0-9]*:|ini:LINE:|'
 $EPTWIN simulate $cluster $case --explain --output -; echo "status $?"
 $EPTWIN simulate $cluster $case --format xml; echo "status $?"
 $EPTWIN simulate $cluster --trace source/traces/samples/decode_ep64.ept --layers all --explain; echo "status $?"
