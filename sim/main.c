@@ -25,6 +25,8 @@ static const struct command {
       "eptwin cluster list" },
     { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
       "eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --layer 2 --output predicted.csv" },
+    { "sweep", command_sweep, "predict all combinations of values of options and of a cluster's keys",
+      "eptwin sweep --cluster h800-cx7 --kernel normal --num-ranks 8,16 --num-sms 4:32:4" },
     { "measure", command_measure, "run micro-benchmarks of links and of this machine",
       "eptwin measure --fabric shm --ranks 4 --output here.csv" },
     { "fit", command_fit, "make a cluster file from what measure found",

@@ -1,0 +1,126 @@
+/* sweep.h - predictions over all combinations of values: a plan of points, the rows of each, run on all cores and on
+ * several machines, kept while they come, and looked at.
+ *
+ *   plan (names, values) ──► points, numbered, the last name's values in the innermost loop
+ *   run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
+ *
+ * A results file is CSV with header lines: what all points share, then columns point, one a swept name, phase, phases
+ * (how many rows the point has: a point with fewer was cut and is run again), metrics, speedup, problem.  The same plan
+ * gives the same bytes, however it was divided, interrupted or resumed.  Private to sweep and tune. */
+#ifndef MODELS_PREDICT_SWEEP_H
+#define MODELS_PREDICT_SWEEP_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/case.h"
+#include "models/cluster.h"
+
+#define SWEEP_ERROR (g_quark_from_static_string("eptwin-sweep"))
+enum sweep_error { SWEEP_ERROR_INPUT, SWEEP_ERROR_RUN };
+
+enum { SWEEP_VALUES_MAX = 10000, SWEEP_POINTS_MAX = 10000000 };
+
+/* ---- the plan ---- */
+
+struct sweep_name {
+    char    *name;                  /* of an option ("num-sms"), or a key of the cluster file ("nic.rate") */
+    bool     key;                   /* the latter */
+    char   **value;                 /* NULL-terminated */
+    uint32_t count;
+};
+
+struct sweep_plan {
+    struct case_options base;       /* what all points share */
+    GPtrArray *settings;            /* char *: keys of the cluster file with one value, "nic.rate=25GB/s" */
+    GArray *names;                  /* struct sweep_name: those with several values */
+    char *baseline;                 /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
+};
+
+void sweep_plan_init(struct sweep_plan *plan);
+void sweep_plan_clear(struct sweep_plan *plan);
+/* Adds a name with its values: "8,16,32", "4:32:4" (32 included), "8:64:x2" (8, 16, 32, 64).  False and *error (with
+ * the name) for an unknown name, a value that the option refuses, a value twice, or none. */
+bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const char *values, GError **error);
+/* Puts names in order (clusters and keys outside, SMs, chunks and buffers inside) and checks the number of points and
+ * the baseline. */
+bool sweep_plan_settle(struct sweep_plan *plan, GError **error);
+
+uint64_t sweep_plan_points(const struct sweep_plan *plan);
+/* The value of a name at a point. */
+const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name);
+/* The values that speedups are against, "num-sms=24,dtype=fp8"; a point keeps its own of names that are not in it.
+ * Freed by the caller. */
+char *sweep_plan_baseline(const struct sweep_plan *plan);
+/* A point's case; clear it. */
+void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
+/* Which of the clusters (files and their keys) a point is on, and how many there are; the one with that index. */
+uint32_t sweep_plan_cluster_index(const struct sweep_plan *plan, uint64_t point);
+uint32_t sweep_plan_clusters(const struct sweep_plan *plan);
+struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index, GError **error);
+
+/* ---- the results ---- */
+
+struct sweep_results {
+    char *header;                   /* lines of what all points share: two files of the same sweep have it alike */
+    uint64_t points;                /* of the whole plan, as the file says */
+    char *baseline;                 /* as sweep_plan_baseline() gives it */
+    char **column;                  /* NULL-terminated */
+    uint32_t names;                 /* columns between "point" and "phase" */
+    GPtrArray *row;                 /* char **: cells, one a column */
+    GHashTable *points_of;          /* values joined by ',' -> GPtrArray of the point's rows (borrowed) */
+};
+
+struct sweep_results *sweep_results_new(const struct sweep_plan *plan);
+void sweep_results_free(struct sweep_results *results);
+/* Reads a file and adds the points that it has whole, and only those that results lack.  A file that is not there adds
+ * nothing.  False and *error where it is another sweep's, or no sweep's. */
+bool sweep_results_add_file(struct sweep_results *results, const char *path, GError **error);
+/* The results of a file alone. */
+struct sweep_results *sweep_results_read(const char *path, GError **error);
+/* Whether a point's rows are there. */
+bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point);
+/* Adds rows (text as in the file, whole lines). */
+void sweep_results_add_text(struct sweep_results *results, const char *text);
+/* Numbers points by the plan (NULL: leaves them as they are), sorts, puts speedups against the baseline, writes. */
+bool sweep_results_write(struct sweep_results *results, const struct sweep_plan *plan, const char *path,
+                         GError **error);
+uint64_t sweep_results_points(const struct sweep_results *results);
+int sweep_results_column(const struct sweep_results *results, const char *name);
+
+/* The header and column lines, as a file begins. */
+char *sweep_results_begin(const struct sweep_results *results);
+
+/* ---- running ---- */
+
+struct sweep_run_options {
+    const char *path;               /* the results file */
+    uint32_t jobs;
+    uint32_t shard, shards;         /* the points whose number is shard modulo shards */
+    const char *const *phases;      /* nothing after these; NULL: all */
+    bool quiet;
+};
+/* Runs what is missing and leaves the file, sorted; results has everything then.  A point that cannot be has a problem
+ * in its row.  False and *error when files fail. */
+bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *options, struct sweep_results *results,
+               GError **error);
+/* One point's rows as text, from a case, its cluster and its load. */
+char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
+                       const struct case_options *c, const struct case_load *load, const GError *problem,
+                       const char *const *phases);
+
+/* ---- looking ---- */
+
+/* "combine.time_us", "dispatch+combine.time_us_max", "dispatch.logical_rdma_gbs" -> phases and metric. */
+struct sweep_goal { char **phase; char *metric; bool more_is_better; };
+bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error);
+void sweep_goal_clear(struct sweep_goal *goal);
+/* A point's figure: times add up over phases, of other metrics the last phase's; NAN where it has none. */
+double sweep_goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal);
+
+/* The best points first, at most limit of them, and for each setting of the other names the front of SMs against the
+ * goal, where SMs were swept. */
+bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
+                       GError **error);
+
+#endif

@@ -1,0 +1,290 @@
+/* sweep_command.c - eptwin sweep: predictions over all combinations of values, in parts, resumed, merged, shown.
+ * Knows options, files and who shares the work; the rest stands in sweep_*.c. */
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/predict/sweep.h"
+#include "reports/record.h"
+#include "sim/command.h"
+
+static const char sweep_summary[] =
+    "Predicts every combination of several values of options and of keys of the cluster file.  Values are lists\n"
+    "(8,16,32), ranges with their end (4:32:4) or factors (8:64:x2), of any option of simulate and of --set.\n"
+    "\n"
+    "  eptwin sweep --cluster h800-cx7 --kernel normal --cached --num-ranks 8,16 --num-sms 4:32:4 --output sweep.csv\n"
+    "      dispatch and combine against SMs, for two sizes; a table of the best points and the front of SMs and time\n"
+    "  eptwin sweep --cluster h800-cx7,h100-cx7 --set nic.rate=25GB/s,50GB/s --dtype fp8,bf16 --output sweep.csv \\\n"
+    "               --baseline cluster=h800-cx7,nic.rate=50GB/s --best dispatch.time_us\n"
+    "  eptwin sweep show sweep.csv --best combine.logical_rdma_gbs --top 5\n"
+    "\n"
+    "The file gets each point as soon as it is known (in FILE.part), and what it has is not run again: the same\n"
+    "command after an interruption goes on.  Many machines share the work by a shard each (a batch array), whose\n"
+    "files merge puts together, or by MPI with a file system in common; the result is the same bytes:\n"
+    "\n"
+    "  eptwin sweep ... --shard 3/16 --output part3.csv    then    eptwin sweep merge part*.csv --output sweep.csv\n"
+    "  mpirun -n 16 eptwin sweep ... --output sweep.csv";
+
+struct sweep_arguments {
+    struct sweep_plan plan;
+    GPtrArray *values;              /* char *: option, values, option, values, ... as given */
+    char **set, *baseline, *output, *best, *shard;
+    char **words;
+    int jobs, top;
+};
+
+/* Whose options entry_keep fills: GLib hands callbacks of main entries no data of the caller. */
+static struct sweep_arguments *entries_of;
+
+static gboolean entry_keep(const gchar *option, const gchar *value, gpointer unused, GError **error)
+{
+    (void)unused;
+    (void)error;
+    g_ptr_array_add(entries_of->values, g_strdup(option + strspn(option, "-")));
+    g_ptr_array_add(entries_of->values, g_strdup(value ? value : "true"));
+    return TRUE;
+}
+
+static int sweep_fail(GError *error)
+{
+    const int status = g_error_matches(error, SWEEP_ERROR, SWEEP_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
+    fprintf(stderr, "eptwin sweep: %s\n", error->message);
+    g_error_free(error);
+    return status;
+}
+
+static bool refuse(GError **error, const char *text)
+{
+    g_set_error_literal(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, text);
+    return false;
+}
+
+/* Every option of a case, taking several values. */
+static GOptionEntry *value_entries(struct case_options *c)
+{
+    GOptionEntry *entry = case_entries(c);
+    union { GOptionArgFunc call; gpointer data; } callback = { .call = entry_keep };
+    for (GOptionEntry *e = entry; e->long_name; e++) {
+        e->arg_data = callback.data;
+        if (e->flags & G_OPTION_FLAG_NO_ARG) e->flags = G_OPTION_FLAG_OPTIONAL_ARG;
+    }
+    return entry;
+}
+
+static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError **error)
+{
+    const GOptionEntry own[] = {
+        { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set, "Values of a key of the cluster file (may be repeated)",
+          "SECTION.KEY=V,V,..." },
+        { "baseline", 0, 0, G_OPTION_ARG_STRING, &a->baseline,
+          "What speedups are against (default: the first value of each)", "NAME=V,NAME=V" },
+        { "best", 0, 0, G_OPTION_ARG_STRING, &a->best,
+          "What the table is sorted by (default dispatch+combine.time_us)", "PHASE.METRIC" },
+        { "top", 0, 0, G_OPTION_ARG_INT, &a->top, "How many points the table shows (default 15)", "N" },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output, "The file of results (default sweep.csv)", "FILE" },
+        { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs, "Threads (default: one a core; under MPI one)", "N" },
+        { "shard", 0, 0, G_OPTION_ARG_STRING, &a->shard, "Only every Nth point, from the Kth", "K/N" },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &a->words, NULL, "[show|merge FILE...]" },
+        { 0 },
+    };
+    g_autoptr(GOptionContext) context = g_option_context_new("- predict all combinations of values");
+    g_option_context_set_summary(context, sweep_summary);
+    g_option_context_add_main_entries(context, own, NULL);
+    entries_of = a;
+    g_option_context_add_main_entries(context, value_entries(&a->plan.base), NULL);
+    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
+    if (!a->best) a->best = g_strdup("dispatch+combine.time_us");
+    if (a->jobs < 0) return refuse(error, "--jobs: expected a whole number from 1, found a negative one");
+    if (a->top < 1) return refuse(error, "--top: expected a whole number from 1");
+    struct sweep_goal goal;
+    const bool good = sweep_goal_parse(a->best, &goal, error);
+    sweep_goal_clear(&goal);
+    return good;
+}
+
+/* ---- the plan ---- */
+
+static bool plan_fill(struct sweep_arguments *a, GError **error)
+{
+    bool good = true;
+    for (guint i = 0; good && i < a->values->len; i += 2) {
+        const char *name = g_ptr_array_index(a->values, i), *values = g_ptr_array_index(a->values, i + 1);
+        good = sweep_plan_add(&a->plan, name, false, values, error);
+        if (!good) g_prefix_error(error, "--");
+    }
+    for (char **set = a->set; good && set && *set; set++) {
+        const char *equals = strchr(*set, '=');
+        g_autofree char *name = equals ? g_strndup(*set, (gsize)(equals - *set)) : NULL;
+        if (!name || !strchr(name, '.')) {
+            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--set: expected SECTION.KEY=VALUES, found '%s'", *set);
+            return false;
+        }
+        good = sweep_plan_add(&a->plan, name, true, equals + 1, error);
+        if (!good) g_prefix_error(error, "--set: ");
+    }
+    a->plan.baseline = g_strdup(a->baseline);
+    return good && sweep_plan_settle(&a->plan, error);
+}
+
+/* Who shares the work, and which of them this process is. */
+struct share { uint32_t index, count; bool mpi; };
+
+static bool number_of(const char *name, uint32_t *value)
+{
+    const char *text = g_getenv(name);
+    guint64 number;
+    if (!text || !g_ascii_string_to_unsigned(text, 10, 0, 1000000, &number, NULL)) return false;
+    *value = (uint32_t)number;
+    return true;
+}
+
+/* What Open MPI, MPICH and Slurm tell each process. */
+static struct share mpi_share(void)
+{
+    static const char *const names[][2] = {
+        { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" }, { "PMI_RANK", "PMI_SIZE" },
+        { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS" },
+    };
+    struct share share = { 0, 1, false };
+    for (size_t i = 0; i < G_N_ELEMENTS(names) && share.count < 2; i++)
+        if (!number_of(names[i][0], &share.index) || !number_of(names[i][1], &share.count) ||
+            share.index >= share.count) share = (struct share){ 0, 1, false };
+    share.mpi = share.count > 1;
+    return share;
+}
+
+static bool share_find(const struct sweep_arguments *a, struct share *share, GError **error)
+{
+    *share = mpi_share();
+    if (!a->shard) return true;
+    g_auto(GStrv) part = g_strsplit(a->shard, "/", 0);
+    guint64 index, count;
+    if (g_strv_length(part) == 2 && g_ascii_string_to_unsigned(part[0], 10, 1, 1000000, &index, NULL) &&
+        g_ascii_string_to_unsigned(part[1], 10, 1, 1000000, &count, NULL) && index <= count) {
+        if (share->mpi) return refuse(error, "--shard: expected no MPI beside it, found both");
+        *share = (struct share){ (uint32_t)index - 1, (uint32_t)count, false };
+        return true;
+    }
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--shard: expected K/N with K from 1 to N, found '%s'",
+                a->shard);
+    return false;
+}
+
+/* ---- running ---- */
+
+static bool show(const struct sweep_arguments *a, const struct sweep_results *results, GError **error)
+{
+    struct sweep_goal goal;
+    if (!sweep_goal_parse(a->best, &goal, error)) return false;
+    GString *text = g_string_new(NULL);
+    const bool good = sweep_text_append(results, &goal, (uint32_t)a->top, text, error);
+    if (good) fputs(text->str, stdout);
+    g_string_free(text, TRUE);
+    sweep_goal_clear(&goal);
+    return good;
+}
+
+/* Rank 0 waits until the files of all ranks together have every point, and puts them together. */
+static bool ranks_gather(const struct sweep_arguments *a, const struct share *share, const char *output,
+                         struct sweep_results *results, GError **error)
+{
+    const uint64_t points = sweep_plan_points(&a->plan);
+    for (;;) {
+        bool all = true;
+        for (uint32_t r = 1; r < share->count; r++) {
+            g_autofree char *path = g_strdup_printf("%s.%uof%u", output, r + 1, share->count);
+            if (!sweep_results_add_file(results, path, error)) return false;
+        }
+        for (uint64_t i = 0; all && i < points; i++) all = sweep_results_have(results, &a->plan, i);
+        if (all) break;
+        g_usleep(100000);
+    }
+    if (!sweep_results_write(results, &a->plan, output, error)) return false;
+    for (uint32_t r = 0; r < share->count; r++) {
+        g_autofree char *path = g_strdup_printf("%s.%uof%u", output, r + 1, share->count);
+        g_unlink(path);
+    }
+    return true;
+}
+
+/* Under MPI each rank has a file of its own; what the common one has already, nobody runs. */
+static bool run(struct sweep_arguments *a, GError **error)
+{
+    const char *output = a->output ? a->output : "sweep.csv";
+    struct share share;
+    if (!plan_fill(a, error) || !share_find(a, &share, error)) return false;
+    if (strcmp(output, "-") == 0)
+        return refuse(error, "--output: expected a file, because a sweep goes on from what it has");
+    g_autofree char *own = share.mpi ? g_strdup_printf("%s.%uof%u", output, share.index + 1, share.count)
+                                     : g_strdup(output);
+    const struct sweep_run_options options = {
+        .path = own, .shard = share.index, .shards = share.count, .quiet = share.index > 0,
+        .jobs = a->jobs ? (uint32_t)a->jobs : share.mpi ? 1 : g_get_num_processors(),
+    };
+    struct sweep_results *results = sweep_results_new(&a->plan);
+    bool good = !share.mpi || sweep_results_add_file(results, output, error);
+    good = good && sweep_run(&a->plan, &options, results, error);
+    if (good && share.mpi && share.index == 0) good = ranks_gather(a, &share, output, results, error);
+    if (good && (!share.mpi || share.index == 0)) good = show(a, results, error);
+    sweep_results_free(results);
+    return good;
+}
+
+/* ---- merge and show ---- */
+
+static bool merge(const struct sweep_arguments *a, GError **error)
+{
+    if (!a->words[1] || !a->output) return refuse(error, "merge: expected files and --output FILE");
+    struct sweep_results *all = sweep_results_read(a->words[1], error);
+    bool good = all != NULL;
+    for (char **path = a->words + 2; good && *path; path++) {
+        good = g_file_test(*path, G_FILE_TEST_EXISTS) && sweep_results_add_file(all, *path, error);
+        if (!good && error && !*error)
+            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: cannot open: no such file", *path);
+    }
+    if (good && sweep_results_points(all) < all->points) {
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "merge: expected %" G_GUINT64_FORMAT " points, found %"
+                    G_GUINT64_FORMAT ": a shard is missing or not done", all->points, sweep_results_points(all));
+        good = false;
+    }
+    good = good && sweep_results_write(all, NULL, a->output, error) && show(a, all, error);
+    sweep_results_free(all);
+    return good;
+}
+
+static bool show_file(const struct sweep_arguments *a, GError **error)
+{
+    if (!a->words[1] || a->words[2]) return refuse(error, "show: expected one file");
+    struct sweep_results *results = sweep_results_read(a->words[1], error);
+    const bool good = results && show(a, results, error);
+    sweep_results_free(results);
+    return good;
+}
+
+static bool dispatch_words(struct sweep_arguments *a, GError **error)
+{
+    if (!a->words) return run(a, error);
+    if (strcmp(a->words[0], "merge") == 0) return merge(a, error);
+    if (strcmp(a->words[0], "show") == 0) return show_file(a, error);
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected options, show FILE or merge FILE..., found '%s'",
+                a->words[0]);
+    return false;
+}
+
+int command_sweep(int argc, char **argv)
+{
+    GError *error = NULL;
+    struct sweep_arguments a = { .top = 15, .values = g_ptr_array_new_with_free_func(g_free) };
+    sweep_plan_init(&a.plan);
+    const bool good = sweep_parse(&a, argc, argv, &error) && dispatch_words(&a, &error);
+    sweep_plan_clear(&a.plan);
+    g_ptr_array_unref(a.values);
+    g_strfreev(a.set);
+    g_strfreev(a.words);
+    g_free(a.baseline);
+    g_free(a.output);
+    g_free(a.best);
+    g_free(a.shard);
+    return good ? EXIT_OK : sweep_fail(error);
+}

@@ -1,0 +1,245 @@
+/* sweep_plan.c - names and values of a sweep, and the points that they make.  Runs nothing. */
+#include "models/predict/sweep.h"
+
+#include <string.h>
+
+void sweep_plan_init(struct sweep_plan *plan)
+{
+    *plan = (struct sweep_plan){ .settings = g_ptr_array_new_with_free_func(g_free),
+                                 .names = g_array_new(FALSE, FALSE, sizeof(struct sweep_name)) };
+    case_init(&plan->base);
+}
+
+static struct sweep_name *name_at(const struct sweep_plan *plan, uint32_t index)
+{
+    return &g_array_index(plan->names, struct sweep_name, index);
+}
+
+void sweep_plan_clear(struct sweep_plan *plan)
+{
+    for (guint i = 0; i < plan->names->len; i++) {
+        g_free(name_at(plan, i)->name);
+        g_strfreev(name_at(plan, i)->value);
+    }
+    g_array_unref(plan->names);
+    g_ptr_array_unref(plan->settings);
+    g_free(plan->baseline);
+    case_clear(&plan->base);
+}
+
+/* "4:32:4" or "8:64:x2" as its numbers; false where text has not that shape. */
+static bool range_expand(const char *text, GPtrArray *values, GError **error)
+{
+    g_auto(GStrv) part = g_strsplit(text, ":", 0);
+    const uint32_t count = g_strv_length(part);
+    guint64 first, last, step = 1;
+    if (count < 2 || count > 3) return false;
+    const bool factor = count == 3 && part[2][0] == 'x';
+    if (!g_ascii_string_to_unsigned(part[0], 10, 0, UINT32_MAX, &first, NULL) ||
+        !g_ascii_string_to_unsigned(part[1], 10, 0, UINT32_MAX, &last, NULL) ||
+        (count == 3 && !g_ascii_string_to_unsigned(part[2] + factor, 10, 0, UINT32_MAX, &step, NULL))) return false;
+    if (first > last || step < 1u + factor || (factor && first == 0)) {
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected FIRST:LAST:STEP or FIRST:LAST:xFACTOR that rise, "
+                    "found '%s'", text);
+        return false;
+    }
+    for (guint64 at = first; at <= last && values->len <= SWEEP_VALUES_MAX; at = factor ? at * step : at + step)
+        g_ptr_array_add(values, g_strdup_printf("%" G_GUINT64_FORMAT, at));
+    return true;
+}
+
+/* The values of a list; NULL and *error. */
+static char **values_expand(const char *text, GError **error)
+{
+    g_auto(GStrv) part = g_strsplit(text, ",", 0);
+    GPtrArray *values = g_ptr_array_new_with_free_func(g_free);
+    GError *failure = NULL;
+    for (char **p = part; *p && !failure; p++) {
+        char *word = g_strstrip(*p);
+        if (!*word)
+            g_set_error(&failure, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected values between commas, found '%s'", text);
+        else if (!range_expand(word, values, &failure) && !failure) g_ptr_array_add(values, g_strdup(word));
+    }
+    if (!failure && (values->len == 0 || values->len > SWEEP_VALUES_MAX))
+        g_set_error(&failure, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected 1 to %d values, found '%s'", SWEEP_VALUES_MAX,
+                    text);
+    for (guint i = 0; !failure && i < values->len; i++)
+        for (guint k = 0; !failure && k < i; k++)
+            if (strcmp(values->pdata[i], values->pdata[k]) == 0)
+                g_set_error(&failure, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected each value once, found '%s' twice",
+                            (char *)values->pdata[i]);
+    if (failure) {
+        g_propagate_error(error, failure);
+        g_ptr_array_unref(values);
+        return NULL;
+    }
+    g_ptr_array_add(values, NULL);
+    return (char **)g_ptr_array_free(values, FALSE);
+}
+
+static bool values_check(const struct sweep_name *name, GError **error)
+{
+    for (uint32_t i = 0; i < name->count; i++) {
+        if (strpbrk(name->value[i], "\",\n\r")) {
+            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected a value without quotes, found '%s'",
+                        name->name, name->value[i]);
+            return false;
+        }
+        struct case_options trial;
+        case_init(&trial);
+        const bool good = name->key || case_set(&trial, name->name, name->value[i], error);
+        case_clear(&trial);
+        if (!good) return false;
+    }
+    return true;
+}
+
+bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const char *values, GError **error)
+{
+    const char *option = key ? name : case_option_find(name);
+    if (!option) {
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: there is no such option of a case", name);
+        return false;
+    }
+    for (guint i = 0; i < plan->names->len; i++)
+        if (strcmp(name_at(plan, i)->name, option) == 0) {
+            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected once, found twice", option);
+            return false;
+        }
+    struct sweep_name added = { .name = g_strdup(option), .key = key, .value = values_expand(values, error) };
+    if (!added.value) g_prefix_error(error, "%s: ", option);
+    added.count = added.value ? g_strv_length(added.value) : 0;
+    bool good = added.value && values_check(&added, error);
+    if (good && added.count > 1) {
+        g_array_append_val(plan->names, added);
+        return true;
+    }
+    if (good && key) g_ptr_array_add(plan->settings, g_strdup_printf("%s=%s", added.name, added.value[0]));
+    else if (good) good = case_set(&plan->base, added.name, added.value[0], error);
+    g_free(added.name);
+    g_strfreev(added.value);
+    return good;
+}
+
+static bool is_tuning(const char *name)
+{
+    return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
+}
+
+/* Outside what changes the cluster, inside what leaves the routing alone: points that share them follow one another. */
+static int name_class(const struct sweep_name *name)
+{
+    if (name->key || strcmp(name->name, "cluster") == 0) return 0;
+    return is_tuning(name->name) ? 2 : 1;
+}
+
+static bool baseline_check(const struct sweep_plan *plan, GError **error)
+{
+    g_auto(GStrv) part = g_strsplit(plan->baseline ? plan->baseline : "", ",", 0);
+    for (char **p = part; *p; p++) {
+        char *equals = strchr(*p, '=');
+        bool known = false;
+        for (guint i = 0; equals && i < plan->names->len; i++) {
+            const struct sweep_name *name = name_at(plan, i);
+            known |= strlen(name->name) == (size_t)(equals - *p) && g_str_has_prefix(*p, name->name) &&
+                     g_strv_contains((const char *const *)name->value, equals + 1);
+        }
+        if (known) continue;
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--baseline: expected NAME=VALUE of a name and a value that "
+                    "are swept, found '%s'", *p);
+        return false;
+    }
+    return true;
+}
+
+bool sweep_plan_settle(struct sweep_plan *plan, GError **error)
+{
+    GArray *sorted = g_array_new(FALSE, FALSE, sizeof(struct sweep_name));
+    for (int class = 0; class < 3; class++)
+        for (guint i = 0; i < plan->names->len; i++)
+            if (name_class(name_at(plan, i)) == class) g_array_append_val(sorted, *name_at(plan, i));
+    g_array_unref(plan->names);
+    plan->names = sorted;
+    uint64_t points = 1;
+    bool fits = true;
+    for (guint i = 0; fits && i < plan->names->len; i++) {
+        points *= name_at(plan, i)->count;
+        fits = points <= SWEEP_POINTS_MAX;
+    }
+    if (fits) return baseline_check(plan, error);
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected at most %d combinations, found more",
+                SWEEP_POINTS_MAX);
+    return false;
+}
+
+uint64_t sweep_plan_points(const struct sweep_plan *plan)
+{
+    uint64_t points = 1;
+    for (guint i = 0; i < plan->names->len; i++) points *= name_at(plan, i)->count;
+    return points;
+}
+
+/* The index of a name's value at a point. */
+static uint32_t value_index(const struct sweep_plan *plan, uint64_t point, uint32_t name)
+{
+    for (guint i = plan->names->len - 1; i > name; i--) point /= name_at(plan, i)->count;
+    return (uint32_t)(point % name_at(plan, name)->count);
+}
+
+const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name)
+{
+    return name_at(plan, name)->value[value_index(plan, point, name)];
+}
+
+char *sweep_plan_baseline(const struct sweep_plan *plan)
+{
+    if (plan->baseline) return g_strdup(plan->baseline);
+    GString *text = g_string_new(NULL);
+    for (guint i = 0; i < plan->names->len; i++)
+        g_string_append_printf(text, "%s%s=%s", i ? "," : "", name_at(plan, i)->name, name_at(plan, i)->value[0]);
+    return g_string_free(text, FALSE);
+}
+
+void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c)
+{
+    case_copy(c, &plan->base);
+    for (guint i = 0; i < plan->names->len; i++) {
+        const struct sweep_name *name = name_at(plan, i);
+        const bool good = name->key || case_set(c, name->name, sweep_plan_value(plan, point, i), NULL);
+        g_assert(good);                         /* checked when it was added */
+    }
+}
+
+uint32_t sweep_plan_cluster_index(const struct sweep_plan *plan, uint64_t point)
+{
+    uint32_t index = 0;
+    for (guint i = 0; i < plan->names->len && name_class(name_at(plan, i)) == 0; i++)
+        index = index * name_at(plan, i)->count + value_index(plan, point, i);
+    return index;
+}
+
+uint32_t sweep_plan_clusters(const struct sweep_plan *plan)
+{
+    uint32_t count = 1;
+    for (guint i = 0; i < plan->names->len && name_class(name_at(plan, i)) == 0; i++) count *= name_at(plan, i)->count;
+    return count;
+}
+
+struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index, GError **error)
+{
+    const uint64_t point = (uint64_t)index * (sweep_plan_points(plan) / sweep_plan_clusters(plan));
+    const char *path = plan->base.cluster;
+    g_autoptr(GPtrArray) settings = g_ptr_array_new_with_free_func(g_free);
+    for (guint i = 0; i < plan->settings->len; i++)
+        g_ptr_array_add(settings, g_strdup(g_ptr_array_index(plan->settings, i)));
+    for (guint i = 0; i < plan->names->len; i++) {
+        const struct sweep_name *name = name_at(plan, i);
+        const char *value = sweep_plan_value(plan, point, i);
+        if (name->key) g_ptr_array_add(settings, g_strdup_printf("%s=%s", name->name, value));
+        else if (strcmp(name->name, "cluster") == 0) path = value;
+    }
+    g_ptr_array_add(settings, NULL);
+    if (path) return cluster_load_set(path, (const char *const *)settings->pdata, error);
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--cluster: expected a cluster file or several, found none");
+    return NULL;
+}

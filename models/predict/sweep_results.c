@@ -1,0 +1,353 @@
+/* sweep_results.c - rows of a sweep in memory and in files: whole points only, told apart by their values.
+ * Knows columns; simulates nothing. */
+#include "models/predict/sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/record.h"
+#include "reports/whole_file.h"
+#include "sim/new_file.h"
+#include "sim/version.h"
+
+enum { RESULTS_BYTES_MAX = 1 << 30 };
+
+static const char *const metric_columns[] = {
+    "phase", "phases", "time_us", "time_us_median", "time_us_max", "logical_rdma_gbs", "logical_nvl_gbs",
+    "physical_nic_gbs", "physical_nvl_gbs", "bottleneck", "bottleneck_busy_pct", "efficiency_pct", "speedup", "problem",
+};
+enum { METRIC_COLUMNS = sizeof metric_columns / sizeof metric_columns[0] };
+
+/* What all points share, each line "# key: value". */
+static char *plan_header(const struct sweep_plan *plan)
+{
+    GString *text = g_string_new("# kind: sweep\n");
+    g_string_append_printf(text, "# version: %s\n", eptwin_version());
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        const char *name = case_option_name(i);
+        g_autofree char *value = case_option_text(&plan->base, i);
+        bool swept = false;
+        for (guint k = 0; k < plan->names->len; k++)
+            swept |= strcmp(g_array_index(plan->names, struct sweep_name, k).name, name) == 0;
+        if (value && !swept) g_string_append_printf(text, "# %s: %s\n", name, value);
+    }
+    for (guint i = 0; i < plan->settings->len; i++)
+        g_string_append_printf(text, "# set: %s\n", (char *)g_ptr_array_index(plan->settings, i));
+    return g_string_free(text, FALSE);
+}
+
+static void row_free(void *row) { g_strfreev(row); }
+static void rows_free(void *rows) { g_ptr_array_unref(rows); }
+
+static struct sweep_results *results_alloc(void)
+{
+    struct sweep_results *results = g_new0(struct sweep_results, 1);
+    results->row = g_ptr_array_new_with_free_func(row_free);
+    results->points_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, rows_free);
+    return results;
+}
+
+struct sweep_results *sweep_results_new(const struct sweep_plan *plan)
+{
+    struct sweep_results *results = results_alloc();
+    results->header = plan_header(plan);
+    results->points = sweep_plan_points(plan);
+    results->baseline = sweep_plan_baseline(plan);
+    results->names = plan->names->len;
+    results->column = g_new0(char *, 1 + results->names + METRIC_COLUMNS + 1);
+    results->column[0] = g_strdup("point");
+    for (uint32_t i = 0; i < results->names; i++)
+        results->column[1 + i] = g_strdup(g_array_index(plan->names, struct sweep_name, i).name);
+    for (int i = 0; i < METRIC_COLUMNS; i++) results->column[1 + results->names + i] = g_strdup(metric_columns[i]);
+    return results;
+}
+
+void sweep_results_free(struct sweep_results *results)
+{
+    if (!results) return;
+    g_hash_table_unref(results->points_of);
+    g_ptr_array_unref(results->row);
+    g_strfreev(results->column);
+    g_free(results->header);
+    g_free(results->baseline);
+    g_free(results);
+}
+
+int sweep_results_column(const struct sweep_results *results, const char *name)
+{
+    for (int i = 0; results->column[i]; i++)
+        if (strcmp(results->column[i], name) == 0) return i;
+    return -1;
+}
+
+uint64_t sweep_results_points(const struct sweep_results *results) { return g_hash_table_size(results->points_of); }
+
+static char *key_of(const struct sweep_results *results, char **cell)
+{
+    GString *key = g_string_new(NULL);
+    for (uint32_t i = 0; i < results->names; i++) g_string_append_printf(key, "%s,", cell[1 + i]);
+    return g_string_free(key, FALSE);
+}
+
+static void row_take(struct sweep_results *results, char **cell)
+{
+    char *key = key_of(results, cell);
+    GPtrArray *rows = g_hash_table_lookup(results->points_of, key);
+    if (rows) {
+        g_free(key);
+    } else {
+        rows = g_ptr_array_new();
+        g_hash_table_insert(results->points_of, key, rows);
+    }
+    g_ptr_array_add(rows, cell);
+    g_ptr_array_add(results->row, cell);
+}
+
+/* A line's cells, or NULL where it is not whole. */
+static char **line_cells(const struct sweep_results *results, const char *line, size_t size_bytes)
+{
+    g_autofree char *copy = g_strndup(line, size_bytes);
+    char **cell = g_strsplit(copy, ",", 0);
+    double point;
+    if (g_strv_length(cell) == g_strv_length(results->column) && record_number_parse(cell[0], &point) && point >= 0)
+        return cell;
+    g_strfreev(cell);
+    return NULL;
+}
+
+void sweep_results_add_text(struct sweep_results *results, const char *text)
+{
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
+        char **cell = line_cells(results, text, (size_t)(end - text));
+        if (cell) row_take(results, cell);
+    }
+}
+
+bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
+{
+    GString *key = g_string_new(NULL);
+    for (uint32_t i = 0; i < results->names; i++)
+        g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
+    const bool have = g_hash_table_contains(results->points_of, key->str);
+    g_string_free(key, TRUE);
+    return have;
+}
+
+/* ---- files ---- */
+
+/* Takes the lines of what all points share off text; apart are the number of points and the baseline, which another
+ * sweep of the same may change. */
+static const char *header_take(const char *text, GString *header, uint64_t *points, char **baseline)
+{
+    static const char points_line[] = "# points: ", baseline_line[] = "# baseline: ";
+    while (*text == '#') {
+        const char *end = strchr(text, '\n');
+        if (!end) break;
+        if (g_str_has_prefix(text, points_line)) *points = g_ascii_strtoull(text + strlen(points_line), NULL, 10);
+        else if (!g_str_has_prefix(text, baseline_line)) g_string_append_len(header, text, end + 1 - text);
+        else if (!*baseline) *baseline = g_strndup(text + strlen(baseline_line),
+                                                   (size_t)(end - text) - strlen(baseline_line));
+        text = end + 1;
+    }
+    return text;
+}
+
+/* The first line in which two headers differ, for the message; freed by the caller. */
+static char *header_difference(const char *own, const char *found)
+{
+    g_auto(GStrv) a = g_strsplit(own, "\n", 0), b = g_strsplit(found, "\n", 0);
+    for (uint32_t i = 0; a[i] || b[i]; i++)
+        if (!a[i] || !b[i] || strcmp(a[i], b[i]) != 0)
+            return g_strdup_printf("expected '%s', found '%s'", a[i] && *a[i] ? a[i] : "nothing more",
+                                   b[i] && *b[i] ? b[i] : "nothing more");
+    return g_strdup("the same");
+}
+
+static bool point_whole(const GPtrArray *rows, int phases)
+{
+    for (guint i = 0; i < rows->len; i++) {
+        double count;
+        char *const *cell = g_ptr_array_index(rows, i);
+        if (!record_number_parse(cell[phases], &count) || count != rows->len) return false;
+    }
+    return true;
+}
+
+/* Adds the points of source that are whole and that results lack. */
+static void whole_points_add(struct sweep_results *results, struct sweep_results *source)
+{
+    const int phases = sweep_results_column(source, "phases");
+    GPtrArray *kept = g_ptr_array_new();
+    for (guint i = 0; i < source->row->len; i++) {
+        char **cell = g_ptr_array_index(source->row, i);
+        g_autofree char *key = key_of(source, cell);
+        if (g_hash_table_contains(results->points_of, key)) continue;
+        if (point_whole(g_hash_table_lookup(source->points_of, key), phases)) g_ptr_array_add(kept, g_strdupv(cell));
+    }
+    for (guint i = 0; i < kept->len; i++) row_take(results, g_ptr_array_index(kept, i));
+    g_ptr_array_unref(kept);
+}
+
+/* A file's header and columns; its rows are text from *rows on.  NULL and *error. */
+static struct sweep_results *file_begin(const char *path, const char *text, const char **rows, GError **error)
+{
+    struct sweep_results *file = results_alloc();
+    GString *header = g_string_new(NULL);
+    const char *columns = header_take(text, header, &file->points, &file->baseline), *end = strchr(columns, '\n');
+    file->header = g_string_free(header, FALSE);
+    g_autofree char *line = end ? g_strndup(columns, (size_t)(end - columns)) : g_strdup("");
+    file->column = g_strsplit(line, ",", 0);
+    const int phase = sweep_results_column(file, "phase");
+    const uint32_t count = g_strv_length(file->column);
+    bool known = g_str_has_prefix(file->header, "# kind: sweep\n") && phase >= 1 &&
+                 count == (uint32_t)phase + METRIC_COLUMNS && strcmp(file->column[0], "point") == 0;
+    for (int i = 0; known && i < METRIC_COLUMNS; i++) known = strcmp(file->column[phase + i], metric_columns[i]) == 0;
+    if (known) {
+        file->names = (uint32_t)phase - 1;
+        *rows = end + 1;
+        return file;
+    }
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected the results of a sweep, found others", path);
+    sweep_results_free(file);
+    return NULL;
+}
+
+static bool text_add(struct sweep_results *results, const char *path, const char *text, GError **error)
+{
+    const char *rows;
+    struct sweep_results *file = file_begin(path, text, &rows, error);
+    if (!file) return false;
+    g_autofree char *own = g_strjoinv(",", results->column), *found = g_strjoinv(",", file->column);
+    g_autofree char *header = header_difference(results->header, file->header);
+    const bool same = strcmp(results->header, file->header) == 0 && strcmp(own, found) == 0;
+    if (same) {
+        sweep_results_add_text(file, rows);
+        whole_points_add(results, file);
+    } else {
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: holds another sweep: %s%s%s", path,
+                    strcmp(results->header, file->header) != 0 ? header : "its columns are ",
+                    strcmp(results->header, file->header) != 0 ? "" : found, "; choose another file or remove it");
+    }
+    sweep_results_free(file);
+    return same;
+}
+
+bool sweep_results_add_file(struct sweep_results *results, const char *path, GError **error)
+{
+    size_t size_bytes;
+    if (!g_file_test(path, G_FILE_TEST_EXISTS)) return true;
+    g_autofree char *text = whole_file_read(path, RESULTS_BYTES_MAX, &size_bytes, error);
+    if (!text) return false;
+    /* Killed before its columns were there: nothing in it is lost. */
+    if (size_bytes == 0 || (g_str_has_prefix(text, "# kind: sweep") && !strstr(text, "\npoint,"))) return true;
+    return text_add(results, path, text, error);
+}
+
+struct sweep_results *sweep_results_read(const char *path, GError **error)
+{
+    size_t size_bytes;
+    g_autofree char *text = whole_file_read(path, RESULTS_BYTES_MAX, &size_bytes, error);
+    const char *rows;
+    struct sweep_results *file = text ? file_begin(path, text, &rows, error) : NULL;
+    if (!file) return NULL;
+    struct sweep_results *whole = results_alloc();
+    whole->header = g_strdup(file->header);
+    whole->column = g_strdupv(file->column);
+    whole->names = file->names;
+    whole->points = file->points;
+    whole->baseline = g_strdup(file->baseline);
+    sweep_results_add_text(file, rows);
+    whole_points_add(whole, file);
+    sweep_results_free(file);
+    return whole;
+}
+
+char *sweep_results_begin(const struct sweep_results *results)
+{
+    g_autofree char *columns = g_strjoinv(",", results->column);
+    return g_strdup_printf("%s# points: %" G_GUINT64_FORMAT "\n# baseline: %s\n%s\n", results->header, results->points,
+                           results->baseline ? results->baseline : "", columns);
+}
+
+/* ---- numbers, order, speedups ---- */
+
+static void cell_set(char **cell, int column, char *text)
+{
+    g_free(cell[column]);
+    cell[column] = text;
+}
+
+static void point_number(struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
+{
+    GString *key = g_string_new(NULL);
+    for (uint32_t i = 0; i < results->names; i++)
+        g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
+    const GPtrArray *rows = g_hash_table_lookup(results->points_of, key->str);
+    for (guint i = 0; rows && i < rows->len; i++)
+        cell_set(g_ptr_array_index(rows, i), 0, g_strdup_printf("%" G_GUINT64_FORMAT, point));
+    g_string_free(key, TRUE);
+}
+
+static double cell_number(char *const *cell, int column)
+{
+    double value;
+    return record_number_parse(cell[column], &value) ? value : NAN;
+}
+
+/* The values of the point that a row is compared with: the baseline's, and its own of names that are not in it. */
+static char *baseline_key(const struct sweep_results *results, char *const *cell)
+{
+    GString *key = g_string_new(NULL);
+    g_auto(GStrv) part = g_strsplit(results->baseline ? results->baseline : "", ",", 0);
+    for (uint32_t i = 0; i < results->names; i++) {
+        const char *value = cell[1 + i], *name = results->column[1 + i];
+        for (char **p = part; *p; p++)
+            if (g_str_has_prefix(*p, name) && (*p)[strlen(name)] == '=') value = *p + strlen(name) + 1;
+        g_string_append_printf(key, "%s,", value);
+    }
+    return g_string_free(key, FALSE);
+}
+
+/* How many times faster the phase is than at its baseline. */
+static void row_speedup(struct sweep_results *results, char **cell)
+{
+    const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "time_us");
+    const int speedup = sweep_results_column(results, "speedup");
+    g_autofree char *key = baseline_key(results, cell);
+    const GPtrArray *base = g_hash_table_lookup(results->points_of, key);
+    cell_set(cell, speedup, g_strdup(""));
+    for (guint k = 0; base && k < base->len; k++) {
+        char *const *other = g_ptr_array_index(base, k);
+        const double ratio = cell_number(other, time) / cell_number(cell, time);
+        if (strcmp(cell[phase], other[phase]) != 0 || !isfinite(ratio)) continue;
+        char text[RECORD_NUMBER_MAX];
+        cell_set(cell, speedup, g_strdup(g_ascii_formatd(text, sizeof text, "%.4g", ratio)));
+    }
+}
+
+/* By number; what no plan numbers, behind, as it came. */
+static gint row_order(gconstpointer a, gconstpointer b)
+{
+    char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;
+    const double left = cell_number(x, 0), right = cell_number(y, 0);
+    return left < right ? -1 : left > right;
+}
+
+bool sweep_results_write(struct sweep_results *results, const struct sweep_plan *plan, const char *path,
+                         GError **error)
+{
+    const uint64_t points = plan ? sweep_plan_points(plan) : 0;
+    for (uint64_t i = 0; i < points; i++) point_number(results, plan, i);
+    for (guint i = 0; i < results->row->len; i++) row_speedup(results, g_ptr_array_index(results->row, i));
+    g_ptr_array_sort(results->row, row_order);          /* stable */
+    g_autofree char *begin = sweep_results_begin(results);
+    GString *text = g_string_new(begin);
+    for (guint i = 0; i < results->row->len; i++) {
+        g_autofree char *line = g_strjoinv(",", g_ptr_array_index(results->row, i));
+        g_string_append_printf(text, "%s\n", line);
+    }
+    const bool good = whole_file_write(path, text->str, text->len, error);
+    g_string_free(text, TRUE);
+    return good;
+}

@@ -1,0 +1,242 @@
+/* sweep_run.c - the points of a sweep on all cores of this process: each as soon as a core is free, its rows into the
+ * part file in one write.
+ *
+ * Points are simulated by threads that share the clusters; a thread keeps the load of its last point, because points
+ * that follow one another mostly have the same routing.  Knows plan and results; knows no command line. */
+#include "models/predict/sweep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "models/predict/simulate.h"
+#include "reports/compare.h"
+#include "sim/progress.h"
+
+struct sweep_threads {
+    const struct sweep_plan *plan;
+    const struct sweep_run_options *options;
+    struct cluster **cluster;
+    GArray *todo;                   /* uint64_t: points */
+    atomic_uint next;
+    atomic_bool failed;             /* error is set */
+    struct progress *progress;
+    GMutex lock;                    /* of what follows */
+    int part;                       /* the part file */
+    struct sweep_results *results;
+    GError *error;
+};
+
+/* ---- one point ---- */
+
+static void cell_append(GString *line, const char *text)
+{
+    g_autofree char *word = g_strdelimit(g_strdup(text ? text : ""), ",\"\r\n", ';');
+    g_string_append_printf(line, ",%s", word);
+}
+
+static void point_begin(const struct sweep_plan *plan, uint64_t point, GString *line)
+{
+    g_string_append_printf(line, "%" G_GUINT64_FORMAT, point);
+    for (guint i = 0; i < plan->names->len; i++) cell_append(line, sweep_plan_value(plan, point, i));
+}
+
+static void phase_append(const struct record *record, const char *phase, guint phases, GString *line)
+{
+    static const char *const metrics[] = { "time_us", "time_us_median", "time_us_max", "logical_rdma_gbs",
+                                           "logical_nvl_gbs", "physical_nic_gbs", "physical_nvl_gbs", "bottleneck",
+                                           "bottleneck_busy_pct", "efficiency_pct" };
+    g_string_append_printf(line, ",%s,%u", phase, phases);
+    for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++) {
+        const struct record_row *row = record_find(record, phase, RECORD_ALL, metrics[i]);
+        cell_append(line, row ? row->text : "");
+    }
+    g_string_append(line, ",,\n");
+}
+
+static char *problem_text(const struct sweep_plan *plan, uint64_t point, const char *problem)
+{
+    GString *line = g_string_new(NULL);
+    point_begin(plan, point, line);
+    g_string_append(line, ",,1,,,,,,,,,,,");
+    cell_append(line, problem);
+    g_string_append_c(line, '\n');
+    return g_string_free(line, FALSE);
+}
+
+char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
+                       const struct case_options *c, const struct case_load *load, const GError *problem,
+                       const char *const *phases)
+{
+    GError *error = NULL;
+    struct record *record = record_new();
+    GString *text = g_string_new(NULL);
+    if (!problem) {
+        if (phases) simulate_phases(c, cluster, load, phases, record, &error);
+        else simulate_load(c, cluster, load, false, NULL, record, &error);
+    }
+    if (problem || error) {
+        g_string_free(text, TRUE);
+        char *line = problem_text(plan, point, problem ? problem->message : error->message);
+        record_free(record);
+        g_clear_error(&error);
+        return line;
+    }
+    g_autoptr(GPtrArray) names = compare_phases(record);
+    for (guint i = 0; i < names->len; i++) {
+        point_begin(plan, point, text);
+        phase_append(record, g_ptr_array_index(names, i), names->len, text);
+    }
+    record_free(record);
+    return g_string_free(text, FALSE);
+}
+
+/* ---- threads ---- */
+
+/* The load of the point before. */
+struct load_memory { bool filled; struct case_options of; struct case_load load; };
+
+static bool load_recall(struct load_memory *memory, const struct case_options *c, GError **error)
+{
+    if (memory->filled && case_load_same(&memory->of, c)) return true;
+    if (memory->filled) {
+        case_load_free(&memory->load);
+        case_clear(&memory->of);
+    }
+    memory->filled = case_load(c, &memory->load, error);
+    if (memory->filled) case_copy(&memory->of, c);
+    return memory->filled;
+}
+
+/* Keeps a point's rows: in the file first, whole. */
+static void point_keep(struct sweep_threads *t, const char *text)
+{
+    g_mutex_lock(&t->lock);
+    const size_t size_bytes = strlen(text);
+    if (!t->failed && write(t->part, text, size_bytes) != (ssize_t)size_bytes)
+        g_set_error(&t->error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s.part: cannot write: %s", t->options->path,
+                    g_strerror(errno ? errno : EIO));
+    else sweep_results_add_text(t->results, text);
+    t->failed = t->error != NULL;
+    g_mutex_unlock(&t->lock);
+}
+
+static gpointer thread_main(gpointer data)
+{
+    struct sweep_threads *t = data;
+    struct load_memory memory = { 0 };
+    for (;;) {
+        const uint32_t turn = atomic_fetch_add(&t->next, 1);
+        if (turn >= t->todo->len || t->failed) break;
+        const uint64_t point = g_array_index(t->todo, uint64_t, turn);
+        const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
+        struct case_options c;
+        GError *problem = NULL;
+        sweep_plan_case(t->plan, point, &c);
+        case_node_settle(&c, cluster->nvlink.gpus);
+        load_recall(&memory, &c, &problem);
+        g_autofree char *text = sweep_point_text(t->plan, point, cluster, &c, &memory.load, problem,
+                                                 t->options->phases);
+        point_keep(t, text);
+        g_clear_error(&problem);
+        case_clear(&c);
+        progress_advance(t->progress, 1);
+    }
+    if (memory.filled) {
+        case_load_free(&memory.load);
+        case_clear(&memory.of);
+    }
+    return NULL;
+}
+
+static void threads_run(struct sweep_threads *t)
+{
+    const uint32_t jobs = MIN(MAX(t->options->jobs, 1), MAX(t->todo->len, 1));
+    t->progress = t->options->quiet ? NULL : progress_new("points", t->todo->len);
+    GPtrArray *threads = g_ptr_array_new();
+    for (uint32_t i = 1; i < jobs; i++) g_ptr_array_add(threads, g_thread_new("sweep", thread_main, t));
+    thread_main(t);
+    for (guint i = 0; i < threads->len; i++) g_thread_join(g_ptr_array_index(threads, i));
+    g_ptr_array_unref(threads);
+    progress_free(t->progress);
+}
+
+/* ---- files ---- */
+
+/* The part file, alone ours, with what it had whole; then header and rows of this run behind. */
+static bool part_open(struct sweep_threads *t, const char *part, GError **error)
+{
+    t->part = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (t->part < 0 || flock(t->part, LOCK_EX | LOCK_NB) != 0) {
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s: %s", part,
+                    t->part >= 0 && errno == EWOULDBLOCK ? "another sweep is writing it" : g_strerror(errno));
+        return false;
+    }
+    if (!sweep_results_add_file(t->results, part, error)) return false;
+    GString *text = g_string_new(NULL);
+    g_autofree char *begin = sweep_results_begin(t->results);
+    g_string_append(text, begin);
+    for (guint i = 0; i < t->results->row->len; i++) {
+        g_autofree char *line = g_strjoinv(",", g_ptr_array_index(t->results->row, i));
+        g_string_append_printf(text, "%s\n", line);
+    }
+    /* Written anew, so that a line that was cut does not stand before what comes: the file is short, the work was long,
+     * so what it held is written beside first. */
+    g_autofree char *copy = g_strconcat(part, ".copy", NULL);
+    bool good = g_file_set_contents(copy, text->str, (gssize)text->len, error);
+    good = good && (ftruncate(t->part, 0) == 0 && write(t->part, text->str, text->len) == (ssize_t)text->len);
+    if (!good && error && !*error)
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s: cannot write: %s", part, g_strerror(errno));
+    if (good) g_unlink(copy);
+    g_string_free(text, TRUE);
+    return good;
+}
+
+static bool clusters_load(struct sweep_threads *t, GError **error)
+{
+    const uint32_t count = sweep_plan_clusters(t->plan);
+    t->cluster = g_new0(struct cluster *, count + 1);
+    for (uint32_t i = 0; i < count; i++)
+        if (!(t->cluster[i] = sweep_plan_cluster(t->plan, i, error))) return false;
+    return true;
+}
+
+static void todo_list(struct sweep_threads *t)
+{
+    const uint64_t points = sweep_plan_points(t->plan);
+    t->todo = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+    for (uint64_t i = t->options->shard; i < points; i += t->options->shards)
+        if (!sweep_results_have(t->results, t->plan, i)) g_array_append_val(t->todo, i);
+}
+
+static void threads_clear(struct sweep_threads *t)
+{
+    for (uint32_t i = 0; t->cluster && t->cluster[i]; i++) cluster_free(t->cluster[i]);
+    g_free(t->cluster);
+    if (t->todo) g_array_unref(t->todo);
+    if (t->part >= 0) close(t->part);
+}
+
+bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *options, struct sweep_results *results,
+               GError **error)
+{
+    struct sweep_threads t = { .plan = plan, .options = options, .results = results, .part = -1 };
+    g_autofree char *part = g_strconcat(options->path, ".part", NULL);
+    g_autofree char *copy = g_strconcat(part, ".copy", NULL);
+    bool good = clusters_load(&t, error) && sweep_results_add_file(results, options->path, error) &&
+                sweep_results_add_file(results, copy, error) && part_open(&t, part, error);
+    if (good) {
+        todo_list(&t);
+        threads_run(&t);
+        good = t.error == NULL;
+        if (!good) g_propagate_error(error, t.error);
+    }
+    good = good && sweep_results_write(results, plan, options->path, error);
+    if (good) g_unlink(part);
+    threads_clear(&t);
+    return good;
+}

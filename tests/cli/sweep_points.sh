@@ -1,0 +1,86 @@
+# A sweep: the same bytes however it is divided, interrupted or resumed; the table, fronts, and what is refused.
+# Times change with every calibration and are checked against each other only.
+sweep() { $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini "$@"; }
+plan='--num-ranks 2:8:2 --num-tokens 4:64:x2 --dtype fp8,bf16 --hidden 1024 --num-experts 48 --num-topk 4,8 --seed 0:12:1'
+words() {
+    sed -E 's/[0-9]+(\.[0-9]+)? x /N x /g; s/ [0-9]+\.[0-9]+( |$)/ N /g; s/, [0-9]+ % busy/, N % busy/; s/ +/ /g; s/-+/-/g'
+}
+
+echo '# 1,040 points: time and table'
+start=$(date +%s%N)
+sweep $plan --output all.csv --top 3 | words
+[ $(( ($(date +%s%N) - start) / 1000000000 )) -lt 60 ] && echo 'within a minute'
+grep -c ',dispatch,' all.csv; grep '^# points' all.csv; ls
+sed -n '/^point/,$p' all.csv | head -2 | cut -d, -f1-8
+python3 - <<'P'
+import csv
+rows = list(csv.DictReader(l for l in open('all.csv') if l[0] != '#'))
+order = [int(r['point']) for r in rows]
+print(order == sorted(order), len(rows), sorted({r['phase'] for r in rows}))
+first = {r['phase']: float(r['time_us']) for r in rows if r['point'] == '0'}
+print(all(abs(float(r['speedup']) / (first[r['phase']] / float(r['time_us'])) - 1) < 1e-3 for r in rows))
+P
+
+echo '# a point is what simulate says'
+$EPTWIN simulate --cluster source/models/clusters/h800-cx7.ini --num-ranks 4 --num-tokens 16 --dtype bf16 --hidden 1024 \
+    --num-experts 48 --num-topk 4 --seed 7 | sed -n 's/^dispatch,all,time_us,\(.*\),us/\1/p' >one
+python3 - <<'P'
+import csv
+rows = csv.DictReader(l for l in open('all.csv') if l[0] != '#')
+wanted = {'num-ranks': '4', 'num-tokens': '16', 'dtype': 'bf16', 'num-topk': '4', 'seed': '7', 'phase': 'dispatch'}
+print([r['time_us'] for r in rows if all(r[k] == v for k, v in wanted.items())] == [open('one').read().strip()])
+P
+
+echo '# again: nothing is run; by other numbers of threads, the same bytes'
+cp all.csv kept.csv; sweep $plan --output all.csv --top 1 >/dev/null; cmp all.csv kept.csv && echo same
+sweep $plan --output threads.csv -j 3 >/dev/null; cmp all.csv threads.csv && echo same
+
+echo '# killed, with a line cut: goes on, and what was there is not run again'
+sweep $plan --output killed.csv -j 1 >/dev/null & pid=$!
+until grep -q '^20,.*,combine,' killed.csv.part 2>/dev/null; do sleep 0.01; done
+kill -9 $pid; wait $pid 2>/dev/null
+ls killed*
+sed -i '/^7,/s/,dispatch,2,[0-9.]*/,dispatch,2,12345/' killed.csv.part      # would come out right if it were run again
+printf '1039,8,64,8,bf16,12,disp' >>killed.csv.part
+sweep $plan --output killed.csv >/dev/null; ls killed*
+diff all.csv killed.csv | grep -c '^>.*,12345,'; diff all.csv killed.csv | grep '^>' | grep -vc ',12345,'
+
+echo '# shards and merge'
+for k in 1 2 3; do sweep $plan --shard $k/3 --output part$k.csv >/dev/null; done
+$EPTWIN sweep merge part1.csv part3.csv --output merged.csv; echo "status $?"
+$EPTWIN sweep merge part2.csv part1.csv part3.csv --output merged.csv >/dev/null; cmp all.csv merged.csv && echo same
+
+echo '# MPI, four processes'
+mpirun -n 4 --oversubscribe --allow-run-as-root $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini $plan \
+    --output mpi.csv --top 3 2>&1 | words | head -4
+cmp all.csv mpi.csv && echo same; ls mpi*
+
+echo '# more values: only what is new is run'
+sweep --hidden 1024 --num-experts 48 --num-ranks 2,4 --num-tokens 8,16 --output grow.csv >/dev/null
+sed -i '0,/,dispatch,2,[0-9.]*/s//,dispatch,2,12345/' grow.csv
+sweep --hidden 1024 --num-experts 48 --num-ranks 2,4 --num-tokens 8,16,32 --output grow.csv >/dev/null
+grep -c ',dispatch,' grow.csv; grep -c ,12345, grow.csv
+
+echo '# SMs against time, clusters and their keys, a baseline'
+sweep --kernel normal --cached --num-ranks 4 --num-tokens 64 --hidden 1024 --num-experts 16 \
+    --set nvlink.egress-rate=100GB/s,137GB/s --num-sms 4:16:4 --output sms.csv --baseline num-sms=8 \
+    --best dispatch.logical_nvl_gbs --top 2 | words
+awk -F, '$3 == 8 && /,dispatch,/ { print $(NF - 1) }' sms.csv
+$EPTWIN sweep show sms.csv --best dispatch+combine.time_us_max --top 1 | words | tail -n +3 | head -2
+
+echo '# points that cannot be'
+sweep --num-ranks 2 --hidden 1024 --num-experts 4 --num-topk 2,8 --num-tokens 4,8 --output topk.csv | words
+grep -c 'topk: expected' topk.csv
+
+echo '# refused'
+sweep --num-ranks 2,4 --num-tokens 8 --output grow.csv; echo "status $?"
+for bad in '--num-ranks 4,4' '--num-ranks 8:4' '--num-ranks 1:9:x1' '--num-ranks 2,many' '--dtype fp8,fp4' '--num-ranks ,' \
+           '--set nic.rate' '--set rate=1,2' '--shard 4/3' '--top 0' '--output -' '--seed 1:10000:1 --num-tokens 1:10000:1' \
+           '--num-ranks 2,4 --baseline num-ranks=8' '--num-tokens 4 --best time' '--num-tokens 4 --best wait.time_us' \
+           '--num-tokens 4 --best dispatch.wait' '--set nic.speed=1,2' 'remove all.csv' 'show' 'show missing.csv' \
+           'show part1.csv x'; do
+    sweep --num-experts 16 --num-topk 2 --hidden 1024 --output bad.csv $bad 2>&1 | sed 's|^.*/models/|eptwin: models/|'
+    echo "status ${PIPESTATUS[0]}"
+    rm -f bad.csv
+done
+$EPTWIN sweep --num-ranks 2; echo "status $?"

@@ -1,0 +1,67 @@
+/* fuzz_sweep.c - libFuzzer target of a sweep's files and words: results are read, shown and written back the same;
+ * lists of values make plans.  Simulates nothing. */
+#include "models/predict/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+static void results_read(const uint8_t *data, size_t size_bytes)
+{
+    const int fd = memfd_create("sweep", 0);
+    if (fd < 0 || write(fd, data, size_bytes) != (ssize_t)size_bytes) abort();
+    char path[32];
+    g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    GError *error = NULL;
+    struct sweep_results *results = sweep_results_read(path, &error);
+    if (!results != (error != NULL)) abort();           /* exactly one of both */
+    if (results) {
+        struct sweep_goal goal;
+        GString *text = g_string_new(NULL);
+        const uint64_t points = sweep_results_points(results);
+        if (!sweep_goal_parse("dispatch+combine.time_us", &goal, NULL)) abort();
+        sweep_text_append(results, &goal, 3, text, NULL);
+        g_string_free(text, TRUE);
+        sweep_goal_clear(&goal);
+        if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0) abort();      /* what is open is written as it is */
+        if (!sweep_results_write(results, NULL, path, NULL)) abort();
+        struct sweep_results *again = sweep_results_read(path, NULL);
+        if (!again || sweep_results_points(again) != points) abort();
+        sweep_results_free(again);
+    }
+    sweep_results_free(results);
+    g_clear_error(&error);
+    close(fd);
+}
+
+/* Each line is a name's values. */
+static void plan_make(const uint8_t *data, size_t size_bytes)
+{
+    static const char *const names[] = { "num-sms", "dtype", "num-ranks", "routing", "nic.rate" };
+    g_autofree char *text = g_strndup((const char *)data, size_bytes);
+    g_auto(GStrv) line = g_strsplit(text, "\n", G_N_ELEMENTS(names));
+    struct sweep_plan plan;
+    sweep_plan_init(&plan);
+    bool good = true;
+    for (size_t i = 0; good && line[i] && i < G_N_ELEMENTS(names); i++)
+        good = sweep_plan_add(&plan, names[i], i == 4, line[i], NULL);
+    if (good && sweep_plan_settle(&plan, NULL)) {
+        struct case_options c;
+        const uint64_t points = sweep_plan_points(&plan);
+        sweep_plan_case(&plan, points - 1, &c);
+        case_clear(&c);
+        if (sweep_plan_cluster_index(&plan, points - 1) != sweep_plan_clusters(&plan) - 1) abort();
+        g_free(sweep_plan_baseline(&plan));
+    }
+    sweep_plan_clear(&plan);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    results_read(data, size_bytes);
+    plan_make(data, size_bytes);
+    return 0;
+}
