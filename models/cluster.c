@@ -132,8 +132,6 @@ static const struct key keys[] = {
     KEY("network", "buffer", KIND_SIZE, true, network.buffer_bytes),
     CHOICE("network", "queues", network.queues, "port|flow"),
     KEY("network", "quantum", KIND_SIZE, true, network.quantum_bytes),
-    KEY("network", "ecn", KIND_SIZE, true, network.ecn_bytes),
-    CHOICE("network", "cross-rail", network.cross_rail, "spine|nvlink"),
     KEY("host", "cores", KIND_COUNT, false, host.cores),
     KEY("host", "step", KIND_TIME, false, host.step_ps),
     KEY("host", "poll", KIND_TIME, false, host.poll_ps),

@@ -98,13 +98,12 @@ enum cluster_topology {
 enum cluster_routing { CLUSTER_ECMP, CLUSTER_ADAPTIVE, CLUSTER_STATIC };
 enum cluster_flow_key { CLUSTER_KEY_QP, CLUSTER_KEY_ADDRESS };
 enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
-enum cluster_cross_rail { CLUSTER_CROSS_SPINE, CLUSTER_CROSS_NVLINK };
 
 /* What models/hardware/graph.c makes parts and links of. */
 struct cluster_network {
     uint64_t latency_ps;            /* NIC to NIC through one switch */
     uint64_t rate_bps;              /* of a switch output port; 0: as the NIC */
-    uint32_t topology, routing, flow_key, queues, cross_rail;       /* of the enums above */
+    uint32_t topology, routing, flow_key, queues;      /* of the enums above */
     uint32_t nodes;                 /* that there are: of `eptwin cluster show`; 0: two leaves, or two nodes */
     uint32_t nodes_per_leaf;        /* 0: 16 */
     uint32_t leaves_per_pod;        /* fat tree: leaves under the same spines; dragonfly: switches of a group; 0: 4 */
@@ -113,8 +112,7 @@ struct cluster_network {
     double   oversubscription;      /* what nodes below a leaf can send over what its uplinks carry; 0: 1 */
     uint64_t hop_ps;                /* more for each further switch */
     uint64_t buffer_bytes;          /* before a switch's output, lossless: who feeds it waits; 0: as much as there is */
-    uint64_t quantum_bytes;         /* that a NIC sends of one message before it serves another QP; 0: 64 KiB */
-    uint64_t ecn_bytes;             /* queued before an output: from there on senders are told to slow down; 0: never */
+    uint64_t quantum_bytes;         /* that a NIC sends of one message before it serves another QP; 0: all of it */
 };
 
 /* How a node's parts hang together. */

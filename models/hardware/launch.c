@@ -24,6 +24,24 @@ static void workers_grow(struct world_rank *rank, uint32_t count)
     rank->worker_max = count;
 }
 
+/* What the rank's ports have done so far: the busiest one's time, and all bytes. */
+static struct world_use ports_use(const struct world_rank *rank, bool out)
+{
+    const struct network *n = rank->world->network;
+    struct world_use use = { 0, 0 };
+    for (uint32_t i = rank->nic_first; n->ports_per_node && i < rank->nic_first + rank->nic_count; i++) {
+        const struct port *port = &n->link[out ? n->port[i].out : n->port[i].in].port;
+        if (port->busy_ps > use.busy_ps) use.busy_ps = port->busy_ps;
+        use.bytes += port->bytes;
+    }
+    return use;
+}
+
+static struct world_use use_since(const struct world_use *now, const struct world_use *before)
+{
+    return (struct world_use){ now->busy_ps - before->busy_ps, now->bytes - before->bytes };
+}
+
 static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
 {
     if (count > rank->worker_max) workers_grow(rank, count);
@@ -53,8 +71,8 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] };
         rank->sm_first[sm] = i + 1;
     }
-    rank->nic_tx = (struct world_use){ rank->nic->tx.busy_ps, rank->nic->tx.bytes };
-    rank->nic_rx = (struct world_use){ rank->nic->rx.busy_ps, rank->nic->rx.bytes };
+    rank->nic_tx = ports_use(rank, true);
+    rank->nic_rx = ports_use(rank, false);
     if (rank->world->options.timeline) spans_launch(rank, count);
 }
 
@@ -62,11 +80,6 @@ static void watches_clear(struct world_rank *rank)
 {
     for (uint32_t i = 0; i < rank->watch_count; i++) rank->watch_head[rank->watch[i].word] = 0;
     rank->watch_count = 0;
-}
-
-static struct world_use use_since(const struct port *port, const struct world_use *before)
-{
-    return (struct world_use){ port->busy_ps - before->busy_ps, port->bytes - before->bytes };
 }
 
 /* What a port is booked for after a time is no part of how busy it was until then. */
@@ -92,8 +105,9 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     };
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
         result->use[single[i].resource] = (struct world_use){ single[i].port->busy_ps, single[i].port->bytes };
-    result->use[WORLD_NIC_TX] = use_since(&rank->nic->tx, &rank->nic_tx);
-    result->use[WORLD_NIC_RX] = use_since(&rank->nic->rx, &rank->nic_rx);
+    const struct world_use tx = ports_use(rank, true), rx = ports_use(rank, false);
+    result->use[WORLD_NIC_TX] = use_since(&tx, &rank->nic_tx);
+    result->use[WORLD_NIC_RX] = use_since(&rx, &rank->nic_rx);
     struct world_use *sm = &result->use[WORLD_SM], *core = &result->use[WORLD_CORE];
     for (uint32_t i = 0; i < w->sm_count; i++) {
         if (rank->sm[i].busy_ps > sm->busy_ps) sm->busy_ps = rank->sm[i].busy_ps;
@@ -171,10 +185,7 @@ static void program_begin(struct world *w, const struct world_program *program)
     w->bisection = realloc(w->bisection, program->kernels * sizeof w->bisection[0]);
     if (!w->bisection) abort();
     for (uint32_t i = 0; i < program->kernels; i++) w->bisection[i] = (struct bisection){ { 0, 0 } };
-    for (uint32_t i = 0; i < w->nic_count; i++) {
-        w->nic[i].tx.busy_ps = w->nic[i].tx.bytes = 0;
-        w->nic[i].rx.busy_ps = w->nic[i].rx.bytes = 0;
-    }
+    network_uses_clear(w->network);
     for (uint32_t i = 0; i < w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
     w->ranks_running = w->options.ranks;
     uint32_t most = 0;

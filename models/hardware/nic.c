@@ -1,11 +1,12 @@
-/* nic.c - the NIC: sends the requests of its QPs, receives what others send.
+/* nic.c - the NIC's ports: each sends the requests of its QPs, receives what others send.
  *
- *   post ─► QP's held list ─doorbell─► QP's ready list ─► tx port ─fetch, network─► rx port of the peer ─► visible
- *                                                                              QP, window ◄─ acknowledgement ─┘
+ *   post > QP's held list > doorbell > QP's ready list > port > fetch > network > port of the peer > visible
+ *                                                    QP, window < acknowledgement <-'
  *
- * Each time it sends, it picks one of the QPs that have something, each alike (from a seed: hardware arbitrates
- * between QPs, in an order that is not documented and that no two ranks share), and sends its first request.  Order
- * on a QP is kept because lists, tx and rx serve first come, first served.  Knows nothing of who posts. */
+ * A QP has one port.  A port serves the QPs that have something in rounds, in an order that is drawn (from a seed: it
+ * is not documented, and no two ranks share it), each time a quantum of the first request.  Order on a QP is kept
+ * because lists and links serve first come, first served, and where ways differ, because what is visible waits for what
+ * came before.  All that happens to a quantum is known when it is sent.  Knows nothing of who posts. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -22,6 +23,53 @@ uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes)
 {
     const uint64_t packets = size_bytes ? (size_bytes + nic->mtu_bytes - 1) / nic->mtu_bytes : 1;
     return size_bytes + packets * nic->header_bytes;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static uint64_t qp_key(const struct world_rank *source, const struct world_rank *target, uint16_t queue)
+{
+    return (uint64_t)source->fabric.rank << 40 | (uint64_t)target->fabric.rank << 16 | queue;
+}
+
+/* Which of its ports a QP uses, and which of the peer's. */
+static uint32_t port_choose(const struct world_rank *source, const struct world_rank *target, uint16_t queue)
+{
+    const struct world *w = source->world;
+    if (source->nic_count == 1) return 0;
+    switch ((enum cluster_port_map)w->cluster->nic.port_map) {
+    case CLUSTER_PORT_HASH:        return (uint32_t)(mix(qp_key(source, target, queue)) % source->nic_count);
+    case CLUSTER_PORT_QUEUE:       return queue % source->nic_count;
+    case CLUSTER_PORT_ROUND_ROBIN: break;
+    }
+    return ((uint32_t)target->fabric.rank * source->fabric.queue_count + queue) % source->nic_count;
+}
+
+static struct nic *nic_of(const struct world_rank *source, const struct world_rank *target, uint16_t queue)
+{
+    return &source->world->nic[source->nic_first + port_choose(source, target, queue)];
+}
+
+/* What an acknowledgement takes back to the source. */
+static uint64_t back_ps(const struct request *r)
+{
+    struct world *w = r->source->world;
+    if (w->network->leaf_count < 2) return w->cluster->network.latency_ps;
+    const uint32_t choice = port_choose(r->source, r->target, r->queue);
+    return network_back_ps(w->network, r->source->nic_first + choice,
+                           r->target->nic_first + choice % r->target->nic_count);
+}
+
+/* The peer's port sends the acknowledgement, with what it sends next. */
+static void acks_owe(const struct request *r)
+{
+    const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
+    r->source->world->nic[r->target->nic_first + choice].owed_bytes += r->source->world->cluster->nic.ack_bytes;
 }
 
 /* ---- credits: what comes back with an acknowledgement ---- */
@@ -73,10 +121,10 @@ static bool window_open(struct nic *nic, uint64_t size_bytes)
     return false;
 }
 
-static void credit_return(struct nic *nic, const struct request *r, uint64_t time_ps)
+static void credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps)
 {
     if (!nic->world->cluster->nic.window_bytes) return;
-    credit_push(nic, (struct credit){ time_ps, r->wire_bytes });
+    credit_push(nic, (struct credit){ time_ps, size_bytes });
     if (nic->stalled) nic_wake(nic, nic->credit[0].time_ps);
 }
 
@@ -118,8 +166,9 @@ static void request_landed(struct sim *sim, struct sim_event *event)
 static void request_known(struct request *r, uint64_t visible_ps)
 {
     struct world *w = r->source->world;
-    const uint64_t acked_ps = visible_ps + w->cluster->network.latency_ps;
-    credit_return(r->source->nic, r, acked_ps);
+    const uint64_t acked_ps = visible_ps + back_ps(r);
+    credit_return(nic_of(r->source, r->target, r->queue), (uint32_t)(r->wire_bytes - r->early_bytes), acked_ps);
+    acks_owe(r);
     if (!r->answer)
         qp_complete(r->source, nic_qp(r->source, r->target->fabric.rank, r->queue), r->places, acked_ps);
     if (!r->signal && !r->payload_bytes && !r->answer) {
@@ -143,10 +192,12 @@ static void answer_ring(struct sim *sim, struct sim_event *event)
 static void get_answer(struct request *r, uint64_t in_ps)
 {
     struct world_rank *const poster = r->source;
-    credit_return(poster->nic, r, in_ps + poster->world->cluster->network.latency_ps);
+    credit_return(nic_of(r->source, r->target, r->queue), r->wire_bytes, in_ps + back_ps(r));
     r->source = r->target;
     r->target = poster;
     r->wire_bytes = r->answer_bytes;
+    r->sent_bytes = 0;
+    r->in_ps = r->held_ps = 0;
     r->get = false;
     r->answer = true;
     r->event.run = answer_ring;
@@ -171,13 +222,19 @@ static void request_received(struct sim *sim, struct sim_event *event)
     request_in(r, done_ps > r->in_ps ? done_ps : r->in_ps);
 }
 
-/* Its first byte comes to the peer's NIC at head_ps: all messages take equally long to there, so they come in the order
- * sent, and the time when the last byte is in is known now. */
-static void request_send(struct request *r, uint64_t head_ps)
+/* All of it is sent, and its last byte is in at in_ps. */
+static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
 {
     struct world *w = r->source->world;
-    const uint64_t service_ps = rate_time(w->in_rate, r->wire_bytes);
-    const uint64_t in_ps = port_reserve(&r->target->nic->rx, head_ps, service_ps, r->wire_bytes);
+    struct qp *qp = nic_qp(r->source, r->target->fabric.rank, r->queue);
+    const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
+    in_ps += r->target->local[choice].latency_ps;
+    if (r->signal && w->cluster->nic.atomic_ps)
+        in_ps = port_reserve(&w->nic[r->target->nic_first + choice].atomic, in_ps, w->cluster->nic.atomic_ps, 0);
+    if (w->ways_differ) {
+        in_ps = in_ps > qp->in_ps ? in_ps : qp->in_ps;
+        qp->in_ps = in_ps;
+    }
     if (w->options.timeline) spans_nic_note(r, false, in_ps - service_ps, in_ps);
     if (!w->cluster->host.cores) {
         request_in(r, in_ps);
@@ -189,36 +246,195 @@ static void request_send(struct request *r, uint64_t head_ps)
     sim_schedule_at(w->sim, &r->event, in_ps - (work_ps < service_ps ? work_ps : service_ps));
 }
 
+/* A message's way from this port on, and to the peer's memory. */
+static void passage_find(struct nic *nic, const struct request *r, struct passage *p)
+{
+    struct world *w = nic->world;
+    const struct world_rank *target = r->target;
+    const uint32_t choice = port_choose(r->source, target, r->queue) % target->nic_count;
+    const uint32_t from = (uint32_t)(nic - w->nic), to = target->nic_first + choice;
+    const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
+    const uint64_t key = address ? (uint64_t)from << 32 | to : qp_key(r->source, target, r->queue);
+    network_way(w->network, from, to, mix(key + 1), p);
+    const struct network_local *local = &target->local[choice];
+    for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
+}
+
+static struct link_state *nic_out(const struct nic *nic)
+{
+    return &nic->world->network->link[nic->world->network->port[nic - nic->world->nic].out];
+}
+
+/* The link to the port that a request goes to. */
+static const struct link_state *nic_in(const struct request *r)
+{
+    const struct network *n = r->source->world->network;
+    const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
+    return &n->link[n->port[r->target->nic_first + choice].in];
+}
+
+/* Between the GPU's memory and this port. */
+static uint64_t nic_local(const struct nic *nic, const struct request *r)
+{
+    return r->source->local[nic - nic->world->nic - r->source->nic_first].latency_ps;
+}
+
+/* Reads size_bytes for the port from the GPU's memory; returns when the last byte is there.  Links at their limit hold
+ * back the port, which reads as it sends. */
+static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t now_ps, uint64_t size_bytes)
+{
+    struct network *n = nic->world->network;
+    const struct network_local *local = &r->source->local[nic - nic->world->nic - r->source->nic_first];
+    uint64_t end_ps = now_ps;
+    for (uint32_t i = 0; i < local->out_count; i++) {
+        struct link_state *link = &n->link[local->out[i]];
+        const uint64_t read_ps = port_reserve(&link->port, now_ps, rate_time(link->rate, size_bytes), size_bytes);
+        end_ps = read_ps > end_ps ? read_ps : end_ps;
+    }
+    return end_ps;
+}
+
+/* QPs are served in rounds, in each of them every one once, in an order that is drawn.  The first round_left of them
+ * are still to be served in this one. */
+static uint32_t active_draw(struct nic *nic)
+{
+    if (nic->active_count == 1) return 0;
+    if (!nic->round_left) nic->round_left = nic->active_count;
+    return (uint32_t)rng_below(&nic->rng, nic->round_left);
+}
+
+/* The QP at that place has had its turn; returns, and sets place to, where it is now. */
+static uint32_t active_served(struct nic *nic, uint32_t *place)
+{
+    if (nic->active_count == 1 || *place >= nic->round_left) return *place;
+    struct qp *const qp = nic->active[*place];
+    nic->active[*place] = nic->active[--nic->round_left];
+    nic->active[nic->round_left] = qp;
+    return *place = nic->round_left;
+}
+
+static void active_remove(struct nic *nic, uint32_t place)
+{
+    (void)active_served(nic, &place);
+    nic->active[place] = nic->active[--nic->active_count];
+    if (nic->round_left > nic->active_count) nic->round_left = nic->active_count;
+}
+
+static void qp_ready(struct nic *nic, struct qp *qp)
+{
+    if (nic->active_count == nic->active_max) {
+        nic->active_max = nic->active_max ? 2 * nic->active_max : 16;
+        nic->active = realloc(nic->active, nic->active_max * sizeof nic->active[0]);
+        if (!nic->active) abort();
+    }
+    nic->active[nic->active_count++] = qp;
+    if (nic->stalled || sim_event_pending(&nic->event)) return;
+    const uint64_t now = sim_now_ps(nic->world->sim), free_ps = nic_out(nic)->port.free_ps;
+    sim_schedule_at(nic->world->sim, &nic->event, free_ps > now ? free_ps : now);
+}
+
+static void qp_resume(struct sim *sim, struct sim_event *event)
+{
+    (void)sim;
+    struct request *r = fabric_container_of(event, struct request, event);
+    qp_ready(nic_of(r->source, r->target, r->queue), nic_qp(r->source, r->target->fabric.rank, r->queue));
+}
+
+/* The QP's next bytes have their places on the way, later: until then others of the port go on. */
+static void qp_hold(struct nic *nic, uint32_t place, struct request *r, const struct passage *p, uint32_t size)
+{
+    struct world *w = nic->world;
+    const uint64_t now = sim_now_ps(w->sim), go_ps = now + p->push_ps;
+    const uint64_t tail_ps = go_ps + rate_time(nic_out(nic)->rate, size) + w->cluster->nic.fetch_ps;
+    r->held_ps = passage_take(w->network->link, p, size, tail_ps + nic_out(nic)->latency_ps);
+    active_remove(nic, place);
+    r->event.run = qp_resume;
+    sim_schedule_at(w->sim, &r->event, go_ps);
+    if (nic->active_count) sim_schedule_at(w->sim, &nic->event, now);
+}
+
+/* What a request costs a port beside its bytes, where it begins with these. */
+static uint64_t request_work_ps(const struct cluster_nic *c, const struct request *r)
+{
+    if (r->sent_bytes) return 0;
+    return (r->put || r->answer ? c->message_ps : 0) + (r->signal || r->get ? c->signal_ps : 0);
+}
+
+/* Acknowledgements that a port owes go with what it sends next. */
+static uint64_t acks_take(struct nic *nic)
+{
+    const uint64_t owed_bytes = nic->owed_bytes;
+    nic->owed_bytes = 0;
+    return owed_bytes;
+}
+
+/* Sends the next quantum of the request at the head of a QP, on its planned way. */
+static void quantum_send(struct nic *nic, uint32_t place, struct request *r, const struct passage *p, uint32_t size)
+{
+    struct world *w = nic->world;
+    struct qp *qp = nic->active[active_served(nic, &place)];
+    struct link_state *out = nic_out(nic);
+    const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
+    const uint64_t service_ps = request_work_ps(&w->cluster->nic, r) + rate_time(out->rate, size + owed_bytes);
+    const uint64_t read_ps = source_read(nic, r, now, size), fetch_ps = w->cluster->nic.fetch_ps + nic_local(nic, r);
+    uint64_t sent_ps = port_reserve(&out->port, now, service_ps, size + owed_bytes) + p->push_ps;
+    sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
+    out->port.free_ps = sent_ps;
+    nic->outstanding_bytes += size;
+    if (w->options.timeline) spans_nic_note(r, true, sent_ps - service_ps, sent_ps);
+    const uint64_t tail_ps = now + rate_time(out->rate, size) + p->push_ps;
+    const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + out->latency_ps;
+    const uint64_t in_ps = r->held_ps > there_ps ? r->held_ps
+                           : r->held_ps ? there_ps : passage_take(w->network->link, p, size, there_ps);
+    r->held_ps = 0;
+    r->sent_bytes += size;
+    r->in_ps = in_ps > r->in_ps ? in_ps : r->in_ps;
+    if (r->sent_bytes == r->wire_bytes) {
+        qp->ready_first = r->next;
+        if (!qp->ready_first) active_remove(nic, place);
+    }
+    if (nic->active_count) sim_schedule_at(w->sim, &nic->event, sent_ps);
+    if (r->sent_bytes < r->wire_bytes) {
+        r->early_bytes += size;
+        credit_return(nic, size, in_ps + w->cluster->nic.deliver_ps + back_ps(r));
+        return;
+    }
+    request_sent(r, r->in_ps, rate_time(nic_in(r)->rate, size));
+}
+
 static void nic_send_next(struct sim *sim, struct sim_event *event)
 {
     struct nic *nic = fabric_container_of(event, struct nic, event);
     struct world *w = nic->world;
-    const struct cluster_nic *c = &w->cluster->nic;
     nic->stalled = false;
     if (!nic->active_count) return;
-    const uint32_t place = nic->active_count > 1 ? (uint32_t)rng_below(&nic->rng, nic->active_count) : 0;
-    struct qp *qp = nic->active[place];
-    struct request *r = qp->ready_first;
-    if (c->window_bytes && !window_open(nic, r->wire_bytes)) return;
-    qp->ready_first = r->next;
-    if (!qp->ready_first) nic->active[place] = nic->active[--nic->active_count];
-    const uint64_t now = sim_now_ps(sim);
-    nic->outstanding_bytes += r->wire_bytes;
-    const uint64_t service_ps = (r->put || r->answer ? c->message_ps : 0) + (r->signal || r->get ? c->signal_ps : 0) +
-                                rate_time(w->nic_rate, r->wire_bytes);
-    const uint64_t sent_ps = port_reserve(&nic->tx, now, service_ps, r->wire_bytes);
-    if (w->options.timeline) spans_nic_note(r, true, sent_ps - service_ps, sent_ps);
-    if (nic->active_count) sim_schedule_at(sim, event, sent_ps);
-    request_send(r, now + c->fetch_ps + w->cluster->network.latency_ps);
+    const uint32_t place = active_draw(nic);
+    struct request *r = nic->active[place]->ready_first;
+    const uint32_t left_bytes = r->wire_bytes - r->sent_bytes;
+    const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
+    if (w->cluster->nic.window_bytes && !window_open(nic, size)) return;
+    struct passage p;
+    p.count = 0;
+    p.push_ps = 0;
+    p.hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
+    if (!r->held_ps) {
+        passage_find(nic, r, &p);
+        const uint64_t head_ps = sim_now_ps(sim) + w->cluster->nic.fetch_ps + nic_local(nic, r);
+        passage_plan(w->network->link, &p, head_ps + nic_out(nic)->latency_ps);
+        if (p.push_ps && p.hold_alone) {
+            qp_hold(nic, place, r, &p, size);
+            return;
+        }
+    }
+    quantum_send(nic, place, r, &p, size);
 }
 
-bool nic_init(struct world *w, struct nic *nic, uint32_t qp_count, uint64_t seed)
+void nic_init(struct world *w, uint32_t port, uint64_t seed)
 {
+    struct nic *nic = &w->nic[port];
     nic->event.run = nic_send_next;
     nic->world = w;
-    nic->active = malloc(((size_t)qp_count + 1) * sizeof nic->active[0]);
     rng_seed(&nic->rng, seed);
-    return nic->active != NULL;
 }
 
 void nic_clear(struct nic *nic)
@@ -230,7 +446,6 @@ void nic_clear(struct nic *nic)
 static void qp_ring(struct request *first, struct request *last)
 {
     struct world_rank *source = last->source;
-    struct nic *nic = source->nic;
     struct qp *qp = nic_qp(source, last->target->fabric.rank, last->queue);
     last->next = NULL;
     if (qp->ready_first) {
@@ -240,10 +455,7 @@ static void qp_ring(struct request *first, struct request *last)
     }
     qp->ready_first = first;
     qp->ready_last = last;
-    nic->active[nic->active_count++] = qp;
-    if (nic->stalled || sim_event_pending(&nic->event)) return;
-    const uint64_t now = sim_now_ps(source->world->sim);
-    sim_schedule_at(source->world->sim, &nic->event, nic->tx.free_ps > now ? nic->tx.free_ps : now);
+    qp_ready(nic_of(source, last->target, last->queue), qp);
 }
 
 static void doorbell_rung(struct sim *sim, struct sim_event *event)

@@ -424,9 +424,46 @@ static void rates_init(struct world *w)
     w->bulk_mixed = c->nvlink.bulk_mixed_rate_bps ? rate_make(c->nvlink.bulk_mixed_rate_bps) : w->bulk_link;
     w->egress = rate_make(c->nvlink.egress_rate_bps);
     w->ingress = rate_make(c->nvlink.ingress_rate_bps);
-    w->nic_rate = rate_make(c->nic.rate_bps);
-    const bool slower = c->network.rate_bps && c->network.rate_bps < c->nic.rate_bps;
-    w->in_rate = slower ? rate_make(c->network.rate_bps) : w->nic_rate;
+}
+
+uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ranks_per_node, uint32_t *gpus)
+{
+    *gpus = graph_node_gpus(cluster, ranks_per_node);
+    return (ranks + *gpus - 1) / *gpus;
+}
+
+static bool rank_ports_init(struct world_rank *rank)
+{
+    struct world *w = rank->world;
+    const struct graph *g = w->network->graph;
+    const uint32_t node = rank->fabric.rank / g->gpus, gpu = rank->fabric.rank % g->gpus;
+    const uint32_t first = graph_gpu_ports(g, gpu, &rank->nic_count);
+    rank->nic_first = node * w->network->ports_per_node + first;
+    rank->local = calloc(rank->nic_count, sizeof rank->local[0]);
+    if (!rank->local) return false;
+    for (uint32_t i = 0; w->network->ports_per_node && i < rank->nic_count; i++)
+        network_local(w->network, node, gpu, first + i, &rank->local[i]);
+    return true;
+}
+
+/* The machine and what of it can be busy. */
+static bool network_init(struct world *w)
+{
+    const struct world_options *o = &w->options;
+    const struct cluster_network *c = &w->cluster->network;
+    uint32_t gpus;
+    const uint32_t nodes = world_nodes(w->cluster, o->ranks, o->ranks_per_node, &gpus);
+    if (!o->graph) w->graph = graph_new(w->cluster, nodes, gpus, NULL);
+    const struct graph *g = o->graph ? o->graph : w->graph;
+    if (!g) return false;
+    assert(g->nodes == nodes && g->gpus == gpus);
+    w->network = network_new(g);
+    w->ways_differ = c->routing == CLUSTER_ADAPTIVE;
+    w->quantum_bytes = (uint32_t)(c->quantum_bytes < UINT32_MAX ? c->quantum_bytes : UINT32_MAX);
+    w->nic_count = nodes * w->network->ports_per_node;
+    w->nic = calloc(w->nic_count + 1, sizeof w->nic[0]);
+    for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_init(w, i, o->seed + i);
+    return w->nic;
 }
 
 static bool rank_init(struct world *w, uint32_t index)
@@ -436,7 +473,6 @@ static bool rank_init(struct world *w, uint32_t index)
     rank->world = w;
     rank->launch_event.run = launch_event_run;
     rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
-    rank->nic = &w->nic[index / w->cluster->nic.gpus_per_nic];
     rank->sm = calloc(w->sm_count, sizeof rank->sm[0]);
     rank->sm_flows = calloc(w->sm_count, sizeof rank->sm_flows[0]);
     rank->sm_first = calloc(w->sm_count, sizeof rank->sm_first[0]);
@@ -451,7 +487,7 @@ static bool rank_init(struct world *w, uint32_t index)
         .queue_count = o->queue_count, .nvlink_disabled = o->nvlink_disabled, .payload = o->payload,
     };
     return rank->sm && rank->sm_flows && rank->sm_first && rank->proxy && rank->qp && rank->watch_head &&
-           rank->fabric.words && rank->fabric.heap;
+           rank->fabric.words && rank->fabric.heap && rank_ports_init(rank);
 }
 
 struct world *world_new(const struct cluster *cluster, const struct world_options *options)
@@ -469,18 +505,12 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->waiters.item_bytes = sizeof(struct waiter);
     w->queue_depth = cluster->nic.queue_depth ? cluster->nic.queue_depth : options->queue_depth;
     w->ops = cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops;
-    const uint32_t share = cluster->nic.gpus_per_nic;
-    w->nic_count = (options->ranks + share - 1) / share;
     rates_init(w);
     w->sim = sim_new(EVENTS_AT_FIRST);
-    w->nic = calloc(w->nic_count, sizeof w->nic[0]);
     w->rank = calloc(options->ranks, sizeof w->rank[0]);
     w->core = calloc((size_t)cluster->host.cores + 1, sizeof w->core[0]);
-    bool complete = w->sim && w->nic && w->rank && w->core;
+    bool complete = w->sim && w->rank && w->core && network_init(w);
     if (complete) host_cores_init(w);
-    const uint32_t qp_count = share * options->ranks * options->queue_count;
-    for (uint32_t i = 0; complete && i < w->nic_count; i++)
-        complete = nic_init(w, &w->nic[i], qp_count, options->seed + i);
     for (uint32_t i = 0; complete && i < options->ranks; i++) complete = rank_init(w, i);
     for (uint32_t i = 0; complete && options->timeline && i < options->ranks; i++) spans_rank_init(&w->rank[i]);
     if (complete) return w;
@@ -500,6 +530,7 @@ void world_free(struct world *w)
         free(rank->qp);
         free(rank->worker);
         free(rank->mover);
+        free(rank->local);
         free(rank->watch_head);
         free(rank->watch);
         free(rank->lanes_named);
@@ -518,6 +549,8 @@ void world_free(struct world *w)
     free(w->bisection);
     free(w->rank);
     free(w->nic);
+    network_free(w->network);
+    graph_free(w->graph);
     free(w->core);
     sim_free(w->sim);
     free(w);
@@ -527,6 +560,17 @@ struct fabric *world_fabric(struct world *w, uint32_t rank)
 {
     assert(rank < w->options.ranks);
     return &w->rank[rank].fabric;
+}
+
+bool world_busiest_link(const struct world *w, const char **from, const char **to, uint64_t *busy_ps)
+{
+    const uint32_t busiest = network_busiest(w->network);
+    if (busiest == UINT32_MAX) return false;
+    const struct graph *g = w->network->graph;
+    *from = graph_part(g, graph_link(g, busiest)->from)->name;
+    *to = graph_part(g, graph_link(g, busiest)->to)->name;
+    *busy_ps = w->network->link[busiest].port.busy_ps;
+    return true;
 }
 
 uint64_t world_event_count(const struct world *w) { return sim_event_count(w->sim); }

@@ -21,6 +21,7 @@
 #include "models/fabric.h"
 
 struct world;
+struct graph;
 struct timeline;
 
 struct world_options {
@@ -34,6 +35,7 @@ struct world_options {
     uint32_t queue_depth;
     uint64_t seed;                  /* of what hardware leaves open */
     const uint32_t *slow;           /* [ranks] how long a GPU's own work takes, in 1024ths; 0: as it should; or NULL */
+    const struct graph *graph;      /* of the cluster, with as many nodes; must outlive the world.  NULL: made of it */
     struct timeline *timeline;      /* where to record operations (sim/timeline.h), or NULL */
 };
 
@@ -60,7 +62,10 @@ struct world_result {           /* of one rank and kernel */
     struct world_use use[WORLD_RESOURCE_COUNT];
 };
 
-/* NULL when memory is out. The cluster must outlive the world. */
+/* How many nodes hold the ranks, and how many GPUs of each are used. */
+uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ranks_per_node, uint32_t *gpus);
+
+/* NULL when memory is out, or no graph can be made of the cluster. The cluster must outlive the world. */
 struct world *world_new(const struct cluster *cluster, const struct world_options *options);
 void world_free(struct world *world);
 
@@ -92,6 +97,9 @@ void world_timeline_note(const struct world *world, const char *name, const stru
 /* What the bytes of a kernel of the last program that crossed between the halves of the ranks take at the halves' full
  * rate: of RDMA traffic between nodes, or of NVLink traffic within one. */
 uint64_t world_bisection_ps(const struct world *world, uint32_t kernel);
+
+/* The link between switches that was busiest in the last program, and for how long; false: there is none. */
+bool world_busiest_link(const struct world *world, const char **from, const char **to, uint64_t *busy_ps);
 
 uint64_t world_event_count(const struct world *world);
 

@@ -2,25 +2,12 @@
 #ifndef MODELS_HARDWARE_WORLD_INTERNAL_H
 #define MODELS_HARDWARE_WORLD_INTERNAL_H
 
+#include "models/hardware/link.h"
+#include "models/hardware/network.h"
 #include "models/hardware/world.h"
 #include "sim/rng.h"
 #include "sim/sim.h"
 #include "sim/units.h"
-
-/* A server, first come, first served. */
-struct port {
-    uint64_t free_ps;           /* when all that was asked of it so far will be done */
-    uint64_t busy_ps, bytes;    /* in this launch */
-};
-
-/* Asks at now for service_ps; returns when it is done. */
-static inline uint64_t port_reserve(struct port *p, uint64_t now_ps, uint64_t service_ps, uint64_t size_bytes)
-{
-    p->free_ps = (p->free_ps > now_ps ? p->free_ps : now_ps) + service_ps;
-    p->busy_ps += service_ps;
-    p->bytes += size_bytes;
-    return p->free_ps;
-}
 
 struct world_rank;
 
@@ -70,8 +57,10 @@ struct request {
     uint64_t target_offset;
     const void *payload;            /* of a put or an answered get, or NULL: nothing is stored; until it is there, the
                                      * source's */
-    uint64_t in_ps;                 /* on a host: when its last byte is in */
+    uint64_t in_ps;                 /* when the last byte of what was sent of it is in */
+    uint64_t held_ps;               /* when the quantum is in that holds its places on the way already, 0: none does */
     uint32_t payload_bytes, wire_bytes;
+    uint32_t sent_bytes, early_bytes;       /* of those; of these, in quanta before the last */
     union {
         uint32_t word;              /* of a signal */
         uint32_t answer_bytes;      /* of a get: on the wire, back */
@@ -99,6 +88,7 @@ struct qp {
     struct request *held_first, *held_last;     /* posted, doorbell not rung yet */
     struct request *ready_first, *ready_last;   /* rung, not sent yet */
     uint64_t held_ps, ring_ps;                  /* when the last held one is posted; the last doorbell rings */
+    uint64_t in_ps;                             /* where ways differ: when the last byte sent so far is in */
     uint64_t done_ps;                           /* when all whose completion is known are complete */
     struct ack *ack_first, *ack_last;           /* where requests are limited: completions on their way, in order */
     struct waiter *waiter;
@@ -109,13 +99,15 @@ struct qp {
 /* Bytes of a window that are free again at a time. */
 struct credit { uint64_t time_ps; uint32_t size_bytes; };
 
+/* A port of a NIC, with its number in the network. */
 struct nic {
-    struct sim_event event;         /* sends the next request */
+    struct sim_event event;         /* sends the next quantum */
     struct world *world;
     struct qp **active;             /* QPs with something to send */
-    uint32_t active_count, active_max;
+    uint32_t active_count, active_max, round_left;
     struct rng rng;                 /* which of them goes next */
-    struct port tx, rx;
+    struct port atomic;
+    uint64_t owed_bytes;            /* acknowledgements to send */
     uint64_t outstanding_bytes;     /* sent, not acknowledged; where there is a window */
     struct credit *credit;          /* a heap, the soonest first */
     uint32_t credit_count, credit_max;
@@ -147,7 +139,8 @@ struct watch { uint32_t word, next, worker; uint64_t least; };
 struct world_rank {
     struct fabric fabric;
     struct world *world;
-    struct nic *nic;
+    uint32_t nic_first, nic_count;  /* ports that it uses */
+    struct network_local *local;    /* [nic_count] what lies between them and its GPU */
     uint32_t slow;                  /* how long its GPU takes for what takes others WORLD_SLOW_ONE */
     struct port *sm;                /* [sms] */
     struct flows *sm_flows;         /* [sms] of bulk stores */
@@ -185,17 +178,6 @@ struct core {
     uint64_t received_ps;           /* when it is done with what came in last */
 };
 
-/* A rate as picoseconds for a byte with 20 binary places: no division for each operation. */
-typedef uint64_t rate_q20;
-static inline rate_q20 rate_make(uint64_t rate_bps)
-{
-    return rate_bps ? (rate_q20)(((unsigned __int128)8 * PS_PER_S << 20) / rate_bps) : 0;
-}
-static inline uint64_t rate_time(rate_q20 rate, uint64_t size_bytes)
-{
-    return (uint64_t)(((unsigned __int128)rate * size_bytes + ((1u << 20) - 1)) >> 20);
-}
-
 /* Bytes that went from the lower half of the ranks to the upper, and back, in one kernel. */
 struct bisection { uint64_t size_bytes[2]; };
 
@@ -208,7 +190,11 @@ struct world {
     struct world_options options;
     struct sim *sim;
     struct world_rank *rank;
-    struct nic *nic;
+    struct graph *graph;            /* its own, unless it was given one */
+    struct network *network;
+    struct nic *nic;                /* [nic_count] ports of all nodes */
+    bool ways_differ;               /* what is sent later may come earlier */
+    uint32_t quantum_bytes;         /* 0: whole messages */
     uint32_t nic_count, sm_count;
     uint32_t queue_depth;           /* requests outstanding on a QP, 0: no limit */
     struct core *core;              /* [cores] of a host cluster, for all ranks */
@@ -223,8 +209,7 @@ struct world {
     struct bisection *bisection;    /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;
-    rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress, nic_rate;
-    rate_q20 in_rate;               /* at which a NIC is sent to: its own, or that of its switch port */
+    rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress;
 };
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
@@ -246,7 +231,7 @@ void nic_post(struct request *r, uint64_t ready_ps, bool defer);
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes on the wire for a message: headers for each packet of the MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
-bool nic_init(struct world *w, struct nic *nic, uint32_t qp_count, uint64_t seed);    /* false: out of memory */
+void nic_init(struct world *w, uint32_t port, uint64_t seed);
 void nic_clear(struct nic *nic);
 /* Rings the doorbell for what a QP holds back.  A host works on each of these now; it goes when that is done. */
 void nic_ring(struct world_rank *source, struct qp *qp);

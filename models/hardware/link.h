@@ -1,0 +1,64 @@
+/* link.h - what serves: ports with one clock, and links of a graph while a world runs.
+ *
+ * A port serves first come, first served and is described by the time at which it will be free.  A link is a port with
+ * a rate and a latency, before which bytes queue.  Bytes cut through: their first goes on as soon as the link takes
+ * it. */
+#ifndef MODELS_HARDWARE_LINK_H
+#define MODELS_HARDWARE_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "sim/units.h"
+
+/* A server, first come, first served. */
+struct port {
+    uint64_t free_ps;           /* when all that was asked of it so far will be done */
+    uint64_t busy_ps, bytes;    /* in this launch */
+};
+
+/* Asks at now for service_ps; returns when it is done. */
+static inline uint64_t port_reserve(struct port *p, uint64_t now_ps, uint64_t service_ps, uint64_t size_bytes)
+{
+    p->free_ps = (p->free_ps > now_ps ? p->free_ps : now_ps) + service_ps;
+    p->busy_ps += service_ps;
+    p->bytes += size_bytes;
+    return p->free_ps;
+}
+
+/* A rate as picoseconds for a byte with 20 binary places: no division for each operation. */
+typedef uint64_t rate_q20;
+static inline rate_q20 rate_make(uint64_t rate_bps)
+{
+    return rate_bps ? (rate_q20)(((unsigned __int128)8 * PS_PER_S << 20) / rate_bps) : 0;
+}
+static inline uint64_t rate_time(rate_q20 rate, uint64_t size_bytes)
+{
+    return (uint64_t)(((unsigned __int128)rate * size_bytes + ((1u << 20) - 1)) >> 20);
+}
+
+struct link_state {
+    struct port port;
+    rate_q20 rate;              /* 0: never the limit */
+    uint64_t latency_ps;
+    uint64_t wait_max_ps;       /* what its buffer holds, in time at its rate; UINT64_MAX: there is always room */
+};
+
+/* Bytes on their way over links one after another, all planned at once. */
+enum { PASSAGE_LINKS_MAX = 24 };
+struct passage {
+    uint32_t count;
+    uint32_t link[PASSAGE_LINKS_MAX];
+    uint64_t start_ps[PASSAGE_LINKS_MAX];       /* when each takes the first byte */
+    uint64_t ready_ps[PASSAGE_LINKS_MAX];       /* when it could, were there always room behind it */
+    bool hold_alone;            /* who waits for room does so at the sender, and keeps no link from others */
+    uint64_t push_ps;           /* how much longer whoever feeds the first link must hold the bytes back */
+    uint64_t wait_ps;           /* the longest queueing before one of them */
+};
+
+/* When the first byte comes to the first link at head_ps.  Where a buffer is full, the link before it holds the bytes,
+ * and so on back to the sender. */
+void passage_plan(const struct link_state *state, struct passage *p, uint64_t head_ps);
+/* Takes size_bytes over the planned links; tail_ps: when the last byte is at the first.  Returns when it is through. */
+uint64_t passage_take(struct link_state *state, const struct passage *p, uint64_t size_bytes, uint64_t tail_ps);
+
+#endif

@@ -1,0 +1,57 @@
+/* network.h - a graph while a world runs: the state of its links, and the ways between NIC ports.
+ * Ways are kept by pairs of switches that have ports, and found when they are first used. */
+#ifndef MODELS_HARDWARE_NETWORK_H
+#define MODELS_HARDWARE_NETWORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/hardware/graph.h"
+#include "models/hardware/link.h"
+#include "models/hardware/route.h"
+
+struct network_port {
+    uint32_t out, in;           /* its links, away from the NIC and to it */
+    uint32_t leaf;              /* the number of its switch among those with ports */
+};
+
+/* What lies between a GPU and a port, as far as it can be the limit. */
+struct network_local {
+    uint8_t out_count, in_count;
+    uint32_t out[6], in[6];
+    uint64_t latency_ps;        /* each way */
+};
+
+struct network_ways {
+    struct route *way;          /* links between two switches */
+    uint32_t count;             /* 0: not looked for yet */
+};
+
+struct network {
+    const struct graph *graph;
+    struct link_state *link;    /* of the graph's links */
+    struct network_port *port;  /* [nodes * ports of a node] */
+    uint32_t ports_per_node;
+    uint32_t *leaf;             /* [leaf_count] the switches that have ports */
+    uint32_t leaf_count;
+    struct network_ways *ways;  /* [leaf_count * leaf_count] */
+};
+
+/* The graph must outlive it. */
+struct network *network_new(const struct graph *graph);
+void network_free(struct network *network);
+
+void network_local(const struct network *network, uint32_t node, uint32_t gpu, uint32_t port,
+                   struct network_local *local);
+
+/* The links that bytes of a flow take from one port to another, but for the first one's own; adaptive routing looks at
+ * queues now.  flow_key: any number that stays the same for a flow.  Fills passage->link and count. */
+void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
+/* What a message's answer takes back at least. */
+uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
+
+/* Forgets what links have done; what they are at goes on. */
+void network_uses_clear(struct network *network);
+/* The link between switches that was busiest since, or UINT32_MAX. */
+uint32_t network_busiest(const struct network *network);
+
+#endif

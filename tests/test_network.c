@@ -1,0 +1,324 @@
+/* test_network.c - do flows share links, queue, collide and hold each other back as networks do?
+ *
+ * Aim: links, routes, networks and NIC ports of the simulated world.  Method: flows of puts between GPUs of the cluster
+ * of support_sim.h (a NIC port moves 10 GB/s, so a MB takes 100 us) over networks written here, against times counted
+ * by hand.  A flow is one worker that puts its messages on one QP and flushes. */
+#include <CUnit/Basic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/hardware/route.h"
+#include "models/hardware/world.h"
+#include "sim/units.h"
+#include "tests/support_sim.h"
+
+enum { FLOWS_MAX = 80, RANKS_MAX = 64, QUEUES = 16, MB = 1000000 };
+
+struct flow {
+    struct fabric_worker worker;
+    uint16_t from, to, queue;
+    uint32_t message_bytes, messages, posted;
+    double took_us;             /* since the launch, of the network's own */
+};
+
+struct traffic {
+    struct cluster cluster;
+    struct world_options options;
+    uint32_t count;
+    struct flow flow[FLOWS_MAX];
+    struct world_result result[RANKS_MAX];
+};
+
+static enum worker_step flow_step(struct fabric_worker *w)
+{
+    struct flow *f = fabric_container_of(w, struct flow, worker);
+    for (; f->posted < f->messages; f->posted++) {
+        const struct fabric_write write = { .charge_bytes = f->message_bytes, .peer = f->to, .queue = f->queue };
+        if (fabric_put(w, &write)) return WORKER_WAIT;
+    }
+    if (fabric_flush(w, f->to, f->queue)) return WORKER_WAIT;
+    f->took_us = units_us(fabric_now_ps(w->fabric));
+    return WORKER_DONE;
+}
+
+static void flow_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "flow %u", w->index);
+}
+
+/* Nodes of one GPU and one NIC each; posting costs nothing, so that flows begin together. */
+static struct traffic *traffic_new(uint32_t ranks)
+{
+    struct traffic *t = calloc(1, sizeof *t);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    t->cluster = support_cluster(1);
+    t->cluster.nic.post_ps = t->cluster.nic.doorbell_ps = 0;
+    t->cluster.network.quantum_bytes = 16384;
+    t->cluster.network.hop_ps = 500 * PS_PER_NS;
+    t->options = (struct world_options){ .ranks = ranks, .ranks_per_node = 1, .word_count = 1, .queue_count = QUEUES };
+    return t;
+}
+
+static struct flow *flow_add(struct traffic *t, uint16_t from, uint16_t to, uint16_t queue, uint32_t message_bytes,
+                             uint32_t messages)
+{
+    CU_ASSERT_FATAL(t->count < FLOWS_MAX);
+    struct flow *f = &t->flow[t->count++];
+    *f = (struct flow){ .from = from, .to = to, .queue = queue, .message_bytes = message_bytes, .messages = messages };
+    return f;
+}
+
+static void traffic_run(struct traffic *t)
+{
+    struct fabric_worker *worker[RANKS_MAX][FLOWS_MAX], **by_rank[RANKS_MAX];
+    uint32_t count[RANKS_MAX] = { 0 };
+    char text[200];
+    struct world *w = world_new(&t->cluster, &t->options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(w);
+    for (uint32_t r = 0; r < t->options.ranks; r++) by_rank[r] = worker[r];
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct flow *f = &t->flow[i];
+        f->posted = 0;
+        f->worker = (struct fabric_worker){ .step = flow_step, .describe = flow_describe, .warps = 1,
+                                            .index = count[f->from], .fabric = world_fabric(w, f->from) };
+        worker[f->from][count[f->from]++] = &f->worker;
+    }
+    CU_ASSERT_TRUE_FATAL(world_run(w, (struct fabric_worker **const *)by_rank, count, t->result, text, sizeof text));
+    world_free(w);
+}
+
+/* What a flow takes beside its bytes: fetch 1, network 1 there and 1 back, delivery 1, a step 0.01, hops. */
+static bool took_about(const struct flow *f, double bytes_us, double percent, uint32_t hops)
+{
+    const double expected_us = bytes_us + 4.01 + hops;
+    const bool good = f->took_us > expected_us * (1 - percent / 100) && f->took_us < expected_us * (1 + percent / 100);
+    if (!good) printf("\n      flow %u to %u took %.3f us, expected %.3f\n", f->from, f->to, f->took_us, expected_us);
+    return good;
+}
+
+/* One sends a message of 10 MB, the other many small ones: both get half. */
+static void test_two_flows(void)
+{
+    struct traffic *t = traffic_new(3);
+    struct flow *a = flow_add(t, 1, 0, 0, 10 * MB, 1), *b = flow_add(t, 2, 0, 0, 50000, 200);
+    traffic_run(t);
+    CU_ASSERT(took_about(a, 2000, 1, 0));
+    CU_ASSERT(took_about(b, 2000, 1, 0));
+    t->count = 1;                                       /* alone: all of it */
+    traffic_run(t);
+    CU_ASSERT(took_about(a, 1000, 0.01, 0));
+    free(t);
+    t = traffic_new(3);                                 /* two QPs of one NIC, in packets */
+    a = flow_add(t, 0, 1, 0, 10 * MB, 1), b = flow_add(t, 0, 2, 0, 32768, 305);
+    traffic_run(t);
+    CU_ASSERT(took_about(a, 2000, 1, 0));
+    CU_ASSERT(took_about(b, 2000, 1, 0));
+    free(t);
+}
+
+static void test_incast(void)
+{
+    struct traffic *t = traffic_new(9);
+    for (uint16_t r = 1; r <= 8; r++) flow_add(t, r, 0, 0, MB, 2);
+    traffic_run(t);
+    for (uint32_t i = 0; i < 8; i++) CU_ASSERT(took_about(&t->flow[i], 1600, 1, 0));
+    free(t);
+}
+
+static void leaf_spine(struct traffic *t, uint32_t nodes_per_leaf, uint32_t spines, double oversubscription)
+{
+    t->cluster.network.topology = CLUSTER_LEAF_SPINE;
+    t->cluster.network.nodes_per_leaf = nodes_per_leaf;
+    t->cluster.network.spines = spines;
+    t->cluster.network.oversubscription = oversubscription;
+}
+
+/* Four nodes of leaf 0 send to one of leaf 1; a fifth of leaf 0 sends to leaf 2 and shares nothing with them but leaf 0
+ * and its uplink, which could carry all. */
+static void test_victim(void)
+{
+    double victim_us[3];
+    for (int i = 0; i < 3; i++) {
+        struct traffic *t = traffic_new(15);
+        leaf_spine(t, 5, 1, 1);
+        t->cluster.network.buffer_bytes = i ? 100000 : 0;
+        t->cluster.network.queues = i == 1 ? CLUSTER_QUEUE_PORT : CLUSTER_QUEUE_FLOW;
+        for (uint16_t r = 0; r < 4; r++) flow_add(t, r, 5, 0, MB, 4);
+        const struct flow *victim = flow_add(t, 4, 10, 0, MB, 4);
+        traffic_run(t);
+        victim_us[i] = victim->took_us;
+        for (uint32_t f = 0; f < 4; f++) CU_ASSERT(took_about(&t->flow[f], 1600, 2, 2));
+        free(t);
+    }
+    CU_ASSERT(victim_us[0] < 410);      /* buffers without end: alone 400, and 6 */
+    CU_ASSERT(victim_us[1] > 1200);     /* its leaf's uplink is held for most of the 1600 */
+    CU_ASSERT(victim_us[2] < 410);      /* only the flows that are too many wait */
+}
+
+/* Two flows from leaf to leaf, two spines, uplinks as fast as a NIC. */
+static void test_ecmp(void)
+{
+    bool apart = false, together = false;
+    for (uint16_t queue = 0; queue < QUEUES; queue++) {
+        struct traffic *t = traffic_new(4);
+        leaf_spine(t, 2, 2, 1);
+        struct flow *a = flow_add(t, 0, 2, 0, MB, 4), *b = flow_add(t, 1, 3, queue, MB, 4);
+        traffic_run(t);
+        const bool collide = a->took_us > 600;
+        (collide ? (void)(together = true) : (void)(apart = true));
+        CU_ASSERT(took_about(a, collide ? 800 : 400, 2, 2) && took_about(b, collide ? 800 : 400, 2, 2));
+        t->cluster.network.routing = CLUSTER_ADAPTIVE;
+        traffic_run(t);
+        CU_ASSERT(took_about(a, 400, 2, 2) && took_about(b, 400, 2, 2));
+        t->cluster.network.routing = CLUSTER_STATIC;    /* both the first way */
+        traffic_run(t);
+        CU_ASSERT(took_about(a, 800, 2, 2) && took_about(b, 800, 2, 2));
+        t->cluster.network.routing = CLUSTER_ECMP;      /* by address, queues make no difference */
+        t->cluster.network.flow_key = CLUSTER_KEY_ADDRESS;
+        traffic_run(t);
+        const double first_us = a->took_us;
+        t->flow[1].queue = 0;
+        traffic_run(t);
+        CU_ASSERT_EQUAL(a->took_us, first_us);
+        free(t);
+    }
+    CU_ASSERT(apart && together);
+}
+
+/* All of leaf 0 to all of leaf 1 and back, dealt out evenly over the uplinks by adaptive routing. */
+static void test_oversubscription(void)
+{
+    for (int over = 1; over <= 2; over++) {
+        struct traffic *t = traffic_new(8);
+        leaf_spine(t, 4, 4, over);
+        t->cluster.network.routing = CLUSTER_ADAPTIVE;
+        for (uint16_t from = 0; from < 8; from++)
+            for (uint16_t to = 0; to < 4; to++) flow_add(t, from, (uint16_t)(from < 4 ? 4 + to : to), 0, 100000, 10);
+        traffic_run(t);
+        double last_us = 0;
+        for (uint32_t i = 0; i < t->count; i++) last_us = t->flow[i].took_us > last_us ? t->flow[i].took_us : last_us;
+        CU_ASSERT(last_us > 400 * over && last_us < 400 * over * 1.05 + 6);
+        free(t);
+    }
+}
+
+/* A bond of two ports: one QP has one of them, many have both. */
+static void test_ports(void)
+{
+    static const enum cluster_port_map map[] = { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
+    for (int m = 0; m < 3; m++) {
+        struct traffic *t = traffic_new(2);
+        t->cluster.nic.ports = 2;
+        t->cluster.nic.port_map = map[m];
+        struct flow *only = flow_add(t, 0, 1, 3, 2 * MB, 2);
+        traffic_run(t);
+        CU_ASSERT(took_about(only, 400, 0.1, 0));
+        t->count = 0;
+        for (uint16_t queue = 0; queue < QUEUES; queue++) flow_add(t, 0, 1, queue, MB / 4, 1);
+        traffic_run(t);
+        double last_us = 0;
+        for (uint32_t i = 0; i < t->count; i++) last_us = t->flow[i].took_us > last_us ? t->flow[i].took_us : last_us;
+        if (map[m] == CLUSTER_PORT_HASH) CU_ASSERT(last_us < 350);      /* 4 MB; by chance not quite even */
+        if (map[m] != CLUSTER_PORT_HASH) CU_ASSERT(last_us < 206);
+        free(t);
+    }
+}
+
+/* Two GPUs on one NIC share it; two NICs of one GPU are no faster than its own PCIe link. */
+static void test_node(void)
+{
+    struct traffic *t = traffic_new(4);
+    t->cluster.node = (struct cluster_node){ .gpus = 2, .nics = 1 };
+    struct flow *a = flow_add(t, 0, 2, 0, MB, 4), *b = flow_add(t, 1, 3, 0, MB, 4);
+    traffic_run(t);
+    CU_ASSERT(took_about(a, 800, 1, 0) && took_about(b, 800, 1, 0));
+    free(t);
+    t = traffic_new(2);
+    t->cluster.node = (struct cluster_node){ .gpus = 1, .nics = 2 };
+    t->cluster.nic.port_map = CLUSTER_PORT_QUEUE;
+    a = flow_add(t, 0, 1, 0, MB, 4), b = flow_add(t, 0, 1, 1, MB, 4);
+    traffic_run(t);
+    CU_ASSERT(took_about(a, 400, 1, 0) && took_about(b, 400, 1, 0));
+    t->cluster.node.pcie_rate_bps = 12 * 8000000000ull;     /* 8 MB at 12 GB/s */
+    traffic_run(t);
+    CU_ASSERT(took_about(a, 8e6 / 12e3, 2, 0) && took_about(b, 8e6 / 12e3, 2, 0));
+    free(t);
+    t = traffic_new(2);                                     /* a NIC across the sockets: 5 GB/s, 2 us more each way */
+    t->cluster.node = (struct cluster_node){ .gpus = 1, .nics = 1, .staging = true, .staging_rate_bps = 40000000000,
+                                             .staging_latency_ps = 2 * PS_PER_US };
+    a = flow_add(t, 0, 1, 0, MB, 4);
+    traffic_run(t);
+    CU_ASSERT(took_about(a, 800 + 4, 1, 0));
+    free(t);
+}
+
+/* A window of W bytes and a round trip of T never lets more than W / T through, whatever the network does. */
+static void test_window(void)
+{
+    struct traffic *t = traffic_new(9);
+    t->cluster.nic.window_bytes = 100000;
+    struct flow *a = flow_add(t, 0, 1, 0, 10000, 400);
+    traffic_run(t);
+    CU_ASSERT(a->took_us > 4e6 / 100000 * 4.0);             /* round trip 4 and 1 of the message */
+    CU_ASSERT(a->took_us < 4e6 / 100000 * 11);
+    for (uint16_t r = 2; r < 9; r++) flow_add(t, r, 1, 0, 10000, 400);
+    traffic_run(t);
+    for (uint32_t i = 0; i < 8; i++) CU_ASSERT(took_about(&t->flow[i], 3200, 2, 0));
+    free(t);
+}
+
+static void test_acknowledgements_take_bandwidth(void)
+{
+    struct traffic *t = traffic_new(2);
+    t->cluster.nic.ack_bytes = 1000;
+    struct flow *a = flow_add(t, 0, 1, 0, 10000, 100), *b = flow_add(t, 1, 0, 0, 10000, 100);
+    traffic_run(t);
+    CU_ASSERT(took_about(a, 110, 2, 0) && took_about(b, 110, 2, 0));    /* a tenth more */
+    free(t);
+}
+
+static void test_routes(void)
+{
+    struct cluster c = support_cluster(1);
+    struct route way[ROUTES_MAX];
+    static const struct { enum cluster_topology topology; uint32_t far, ways, links; } expected[] = {
+        { CLUSTER_SINGLE, 15, 1, 2 }, { CLUSTER_LEAF_SPINE, 15, 3, 4 }, { CLUSTER_FAT_TREE, 15, 6, 6 },
+        { CLUSTER_FAT_TREE, 3, 3, 4 }, { CLUSTER_DRAGONFLY, 15, 1, 4 }, { CLUSTER_RAIL, 15, 3, 4 },
+    };
+    c.network.nodes_per_leaf = 2;
+    c.network.leaves_per_pod = 4;
+    c.network.spines = 3;
+    c.network.cores = 6;
+    c.network.hop_ps = 500 * PS_PER_NS;
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        c.network.topology = expected[i].topology;
+        struct graph *g = graph_new(&c, 16, 1, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(g);
+        const uint32_t ways = route_find(g, graph_port(g, 0, 0), graph_port(g, expected[i].far, 0), way, ROUTES_MAX);
+        CU_ASSERT_EQUAL(ways, expected[i].ways);
+        CU_ASSERT_EQUAL(way[0].count, expected[i].links);
+        CU_ASSERT_EQUAL(route_latency_ps(g, &way[0]), PS_PER_US + (way[0].count - 2) * 500 * PS_PER_NS);
+        graph_free(g);
+    }
+}
+
+int main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("network", NULL, NULL);
+    CU_add_test(suite, "two flows", test_two_flows);
+    CU_add_test(suite, "incast", test_incast);
+    CU_add_test(suite, "victim", test_victim);
+    CU_add_test(suite, "ECMP", test_ecmp);
+    CU_add_test(suite, "oversubscription", test_oversubscription);
+    CU_add_test(suite, "ports", test_ports);
+    CU_add_test(suite, "node", test_node);
+    CU_add_test(suite, "window", test_window);
+    CU_add_test(suite, "acknowledgements take bandwidth", test_acknowledgements_take_bandwidth);
+    CU_add_test(suite, "routes", test_routes);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
+    CU_cleanup_registry();
+    return failed;
+}
