@@ -5,10 +5,12 @@
 #include "replay/live_command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "sim/command.h"
@@ -157,28 +159,55 @@ bool live_command_check(struct live_command *c, GError **error)
     return true;
 }
 
+enum { SECRET_BYTES_MAX = 4096, SECRET_BYTES_WISE = 16 };
+
+/* All of the file but the ends of its last line; a pipe will do.  At most SECRET_BYTES_MAX. */
+static bool secret_read(const char *path, uint8_t *bytes, size_t *size_bytes, struct stat *status, GError **error)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = -1;
+    *size_bytes = 0;
+    if (fd >= 0 && fstat(fd, status) == 0) {
+        while ((n = read(fd, bytes + *size_bytes, SECRET_BYTES_MAX + 1 - *size_bytes)) > 0) *size_bytes += (size_t)n;
+    }
+    if (n < 0)
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--secret-file: %s: expected a file that can be read, found: %s",
+                    path, g_strerror(errno));
+    if (fd >= 0) close(fd);
+    if (n < 0) return false;
+    if (*size_bytes > SECRET_BYTES_MAX) {
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--secret-file: %s: expected at most %d bytes, found more", path,
+                    SECRET_BYTES_MAX);
+        return false;
+    }
+    while (*size_bytes && (bytes[*size_bytes - 1] == '\n' || bytes[*size_bytes - 1] == '\r')) --*size_bytes;
+    if (*size_bytes) return true;
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--secret-file: %s: expected a line of text, found none", path);
+    return false;
+}
+
+static void secret_warn(const struct live_command *c, size_t size_bytes, const struct stat *status)
+{
+    if (size_bytes < SECRET_BYTES_WISE)
+        fprintf(stderr, "eptwin %s: warning: --secret-file: %s: %zu bytes can be guessed: expected %d or more\n",
+                c->name, c->secret_file, size_bytes, SECRET_BYTES_WISE);
+    if (S_ISREG(status->st_mode) && status->st_mode & (S_IROTH | S_IWOTH))
+        fprintf(stderr, "eptwin %s: warning: --secret-file: %s: everybody on this host can read or write it: "
+                "expected mode 0600, found %04o\n", c->name, c->secret_file, (unsigned)status->st_mode & 07777);
+}
+
 static struct bootstrap *tcp_join(const struct live_command *c, GError **error)
 {
-    char *secret = NULL;
-    if (g_access(c->secret_file, R_OK) != 0 || !g_file_get_contents(c->secret_file, &secret, NULL, NULL)) {
-        g_set_error(error, LIVE_ERROR, 0, "--secret-file: %s: expected a file that can be read, found: %s",
-                    c->secret_file, g_strerror(errno));
-        return NULL;
-    }
-    g_strchomp(secret);
-    struct bootstrap *b = NULL;
-    if (*secret) {
-        const struct bootstrap_tcp_options options = {
-            .rank = (uint32_t)c->rank, .rank_count = (uint32_t)c->world, .root = c->root, .secret = secret,
-            .timeout_ms = c->live.timeout_ms,
-        };
-        b = bootstrap_tcp_new(&options, error);
-    } else {
-        g_set_error(error, LIVE_ERROR, 0, "--secret-file: %s: expected a line of text, found none",
-                    c->secret_file);
-    }
-    g_free(secret);
-    return b;
+    uint8_t secret[SECRET_BYTES_MAX + 1];
+    size_t secret_bytes;
+    struct stat status;
+    if (!secret_read(c->secret_file, secret, &secret_bytes, &status, error)) return NULL;
+    secret_warn(c, secret_bytes, &status);
+    const struct bootstrap_tcp_options options = {
+        .rank = (uint32_t)c->rank, .rank_count = (uint32_t)c->world, .root = c->root,
+        .secret = { secret, secret_bytes }, .timeout_ms = c->live.timeout_ms,
+    };
+    return bootstrap_tcp_new(&options, error);
 }
 
 bool live_command_join(struct live_command *c, GError **error)

@@ -46,7 +46,8 @@ static void identity_refuse(const char *first, const char *other, uint32_t rank,
     char **expected = g_strsplit(first, "\n", 0), **found = g_strsplit(other, "\n", 0);
     for (uint32_t i = 0; expected[i] && found[i]; i++) {
         if (strcmp(expected[i], found[i]) == 0) continue;
-        const char *value = strchr(expected[i], ' '), *other_value = strchr(found[i], ' ');
+        g_autofree char *other_line = bootstrap_peer_text(found[i], strlen(found[i]));
+        const char *value = strchr(expected[i], ' '), *other_value = strchr(other_line, ' ');
         g_set_error(error, LIVE_ERROR, 0, "%.*s: expected the same on all ranks, found%s on rank 0 and%s on rank %u",
                     (int)strcspn(expected[i], " "), expected[i], value ? value : "", other_value ? other_value : "",
                     rank);

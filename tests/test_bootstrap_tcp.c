@@ -13,15 +13,17 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { TIMEOUT_MS = 20000, SHORT_MS = 400, RANKS_MAX = 8 };
 
-#define SECRET "open sesame"
+static const struct bootstrap_secret SECRET = { "open sesame", 11 };
 
 typedef int rank_function(struct bootstrap *b, void *context);
 
@@ -329,7 +331,7 @@ static void test_serves(void)
 static int run_gives_up(struct bootstrap *b, void *context)
 {
     if (b->rank == 2) {
-        bootstrap_abort(b, "trace.npy: not here");
+        bootstrap_abort(b, "\033[31mtrace.npy: not here\n\302\233\377");
         GError *error = NULL;
 
         return bootstrap_barrier(b, &error) ? 0 : report(b->rank, error);
@@ -345,9 +347,10 @@ static void test_gives_up(void)
 
     for (uint32_t r = 0; r < 3; r++)
         CU_ASSERT_EQUAL(statuses[r], 1);
-    ASSERT_CONTAINS(text, "[0: rank 2 gave up: trace.npy: not here]");
-    ASSERT_CONTAINS(text, "[1: rank 2 gave up: trace.npy: not here]");
-    ASSERT_CONTAINS(text, "[2: rank 2 gave up: trace.npy: not here]");
+    /* What others wrote reaches no terminal as it is; rank 2 itself said it. */
+    ASSERT_CONTAINS(text, "[0: rank 2 gave up: ?[31mtrace.npy: not here??\357\277\275]");
+    ASSERT_CONTAINS(text, "[1: rank 2 gave up: ?[31mtrace.npy: not here??\357\277\275]");
+    ASSERT_CONTAINS(text, "[2: rank 2 gave up: \033[31mtrace.npy: not here");
     g_free(text);
 }
 
@@ -392,7 +395,7 @@ static void test_wrong_secret(void)
     int statuses[2];
 
     other.rank = 1;
-    other.secret = "open barley";
+    other.secret = (struct bootstrap_secret){ "open barley", 11 };
     char *const text = run_pair(&root, &other, statuses);
     char *const expected = g_strdup_printf("[1: rank 1 and rank 0 at %s do not have the same secret]", root.root);
     char *const refusal = g_strdup_printf("[0: rank 1 did not join at %s within 1000 ms; refused without the right "
@@ -404,6 +407,25 @@ static void test_wrong_secret(void)
     ASSERT_CONTAINS(text, refusal);
     g_free(expected);
     g_free(refusal);
+    g_free(text);
+}
+
+/* All bytes of a secret count, those behind a NUL too. */
+static void test_secret_with_nul(void)
+{
+    struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000), other;
+    int statuses[2];
+
+    root.secret = (struct bootstrap_secret){ "open\0sesame", 11 };
+    other = root;
+    other.rank = 1;
+    g_free(run_pair(&root, &other, statuses));
+    CU_ASSERT(statuses[0] == 0 && statuses[1] == 0);
+    other.secret = (struct bootstrap_secret){ "open\0barley", 11 };
+    char *const text = run_pair(&root, &other, statuses);
+
+    CU_ASSERT(statuses[0] == 1 && statuses[1] == 2);
+    ASSERT_CONTAINS(text, "do not have the same secret]");
     g_free(text);
 }
 
@@ -451,12 +473,13 @@ static void test_rank_twice(void)
 static void test_bad_options(void)
 {
     static const struct { struct bootstrap_tcp_options options; const char *message; } cases[] = {
-        { { .rank = 2, .rank_count = 2, .root = ":1", .secret = "x" }, "--rank 2 is not below --world 2" },
-        { { .rank = 0, .rank_count = 2, .root = ":1", .secret = "" }, "needs a secret shared by all ranks" },
-        { { .rank = 0, .rank_count = 2, .root = "here", .secret = "x" }, "--root: expected host:port, found 'here'" },
-        { { .rank = 0, .rank_count = 2, .root = "here:", .secret = "x" }, "--root: expected host:port, found" },
-        { { .rank = 1, .rank_count = 2, .root = NULL, .secret = "x" }, "--root: expected host:port, found ''" },
-        { { .rank = 1, .rank_count = 2, .root = ":http", .secret = "x" }, "--root :http: " },
+        { { .rank = 2, .rank_count = 2, .root = ":1", .secret = { "x", 1 } }, "--rank 2 is not below --world 2" },
+        { { .rank = 0, .rank_count = 2, .root = ":1", .secret = { "", 0 } }, "needs a secret shared by all ranks" },
+        { { .rank = 0, .rank_count = 2, .root = "here", .secret = { "x", 1 } },
+          "--root: expected host:port, found 'here'" },
+        { { .rank = 0, .rank_count = 2, .root = "here:", .secret = { "x", 1 } }, "--root: expected host:port, found" },
+        { { .rank = 1, .rank_count = 2, .root = NULL, .secret = { "x", 1 } }, "--root: expected host:port, found ''" },
+        { { .rank = 1, .rank_count = 2, .root = ":http", .secret = { "x", 1 } }, "--root :http: " },
     };
 
     for (size_t k = 0; k < G_N_ELEMENTS(cases); k++) {
@@ -522,7 +545,7 @@ static void liar_dial(struct liar *l, uint16_t port, uint32_t rank, uint32_t ran
     CU_ASSERT_EQUAL_FATAL(wire_read(l->socket, &l->challenge, sizeof l->challenge, soon()), 0);
     l->hello = (struct wire_hello){ .magic = WIRE_MAGIC, .rank = rank, .rank_count = rank_count, .nonce = { 1 } };
     g_strlcpy(l->hello.build, eptwin_version(), sizeof l->hello.build);
-    wire_hello_sign(SECRET, &l->challenge, &l->hello, l->hello.mac);
+    wire_hello_sign(&SECRET, &l->challenge, &l->hello, l->hello.mac);
 }
 
 static uint32_t liar_greet(struct liar *l)
@@ -561,6 +584,146 @@ static void test_strangers(void)
     g_free(catch_end());
 }
 
+/* Whether the other end closed the connection within the time. */
+static bool hung_up(int socket, int timeout_ms)
+{
+    struct pollfd poller = { .fd = socket, .events = POLLIN };
+    char byte;
+
+    return poll(&poller, 1, timeout_ms) == 1 && recv(socket, &byte, 1, MSG_DONTWAIT) <= 0;
+}
+
+/* One caller more than the door has room for takes the place of who is there longest, not of another. */
+static void test_oldest_leaves(void)
+{
+    enum { ROOM = 64 };
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
+    struct liar callers[ROOM + 1];
+
+    catch_start();
+    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
+
+    for (int i = 0; i <= ROOM; i++) {
+        liar_dial(&callers[i], port, 1, 2);     /* the challenge says that it is at the door */
+        g_usleep(2000);
+    }
+    CU_ASSERT(hung_up(callers[0].socket, TIMEOUT_MS));
+    for (int i = 1; i <= ROOM; i++)
+        CU_ASSERT_FALSE(hung_up(callers[i].socket, 0));
+    kill(root_pid, SIGKILL);
+    end_rank(root_pid);
+    for (int i = 0; i <= ROOM; i++)
+        close(callers[i].socket);
+    g_free(catch_end());
+}
+
+/* Who says nothing is sent away after a share of the time, while rank 0 goes on waiting. */
+static void test_silent_leaves(void)
+{
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options root = at_port(port, 0, 2, 4000);
+    struct bootstrap_tcp_options other = root;
+    struct liar silent;
+
+    catch_start();
+    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
+
+    liar_dial(&silent, port, 1, 2);
+    CU_ASSERT(hung_up(silent.socket, 60000));
+    other.rank = 1;
+    const pid_t other_pid = start_rank(&other, run_barrier, NULL);
+
+    CU_ASSERT_EQUAL(end_rank(root_pid), 0);     /* so it was not rank 0's end that hung up */
+    CU_ASSERT_EQUAL(end_rank(other_pid), 0);
+    close(silent.socket);
+    g_free(catch_end());
+}
+
+/* A rank that was pushed out before rank 0 heard it comes again.  Here the first one to listen is no rank 0: it hangs
+ * up on everybody, then makes way for the real one. */
+static void test_pushed_out(void)
+{
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
+    struct bootstrap_tcp_options other = root;
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                   .sin_port = htons(port) };
+    const int on = 1;
+
+    other.rank = 1;
+    catch_start();
+    const pid_t other_pid = start_rank(&other, run_barrier, NULL);
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1), 0);
+    for (int i = 0; i < 3; i++)
+        close(accept(listener, NULL, NULL));
+    close(listener);
+    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
+
+    CU_ASSERT_EQUAL(end_rank(other_pid), 0);
+    CU_ASSERT_EQUAL(end_rank(root_pid), 0);
+    g_free(catch_end());
+}
+
+static double cpu_ms(int who)
+{
+    struct rusage usage;
+
+    getrusage(who, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
+}
+
+/* Rank 0 has no descriptor left for a caller: it says so, and does not burn its CPU meanwhile. */
+static void test_no_descriptors(void)
+{
+    const uint16_t port = free_port();
+    const struct bootstrap_tcp_options root = at_port(port, 0, 3, 1000);
+    const double before_ms = cpu_ms(RUSAGE_CHILDREN);
+
+    catch_start();
+    const pid_t root_pid = fork();
+
+    if (root_pid == 0) {
+        const struct rlimit few = { 8, 8 };     /* standard ones, a listener, and next to none */
+        GError *error = NULL;
+
+        closefrom(3);
+        setrlimit(RLIMIT_NOFILE, &few);
+        for (int i = 3; i < 7; i++)
+            (void)!dup(0);
+        _exit(bootstrap_tcp_new(&root, &error) ? 0 : report(0, error));
+    }
+    const int s = dial(port);
+
+    CU_ASSERT_EQUAL(end_rank(root_pid), 1);
+    char *const text = catch_end();
+
+    ASSERT_CONTAINS(text, "; could not accept callers: ");
+    ASSERT_CONTAINS(text, " times: Too many open files]");
+    CU_ASSERT(cpu_ms(RUSAGE_CHILDREN) - before_ms < 300);       /* of 1000 */
+    close(s);
+    g_free(text);
+}
+
+/* A mark that is wrong in any one of its bytes is wrong. */
+static void test_marks_compared_whole(void)
+{
+    uint8_t mark[WIRE_MAC_BYTES], other[WIRE_MAC_BYTES];
+
+    for (int i = 0; i < WIRE_MAC_BYTES; i++)
+        mark[i] = other[i] = (uint8_t)(7 * i);
+    CU_ASSERT(wire_macs_equal(mark, other));
+    for (int bit = 0; bit < 8 * WIRE_MAC_BYTES; bit++) {
+        other[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        CU_ASSERT_FALSE(wire_macs_equal(mark, other));
+        other[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+}
+
 /* A hello that was good once is worth nothing on the next connection, and disturbs nobody. */
 static void test_replayed_hello(void)
 {
@@ -582,7 +745,7 @@ static void test_replayed_hello(void)
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
     struct wire_channel channel;
 
-    wire_channel_open(&channel, first.socket, false, SECRET, &first.challenge, &first.hello);
+    wire_channel_open(&channel, first.socket, false, &SECRET, &first.challenge, &first.hello);
     for (int i = 0; i < 2; i++)
         CU_ASSERT_EQUAL(wire_channel_send(&channel, WIRE_SHARE, NULL, 0, soon()), 0);
     CU_ASSERT_EQUAL(end_rank(root_pid), 0);
@@ -625,9 +788,9 @@ static void expect_refusal(const struct wire_hello *change, uint32_t verdict, co
 
     liar_dial(&l, port, change->rank, change->rank_count);
     if (change->build[0]) memcpy(l.hello.build, change->build, sizeof l.hello.build);
-    wire_hello_sign(SECRET, &l.challenge, &l.hello, l.hello.mac);
+    wire_hello_sign(&SECRET, &l.challenge, &l.hello, l.hello.mac);
     CU_ASSERT_EQUAL(liar_greet(&l), verdict);
-    wire_welcome_sign(SECRET, &l.challenge, &l.hello, &l.welcome, mac);
+    wire_welcome_sign(&SECRET, &l.challenge, &l.hello, &l.welcome, mac);
     CU_ASSERT(wire_macs_equal(mac, l.welcome.mac));
     close(l.socket);
     CU_ASSERT_EQUAL(end_rank(root_pid), 2);
@@ -639,8 +802,8 @@ static void expect_refusal(const struct wire_hello *change, uint32_t verdict, co
 
 static void test_refusals(void)
 {
-    expect_refusal(&(struct wire_hello){ .rank = 1, .rank_count = 3, .build = "another" }, WIRE_WRONG_BUILD,
-                   " is eptwin another, rank 0 is ");
+    expect_refusal(&(struct wire_hello){ .rank = 1, .rank_count = 3, .build = "ano\033[2Jther" }, WIRE_WRONG_BUILD,
+                   " is eptwin ano?[2Jther, rank 0 is ");
     expect_refusal(&(struct wire_hello){ .rank = 3, .rank_count = 3 }, WIRE_WRONG_RANK,
                    " says it is rank 3, expected 1 to 2]");
     expect_refusal(&(struct wire_hello){ .rank = 0, .rank_count = 3 }, WIRE_WRONG_RANK,
@@ -664,7 +827,7 @@ static void expect_message_fails(void (*lie)(struct wire_channel *c), const char
 
     liar_dial(&l, port, 1, 2);
     CU_ASSERT_EQUAL(liar_greet(&l), WIRE_JOINED);
-    wire_channel_open(&channel, l.socket, false, SECRET, &l.challenge, &l.hello);
+    wire_channel_open(&channel, l.socket, false, &SECRET, &l.challenge, &l.hello);
     CU_ASSERT_EQUAL(wire_channel_send(&channel, WIRE_SHARE, NULL, 0, soon()), 0);
     lie(&channel);
     CU_ASSERT_EQUAL(end_rank(root_pid), 1);
@@ -781,11 +944,17 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "a rank gives up", test_gives_up);
     CU_add_test(suite, "sizes differ", test_sizes_differ);
     CU_add_test(suite, "wrong secret", test_wrong_secret);
+    CU_add_test(suite, "a secret with a NUL in it", test_secret_with_nul);
     CU_add_test(suite, "wrong world", test_wrong_world);
     CU_add_test(suite, "a rank started twice", test_rank_twice);
     CU_add_test(suite, "bad options", test_bad_options);
     CU_add_test(suite, "nobody there, address taken", test_addresses);
     CU_add_test(suite, "strangers", test_strangers);
+    CU_add_test(suite, "the oldest makes room", test_oldest_leaves);
+    CU_add_test(suite, "the silent are sent away", test_silent_leaves);
+    CU_add_test(suite, "who is pushed out comes again", test_pushed_out);
+    CU_add_test(suite, "no descriptors left", test_no_descriptors);
+    CU_add_test(suite, "marks are compared whole", test_marks_compared_whole);
     CU_add_test(suite, "a recorded hello", test_replayed_hello);
     CU_add_test(suite, "an altered hello", test_altered_hello);
     CU_add_test(suite, "refusals by what differs", test_refusals);

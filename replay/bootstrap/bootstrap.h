@@ -79,13 +79,20 @@ char *bootstrap_peer_text(const char *text, size_t size_bytes);
 int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms,
                        int (*child)(struct bootstrap *b, void *context), void *context);
 
+/* Any bytes, NULs too. */
+struct bootstrap_secret {
+    const void *bytes;
+    size_t size_bytes;
+};
+
 struct bootstrap_tcp_options {
     uint32_t rank, rank_count;
     const char *root;           /* "host:port" of rank 0, who listens there and nowhere else; ":port" is loopback */
-    const char *secret;         /* shared by all; every message is authenticated with it */
+    struct bootstrap_secret secret;     /* shared by all; every message is authenticated with it */
     uint32_t timeout_ms;
 };
-/* Returns when all ranks have joined.  Processes without the secret are refused and change nothing. */
+/* Returns when all ranks have joined.  Processes without the secret are refused and change nothing; a rank that a flood
+ * of them pushed out comes again until timeout_ms have passed. */
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *options, GError **error);
 
 /* Under mpirun or srun.  Error when not started by them or built without PMIx (the message says which). */

@@ -235,10 +235,11 @@ static void parent_take_messages(struct fork_parent *p, uint32_t rank)
         if (r->in->len - sizeof header < header.size_bytes) return;
         const guint8 *const data = r->in->data + sizeof header;
 
-        if (header.kind == FORK_GIVE_UP)
-            parent_fail(p, rank, g_strdup_printf("rank %u gave up: %.*s", rank, (int)header.size_bytes,
-                                                 (const char *)data));
-        else
+        if (header.kind == FORK_GIVE_UP) {
+            g_autofree char *reason = bootstrap_peer_text((const char *)data, header.size_bytes);
+
+            parent_fail(p, rank, g_strdup_printf("rank %u gave up: %s", rank, reason));
+        } else
             parent_take_share(p, r, data, header.size_bytes);
         g_byte_array_remove_range(r->in, 0, (guint)(sizeof header + header.size_bytes));
     }

@@ -19,7 +19,8 @@
 
 enum {
     CALLERS_MAX = 64,           /* at the door at a time; one more takes the place of the one there longest */
-    GREETING_MS = 5000,         /* that a caller may take */
+    GREETING_MS = 5000,         /* that a caller may take, but not more than a share of the time for joining */
+    GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,
     NAME_BYTES = NI_MAXHOST + 16,
 };
@@ -92,6 +93,9 @@ struct door {
     struct wire_channel *channels;
     int      listener;
     uint32_t joined;
+    uint32_t turned_away;       /* callers that could not be accepted */
+    int      turned_away_errno;
+    uint64_t accept_again_ms;   /* until then nobody is accepted */
     uint32_t refused;
     char     refused_last[NAME_BYTES];
     char     address[NAME_BYTES];
@@ -147,16 +151,39 @@ static void door_refuse(struct door *d, struct caller *c)
     caller_leave(c);
 }
 
-static struct caller *door_place(struct door *d)
+/* Who is there longest; NULL: nobody. */
+static struct caller *door_oldest(struct door *d)
 {
-    struct caller *oldest = &d->callers[0];
+    struct caller *oldest = NULL;
 
     for (int i = 0; i < CALLERS_MAX; i++) {
-        if (d->callers[i].socket < 0) return &d->callers[i];
-        if (d->callers[i].deadline_ms < oldest->deadline_ms) oldest = &d->callers[i];
+        struct caller *const c = &d->callers[i];
+
+        if (c->socket >= 0 && (!oldest || c->deadline_ms < oldest->deadline_ms)) oldest = c;
     }
+    return oldest;
+}
+
+static struct caller *door_place(struct door *d)
+{
+    for (int i = 0; i < CALLERS_MAX; i++)
+        if (d->callers[i].socket < 0) return &d->callers[i];
+    struct caller *const oldest = door_oldest(d);
+
     door_refuse(d, oldest);
     return oldest;
+}
+
+/* No descriptor or no memory for one more: the oldest caller makes room, and nobody is accepted for a while, for the
+ * listener stays ready all the time. */
+static void door_turn_away(struct door *d, int reason)
+{
+    struct caller *const oldest = door_oldest(d);
+
+    d->turned_away++;
+    d->turned_away_errno = reason;
+    d->accept_again_ms = bootstrap_now_ms() + CONNECT_RETRY_MS;
+    if (oldest) door_refuse(d, oldest);
 }
 
 static void door_accept(struct door *d)
@@ -165,10 +192,14 @@ static void door_accept(struct door *d)
     socklen_t address_bytes = sizeof address;
     const int s = accept4(d->listener, (struct sockaddr *)&address, &address_bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-    if (s < 0) return;
+    if (s < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) door_turn_away(d, errno);
+        return;
+    }
     struct caller *const c = door_place(d);
 
-    *c = (struct caller){ .socket = s, .deadline_ms = bootstrap_now_ms() + GREETING_MS };
+    *c = (struct caller){ .socket = s, .deadline_ms = bootstrap_now_ms() +
+                                                      MIN(GREETING_MS, d->options->timeout_ms / GREETING_SHARE) };
     name_address((struct sockaddr *)&address, address_bytes, c->name);
     send_at_once(s);
     memcpy(c->challenge.magic, WIRE_MAGIC, sizeof c->challenge.magic);
@@ -182,7 +213,7 @@ static void door_answer(struct door *d, struct caller *c, uint32_t verdict)
     struct wire_welcome welcome = { .verdict = verdict, .rank_count = d->options->rank_count };
 
     g_strlcpy(welcome.build, eptwin_version(), sizeof welcome.build);
-    wire_welcome_sign(d->options->secret, &c->challenge, &c->hello, &welcome, welcome.mac);
+    wire_welcome_sign(&d->options->secret, &c->challenge, &c->hello, &welcome, welcome.mac);
     wire_write(c->socket, &welcome, sizeof welcome, bootstrap_now_ms() + CONNECT_RETRY_MS);
 }
 
@@ -198,8 +229,10 @@ static enum wire_verdict door_judge(const struct door *d, const struct caller *c
         return WIRE_WRONG_WORLD;
     }
     if (strncmp(h->build, eptwin_version(), sizeof h->build - 1) != 0) {
-        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s is eptwin %.*s, rank 0 is %s", h->rank, c->name,
-             (int)sizeof h->build, h->build, eptwin_version());
+        g_autofree char *build = bootstrap_peer_text(h->build, sizeof h->build);
+
+        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s is eptwin %s, rank 0 is %s", h->rank, c->name, build,
+             eptwin_version());
         return WIRE_WRONG_BUILD;
     }
     if (h->rank == 0 || h->rank >= rank_count) {
@@ -218,7 +251,7 @@ static bool door_greet(struct door *d, struct caller *c, GError **error)
 {
     uint8_t mac[WIRE_MAC_BYTES];
 
-    wire_hello_sign(d->options->secret, &c->challenge, &c->hello, mac);
+    wire_hello_sign(&d->options->secret, &c->challenge, &c->hello, mac);
     if (memcmp(c->hello.magic, WIRE_MAGIC, sizeof c->hello.magic) != 0) {
         door_refuse(d, c);
         return true;
@@ -232,7 +265,7 @@ static bool door_greet(struct door *d, struct caller *c, GError **error)
 
     door_answer(d, c, verdict);
     if (verdict != WIRE_JOINED) return false;
-    wire_channel_open(&d->channels[c->hello.rank], c->socket, true, d->options->secret, &c->challenge, &c->hello);
+    wire_channel_open(&d->channels[c->hello.rank], c->socket, true, &d->options->secret, &c->challenge, &c->hello);
     c->socket = -1;
     d->joined++;
     return true;
@@ -249,22 +282,36 @@ static bool door_listen(struct door *d, struct caller *c, GError **error)
     return true;
 }
 
+/* What the door listens to: the listener, unless nobody is accepted just now, then the callers. */
+static nfds_t door_pollers(const struct door *d, struct pollfd *pollers, uint32_t *caller)
+{
+    nfds_t count = 0;
+
+    pollers[count++] = (struct pollfd){ .fd = bootstrap_now_ms() >= d->accept_again_ms ? d->listener : -1,
+                                        .events = POLLIN };
+    for (uint32_t i = 0; i < CALLERS_MAX; i++) {
+        if (d->callers[i].socket < 0) continue;
+        caller[count] = i;
+        pollers[count++] = (struct pollfd){ .fd = d->callers[i].socket, .events = POLLIN };
+    }
+    return count;
+}
+
 static bool door_step(struct door *d, uint64_t deadline_ms, GError **error)
 {
-    struct pollfd pollers[CALLERS_MAX + 1];
+    struct pollfd pollers[1 + CALLERS_MAX];
+    uint32_t caller[1 + CALLERS_MAX];
+    const nfds_t count = door_pollers(d, pollers, caller);
 
-    pollers[CALLERS_MAX] = (struct pollfd){ .fd = d->listener, .events = POLLIN };
-    for (int i = 0; i < CALLERS_MAX; i++)
-        pollers[i] = (struct pollfd){ .fd = d->callers[i].socket, .events = POLLIN };
-    poll(pollers, CALLERS_MAX + 1, MIN(bootstrap_remaining_ms(deadline_ms), CONNECT_RETRY_MS));
-    for (int i = 0; i < CALLERS_MAX; i++) {
-        struct caller *const c = &d->callers[i];
+    if (poll(pollers, count, MIN(bootstrap_remaining_ms(deadline_ms), CONNECT_RETRY_MS)) < 0 && errno != EINTR)
+        return fail(error, BOOTSTRAP_FAILED, "rank 0 cannot wait for callers: %s", g_strerror(errno));
+    for (nfds_t i = 1; i < count; i++) {
+        struct caller *const c = &d->callers[caller[i]];
 
-        if (c->socket < 0) continue;
         if (pollers[i].revents && !door_listen(d, c, error)) return false;
         if (c->socket >= 0 && bootstrap_now_ms() >= c->deadline_ms) door_refuse(d, c);
     }
-    if (pollers[CALLERS_MAX].revents) door_accept(d);
+    if (pollers[0].revents) door_accept(d);
     return true;
 }
 
@@ -277,12 +324,14 @@ static bool door_fail_late(const struct door *d, GError **error)
         absent[r] = d->channels[r].socket < 0;
     char *const ranks = bootstrap_ranks_text(absent, rank_count);
 
-    if (d->refused)
-        fail(error, BOOTSTRAP_FAILED, "%s did not join at %s within %u ms; refused without the right secret: %u, "
-             "the last %s", ranks, d->address, d->options->timeout_ms, d->refused, d->refused_last);
-    else
-        fail(error, BOOTSTRAP_FAILED, "%s did not join at %s within %u ms", ranks, d->address,
-             d->options->timeout_ms);
+    g_autofree char *refused = d->refused ? g_strdup_printf("; refused without the right secret: %u, the last %s",
+                                                            d->refused, d->refused_last) : g_strdup("");
+    g_autofree char *turned_away = d->turned_away ? g_strdup_printf("; could not accept callers: %u times: %s",
+                                                                    d->turned_away, g_strerror(d->turned_away_errno))
+                                                  : g_strdup("");
+
+    fail(error, BOOTSTRAP_FAILED, "%s did not join at %s within %u ms%s%s", ranks, d->address, d->options->timeout_ms,
+         refused, turned_away);
     g_free(ranks);
     g_free(absent);
     return false;
@@ -323,7 +372,10 @@ static int connect_once(const struct addrinfo *addresses, uint64_t deadline_ms)
         struct pollfd poller = { .fd = s, .events = POLLOUT };
         socklen_t reason_bytes = sizeof reason;
 
-        if (s < 0) continue;
+        if (s < 0) {
+            reason = errno;
+            continue;
+        }
         reason = connect(s, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
         if (reason == EINPROGRESS) {
             if (poll(&poller, 1, bootstrap_remaining_ms(deadline_ms)) > 0)
@@ -365,9 +417,11 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
     case WIRE_WRONG_WORLD:
         return fail(error, code, "rank %u was started for a world of %u, rank 0 at %s for %u", o->rank,
                     o->rank_count, o->root, w->rank_count);
-    case WIRE_WRONG_BUILD:
-        return fail(error, code, "rank %u is eptwin %s, rank 0 at %s is %.*s", o->rank, eptwin_version(), o->root,
-                    (int)sizeof w->build, w->build);
+    case WIRE_WRONG_BUILD: {
+        g_autofree char *build = bootstrap_peer_text(w->build, sizeof w->build);
+
+        return fail(error, code, "rank %u is eptwin %s, rank 0 at %s is %s", o->rank, eptwin_version(), o->root, build);
+    }
     case WIRE_WRONG_RANK:
         return fail(error, code, "rank 0 at %s has no place for a rank %u", o->root, o->rank);
     case WIRE_RANK_TAKEN:
@@ -377,8 +431,9 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
     }
 }
 
+/* *again: rank 0 closed the connection before it looked at this rank, as it does when too many call. */
 static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t deadline_ms,
-                         struct wire_channel *channel, GError **error)
+                         struct wire_channel *channel, bool *again, GError **error)
 {
     struct wire_challenge challenge;
     struct wire_hello hello = { .magic = WIRE_MAGIC, .rank = o->rank, .rank_count = o->rank_count };
@@ -387,32 +442,43 @@ static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t 
 
     int rc = wire_read(s, &challenge, sizeof challenge, deadline_ms);
 
+    *again = false;
     if (!rc && memcmp(challenge.magic, WIRE_MAGIC, sizeof challenge.magic) != 0)
         return fail(error, BOOTSTRAP_FAILED, "what listens at %s is not rank 0 of this eptwin", o->root);
     g_strlcpy(hello.build, eptwin_version(), sizeof hello.build);
     fill_nonce(hello.nonce);
-    wire_hello_sign(o->secret, &challenge, &hello, hello.mac);
+    wire_hello_sign(&o->secret, &challenge, &hello, hello.mac);
     if (!rc) rc = wire_write(s, &hello, sizeof hello, deadline_ms);
     if (!rc) rc = wire_read(s, &welcome, sizeof welcome, deadline_ms);
+    *again = rc == -ECONNRESET || rc == -EPIPE;
     if (rc)
         return fail(error, BOOTSTRAP_FAILED, "rank %u: rank 0 at %s %s before it let this rank join", o->rank,
                     o->root, wire_describe(rc));
-    wire_welcome_sign(o->secret, &challenge, &hello, &welcome, mac);
+    wire_welcome_sign(&o->secret, &challenge, &hello, &welcome, mac);
     if (welcome.verdict == WIRE_WRONG_SECRET || !wire_macs_equal(mac, welcome.mac))
         return fail(error, BOOTSTRAP_BAD_INPUT, "rank %u and rank 0 at %s do not have the same secret", o->rank,
                     o->root);
     if (!member_explain(o, &welcome, error)) return false;
-    wire_channel_open(channel, s, false, o->secret, &challenge, &hello);
+    wire_channel_open(channel, s, false, &o->secret, &challenge, &hello);
     return true;
 }
 
 bool bootstrap_join_member(const struct bootstrap_tcp_options *o, struct wire_channel *channel, GError **error)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + o->timeout_ms;
-    int s = -1;
 
-    if (!member_connect(o, deadline_ms, &s, error)) return false;
-    if (member_greet(o, s, deadline_ms, channel, error)) return true;
-    close(s);
-    return false;
+    for (;;) {
+        g_autoptr(GError) reason = NULL;
+        bool again = false;
+        int s = -1;
+
+        if (!member_connect(o, deadline_ms, &s, error)) return false;
+        if (member_greet(o, s, deadline_ms, channel, &again, &reason)) return true;
+        close(s);
+        if (!again || bootstrap_now_ms() + CONNECT_RETRY_MS >= deadline_ms) {
+            g_propagate_error(error, g_steal_pointer(&reason));
+            return false;
+        }
+        g_usleep(CONNECT_RETRY_MS * 1000);
+    }
 }

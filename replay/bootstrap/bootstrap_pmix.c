@@ -171,13 +171,15 @@ static bool share_check(struct bootstrap_pmix *p, uint32_t rank, const pmix_valu
         g_assert(share->size == sizeof label + size_bytes);
         return true;
     }
-    if (label == GAVE_UP)
-        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank %u gave up: %.*s", rank,
-                    (int)(share->size - sizeof label), share->bytes + sizeof label);
-    else
+    if (label == GAVE_UP) {
+        g_autofree char *reason = bootstrap_peer_text(share->bytes + sizeof label, share->size - sizeof label);
+
+        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank %u gave up: %s", rank, reason);
+    } else {
         g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED,
                     "exchange %u: rank %u brought %" G_GUINT64_FORMAT " bytes, rank %u %" G_GUINT64_FORMAT
                     ": the ranks do not do the same", p->exchange, rank, label, p->base.rank, size_bytes);
+    }
     return false;
 }
 

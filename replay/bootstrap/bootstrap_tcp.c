@@ -59,6 +59,18 @@ struct gathering {
     uint32_t came_count;
 };
 
+static char *channel_text(const struct wire_channel *c)
+{
+    return bootstrap_peer_text(c->header.size_bytes ? (const char *)c->body : "", c->header.size_bytes);
+}
+
+static bool root_take_reason(struct bootstrap_tcp *t, uint32_t rank, GError **error)
+{
+    g_autofree char *reason = channel_text(&t->channels[rank]);
+
+    return root_fail(t, g_strdup_printf("rank %u gave up: %s", rank, reason), error);
+}
+
 static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t rank, GError **error)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -73,8 +85,7 @@ static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t ran
         return root_fail(t, g_strdup_printf("exchange %u: rank %u %s", t->exchange, rank, wire_describe(rc)),
                          error);
     if (c->header.kind == WIRE_GIVE_UP)
-        return root_fail(t, g_strdup_printf("rank %u gave up: %.*s", rank, (int)c->header.size_bytes,
-                                            c->header.size_bytes ? (const char *)c->body : ""), error);
+        return root_take_reason(t, rank, error);
     if (c->header.kind != WIRE_SHARE || c->header.size_bytes != g->size_bytes)
         return root_fail(t, g_strdup_printf("exchange %u: rank %u brought %" G_GUINT64_FORMAT " bytes, rank 0 "
                                             "%zu: the ranks do not do the same", t->exchange, rank,
@@ -171,9 +182,7 @@ static bool member_fail(struct bootstrap_tcp *t, int rc, GError **error)
 
 static bool member_take_failure(struct bootstrap_tcp *t, GError **error)
 {
-    const struct wire_channel *const c = &t->channels[0];
-
-    return tcp_fail(t, g_strndup(c->header.size_bytes ? (const char *)c->body : "", c->header.size_bytes), error);
+    return tcp_fail(t, channel_text(&t->channels[0]), error);
 }
 
 /* Waits for the next message; on -ETIMEDOUT rank 0 is gone or stuck, since it would have said who is missing. */
@@ -325,7 +334,7 @@ struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GErro
                     o->rank_count);
         return NULL;
     }
-    if (!o->secret || !*o->secret) {
+    if (!o->secret.bytes || !o->secret.size_bytes) {
         g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT, "joining by TCP needs a secret shared by all ranks");
         return NULL;
     }

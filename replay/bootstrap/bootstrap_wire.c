@@ -30,22 +30,22 @@ static void sign(const void *key, size_t key_bytes, const struct span *spans, in
     g_assert(mac_bytes == WIRE_MAC_BYTES);
 }
 
-void wire_hello_sign(const char *secret, const struct wire_challenge *challenge, const struct wire_hello *hello,
-                     uint8_t *mac)
+void wire_hello_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
+                     const struct wire_hello *hello, uint8_t *mac)
 {
     const struct span spans[] = { { "hello", 5 }, { challenge->nonce, WIRE_NONCE_BYTES },
                                   { hello, offsetof(struct wire_hello, mac) } };
 
-    sign(secret, strlen(secret), spans, 3, mac);
+    sign(secret->bytes, secret->size_bytes, spans, 3, mac);
 }
 
-void wire_welcome_sign(const char *secret, const struct wire_challenge *challenge, const struct wire_hello *hello,
-                       const struct wire_welcome *welcome, uint8_t *mac)
+void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
+                       const struct wire_hello *hello, const struct wire_welcome *welcome, uint8_t *mac)
 {
     const struct span spans[] = { { "welcome", 7 }, { challenge->nonce, WIRE_NONCE_BYTES },
                                   { hello->mac, WIRE_MAC_BYTES }, { welcome, offsetof(struct wire_welcome, mac) } };
 
-    sign(secret, strlen(secret), spans, 4, mac);
+    sign(secret->bytes, secret->size_bytes, spans, 4, mac);
 }
 
 bool wire_macs_equal(const uint8_t *a, const uint8_t *b)
@@ -108,14 +108,14 @@ int wire_read(int socket, void *data, size_t size_bytes, uint64_t deadline_ms)
     return 0;
 }
 
-void wire_channel_open(struct wire_channel *c, int socket, bool root, const char *secret,
+void wire_channel_open(struct wire_channel *c, int socket, bool root, const struct bootstrap_secret *secret,
                        const struct wire_challenge *challenge, const struct wire_hello *hello)
 {
     const struct span spans[] = { { "key", 3 }, { challenge->nonce, WIRE_NONCE_BYTES },
                                   { hello->mac, WIRE_MAC_BYTES } };
 
     *c = (struct wire_channel){ .socket = socket, .root = root };
-    sign(secret, strlen(secret), spans, 3, c->key);
+    sign(secret->bytes, secret->size_bytes, spans, 3, c->key);
 }
 
 void wire_channel_close(struct wire_channel *c)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "replay/bootstrap/bootstrap.h"
 
 #define WIRE_MAGIC "EPTWIN01"
 
@@ -55,10 +56,10 @@ _Static_assert(sizeof(struct wire_hello) == 144, "wire layout");
 _Static_assert(sizeof(struct wire_welcome) == 104, "wire layout");
 _Static_assert(sizeof(struct wire_header) == 24, "wire layout");
 
-void wire_hello_sign(const char *secret, const struct wire_challenge *challenge, const struct wire_hello *hello,
-                     uint8_t *mac);
-void wire_welcome_sign(const char *secret, const struct wire_challenge *challenge, const struct wire_hello *hello,
-                       const struct wire_welcome *welcome, uint8_t *mac);
+void wire_hello_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
+                     const struct wire_hello *hello, uint8_t *mac);
+void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
+                       const struct wire_hello *hello, const struct wire_welcome *welcome, uint8_t *mac);
 /* In a time that does not depend on where they differ. */
 bool wire_macs_equal(const uint8_t *a, const uint8_t *b);
 
@@ -79,7 +80,7 @@ struct wire_channel {
     uint8_t  mac[WIRE_MAC_BYTES];
 };
 
-void wire_channel_open(struct wire_channel *c, int socket, bool root, const char *secret,
+void wire_channel_open(struct wire_channel *c, int socket, bool root, const struct bootstrap_secret *secret,
                        const struct wire_challenge *challenge, const struct wire_hello *hello);
 void wire_channel_close(struct wire_channel *c);
 int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes,

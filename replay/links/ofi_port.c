@@ -334,11 +334,14 @@ static bool ofi_card_fill(const struct ofi_port *p, const struct live_memory *me
 static bool ofi_card_check(const struct ofi_port *p, uint32_t rank, const struct ofi_card *card,
                            const struct ofi_card *own, GError **error)
 {
-    if (card->failure[0])
-        g_set_error(error, LIVE_ERROR, EREMOTEIO, "rank %u: %.*s", rank, (int)sizeof card->failure, card->failure);
+    g_autofree char *failure = bootstrap_peer_text(card->failure, sizeof card->failure);
+    g_autofree char *provider = bootstrap_peer_text(card->provider, sizeof card->provider);
+
+    if (*failure)
+        g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (strncmp(card->provider, own->provider, sizeof card->provider) != 0)
-        g_set_error(error, LIVE_ERROR, EPROTO, "libfabric: rank %u uses %.*s, this one %s: name a --provider", rank,
-                    (int)sizeof card->provider, card->provider, own->provider);
+        g_set_error(error, LIVE_ERROR, EPROTO, "libfabric: rank %u uses %s, this one %s: name a --provider", rank,
+                    provider, own->provider);
     else if (card->carrier != own->carrier || card->ordered != own->ordered)
         g_set_error(error, LIVE_ERROR, EPROTO, "libfabric %s: rank %u signals otherwise than this one", p->provider,
                     rank);

@@ -1,8 +1,9 @@
 # Ranks that were started one by one join by TCP and replay; whoever has another secret, world or trace does not,
 # and both ends say why.  Ports are left out of the messages.
 port=$((20000 + RANDOM % 12000))
+umask 077
 echo "the secret of this run" >secret
-echo "another one" >other
+echo "another one, as long" >other
 rank() {    # NUMBER SECRET WORLD OPTION...
     number=$1 secret=$2 world=$3
     shift 3

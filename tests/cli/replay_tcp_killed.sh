@@ -1,6 +1,7 @@
 # Ranks joined by TCP have no parent that watches them: one that is killed in the middle of a run that would not
 # end by itself still ends the others, which name it, and no file is written.
 port=$((20000 + RANDOM % 12000))
+umask 077
 echo "a secret of this test" >secret
 for n in 0 1 2; do
     $EPTWIN replay --rank $n --world 3 --root 127.0.0.1:$port --secret-file secret --num-experts 6 --num-topk 4 \
