@@ -207,7 +207,8 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .data = case_is(c->data, "random")    ? MOE_DATA_RANDOM
                 : case_is(c->data, "pattern") ? MOE_DATA_PATTERN : MOE_DATA_CONSTANT,
         .seed = c->seed, .round_scale = c->round_scale, .ue8m0 = c->ue8m0, .hook = c->hook,
-        .zero_copy = c->zero_copy, .cached = c->cached, .weights = c->weights,
+        .zero_copy = c->zero_copy, .expand = c->expand, .single_reduction = c->single_reduction,
+        .cached = c->cached, .weights = c->weights,
         .expert_alignment = c->expert_alignment, .worst_tokens = c->worst_tokens, .bias_count = c->num_bias,
         .num_sms = c->num_sms ? c->num_sms : sms_default, .device_sms = device_sms,
     };

@@ -20,6 +20,9 @@ static struct moe_options options_draw(struct rng *rng)
     o.topk = 1 + (uint32_t)rng_below(rng, 4);
     o.experts = o.ranks * (2 + (uint32_t)rng_below(rng, 8));
     moe_options_vary(&o, rng);
+    o.expand = rng_below(rng, 3) == 0;
+    o.single_reduction = o.ranks <= o.ranks_per_node && rng_below(rng, 3) == 0;
+    if (o.expand && o.single_reduction) o.weights = false;
     o.num_sms = 1 + (o.ranks > o.ranks_per_node) + (uint32_t)rng_below(rng, 5);
     o.device_sms = rng_below(rng, 2) ? o.num_sms + (uint32_t)rng_below(rng, 4) : 0;
     return o;
@@ -75,6 +78,12 @@ static void test_refusals(void)
     moe_test_refused(&o, "num-ranks: v2 takes at most 20 nodes, found 21");
     o = fine, o.num_sms = 1;
     moe_test_refused(&o, "num-sms: v2 takes at least 2 over several nodes, found 1");
+    o = fine, o.single_reduction = true;
+    moe_test_refused(&o, "single-reduction: v2 has it within one node only");
+    o = fine, o.ranks = 8, o.expand = o.single_reduction = o.weights = true;
+    moe_test_refused(&o, "weights: v2 carries none back");
+    o = fine, o.family = MOE_NORMAL, o.expand = true;
+    moe_test_refused(&o, "expand: only the v2 kernels have it");
     o = fine, o.worst_tokens = true;
     moe_test_refused(&o, "worst-tokens: v2");
 }

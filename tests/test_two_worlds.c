@@ -284,6 +284,11 @@ static void test_v2(void)
         struct moe_options o = normal_options(&routing, shape[i][1]);
         o.family = MOE_V2;
         run_both(&o, &routing, false);
+        o.expand = true;
+        run_both(&o, &routing, false);
+        o.single_reduction = shape[i][0] <= shape[i][1];
+        o.weights = !o.single_reduction;
+        run_both(&o, &routing, false);
         routing_free(&routing);
     }
 }

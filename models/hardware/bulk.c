@@ -41,8 +41,10 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint
     const uint64_t row_bytes = work->read_bytes / work->rows, once = 32 * 16 * (uint64_t)p->in_flight;
     const bool sum = work->kind == FABRIC_WORK_REDUCE;
     const uint32_t waits = sum ? (uint32_t)((row_bytes + once - 1) / once) : 0;
-    const uint64_t first_ps = gpu->engine.out_ps + (sum ? (p->steps + 1) * gpu->scan_row_ps : gpu->engine.in_ps);
-    const uint64_t row_ps = gpu->engine.out_ps + (sum ? (p->steps + waits) * gpu->scan_row_ps : gpu->engine.in_ps);
+    const uint64_t wait_ps = p->fresh ? gpu->scan_row_ps : gpu->engine.in_ps;
+    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0;      /* else it stays in shared memory */
+    const uint64_t first_ps = out_ps + (sum ? (p->steps + 1) * wait_ps : gpu->engine.in_ps);
+    const uint64_t row_ps = out_ps + (sum ? (p->steps + waits) * wait_ps : gpu->engine.in_ps);
     uint64_t end = start_ps + rounds * row_ps;
     if (!sum) end = later(end, port_reserve(&rank->sm[rank->current->sm], now, rate_time(w->bulk_in, work->read_bytes)
                                             + rate_time(w->bulk_out, work->write_bytes), work->read_bytes));

@@ -33,6 +33,8 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     if (o->num_sms == 0) REFUSE("num-sms: expected at least 1, found 0");
     if (o->bias_count > 2) REFUSE("num-bias: expected 0 to 2, found %u", o->bias_count);
     if (o->ue8m0 && !o->round_scale) REFUSE("ue8m0: needs round-scale");
+    if (o->family != MOE_V2 && (o->expand || o->single_reduction))
+        REFUSE("%s: only the v2 kernels have it", o->expand ? "expand" : "single-reduction");
     if (o->family != MOE_LOW_LATENCY && (o->mask_timeout_ps || o->failure_count))
         REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
     return family_of(o)->refuse(o, text, text_size);

@@ -208,7 +208,7 @@ void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *s
 {
     const struct ht_slot *s = &h->combine_slot;
     struct ht_tensors *t = &h->t;
-    const uint16_t *row[2 + HT_NODES_MAX];
+    const uint16_t *row[2 + HT_NODES_MAX + HT_TOPK_MAX];
     uint32_t count = 0;
     for (uint32_t b = 0; b < h->base.options->bias_count; b++)
         row[count++] = t->bias[b] + (size_t)token * h->g.hidden;

@@ -22,6 +22,9 @@ static const char *v2_refuse(const struct moe_options *o, char *text, size_t tex
     if (o->ranks % local) REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", local, o->ranks);
     if (hybrid(o) && o->num_sms < 2)
         REFUSE("num-sms: v2 takes at least 2 over several nodes, found %u", o->num_sms);
+    if (hybrid(o) && o->single_reduction) REFUSE("single-reduction: v2 has it within one node only here");
+    if (o->expand && o->single_reduction && o->weights)
+        REFUSE("weights: v2 carries none back where it sends the rows of all experts");
     if (o->worst_tokens) REFUSE("worst-tokens: v2 always counts what has come");
     return ht_refuse(o, text, text_size);
 }
@@ -77,7 +80,7 @@ static void map_make(const struct moe_options *o, bool payload, struct v2_map *m
     const uint64_t up = (uint64_t)local * channels * m->up_slots, out = (uint64_t)nodes * channels * m->out_slots;
     m->end = 0;
     m->up = area_add(&m->end, up, payload ? dispatch.stored : 0);
-    m->combine_up = area_add(&m->end, up, combine.stored);
+    m->combine_up = area_add(&m->end, up * (v2_sends_all(o) ? o->topk : 1), combine.stored);
     if (nodes == 1) return;
     m->out_send = area_add(&m->end, o->tokens_max, dispatch.stored);
     m->out = area_add(&m->end, out, dispatch.stored);
@@ -145,6 +148,7 @@ static uint32_t worker_most(const struct moe_options *o)
 static void roles_alloc(struct v2_rank *r)
 {
     const uint32_t channels = v2_hybrid(r) ? r->channels : 0, sms = r->ht.base.options->num_sms;
+    v2_expand_alloc(r);
     r->sender = ht_alloc(channels, sizeof r->sender[0]);
     r->forwarder = ht_alloc(channels, sizeof r->forwarder[0]);
     r->returner = ht_alloc(channels, sizeof r->returner[0]);
@@ -184,8 +188,9 @@ static struct moe_rank *v2_create(const struct moe_options *o, struct fabric *f,
 static void v2_destroy(struct moe_rank *rank)
 {
     struct v2_rank *r = (struct v2_rank *)rank;
-    void *owned[] = { r->position, r->pass, r->pass_count, r->up_count, r->up_row, r->row_slot, r->sender,
-                      r->forwarder, r->returner, r->merger, r->warp, r->notify, r->epilogue };
+    void *owned[] = { r->expanded_at, r->expanded_index, r->expanded_x, r->expanded_scales, r->position, r->pass,
+                      r->pass_count, r->up_count, r->up_row, r->row_slot, r->sender, r->forwarder, r->returner,
+                      r->merger, r->warp, r->notify, r->epilogue };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     ht_rank_clear(&r->ht);
     free(r);
@@ -308,6 +313,6 @@ const struct moe_family moe_family_v2 = {
     .destroy = v2_destroy,
     .launch = v2_launch,
     .traffic = v2_traffic,
-    .outputs = ht_outputs,
+    .outputs = v2_outputs,
     .check = ht_check,
 };

@@ -30,6 +30,7 @@ enum {
     V2_NOTIFY_WARPS = 4, V2_WARPS_MAX = 32,
     V2_CHANNELS = 4,                        /* of an SM, hybrid, where nothing else needs its registers */
     V2_OUT_EVERY = 6, V2_UP_EVERY = 3,      /* tokens between tails, and in a forwarder's chunk */
+    V2_LOADS = 4, V2_ROWS_AT_ONCE = 4,      /* of a lane in flight for a row to be summed; for how many rows */
     V2_META_MAX = 4 + HT_NODES_MAX,
     V2_QUEUES_MAX = 129,
 };
@@ -87,6 +88,7 @@ struct v2_warp {
     struct v2_rank *rank;
     uint32_t item, end, stride;             /* dispatch: tokens; combine: rows, one after another */
     uint32_t target;                        /* dispatch: the next rank to get the token; combine: its source */
+    uint32_t place;                         /* combine, where all of a row's expanded ones go back: of the next one */
     bool staged;                            /* it lies in shared memory */
     const struct fabric_pattern *stage;
 };
@@ -130,7 +132,7 @@ struct v2_rank {
     uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps;     /* of an SM; the first two in direct mode */
     uint32_t combine_buffer_bytes;          /* of a warp, in shared memory */
     struct fabric_pattern stage[128 / V2_SHARED_ALIGN], stage_token[128 / V2_SHARED_ALIGN];   /* by place in a line */
-    struct fabric_pattern copy, reduce, merge;
+    struct fabric_pattern copy, reduce, merge, gather[V2_ROWS_AT_ONCE];
     uint32_t *position;                     /* [tokens][targets] as in struct ht_layout, for these channels */
     uint32_t pass_max;
     struct v2_pass *pass;                   /* [channel][pass_max] */
@@ -147,6 +149,10 @@ struct v2_rank {
     struct v2_epilogue *epilogue;           /* [epilogue_sms] */
     uint32_t epilogue_sms;
     struct v2_gate gate;
+    uint32_t *expanded_at;                  /* [rows + 1] expand: expanded rows of the rows before */
+    uint32_t *expanded_index;               /* [expanded rows] where each lies: by expert, then by row; payload only */
+    uint32_t expanded_rows;                 /* of the output, the gaps between experts included; payload only */
+    uint8_t  *expanded_x, *expanded_scales;
     uint64_t opened, notified, finished;    /* what the private words are when all launched so far has */
 };
 
@@ -197,6 +203,28 @@ static inline uint32_t v2_up_at(const struct v2_rank *r, uint32_t from, uint32_t
 static inline uint64_t v2_out_at(const struct v2_rank *r, uint32_t node, uint32_t channel, uint32_t sequence)
 {
     return ((uint64_t)node * r->channels + channel) * r->map.out_slots + sequence;
+}
+
+/* moe_v2_expand.c: with a row for each expert.  Whether combine sends them all as they are. */
+static inline bool v2_sends_all(const struct moe_options *o) { return o->expand && o->single_reduction; }
+void v2_expand_alloc(struct v2_rank *r);
+/* After the rows of a dispatch are known: where the expanded ones belong. */
+void v2_expand_make(struct v2_rank *r);
+/* Rows that row has, 1 without expansion. */
+static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
+{
+    return r->expanded_at ? r->expanded_at[row + 1] - r->expanded_at[row] : 1;
+}
+void v2_expand_row(struct v2_rank *r, uint32_t row);
+/* What the experts give back for place of row, or, for place UINT32_MAX, the sum over its places. */
+void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
+uint32_t v2_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
+
+/* Loads that a lane has in flight when it sums rows: of as many as the code loads before it adds. */
+static inline uint32_t v2_sum_loads(const struct v2_rank *r, uint32_t rows)
+{
+    const uint32_t expected = (r->ht.g.topk + r->ht.g.ranks - 1) / r->ht.g.ranks;
+    return V2_LOADS * moe_min(rows, rows <= 2 ? 2 : moe_min(expected, V2_ROWS_AT_ONCE));
 }
 
 /* moe_v2_gate.c: the kernel's first and last worker.  At the end the words of kind from from_count producers must say

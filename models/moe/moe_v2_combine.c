@@ -9,7 +9,9 @@
 static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
 {
     const struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
-    ht_slot_pack_combine(&s->rank->ht, s->rank->up_row[v2_up_at(s->rank, s->target, s->channel) + sequence], slot);
+    const uint32_t row = s->rank->up_row[v2_up_at(s->rank, s->target, s->channel) + sequence];
+    if (s->rank->expanded_at) v2_expanded_pack(s->rank, row, UINT32_MAX, slot);
+    else ht_slot_pack_combine(&s->rank->ht, row, slot);
 }
 
 static uint32_t returner_total(const struct v2_returner *s, uint32_t target)

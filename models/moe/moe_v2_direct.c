@@ -55,7 +55,23 @@ static enum worker_step token_step(struct fabric_worker *w)
 static void row_fill(const void *context, uint8_t *slot)
 {
     const struct v2_warp *p = context;
-    ht_slot_pack_combine(&p->rank->ht, p->item, slot);
+    const bool all = v2_sends_all(p->rank->ht.base.options);
+    if (p->rank->expanded_at) v2_expanded_pack(p->rank, p->item, all ? p->place : UINT32_MAX, slot);
+    else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
+}
+
+/* Several rows of a token are summed into shared memory, where they do not all go back; one is copied there. */
+static enum worker_step row_stage(struct v2_warp *p)
+{
+    const struct v2_rank *r = p->rank;
+    const uint32_t rows = v2_expanded_count(r, p->item);
+    const uint64_t row_bytes = r->ht.combine_slot.row_bytes;
+    if (rows == 1 || v2_sends_all(r->ht.base.options)) return warp_stage(p, row_bytes);
+    fabric_work(&p->worker, &(struct fabric_work){
+        .kind = FABRIC_WORK_REDUCE, .rows = 1, .read_bytes = rows * row_bytes,
+        .pattern = &r->gather[moe_min(rows, V2_ROWS_AT_ONCE) - 1] });
+    p->staged = true;
+    return WORKER_MORE;
 }
 
 static enum worker_step row_step(struct fabric_worker *w)
@@ -63,19 +79,23 @@ static enum worker_step row_step(struct fabric_worker *w)
     struct v2_warp *p = fabric_container_of(w, struct v2_warp, worker);
     const struct v2_rank *r = p->rank;
     const struct ht_slot *slot = &r->ht.combine_slot;
+    const bool all = v2_sends_all(r->ht.base.options);
     if (!v2_is_open(r)) return WORKER_WAIT;
     if (p->item >= p->end) return v2_finish(w, r);
-    if (!p->staged) return warp_stage(p, slot->row_bytes);
+    if (!p->staged) return row_stage(p);
     while (p->item >= r->ht.recv_before[p->target + 1]) p->target++;
-    const uint32_t at = p->item - r->ht.recv_before[p->target];
+    const uint32_t row = v2_up_at(r, r->ht.g.self, 0) + p->item - r->ht.recv_before[p->target];
+    const uint64_t at = all ? (uint64_t)row * r->ht.g.topk + p->place : row;
     const struct fabric_write write = {
-        .target_offset = r->map.combine_up + (uint64_t)(v2_up_at(r, r->ht.g.self, 0) + at) * slot->stored,
-        .charge_bytes = slot->bytes, .peer = (uint16_t)p->target, .rows = 1,
-        .pattern = &v2_staged, .fill = slot->stored ? row_fill : NULL, .context = p, .fill_bytes = slot->stored,
+        .target_offset = r->map.combine_up + at * slot->stored, .charge_bytes = slot->bytes,
+        .peer = (uint16_t)p->target, .rows = 1, .pattern = &v2_staged, .fill = slot->stored ? row_fill : NULL,
+        .context = p, .fill_bytes = slot->stored,
     };
     if (fabric_store(w, &write)) return WORKER_WAIT;
-    p->item++;
     p->staged = false;
+    if (all && ++p->place < v2_expanded_count(r, p->item)) return WORKER_MORE;
+    p->place = 0;
+    p->item++;
     return WORKER_MORE;
 }
 
@@ -114,6 +134,9 @@ void v2_direct_combine_launch(struct v2_rank *r)
     const uint32_t share = (rows + sms * warps - 1) / (sms * warps);
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     v2_gate_launch(r, V2_UP, 0);
+    for (uint32_t i = 0; i < V2_ROWS_AT_ONCE; i++)
+        r->gather[i] = (struct fabric_pattern){ .in_flight = (uint8_t)v2_sum_loads(r, i + 1), .steps = 2,
+                                                .footprint_bytes = 1 };
     for (uint32_t i = 0; i < sms * warps; i++) {
         struct v2_warp *p = &r->warp[i];
         const uint32_t warp = (i / sms + r->ht.g.self) % warps, first = moe_min((warp * sms + i % sms) * share, rows);

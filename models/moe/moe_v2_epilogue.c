@@ -63,17 +63,40 @@ static void copy_run(void *context, uint64_t argument)
     const struct v2_epilogue *p = context;
     struct v2_rank *r = p->rank;
     (void)argument;
-    for (uint32_t row = p->first; row < p->end; row++)
+    for (uint32_t row = p->first; row < p->end; row++) {
         ht_slot_unpack(&r->ht, r->ht.base.fabric->heap + r->row_slot[row], r->ht.g.rank * r->ht.g.local_experts, row);
+        if (r->expanded_at) v2_expand_row(r, row);
+    }
 }
 
-/* Where the sum (or in direct mode the row) that target gave for the token has come. */
-static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target)
+/* Where the sum (or in direct mode the row) that target gave for the token has come; of several, that of place. */
+static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target, uint32_t place)
 {
     const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;
+    const uint32_t places = v2_sends_all(r->ht.base.options) ? r->ht.g.topk : 1;
     const uint64_t slot = v2_hybrid(r) ? v2_out_at(r, target, channel, at) : v2_up_at(r, target, channel) + at;
     const uint64_t area = v2_hybrid(r) ? r->map.combine_out : r->map.combine_up;
-    return r->ht.base.fabric->heap + area + slot * r->ht.combine_slot.stored;
+    return r->ht.base.fabric->heap + area + (slot * places + place) * r->ht.combine_slot.stored;
+}
+
+/* How many rows target gave for one of the rank's own tokens. */
+static uint32_t back_count(const struct v2_rank *r, uint32_t token, uint32_t target)
+{
+    const struct ht_rank *h = &r->ht;
+    const int32_t *expert = &h->base.routing->rank[h->g.rank].experts[(size_t)token * h->g.topk];
+    uint32_t count = 0;
+    if (!v2_sends_all(h->base.options)) return 1;
+    for (uint32_t j = 0; j < h->g.topk; j++)
+        count += expert[j] >= 0 && (uint32_t)expert[j] / h->g.local_experts == target;
+    return count;
+}
+
+static uint32_t back_rows(const struct v2_rank *r, uint32_t token)
+{
+    uint32_t rows = 0;
+    for (uint32_t left = r->ht.layout.mask[token]; left; left &= left - 1)
+        rows += back_count(r, token, (uint32_t)__builtin_ctz(left));
+    return rows;
 }
 
 static void reduce_run(void *context, uint64_t argument)
@@ -82,10 +105,12 @@ static void reduce_run(void *context, uint64_t argument)
     struct ht_rank *h = &p->rank->ht;
     (void)argument;
     for (uint32_t t = p->first; t < p->end; t++) {
-        const uint8_t *slot[HT_NODES_MAX];
+        const uint8_t *slot[HT_NODES_MAX + HT_TOPK_MAX];
         uint32_t count = 0;
-        for (uint32_t left = h->layout.mask[t]; left; left &= left - 1)
-            slot[count++] = back_slot(p->rank, t, (uint32_t)__builtin_ctz(left));
+        for (uint32_t left = h->layout.mask[t]; left; left &= left - 1) {
+            const uint32_t target = (uint32_t)__builtin_ctz(left), places = back_count(p->rank, t, target);
+            for (uint32_t i = 0; i < places; i++) slot[count++] = back_slot(p->rank, t, target, i);
+        }
         ht_token_combine(h, t, slot, count);
     }
 }
@@ -97,16 +122,16 @@ static enum worker_step epilogue_step(struct fabric_worker *w)
     const struct ht_rank *h = &r->ht;
     const struct ht_slot *slot = p->combine ? &h->combine_slot : &h->dispatch_slot;
     const uint32_t rows = p->end - p->first;
-    uint64_t read = rows;
-    if (p->combine) {
-        read = (uint64_t)rows * h->base.options->bias_count;
-        for (uint32_t t = p->first; t < p->end; t++) read += (uint32_t)__builtin_popcount(h->layout.mask[t]);
+    uint64_t read = p->combine ? (uint64_t)rows * h->base.options->bias_count : rows, written = p->combine ? rows : 0;
+    for (uint32_t i = p->first; i < p->end; i++) {
+        if (p->combine) read += back_rows(r, i);
+        else written += v2_expanded_count(r, i);
     }
     if (rows)
         fabric_work(w, &(struct fabric_work){
             .kind = p->combine ? FABRIC_WORK_REDUCE : FABRIC_WORK_COPY, .rows = rows,
             .read_bytes = read * (p->combine ? slot->row_bytes : slot->bytes),
-            .write_bytes = (uint64_t)rows * (slot->row_bytes + slot->scale_bytes),
+            .write_bytes = written * (slot->row_bytes + slot->scale_bytes),
             .pattern = p->combine ? &r->reduce : &r->copy, .run = p->combine ? reduce_run : copy_run, .context = p });
     return WORKER_DONE;
 }
@@ -139,6 +164,7 @@ void v2_copy_launch(struct v2_rank *r)
     h->recv_before[h->g.ranks] = rows;
     for (uint32_t from = 0; !v2_hybrid(r) && from < h->g.local; from++)
         h->recv_before[from + 1] = h->recv_before[from] + r->up_count[from];
+    v2_expand_make(r);
     if (h->base.fabric->payload) {
         rows_sort(r);
         ht_tensors_recv(h);
@@ -152,9 +178,10 @@ void v2_copy_launch(struct v2_rank *r)
 void v2_reduce_launch(struct v2_rank *r)
 {
     const struct ht_rank *h = &r->ht;
+    const uint32_t most = moe_min(h->layout.targets, h->g.topk), in_flight = V2_LOADS * moe_min(most, V2_ROWS_AT_ONCE);
     uint64_t rows = 0;
-    for (uint32_t t = 0; t < h->g.tokens; t++) rows += (uint32_t)__builtin_popcount(h->layout.mask[t]);
-    r->reduce = (struct fabric_pattern){ .in_flight = 8, .steps = 3, .fresh = true,
+    for (uint32_t t = 0; t < h->g.tokens; t++) rows += back_rows(r, t);
+    r->reduce = (struct fabric_pattern){ .in_flight = (uint8_t)in_flight, .steps = 3, .fresh = true,
                                          .footprint_bytes = rows * h->combine_slot.row_bytes };
     epilogue_launch(r, true, h->g.tokens, r->reduce_warps);
 }
