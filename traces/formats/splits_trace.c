@@ -1,59 +1,10 @@
-/* foreign_trace.c - what else frameworks leave behind: vLLM's array of routed experts and PyTorch's
- * all-to-all split sizes.  Both are small and become tables in memory.
+/* splits_trace.c - PyTorch's all-to-all split sizes, a line a rank.
  *
  * A matrix of split sizes has no experts and no tokens, only what each source sent to each destination.  It
  * is read as that many tokens with one expert each, the first (and only) one of the destination: this moves
  * the same bytes between the same ranks and invents nothing. */
 #include <string.h>
-#include "traces/generate.h"
-#include "traces/formats/npy.h"
 #include "traces/table.h"
-
-static bool vllm_check(const struct npy *npy, const char *path, GError **error)
-{
-    if (npy->kind == 'f' || npy->dims != 3) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: expected integers [tokens, layers, topk], found %s, %u dimensions", path,
-                    npy->kind == 'f' ? "floats" : "integers", npy->dims);
-        return false;
-    }
-    if (npy->shape[1] >= 1 && npy->shape[1] <= 1 << 16 && npy->shape[2] >= 1 &&
-        npy->shape[2] <= ROUTING_TOPK_MAX)
-        return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: header: shape: expected 1 to 65536 layers and topk 1 to 256, found %" G_GUINT64_FORMAT
-                " and %" G_GUINT64_FORMAT, path, npy->shape[1], npy->shape[2]);
-    return false;
-}
-
-bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                     GError **error)
-{
-    struct npy npy;
-    trace->info.format = "vllm";
-    if (!npy_open(&npy, stream, error) || !vllm_check(&npy, trace->path, error)) {
-        stream_close(stream);
-        return false;
-    }
-    const uint32_t layers = (uint32_t)npy.shape[1], topk = (uint32_t)npy.shape[2];
-    struct table *const table = table_new(topk);
-    int32_t *const token = g_new(int32_t, (size_t)layers * topk);
-    bool good = true;
-    for (uint64_t t = 0; good && t < npy.shape[0]; t++) {
-        good = npy_read_integers(&npy, t * layers * topk, (uint64_t)layers * topk, token, error);
-        for (uint32_t l = 0; good && l < layers; l++)
-            memcpy(table_row_add(table, table_rows(table, 0, l, 0), NULL), token + (size_t)l * topk,
-                   topk * sizeof *token);
-    }
-    good = good && npy_check_end(&npy, error);
-    g_free(token);
-    stream_close(stream);
-    const struct table_claims claims = { .experts = options->experts };
-    if (good)
-        return table_serve(table, &claims, trace, error);
-    table_free(table);
-    return false;
-}
 
 enum { SPLITS_TEXT_MAX = 256 << 20, SPLITS_RANKS_MAX = 16384, SPLITS_TOKENS_MAX = 1 << 26 };
 

@@ -1,0 +1,43 @@
+/* text_read.h - what readers of comma-separated traces share: libcsv, comment lines, numbers, messages with lines.
+ *
+ * Knows no columns: a format takes fields and lines.  Internal to traces/formats. */
+#ifndef TRACES_TEXT_READ_H
+#define TRACES_TEXT_READ_H
+
+#include "traces/generate.h"
+#include "traces/table.h"
+
+/* Embedded first in a format's own reader. */
+struct text_reader {
+    const struct text_format *format;
+    struct trace *trace;
+    struct stream *stream;
+    struct table *table;            /* made by header_end */
+    struct table_claims claims;
+    uint64_t line;                  /* from 1, comments included */
+    uint32_t column;                /* of the field to come */
+    bool header_seen;
+    GError *error;                  /* the first; everything after it is skipped */
+};
+
+struct text_format {
+    const char *header;             /* as messages name it */
+    void (*header_field)(struct text_reader *r, const char *text, size_t length);
+    void (*header_end)(struct text_reader *r);
+    void (*field)(struct text_reader *r, const char *text, size_t length);
+    void (*line)(struct text_reader *r);        /* column: as many as the line had */
+    void (*end)(struct text_reader *r);         /* of the file; may be NULL */
+};
+
+/* Keeps the first error: "path: line N: field: expected ..., found 'found'". */
+void text_error(struct text_reader *r, const char *field, const char *expected, const char *found, size_t length);
+
+/* Decimal digits, the usual case, without strtoul's locale and sign. */
+bool text_digits(const char *text, size_t length, uint32_t *value);
+/* An expert's number, or -1; else an error. */
+int32_t text_expert(struct text_reader *r, const char *field, const char *text, size_t length);
+
+/* Reads the stream to its end, closes it and serves the table as r->trace.  False and *error on failure. */
+bool text_read(struct text_reader *r, const struct trace_options *options, GError **error);
+
+#endif
