@@ -15,24 +15,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
 static void written_and_read(const struct record *record, enum record_format format)
 {
-    const int fd = memfd_create("record", 0);
-    char path[32];
-    g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     char *texts[2];
     const struct record *from = record;
     struct record *again = NULL;
     for (int i = 0; i < 2; i++) {
+        const int fd = memfd_create("record", 0);
+        char path[32];
+        g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         if (!record_write(from, path, format, NULL)) abort();
         if (!g_file_get_contents(path, &texts[i], NULL, NULL)) abort();
         if (i == 0) again = record_parse("fuzz", texts[0], strlen(texts[0]), NULL);
         if (!again || record_row_count(again) != record_row_count(record)) abort();
         from = again;
+        close(fd);
     }
     if (strcmp(texts[0], texts[1]) != 0) abort();
     g_free(texts[0]);
     g_free(texts[1]);
     record_free(again);
-    close(fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
