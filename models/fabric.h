@@ -49,7 +49,7 @@
  *    WORKER_DONE  never step again in this launch.
  * Steps may be spurious: a worker checks its own condition each time.  Of words that may change during the launch
  * it reads only those that it watches: a world may bring others up to date late.  A watch may name the least value
- * that the worker waits for; a world may leave it unstepped while the word is below. */
+ * that the worker waits for: while the word is below, a world may leave the worker unstepped, and a counter behind. */
 #ifndef MODELS_FABRIC_H
 #define MODELS_FABRIC_H
 

@@ -22,7 +22,7 @@ struct stream {
     uint32_t next, end;         /* of the list: to be sent next, and behind its last */
     uint32_t done;              /* the first that may be on its way */
     uint32_t posted, arrived;   /* that it has sent, and of them those that are there for sure */
-    uint32_t wanted;            /* of these, before it sends on */
+    uint32_t mark[2];           /* where in the list the last two halves of what may be on its way begin */
     uint64_t offset;            /* of next among what the rank sends */
 };
 
@@ -70,11 +70,14 @@ static int stream_post(struct stream *s, const struct edges *e)
     return fabric_put_signal(&s->worker, &write, &signal);
 }
 
-/* Whether so many of those that were sent have arrived. */
-static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t wanted)
+/* Whether the messages of the list before end that were sent have arrived; the last is asked for first, so that the
+ * worker does not step for each. */
+static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end)
 {
     const struct fabric *f = s->worker.fabric;
-    for (; s->arrived < wanted; s->done++) {
+    const uint16_t last = end > s->done ? e->target[end - 1] : f->rank;
+    if (is_rdma(f, last) && fabric_flush(&s->worker, last, 0)) return false;
+    for (; s->done < end; s->done++) {
         if (!is_rdma(f, e->target[s->done])) continue;
         const int rc = fabric_flush(&s->worker, e->target[s->done], 0);
         if (rc == -EAGAIN) return false;
@@ -84,17 +87,26 @@ static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t wan
     return true;
 }
 
+/* Whether one more may be on its way; if not, it may once the earlier half has arrived. */
+static bool stream_room(struct stream *s, const struct edges *e, uint32_t most)
+{
+    const uint32_t half = most > 1 ? most / 2 : 1, number = s->posted / half;
+    if (s->posted % half) return true;
+    const bool full = s->posted - s->arrived >= (most > 1 ? 2 : 1) * half;
+    if (full && !stream_arrived(s, e, most > 1 ? s->mark[(number + 1) % 2] : s->next)) return false;
+    s->mark[number % 2] = s->next;
+    return true;
+}
+
 static enum worker_step stream_step(struct fabric_worker *w)
 {
     struct alltoallv_rank *r = fabric_container_of(w, struct alltoallv_rank, stream.worker);
     struct stream *s = &r->stream;
     const struct fabric *f = w->fabric;
     const struct edges *e = r->edges;
-    const uint32_t most = r->base.options->in_flight;
     for (uint32_t posts = 0; s->next < s->end; s->next++) {
         if (is_rdma(f, e->target[s->next])) {
-            if (s->posted - s->arrived == most && s->wanted <= s->arrived) s->wanted = s->posted - most / 2;
-            if (!stream_arrived(s, e, s->wanted)) return WORKER_WAIT;
+            if (!stream_room(s, e, r->base.options->in_flight)) return WORKER_WAIT;
             if (posts++ == STREAM_POSTS) return WORKER_MORE;
             const int rc = stream_post(s, e);
             if (rc == -EAGAIN) return WORKER_WAIT;
@@ -103,7 +115,7 @@ static enum worker_step stream_step(struct fabric_worker *w)
         }
         s->offset += e->size_bytes[s->next];
     }
-    if (!stream_arrived(s, e, s->posted)) return WORKER_WAIT;
+    if (!stream_arrived(s, e, s->end)) return WORKER_WAIT;
     for (uint32_t kind = 0; kind < 2; kind++)
         if (fabric_load(f, WORD_RDMA + kind) < r->base.turn * r->expected[kind]) return WORKER_WAIT;
     return WORKER_DONE;

@@ -78,7 +78,10 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
 
 static void watches_clear(struct world_rank *rank)
 {
-    for (uint32_t i = 0; i < rank->watch_count; i++) rank->watch_head[rank->watch[i].word] = 0;
+    for (uint32_t i = 0; i < rank->watch_count; i++) {
+        rank->watch_head[rank->watch[i].word] = 0;
+        rank->fabric.words[rank->watch[i].word] += rank->watch[i].held;
+    }
     rank->watch_count = 0;
 }
 

@@ -3,20 +3,42 @@
  *   post > QP's held list > doorbell > QP's ready list > port > fetch > network > port of the peer > visible
  *                                                    QP, window < acknowledgement <-'
  *
- * A QP has one port.  A port serves the QPs that have something in rounds, in an order that is drawn (from a seed: it
- * is not documented, and no two ranks share it), each time a quantum of the first request.  Order on a QP is kept
- * because lists and links serve first come, first served, and where ways differ, because what is visible waits for what
- * came before.  All that happens to a quantum is known when it is sent.  Knows nothing of who posts. */
+ * A QP has one port.  At a port the QPs that have something take turns: the one that has waited longest sends a quantum
+ * of its first request.  Order on a QP is kept because lists and links serve first come, first served, and where ways
+ * differ, because what is visible waits for what came before.  All that happens to a quantum is known when it is sent.
+ * A doorbell is no event: a port keeps those that are to ring, by time, and looks when it is free.  Knows nothing of
+ * who posts. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue)
+static struct qp **qp_place(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
     assert(peer < rank->fabric.rank_count && queue < rank->fabric.queue_count);
     return &rank->qp[(uint32_t)peer * rank->fabric.queue_count + queue];
+}
+
+enum { QUEUE_FIRST = 16 };      /* places of a port's queues at first; a power of two, as they stay */
+
+struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue) { return *qp_place(rank, peer, queue); }
+
+struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue)
+{
+    struct qp **place = qp_place(rank, peer, queue);
+    if (*place) return *place;
+    *place = pool_get(&rank->world->qps);
+    **place = (struct qp){ 0 };
+    return *place;
+}
+
+void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue)
+{
+    struct qp **place = qp_place(rank, peer, queue), *qp = *place;
+    if (qp->held_first || qp->ready_first || qp->ack_first || qp->waiter || qp->unknown || qp->unacked) return;
+    pool_put(&rank->world->qps, qp);
+    *place = NULL;
 }
 
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes)
@@ -171,6 +193,7 @@ static void request_known(struct request *r, uint64_t visible_ps)
     acks_owe(r);
     if (!r->answer)
         qp_complete(r->source, nic_qp(r->source, r->target->fabric.rank, r->queue), r->places, acked_ps);
+    if (r->signal && r->add && world_counter_hold(r->target, r->word, &r->value, &visible_ps)) r->signal = false;
     if (!r->signal && !r->payload_bytes && !r->answer) {
         pool_put(&w->requests, r);
         return;
@@ -179,14 +202,7 @@ static void request_known(struct request *r, uint64_t visible_ps)
     sim_schedule_at(w->sim, &r->event, visible_ps);
 }
 
-static void qp_ring(struct request *first, struct request *last);
-
-static void answer_ring(struct sim *sim, struct sim_event *event)
-{
-    (void)sim;
-    struct request *r = fabric_container_of(event, struct request, event);
-    qp_ring(r, r);
-}
+static void ring_add(struct nic *nic, struct ring ring);
 
 /* A get has come in: the peer's NIC answers it alone, as with a put the other way; on a host its CPU does. */
 static void get_answer(struct request *r, uint64_t in_ps)
@@ -200,9 +216,9 @@ static void get_answer(struct request *r, uint64_t in_ps)
     r->in_ps = r->held_ps = 0;
     r->get = false;
     r->answer = true;
-    r->event.run = answer_ring;
     if (poster->world->cluster->host.cores) in_ps = host_receive(r->source, in_ps, r);
-    sim_schedule_at(poster->world->sim, &r->event, in_ps);
+    struct qp *qp = nic_qp(r->source, poster->fabric.rank, r->queue);
+    ring_add(nic_of(r->source, poster, r->queue), (struct ring){ in_ps, qp, r, r });
 }
 
 /* Its last byte is in at in_ps. */
@@ -294,63 +310,79 @@ static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t n
     return end_ps;
 }
 
-/* QPs are served in rounds, in each of them every one once, in an order that is drawn.  The first round_left of them
- * are still to be served in this one. */
-static uint32_t active_draw(struct nic *nic)
-{
-    if (nic->active_count == 1) return 0;
-    if (!nic->round_left) nic->round_left = nic->active_count;
-    return (uint32_t)rng_below(&nic->rng, nic->round_left);
-}
+/* ---- whose turn it is ---- */
 
-/* The QP at that place has had its turn; returns, and sets place to, where it is now. */
-static uint32_t active_served(struct nic *nic, uint32_t *place)
-{
-    if (nic->active_count == 1 || *place >= nic->round_left) return *place;
-    struct qp *const qp = nic->active[*place];
-    nic->active[*place] = nic->active[--nic->round_left];
-    nic->active[nic->round_left] = qp;
-    return *place = nic->round_left;
-}
-
-static void active_remove(struct nic *nic, uint32_t place)
-{
-    (void)active_served(nic, &place);
-    nic->active[place] = nic->active[--nic->active_count];
-    if (nic->round_left > nic->active_count) nic->round_left = nic->active_count;
-}
-
-static void qp_ready(struct nic *nic, struct qp *qp)
+static void active_add(struct nic *nic, struct qp *qp)
 {
     if (nic->active_count == nic->active_max) {
-        nic->active_max = nic->active_max ? 2 * nic->active_max : 16;
-        nic->active = realloc(nic->active, nic->active_max * sizeof nic->active[0]);
-        if (!nic->active) abort();
+        const uint32_t max = nic->active_max ? 2 * nic->active_max : QUEUE_FIRST;
+        struct qp **grown = malloc(max * sizeof *grown);
+        if (!grown) abort();
+        for (uint32_t i = 0; i < nic->active_count; i++)
+            grown[i] = nic->active[(nic->active_first + i) & (nic->active_max - 1)];
+        free(nic->active);
+        nic->active = grown;
+        nic->active_first = 0;
+        nic->active_max = max;
     }
-    nic->active[nic->active_count++] = qp;
-    if (nic->stalled || sim_event_pending(&nic->event)) return;
-    const uint64_t now = sim_now_ps(nic->world->sim), free_ps = nic_out(nic)->port.free_ps;
-    sim_schedule_at(nic->world->sim, &nic->event, free_ps > now ? free_ps : now);
+    nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = qp;
+}
+
+/* The QP whose turn it is goes; where it has more, it goes to the end. */
+static struct qp *active_take(struct nic *nic)
+{
+    struct qp *qp = nic->active[nic->active_first];
+    nic->active_first = (nic->active_first + 1) & (nic->active_max - 1);
+    nic->active_count--;
+    return qp;
+}
+
+/* What doorbells that have rung by now cover is ready. */
+static void rings_take(struct nic *nic, uint64_t now_ps)
+{
+    for (; nic->ring_count && nic->ring[nic->ring_first].time_ps <= now_ps; nic->ring_count--) {
+        const struct ring *ring = &nic->ring[nic->ring_first];
+        struct qp *qp = ring->qp;
+        nic->ring_first = (nic->ring_first + 1) & (nic->ring_max - 1);
+        if (qp->ready_first) {
+            qp->ready_last->next = ring->first;
+        } else {
+            qp->ready_first = ring->first;
+            active_add(nic, qp);
+        }
+        qp->ready_last = ring->last;
+    }
+}
+
+/* The port's next turn: when it is free and a QP has something, or the next doorbell rings. */
+static void turn_schedule(struct nic *nic)
+{
+    if (!nic->active_count && !nic->ring_count) return;
+    const uint64_t now = sim_now_ps(nic->world->sim);
+    const uint64_t ring_ps = nic->active_count ? 0 : nic->ring[nic->ring_first].time_ps;
+    nic_wake(nic, later(now, later(ring_ps, nic_out(nic)->port.free_ps)));
 }
 
 static void qp_resume(struct sim *sim, struct sim_event *event)
 {
     (void)sim;
     struct request *r = fabric_container_of(event, struct request, event);
-    qp_ready(nic_of(r->source, r->target, r->queue), nic_qp(r->source, r->target->fabric.rank, r->queue));
+    struct nic *nic = nic_of(r->source, r->target, r->queue);
+    active_add(nic, nic_qp(r->source, r->target->fabric.rank, r->queue));
+    if (!nic->stalled) turn_schedule(nic);
 }
 
 /* The QP's next bytes have their places on the way, later: until then others of the port go on. */
-static void qp_hold(struct nic *nic, uint32_t place, struct request *r, const struct passage *p, uint32_t size)
+static void qp_hold(struct nic *nic, struct request *r, const struct passage *p, uint32_t size)
 {
     struct world *w = nic->world;
     const uint64_t now = sim_now_ps(w->sim), go_ps = now + p->push_ps;
     const uint64_t tail_ps = go_ps + rate_time(nic_out(nic)->rate, size) + w->cluster->nic.fetch_ps;
     r->held_ps = passage_take(w->network->link, p, size, tail_ps + nic_out(nic)->latency_ps);
-    active_remove(nic, place);
+    (void)active_take(nic);
     r->event.run = qp_resume;
     sim_schedule_at(w->sim, &r->event, go_ps);
-    if (nic->active_count) sim_schedule_at(w->sim, &nic->event, now);
+    turn_schedule(nic);
 }
 
 /* What a request costs a port beside its bytes, where it begins with these. */
@@ -368,11 +400,11 @@ static uint64_t acks_take(struct nic *nic)
     return owed_bytes;
 }
 
-/* Sends the next quantum of the request at the head of a QP, on its planned way. */
-static void quantum_send(struct nic *nic, uint32_t place, struct request *r, const struct passage *p, uint32_t size)
+/* Sends the next quantum of the request r at the head of the QP whose turn it is, on its planned way. */
+static void quantum_send(struct nic *nic, struct request *r, const struct passage *p, uint32_t size)
 {
     struct world *w = nic->world;
-    struct qp *qp = nic->active[active_served(nic, &place)];
+    struct qp *qp = active_take(nic);
     struct link_state *out = nic_out(nic);
     const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
     const uint64_t service_ps = request_work_ps(&w->cluster->nic, r) + rate_time(out->rate, size + owed_bytes);
@@ -389,11 +421,9 @@ static void quantum_send(struct nic *nic, uint32_t place, struct request *r, con
     r->held_ps = 0;
     r->sent_bytes += size;
     r->in_ps = in_ps > r->in_ps ? in_ps : r->in_ps;
-    if (r->sent_bytes == r->wire_bytes) {
-        qp->ready_first = r->next;
-        if (!qp->ready_first) active_remove(nic, place);
-    }
-    if (nic->active_count) sim_schedule_at(w->sim, &nic->event, sent_ps);
+    if (r->sent_bytes == r->wire_bytes) qp->ready_first = r->next;
+    if (qp->ready_first) active_add(nic, qp);
+    turn_schedule(nic);
     if (r->sent_bytes < r->wire_bytes) {
         r->early_bytes += size;
         credit_return(nic, size, in_ps + w->cluster->nic.deliver_ps + back_ps(r));
@@ -407,9 +437,12 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     struct nic *nic = fabric_container_of(event, struct nic, event);
     struct world *w = nic->world;
     nic->stalled = false;
-    if (!nic->active_count) return;
-    const uint32_t place = active_draw(nic);
-    struct request *r = nic->active[place]->ready_first;
+    rings_take(nic, sim_now_ps(sim));
+    if (!nic->active_count) {
+        turn_schedule(nic);
+        return;
+    }
+    struct request *r = nic->active[nic->active_first]->ready_first;
     const uint32_t left_bytes = r->wire_bytes - r->sent_bytes;
     const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
     if (w->cluster->nic.window_bytes && !window_open(nic, size)) return;
@@ -422,56 +455,57 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
         const uint64_t head_ps = sim_now_ps(sim) + w->cluster->nic.fetch_ps + nic_local(nic, r);
         passage_plan(w->network->link, &p, head_ps + nic_out(nic)->latency_ps);
         if (p.push_ps && p.hold_alone) {
-            qp_hold(nic, place, r, &p, size);
+            qp_hold(nic, r, &p, size);
             return;
         }
     }
-    quantum_send(nic, place, r, &p, size);
+    quantum_send(nic, r, &p, size);
 }
 
-void nic_init(struct world *w, uint32_t port, uint64_t seed)
+void nic_init(struct world *w, uint32_t port)
 {
     struct nic *nic = &w->nic[port];
     nic->event.run = nic_send_next;
     nic->world = w;
-    rng_seed(&nic->rng, seed);
 }
 
 void nic_clear(struct nic *nic)
 {
     free(nic->active);
+    free(nic->ring);
     free(nic->credit);
 }
 
-static void qp_ring(struct request *first, struct request *last)
-{
-    struct world_rank *source = last->source;
-    struct qp *qp = nic_qp(source, last->target->fabric.rank, last->queue);
-    last->next = NULL;
-    if (qp->ready_first) {
-        qp->ready_last->next = first;
-        qp->ready_last = last;
-        return;
-    }
-    qp->ready_first = first;
-    qp->ready_last = last;
-    qp_ready(nic_of(source, last->target, last->queue), qp);
-}
+/* ---- doorbells ---- */
 
-static void doorbell_rung(struct sim *sim, struct sim_event *event)
+/* From the end: most are posted in the order in which they ring. */
+static void ring_add(struct nic *nic, struct ring ring)
 {
-    (void)sim;
-    struct request *last = fabric_container_of(event, struct request, event);
-    qp_ring(last->ring_first, last);
+    if (nic->ring_count == nic->ring_max) {
+        const uint32_t max = nic->ring_max ? 2 * nic->ring_max : QUEUE_FIRST;
+        struct ring *grown = malloc(max * sizeof *grown);
+        if (!grown) abort();
+        for (uint32_t i = 0; i < nic->ring_count; i++)
+            grown[i] = nic->ring[(nic->ring_first + i) & (nic->ring_max - 1)];
+        free(nic->ring);
+        nic->ring = grown;
+        nic->ring_first = 0;
+        nic->ring_max = max;
+    }
+    const uint32_t mask = nic->ring_max - 1;
+    uint32_t place = nic->ring_count++;
+    for (; place && nic->ring[(nic->ring_first + place - 1) & mask].time_ps > ring.time_ps; place--)
+        nic->ring[(nic->ring_first + place) & mask] = nic->ring[(nic->ring_first + place - 1) & mask];
+    nic->ring[(nic->ring_first + place) & mask] = ring;
+    ring.last->next = NULL;
+    if (!nic->stalled) turn_schedule(nic);
 }
 
 /* Doorbells of one QP ring in the order posted, whichever worker was quicker. */
 static void ring_schedule(struct qp *qp, struct request *first, struct request *last, uint64_t ready_ps)
 {
     if (ready_ps > qp->ring_ps) qp->ring_ps = ready_ps;
-    last->ring_first = first;
-    last->event.run = doorbell_rung;
-    sim_schedule_at(last->source->world->sim, &last->event, qp->ring_ps);
+    ring_add(nic_of(last->source, last->target, last->queue), (struct ring){ qp->ring_ps, qp, first, last });
 }
 
 void nic_ring(struct world_rank *source, struct qp *qp)

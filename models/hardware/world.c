@@ -179,6 +179,19 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
             worker_wake(&rank->worker[rank->watch[i - 1].worker], now, now + rank->world->poll_ps);
 }
 
+bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t *value, uint64_t *time_ps)
+{
+    const uint32_t first = rank->watch_head[word];
+    struct watch *watch = first ? &rank->watch[first - 1] : NULL;
+    if (!watch || watch->next || rank->fabric.words[word] >= watch->least) return false;
+    *value += watch->held;
+    if (watch->held_ps > *time_ps) *time_ps = watch->held_ps;
+    const bool enough = rank->fabric.words[word] + *value >= watch->least;
+    watch->held = enough ? 0 : *value;
+    watch->held_ps = *time_ps;
+    return !enough;
+}
+
 static void word_event_run(struct sim *sim, struct sim_event *event)
 {
     (void)sim;
@@ -221,6 +234,7 @@ void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, 
 
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
+    if (add && world_counter_hold(target, word, &value, &time_ps)) return;
     if (target->world->letters_used && letters_send(target, word, value, add, time_ps)) return;
     world_word_event(target, word, value, add, time_ps);
 }
@@ -270,8 +284,9 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
 {
     struct world *w = rank->world;
     if (!w->queue_depth) return false;
-    struct qp *qp = nic_qp(rank, peer, queue);
+    struct qp *qp = nic_qp_find(rank, peer, queue);
     assert(w->queue_depth >= places);
+    if (!qp) return false;
     acks_read(w, qp, rank->current->cursor_ps);
     if (qp->unacked + places <= w->queue_depth) return false;
     if (qp->held_first) nic_ring(rank, qp);     /* room comes only from what is on its way */
@@ -283,9 +298,14 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
 {
     (void)w;
     struct world_rank *rank = rank_of(f);
-    struct qp *qp = nic_qp(rank, peer, queue);
+    struct qp *qp = nic_qp_find(rank, peer, queue);
+    if (!qp) return 0;
     if (qp->held_first) nic_ring(rank, qp);
-    if (qp->unknown == 0 && qp->done_ps <= sim_now_ps(rank->world->sim)) return 0;     /* memory is as of now */
+    if (qp->unknown == 0 && qp->done_ps <= sim_now_ps(rank->world->sim)) {      /* memory is as of now */
+        acks_read(rank->world, qp, qp->done_ps);
+        nic_qp_rest(rank, peer, queue);
+        return 0;
+    }
     want_space(rank, qp, qp->unknown ? 0 : qp->done_ps, true);
     return -EAGAIN;
 }
@@ -305,7 +325,8 @@ void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint3
         if (!rank->watch) abort();
     }
     for (uint32_t i = 0; i < word_count; i++) {
-        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], w->index, least };
+        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], w->index,
+                                                           least, 0, 0 };
         rank->watch_head[word + i] = rank->watch_count;
     }
 }
@@ -462,7 +483,7 @@ static bool network_init(struct world *w)
     w->quantum_bytes = (uint32_t)(c->quantum_bytes < UINT32_MAX ? c->quantum_bytes : UINT32_MAX);
     w->nic_count = nodes * w->network->ports_per_node;
     w->nic = calloc(w->nic_count + 1, sizeof w->nic[0]);
-    for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_init(w, i, o->seed + i);
+    for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_init(w, i);
     return w->nic;
 }
 
@@ -502,6 +523,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->requests.item_bytes = sizeof(struct request);
     w->letters.item_bytes = sizeof(struct letter);
     w->acks.item_bytes = sizeof(struct ack);
+    w->qps.item_bytes = sizeof(struct qp);
     w->waiters.item_bytes = sizeof(struct waiter);
     w->queue_depth = cluster->nic.queue_depth ? cluster->nic.queue_depth : options->queue_depth;
     w->ops = cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops;
@@ -541,6 +563,7 @@ void world_free(struct world *w)
     pool_clear(&w->requests);
     pool_clear(&w->letters);
     pool_clear(&w->acks);
+    pool_clear(&w->qps);
     pool_clear(&w->waiters);
     for (struct world_worker *old = w->retired, *next; old; old = next) {
         next = old->ready_next;

@@ -8,8 +8,8 @@
  *       └──put/signal──► QP ─► NIC transmit ─► network ─► NIC receive ─► peer's memory, word
  *                               (the worker is busy for the posting; a NIC event sends the next request)
  *
- * A store costs no event, a put two (its doorbell, its sending), a signal by RDMA three, a step of a worker one, and a
- * signal by NVLink one where there are NICs, else none.
+ * A store costs no event, a put one (its sending), a signal by RDMA two, a step of a worker one, and a signal by NVLink
+ * one where there are NICs, else none.
  *
  * Knows the cluster's parameters and the seam; knows no protocol. */
 #ifndef MODELS_HARDWARE_WORLD_H

@@ -51,7 +51,6 @@ struct mover {
 struct request {
     struct sim_event event;
     struct request *next;           /* on its QP's held or ready list */
-    struct request *ring_first;     /* of the last request that a doorbell covers: the first */
     struct world_rank *source, *target;
     uint64_t value;                 /* of a signal */
     uint64_t target_offset;
@@ -99,13 +98,17 @@ struct qp {
 /* Bytes of a window that are free again at a time. */
 struct credit { uint64_t time_ps; uint32_t size_bytes; };
 
+/* A doorbell that will ring, and the requests that it covers. */
+struct ring { uint64_t time_ps; struct qp *qp; struct request *first, *last; };
+
 /* A port of a NIC, with its number in the network. */
 struct nic {
     struct sim_event event;         /* sends the next quantum */
     struct world *world;
-    struct qp **active;             /* QPs with something to send */
-    uint32_t active_count, active_max, round_left;
-    struct rng rng;                 /* which of them goes next */
+    struct qp **active;             /* QPs with something to send, a ring: who has waited longest first */
+    uint32_t active_first, active_count, active_max;
+    struct ring *ring;              /* doorbells to ring, a ring: the soonest first */
+    uint32_t ring_first, ring_count, ring_max;
     struct port atomic;
     uint64_t owed_bytes;            /* acknowledgements to send */
     uint64_t outstanding_bytes;     /* sent, not acknowledged; where there is a window */
@@ -134,7 +137,11 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
     f->end_ps = end_ps;
 }
 
-struct watch { uint32_t word, next, worker; uint64_t least; };
+struct watch {
+    uint32_t word, next, worker;
+    uint64_t least;
+    uint64_t held, held_ps;         /* of a counter: what has been or will be added by then, while that is too little */
+};
 
 struct world_rank {
     struct fabric fabric;
@@ -149,7 +156,7 @@ struct world_rank {
     struct port hbm, egress, ingress, posting;
     struct flows egress_flows, ingress_flows;
     struct port *proxy;             /* [threads] */
-    struct qp *qp;                  /* [ranks * queue_count] */
+    struct qp **qp;                 /* [ranks * queue_count], made when first used */
     struct world_worker *worker;    /* [worker_count] */
     struct world_worker *current;   /* the one being stepped */
     uint32_t *watch_head;           /* [words], 0: none, else place in watch + 1 */
@@ -198,7 +205,7 @@ struct world {
     uint32_t nic_count, sm_count;
     uint32_t queue_depth;           /* requests outstanding on a QP, 0: no limit */
     struct core *core;              /* [cores] of a host cluster, for all ranks */
-    struct pool requests, letters, acks, waiters;
+    struct pool requests, letters, acks, waiters, qps;
     struct world_worker *retired;   /* arrays that were too small: the engine may still look at their events */
     bool letters_used;              /* else words change by events, whoever waits */
     uint64_t mail_ps;               /* when the last letter is there */
@@ -223,15 +230,22 @@ static inline void pool_put(struct pool *pool, void *item)
 
 /* world.c: the word of a rank rises (or is added to) and its watchers wake. */
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add);
+/* Whether what is to be added at *time_ps may wait, for the one worker that watches the counter needs more.  When it is
+ * enough: false, and *value and *time_ps are those of all that waited. */
+bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t *value, uint64_t *time_ps);
 /* world.c: a completion of the QP will be known at time_ps: whom that lets go on steps then. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* nic.c: hands a request to its QP; held back when defer is set, else the QP's held ones and it become ready. */
 void nic_post(struct request *r, uint64_t ready_ps, bool defer);
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* NULL: it has nothing to do, and never had or has been given back. */
+struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* Gives it back if it has nothing to do and nobody waits for it. */
+void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes on the wire for a message: headers for each packet of the MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
-void nic_init(struct world *w, uint32_t port, uint64_t seed);
+void nic_init(struct world *w, uint32_t port);
 void nic_clear(struct nic *nic);
 /* Rings the doorbell for what a QP holds back.  A host works on each of these now; it goes when that is done. */
 void nic_ring(struct world_rank *source, struct qp *qp);
