@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "reports/fit_cluster.h"
+#include "reports/fit_gpu.h"
 #include "reports/fit_records.h"
 #include "reports/record.h"
 #include "reports/whole_file.h"
@@ -17,7 +18,12 @@ static const char fit_summary[] =
     "\n"
     "  eptwin measure --ranks 4 --output measured.csv\n"
     "  eptwin fit measured.csv --output here.ini\n"
-    "  eptwin simulate --cluster here.ini --num-ranks 4";
+    "  eptwin simulate --cluster here.ini --num-ranks 4\n"
+    "\n"
+    "From a record of --fabric cuda it makes [gpu] and [nvlink], each value with an interval, and names the keys that\n"
+    "such a record does not tell; --include takes them from another file:\n"
+    "\n"
+    "  eptwin fit gpus.csv --include h200 --output gpus.ini";
 
 /* NULL and *error when one cannot be read or does not fit the others. */
 static struct record *fit_read(char **paths, uint32_t count, GError **error)
@@ -31,15 +37,20 @@ static struct record *fit_read(char **paths, uint32_t count, GError **error)
     return all;
 }
 
-static bool fit_run(char **paths, const char *output, const char *name, GError **error)
+static bool fit_run(char **paths, const char *output, const char *name, const char *include, GError **error)
 {
     struct record *record = fit_read(paths, g_strv_length(paths), error);
     g_autofree char *source = g_strjoinv(", ", paths);
     GString *doubts = g_string_new(NULL);
-    char *text = record ? fit_cluster_text(record, source, name, doubts, error) : NULL;
+    char *text = NULL;
+    if (record && fit_gpu_record(record)) text = fit_gpu_text(record, source, name, include, doubts, error);
+    else if (record && include) g_set_error(error, FIT_ERROR, 0, "--include: expected a record of GPUs, found %s",
+                                            source);
+    else if (record) text = fit_cluster_text(record, source, name, doubts, error);
     const bool done = text && whole_file_write(output, text, strlen(text), error);
     if (done && doubts->len)
-        fprintf(stderr, "eptwin fit: rows of %s lie on no line: was the machine busy with something else?\n",
+        fprintf(stderr,
+                "eptwin fit: rows of %s lie on no line or far apart: was the machine busy with something else?\n",
                 doubts->str);
     g_string_free(doubts, TRUE);
     g_free(text);
@@ -49,11 +60,13 @@ static bool fit_run(char **paths, const char *output, const char *name, GError *
 
 int command_fit(int argc, char **argv)
 {
-    char *output = NULL, *name = NULL, **paths = NULL;
+    char *output = NULL, *name = NULL, *include = NULL, **paths = NULL;
     const GOptionEntry entries[] = {
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &output, "The cluster file to write (default '-': standard output)",
           "FILE" },
         { "name", 0, 0, G_OPTION_ARG_STRING, &name, "What the cluster is called (default: as the machine)", "NAME" },
+        { "include", 0, 0, G_OPTION_ARG_STRING, &include,
+          "GPUs: the cluster file that has what the record does not tell, as `include` names it", "NAME" },
         { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &paths, NULL, "MEASURED..." },
         { 0 },
     };
@@ -69,11 +82,12 @@ int command_fit(int argc, char **argv)
         done = false;
     }
     if (done && output) done = new_file_spares(output, (const char *const *)paths, g_strv_length(paths), &error);
-    done = done && fit_run(paths, output ? output : "-", name, &error);
+    done = done && fit_run(paths, output ? output : "-", name, include, &error);
     if (!done) fprintf(stderr, "eptwin fit: %s\n", error->message);
     g_clear_error(&error);
     g_strfreev(paths);
     g_free(output);
     g_free(name);
+    g_free(include);
     return done ? EXIT_OK : EXIT_BAD_INPUT;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "reports/fit_cluster.h"
+#include "reports/fit_gpu.h"
 #include "reports/record.h"
 #include "reports/report.h"
 
@@ -53,6 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         g_string_free(report_text(cases, 80), TRUE);
         g_ptr_array_unref(cases);
         g_free(fit_cluster_text(record, "fuzz", NULL, NULL, NULL));
+        GString *doubts = g_string_new(NULL);
+        g_free(fit_gpu_text(record, "fuzz", NULL, "h200", doubts, NULL));
+        g_string_free(doubts, TRUE);
     }
     g_clear_error(&error);
     record_free(record);

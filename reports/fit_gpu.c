@@ -1,0 +1,421 @@
+/* fit_gpu.c - the table of which rows of GPUs become which key of a cluster file, and its application.
+ *
+ * Knows the names of keys and rows; knows no GPU and no file. */
+#include "reports/fit_gpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "reports/fit.h"
+#include "reports/fit_cluster.h"
+#include "sim/stats.h"
+
+enum gpu_kind {
+    GPU_COUNT,          /* the header's whole number */
+    GPU_BYTES,          /* the header's bytes */
+    GPU_TIME,           /* a row's time */
+    GPU_TIME_LESS,      /* a row's time, less another's */
+    GPU_RATE,           /* a row's rate, times factor */
+    GPU_MOST,           /* the largest rate of rows whose phase fits the pattern, times factor */
+    GPU_LINE_FIXED,     /* rates by size: what a row takes beside its bytes */
+    GPU_LINE_RATE,      /* rates by size: the rate of its bytes, beside what a row takes */
+    GPU_TURNS_RATE,     /* the rate of what is done once more: 1 / (1 / rate - 1 / other rate) */
+    GPU_ROW_LESS,       /* time of a row at the rate of one warp, less that at the most of others */
+    GPU_SUMS_RATE,      /* rates of sums by number of rows: the rate of each further row */
+};
+
+/* In phases ALL stands for all SMs.  The first entry of a key whose rows are there is taken. */
+struct gpu_key {
+    const char *section, *name;
+    enum gpu_kind kind;
+    const char *phase, *metric;     /* of LINE: without its size */
+    const char *other;              /* phase of the other rows, with the same metric where other_metric is NULL */
+    const char *other_metric;
+    double factor;                  /* 0: 1 */
+};
+
+#define WARP_ROWS   "copy_5 sms=1 warps=1 at=hbm"
+#define WARP_DEEP   "copy_8 sms=1 warps=1 at=hbm packed"
+#define BULK_ONE    "bulk sms=1 warps=1 at=l2 way=both stages=1 ahead=0"
+#define BULK_ANY    "bulk sms=1 warps=* at=l2 way=both stages=? ahead=?"
+#define BULK_SKEWED "bulk sms=1 warps=24 at=l2 way=both stages=1 ahead=0 source=96"
+#define BULK_EVEN   "bulk sms=1 warps=24 at=l2 way=both stages=1 ahead=0"
+#define BULK_OUT    "bulk sms=1 warps=* at=l2 way=out stages=? ahead=?"
+
+static const struct gpu_key gpu_keys[] = {
+    { "gpu", "sms", GPU_COUNT, "", "sms", NULL, NULL, 0 },
+    { "gpu", "launch", GPU_TIME, "launch cooperative+cluster2+200KB blocks=ALL", "time_us", NULL, NULL, 0 },
+    { "gpu", "setup", GPU_TIME, "launch early blocks=ALL", "gap_us", NULL, NULL, 0 },
+    { "gpu", "poll", GPU_TIME, "alone_ld_acquire_sys at=own", "time_ns", NULL, NULL, 0 },
+    { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=peer", "time_ns_14336", NULL, NULL,
+      0 },
+    { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=own", "time_ns_14336", NULL, NULL, 0 },
+    { "gpu", "flag", GPU_TIME_LESS, "flag_release_sys pairs=1 warps=1 at=own", "time_ns",
+      "alone_ld_acquire_sys at=own", "time_ns", 0 },
+    { "gpu", "hbm-rate", GPU_MOST, "copy_5 sms=* warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 2 },
+    { "gpu", "l2", GPU_BYTES, "", "l2-bytes", NULL, NULL, 0 },
+    { "gpu", "l2-rate", GPU_MOST, "copy_5 sms=* warps=* at=l2", "rate_gbs_14336", NULL, NULL, 2 },
+    { "gpu", "store-row", GPU_LINE_FIXED, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "store-warp-rate", GPU_LINE_RATE, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
+    { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
+    { "gpu", "store-deep-rate", GPU_LINE_RATE, WARP_DEEP, "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "copy-row", GPU_LINE_FIXED, WARP_DEEP, "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "copy-warp-rate", GPU_LINE_RATE, WARP_DEEP, "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "copy-sm-rate", GPU_MOST, "copy_8 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
+    { "gpu", "bulk-row", GPU_LINE_FIXED, BULK_ONE, "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "bulk-warp-rate", GPU_LINE_RATE, BULK_ONE, "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "bulk-sm-rate", GPU_MOST, BULK_ANY, "rate_gbs_7168", NULL, NULL, 0 },
+    { "gpu", "bulk-in", GPU_ROW_LESS, "bulk sms=1 warps=1 at=hbm way=in stages=1 ahead=0", "rate_gbs_14336",
+      "bulk sms=1 warps=* at=l2 way=in stages=? ahead=?", NULL, 0 },
+    { "gpu", "bulk-out", GPU_ROW_LESS, "bulk sms=1 warps=1 at=hbm way=out stages=1 ahead=0 packed whole",
+      "rate_gbs_14464", BULK_OUT, "rate_gbs_14336", 0 },
+    { "gpu", "bulk-in-rate", GPU_TURNS_RATE, BULK_ANY, "rate_gbs_7168", BULK_OUT, NULL, 0 },
+    { "gpu", "bulk-out-rate", GPU_MOST, BULK_OUT, "rate_gbs_14336", NULL, NULL, 0 },
+    { "gpu", "bulk-put-rate", GPU_MOST, "bulk sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
+    { "gpu", "bulk-skew-rate", GPU_TURNS_RATE, BULK_SKEWED, "rate_gbs_7168", BULK_EVEN, NULL, 0 },
+    { "gpu", "cast-row", GPU_LINE_FIXED, "cast sms=1 warps=31 at=hbm", "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "cast-warp-rate", GPU_LINE_RATE, "cast sms=1 warps=4 at=hbm", "rate_gbs", NULL, NULL, 0.25 },
+    { "gpu", "cast-sm-rate", GPU_LINE_RATE, "cast sms=1 warps=31 at=hbm", "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "reduce-load-rate", GPU_SUMS_RATE, "sum sms=1 warps=1 at=hbm by=warp rows=", "rate_gbs_14336", NULL, NULL,
+      0 },
+    { "gpu", "scan-rate", GPU_RATE, "load_words_8 sms=1 warps=8 at=l2", "rate_gbs_3584", NULL, NULL, 0 },
+    { "gpu", "peek", GPU_TIME, "alone_ld_relaxed_sys at=peer", "time_ns", NULL, NULL, 0 },
+    { "nvlink", "egress-rate", GPU_MOST, "outcast store_8 *", "rate_gbs_14336", NULL, NULL, 0 },
+    { "nvlink", "egress-rate", GPU_MOST, "store_8 sms=* warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
+    { "nvlink", "ingress-rate", GPU_MOST, "incast store_8 *", "total_gbs_14336", NULL, NULL, 0 },
+    { "nvlink", "latency", GPU_TIME_LESS, "flag_relaxed_sys pairs=1 warps=1 at=peer", "time_ns",
+      "alone_ld_acquire_sys at=own", "time_ns", 0 },
+};
+
+/* What no row of such a record tells. */
+static const struct { const char *section, *name, *why; } gpu_untold[] = {
+    { "gpu", "step", "a warp's loop is the kernels' own code" },
+    { "gpu", "call", "the host's code around a kernel" },
+    { "gpu", "host-sync", "the host's code around a kernel" },
+    { "gpu", "hbm-rows-rate", "of whole kernels" },
+    { "gpu", "shared-align", "how the kernels are linked" },
+    { "gpu", "reduce-row", "rows of one size cannot tell it from the rate" },
+    { "gpu", "reduce-warp-rate", "rows of one size cannot tell it from reduce-row" },
+    { "gpu", "reduce-sm-rate", "no sum reaches it" },
+    { "gpu", "scan-row", "a loop of the kernels' own code" },
+    { "nvlink", "gpus", "a domain may have more than were measured" },
+    { "nvlink", "line-rate", "a data sheet's" },
+    { "nvlink", "bulk-rate", "of whole kernels" },
+    { "nvlink", "bulk-mixed-rate", "of whole kernels" },
+    { "nvlink", "bulk-crossing-rate", "of whole kernels" },
+    { "nvlink", "crossing", "flows of one kind cannot tell it from how a link is shared" },
+};
+
+/* Of shorter rows not all lanes of a warp have a part. */
+enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16, GPU_LINE_LEAST_BYTES = 512 };
+
+struct gpu_work {
+    const struct record *record;
+    const char *path;
+    uint32_t repeat;
+};
+
+/* A value with the smallest and the largest that it may have. */
+struct gpu_value { double value, low, high; };
+
+/* ---- rows ---- */
+
+/* The phase with ALL replaced; the caller frees. */
+static char *gpu_phase(const struct gpu_work *work, const char *phase)
+{
+    const char *sms = record_get(work->record, "sms");
+    char **parts = g_strsplit(phase, "ALL", 2);
+    char *text = g_strjoinv(sms ? sms : "", parts);
+    g_strfreev(parts);
+    return text;
+}
+
+/* metric, metric_min and metric_max of the phase; their size stands behind. */
+static bool gpu_row(const struct gpu_work *work, const char *phase, const char *metric, struct gpu_value *value)
+{
+    static const char *const spread[] = { "", "_min", "_max" };
+    double *const into[] = { &value->value, &value->low, &value->high };
+    const size_t stem = strcspn(metric, "0123456789");      /* "rate_gbs_" of "rate_gbs_14336" */
+    const bool sized = metric[stem] != '\0';
+    for (uint32_t i = 0; i < G_N_ELEMENTS(spread); i++) {
+        g_autofree char *name = sized ? g_strdup_printf("%.*s%s_%s", (int)stem - 1, metric, spread[i], metric + stem)
+                                      : g_strdup_printf("%s%s", metric, spread[i]);
+        const struct record_row *row = record_find(work->record, phase, RECORD_ALL, name);
+        if (!row || !(row->value > 0)) return false;
+        *into[i] = row->value;
+    }
+    return true;
+}
+
+/* The row of the most among those whose phase fits the pattern. */
+static bool gpu_most(const struct gpu_work *work, const char *pattern, const char *metric, struct gpu_value *most)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < record_row_count(work->record); i++) {
+        const struct record_row *row = record_row(work->record, i);
+        struct gpu_value value;
+        if (strcmp(row->metric, metric) != 0 || !g_pattern_match_simple(pattern, row->phase)) continue;
+        if (!gpu_row(work, row->phase, metric, &value) || (found && value.value <= most->value)) continue;
+        *most = value;
+        found = true;
+    }
+    return found;
+}
+
+/* What a row of so many bytes takes at a rate, in ns; the slowest rate takes longest. */
+static struct gpu_value gpu_time_of(double bytes, const struct gpu_value *rate_gbs)
+{
+    return (struct gpu_value){ bytes / rate_gbs->value, bytes / rate_gbs->high, bytes / rate_gbs->low };
+}
+
+/* ---- kinds ---- */
+
+static void gpu_widen(struct gpu_value *value)
+{
+    const double ends[] = { value->value, value->low, value->high };
+    value->low = stats_min(ends, G_N_ELEMENTS(ends));
+    value->high = stats_max(ends, G_N_ELEMENTS(ends));
+}
+
+static struct gpu_value gpu_less(const struct gpu_value *a, const struct gpu_value *b)
+{
+    return (struct gpu_value){ fmax(a->value - b->value, 0), fmax(a->low - b->high, 0), fmax(a->high - b->low, 0) };
+}
+
+/* Three lines: through the medians, through the shortest times, through the longest. */
+static bool gpu_lines(struct fit_point points[3][FIT_POINTS_MAX], uint32_t count, struct fit_line line[3])
+{
+    for (uint32_t i = 0; i < 3; i++)
+        if (!fit_line_find(points[i], count, &line[i])) return false;
+    return true;
+}
+
+static void gpu_point_add(struct fit_point points[3][FIT_POINTS_MAX], uint32_t *count, double n,
+                          const struct gpu_value *time)
+{
+    points[0][*count] = (struct fit_point){ .n = n, .t = time->value };
+    points[1][*count] = (struct fit_point){ .n = n, .t = time->low };
+    points[2][*count] = (struct fit_point){ .n = n, .t = time->high };
+    ++*count;
+}
+
+static bool gpu_line(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
+                     GString *comment)
+{
+    struct fit_point points[3][FIT_POINTS_MAX];
+    struct fit_line line[3];
+    uint32_t count = 0;
+    const size_t stem = strlen(key->metric);
+    for (uint32_t i = 0; i < record_row_count(work->record) && count < FIT_POINTS_MAX; i++) {
+        const struct record_row *row = record_row(work->record, i);
+        struct gpu_value rate;
+        guint64 bytes;
+        if (strcmp(row->phase, phase) != 0 || strncmp(row->metric, key->metric, stem) != 0) continue;
+        if (row->metric[stem] != '_' || !g_ascii_string_to_unsigned(row->metric + stem + 1, 10, 1, G_MAXINT32, &bytes,
+                                                                    NULL))
+            continue;
+        if (bytes < GPU_LINE_LEAST_BYTES || !gpu_row(work, phase, row->metric, &rate)) continue;
+        const struct gpu_value time = gpu_time_of((double)bytes, &rate);
+        gpu_point_add(points, &count, (double)bytes, &time);
+    }
+    if (!gpu_lines(points, count, line)) return false;
+    double *const into[] = { &value->value, &value->low, &value->high };
+    for (uint32_t i = 0; i < 3; i++)
+        *into[i] = key->kind == GPU_LINE_FIXED ? line[i].fixed : 1 / fmax(line[i].slope, 1e-6);
+    gpu_widen(value);
+    g_string_append_printf(comment, ", %u sizes, off by %.1f %% (median), %.1f %% (worst)", count,
+                           line[0].error_pct_median, line[0].error_pct_worst);
+    return true;
+}
+
+/* A sum of one row more takes so much longer. */
+static bool gpu_sums(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
+                     GString *comment)
+{
+    struct fit_point points[3][FIT_POINTS_MAX];
+    struct fit_line line[3];
+    uint32_t count = 0;
+    const double bytes = g_ascii_strtod(key->metric + strcspn(key->metric, "0123456789"), NULL);
+    for (uint32_t rows = 1; rows <= GPU_SUMS_MOST; rows++) {
+        g_autofree char *name = g_strdup_printf("%s%u", phase, rows);
+        struct gpu_value rate;
+        if (!gpu_row(work, name, key->metric, &rate)) continue;
+        const struct gpu_value time = gpu_time_of(bytes, &rate);
+        gpu_point_add(points, &count, rows, &time);
+    }
+    if (!gpu_lines(points, count, line)) return false;
+    double *const into[] = { &value->value, &value->low, &value->high };
+    for (uint32_t i = 0; i < 3; i++) *into[i] = bytes / fmax(line[i].slope, 1e-6);
+    gpu_widen(value);
+    g_string_append_printf(comment, ", %u numbers of rows: what each more takes, off by %.1f %% (median)", count,
+                           line[0].error_pct_median);
+    return true;
+}
+
+/* Values of two places. */
+static bool gpu_pair(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
+                     GString *comment)
+{
+    g_autofree char *other = gpu_phase(work, key->other);
+    const char *other_metric = key->other_metric ? key->other_metric : key->metric;
+    struct gpu_value a, b;
+    const bool most = key->kind != GPU_TIME_LESS;
+    if (!(most ? gpu_most : gpu_row)(work, phase, key->metric, &a)) return false;
+    if (!(most ? gpu_most : gpu_row)(work, other, other_metric, &b)) return false;
+    if (key->kind == GPU_TURNS_RATE) {
+        const struct gpu_value one = gpu_time_of(1, &a), two = gpu_time_of(1, &b), turn = gpu_less(&one, &two);
+        if (!(turn.low > 0)) return false;
+        *value = gpu_time_of(1, &turn);
+        g_string_append_printf(comment, ", what it takes longer than %s", other);
+    } else if (key->kind == GPU_ROW_LESS) {
+        const double bytes = g_ascii_strtod(key->metric + strcspn(key->metric, "0123456789"), NULL);
+        const struct gpu_value row = gpu_time_of(bytes, &a), flow = gpu_time_of(bytes, &b);
+        *value = gpu_less(&row, &flow);
+        g_string_append_printf(comment, ", less its bytes at the most of %s", other);
+    } else {
+        *value = gpu_less(&a, &b);
+        g_string_append_printf(comment, ", less %s,all,%s", other, other_metric);
+    }
+    return true;
+}
+
+/* ---- keys ---- */
+
+static bool gpu_is_rate(enum gpu_kind kind)
+{
+    return kind == GPU_RATE || kind == GPU_MOST || kind == GPU_LINE_RATE || kind == GPU_TURNS_RATE ||
+           kind == GPU_SUMS_RATE;
+}
+
+static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value,
+                         GString *comment)
+{
+    g_autofree char *phase = gpu_phase(work, key->phase);
+    g_string_printf(comment, " %s%s,all,%s", key->kind == GPU_MOST ? "the most of " : "", phase, key->metric);
+    switch (key->kind) {
+    case GPU_LINE_FIXED:
+    case GPU_LINE_RATE: return gpu_line(work, phase, key, value, comment);
+    case GPU_SUMS_RATE: return gpu_sums(work, phase, key, value, comment);
+    case GPU_MOST:      return gpu_most(work, phase, key->metric, value);
+    case GPU_TURNS_RATE:
+    case GPU_ROW_LESS:
+    case GPU_TIME_LESS: return gpu_pair(work, phase, key, value, comment);
+    default:            return gpu_row(work, phase, key->metric, value);
+    }
+}
+
+/* Times of rows are ns but for those that say us. */
+static double gpu_scale(const struct gpu_key *key)
+{
+    const double factor = key->factor > 0 ? key->factor : 1;
+    return g_str_has_suffix(key->metric, "_us") ? factor * 1e3 : factor;
+}
+
+static char *gpu_number(double value)
+{
+    char text[G_ASCII_DTOSTR_BUF_SIZE];
+    return g_strdup(g_ascii_formatd(text, sizeof text, "%.4g", value));
+}
+
+static void gpu_text_add(GString *text, const struct gpu_key *key, const char *value, const char *comment)
+{
+    g_string_append_printf(text, "#%s\n%s = %s\n", comment, key->name, value);
+}
+
+/* False where its rows are not there. */
+static bool gpu_key_add(const struct gpu_work *work, const struct gpu_key *key, GString *text, GString *doubts)
+{
+    struct gpu_value v;
+    g_autoptr(GString) comment = g_string_new(NULL);
+    if (key->kind == GPU_COUNT || key->kind == GPU_BYTES) {
+        const char *found = record_get(work->record, key->metric);
+        guint64 number;
+        if (!found || !g_ascii_string_to_unsigned(found, 10, 1, G_MAXUINT32, &number, NULL)) return false;
+        g_autofree char *value = g_strdup_printf("%s%s", found, key->kind == GPU_BYTES ? " B" : "");
+        g_autofree char *header = g_strdup_printf(" header %s", key->metric);
+        gpu_text_add(text, key, value, header);
+        return true;
+    }
+    if (!gpu_value_of(work, key, &v, comment)) return false;
+    const char *unit = gpu_is_rate(key->kind) ? "GB/s" : "ns";
+    const double scale = gpu_scale(key);
+    g_autofree char *value = gpu_number(v.value * scale), *low = gpu_number(v.low * scale),
+                    *high = gpu_number(v.high * scale), *all = g_strdup_printf("%s %s", value, unit);
+    if (key->factor > 0) g_string_append_printf(comment, ", times %g", key->factor);
+    g_string_append_printf(comment, ": %s to %s with %.1f %%", low, high, 100 * (1 - pow(2, 1 - (double)work->repeat)));
+    gpu_text_add(text, key, all, comment->str);
+    if (doubts && (v.high - v.low) * 100 > GPU_DOUBT_PCT * v.value)
+        g_string_append_printf(doubts, "%s%s", doubts->len ? ", " : "", key->name);
+    return true;
+}
+
+/* One after the last entry of the key at first. */
+static size_t gpu_key_end(size_t first)
+{
+    size_t end = first;
+    while (end < G_N_ELEMENTS(gpu_keys) && strcmp(gpu_keys[end].name, gpu_keys[first].name) == 0) end++;
+    return end;
+}
+
+/* Writes a section's keys, and names those that it cannot. */
+static void gpu_section_add(const struct gpu_work *work, const char *section, GString *text, GString *doubts)
+{
+    g_string_append_printf(text, "\n[%s]\n", section);
+    g_autoptr(GString) untold = g_string_new(NULL);
+    for (size_t i = 0, end; i < G_N_ELEMENTS(gpu_keys); i = end) {
+        const struct gpu_key *last = &gpu_keys[(end = gpu_key_end(i)) - 1];
+        bool told = strcmp(last->section, section) != 0;
+        for (size_t k = i; k < end && !told; k++) told = gpu_key_add(work, &gpu_keys[k], text, doubts);
+        if (!told)
+            g_string_append_printf(untold, "#   %s: the record lacks %s%s%s\n", last->name, last->phase,
+                                   *last->phase ? ",all," : "header ", last->metric);
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(gpu_untold); i++)
+        if (strcmp(gpu_untold[i].section, section) == 0)
+            g_string_append_printf(untold, "#   %s: %s\n", gpu_untold[i].name, gpu_untold[i].why);
+    g_string_append_printf(text, "# These rows do not tell:\n%s", untold->str);
+}
+
+/* A whole number of the header, or 0. */
+static uint32_t gpu_header(const struct record *record, const char *key)
+{
+    const char *text = record_get(record, key);
+    guint64 number;
+    return text && g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT32, &number, NULL) ? (uint32_t)number : 0;
+}
+
+bool fit_gpu_record(const struct record *record)
+{
+    return g_strcmp0(record_get(record, "fabric"), "cuda") == 0;
+}
+
+char *fit_gpu_text(const struct record *record, const char *path, const char *name, const char *include,
+                   GString *doubts, GError **error)
+{
+    static const char *const needed[] = { "sms", "gpus", "repeat" };
+    const char *kind = record_get(record, "kind"), *gpu = record_get(record, "gpu");
+    if (g_strcmp0(kind, "measure") != 0) {
+        g_set_error(error, FIT_ERROR, 0, "%s: header kind: expected measure, found '%.40s'", path, kind ? kind : "");
+        return NULL;
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(needed); i++) {
+        const char *found = record_get(record, needed[i]);
+        if (gpu_header(record, needed[i]) > 0) continue;
+        g_set_error(error, FIT_ERROR, 0, "%s: header %s: expected a whole number of at least 1, found '%.40s'", path,
+                    needed[i], found ? found : "");
+        return NULL;
+    }
+    const struct gpu_work work = { .record = record, .path = path, .repeat = gpu_header(record, "repeat") };
+    const char *version = record_get(record, "version");
+    GString *text = g_string_new(NULL);
+    g_string_printf(text, "# Made by eptwin fit from %s (version %s).  Numbers are medians; beside each stands what\n"
+                    "# rows it is of, and between which values the median of all such passes lies with so many %%.\n\n"
+                    "[cluster]\nname = %s\n", path, version ? version : "unknown",
+                        name ? name : gpu ? gpu : "measured");
+    if (include) g_string_append_printf(text, "# What these rows do not tell comes from there.\ninclude = %s\n",
+                                        include);
+    gpu_section_add(&work, "gpu", text, doubts);
+    if (gpu_header(record, "gpus") > 1) gpu_section_add(&work, "nvlink", text, doubts);
+    return g_string_free(text, FALSE);
+}
