@@ -1,0 +1,513 @@
+/* tune_command.c - eptwin tune: how many SMs, which chunks and rings suit a cluster and a routing, as lines to paste.
+ *
+ * A trial is one simulation; it tries one setting of dispatch and one of combine, which do not depend on each other.
+ * The search starts on a coarse grid with all SMs allowed, goes to better neighbours until there are none, then takes
+ * SMs and ring slots away as long as the time stays within the slack.  Knows no hardware and no protocol. */
+#include <glib.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/predict/simulate.h"
+#include "reports/text_table.h"
+#include "sim/command.h"
+#include "sim/progress.h"
+
+#define TUNE_ERROR (g_quark_from_static_string("eptwin-tune"))
+
+static const char tune_summary[] =
+    "Finds the number of SMs, the chunk sizes and the ring slots that suit a cluster and a routing, for the normal\n"
+    "kernels (of V2: the number of SMs), and prints them as lines to paste.\n"
+    "\n"
+    "  eptwin tune --cluster h800-cx7 --kernel normal --num-ranks 16 --cached\n"
+    "  eptwin tune --cluster h800-cx7 --kernel normal --trace routing.npy.zst --layer 3 --max-sms 20\n"
+    "\n"
+    "Recommended are the fewest SMs, and then the smallest rings, with which dispatch and combine together take at\n"
+    "most --slack percent more than the best that was found.  With --num-sms their number stays.";
+
+enum { SMS_MAX_DEFAULT = 24, NEIGHBOUR_ROUNDS = 4 };
+static const double ring_slack = 0.005;
+
+enum { DISPATCH, COMBINE, PHASES };
+enum { NVL_CHUNK, RDMA_CHUNK, NVL_RING, RDMA_RING, VALUES };
+
+/* What one kernel is told. */
+struct setting { uint32_t sms, value[VALUES]; };
+struct tried { struct setting setting; double us; };        /* NAN: cannot be */
+
+struct tune {
+    struct case_options base;
+    struct cluster *cluster;
+    struct case_load load;
+    bool internode, v2;
+    uint32_t max_sms, jobs;
+    double slack;
+    GArray *tried[PHASES];              /* struct tried */
+    GArray *wanted[PHASES];             /* struct setting: the next trials */
+    struct setting standard[PHASES];    /* what the library recommends */
+    double standard_us[PHASES];
+    uint32_t trials;
+    atomic_uint next;
+    struct progress *progress;
+};
+
+static const char *const phase_names[PHASES] = { "dispatch", "combine" };
+
+/* ---- trials ---- */
+
+static const struct tried *tried_find(const struct tune *t, int phase, const struct setting *setting)
+{
+    for (guint i = 0; i < t->tried[phase]->len; i++) {
+        const struct tried *tried = &g_array_index(t->tried[phase], struct tried, i);
+        if (memcmp(&tried->setting, setting, sizeof *setting) == 0) return tried;
+    }
+    return NULL;
+}
+
+static void want(struct tune *t, int phase, const struct setting *setting)
+{
+    for (guint i = 0; i < t->wanted[phase]->len; i++)
+        if (memcmp(&g_array_index(t->wanted[phase], struct setting, i), setting, sizeof *setting) == 0) return;
+    if (!tried_find(t, phase, setting)) g_array_append_val(t->wanted[phase], *setting);
+}
+
+static void setting_apply(struct case_options *c, int phase, const struct setting *s)
+{
+    uint32_t *const place[PHASES][VALUES] = {
+        { &c->nvl_chunk, &c->rdma_chunk, &c->nvl_buffer, &c->rdma_buffer },
+        { &c->combine_nvl_chunk, &c->combine_rdma_chunk, &c->combine_nvl_buffer, &c->combine_rdma_buffer },
+    };
+    for (int i = 0; i < VALUES; i++) *place[phase][i] = s->value[i];
+}
+
+/* Times of both phases, NAN where the kernels refuse the settings. */
+static void trial_run(const struct tune *t, const struct setting setting[PHASES], double us[PHASES])
+{
+    static const char *const both[] = { "dispatch", "combine", NULL };
+    struct case_options c;
+    struct record *record = record_new();
+    case_copy(&c, &t->base);
+    c.num_sms = setting[DISPATCH].sms;
+    for (int p = 0; p < PHASES; p++) setting_apply(&c, p, &setting[p]);
+    const bool good = simulate_phases(&c, t->cluster, &t->load, both, record, NULL);
+    for (int p = 0; p < PHASES; p++) {
+        const struct record_row *row = good ? record_find(record, phase_names[p], RECORD_ALL, "time_us") : NULL;
+        us[p] = row ? row->value : NAN;
+    }
+    record_free(record);
+    case_clear(&c);
+}
+
+struct trial { struct setting setting[PHASES]; double us[PHASES]; };
+struct trials { struct tune *tune; GArray *list; };
+
+static gpointer trials_thread(gpointer data)
+{
+    const struct trials *trials = data;
+    for (uint32_t i; (i = atomic_fetch_add(&trials->tune->next, 1)) < trials->list->len;) {
+        struct trial *trial = &g_array_index(trials->list, struct trial, i);
+        trial_run(trials->tune, trial->setting, trial->us);
+        progress_advance(trials->tune->progress, 1);
+    }
+    return NULL;
+}
+
+/* Settings of dispatch and of combine with as many SMs go into one trial; a lone one takes the standard beside it. */
+static GArray *trials_pair(struct tune *t)
+{
+    GArray *list = g_array_new(FALSE, TRUE, sizeof(struct trial));
+    for (int p = 0; p < PHASES; p++)
+        for (guint i = 0; i < t->wanted[p]->len; i++) {
+            const struct setting *setting = &g_array_index(t->wanted[p], struct setting, i);
+            struct trial *free_one = NULL;
+            for (guint k = 0; p == COMBINE && k < list->len && !free_one; k++) {
+                struct trial *trial = &g_array_index(list, struct trial, k);
+                if (!trial->setting[COMBINE].sms && trial->setting[DISPATCH].sms == setting->sms) free_one = trial;
+            }
+            if (free_one) {
+                free_one->setting[COMBINE] = *setting;
+                continue;
+            }
+            struct trial trial = { 0 };
+            trial.setting[p] = *setting;
+            g_array_append_val(list, trial);
+        }
+    return list;
+}
+
+/* Simulates what is wanted.  A trial that is refused for one of its settings is taken apart, to learn for which. */
+static void trials_run(struct tune *t)
+{
+    GArray *list = trials_pair(t);
+    for (guint i = 0; i < list->len; i++) {
+        struct trial *trial = &g_array_index(list, struct trial, i);
+        for (int p = 0; p < PHASES; p++)
+            if (!trial->setting[p].sms) {
+                trial->setting[p] = t->standard[p];
+                trial->setting[p].sms = trial->setting[1 - p].sms;
+            }
+    }
+    struct trials trials = { t, list };
+    GPtrArray *threads = g_ptr_array_new();
+    t->next = 0;
+    t->progress = progress_new("trials", list->len);
+    for (uint32_t i = 1; i < MIN(t->jobs, list->len); i++)
+        g_ptr_array_add(threads, g_thread_new("tune", trials_thread, &trials));
+    trials_thread(&trials);
+    for (guint i = 0; i < threads->len; i++) g_thread_join(g_ptr_array_index(threads, i));
+    g_ptr_array_unref(threads);
+    progress_free(t->progress);
+    for (guint i = 0; i < list->len; i++) {
+        struct trial *trial = &g_array_index(list, struct trial, i);
+        for (int p = 0; p < PHASES; p++) {
+            if (isnan(trial->us[p])) {
+                struct trial alone = *trial;
+                alone.setting[1 - p] = t->standard[1 - p];
+                alone.setting[1 - p].sms = alone.setting[p].sms;
+                trial_run(t, alone.setting, alone.us);
+                trial->us[p] = alone.us[p];
+            }
+            const struct tried tried = { trial->setting[p], trial->us[p] };
+            if (!tried_find(t, p, &tried.setting)) g_array_append_val(t->tried[p], tried);
+        }
+    }
+    t->trials += list->len;
+    g_array_unref(list);
+    for (int p = 0; p < PHASES; p++) g_array_set_size(t->wanted[p], 0);
+}
+
+/* The best setting of a phase with that many SMs. */
+static const struct tried *best_find(const struct tune *t, int phase, uint32_t sms)
+{
+    const struct tried *best = NULL;
+    for (guint i = 0; i < t->tried[phase]->len; i++) {
+        const struct tried *tried = &g_array_index(t->tried[phase], struct tried, i);
+        if (isnan(tried->us) || tried->setting.sms != sms) continue;
+        if (!best || tried->us < best->us) best = tried;
+    }
+    return best;
+}
+
+/* ---- the search ---- */
+
+struct span { uint32_t least, most, step; };
+
+/* The ranges that the public tests try. */
+static struct span span_of(const struct tune *t, int phase, int value)
+{
+    static const struct span intra[PHASES] = { { 4, 32, 2 }, { 1, 16, 1 } };
+    static const struct span inter[PHASES][2] = { { { 4, 44, 4 }, { 4, 32, 4 } }, { { 1, 7, 1 }, { 8, 32, 4 } } };
+    if (t->internode) return inter[phase][value];
+    return value == NVL_CHUNK ? intra[phase] : (struct span){ 0, 0, 1 };
+}
+
+/* A few points of a range, its ends among them: the best is often a corner. */
+static uint32_t coarse(const struct span *span, uint32_t part, uint32_t parts)
+{
+    const uint32_t steps = (span->most - span->least) / span->step;
+    return span->least + (parts > 1 ? part * steps / (parts - 1) : 0) * span->step;
+}
+
+static void grid_want(struct tune *t, uint32_t sms)
+{
+    const uint32_t nvl_parts = t->internode ? 4 : 6, rdma_parts = t->internode ? 3 : 1;
+    for (int p = 0; p < PHASES; p++)
+        for (uint32_t i = 0; i < nvl_parts; i++)
+            for (uint32_t k = 0; k < rdma_parts; k++) {
+                struct setting setting = t->standard[p];
+                const struct span nvl = span_of(t, p, NVL_CHUNK), rdma = span_of(t, p, RDMA_CHUNK);
+                setting.sms = sms;
+                setting.value[NVL_CHUNK] = coarse(&nvl, i, nvl_parts);
+                if (t->internode) setting.value[RDMA_CHUNK] = coarse(&rdma, k, rdma_parts);
+                want(t, p, &setting);
+            }
+}
+
+/* One step to each side in each chunk. */
+static void neighbours_want(struct tune *t, int phase, const struct setting *around)
+{
+    for (int v = NVL_CHUNK; v <= (t->internode ? RDMA_CHUNK : NVL_CHUNK); v++) {
+        const struct span span = span_of(t, phase, v);
+        struct setting setting = *around;
+        if (around->value[v] >= span.least + span.step) {
+            setting.value[v] = around->value[v] - span.step;
+            want(t, phase, &setting);
+        }
+        if (around->value[v] + span.step <= span.most) {
+            setting.value[v] = around->value[v] + span.step;
+            want(t, phase, &setting);
+        }
+    }
+}
+
+/* Goes to better neighbours until there are none. */
+static void chunks_refine(struct tune *t, uint32_t sms, int rounds)
+{
+    for (int round = 0; round < rounds; round++) {
+        for (int p = 0; p < PHASES; p++) {
+            const struct tried *best = best_find(t, p, sms);
+            if (best) neighbours_want(t, p, &best->setting);
+        }
+        if (!t->wanted[DISPATCH]->len && !t->wanted[COMBINE]->len) return;
+        trials_run(t);
+    }
+}
+
+static double both_us(const struct tune *t, uint32_t sms)
+{
+    const struct tried *dispatch = best_find(t, DISPATCH, sms), *combine = best_find(t, COMBINE, sms);
+    return dispatch && combine ? dispatch->us + combine->us : NAN;
+}
+
+static void sms_scan(struct tune *t)
+{
+    for (uint32_t sms = 2; sms < t->max_sms; sms += t->max_sms > 32 && sms >= 16 ? 4 : 2)
+        for (int p = 0; p < PHASES; p++) {
+            const struct tried *best = best_find(t, p, t->max_sms);
+            struct setting setting = best ? best->setting : t->standard[p];
+            setting.sms = sms;
+            want(t, p, &setting);
+        }
+    trials_run(t);
+}
+
+/* The fewest SMs within the slack of the best. */
+static uint32_t sms_choose(const struct tune *t)
+{
+    double best = INFINITY;
+    for (uint32_t sms = 2; sms <= t->max_sms; sms++) best = fmin(best, both_us(t, sms));
+    for (uint32_t sms = 2; sms <= t->max_sms; sms++)
+        if (both_us(t, sms) <= best * (1 + t->slack)) return sms;
+    return t->max_sms;
+}
+
+/* The smallest ring with which the phase takes hardly longer than with the best one. */
+static void ring_choose(struct tune *t, int phase, int ring, struct setting *chosen)
+{
+    static const uint32_t slots[] = { 16, 32, 64, 128, 192, 256, 384, 512, 768 };
+    for (size_t i = 0; i < G_N_ELEMENTS(slots); i++) {
+        struct setting setting = *chosen;
+        setting.value[ring] = slots[i];
+        if (slots[i] > chosen->value[ring - NVL_RING]) want(t, phase, &setting);
+    }
+    trials_run(t);
+    double best = tried_find(t, phase, chosen)->us;
+    const double own = best;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < G_N_ELEMENTS(slots); i++) {
+            struct setting setting = *chosen;
+            setting.value[ring] = slots[i];
+            const struct tried *tried = tried_find(t, phase, &setting);
+            if (!tried || isnan(tried->us)) continue;
+            if (pass == 0) best = fmin(best, tried->us);
+            else if (tried->us <= MIN(best * (1 + ring_slack), own * (1 + ring_slack))) {
+                *chosen = setting;
+                return;
+            }
+        }
+}
+
+/* What the library takes when nobody says anything, with its SMs; both phases. */
+static bool standard_find(struct tune *t, GError **error)
+{
+    struct moe_options o;
+    struct case_options c;
+    case_copy(&c, &t->base);
+    if (!c.num_sms && !t->v2) c.num_sms = MIN(SMS_MAX_DEFAULT, MAX(t->cluster->gpu.sms, 2));
+    const bool good = case_moe_options(&c, &t->load.routing, t->cluster->gpu.sms, &o, error);
+    case_clear(&c);
+    if (!good) return false;
+    const struct moe_chunks *chunks[PHASES] = { &o.dispatch, &o.combine };
+    for (int p = 0; p < PHASES; p++) {
+        t->standard[p] = (struct setting){ o.num_sms, { chunks[p]->nvl_send, chunks[p]->rdma_send, chunks[p]->nvl_recv,
+                                                        chunks[p]->rdma_recv } };
+        if (t->v2) t->standard[p] = (struct setting){ .sms = o.num_sms };
+        want(t, p, &t->standard[p]);
+    }
+    t->internode = o.ranks > o.ranks_per_node;
+    trials_run(t);
+    for (int p = 0; p < PHASES; p++) t->standard_us[p] = tried_find(t, p, &t->standard[p])->us;
+    if (isfinite(t->standard_us[DISPATCH]) && isfinite(t->standard_us[COMBINE])) return true;
+    static const char *const both[] = { "dispatch", "combine", NULL };
+    struct record *record = record_new();
+    if (simulate_phases(&t->base, t->cluster, &t->load, both, record, error))
+        g_set_error(error, TUNE_ERROR, 0, "expected kernels with phases dispatch and combine, found others");
+    record_free(record);
+    return false;
+}
+
+static void search(struct tune *t, struct setting chosen[PHASES])
+{
+    uint32_t sms = t->base.num_sms;
+    if (!t->v2) {
+        grid_want(t, sms ? sms : t->max_sms);
+        trials_run(t);
+        chunks_refine(t, sms ? sms : t->max_sms, NEIGHBOUR_ROUNDS);
+    }
+    if (!sms) {
+        sms_scan(t);
+        sms = sms_choose(t);
+        if (!t->v2) chunks_refine(t, sms, 1);
+    }
+    for (int p = 0; p < PHASES; p++) {
+        chosen[p] = best_find(t, p, sms)->setting;
+        if (t->v2) continue;
+        ring_choose(t, p, NVL_RING, &chosen[p]);
+        if (t->internode) ring_choose(t, p, RDMA_RING, &chosen[p]);
+    }
+}
+
+/* ---- words ---- */
+
+static void setting_cells(struct text_table *table, const struct tune *t, int phase, const struct setting *s,
+                          double us, const char *who)
+{
+    const double ratio = t->standard_us[phase] / us;
+    text_table_cell(table, "%s", phase_names[phase]);
+    text_table_cell(table, "%s", who);
+    text_table_cell(table, "%u", s->sms);
+    for (int i = 0; i < VALUES; i++) {
+        const bool used = !t->v2 && (t->internode || i == NVL_CHUNK || i == NVL_RING);
+        if (used) text_table_cell(table, "%u", s->value[i]);
+        else text_table_cell(table, "-");
+    }
+    text_table_cell(table, "%.1f", us);
+    if (fabs(ratio - 1) < 0.0005) text_table_cell(table, "the same");
+    else text_table_cell(table, "%.2f x %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
+}
+
+static void table_print(const struct tune *t, const struct setting chosen[PHASES], GString *out)
+{
+    static const char *const titles[] = { "phase", "", "SMs", "NVL chunk", "RDMA chunk", "NVL ring", "RDMA ring", "us",
+                                          "against default" };
+    struct text_table *table = text_table_new("llrrrrrrr", titles);
+    for (int p = 0; p < PHASES; p++) {
+        setting_cells(table, t, p, &t->standard[p], t->standard_us[p], "default");
+        setting_cells(table, t, p, &chosen[p], tried_find(t, p, &chosen[p])->us, "tuned");
+    }
+    text_table_append(table, out);
+    text_table_free(table);
+}
+
+static void sms_print(const struct tune *t, uint32_t chosen, GString *out)
+{
+    static const char *const titles[] = { "SMs", "dispatch us", "combine us", "together us", "" };
+    struct text_table *table = text_table_new("rrrrl", titles);
+    for (uint32_t sms = 2; sms <= t->max_sms; sms++) {
+        if (isnan(both_us(t, sms))) continue;
+        text_table_cell(table, "%u", sms);
+        for (int p = 0; p < PHASES; p++) text_table_cell(table, "%.1f", best_find(t, p, sms)->us);
+        text_table_cell(table, "%.1f", both_us(t, sms));
+        text_table_cell(table, "%s", sms == chosen ? "recommended" : "");
+    }
+    g_string_append(out, "\n");
+    text_table_append(table, out);
+    text_table_free(table);
+}
+
+static void paste_print(const struct tune *t, const struct setting chosen[PHASES], GString *out)
+{
+    const struct setting *d = &chosen[DISPATCH], *c = &chosen[COMBINE];
+    g_string_append(out, "\nto paste\n");
+    if (t->v2) {
+        g_string_append_printf(out, "  DeepEP   num_sms=%u\n  eptwin   --num-sms %u\n", d->sms, d->sms);
+        return;
+    }
+    g_string_append_printf(out, "  DeepEP   Buffer.set_num_sms(%u)\n", d->sms);
+    for (int p = 0; p < PHASES; p++)
+        g_string_append_printf(out, "           %s_config = Config(%u, %u, %u, %u, %u)\n", phase_names[p],
+                               chosen[p].sms, chosen[p].value[NVL_CHUNK], chosen[p].value[NVL_RING],
+                               chosen[p].value[RDMA_CHUNK], chosen[p].value[RDMA_RING]);
+    g_string_append_printf(out, "  eptwin   --num-sms %u --nvl-chunk %u --nvl-buffer %u --combine-nvl-chunk %u "
+                           "--combine-nvl-buffer %u", d->sms, d->value[NVL_CHUNK], d->value[NVL_RING],
+                           c->value[NVL_CHUNK], c->value[NVL_RING]);
+    if (t->internode)
+        g_string_append_printf(out, " --rdma-chunk %u --rdma-buffer %u --combine-rdma-chunk %u "
+                               "--combine-rdma-buffer %u", d->value[RDMA_CHUNK], d->value[RDMA_RING],
+                               c->value[RDMA_CHUNK], c->value[RDMA_RING]);
+    g_string_append(out, "\n");
+}
+
+/* ---- the command ---- */
+
+static bool tune_parse(struct tune *t, int argc, char **argv, GError **error)
+{
+    int max_sms = SMS_MAX_DEFAULT, jobs = 0;
+    double slack = 1;
+    const GOptionEntry own[] = {
+        { "max-sms", 0, 0, G_OPTION_ARG_INT, &max_sms, "At most this many SMs (default 24)", "N" },
+        { "slack", 0, 0, G_OPTION_ARG_DOUBLE, &slack, "How much longer it may take with fewer SMs (default 1)",
+          "PERCENT" },
+        { "jobs", 'j', 0, G_OPTION_ARG_INT, &jobs, "Threads (default: one a core)", "N" },
+        { 0 },
+    };
+    g_autoptr(GOptionContext) context = g_option_context_new("- recommend SMs, chunks and rings");
+    g_option_context_set_summary(context, tune_summary);
+    g_option_context_add_main_entries(context, own, NULL);
+    g_option_context_add_main_entries(context, case_entries(&t->base), NULL);
+    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
+    t->max_sms = (uint32_t)MAX(max_sms, 0) / 2 * 2;
+    t->jobs = jobs > 0 ? (uint32_t)jobs : g_get_num_processors();
+    t->slack = slack / 100;
+    const bool kernel = t->base.kernel && strcmp(t->base.kernel, "ll") != 0;
+    t->v2 = kernel && strcmp(t->base.kernel, "v2") == 0;
+    if (argc > 1) g_set_error(error, TUNE_ERROR, 0, "unexpected argument \"%s\"; options begin with --", argv[1]);
+    else if (!t->base.cluster) g_set_error(error, TUNE_ERROR, 0, "--cluster: expected a cluster file, found none");
+    else if (!kernel)
+        g_set_error(error, TUNE_ERROR, 0, "--kernel: expected normal or v2, found %s: the low-latency kernels take all "
+                    "SMs and have no chunks", t->base.kernel ? t->base.kernel : "none, which is ll");
+    else if (max_sms < 2 || max_sms > 4096)
+        g_set_error(error, TUNE_ERROR, 0, "--max-sms: expected 2 to 4096, found %d", max_sms);
+    else if (!(slack >= 0 && slack <= 100))
+        g_set_error(error, TUNE_ERROR, 0, "--slack: expected 0 to 100, found %g", slack);
+    else return true;
+    return false;
+}
+
+static bool tune_run(struct tune *t, GError **error)
+{
+    t->cluster = cluster_load(t->base.cluster, error);
+    if (!t->cluster) return false;
+    case_node_settle(&t->base, t->cluster->nvlink.gpus);
+    if (t->cluster->gpu.sms) t->max_sms = MIN(t->max_sms, t->cluster->gpu.sms / 2 * 2);
+    if (!case_load(&t->base, &t->load, error)) return false;
+    bool good = standard_find(t, error);
+    if (good) {
+        struct setting chosen[PHASES];
+        GString *text = g_string_new(NULL);
+        search(t, chosen);
+        g_string_append_printf(text, "%s, %u ranks: the best of %u simulations\n\n", t->cluster->name,
+                               t->load.routing.ranks, t->trials);
+        table_print(t, chosen, text);
+        if (!t->base.num_sms) sms_print(t, chosen[DISPATCH].sms, text);
+        paste_print(t, chosen, text);
+        fputs(text->str, stdout);
+        g_string_free(text, TRUE);
+    }
+    case_load_free(&t->load);
+    return good;
+}
+
+int command_tune(int argc, char **argv)
+{
+    GError *error = NULL;
+    struct tune t = { 0 };
+    case_init(&t.base);
+    for (int p = 0; p < PHASES; p++) {
+        t.tried[p] = g_array_new(FALSE, FALSE, sizeof(struct tried));
+        t.wanted[p] = g_array_new(FALSE, FALSE, sizeof(struct setting));
+    }
+    const bool good = tune_parse(&t, argc, argv, &error) && tune_run(&t, &error);
+    if (!good) {
+        fprintf(stderr, "eptwin tune: %s\n", error->message);
+        g_error_free(error);
+    }
+    for (int p = 0; p < PHASES; p++) {
+        g_array_unref(t.tried[p]);
+        g_array_unref(t.wanted[p]);
+    }
+    cluster_free(t.cluster);
+    case_clear(&t.base);
+    return good ? EXIT_OK : EXIT_BAD_INPUT;
+}
