@@ -100,8 +100,12 @@ char **share_names(enum share_kind kind)
             const char *ending = ending_of(&kinds[kind], file);
             if (!ending) continue;
             char *name = g_strndup(file, strlen(file) - strlen(ending));
-            if (g_hash_table_add(seen, name)) g_ptr_array_add(names, name);
-            else g_free(name);
+            if (!g_hash_table_contains(seen, name)) {
+                g_hash_table_add(seen, name);
+                g_ptr_array_add(names, name);
+            } else {
+                g_free(name);
+            }
         }
     }
     g_ptr_array_sort(names, compare_names);

@@ -246,8 +246,12 @@ static void tree_list(GHashTable *tree, const char *path, GPtrArray *names)
         if (!g_str_has_prefix(key, prefix)) continue;
         const char *name = (const char *)key + strlen(prefix);
         char *own = g_strndup(name, strcspn(name, "/"));
-        if (*own && g_hash_table_add(seen, own)) g_ptr_array_add(names, own);
-        else g_free(own);
+        if (*own && !g_hash_table_contains(seen, own)) {
+            g_hash_table_add(seen, own);
+            g_ptr_array_add(names, own);
+        } else {
+            g_free(own);
+        }
     }
 }
 
