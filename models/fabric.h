@@ -74,7 +74,8 @@ enum worker_moment {
 /* One warp group of a kernel.  Owned by the protocol object that it drives; embed it and use container_of. */
 struct fabric_worker {
     enum worker_step (*step)(struct fabric_worker *w);
-    /* Writes what the worker waits for, with the peer if there is one, for the message of a run that hangs. */
+    /* Writes what the worker waits for, for the message of a run that hangs.  A peer that it waits for is the first
+     * "rank N" behind the word "waits", or the first at all where it does not say "waits": live worlds follow these. */
     void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
     struct fabric *fabric;
     uint64_t wake_ps;        /* its own to set, in a step: when it wants one at the latest while it waits; 0: never */

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -62,7 +63,8 @@ struct live_world {
     cpu_set_t cpus;                     /* that this rank and those of its host may use */
     uint32_t cpu_count;
     struct fabric_worker **active;      /* of the run in progress */
-    uint32_t active_max;
+    uint32_t active_max, active_count;
+    uint64_t runs;                      /* started so far */
     struct live_barrier barrier;
 };
 
@@ -636,14 +638,55 @@ static bool live_wake_ahead(const struct live_world *world, uint32_t active_coun
     return false;
 }
 
-static void live_hang_describe(const struct live_world *world, uint32_t active_count, GError **error)
+/* Whom a worker waits for, by the contract of describe(): the first "rank N" behind "waits", if it says so. */
+static bool live_peer_find(const char *text, uint32_t rank_count, uint16_t *peer)
 {
-    const struct fabric_worker *w = world->active[0];
-    char text[200] = "";
-    if (w->describe) w->describe(w, text, sizeof text);
-    g_set_error(error, LIVE_ERROR, 0, "rank %u: no progress for %u ms: worker %u of %u waiting: %s",
-                world->fabric.rank, world->options.timeout_ms, w->index, active_count,
-                text[0] ? text : "(silent)");
+    const char *at = strstr(text, "waits");
+    if (!at) at = text;
+    while ((at = strstr(at, "rank "))) {
+        char *end;
+        at += strlen("rank ");
+        const unsigned long rank = strtoul(at, &end, 10);
+        if (end == at || *at == '-' || rank >= rank_count) continue;
+        *peer = (uint16_t)rank;
+        return true;
+    }
+    return false;
+}
+
+static void live_peer_add(struct bootstrap_wait *wait, uint16_t peer)
+{
+    for (uint32_t i = 0; i < wait->peer_count; i++)
+        if (wait->peer[i] == peer) return;
+    if (wait->peer_count < BOOTSTRAP_WAIT_PEERS) wait->peer[wait->peer_count++] = peer;
+}
+
+/* All workers' peers; the words of the first that names one, else of the first. */
+static void live_tell(void *context, struct bootstrap_wait *wait)
+{
+    const struct live_world *world = context;
+    *wait = (struct bootstrap_wait){ .serial = world->runs };
+    for (uint32_t i = 0; i < world->active_count; i++) {
+        const struct fabric_worker *w = world->active[i];
+        char text[200] = "";
+        uint16_t peer = world->fabric.rank;
+        if (w->describe) w->describe(w, text, sizeof text);
+        const bool named = live_peer_find(text, world->fabric.rank_count, &peer) && peer != world->fabric.rank;
+        if (!wait->text[0] || (named && !wait->peer_count))
+            g_snprintf(wait->text, sizeof wait->text, "worker %u of %u waiting: %s", w->index, world->active_count,
+                       text[0] ? text : "(silent)");
+        if (named) live_peer_add(wait, peer);
+    }
+}
+
+static bool live_hang(struct live_world *world, GError **error)
+{
+    struct bootstrap_wait wait, mine;
+    live_tell(world, &mine);
+    wait = mine;
+    g_snprintf(wait.text, sizeof wait.text, "no progress for %u ms: %.*s", world->options.timeout_ms,
+               (int)sizeof mine.text - 40, mine.text);
+    return bootstrap_hang(world->bootstrap, &wait, error);
 }
 
 static bool live_run_active(struct live_world *world, uint32_t active_count, GError **error)
@@ -652,6 +695,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
     uint64_t idle_rounds = 0, idle_since_ps = 0, idle_ps = 0, check_ps = LIVE_CHECK_AFTER_PS;
     while (active_count) {
         const bool moved = live_round(world, &active_count);
+        world->active_count = active_count;
         if (world->broken) {
             g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", world->fabric.rank,
                         live_world_failure(world));
@@ -667,10 +711,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
             idle_since_ps = live_now_ps(&world->fabric);
         } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0 || idle_ps >= LIVE_SLEEP_AFTER_PS) {
             idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
-            if (idle_ps > timeout_ps && !live_wake_ahead(world, active_count)) {
-                live_hang_describe(world, active_count, error);
-                return false;
-            }
+            if (idle_ps > timeout_ps && !live_wake_ahead(world, active_count)) return live_hang(world, error);
             if (idle_ps > check_ps) {
                 if (!bootstrap_check(world->bootstrap, error)) return false;
                 check_ps = idle_ps + LIVE_CHECK_AFTER_PS;
@@ -689,7 +730,14 @@ bool live_world_run(struct live_world *world, struct fabric_worker **workers, ui
         world->active_max = worker_count;
     }
     if (worker_count) memcpy(world->active, workers, sizeof *workers * worker_count);
-    return live_run_active(world, worker_count, error);
+    struct bootstrap *b = world->bootstrap;
+    world->runs++;
+    world->active_count = worker_count;
+    b->tell = live_tell;
+    b->tell_context = world;
+    const bool fine = live_run_active(world, worker_count, error);
+    b->tell = NULL;
+    return fine;
 }
 
 /* Round k: signal rank + 2^k, wait for rank - 2^k.  Each word has one writer, raising it once a barrier. */

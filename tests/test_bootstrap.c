@@ -4,6 +4,7 @@
  * caught in a file (support_catch.h).  Nothing is asserted about how long anything takes; a bootstrap that hangs
  * is ended by alarm(). */
 #include "replay/bootstrap/bootstrap.h"
+#include "replay/bootstrap/bootstrap_internal.h"
 #include "tests/support_catch.h"
 #include "tests/unit.h"
 
@@ -254,6 +255,114 @@ static void test_fork_serves(void)
     close(pipe_ends[1]);
 }
 
+/* --- hangs --- */
+
+enum { HANG_RANKS = 6 };
+
+/* 14 ways to hang: who asks, whom each waits for ('.' nobody, '?' does not answer), how far each is, and the root. */
+static const struct hang { uint32_t first; const char *waits[HANG_RANKS]; uint64_t serial[HANG_RANKS]; uint32_t root; }
+hangs[] = {
+    { 0, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 },                  /* a chain, its end is stopped */
+    { 2, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 },
+    { 0, { "1", "2", "3", ".", "?", "?" }, { 0 }, 3 },                  /* who nobody waits for is not meant */
+    { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 },              /* all wait for all but one is silent */
+    { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 },   /* a circle: who is behind */
+    { 5, { "1", "0", ".", ".", ".", "0" }, { 2, 3, 9, 9, 9, 3 }, 0 },
+    { 0, { "12", "2", "3", "4", "5", "." }, { 0 }, 5 },
+    { 0, { "12", "2", "3", "4", "5", "0" }, { 7, 7, 7, 7, 6, 7 }, 4 },
+    { 3, { "?", "0", "1", "2", ".", "." }, { 0 }, 0 },
+    { 4, { ".", ".", ".", ".", ".", "." }, { 0 }, 4 },                  /* waits for nobody: it is its own doing */
+    { 1, { "5", "0", ".", ".", ".", "2" }, { 4, 4, 4, 4, 4, 4 }, 2 },
+    { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 },  /* silent before idle */
+    { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 },  /* of two that are idle, who is behind */
+    { 1, { "?", ".", "?", "?", "?", "?" }, { 0 }, 1 },
+};
+
+static void hang_make(const struct hang *h, uint32_t rank, struct bootstrap_wait *wait)
+{
+    *wait = (struct bootstrap_wait){ .serial = h->serial[rank] };
+    for (const char *w = h->waits[rank]; g_ascii_isdigit(*w); w++)
+        wait->peer[wait->peer_count++] = (uint16_t)(*w - '0');
+    g_snprintf(wait->text, sizeof wait->text, "words of %u", rank);
+}
+
+static void test_hang_root(void)
+{
+    for (size_t k = 0; k < G_N_ELEMENTS(hangs); k++) {
+        struct bootstrap_wait wait[HANG_RANKS];
+        bool answered[HANG_RANKS];
+        char expected[64];
+
+        for (uint32_t r = 0; r < HANG_RANKS; r++) {
+            hang_make(&hangs[k], r, &wait[r]);
+            answered[r] = hangs[k].waits[r][0] != '?';
+        }
+        char *const text = bootstrap_hang_text(wait, answered, HANG_RANKS, hangs[k].first);
+
+        g_snprintf(expected, sizeof expected, "rank %u holds up the run: ", hangs[k].root);
+        ASSERT_CONTAINS(text, expected);
+        g_snprintf(expected, sizeof expected, "words of %u", hangs[k].first);
+        ASSERT_CONTAINS(text, expected);
+        g_free(text);
+    }
+}
+
+/* What a peer says may be anything: ranks that there are not, more than there is room for. */
+static void test_hang_lies(void)
+{
+    struct bootstrap_wait wait[2] = { { .peer_count = UINT32_MAX, .peer = { 9999, 1 } }, { .peer_count = 1 } };
+    const bool answered[2] = { true, true };
+
+    memset(wait[1].text, 'x', sizeof wait[1].text);         /* no end */
+    char *const text = bootstrap_hang_text(wait, answered, 2, 0);
+
+    ASSERT_CONTAINS(text, "rank 0 holds up the run: ");
+    g_free(text);
+}
+
+/* The same between processes: the first hangs, others answer when they look, in an exchange, or not at all. */
+static void hang_tell(void *context, struct bootstrap_wait *wait)
+{
+    *wait = *(const struct bootstrap_wait *)context;
+}
+
+static int rank_hangs(struct bootstrap *b, void *context)
+{
+    const struct hang *const h = context;
+    struct bootstrap_wait wait;
+    GError *error = NULL;
+
+    hang_make(h, b->rank, &wait);
+    b->tell = hang_tell;
+    b->tell_context = &wait;
+    while (h->waits[b->rank][0] == '?')
+        pause();
+    if (b->rank == h->first)
+        bootstrap_hang(b, &wait, &error);
+    else if (b->rank % 2)
+        while (bootstrap_check(b, &error)) g_usleep(1000);
+    else
+        bootstrap_barrier(b, &error);
+    return report(error);
+}
+
+static void test_fork_hangs(void)
+{
+    for (size_t k = 0; k < G_N_ELEMENTS(hangs); k += 3) {
+        struct hang h = hangs[k];
+        char expected[64];
+
+        catch_start();
+        const int status = bootstrap_fork_run(HANG_RANKS, TIMEOUT_MS, rank_hangs, &h);
+        char *const text = catch_end();
+
+        CU_ASSERT_NOT_EQUAL(status, 0);
+        g_snprintf(expected, sizeof expected, "eptwin: rank %u holds up the run: ", h.root);
+        ASSERT_CONTAINS(text, expected);
+        g_free(text);
+    }
+}
+
 /* A parent that is killed takes its ranks with it: each holds the write end of a pipe open, which reads as
  * ended once all of them are gone. */
 static int rank_says_hello_and_stays(struct bootstrap *b, void *context)
@@ -306,5 +415,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "sizes differ", test_fork_sizes_differ);
     CU_add_test(suite, "a rank gives up", test_fork_gives_up);
     CU_add_test(suite, "who waits serves", test_fork_serves);
+    CU_add_test(suite, "who holds up a run", test_hang_root);
+    CU_add_test(suite, "lies about it", test_hang_lies);
+    CU_add_test(suite, "all are asked", test_fork_hangs);
     CU_add_test(suite, "no orphans", test_fork_no_orphans);
 }

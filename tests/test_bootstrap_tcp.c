@@ -354,6 +354,74 @@ static void test_gives_up(void)
     g_free(text);
 }
 
+/* Rank 2 waits for rank 1, which waits for rank 3, which does not answer; rank 0 is in an exchange. */
+static void tell_peer(void *context, struct bootstrap_wait *wait)
+{
+    *wait = (struct bootstrap_wait){ .serial = 5, .peer_count = 1, .peer = { *(const uint16_t *)context },
+                                     .text = "words" };
+}
+
+static int run_hangs(struct bootstrap *b, void *context)
+{
+    static const uint16_t peer[] = { 1, 3, 1, 0 };
+    uint16_t mine = peer[b->rank];
+    struct bootstrap_wait wait;
+    GError *error = NULL;
+
+    (void)context;
+    b->tell = tell_peer;
+    b->tell_context = &mine;
+    tell_peer(&mine, &wait);
+    if (b->rank == 3) {
+        g_usleep(4 * G_USEC_PER_SEC);
+        return 0;
+    }
+    if (b->rank == 2)
+        bootstrap_hang(b, &wait, &error);
+    else if (b->rank == 1)
+        while (bootstrap_check(b, &error)) g_usleep(1000);
+    else
+        bootstrap_barrier(b, &error);
+    return report(b->rank, error);
+}
+
+/* The root itself hangs; the others are in an exchange. */
+static int run_root_hangs(struct bootstrap *b, void *context)
+{
+    const struct bootstrap_wait wait = { .serial = 4, .peer_count = 1, .peer = { 2 }, .text = "words of 0" };
+    GError *error = NULL;
+
+    (void)context;
+    if (b->rank == 0)
+        bootstrap_hang(b, &wait, &error);
+    else
+        bootstrap_barrier(b, &error);
+    return report(b->rank, error);
+}
+
+static void expect_root(uint32_t rank_count, rank_function *run, uint32_t told, const char *expected)
+{
+    const struct bootstrap_tcp_options o = at_port(free_port(), 0, rank_count, TIMEOUT_MS);
+    int statuses[RANKS_MAX];
+    char *const text = run_world(o.root, rank_count, TIMEOUT_MS, run, statuses);
+
+    for (uint32_t r = 0; r < told; r++) {
+        g_autofree char *line = g_strdup_printf("[%u: %s]", r, expected);
+
+        CU_ASSERT_EQUAL(statuses[r], 1);
+        ASSERT_CONTAINS(text, line);
+    }
+    g_free(text);
+}
+
+static void test_hangs(void)
+{
+    expect_root(4, run_hangs, 3,
+                "rank 3 holds up the run: it does not answer (stopped or busy); rank 2: words");
+    expect_root(3, run_root_hangs, 3,
+                "rank 2 holds up the run: waits for the others in an exchange; rank 0: words of 0");
+}
+
 static int run_two_brings_more(struct bootstrap *b, void *context)
 {
     static uint8_t in[100000], out[300000];
@@ -942,6 +1010,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "a stuck root", test_root_stuck);
     CU_add_test(suite, "who waits serves", test_serves);
     CU_add_test(suite, "a rank gives up", test_gives_up);
+    CU_add_test(suite, "who holds up a run", test_hangs);
     CU_add_test(suite, "sizes differ", test_sizes_differ);
     CU_add_test(suite, "wrong secret", test_wrong_secret);
     CU_add_test(suite, "a secret with a NUL in it", test_secret_with_nul);

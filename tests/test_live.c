@@ -4,8 +4,10 @@
  * Method: ranks made by threads, stepped by one; and real processes where processes matter. */
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include "tests/support_catch.h"
 #include "tests/support_live.h"
 #include "tests/unit.h"
 
@@ -248,6 +250,72 @@ static void test_barrier_alone(void)
     support_bootstraps_free(b, 2);
 }
 
+/* ---- who holds up a run, between real processes ---- */
+
+struct stuck {
+    struct fabric_worker worker;
+    const char *says;
+};
+
+static enum worker_step stuck_step(struct fabric_worker *w)
+{
+    (void)w;
+    return WORKER_WAIT;
+}
+
+static void stuck_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "%s", fabric_container_of(w, struct stuck, worker)->says);
+}
+
+/* What each rank's two workers say, and who then is at the root. */
+static const struct stuck_case { const char *says[4][2]; const char *expected; } stuck_cases[] = {
+    { { { "sender to rank 3 waits for free slots", "receiver waits for rank 1" },
+        { "forwarder to rank 0 waits for rank 2" }, { "has no room on the queue to rank 3" },
+        { "waits for its own senders" } }, "eptwin: rank 3 holds up the run: " },
+    { { { "counter waits for rank 2" }, { "waits for rank 0" }, { "stops" }, { "waits for rank 0" } },
+      "eptwin: rank 2 holds up the run: it does not answer" },
+    { { { "waits for its senders", "reducer waits for row 7 of rank 1 from rank 3" }, { "waits for rank -1" },
+        { "waits for rank 0" }, { "waits for rank 0" } }, "eptwin: rank 1 holds up the run: " },
+};
+
+static int stuck_child(struct bootstrap *b, void *context)
+{
+    const struct stuck_case *c = context;
+    struct live_options options = options_make(NULL, 8);
+    options.timeout_ms = b->rank == 0 ? 300 : 20000;
+    struct live_world *world = live_world_new(&options, &small, b, NULL);
+    if (!world) return 3;
+    struct stuck stuck[2];
+    struct fabric_worker *workers[2];
+    uint32_t count = 0;
+    if (strcmp(c->says[b->rank][0], "stops") == 0) raise(SIGSTOP);
+    for (; count < 2 && c->says[b->rank][count]; count++) {
+        stuck[count] = (struct stuck){ { .step = stuck_step, .describe = stuck_describe, .index = count,
+                                         .fabric = live_world_fabric(world) }, c->says[b->rank][count] };
+        workers[count] = &stuck[count].worker;
+    }
+    GError *error = NULL;
+    const bool ran = live_world_run(world, workers, count, &error);
+    const bool heard = !ran && g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED);
+    g_clear_error(&error);
+    live_world_free(world);
+    return heard ? 1 : 9;
+}
+
+static void test_root_of_hang(void)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(stuck_cases); i++) {
+        struct stuck_case c = stuck_cases[i];
+        catch_start();
+        CU_ASSERT_EQUAL(bootstrap_fork_run(4, 20000, stuck_child, &c), 1);
+        char *text = catch_end();
+        ASSERT_CONTAINS(text, c.expected);
+        ASSERT_CONTAINS(text, "no progress for 300 ms: worker ");
+        g_free(text);
+    }
+}
+
 /* ---- nothing stays ---- */
 
 static uint32_t entries_count(const char *path)
@@ -287,5 +355,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "hang", test_hang);
     CU_add_test(suite, "barrier", test_barrier);
     CU_add_test(suite, "barrier alone", test_barrier_alone);
+    CU_add_test(suite, "root of a hang", test_root_of_hang);
     CU_add_test(suite, "nothing left", test_nothing_left);
 }

@@ -19,6 +19,18 @@ enum bootstrap_error {
     BOOTSTRAP_BAD_INPUT,        /* an option or a secret is wrong */
 };
 
+enum { BOOTSTRAP_WAIT_PEERS = 24 };
+
+/* What a rank that makes no progress waits for. */
+struct bootstrap_wait {
+    uint64_t serial;            /* of what it runs: all ranks run the same things in the same order, counted from 1;
+                                 * 0: it is between them */
+    uint32_t peer_count;
+    uint16_t peer[BOOTSTRAP_WAIT_PEERS];        /* whom it waits for, as far as there is room */
+    char     text[148];
+};
+_Static_assert(sizeof(struct bootstrap_wait) == 208, "crosses the bootstrap");
+
 struct bootstrap;
 
 struct bootstrap_ops {
@@ -27,6 +39,7 @@ struct bootstrap_ops {
     void (*abort)(struct bootstrap *b, const char *reason);
     bool (*check)(struct bootstrap *b, GError **error);     /* NULL: nothing to look at */
     void (*free)(struct bootstrap *b);
+    bool (*hang)(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error);  /* NULL: cannot ask */
 };
 
 struct bootstrap {
@@ -37,6 +50,9 @@ struct bootstrap {
      * others may need to get this far.  Returns whether anything moved.  NULL: nothing to serve. */
     bool (*serve)(void *context);
     void  *serve_context;
+    /* Fills in what this rank waits for just now, when another that hangs has all asked.  NULL: for an exchange. */
+    void (*tell)(void *context, struct bootstrap_wait *wait);
+    void  *tell_context;
 };
 
 /* out[rank_count][size_bytes] gets every rank's in.  All ranks call it with the same size; a rank with another
@@ -58,6 +74,17 @@ static inline bool bootstrap_barrier(struct bootstrap *b, GError **error)
 static inline bool bootstrap_check(struct bootstrap *b, GError **error)
 {
     return !b->ops->check || b->ops->check(b, error);
+}
+
+/* This rank has waited too long.  Asks every rank whom it waits for, ends the run for all, and sets *error, which names
+ * the rank at the root of the waiting: one that does not answer, else one that waits for nobody, else, where they wait
+ * in a circle, the one that is furthest behind.  Always false.  Others answer where they wait in an exchange or call
+ * bootstrap_check(). */
+static inline bool bootstrap_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
+{
+    if (b->ops->hang) return b->ops->hang(b, wait, error);
+    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank %u: %s", b->rank, wait->text);
+    return false;
 }
 
 /* Tells the others that this rank gives up and why; their current or next call fails with the reason. */

@@ -26,7 +26,7 @@ enum { REAP_TICK_MS = 2, ENDING_MS = 300 };
 /* How much longer than the timeout a child waits for the parent, which is the one to name who is missing. */
 enum { PARENT_MARGIN_MS = 3000 };
 
-enum fork_kind { FORK_SHARE = 1, FORK_GIVE_UP, FORK_RESULT, FORK_FAILED };
+enum fork_kind { FORK_SHARE = 1, FORK_GIVE_UP, FORK_RESULT, FORK_FAILED, FORK_HANG, FORK_ASK, FORK_STATE };
 
 struct fork_header {
     uint32_t kind, reserved;
@@ -96,6 +96,18 @@ static bool child_receive_failure(struct fork_child *c, uint64_t size_bytes, uin
     return false;
 }
 
+/* The next header that is no question; questions are answered. */
+static bool child_receive_header(struct fork_child *c, struct fork_header *header, uint64_t deadline_ms, GError **error)
+{
+    while (child_receive(c, header, sizeof *header, deadline_ms, error)) {
+        if (header->kind != FORK_ASK) return true;
+        const struct bootstrap_wait wait = bootstrap_wait_of(&c->base);
+
+        child_send(c, FORK_STATE, &wait, sizeof wait);
+    }
+    return false;
+}
+
 static bool child_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
     struct fork_child *const c = (struct fork_child *)b;
@@ -105,7 +117,7 @@ static bool child_allgather(struct bootstrap *b, const void *in, size_t size_byt
     g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
     /* The send may fail because the parent has given up; then its reason waits to be read. */
     child_send(c, FORK_SHARE, in, size_bytes);
-    if (!child_receive(c, &header, sizeof header, deadline_ms, error)) return false;
+    if (!child_receive_header(c, &header, deadline_ms, error)) return false;
     if (header.kind == FORK_FAILED) return child_receive_failure(c, header.size_bytes, deadline_ms, error);
     g_assert(header.kind == FORK_RESULT && header.size_bytes == size_bytes * b->rank_count);
     return child_receive(c, out, header.size_bytes, deadline_ms, error);
@@ -119,8 +131,26 @@ static bool child_check(struct bootstrap *b, GError **error)
     const ssize_t n = recv(c->socket, &header, sizeof header, MSG_PEEK | MSG_DONTWAIT);
 
     if (n == 0) return child_fail(c, error, "the parent process is gone");
-    if (n < (ssize_t)sizeof header || header.kind != FORK_FAILED) return true;
+    if (n < (ssize_t)sizeof header) return true;
+    g_assert(header.kind == FORK_FAILED || header.kind == FORK_ASK);       /* no exchange is under way */
     if (!child_receive(c, &header, sizeof header, deadline_ms, error)) return false;
+    if (header.kind == FORK_FAILED) return child_receive_failure(c, header.size_bytes, deadline_ms, error);
+    const struct bootstrap_wait wait = bootstrap_wait_of(b);
+
+    child_send(c, FORK_STATE, &wait, sizeof wait);
+    return true;
+}
+
+/* The parent asks the others and ends the run with what comes out. */
+static bool child_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
+{
+    struct fork_child *const c = (struct fork_child *)b;
+    const uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS + PARENT_MARGIN_MS;
+    struct fork_header header;
+
+    child_send(c, FORK_HANG, wait, sizeof *wait);
+    if (!child_receive_header(c, &header, deadline_ms, error)) return false;
+    g_assert(header.kind == FORK_FAILED);
     return child_receive_failure(c, header.size_bytes, deadline_ms, error);
 }
 
@@ -131,7 +161,8 @@ static void child_abort(struct bootstrap *b, const char *reason)
 
 static void child_free(struct bootstrap *b) { (void)b; }
 
-static const struct bootstrap_ops child_ops = { "fork", child_allgather, child_abort, child_check, child_free };
+static const struct bootstrap_ops child_ops = { "fork", child_allgather, child_abort,
+                                                child_check, child_free, child_hang };
 
 /* --- the parent's side --- */
 
@@ -141,6 +172,8 @@ struct fork_rank {
     bool    running, judged;    /* judged: its end has been looked at */
     bool    came;               /* its share of the current exchange lies in share */
     bool    closed;             /* its end of the socket is gone */
+    bool    answered;           /* wait says what it waits for */
+    struct bootstrap_wait wait;
     GByteArray *in;             /* bytes that do not yet make a message */
     GByteArray *share;
     GByteArray *out;            /* bytes that its socket does not yet take */
@@ -152,6 +185,8 @@ struct fork_parent {
     uint64_t deadline_ms;       /* of the current exchange, or of the next step of ending all */
     uint64_t ending_deadline_ms;
     struct fork_rank *ranks;
+    bool     asking;            /* a rank hangs, all are asked whom they wait for until deadline_ms */
+    uint32_t hung_rank;
     char    *failure;           /* what broke first; NULL while all is well */
     uint32_t failed_rank;       /* whose exit status becomes the run's; rank_count: nobody's */
     int      next_signal;       /* for who is still there at the deadline */
@@ -221,8 +256,48 @@ static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const 
     g_assert(!r->came && p->came_count < p->rank_count);
     r->came = true;
     if (size_bytes) g_byte_array_append(r->share, data, (guint)size_bytes);
-    if (p->came_count++ == 0) p->deadline_ms = bootstrap_now_ms() + p->timeout_ms;
+    if (p->came_count++ == 0 && !p->asking) p->deadline_ms = bootstrap_now_ms() + p->timeout_ms;
     if (p->came_count == p->rank_count) parent_finish_exchange(p);
+}
+
+/* Ends the run with the rank that holds it up. */
+static void parent_verdict(struct fork_parent *p)
+{
+    g_autofree struct bootstrap_wait *wait = g_new(struct bootstrap_wait, p->rank_count);
+    g_autofree bool *answered = g_new(bool, p->rank_count);
+
+    for (uint32_t i = 0; i < p->rank_count; i++) {
+        wait[i] = p->ranks[i].wait;
+        answered[i] = p->ranks[i].answered;
+    }
+    p->asking = false;
+    parent_fail(p, p->rank_count, bootstrap_hang_text(wait, answered, p->rank_count, p->hung_rank));
+}
+
+static void parent_take_state(struct fork_parent *p, uint32_t rank, const guint8 *data, size_t size_bytes)
+{
+    g_assert(size_bytes == sizeof p->ranks[rank].wait);
+    memcpy(&p->ranks[rank].wait, data, size_bytes);
+    p->ranks[rank].answered = true;
+    bool all = true;
+
+    for (uint32_t i = 0; i < p->rank_count; i++)
+        all &= p->ranks[i].answered || !p->ranks[i].running;
+    if (p->asking && all && !p->failure) parent_verdict(p);
+}
+
+/* Any that another asked for this is answered by the first. */
+static void parent_take_hang(struct fork_parent *p, uint32_t rank, const guint8 *data, size_t size_bytes)
+{
+    if (p->failure) return;
+    if (!p->asking) {
+        p->asking = true;
+        p->hung_rank = rank;
+        p->deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS;
+        for (uint32_t i = 0; i < p->rank_count; i++)
+            if (i != rank) parent_push(&p->ranks[i], FORK_ASK, NULL, 0);
+    }
+    parent_take_state(p, rank, data, size_bytes);
 }
 
 static void parent_take_messages(struct fork_parent *p, uint32_t rank)
@@ -239,6 +314,10 @@ static void parent_take_messages(struct fork_parent *p, uint32_t rank)
             g_autofree char *reason = bootstrap_peer_text((const char *)data, header.size_bytes);
 
             parent_fail(p, rank, g_strdup_printf("rank %u gave up: %s", rank, reason));
+        } else if (header.kind == FORK_HANG) {
+            parent_take_hang(p, rank, data, header.size_bytes);
+        } else if (header.kind == FORK_STATE) {
+            parent_take_state(p, rank, data, header.size_bytes);
         } else
             parent_take_share(p, r, data, header.size_bytes);
         g_byte_array_remove_range(r->in, 0, (guint)(sizeof header + header.size_bytes));
@@ -348,6 +427,10 @@ static void parent_timeout(struct fork_parent *p)
         p->deadline_ms = bootstrap_now_ms() + GRACE_TERMINATE_MS;
         return;
     }
+    if (p->asking) {
+        parent_verdict(p);
+        return;
+    }
     bool *const absent = g_new0(bool, p->rank_count);
 
     for (uint32_t i = 0; i < p->rank_count; i++)
@@ -364,7 +447,7 @@ static void parent_timeout(struct fork_parent *p)
 static int parent_poll_timeout_ms(const struct fork_parent *p)
 {
     if (parent_any_ending(p)) return REAP_TICK_MS;
-    return p->failure || p->came_count ? bootstrap_remaining_ms(p->deadline_ms) : -1;
+    return p->failure || p->came_count || p->asking ? bootstrap_remaining_ms(p->deadline_ms) : -1;
 }
 
 static void parent_run(struct fork_parent *p)
@@ -383,7 +466,7 @@ static void parent_run(struct fork_parent *p)
             if (pollers[i].revents) parent_read(p, i);
         parent_reap(p);
         parent_check_absent(p);
-        if ((p->failure || p->came_count) && bootstrap_now_ms() >= p->deadline_ms) parent_timeout(p);
+        if ((p->failure || p->came_count || p->asking) && bootstrap_now_ms() >= p->deadline_ms) parent_timeout(p);
         for (uint32_t i = 0; i < p->rank_count; i++)
             parent_write(&p->ranks[i]);
     }

@@ -17,6 +17,13 @@ uint64_t bootstrap_now_ms(void);
 int bootstrap_remaining_ms(uint64_t deadline_ms);
 /* Serves, then says how long to sleep until it must be called again: not beyond deadline_ms. */
 int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
+/* How long ranks may take to say whom they wait for: those that idle look every 200 ms. */
+enum { BOOTSTRAP_ASK_MS = 1500 };
+/* What this rank waits for, as it tells others. */
+struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);
+/* Who is at the root of it, in words: wait[rank_count], of those with answered[rank]; first is the rank that asked, and
+ * has answered.  Entries of peers are checked.  Free with g_free(). */
+char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first);
 /* "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more": those with listed[rank] set.  Free with g_free(). */
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count);
 

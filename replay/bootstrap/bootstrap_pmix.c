@@ -236,7 +236,8 @@ static void launched_free(struct bootstrap *b)
     g_free(p);
 }
 
-static const struct bootstrap_ops launched_ops = { "pmix", launched_allgather, launched_abort, NULL, launched_free };
+static const struct bootstrap_ops launched_ops = { "pmix", launched_allgather, launched_abort, NULL, launched_free,
+                                                   NULL };
 
 /* The number of processes of this job. */
 static bool job_size(const pmix_proc_t *self, uint32_t *rank_count, GError **error)

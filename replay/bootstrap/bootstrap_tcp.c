@@ -71,6 +71,65 @@ static bool root_take_reason(struct bootstrap_tcp *t, uint32_t rank, GError **er
     return root_fail(t, g_strdup_printf("rank %u gave up: %s", rank, reason), error);
 }
 
+struct inquiry {
+    struct bootstrap_wait *wait;
+    bool *answered;
+};
+
+/* Whether the rank has said what there is to hear from it. */
+static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
+{
+    struct wire_channel *const c = &t->channels[rank];
+    const int rc = wire_channel_advance(c, BOOTSTRAP_REASON_BYTES_MAX);
+
+    if (rc == -EAGAIN) return false;
+    if (rc && rc != -EMSGSIZE) return true;             /* gone: it never answers */
+    q->answered[rank] = true;
+    if (!rc && (c->header.kind == WIRE_HANG || c->header.kind == WIRE_STATE) &&
+        c->header.size_bytes == sizeof q->wait[rank])
+        memcpy(&q->wait[rank], c->body, sizeof q->wait[rank]);
+    else                                                /* a share or a reason */
+        q->wait[rank] = (struct bootstrap_wait){ .text = "waits for the others in an exchange" };
+    return true;
+}
+
+/* Asks all ranks whom they wait for, as first hangs, and ends the run with what comes out. */
+static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct bootstrap_wait *wait, GError **error)
+{
+    const uint32_t rank_count = t->base.rank_count;
+    const uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS;
+    g_autofree struct bootstrap_wait *waits = g_new0(struct bootstrap_wait, rank_count);
+    g_autofree bool *answered = g_new0(bool, rank_count), *heard = g_new0(bool, rank_count);
+    struct inquiry q = { .wait = waits, .answered = answered };
+    uint32_t silent = rank_count;
+
+    waits[0] = bootstrap_wait_of(&t->base);
+    waits[first] = *wait;
+    answered[0] = answered[first] = heard[0] = heard[first] = true;
+    for (uint32_t r = 1; r < rank_count; r++)
+        if (!heard[r]) wire_channel_send(&t->channels[r], WIRE_ASK, NULL, 0, deadline_ms);
+    while (silent && bootstrap_now_ms() < deadline_ms) {
+        silent = 0;
+        for (uint32_t r = 1; r < rank_count; r++)
+            if (!heard[r] && !(heard[r] = root_hear(t, &q, r))) silent++;
+        if (silent) g_usleep(1000 * (gulong)MAX(bootstrap_serve_ms(&t->base, bootstrap_now_ms() + 5), 1));
+    }
+    return root_fail(t, bootstrap_hang_text(waits, answered, rank_count, first), error);
+}
+
+/* The rank's message says that it hangs. */
+static bool root_take_hang(struct bootstrap_tcp *t, uint32_t rank, GError **error)
+{
+    struct wire_channel *const c = &t->channels[rank];
+    struct bootstrap_wait wait;
+
+    if (c->header.size_bytes != sizeof wait)
+        return root_fail(t, g_strdup_printf("rank %u %s", rank, wire_describe(-EBADMSG)), error);
+    memcpy(&wait, c->body, sizeof wait);
+    wire_channel_next(c);
+    return root_ask(t, rank, &wait, error);
+}
+
 static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t rank, GError **error)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -86,6 +145,7 @@ static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t ran
                          error);
     if (c->header.kind == WIRE_GIVE_UP)
         return root_take_reason(t, rank, error);
+    if (c->header.kind == WIRE_HANG) return root_take_hang(t, rank, error);
     if (c->header.kind != WIRE_SHARE || c->header.size_bytes != g->size_bytes)
         return root_fail(t, g_strdup_printf("exchange %u: rank %u brought %" G_GUINT64_FORMAT " bytes, rank 0 "
                                             "%zu: the ranks do not do the same", t->exchange, rank,
@@ -200,6 +260,13 @@ static int member_receive(struct bootstrap_tcp *t, size_t size_bytes_max, uint64
     }
 }
 
+static void member_answer(struct bootstrap_tcp *t)
+{
+    const struct bootstrap_wait wait = bootstrap_wait_of(&t->base);
+
+    wire_channel_send(&t->channels[0], WIRE_STATE, &wait, sizeof wait, bootstrap_now_ms() + ROOT_MARGIN_MS);
+}
+
 static bool member_take_result(struct bootstrap_tcp *t, size_t total_bytes, void *out, GError **error)
 {
     struct wire_channel *const c = &t->channels[0];
@@ -209,7 +276,8 @@ static bool member_take_result(struct bootstrap_tcp *t, size_t total_bytes, void
         const int rc = member_receive(t, body_bytes_max(total_bytes), deadline_ms);
 
         if (rc) return member_fail(t, rc, error);
-        if (c->header.kind != WIRE_COME) break;
+        if (c->header.kind == WIRE_ASK) member_answer(t);
+        else if (c->header.kind != WIRE_COME) break;
         wire_channel_next(c);
         deadline_ms = bootstrap_now_ms() + t->base.timeout_ms + ROOT_MARGIN_MS;
     }
@@ -260,7 +328,7 @@ static bool root_check_rank(struct bootstrap_tcp *t, uint32_t rank, GError **err
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         return root_fail(t, g_strdup_printf("rank %u %s", rank, wire_describe(-ECONNRESET)), error);
-    if (n < (ssize_t)sizeof header || header.kind != WIRE_GIVE_UP) return true;
+    if (n < (ssize_t)sizeof header || (header.kind != WIRE_GIVE_UP && header.kind != WIRE_HANG)) return true;
     return root_take(t, &none, rank, error);
 }
 
@@ -271,8 +339,35 @@ static bool member_check(struct bootstrap_tcp *t, GError **error)
 
     if (rc == -EAGAIN) return true;
     if (rc) return member_fail(t, rc, error);
+    if (c->header.kind == WIRE_ASK) {
+        member_answer(t);
+        wire_channel_next(c);
+        return true;
+    }
     if (c->header.kind != WIRE_FAILED) return member_fail(t, -EBADMSG, error);
     return member_take_failure(t, error);
+}
+
+/* Rank 0 asks the others.  Where it does not answer, it is what holds up the run. */
+static bool tcp_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
+{
+    struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
+    const uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS + ROOT_MARGIN_MS;
+
+    if (t->failure) {
+        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
+        return false;
+    }
+    if (b->rank == 0) return root_ask(t, 0, wait, error);
+    struct wire_channel *const c = &t->channels[0];
+    int rc = wire_channel_send(c, WIRE_HANG, wait, sizeof *wait, deadline_ms);
+
+    while (!rc && (rc = member_receive(t, BOOTSTRAP_REASON_BYTES_MAX, deadline_ms)) == 0) {
+        if (c->header.kind == WIRE_FAILED) return member_take_failure(t, error);
+        wire_channel_next(c);           /* a question that crossed */
+    }
+    return tcp_fail(t, g_strdup_printf("rank 0 holds up the run: it %s; rank %u: %s", wire_describe(rc), b->rank,
+                                       wait->text), error);
 }
 
 static bool tcp_check(struct bootstrap *b, GError **error)
@@ -314,7 +409,7 @@ static void tcp_free(struct bootstrap *b)
     g_free(t);
 }
 
-static const struct bootstrap_ops tcp_ops = { "tcp", tcp_allgather, tcp_abort, tcp_check, tcp_free };
+static const struct bootstrap_ops tcp_ops = { "tcp", tcp_allgather, tcp_abort, tcp_check, tcp_free, tcp_hang };
 
 static bool tcp_join(struct bootstrap_tcp *t, const struct bootstrap_tcp_options *o, GError **error)
 {

@@ -44,7 +44,8 @@ struct wire_welcome {
     uint8_t  mac[WIRE_MAC_BYTES];
 };
 
-enum wire_kind { WIRE_SHARE = 1, WIRE_COME, WIRE_RESULT, WIRE_FAILED, WIRE_GIVE_UP };
+enum wire_kind { WIRE_SHARE = 1, WIRE_COME, WIRE_RESULT, WIRE_FAILED, WIRE_GIVE_UP, WIRE_HANG, WIRE_ASK,
+                 WIRE_STATE };
 
 struct wire_header {
     uint32_t kind, reserved;

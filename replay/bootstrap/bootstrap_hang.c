@@ -1,0 +1,62 @@
+/* bootstrap_hang.c - who holds up a run: from what each rank waits for to the one rank at the root of it.
+ *
+ * Knows no transport; the answers are gathered by those who have one (bootstrap_fork.c, bootstrap_tcp.c). */
+#include "replay/bootstrap/bootstrap_internal.h"
+
+struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b)
+{
+    struct bootstrap_wait wait = { .text = "waits for the others in an exchange" };
+
+    if (b->tell) b->tell(b->tell_context, &wait);
+    return wait;
+}
+
+/* Marks whom rank waits for, and whom those wait for, and so on. */
+static void hang_follow(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t rank,
+                        bool *reached)
+{
+    g_autofree uint32_t *todo = g_new(uint32_t, rank_count);
+    uint32_t todo_count = 0;
+
+    reached[rank] = true;
+    todo[todo_count++] = rank;
+    while (todo_count) {
+        const struct bootstrap_wait *const w = &wait[todo[--todo_count]];
+
+        if (!answered[w - wait]) continue;
+        for (uint32_t i = 0; i < MIN(w->peer_count, BOOTSTRAP_WAIT_PEERS); i++) {
+            const uint32_t peer = w->peer[i];
+
+            if (peer >= rank_count || reached[peer]) continue;
+            reached[peer] = true;
+            todo[todo_count++] = peer;
+        }
+    }
+}
+
+/* How likely the rank is the root: silent ranks before those that wait for nobody, before the others; among equals the
+ * one furthest behind. */
+static uint64_t hang_distance(const struct bootstrap_wait *wait, bool answered)
+{
+    if (!answered) return 0;
+    return (wait->peer_count ? G_MAXUINT64 / 2 : 1) + wait->serial;
+}
+
+char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first)
+{
+    g_autofree bool *reached = g_new0(bool, rank_count);
+    uint32_t root = first;
+
+    g_assert(first < rank_count && answered[first]);
+    hang_follow(wait, answered, rank_count, first, reached);
+    for (uint32_t r = 0; r < rank_count; r++)
+        if (reached[r] && hang_distance(&wait[r], answered[r]) < hang_distance(&wait[root], answered[root])) root = r;
+    g_autofree char *own = bootstrap_peer_text(wait[first].text, sizeof wait[first].text);
+    g_autofree char *other = bootstrap_peer_text(wait[root].text, sizeof wait[root].text);
+
+    if (root == first) return g_strdup_printf("rank %u holds up the run: %s", first, own);
+    if (!answered[root])
+        return g_strdup_printf("rank %u holds up the run: it does not answer (stopped or busy); rank %u: %s", root,
+                               first, own);
+    return g_strdup_printf("rank %u holds up the run: %s; rank %u: %s", root, other, first, own);
+}
