@@ -11,7 +11,8 @@
 static struct moe_options options_draw(struct rng *rng)
 {
     static const struct { uint32_t nodes, local; } shape[] = {
-        { 1, 2 }, { 1, 4 }, { 1, 8 }, { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 5, 3 }, { 8, 1 }
+        { 1, 2 }, { 1, 4 }, { 1, 8 }, { 1, 9 }, { 1, 20 }, { 2, 9 }, { 2, 12 },
+        { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 5, 3 }, { 8, 1 }
     };
     const uint32_t at = (uint32_t)rng_below(rng, sizeof shape / sizeof shape[0]);
     struct moe_options o = moe_options_small(MOE_V2, shape[at].nodes * shape[at].local, shape[at].local);
@@ -72,10 +73,12 @@ static void test_refusals(void)
     char text[256] = "";
     CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
     struct moe_options o = fine;
-    o.ranks_per_node = 16;
-    moe_test_refused(&o, "ranks-per-node: v2 takes at most 8, found 16");
-    o = fine, o.ranks = 42, o.ranks_per_node = 2, o.experts = 84;
-    moe_test_refused(&o, "num-ranks: v2 takes at most 20 nodes, found 21");
+    o.ranks = 130, o.ranks_per_node = 65, o.experts = 130;
+    moe_test_refused(&o, "ranks-per-node: v2 takes at most 64, found 65");
+    o = fine, o.ranks = 66, o.ranks_per_node = 2, o.experts = 132;
+    moe_test_refused(&o, "num-ranks: v2 takes at most 32 nodes, found 33");
+    o = fine, o.ranks = o.ranks_per_node = o.experts = 2049;
+    moe_test_refused(&o, "ranks-per-node: v2 takes at most 2048, found 2049");
     o = fine, o.num_sms = 1;
     moe_test_refused(&o, "num-sms: v2 takes at least 2 over several nodes, found 1");
     o = fine, o.single_reduction = true;

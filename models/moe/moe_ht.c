@@ -105,22 +105,24 @@ static void layout_alloc(struct ht_rank *h)
     l->tokens_per_rank = ht_alloc(g->ranks, sizeof(uint32_t));
     l->tokens_per_node = ht_alloc(g->nodes, sizeof(uint32_t));
     l->tokens_per_expert = ht_alloc(g->experts, sizeof(uint32_t));
-    l->bits = ht_alloc((uint64_t)g->tokens * g->nodes, 1);
+    l->bits = ht_alloc((uint64_t)g->tokens * g->nodes * g->groups, 1);
     l->rank_prefix = ht_alloc((uint64_t)g->ranks * (g->channels + 1), sizeof(uint32_t));
     l->node_prefix = ht_alloc((uint64_t)g->nodes * (g->channels + 1), sizeof(uint32_t));
     l->mask = ht_alloc(g->tokens, sizeof(uint32_t));
     l->position = ht_alloc((uint64_t)g->tokens * l->targets, sizeof(uint32_t));
-    if (g->nodes == 1) l->list = ht_alloc((uint64_t)g->tokens * g->ranks, sizeof(uint32_t));
+    if (g->nodes == 1 && g->groups == 1) l->list = ht_alloc((uint64_t)g->tokens * g->ranks, sizeof(uint32_t));
 }
 
 void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric *f, const struct routing *routing,
                   bool internode, uint32_t scan_max, uint32_t worker_max)
 {
     const uint32_t local = internode ? o->ranks_per_node : o->ranks;
-    assert(local <= HT_LOCAL_MAX && o->ranks / local <= HT_NODES_MAX && f->rank < o->ranks);
+    assert((local <= HT_LOCAL_MAX || o->family == MOE_V2) && o->ranks / local <= HT_NODES_MAX);
+    assert(o->ranks <= HT_RANKS_MAX && f->rank < o->ranks);
     h->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
     h->g = (struct ht_geometry){
-        .ranks = o->ranks, .nodes = o->ranks / local, .local = local, .rank = f->rank, .node = f->rank / local,
+        .ranks = o->ranks, .nodes = o->ranks / local, .local = local, .groups = (local + 7) / 8,
+        .rank = f->rank, .node = f->rank / local,
         .self = f->rank % local, .channels = (o->num_sms + 1) / 2, .tokens = routing->rank[f->rank].tokens,
         .hidden = o->hidden, .topk = o->topk, .experts = o->experts, .local_experts = o->experts / o->ranks,
     };
@@ -210,20 +212,22 @@ static void bits_make_node(struct ht_layout *l, const struct ht_geometry *g, con
 
 static void bits_make_nodes(struct ht_layout *l, const struct ht_geometry *g, const int32_t *expert)
 {
-    uint8_t node_of[g->experts], bit_of[g->experts], *bits = l->bits;
+    uint16_t byte_of[g->experts];
+    uint8_t bit_of[g->experts], *bits = l->bits;
     for (uint32_t e = 0; e < g->experts; e++) {
         const uint32_t rank = e / g->local_experts;
-        node_of[e] = (uint8_t)(rank / g->local);
-        bit_of[e] = (uint8_t)(1u << rank % g->local);
+        byte_of[e] = (uint16_t)(rank / g->local * g->groups + rank % g->local / 8);
+        bit_of[e] = (uint8_t)(1u << rank % g->local % 8);
     }
-    memset(bits, 0, (size_t)g->tokens * g->nodes);
-    memset(l->tokens_per_expert, 0, g->experts * sizeof(uint32_t));
-    for (uint32_t t = 0; t < g->tokens; t++, expert += g->topk, bits += g->nodes) {
+    const uint32_t bytes = g->nodes * g->groups;
+    memset(bits, 0, (size_t)g->tokens * bytes);
+    memset(l->tokens_per_expert, 0, g->experts * sizeof l->tokens_per_expert[0]);
+    for (uint32_t t = 0; t < g->tokens; t++, expert += g->topk, bits += bytes) {
         for (uint32_t j = 0; j < g->topk; j++) {
             const int32_t e = expert[j];
             if (e < 0) continue;
             l->tokens_per_expert[e]++;
-            bits[node_of[e]] |= bit_of[e];
+            bits[byte_of[e]] |= bit_of[e];
         }
     }
 }
@@ -261,27 +265,40 @@ static void layout_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_
 }
 
 /* One token enters the rings of its targets, which held start[] when the channel began. */
-static void layout_token_add_nodes(const struct ht_layout *l, uint32_t local, uint32_t token, const uint32_t *start)
+static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token,
+                                   const uint32_t *start)
 {
-    const uint8_t *bits = &l->bits[(size_t)token * l->targets];
-    uint32_t *position = &l->position[(size_t)token * l->targets];
+    const uint8_t *bits = &l->bits[(size_t)token * g->nodes * g->groups];
+    uint32_t *position = &l->position[(size_t)token * g->nodes];
     uint32_t mask = 0;
-    for (uint32_t n = 0; n < l->targets; n++) {
+    for (uint32_t n = 0; n < g->nodes; n++, bits += g->groups) {
+        uint32_t ranks = 0;
         position[n] = l->tokens_per_node[n] - start[n];
-        if (!bits[n]) continue;
+        for (uint32_t i = 0; i < g->groups; i++)
+            for (uint32_t left = bits[i]; left; left &= left - 1, ranks++)
+                l->tokens_per_rank[n * g->local + 8 * i + (uint32_t)__builtin_ctz(left)]++;
+        if (!ranks) continue;
         mask |= 1u << n;
         l->tokens_per_node[n]++;
-        for (uint32_t left = bits[n]; left; left &= left - 1)
-            l->tokens_per_rank[n * local + (uint32_t)__builtin_ctz(left)]++;
     }
     l->mask[token] = mask;
+}
+
+/* One node of more than eight ranks: which ranks need the token, and how many. */
+static void layout_token_add_wide(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token)
+{
+    uint32_t ranks = 0;
+    for (uint32_t i = 0; i < g->groups; i++)
+        for (uint32_t left = l->bits[(size_t)token * g->groups + i]; left; left &= left - 1, ranks++)
+            l->tokens_per_rank[8 * i + (uint32_t)__builtin_ctz(left)]++;
+    l->tokens_per_node[0] += ranks > 0;
 }
 
 void ht_layout_make(struct ht_rank *h)
 {
     const struct ht_geometry *g = &h->g;
     struct ht_layout *l = &h->layout;
-    if (g->nodes == 1) bits_make_node(l, g, h->base.routing->rank[g->rank].experts);
+    if (g->nodes == 1 && g->groups == 1) bits_make_node(l, g, h->base.routing->rank[g->rank].experts);
     else bits_make_nodes(l, g, h->base.routing->rank[g->rank].experts);
     memset(l->tokens_per_rank, 0, g->ranks * sizeof(uint32_t));
     memset(l->tokens_per_node, 0, g->nodes * sizeof(uint32_t));
@@ -289,8 +306,9 @@ void ht_layout_make(struct ht_rank *h)
         uint32_t start, end, first[HT_NODES_MAX];
         moe_channel_range(g->tokens, g->channels, c, &start, &end);
         memcpy(first, l->tokens_per_node, g->nodes * sizeof(uint32_t));
-        if (g->nodes == 1) layout_add_ranks(l, g->tokens, start, end);
-        else for (uint32_t t = start; t < end; t++) layout_token_add_nodes(l, g->local, t, first);
+        if (g->nodes == 1 && g->groups == 1) layout_add_ranks(l, g->tokens, start, end);
+        else if (g->nodes == 1) for (uint32_t t = start; t < end; t++) layout_token_add_wide(l, g, t);
+        else for (uint32_t t = start; t < end; t++) layout_token_add_nodes(l, g, t, first);
         for (uint32_t r = 0; r < g->ranks; r++)
             l->rank_prefix[(size_t)r * (g->channels + 1) + c + 1] = l->tokens_per_rank[r];
         for (uint32_t n = 0; n < g->nodes; n++)

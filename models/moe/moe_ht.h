@@ -13,10 +13,14 @@
 
 #include "models/moe/moe_internal.h"
 
-enum { HT_LOCAL_MAX = 8, HT_NODES_MAX = 20, HT_RANKS_MAX = HT_LOCAL_MAX * HT_NODES_MAX, HT_TOPK_MAX = 32 };
+enum {
+    HT_LOCAL_MAX = 8,                       /* ranks of a node; V2 has more (moe_v2.h) */
+    HT_NODES_MAX = 32, HT_RANKS_MAX = 2048, HT_TOPK_MAX = 32,
+};
 
 struct ht_geometry {
     uint32_t ranks, nodes, local;           /* local: ranks of one node */
+    uint32_t groups;                        /* of eight ranks in a node: a byte of ht_layout.bits for each */
     uint32_t rank, node, self;              /* self: this rank's number within its node */
     uint32_t channels, tokens;              /* tokens: of this rank */
     uint32_t hidden, topk, experts, local_experts;
@@ -27,11 +31,12 @@ struct ht_layout {
     uint32_t *tokens_per_rank;              /* [ranks] tokens with at least one expert there */
     uint32_t *tokens_per_node;              /* [nodes] */
     uint32_t *tokens_per_expert;            /* [experts] */
-    uint8_t  *bits;                         /* [tokens][nodes] bit i: the node's rank i needs the token */
+    uint8_t  *bits;                         /* [tokens][nodes][groups] bit i: rank i of the eight needs the token */
     uint32_t *rank_prefix;                  /* [ranks][channels + 1] tokens for the rank before channel c */
     uint32_t *node_prefix;                  /* [nodes][channels + 1] */
     uint32_t  targets;                      /* rings that a token may enter: ranks of the only node, else nodes */
-    uint32_t *mask;                         /* [tokens] bit i: enters the ring of target i */
+    uint32_t *mask;                         /* [tokens] bit i: enters the ring of target i; not with more groups on
+                                             * one node */
     uint32_t *position;                     /* [tokens][targets] slots of the target's ring used before the token,
                                              * counted from the start of its channel (send_head where it enters) */
     uint32_t *list;                         /* one node only: [ranks][tokens] the tokens for each rank, in order */

@@ -221,7 +221,7 @@ void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *s
 void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out)
 {
     const struct ht_slot *s = &h->combine_slot;
-    const uint16_t *row[HT_LOCAL_MAX];
+    const uint16_t *row[HT_TOPK_MAX];
     for (uint32_t i = 0; i < slot_count; i++) row[i] = (const uint16_t *)(const void *)slot[i];
     format_rows_reduce(row, NULL, slot_count, h->g.hidden, (uint16_t *)(void *)out);
     memcpy(out + s->meta, slot[0] + s->meta, s->meta_bytes);

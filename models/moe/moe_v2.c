@@ -16,7 +16,8 @@ static bool hybrid(const struct moe_options *o) { return o->ranks > o->ranks_per
 static const char *v2_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
     const uint32_t local = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node;
-    if (local > HT_LOCAL_MAX) REFUSE("ranks-per-node: v2 takes at most %d, found %u", HT_LOCAL_MAX, local);
+    const uint32_t local_most = hybrid(o) ? V2_LOCAL_MAX : HT_RANKS_MAX;
+    if (local > local_most) REFUSE("ranks-per-node: v2 takes at most %u, found %u", local_most, local);
     if (o->ranks / local > HT_NODES_MAX)
         REFUSE("num-ranks: v2 takes at most %d nodes, found %u", HT_NODES_MAX, o->ranks / local);
     if (o->ranks % local) REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", local, o->ranks);
@@ -36,9 +37,9 @@ static uint32_t aligned(uint32_t size_bytes) { return (uint32_t)moe_align(size_b
  * places.  A cached dispatch carries it as well. */
 static void dispatch_slot(const struct moe_options *o, bool payload, struct ht_slot *s)
 {
-    const uint32_t nodes = o->ranks > o->ranks_per_node ? o->ranks / o->ranks_per_node : 1;
+    const uint32_t local = moe_min(o->ranks, o->ranks_per_node);
     ht_slot_dispatch(o, payload, true, s);
-    s->meta_bytes = 4 + (uint32_t)moe_align(nodes, 4);
+    s->meta_bytes = 4 + (uint32_t)moe_align(o->ranks / local * ((local + 7) / 8), 4);
     s->scale = aligned(s->row_bytes);
     s->index = s->scale + aligned(s->scale_bytes);
     s->weight = s->index + 4 * s->topk;
@@ -105,12 +106,13 @@ static void v2_needs(const struct moe_options *o, bool payload, struct kernel_ne
 /* The order of each token within its channel, for each node (or rank of the only one). */
 static void position_make(struct v2_rank *r)
 {
-    const struct ht_layout *l = &r->ht.layout;
-    for (uint32_t t = 0; t < r->ht.g.tokens; t++)
-        for (uint32_t i = 0; i < l->targets; i++)
-            r->position[(size_t)t * l->targets + i]
-                = t < r->channels ? 0 : r->position[(size_t)(t - r->channels) * l->targets + i]
-                                        + (l->mask[t - r->channels] >> i & 1);
+    const uint32_t targets = r->ht.layout.targets;
+    for (uint32_t t = r->channels; t < r->ht.g.tokens; t++) {
+        uint32_t *position = &r->position[(size_t)t * targets];
+        memcpy(position, position - (size_t)r->channels * targets, targets * sizeof *position);
+        for (uint32_t i = v2_target(r, t - r->channels, 0); i < targets; i = v2_target(r, t - r->channels, i + 1))
+            position[i]++;
+    }
 }
 
 /* As many warps as have room for a token each beside the counts of the notify warps. */
@@ -149,6 +151,8 @@ static void roles_alloc(struct v2_rank *r)
 {
     const uint32_t channels = v2_hybrid(r) ? r->channels : 0, sms = r->ht.base.options->num_sms;
     v2_expand_alloc(r);
+    r->way = ht_alloc((uint64_t)channels * r->ht.g.local, sizeof r->way[0]);
+    r->merge_way = ht_alloc((uint64_t)channels * r->ht.g.local, sizeof r->merge_way[0]);
     r->sender = ht_alloc(channels, sizeof r->sender[0]);
     r->forwarder = ht_alloc(channels, sizeof r->forwarder[0]);
     r->returner = ht_alloc(channels, sizeof r->returner[0]);
@@ -188,9 +192,9 @@ static struct moe_rank *v2_create(const struct moe_options *o, struct fabric *f,
 static void v2_destroy(struct moe_rank *rank)
 {
     struct v2_rank *r = (struct v2_rank *)rank;
-    void *owned[] = { r->expanded_at, r->expanded_index, r->expanded_x, r->expanded_scales, r->position, r->pass,
-                      r->pass_count, r->up_count, r->up_row, r->row_slot, r->sender, r->forwarder, r->returner,
-                      r->merger, r->warp, r->notify, r->epilogue };
+    void *owned[] = { r->way, r->merge_way, r->expanded_at, r->expanded_index, r->expanded_x, r->expanded_scales,
+                      r->position, r->pass, r->pass_count, r->up_count, r->up_row, r->row_slot, r->sender,
+                      r->forwarder, r->returner, r->merger, r->warp, r->notify, r->epilogue };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     ht_rank_clear(&r->ht);
     free(r);

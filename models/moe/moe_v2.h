@@ -31,14 +31,23 @@ enum {
     V2_CHANNELS = 4,                        /* of an SM, hybrid, where nothing else needs its registers */
     V2_OUT_EVERY = 6, V2_UP_EVERY = 3,      /* tokens between tails, and in a forwarder's chunk */
     V2_LOADS = 4, V2_ROWS_AT_ONCE = 4,      /* of a lane in flight for a row to be summed; for how many rows */
-    V2_META_MAX = 4 + HT_NODES_MAX,
+    V2_LOCAL_MAX = 64,                      /* ranks of a node, hybrid */
+    V2_META_MAX = 4 + HT_RANKS_MAX / 8,
     V2_QUEUES_MAX = 129,
 };
 
 struct v2_rank;
 
 /* What a forwarder has passed on to its node, in order. */
-struct v2_pass { uint16_t node; uint8_t bits; uint32_t sequence; };
+struct v2_pass { uint64_t bits; uint32_t sequence; uint16_t node; };
+
+/* Hybrid: the way of a channel to one rank of the node. */
+struct v2_way {
+    struct ht_ring area;                    /* that is being written */
+    uint32_t pick[V2_OUT_EVERY], pick_tail; /* a forwarder's: tokens under way that are for it, from this slot on */
+    uint32_t told;
+    uint32_t position;                      /* a merger's: rows of it that are summed */
+};
 
 /* Hybrid: one warp that sends a channel's tokens to the nodes that need them. */
 struct v2_sender {
@@ -57,9 +66,7 @@ struct v2_forwarder {
     uint32_t channel, node, target;         /* node last served; rank whose area is being written */
     uint32_t read[HT_NODES_MAX];
     uint32_t picked;                        /* tokens of the chunk under way */
-    uint32_t pick[HT_LOCAL_MAX][V2_OUT_EVERY], pick_tail[HT_LOCAL_MAX];
-    uint32_t told[HT_LOCAL_MAX];
-    struct ht_ring area[HT_LOCAL_MAX];
+    struct v2_way *way;                     /* [local] */
 };
 
 /* Hybrid combine: one warp that takes a channel's rows back to the ranks of the node that passed them on. */
@@ -67,8 +74,7 @@ struct v2_returner {
     struct fabric_worker worker;
     struct v2_rank *rank;
     uint32_t channel, target;               /* number of the rank whose rows are under way */
-    uint32_t told[HT_LOCAL_MAX];
-    struct ht_ring area[HT_LOCAL_MAX];
+    struct v2_way *way;                     /* [local] */
 };
 
 /* Hybrid combine: one warp that sums the node's rows of each token and sends the sum to its source. */
@@ -78,7 +84,7 @@ struct v2_merger {
     uint32_t channel, done;                 /* tokens, in the order of pass */
     uint32_t flushed;                       /* nodes */
     bool reduced;                           /* the next one's sum is made but not sent */
-    uint32_t position[HT_LOCAL_MAX];
+    struct v2_way *way;                     /* [local] of its own */
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
@@ -140,6 +146,7 @@ struct v2_rank {
     uint32_t *up_count;                     /* [channel][local] slots that came from each rank of the node */
     uint32_t *up_row;                       /* [local][channel][up_slots] row of recv_x of each slot; payload only */
     uint64_t *row_slot;                     /* [rows] heap offset of each row's slot; payload only */
+    struct v2_way *way, *merge_way;         /* [channel][local] */
     struct v2_sender *sender;               /* [channel] */
     struct v2_forwarder *forwarder;         /* [channel] */
     struct v2_returner *returner;           /* [channel] */
@@ -191,9 +198,20 @@ static inline void v2_meta_make(const struct v2_rank *r, uint32_t token, uint8_t
 {
     const struct ht_geometry *g = &r->ht.g;
     const uint32_t source_token = g->rank * r->ht.base.options->tokens_max + token;
-    memset(meta, 0, V2_META_MAX);
+    memset(meta, 0, r->ht.dispatch_slot.meta_bytes);
     memcpy(meta, &source_token, sizeof source_token);
-    memcpy(meta + sizeof source_token, &r->ht.layout.bits[(size_t)token * g->nodes], g->nodes);
+    const uint32_t bytes = g->nodes * g->groups;
+    memcpy(meta + sizeof source_token, &r->ht.layout.bits[(size_t)token * bytes], bytes);
+}
+
+/* The first target, rank or node, from from on that one of the rank's own tokens goes to; targets: there is none. */
+static inline uint32_t v2_target(const struct v2_rank *r, uint32_t token, uint32_t from)
+{
+    const struct ht_layout *l = &r->ht.layout;
+    const uint8_t *bits = &l->bits[(size_t)token * r->ht.g.groups];
+    if (v2_hybrid(r)) while (from < l->targets && !(l->mask[token] >> from & 1)) from++;
+    else while (from < l->targets && !(bits[from / 8] >> from % 8 & 1)) from++;
+    return from;
 }
 
 static inline uint32_t v2_up_at(const struct v2_rank *r, uint32_t from, uint32_t channel)

@@ -25,7 +25,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
     struct v2_rank *r = s->rank;
     const uint32_t local = r->ht.g.local, total = returner_total(s, s->target);
-    struct ht_ring *area = &s->area[s->target];
+    struct ht_ring *area = &s->way[s->target].area;
     if (!v2_is_open(r)) return WORKER_WAIT;
     if (!area->pending && area->published == area->tail) {
         area->pending = moe_min(total - area->tail, V2_UP_EVERY);
@@ -33,12 +33,12 @@ static enum worker_step returner_step(struct fabric_worker *w)
     }
     if (!ht_ring_write(w, area, &r->ht.combine_slot, returner_fill)) return WORKER_WAIT;
     if (!v2_tell(w, r, area->peer, s->channel, v2_word(r, V2_COMBINE_UP, s->channel, r->ht.g.self), area->tail,
-                 area->tail == total, &s->told[s->target]))
+                 area->tail == total, &s->way[s->target].told))
         return WORKER_WAIT;
     area->published = area->tail;
     for (uint32_t i = 1; i <= local; i++) {
         const uint32_t target = (s->target + i) % local;
-        if (s->area[target].tail == returner_total(s, target) && s->told[target]) continue;
+        if (s->way[target].area.tail == returner_total(s, target) && s->way[target].told) continue;
         s->target = target;
         return WORKER_MORE;
     }
@@ -57,12 +57,13 @@ static void returner_launch(struct v2_rank *r, uint32_t channel)
     const struct ht_geometry *g = &r->ht.g;
     struct v2_returner *s = &r->returner[channel];
     *s = (struct v2_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
-                               .channel = channel, .target = (channel + g->self) % g->local };
+                               .channel = channel, .target = (channel + g->self) % g->local,
+                                .way = &r->way[channel * g->local] };
     for (uint32_t i = 0; i < g->local; i++)
-        s->area[i] = (struct ht_ring){
+        s->way[i] = (struct v2_way){ .area = {
             .pattern = &v2_staged,
             .offset = r->map.combine_up + (uint64_t)v2_up_at(r, g->self, channel) * r->ht.combine_slot.stored,
-            .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) };
+            .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) } };
     v2_worker_add(r, &s->worker, channel / V2_CHANNELS, 1);
 }
 
@@ -77,9 +78,9 @@ static const struct v2_pass *merger_pass(const struct v2_merger *m)
 static int merger_missing(const struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;
-    for (uint32_t left = merger_pass(m)->bits; left; left &= left - 1) {
-        const uint32_t i = (uint32_t)__builtin_ctz(left);
-        if (ht_word(&r->ht, v2_word(r, V2_COMBINE_UP, m->channel, i)) >> 1 <= m->position[i]) return (int)i;
+    for (uint64_t left = merger_pass(m)->bits; left; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctzll(left);
+        if (ht_word(&r->ht, v2_word(r, V2_COMBINE_UP, m->channel, i)) >> 1 <= m->way[i].position) return (int)i;
     }
     return -1;
 }
@@ -97,13 +98,13 @@ static void merger_run(void *context, uint64_t argument)
     const struct v2_merger *m = context;
     const struct v2_rank *r = m->rank;
     uint8_t *heap = r->ht.base.fabric->heap;
-    const uint8_t *slot[HT_LOCAL_MAX];
+    const uint8_t *slot[HT_TOPK_MAX];
     uint32_t count = 0;
     (void)argument;
-    for (uint32_t left = merger_pass(m)->bits; left; left &= left - 1) {
-        const uint32_t i = (uint32_t)__builtin_ctz(left);
+    for (uint64_t left = merger_pass(m)->bits; left; left &= left - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctzll(left);
         slot[count++] = heap + r->map.combine_up
-                        + (uint64_t)(v2_up_at(r, i, m->channel) + m->position[i]) * r->ht.combine_slot.stored;
+                        + (uint64_t)(v2_up_at(r, i, m->channel) + m->way[i].position) * r->ht.combine_slot.stored;
     }
     ht_slots_reduce(&r->ht, slot, count, heap + merger_slot(m));
 }
@@ -150,11 +151,11 @@ static enum worker_step merger_step(struct fabric_worker *w)
         const uint64_t bytes = r->ht.combine_slot.row_bytes;
         fabric_work(w, &(struct fabric_work){
             .kind = FABRIC_WORK_REDUCE, .rows = 1, .pattern = &r->merge, .write_bytes = bytes,
-            .read_bytes = (uint64_t)__builtin_popcount(pass->bits) * bytes, .run = merger_run, .context = m });
+            .read_bytes = (uint64_t)__builtin_popcountll(pass->bits) * bytes, .run = merger_run, .context = m });
         m->reduced = true;
     }
     if (!merger_put(m)) return WORKER_WAIT;
-    for (uint32_t left = pass->bits; left; left &= left - 1) m->position[__builtin_ctz(left)]++;
+    for (uint64_t left = pass->bits; left; left &= left - 1) m->way[__builtin_ctzll(left)].position++;
     m->sent[pass->node]++;
     m->done++;
     m->reduced = false;
@@ -176,7 +177,8 @@ static void merger_launch(struct v2_rank *r, uint32_t channel)
 {
     struct v2_merger *m = &r->merger[channel];
     *m = (struct v2_merger){ .worker = { .step = merger_step, .describe = merger_describe }, .rank = r,
-                             .channel = channel };
+                             .channel = channel, .way = &r->merge_way[channel * r->ht.g.local] };
+    memset(m->way, 0, r->ht.g.local * sizeof m->way[0]);
     v2_worker_add(r, &m->worker, channel / V2_CHANNELS, 1);
     fabric_watch(&m->worker, v2_word(r, V2_COMBINE_UP, channel, 0), r->ht.g.local);
 }

@@ -42,8 +42,11 @@ static enum worker_step token_step(struct fabric_worker *w)
     if (!v2_is_open(r)) return WORKER_WAIT;
     if (p->item >= p->end) return v2_finish(w, r);
     if (!p->staged) return warp_stage(p, r->ht.dispatch_slot.row_bytes);
-    for (; p->target < r->ht.g.local; p->target++)
-        if (r->ht.layout.mask[p->item] >> p->target & 1 && !token_store(p)) return WORKER_WAIT;
+    for (;; p->target++) {
+        p->target = v2_target(r, p->item, p->target);
+        if (p->target == r->ht.g.local) break;
+        if (!token_store(p)) return WORKER_WAIT;
+    }
     p->item += p->stride;
     p->target = 0;
     p->staged = false;

@@ -151,10 +151,14 @@ static const uint8_t *came_slot(const struct v2_forwarder *d, uint32_t sequence)
     return r->ht.base.fabric->heap + r->map.out + slot * r->ht.dispatch_slot.stored;
 }
 
-static uint8_t token_bits(const struct v2_forwarder *d, uint32_t sequence)
+/* Which ranks of this node need it: bytes as in struct ht_layout. */
+static uint64_t token_bits(const struct v2_forwarder *d, uint32_t sequence)
 {
-    const struct v2_rank *r = d->rank;
-    return came_slot(d, sequence)[r->ht.dispatch_slot.meta + sizeof(uint32_t) + r->ht.g.node];
+    const struct ht_rank *h = &d->rank->ht;
+    const uint8_t *bits = came_slot(d, sequence) + h->dispatch_slot.meta + sizeof(uint32_t) + h->g.node * h->g.groups;
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < h->g.groups; i++) all |= (uint64_t)bits[i] << 8 * i;
+    return all;
 }
 
 /* Decides on the next chunk: which of its tokens go to which rank. */
@@ -164,14 +168,14 @@ static void forwarder_pick(struct v2_forwarder *d)
     bool all;
     const uint32_t first = d->read[d->node], count = came_from(d, d->node, &all) - first;
     d->picked = moe_min(count, V2_OUT_EVERY);
-    for (uint32_t i = 0; i < r->ht.g.local; i++) d->pick_tail[i] = d->area[i].tail;
+    for (uint32_t i = 0; i < r->ht.g.local; i++) d->way[i].pick_tail = d->way[i].area.tail;
     for (uint32_t i = 0; i < d->picked; i++) {
-        const uint8_t bits = token_bits(d, first + i);
+        const uint64_t bits = token_bits(d, first + i);
         r->pass[(size_t)d->channel * r->pass_max + r->pass_count[d->channel]++]
             = (struct v2_pass){ .node = (uint16_t)d->node, .bits = bits, .sequence = first + i };
-        for (uint32_t left = bits; left; left &= left - 1) {
-            const uint32_t target = (uint32_t)__builtin_ctz(left);
-            d->pick[target][d->area[target].pending++] = first + i;
+        for (uint64_t left = bits; left; left &= left - 1) {
+            struct v2_way *way = &d->way[__builtin_ctzll(left)];
+            way->pick[way->area.pending++] = first + i;
         }
     }
     v2_stage_rows(&d->worker, &r->stage[0], d->picked, (uint64_t)d->picked * r->ht.dispatch_slot.bytes);
@@ -181,7 +185,7 @@ static void forwarder_fill(const struct fabric_worker *w, uint32_t sequence, uin
 {
     const struct v2_forwarder *d = fabric_container_of(w, struct v2_forwarder, worker);
     const struct v2_rank *r = d->rank;
-    const uint32_t at = d->pick[d->target][sequence - d->pick_tail[d->target]];
+    const uint32_t at = d->way[d->target].pick[sequence - d->way[d->target].pick_tail];
     memcpy(slot, came_slot(d, at), r->up_slot.stored);
 }
 
@@ -189,7 +193,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
 {
     struct v2_forwarder *d = fabric_container_of(w, struct v2_forwarder, worker);
     struct v2_rank *r = d->rank;
-    const uint32_t local = r->ht.g.local;
+    const uint32_t local = r->ht.g.local, word = v2_word(r, V2_UP, d->channel, r->ht.g.self);
     bool ended = false;
     if (!v2_is_open(r)) return WORKER_WAIT;
     if (!d->picked) {
@@ -202,12 +206,11 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         }
     }
     for (d->target = 0; d->target < local; d->target++)
-        if (!ht_ring_write(w, &d->area[d->target], &r->up_slot, forwarder_fill)) return WORKER_WAIT;
+        if (!ht_ring_write(w, &d->way[d->target].area, &r->up_slot, forwarder_fill)) return WORKER_WAIT;
     d->read[d->node] += d->picked;
     d->picked = 0;
     for (uint32_t i = 0; i < local && ended; i++)
-        if (!v2_tell(w, r, v2_neighbour(r, i), d->channel, v2_word(r, V2_UP, d->channel, r->ht.g.self), d->area[i].tail,
-                     true, &d->told[i]))
+        if (!v2_tell(w, r, v2_neighbour(r, i), d->channel, word, d->way[i].area.tail, true, &d->way[i].told))
             return WORKER_WAIT;
     return ended ? v2_finish(w, r) : WORKER_MORE;
 }
@@ -231,11 +234,11 @@ static void forwarder_launch(struct v2_rank *r, uint32_t channel)
     const struct ht_geometry *g = &r->ht.g;
     struct v2_forwarder *d = &r->forwarder[channel];
     *d = (struct v2_forwarder){ .worker = { .step = forwarder_step, .describe = forwarder_describe }, .rank = r,
-                                .channel = channel, .node = channel % g->nodes };
+                                .channel = channel, .node = channel % g->nodes, .way = &r->way[channel * g->local] };
     for (uint32_t i = 0; i < g->local; i++)
-        d->area[i] = (struct ht_ring){
+        d->way[i] = (struct v2_way){ .area = {
             .pattern = &v2_staged, .offset = r->map.up + (uint64_t)v2_up_at(r, g->self, channel) * r->up_slot.stored,
-            .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) };
+            .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) } };
     r->pass_count[channel] = 0;
     v2_worker_add(r, &d->worker, channel / V2_CHANNELS, 1);
     fabric_watch(&d->worker, v2_word(r, V2_OUT, channel, 0), g->nodes);

@@ -94,23 +94,22 @@ static uint32_t back_count(const struct v2_rank *r, uint32_t token, uint32_t tar
 static uint32_t back_rows(const struct v2_rank *r, uint32_t token)
 {
     uint32_t rows = 0;
-    for (uint32_t left = r->ht.layout.mask[token]; left; left &= left - 1)
-        rows += back_count(r, token, (uint32_t)__builtin_ctz(left));
+    for (uint32_t i = v2_target(r, token, 0); i < r->ht.layout.targets; i = v2_target(r, token, i + 1))
+        rows += back_count(r, token, i);
     return rows;
 }
 
 static void reduce_run(void *context, uint64_t argument)
 {
     const struct v2_epilogue *p = context;
-    struct ht_rank *h = &p->rank->ht;
+    struct v2_rank *r = p->rank;
+    struct ht_rank *h = &r->ht;
     (void)argument;
     for (uint32_t t = p->first; t < p->end; t++) {
-        const uint8_t *slot[HT_NODES_MAX + HT_TOPK_MAX];
+        const uint8_t *slot[HT_TOPK_MAX];
         uint32_t count = 0;
-        for (uint32_t left = h->layout.mask[t]; left; left &= left - 1) {
-            const uint32_t target = (uint32_t)__builtin_ctz(left), places = back_count(p->rank, t, target);
-            for (uint32_t i = 0; i < places; i++) slot[count++] = back_slot(p->rank, t, target, i);
-        }
+        for (uint32_t i = v2_target(r, t, 0); i < h->layout.targets; i = v2_target(r, t, i + 1))
+            for (uint32_t k = 0; k < back_count(r, t, i); k++) slot[count++] = back_slot(r, t, i, k);
         ht_token_combine(h, t, slot, count);
     }
 }
