@@ -17,6 +17,9 @@ endif
 
 have_verbs := $(shell pkg-config --exists libibverbs && echo 1)
 have_ofi   := $(shell pkg-config --exists libfabric && echo 1)
+ns3_libs     := -lns3-point-to-point -lns3-network -lns3-core
+simgrid_libs := -lsimgrid
+peers = $(shell for p in simgrid ns3; do [ -d /usr/include/$$p ] && echo $(build)/tests/peers/$$p; done)
 have_pmix  := $(shell pkg-config --exists pmix && echo 1)
 
 version  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
@@ -35,7 +38,7 @@ tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
 benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
-.PHONY: all demo check check-unit check-cli check-verbs accuracy bench fuzz tidy install clean help
+.PHONY: all demo check check-unit check-cli check-verbs accuracy bench bench-peers fuzz tidy install clean help
 .PRECIOUS: $(build)/%.o
 
 ## all: the program, build/eptwin
@@ -99,6 +102,17 @@ accuracy: $(build)/eptwin
 ## bench: speed of the engine, the readers and the simulator, medians of several runs
 bench: $(build)/eptwin $(benches)
 	@for b in $(benches); do $$b || exit 1; done
+
+## bench-peers: the same all-to-allv in SimGrid and ns-3, where they are installed; PEERS=all for the large ones too
+bench-peers: $(build)/eptwin $(build)/tests/peers/list $(peers)
+	@tests/peers/run $(build) $(PEERS)
+
+$(build)/tests/peers/list: $(build)/tests/peers/list.o $(build)/libeptwin.a
+	$(if $(V),,@echo '  LD  $@';) $(CC) $(cflags) -o $@ $^ $(libs)
+
+$(build)/tests/peers/simgrid $(build)/tests/peers/ns3: $(build)/tests/peers/%: tests/peers/%.cpp Makefile
+	@mkdir -p $(@D)
+	$(if $(V),,@echo '  CXX $<';) $(CXX) -std=c++17 -O2 -Wall -Wextra -Werror -o $@ $< $($*_libs)
 
 ## fuzz: libFuzzer targets of every parser (FUZZ_SECONDS each, default 20; needs clang)
 fuzz:

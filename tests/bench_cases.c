@@ -1,9 +1,9 @@
 /* bench_cases.c - how long whole predictions take on one core, and how fast rows are converted.
  *
- * Each figure is the median of several runs, in CPU time of this process.  A case is drawn and simulated from
- * nothing each time, all its phases; validate does better where rows share a routing.
+ * Each figure is the median of several runs, in CPU time of a process of its own, and the most memory that it had.  A
+ * case is drawn and simulated from nothing each time, all its phases; validate does better where rows share a routing.
  *
- * bench_cases [RUNS]: default 3.  Reads models/clusters below the current folder. */
+ * bench_cases [RUNS]: default 3.  Reads models/clusters and tests/peers below the current folder. */
 #include "models/case.h"
 #include "models/cluster.h"
 #include "models/moe/formats.h"
@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { RUNS_MAX = 99, OPTIONS_MAX = 8 };
 
@@ -39,6 +42,13 @@ static const struct bench_case cases[] = {
       { "kernel", "normal", "num-ranks", "64", "cached", "true" } },
     { "ll, 8 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 5, { "kernel", "ll", "num-ranks", "8" } },
     { "ll, 256 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 1, { "kernel", "ll", "num-ranks", "256" } },
+    { "ll, 1024 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 1, { "kernel", "ll", "num-ranks", "1024" } },
+    { "alltoallv, 256 ranks, uneven", "tests/peers/port.ini", 5,
+      { "kernel", "alltoallv", "num-ranks", "256", "matrix", "lognormal:65536:0.6" } },
+    { "alltoallv, 1024 ranks, uneven", "tests/peers/port.ini", 1,
+      { "kernel", "alltoallv", "num-ranks", "1024", "matrix", "lognormal:65536:0.7" } },
+    { "alltoallv, 1024 ranks, 64 KB", "tests/peers/port.ini", 1,
+      { "kernel", "alltoallv", "num-ranks", "1024", "matrix", "uniform:65536" } },
 };
 
 static void bench_fail(const char *what, GError *error)
@@ -75,8 +85,7 @@ static void case_bench(const struct bench_case *b, uint32_t runs)
     uint64_t events = 0;
     for (uint32_t i = 0; i < runs; i++) seconds[i] = case_seconds(b, &c, cluster, &events);
     const double median = stats_median(seconds, runs);
-    printf("%-32s %9.2f ms %9.1f cases/s %12.0f events/s\n", b->what, 1e3 * median, 1 / median,
-           (double)events / median);
+    printf("%-32s %9.2f ms %9.1f cases/s %12.0f events/s", b->what, 1e3 * median, 1 / median, (double)events / median);
     cluster_free(cluster);
     case_clear(&c);
 }
@@ -130,6 +139,22 @@ static void rows_bench(uint32_t runs)
     g_free(b);
 }
 
+/* In a process of its own, whose memory is then known. */
+static void case_bench_apart(const struct bench_case *b, uint32_t runs)
+{
+    struct rusage usage;
+    int status = 1;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        case_bench(b, runs);
+        fflush(stdout);
+        _exit(0);
+    }
+    if (child < 0 || wait4(child, &status, 0, &usage) < 0 || status != 0) exit(1);
+    printf(" %8.0f MB\n", (double)usage.ru_maxrss / 1024);
+}
+
 int main(int argc, char **argv)
 {
     guint64 runs = 3;
@@ -137,7 +162,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_cases: expected a number of runs from 1 to %d\n", RUNS_MAX);
         return 2;
     }
-    for (uint32_t i = 0; i < G_N_ELEMENTS(cases); i++) case_bench(&cases[i], (uint32_t)runs);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(cases); i++) case_bench_apart(&cases[i], (uint32_t)runs);
     rows_bench((uint32_t)runs);
     return 0;
 }
