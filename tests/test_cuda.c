@@ -22,7 +22,7 @@ static bool kernel_is_there(const char *name)
 static void test_kernels(void)
 {
     static const char *const named[] = { "copy_1", "copy_5", "load_8", "store_8", "load_words_8", "early", "late",
-                                         "bulk", "cast", "sum",
+                                         "bulk", "cast", "sum", "sum_shared",
                                          "spin", "stamp", "empty", "alone_fence_sys", "chase_nc",
                                              "after_st_release_sys",
                                          "flag_release_sys", "grid_barrier", "gpu_barrier", "block_barrier",

@@ -20,6 +20,7 @@ static uint32_t places_mask(uint64_t footprint, uint32_t stride)
 
 static uint32_t shared_bytes(const struct cuda_flow *f)
 {
+    if (strcmp(f->kernel, "sum_shared") == 0) return f->count * line_up(f->row_bytes);
     if (strcmp(f->kernel, "bulk") != 0) return 0;
     return CUDA_SHARED_BARS + f->shared_offset + f->warps * f->stages * line_up(f->row_bytes);
 }
@@ -37,13 +38,15 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
     const uint32_t scales_bytes = strcmp(f->kernel, "cast") == 0 ? f->row_bytes / SCALE_SHARE : 0;
     const uint32_t target_stride = round_up(f->row_bytes + f->target_offset + scales_bytes, unit);
     const double time_us = f->time_us > 0 ? f->time_us : b->quick ? quick_us : usual_us;
+    const bool shared = strcmp(f->kernel, "sum_shared") == 0;     /* as many rows as a sum has */
     struct cuda_run run = {
         .kernel = f->kernel, .gpu = f->gpu, .blocks = f->blocks, .threads = 32 * f->warps,
             .shared_bytes = shared_bytes(f),
         .target_count = f->target_count,
         .args = {
             .source = (f->source ? f->source : b->gpu[f->gpu].source) + f->source_offset,
-            .source_stride = source_stride, .source_mask = places_mask(footprint, source_stride),
+            .source_stride = source_stride, .source_mask = shared ? f->count - 1 : places_mask(footprint,
+                source_stride),
             .target_stride = target_stride, .target_mask = places_mask(MIN(footprint, CUDA_TARGET_BYTES),
                                                                        target_stride),
             .row_bytes = f->row_bytes, .rows = f->rows ? f->rows : UINT32_MAX,

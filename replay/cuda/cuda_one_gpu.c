@@ -274,29 +274,46 @@ static bool casts(struct cuda_bench *b, GError **error)
     return true;
 }
 
-static bool sum_keep(struct cuda_bench *b, uint32_t sms, uint32_t warps, uint32_t place, uint32_t count, uint32_t team,
-                     GError **error)
+static bool sum_keep(struct cuda_bench *b, struct cuda_flow flow, uint32_t place, GError **error)
 {
     char more[32];
-    const struct cuda_flow flow = { .kernel = "sum", .blocks = sms, .warps = warps, .row_bytes = ROW_BYTES,
-                                    .footprint = places[place].footprint, .count = count, .team = team };
-    g_snprintf(more, sizeof more, " by=%s rows=%u", team ? "block" : "warp", count);
+    flow.kernel = "sum";
+    flow.footprint = places[place].footprint;
+    g_snprintf(more, sizeof more, " by=%s rows=%u", flow.team ? "block" : "warp", flow.count);
     return flow_keep(b, &flow, places[place].name, more, error);
 }
 
 /* Rates are of sums made: the rows read are so many times as many. */
 static bool sums(struct cuda_bench *b, GError **error)
 {
-    static const uint32_t counts[] = { 1, 2, 3, 4, 6, 8 }, warps[] = { 1, 8, 24 };
+    static const uint32_t counts[] = { 1, 2, 3, 4, 6, 8 }, warps[] = { 1, 8, 24 }, sizes[] = { 4096, ROW_BYTES };
     const uint32_t sms[] = { 1, 24, b->sms };
     for (EACH(p, places))
         for (EACH(s, sms))
-            for (EACH(c, counts)) {
-                if (cuda_quick_skips(b, c, G_N_ELEMENTS(counts))) continue;
-                for (EACH(w, warps))
-                    if (!sum_keep(b, sms[s], warps[w], p, counts[c], 0, error)) return false;
-                if (!sum_keep(b, sms[s], 24, p, counts[c], 1, error)) return false;
-            }
+            for (EACH(i, sizes))
+                for (EACH(c, counts))
+                    for (uint32_t w = 0; w <= G_N_ELEMENTS(warps); w++) {
+                        const bool team = w == G_N_ELEMENTS(warps);     /* the whole of the largest block */
+                        const struct cuda_flow flow = { .blocks = sms[s], .warps = warps[team ? w - 1 : w],
+                                                        .row_bytes = sizes[i], .count = counts[c], .team = team };
+                        if (cuda_quick_skips(b, c, G_N_ELEMENTS(counts))) continue;
+                        if (!sum_keep(b, flow, p, error)) return false;
+                    }
+    return true;
+}
+
+/* Rows that a block has in shared memory already. */
+static bool sums_shared(struct cuda_bench *b, GError **error)
+{
+    static const uint32_t counts[] = { 1, 2, 4, 8 }, warps[] = { 1, 8, 24 };
+    for (EACH(c, counts))
+        for (EACH(w, warps)) {
+            char more[32];
+            const struct cuda_flow flow = { .kernel = "sum_shared", .blocks = 1, .warps = warps[w],
+                                            .row_bytes = ROW_BYTES, .count = counts[c] };
+            g_snprintf(more, sizeof more, " by=warp rows=%u", counts[c]);
+            if (!flow_keep(b, &flow, "sm", more, error)) return false;
+        }
     return true;
 }
 
@@ -309,5 +326,6 @@ const struct cuda_part cuda_one_gpu_parts[] = {
         bulk_by_warps },
     { "bulk-sms", bulk_by_sms }, { "bulk-size", bulk_by_size }, { "bulk-tokens", bulk_tokens },
     { "bulk-offset", bulk_by_offset }, { "cast", casts },
-    { "sum", sums }, { NULL, NULL },
+    { "sum", sums },
+    { "sum-shared", sums_shared }, { NULL, NULL },
 };

@@ -2,8 +2,8 @@
  * preprocessor's comments and macros.  Newlines are lost, which PTX does not mind.
  *
  * Private to the cuda_ptx_*.c.  Registers have names; HEAD declares those that all kernels use.  A macro that has
- * labels opens a scope of its own with { }.  Every wait ends after WAIT_CYCLES, so that a GPU whose peer failed ends
- * too: what it leaves at out then is no time, and the host says so. */
+ * labels opens a scope of its own with { }.  A wait that lasts longer than WAIT_CYCLES, some seconds, ends the kernel
+ * with an error, so that a GPU whose peer failed fails too. */
 #ifndef REPLAY_CUDA_PTX_H
 #define REPLAY_CUDA_PTX_H
 
@@ -20,7 +20,7 @@
 #define ENTRY_UP_TO(threads, name) \
     .visible .entry name(.param .align 8 .b8 a[ARG_BYTES]) .maxntid threads, 1, 1 .minnctapersm 1
 
-#define WAIT_CYCLES 2000000000
+#define WAIT_CYCLES 8000000000
 
 /* Who a thread is: me counts the warps of the grid, of which there are all. */
 #define HEAD \
@@ -57,7 +57,7 @@ again: \
     mov.u64 now, %clock64; \
     sub.u64 now, now, from; \
     setp.gt.u64 other, now, WAIT_CYCLES; \
-    @other bra joined; \
+    @other trap; \
     ld.acquire.sys.global.u32 seen, [word]; \
     setp.lo.u32 other, seen, need; \
     @other bra again; \

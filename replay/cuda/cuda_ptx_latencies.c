@@ -135,12 +135,11 @@ ended: \
 /* ---- flags ---- */
 
 /* Two blocks send each other the numbers 1, 2, ...: thread 0 stores a flag and waits for the other's.  Where there are
- * row_bytes, all threads store as many to the target before each flag.  Flags of blocks lie 128 bytes apart.  A block
- * that waits in vain leaves 0 turns. */
+ * row_bytes, all threads store as many to the target before each flag.  Flags of blocks lie 128 bytes apart. */
 #define FLAG_KERNEL(name, send, look) \
 ENTRY(name) { \
     HEAD \
-    .reg .pred first, lost; \
+    .reg .pred first; \
     .reg .b32 i, rows, seen, value, row_bytes, at, width, flags, other, index; \
     .reg .b64 own, peer, target, table, d, from, now; \
     ld.param.u64 own, [ARG_OWN]; \
@@ -166,7 +165,6 @@ paired: \
     mov.u32 i, 0; \
     mov.u32 value, 1; \
     mov.u32 done, rows; \
-    setp.eq.u32 lost, rows, 0; \
     GO \
     @!first bra await; \
 next: \
@@ -206,10 +204,9 @@ again: \
     @p bra came; \
     mov.u64 now, %clock64; \
     sub.u64 now, now, from; \
-    setp.le.u64 p, now, WAIT_CYCLES; \
-    @p bra again; \
-    mov.u32 done, 0; \
-    mov.u32 i, rows; \
+    setp.gt.u64 p, now, WAIT_CYCLES; \
+    @p trap; \
+    bra again; \
 came: \
     NEXT_VALUE(name) \
     setp.eq.u32 p, row_bytes, 0; \
@@ -300,7 +297,7 @@ again:
         mov.u64 now, %clock64;
         sub.u64 now, now, from;
         setp.gt.u64 p, now, WAIT_CYCLES;
-        @p bra met;
+        @p trap;
         ld.acquire.gpu.global.u32 seen, [word];
         setp.lo.u32 p, seen, need;
         @p bra again;
@@ -341,7 +338,7 @@ again:
         mov.u64 now, %clock64;
         sub.u64 now, now, from;
         setp.gt.u64 p, now, WAIT_CYCLES;
-        @p bra met;
+        @p trap;
         ld.acquire.sys.global.s32 seen, [own];
         setp.gt.s32 p, seen, 0;
         @p bra again;

@@ -21,14 +21,14 @@
     and.b32 at, row, source_mask; \
     mad.wide.u32 s##n, at, source_stride, source; \
     add.u32 row, row, 1;
-#define SUM_LOAD(n) { \
+#define SUM_LOAD(n, load) { \
     .reg .b64 s; \
     .reg .pred none; \
     setp.le.u32 none, count, n; \
     @none bra loaded; \
     cvt.u64.u32 s, column; \
     add.u64 s, s, s##n; \
-    LOAD_16 {x##n, y##n, z##n, w##n}, [s]; \
+    load {x##n, y##n, z##n, w##n}, [s]; \
 loaded: \
     }
 #define SUM_ADD(n) \
@@ -40,8 +40,87 @@ loaded: \
     UNPACK(low, high, w##n) fma.rn.f32 f6, low, weight, f6; fma.rn.f32 f7, high, weight, f7;
 #define EIGHT(does) does(0) does(1) does(2) does(3) does(4) does(5) does(6) does(7)
 
+#define FROM_MEMORY ld.param.u64 source, [ARG_SOURCE];
+#define FROM_SHARED mov.u64 source, shared_memory;
+
+/* A team (a warp, or a whole block) sums count rows for each of its tokens, at most eight, all loads of a column
+ * under way
+ * at once; rows lie one after another in the footprint, weighted by 1/8.  where and load say which memory that is. */
+#define SUM_KERNEL(name, where, load) \
+ENTRY_UP_TO(768, name) { \
+    HEAD \
+    .reg .b32 token, row, at, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, column; \
+    .reg .b32 count, team, teams, mine, width, whole; \
+    .reg .b32 x<8>, y<8>, z<8>, w<8>; \
+    .reg .f32 f<8>, low, high, weight; \
+    .reg .b64 source, target, table, s<8>, d, wide; \
+    ld.param.u32 source_mask, [ARG_SOURCE_MASK]; \
+    ld.param.u32 target_mask, [ARG_TARGET_MASK]; \
+    ld.param.u32 source_stride, [ARG_SOURCE_STRIDE]; \
+    ld.param.u32 target_stride, [ARG_TARGET_STRIDE]; \
+    ld.param.u32 row_bytes, [ARG_ROW_BYTES]; \
+    ld.param.u32 rows, [ARG_ROWS]; \
+    ld.param.u32 count, [ARG_COUNT]; \
+    ld.param.u32 whole, [ARG_TEAM]; \
+    where \
+    ld.param.u64 table, [ARG_TARGETS]; \
+    ld.global.u64 target, [table]; \
+    mov.f32 weight, 0f3E000000; \
+    mov.u32 team, me; \
+    mov.u32 teams, all; \
+    mov.u32 mine, lane; \
+    mov.u32 width, 512; \
+    setp.eq.u32 p, whole, 0; \
+    @p bra chosen; \
+    mov.u32 team, block; \
+    mov.u32 teams, blocks; \
+    mov.u32 mine, tid; \
+    shl.b32 width, warps, 9; \
+chosen: \
+    ld.param.u32 token, [ARG_INDEX]; \
+    add.u32 token, token, team; \
+    GO \
+next: \
+    .pragma "nounroll"; \
+    mul.lo.u32 row, token, count; \
+    EIGHT(SUM_PLACE) \
+    and.b32 at, token, target_mask; \
+    mad.wide.u32 d, at, target_stride, target; \
+    shl.b32 column, mine, 4; \
+piece: \
+    .pragma "nounroll"; \
+    setp.ge.u32 p, column, row_bytes; \
+    @p bra ended; \
+    SUM_LOAD(0, load) SUM_LOAD(1, load) SUM_LOAD(2, load) SUM_LOAD(3, load) \
+    SUM_LOAD(4, load) SUM_LOAD(5, load) SUM_LOAD(6, load) SUM_LOAD(7, load) \
+    mov.f32 f0, 0f00000000; mov.f32 f1, 0f00000000; mov.f32 f2, 0f00000000; mov.f32 f3, 0f00000000; \
+    mov.f32 f4, 0f00000000; mov.f32 f5, 0f00000000; mov.f32 f6, 0f00000000; mov.f32 f7, 0f00000000; \
+    EIGHT(SUM_ADD) \
+summed: \
+    cvt.rn.bf16x2.f32 x0, f1, f0; \
+    cvt.rn.bf16x2.f32 y0, f3, f2; \
+    cvt.rn.bf16x2.f32 z0, f5, f4; \
+    cvt.rn.bf16x2.f32 w0, f7, f6; \
+    cvt.u64.u32 wide, column; \
+    add.u64 wide, wide, d; \
+    STORE_16 [wide], {x0, y0, z0, w0}; \
+    add.u32 column, column, width; \
+    bra piece; \
+ended: \
+    bar.warp.sync 0xffffffff; \
+    add.u32 token, token, teams; \
+    add.u32 done, done, 1; \
+    TIME_LEFT(rows) \
+    @p bra next; \
+    setp.eq.u32 p, whole, 0; \
+    setp.eq.or.u32 p, warp, 0, p; \
+    @!p mov.u32 done, 0; \
+    FINISH(done) \
+}
+
 const char cuda_ptx_works[] =
     HEADER
+    PTX(.extern .shared .align 1024 .b8 shared_memory[];)
     /* A block quantises a token, then the next: eight channels a lane, a scale for sixteen lanes, a barrier at the end
      * of each token.  The scales lie behind the row. */
     PTX(ENTRY(cast) {
@@ -129,74 +208,5 @@ cast_done:
         FINISH(done)
     })
 
-    /* A team (a warp, or a whole block) sums count rows for each of its tokens, at most eight, all loads of a column
-     * under way at once; rows lie one after another in the footprint. */
-    PTX(ENTRY_UP_TO(768, sum) {
-        HEAD
-        .reg .b32 token, row, at, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, column;
-        .reg .b32 count, team, teams, mine, width, whole;
-        .reg .b32 x<8>, y<8>, z<8>, w<8>;
-        .reg .f32 f<8>, low, high, weight;
-        .reg .b64 source, target, table, s<8>, d, wide;
-        ld.param.u32 source_mask, [ARG_SOURCE_MASK];
-        ld.param.u32 target_mask, [ARG_TARGET_MASK];
-        ld.param.u32 source_stride, [ARG_SOURCE_STRIDE];
-        ld.param.u32 target_stride, [ARG_TARGET_STRIDE];
-        ld.param.u32 row_bytes, [ARG_ROW_BYTES];
-        ld.param.u32 rows, [ARG_ROWS];
-        ld.param.u32 count, [ARG_COUNT];
-        ld.param.u32 whole, [ARG_TEAM];
-        ld.param.u64 source, [ARG_SOURCE];
-        ld.param.u64 table, [ARG_TARGETS];
-        ld.global.u64 target, [table];
-        mov.f32 weight, 0f3E000000;             /* 1/8 */
-        mov.u32 team, me;
-        mov.u32 teams, all;
-        mov.u32 mine, lane;
-        mov.u32 width, 512;
-        setp.eq.u32 p, whole, 0;
-        @p bra chosen;
-        mov.u32 team, block;
-        mov.u32 teams, blocks;
-        mov.u32 mine, tid;
-        shl.b32 width, warps, 9;
-chosen:
-        ld.param.u32 token, [ARG_INDEX];
-        add.u32 token, token, team;
-        GO
-next:
-        .pragma "nounroll";
-        mul.lo.u32 row, token, count;
-        EIGHT(SUM_PLACE)
-        and.b32 at, token, target_mask;
-        mad.wide.u32 d, at, target_stride, target;
-        shl.b32 column, mine, 4;
-piece:
-        .pragma "nounroll";
-        setp.ge.u32 p, column, row_bytes;
-        @p bra ended;
-        EIGHT(SUM_LOAD)
-        mov.f32 f0, 0f00000000; mov.f32 f1, 0f00000000; mov.f32 f2, 0f00000000; mov.f32 f3, 0f00000000;
-        mov.f32 f4, 0f00000000; mov.f32 f5, 0f00000000; mov.f32 f6, 0f00000000; mov.f32 f7, 0f00000000;
-        EIGHT(SUM_ADD)
-summed:
-        cvt.rn.bf16x2.f32 x0, f1, f0;
-        cvt.rn.bf16x2.f32 y0, f3, f2;
-        cvt.rn.bf16x2.f32 z0, f5, f4;
-        cvt.rn.bf16x2.f32 w0, f7, f6;
-        cvt.u64.u32 wide, column;
-        add.u64 wide, wide, d;
-        STORE_16 [wide], {x0, y0, z0, w0};
-        add.u32 column, column, width;
-        bra piece;
-ended:
-        bar.warp.sync 0xffffffff;
-        add.u32 token, token, teams;
-        add.u32 done, done, 1;
-        TIME_LEFT(rows)
-        @p bra next;
-        setp.eq.u32 p, whole, 0;
-        setp.eq.or.u32 p, warp, 0, p;
-        @!p mov.u32 done, 0;
-        FINISH(done)
-    });
+    PTX(SUM_KERNEL(sum, FROM_MEMORY, LOAD_16))
+    PTX(SUM_KERNEL(sum_shared, FROM_SHARED, ld.shared.v4.u32));
