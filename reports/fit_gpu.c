@@ -22,6 +22,8 @@ enum gpu_kind {
     GPU_TURNS_RATE,     /* the rate of what is done once more: 1 / (1 / rate - 1 / other rate) */
     GPU_ROW_LESS,       /* time of a row at the rate of one warp, less that at the most of others */
     GPU_SUMS_RATE,      /* rates of sums by number of rows: the rate of each further row */
+    GPU_SUMS_FIXED,     /* of those of two sizes: what a sum takes beside its bytes and its rows */
+    GPU_SUMS_MADE,      /* the same: the rate of the bytes made, beside those of its rows */
 };
 
 /* In phases ALL stands for all SMs.  The first entry of a key whose rows are there is taken. */
@@ -41,6 +43,7 @@ struct gpu_key {
 #define BULK_SKEWED "bulk sms=1 warps=24 at=l2 way=both stages=1 ahead=0 source=96"
 #define BULK_EVEN   "bulk sms=1 warps=24 at=l2 way=both stages=1 ahead=0"
 #define BULK_OUT    "bulk sms=1 warps=* at=l2 way=out stages=? ahead=?"
+#define SUMS        "sum sms=1 warps=1 at=hbm by=warp rows="
 
 static const struct gpu_key gpu_keys[] = {
     { "gpu", "sms", GPU_COUNT, "", "sms", NULL, NULL, 0 },
@@ -77,8 +80,9 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "cast-row", GPU_LINE_FIXED, "cast sms=1 warps=31 at=hbm", "rate_gbs", NULL, NULL, 0 },
     { "gpu", "cast-warp-rate", GPU_LINE_RATE, "cast sms=1 warps=4 at=hbm", "rate_gbs", NULL, NULL, 0.25 },
     { "gpu", "cast-sm-rate", GPU_LINE_RATE, "cast sms=1 warps=31 at=hbm", "rate_gbs", NULL, NULL, 0 },
-    { "gpu", "reduce-load-rate", GPU_SUMS_RATE, "sum sms=1 warps=1 at=hbm by=warp rows=", "rate_gbs_14336", NULL, NULL,
-      0 },
+    { "gpu", "reduce-row", GPU_SUMS_FIXED, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
+    { "gpu", "reduce-warp-rate", GPU_SUMS_MADE, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
+    { "gpu", "reduce-load-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "scan-rate", GPU_RATE, "load_words_8 sms=1 warps=8 at=l2", "rate_gbs_3584", NULL, NULL, 0 },
     { "gpu", "peek", GPU_TIME, "alone_ld_relaxed_sys at=peer", "time_ns", NULL, NULL, 0 },
     { "nvlink", "egress-rate", GPU_MOST, "outcast store_8 *", "rate_gbs_14336", NULL, NULL, 0 },
@@ -95,8 +99,6 @@ static const struct { const char *section, *name, *why; } gpu_untold[] = {
     { "gpu", "host-sync", "the host's code around a kernel" },
     { "gpu", "hbm-rows-rate", "of whole kernels" },
     { "gpu", "shared-align", "how the kernels are linked" },
-    { "gpu", "reduce-row", "rows of one size cannot tell it from the rate" },
-    { "gpu", "reduce-warp-rate", "rows of one size cannot tell it from reduce-row" },
     { "gpu", "reduce-sm-rate", "no sum reaches it" },
     { "gpu", "scan-row", "a loop of the kernels' own code" },
     { "nvlink", "gpus", "a domain may have more than were measured" },
@@ -229,27 +231,47 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
     return true;
 }
 
-/* A sum of one row more takes so much longer. */
-static bool gpu_sums(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
-                     GString *comment)
+static double gpu_metric_bytes(const char *metric)
+{
+    return g_ascii_strtod(metric + strcspn(metric, "0123456789"), NULL);
+}
+
+/* Times of sums by their number of rows: what each row more takes, and what is left without any. */
+static bool gpu_sums_lines(const struct gpu_work *work, const char *phase, const char *metric, struct fit_line line[3])
 {
     struct fit_point points[3][FIT_POINTS_MAX];
-    struct fit_line line[3];
     uint32_t count = 0;
-    const double bytes = g_ascii_strtod(key->metric + strcspn(key->metric, "0123456789"), NULL);
     for (uint32_t rows = 1; rows <= GPU_SUMS_MOST; rows++) {
         g_autofree char *name = g_strdup_printf("%s%u", phase, rows);
         struct gpu_value rate;
-        if (!gpu_row(work, name, key->metric, &rate)) continue;
-        const struct gpu_value time = gpu_time_of(bytes, &rate);
+        if (!gpu_row(work, name, metric, &rate)) continue;
+        const struct gpu_value time = gpu_time_of(gpu_metric_bytes(metric), &rate);
         gpu_point_add(points, &count, rows, &time);
     }
-    if (!gpu_lines(points, count, line)) return false;
+    return gpu_lines(points, count, line);
+}
+
+static bool gpu_sums(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
+                     GString *comment)
+{
+    struct fit_line line[3], other[3];
     double *const into[] = { &value->value, &value->low, &value->high };
-    for (uint32_t i = 0; i < 3; i++) *into[i] = bytes / fmax(line[i].slope, 1e-6);
+    const double bytes = gpu_metric_bytes(key->metric);
+    if (!gpu_sums_lines(work, phase, key->metric, line)) return false;
+    if (key->kind == GPU_SUMS_RATE) {
+        for (uint32_t i = 0; i < 3; i++) *into[i] = bytes / fmax(line[i].slope, 1e-6);
+        g_string_append_printf(comment, ", what each row more takes, off by %.1f %% (median)",
+                               line[0].error_pct_median);
+    } else {
+        const double more = gpu_metric_bytes(key->other_metric) - bytes;
+        if (!gpu_sums_lines(work, phase, key->other_metric, other)) return false;
+        for (uint32_t i = 0; i < 3; i++) {
+            const double byte_ns = fmax(other[i].fixed - line[i].fixed, 1e-6) / more;
+            *into[i] = key->kind == GPU_SUMS_MADE ? 1 / byte_ns : fmax(line[i].fixed - byte_ns * bytes, 0);
+        }
+        g_string_append_printf(comment, " and %s, without what their rows take", key->other_metric);
+    }
     gpu_widen(value);
-    g_string_append_printf(comment, ", %u numbers of rows: what each more takes, off by %.1f %% (median)", count,
-                           line[0].error_pct_median);
     return true;
 }
 
@@ -269,7 +291,7 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
         *value = gpu_time_of(1, &turn);
         g_string_append_printf(comment, ", what it takes longer than %s", other);
     } else if (key->kind == GPU_ROW_LESS) {
-        const double bytes = g_ascii_strtod(key->metric + strcspn(key->metric, "0123456789"), NULL);
+        const double bytes = gpu_metric_bytes(key->metric);
         const struct gpu_value row = gpu_time_of(bytes, &a), flow = gpu_time_of(bytes, &b);
         *value = gpu_less(&row, &flow);
         g_string_append_printf(comment, ", less its bytes at the most of %s", other);
@@ -285,7 +307,7 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
 static bool gpu_is_rate(enum gpu_kind kind)
 {
     return kind == GPU_RATE || kind == GPU_MOST || kind == GPU_LINE_RATE || kind == GPU_TURNS_RATE ||
-           kind == GPU_SUMS_RATE;
+           kind == GPU_SUMS_RATE || kind == GPU_SUMS_MADE;
 }
 
 static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value,
@@ -296,6 +318,8 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     switch (key->kind) {
     case GPU_LINE_FIXED:
     case GPU_LINE_RATE: return gpu_line(work, phase, key, value, comment);
+    case GPU_SUMS_FIXED:
+    case GPU_SUMS_MADE:
     case GPU_SUMS_RATE: return gpu_sums(work, phase, key, value, comment);
     case GPU_MOST:      return gpu_most(work, phase, key->metric, value);
     case GPU_TURNS_RATE:
