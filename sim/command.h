@@ -12,6 +12,7 @@ command_function command_simulate;      /* models/predict/simulate_command.c */
 command_function command_sweep;         /* models/predict/sweep_command.c */
 command_function command_tune;          /* models/predict/tune_command.c */
 command_function command_validate;      /* models/predict/validate_command.c */
+command_function command_diagnose;      /* models/predict/diagnose_command.c */
 command_function command_replay;        /* replay/replay_command.c */
 command_function command_measure;       /* replay/measure/measure_command.c */
 command_function command_import;        /* models/predict/import_command.c */

@@ -41,6 +41,8 @@ static const struct command {
       "eptwin compare predicted.csv measured.csv" },
     { "validate", command_validate, "predict every row of a table of measured cases",
       "eptwin validate cases.csv --cluster h800-cx7 --output errors.csv" },
+    { "diagnose", command_diagnose, "say what explains measurements that are not what the cluster should give",
+      "eptwin diagnose measured.csv --cluster h800-cx7" },
     { "report", command_report, "write results as one HTML page with plots",
       "eptwin report report.html predicted.csv measured.csv" },
 };

@@ -19,6 +19,7 @@ struct validate_row {
     uint32_t line;                      /* where it begins in the file */
     char   **cell;                      /* one a column, as read; NULL-terminated */
     struct case_options options;
+    char   **settings;                  /* keys of the cluster file with other values, "nic.rate=25 GB/s"; or NULL */
     char   **phase;                     /* whose times add up: "dispatch", or "cached_notify+dispatch" */
     const char *metric;                 /* a cell; NULL: by kernel */
     bool     native;                    /* a figure of another tool (metric native_...): kept, not predicted */
@@ -45,6 +46,11 @@ void validate_table_free(struct validate_table *table);
 
 /* Whether nothing is simulated for a row: it has a problem, or is a tool's own figure. */
 static inline bool validate_row_idle(const struct validate_row *row) { return row->problem || row->native; }
+
+/* A row of the same case and measurement, without results, and with no cells; freed as part of its table. */
+struct validate_row validate_row_copy(const struct validate_row *row);
+/* Numbers the jobs: rows of the same options and settings share one.  Reading a table has done it. */
+void validate_jobs_number(struct validate_table *table);
 
 /* Index of a column, or -1. */
 int validate_column_find(const struct validate_table *table, const char *name);

@@ -32,11 +32,18 @@ struct run {
     struct validate_table *table;
     struct shared *shared;
     size_t shared_bytes;
-    GHashTable *cluster;        /* path -> struct cluster */
+    GHashTable *cluster;        /* path and settings, a line each -> struct cluster */
     uint32_t *row_of;           /* indices of rows, those of one job together */
     uint32_t *row_start;        /* [job_count + 1] into row_of */
     uint32_t *order;            /* jobs, the heaviest first */
 };
+
+/* What names a row's cluster in the table of them; freed by the caller. */
+static char *cluster_key(const struct validate_row *row)
+{
+    g_autofree char *settings = row->settings ? g_strjoinv("\n", row->settings) : g_strdup("");
+    return g_strdup_printf("%s\n%s", row->options.cluster, settings);
+}
 
 /* ---- one job, in a worker ---- */
 
@@ -108,7 +115,8 @@ static void job_run(const struct run *run, uint32_t job, struct load_memory *mem
     const struct case_options *c = &run->table->row[run->row_of[start]].options;
     struct record *record = record_new();
     GError *error = NULL;
-    const struct cluster *cluster = g_hash_table_lookup(run->cluster, c->cluster);
+    g_autofree char *key = cluster_key(&run->table->row[run->row_of[start]]);
+    const struct cluster *cluster = g_hash_table_lookup(run->cluster, key);
     GPtrArray *phases = g_ptr_array_new();
     for (uint32_t i = start; i < end; i++)
         for (char **phase = run->table->row[run->row_of[i]].phase; *phase; phase++) g_ptr_array_add(phases, *phase);
@@ -152,10 +160,11 @@ static void clusters_load(struct run *run)
         const char *path = row->options.cluster;
         if (validate_row_idle(row)) continue;
         GError *error = NULL;
-        struct cluster *cluster = path ? g_hash_table_lookup(run->cluster, path) : NULL;
+        g_autofree char *key = cluster_key(row);
+        struct cluster *cluster = path ? g_hash_table_lookup(run->cluster, key) : NULL;
         if (!cluster && path) {
-            cluster = cluster_load(path, &error);
-            if (cluster) g_hash_table_insert(run->cluster, g_strdup(path), cluster);
+            cluster = cluster_load_set(path, (const char *const *)row->settings, &error);
+            if (cluster) g_hash_table_insert(run->cluster, g_steal_pointer(&key), cluster);
         }
         if (cluster) {
             case_node_settle(&row->options, cluster->nvlink.gpus);

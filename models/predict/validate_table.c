@@ -189,11 +189,13 @@ static char *row_key(const struct validate_row *row)
         g_string_append_printf(key, "%s\n", text ? text : "");
         g_free(text);
     }
+    for (char **s = row->settings; s && *s; s++) g_string_append_printf(key, "%s\n", *s);
     return g_string_free(key, FALSE);
 }
 
-static void table_jobs_number(struct validate_table *table)
+void validate_jobs_number(struct validate_table *table)
 {
+    table->job_count = 0;
     GHashTable *number = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (uint32_t i = 0; i < table->row_count; i++) {
         struct validate_row *row = &table->row[i];
@@ -240,11 +242,23 @@ struct validate_table *validate_table_read(const char *path, const struct case_o
     g_ptr_array_free(reader.cell, TRUE);
     g_free(text);
     if (good && table_columns_check(table, error)) {
-        table_jobs_number(table);
+        validate_jobs_number(table);
         return table;
     }
     validate_table_free(table);
     return NULL;
+}
+
+struct validate_row validate_row_copy(const struct validate_row *row)
+{
+    struct validate_row copy = {
+        .line = row->line, .phase = g_strdupv(row->phase), .settings = g_strdupv(row->settings), .native = row->native,
+        .metric = row->metric, .measured_us = row->measured_us, .measured_gbs = row->measured_gbs,
+        .outside_us = row->outside_us, .problem = g_strdup(row->problem),
+        .predicted_us = NAN, .predicted_gbs = NAN, .error_pct = NAN,
+    };
+    case_copy(&copy.options, &row->options);
+    return copy;
 }
 
 void validate_table_free(struct validate_table *table)
@@ -254,6 +268,7 @@ void validate_table_free(struct validate_table *table)
         struct validate_row *row = &table->row[i];
         g_strfreev(row->cell);
         g_strfreev(row->phase);
+        g_strfreev(row->settings);
         case_clear(&row->options);
         g_free(row->problem);
         g_free(row->bottleneck);

@@ -1,0 +1,130 @@
+/* diagnose_command.c - eptwin diagnose: measurements and the cluster that they should be of in, the likely cause out.
+ */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/predict/diagnose.h"
+#include "sim/command.h"
+
+static const char diagnose_description[] =
+    "Says which single cause explains best why measurements are not what the cluster should give.  MEASURED.csv is "
+    "what\n"
+    "import writes or validate reads; the cluster file describes the machine as it should be.  Each known cause is "
+    "planted,\n"
+    "all rows are predicted again, and causes are ranked by how much of the difference they take away.  A cause that "
+    "makes\n"
+    "rows worse is contradicted by them.  Where one cause leaves much, a second one beside it is looked for.\n"
+    "\n"
+    "  eptwin import deepep.log --num-ranks 16 --output measured.csv\n"
+    "  eptwin diagnose measured.csv --cluster h800-cx7\n"
+    "  eptwin diagnose --list\n"
+    "\n"
+    "Rows of different sizes, phases and numbers of nodes tell causes apart; one row rarely does.\n"
+    "Exit status: 0 told, 1 a row could not be predicted, 2 bad input.";
+
+struct diagnose_options {
+    struct case_options base;
+    char   **paths;
+    int      jobs, most;
+    gboolean list;
+};
+
+static bool options_parse(struct diagnose_options *o, int argc, char **argv, GError **error)
+{
+    const GOptionEntry entries[] = {
+        { "jobs", 'j', 0, G_OPTION_ARG_INT, &o->jobs, "Worker processes (default: one a core)", "N" },
+        { "most", 0, 0, G_OPTION_ARG_INT, &o->most, "Causes to show (default 3)", "N" },
+        { "list", 0, 0, G_OPTION_ARG_NONE, &o->list, "Name the causes that are known, and end", NULL },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->paths, NULL, "MEASURED.csv" },
+        { 0 },
+    };
+    g_set_prgname("eptwin diagnose");
+    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+    g_option_context_set_description(context, diagnose_description);
+    g_option_context_add_main_entries(context, entries, NULL);
+    g_option_context_add_main_entries(context, case_entries(&o->base), NULL);
+    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
+    if (!o->list && (!o->paths || g_strv_length(o->paths) != 1)) {
+        g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
+                    "expected one table of measurements, as in: eptwin diagnose measured.csv --cluster FILE");
+        return false;
+    }
+    if (o->jobs < 0 || o->most < 0) {
+        g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT, "--jobs, --most: expected a number from 1");
+        return false;
+    }
+    if (!o->jobs) o->jobs = (int)g_get_num_processors();
+    if (!o->most) o->most = 3;
+    return true;
+}
+
+static void causes_print(void)
+{
+    for (const struct cause *c = diagnose_causes(); c->id; c++)
+        printf("%-17s %s\n%18scheck:  %s\n%18schange: %s\n", c->id, c->text, "", c->check, "", c->change);
+}
+
+static bool cluster_named(const struct diagnose_options *o, const struct validate_table *table, GError **error)
+{
+    if (!o->base.cluster) {
+        if (validate_column_find(table, "cluster") >= 0) return true;
+        g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
+                    "--cluster: expected a cluster file, found none (nor a column 'cluster')");
+        return false;
+    }
+    struct cluster *cluster = cluster_load(o->base.cluster, error);
+    cluster_free(cluster);
+    return cluster != NULL;
+}
+
+static uint32_t problems_print(const struct validate_table *table)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        const struct validate_row *row = &table->row[i];
+        if (!row->problem) continue;
+        fprintf(stderr, "%s:%u: %s\n", table->path, row->line, row->problem);
+        count++;
+    }
+    return count;
+}
+
+static int diagnose(const struct diagnose_options *o, GError **error)
+{
+    struct validate_table *table = validate_table_read(o->paths[0], &o->base, error);
+    if (!table || !cluster_named(o, table, error)) {
+        validate_table_free(table);
+        return EXIT_BAD_INPUT;
+    }
+    if (table->warning) fputs(table->warning, stderr);
+    struct diagnosis *diagnosis = diagnose_run(table, (uint32_t)o->jobs, error);
+    const uint32_t problems = problems_print(table);
+    if (diagnosis) {
+        g_autoptr(GString) text = g_string_new(NULL);
+        diagnosis_text(diagnosis, table, (uint32_t)o->most, text);
+        fputs(text->str, stdout);
+    }
+    const bool bad_input = !diagnosis && g_error_matches(*error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT);
+    const int status = bad_input ? EXIT_BAD_INPUT : !diagnosis || problems ? EXIT_RUN_FAILED : EXIT_OK;
+    diagnosis_free(diagnosis);
+    validate_table_free(table);
+    return status;
+}
+
+int command_diagnose(int argc, char **argv)
+{
+    g_autoptr(GError) error = NULL;
+    struct diagnose_options options = { 0 };
+    case_init(&options.base);
+    int status = EXIT_BAD_INPUT;
+    if (options_parse(&options, argc, argv, &error)) {
+        status = EXIT_OK;
+        if (options.list) causes_print();
+        else status = diagnose(&options, &error);
+    }
+    if (error) fprintf(stderr, "eptwin diagnose: %s\n", error->message);
+    case_clear(&options.base);
+    g_strfreev(options.paths);
+    return status;
+}

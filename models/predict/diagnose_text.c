@@ -1,0 +1,71 @@
+/* diagnose_text.c - a diagnosis for people: what explains the measurements, what to look at, what to change. */
+#include "models/predict/diagnose.h"
+
+#include <math.h>
+
+#include "reports/text_table.h"
+
+#define AGREES 1.15             /* within 15 % there is nothing to explain */
+#define CONVINCES 0.6           /* of the squares */
+
+static void rows_append(const struct validate_table *table, GString *out)
+{
+    static const char *const titles[] = { "line", "ranks", "kernel", "phase", "measured", "expected", "measured is" };
+    struct text_table *text = text_table_new("rrllrrl", titles);
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        const struct validate_row *row = &table->row[i];
+        if (row->problem || row->native) continue;
+        const bool time = isfinite(row->measured_us);
+        const double measured = time ? row->measured_us : row->measured_gbs,
+                     expected = time ? row->predicted_us : row->predicted_gbs,
+                     slower = time ? measured / expected : expected / measured;
+        g_autofree char *phase = g_strjoinv("+", row->phase);
+        text_table_cell(text, "%u", row->line);
+        text_table_cell(text, "%u", row->options.num_ranks);
+        text_table_cell(text, "%s", row->options.kernel ? row->options.kernel : "ll");
+        text_table_cell(text, "%s", phase);
+        text_table_cell(text, "%.4g %s", measured, time ? "us" : "GB/s");
+        text_table_cell(text, "%.4g %s", expected, time ? "us" : "GB/s");
+        text_table_cell(text, "%.2f times as %s", slower >= 1 ? slower : 1 / slower, slower >= 1 ? "slow" : "fast");
+    }
+    text_table_append(text, out);
+    text_table_free(text);
+}
+
+static void verdict_append(const struct verdict *v, uint32_t place, GString *out)
+{
+    g_string_append_printf(out,
+                           "%u. %s (%s)\n   explains %.0f %% of the difference; what is left is a factor of %.2f\n",
+                           place, v->cause->text, v->cause->id, 100 * v->explains, v->left);
+    if (v->contradicting)
+        g_string_append_printf(out, "   contradicted by %u row%s, the first in line %u\n", v->contradicting,
+                               v->contradicting > 1 ? "s" : "", v->first_contradicting);
+    g_string_append_printf(out, "   check:  %s\n   change: %s\n", v->cause->check, v->cause->change);
+}
+
+void diagnosis_text(const struct diagnosis *d, const struct validate_table *table, uint32_t most, GString *out)
+{
+    rows_append(table, out);
+    g_string_append_printf(out, "\n%u row%s, off by a factor of %.2f (root mean square)\n\n", d->rows,
+                           d->rows > 1 ? "s" : "", d->before);
+    if (d->before <= AGREES) {
+        g_string_append(out, "Measured as expected: there is nothing to explain.\n");
+        return;
+    }
+    uint32_t shown = 0;
+    const bool convincing = d->verdict_count && d->verdict[0].explains >= CONVINCES;
+    if (!convincing) g_string_append(out, "None of these explains it.  The nearest:\n\n");
+    for (uint32_t i = 0; i < d->verdict_count && shown < most && d->verdict[i].explains > 0.1; i++)
+        verdict_append(&d->verdict[i], ++shown, out);
+    if (!shown) g_string_append(out, "no cause that eptwin knows brings prediction and measurement nearer\n");
+    if (d->second.cause) {
+        g_string_append_printf(
+            out,
+            "\nBeside the first, one more: %s (%s)\n   explains %.0f %% of what that leaves; together a factor "
+            "of %.2f is left\n   check:  %s\n   change: %s\n",
+            d->second.cause->text, d->second.cause->id, 100 * d->second.explains, d->second.left,
+            d->second.cause->check, d->second.cause->change);
+    }
+    if (convincing)
+        g_string_append(out, "\nPut right, the column \"expected\" above is what the machine should give.\n");
+}

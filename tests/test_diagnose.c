@@ -1,0 +1,131 @@
+/* test_diagnose.c - causes planted in predictions are named first; what nothing explains is said to be so. */
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <math.h>
+#include <string.h>
+
+#include "models/predict/diagnose.h"
+#include "tests/unit.h"
+
+const char unit_suite[] = "diagnose";
+
+/* Cases that differ in size, ranks and kernel, so that causes leave different marks. */
+static const char cases[] =
+    "kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,num-sms,cached,phase,measured_us\n"
+    "ll,8,4,16,2048,16,4,,,dispatch,1\n"
+    "ll,8,4,64,2048,16,4,,,dispatch,1\n"
+    "ll,8,4,64,2048,16,4,,,combine,1\n"
+    "normal,16,8,256,2048,32,4,16,true,dispatch,1\n"
+    "normal,16,8,256,2048,32,4,16,true,combine,1\n";
+
+static struct validate_table *table_new(void)
+{
+    g_autofree char *path = NULL;
+    g_autoptr(GError) error = NULL;
+    const int fd = g_file_open_tmp("diagnose-XXXXXX", &path, NULL);
+    CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path, cases, -1, NULL));
+    g_close(fd, NULL);
+    struct case_options base;
+    case_init(&base);
+    case_set(&base, "cluster", "h100-cx7", NULL);
+    struct validate_table *table = validate_table_read(path, &base, &error);
+    case_clear(&base);
+    g_unlink(path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    return table;
+}
+
+static const struct cause *cause_named(const char *id)
+{
+    const struct cause *cause = diagnose_causes();
+    while (cause->id && strcmp(cause->id, id) != 0) cause++;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(cause->id);
+    return cause;
+}
+
+/* What the machine would measure with the cause in place. */
+static void measure_with(struct validate_table *table, const struct cause *cause)
+{
+    struct cluster *cluster = cluster_load("h100-cx7", NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    struct validate_table planted = { .path = table->path, .row_count = table->row_count };
+    planted.row = g_new0(struct validate_row, table->row_count);
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        planted.row[i] = validate_row_copy(&table->row[i]);
+        if (cause) cause_plant(cause, cluster, &planted.row[i]);
+    }
+    validate_jobs_number(&planted);
+    CU_ASSERT_TRUE_FATAL(validate_table_run(&planted, 2, NULL));
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        CU_ASSERT_PTR_NULL(planted.row[i].problem);
+        table->row[i].measured_us = planted.row[i].predicted_us;
+        g_strfreev(planted.row[i].phase);
+        g_strfreev(planted.row[i].settings);
+        g_free(planted.row[i].bottleneck);
+        g_free(planted.row[i].problem);
+        case_clear(&planted.row[i].options);
+    }
+    g_free(planted.row);
+    cluster_free(cluster);
+}
+
+static void planted_is_first(const char *id)
+{
+    struct validate_table *table = table_new();
+    measure_with(table, cause_named(id));
+    g_autoptr(GError) error = NULL;
+    struct diagnosis *d = diagnose_run(table, 2, &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT_FATAL(d->verdict_count > 0);
+    if (strcmp(d->verdict[0].cause->id, id) != 0)
+        fprintf(stderr, "planted %s, found %s (%.3f)\n", id, d->verdict[0].cause->id, d->verdict[0].explains);
+    CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, id);
+    CU_ASSERT(d->verdict[0].explains > 0.99);
+    CU_ASSERT_EQUAL(d->verdict[0].contradicting, 0);
+    diagnosis_free(d);
+    validate_table_free(table);
+}
+
+static void test_planted(void)
+{
+    planted_is_first("one-nic");
+    planted_is_first("no-gdrcopy");
+    planted_is_first("few-sms");
+    planted_is_first("across-sockets");
+}
+
+static void test_nothing_wrong(void)
+{
+    struct validate_table *table = table_new();
+    measure_with(table, NULL);
+    struct diagnosis *d = diagnose_run(table, 2, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT_DOUBLE_EQUAL(d->before, 1, 1e-9);
+    g_autoptr(GString) text = g_string_new(NULL);
+    diagnosis_text(d, table, 3, text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "there is nothing to explain"));
+    diagnosis_free(d);
+    validate_table_free(table);
+}
+
+/* Faster than the machine can be: no fault makes it so. */
+static void test_nothing_explains(void)
+{
+    struct validate_table *table = table_new();
+    measure_with(table, NULL);
+    for (uint32_t i = 0; i < table->row_count; i++) table->row[i].measured_us /= 3;
+    struct diagnosis *d = diagnose_run(table, 2, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    g_autoptr(GString) text = g_string_new(NULL);
+    diagnosis_text(d, table, 3, text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "None of these explains it"));
+    diagnosis_free(d);
+    validate_table_free(table);
+}
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "a planted cause is named first", test_planted);
+    CU_add_test(suite, "nothing is wrong", test_nothing_wrong);
+    CU_add_test(suite, "nothing explains it", test_nothing_explains);
+}
