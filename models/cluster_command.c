@@ -5,10 +5,12 @@
 
 #include "models/cluster.h"
 #include "models/cluster_show.h"
+#include "models/hardware/transport.h"
 #include "sim/command.h"
 #include "sim/share.h"
+#include "sim/units.h"
 
-static command_function list_run, show_run, check_run;
+static command_function list_run, show_run, check_run, backends_run;
 
 static const struct subcommand {
     const char *name;
@@ -24,6 +26,9 @@ static const struct subcommand {
       "\n  eptwin cluster show h800-cx7\n" },
     { "check", check_run, "FILE...", "read cluster files and refuse what cannot be",
       "Values, sections, links that dangle or stand twice, NICs that nothing reaches: file and line of the first.\n" },
+    { "backends", backends_run, "", "list what --backend takes: who posts to NICs, and at what cost",
+      "One row each: who posts, times of a request, of a doorbell and to a thread of the host, and where the numbers\n"
+      "come from.  Without --backend, a cluster file's [nic] says all that itself.\n" },
 };
 
 static void help_print(FILE *out)
@@ -107,6 +112,25 @@ static int check_run(int argc, char **argv)
         cluster_free(cluster);
     }
     return status;
+}
+
+static int backends_run(int argc, char **argv)
+{
+    static const char *const order[] = { "in order", "signals wait for acknowledgements", "put in order by software" };
+    if (argc > 1) {
+        fprintf(stderr, "eptwin cluster backends: expected no argument, found '%s'\n", argv[1]);
+        return EXIT_BAD_INPUT;
+    }
+    for (uint32_t i = 0; transport_at(i); i++) {
+        const struct transport *t = transport_at(i);
+        printf("%-10s %s\n           request %.3g us, doorbell %.3g us", t->name, t->what, units_us(t->post_ps),
+               units_us(t->doorbell_ps));
+        if (t->poster == CLUSTER_POST_PROXY)
+            printf(", %u thread%s %.3g us away", t->threads, t->threads > 1 ? "s" : "", units_us(t->proxy_ps));
+        if (t->queues) printf(", %u QP%s a peer", t->queues, t->queues > 1 ? "s" : "");
+        printf(", %s\n           %s\n", order[t->order], t->source);
+    }
+    return EXIT_OK;
 }
 
 int command_cluster(int argc, char **argv)

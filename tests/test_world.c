@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "models/hardware/transport.h"
 #include "models/hardware/world.h"
 #include "sim/timeline.h"
 #include "sim/units.h"
@@ -650,6 +651,57 @@ static void test_proxy(void)
     }
 }
 
+/* Warps that ring for one QP do so one after the other; those of several QPs do not see each other. */
+static void test_warps_of_one_qp(void)
+{
+    for (uint16_t queue = 0; queue <= 1; queue++) {
+        struct stage *s = stage_new(2, 1);
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 });
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .queue = queue, .size_bytes = 1000 });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, queue ? 1210000 : 1310000));       /* 10, post 100, doorbell 100, the other's 100 */
+        free(s);
+    }
+}
+
+/* What a row of the table says beside costs: how many wait for a thread, what is in order, who adds up. */
+static void test_transports(void)
+{
+    struct stage *s = stage_new(2, 1);
+    struct transport t = transport_of(&s->cluster.nic);
+    s->options.transport = &t;
+    t.order = TRANSPORT_FENCE;
+    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
+    stage_run(s);
+    CU_ASSERT(took(s, 1, 8423200));                 /* acknowledged at 4310; 2003.2, 1000, 100, 10, 1000 */
+    t.order = TRANSPORT_WIRE;
+    t.atomic_ps = 500 * PS_PER_NS;
+    stage_run(s);
+    CU_ASSERT(took(s, 1, 5023200));                 /* sent 410; 2003.2, 500, 1000, 100, 10, 1000 */
+    free(s);
+    s = stage_new(2, 1);                            /* one waits for the thread, a third must wait for that */
+    t = transport_of(&s->cluster.nic);
+    s->options.transport = &t;
+    t.poster = CLUSTER_POST_PROXY;
+    t.proxy_ps = 500 * PS_PER_NS;
+    t.doorbell_ps = 300 * PS_PER_NS;
+    t.fifo_depth = 1;
+    PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 1 }, { .verb = SIGNAL, .peer = 1, .word = 2 },
+                  { .verb = SIGNAL, .peer = 1, .word = 3 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2110000));                 /* handed over at 110, 610 (910 less 300), 1110 (1410 less 300) */
+    t.fifo_depth = 0;
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 1310000));
+    free(s);
+    for (uint32_t i = 0; transport_at(i); i++) {
+        CU_ASSERT_PTR_EQUAL(transport_find(transport_at(i)->name), transport_at(i));
+        CU_ASSERT(transport_at(i)->threads > 0 && transport_at(i)->post_ps > 0 && transport_at(i)->source);
+    }
+    CU_ASSERT_PTR_NULL(transport_find("carrier pigeon"));
+}
+
 /* Ranks 0 and 1 share a NIC, 2 and 3 another: its QPs take turns, so the signals go one right after the other. */
 static void shared_nic_play(struct stage *s)
 {
@@ -910,6 +962,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "room and other things", test_room_and_other_things);
     CU_add_test(suite, "bytes come last", test_bytes_come_last);
     CU_add_test(suite, "proxy", test_proxy);
+    CU_add_test(suite, "warps of one QP", test_warps_of_one_qp);
+    CU_add_test(suite, "transports", test_transports);
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "turns of QPs", test_turns_of_qps);
     CU_add_test(suite, "host cores", test_host_cores);

@@ -122,22 +122,30 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     return 0;
 }
 
-/* When the NIC may see a request that the worker posts now; the worker is busy for the posting. */
-static uint64_t post(struct world_rank *rank, struct world_worker *ww, uint32_t warps, uint16_t queue, bool defer)
+/* When the NIC may see a request that the worker posts now; the worker is busy for the posting.  A warp that rings has
+ * its QP to itself meanwhile; one that hands over to a thread waits where that has as many as it takes. */
+static uint64_t post(struct world_rank *rank, struct world_worker *ww, uint32_t warps, uint16_t peer, uint16_t queue,
+                     bool defer)
 {
-    const struct cluster_nic *nic = &rank->world->cluster->nic;
+    const struct transport *t = &rank->world->transport;
     uint32_t lanes;
-    const uint64_t start = later(lane_begin(ww, warps, &lanes), ww->staged_ps);
-    if (nic->posting == CLUSTER_POST_GPU) {
-        const uint64_t end = start + nic->post_ps + (defer ? 0 : nic->doorbell_ps);
+    const uint64_t start = lane_begin(ww, warps, &lanes);
+    uint64_t end = start + t->post_ps;
+    if (t->poster == CLUSTER_POST_GPU) {
+        if (!defer) {
+            struct qp *qp = nic_qp(rank, peer, queue);
+            end = later(end, qp->lock_ps) + t->doorbell_ps;
+            qp->lock_ps = end;
+        }
         lane_end(ww, end);
         return end;
     }
-    const uint64_t end = start + nic->post_ps;
+    struct port *thread = &rank->proxy[queue % t->threads];
+    const uint64_t full_ps = t->fifo_depth * t->doorbell_ps;
+    if (t->fifo_depth && thread->free_ps > end + full_ps) end = thread->free_ps - full_ps;
     lane_end(ww, end);
-    struct port *thread = &rank->proxy[queue % nic->proxy_threads];
-    rank->posting.busy_ps += nic->doorbell_ps / nic->proxy_threads;
-    return port_reserve(thread, end + nic->proxy_ps, nic->doorbell_ps, 0);
+    rank->posting.busy_ps += t->doorbell_ps / t->threads;
+    return port_reserve(thread, end + t->proxy_ps, t->doorbell_ps, 0);
 }
 
 static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
@@ -147,7 +155,7 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     assert(ww && ww->worker == worker && write->peer != f->rank);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
     const bool defer = write->flags & FABRIC_DEFER;
-    const uint64_t ready_ps = post(rank, ww, write->warps, write->queue, defer);
+    const uint64_t ready_ps = post(rank, ww, write->warps, write->peer, write->queue, defer);
     nic_post(world_request_write(rank, write), ready_ps, defer);
     return 0;
 }
@@ -160,8 +168,9 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     struct world_worker *ww = rank->current;
     assert(ww && ww->worker == worker && write->peer != f->rank && signal->word < f->word_count);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
-    (void)post(rank, ww, write->warps, write->queue, true);
-    nic_post(world_request_write_signal(rank, write, signal), post(rank, ww, write->warps, write->queue, false), false);
+    (void)post(rank, ww, write->warps, write->peer, write->queue, true);
+    const uint64_t ready_ps = post(rank, ww, write->warps, write->peer, write->queue, false);
+    nic_post(world_request_write_signal(rank, write, signal), ready_ps, false);
     return 0;
 }
 
@@ -190,7 +199,7 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
     assert(ww && ww->worker == worker && read->peer != f->rank);
     if (fabric_path(f, read->peer) != FABRIC_RDMA) return gpu_get_nvlink(rank, ww, read);
     if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
-    nic_post(world_request_read(rank, read), post(rank, ww, 0, read->queue, false), false);
+    nic_post(world_request_read(rank, read), post(rank, ww, 0, read->peer, read->queue, false), false);
     return 0;
 }
 
@@ -203,7 +212,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     const enum fabric_path path = fabric_path(f, signal->peer);
     if (path == FABRIC_RDMA) {
         if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
-        nic_post(world_request_signal(rank, signal), post(rank, ww, 0, signal->queue, false), false);
+        nic_post(world_request_signal(rank, signal), post(rank, ww, 0, signal->peer, signal->queue, false), false);
         return 0;
     }
     uint32_t lanes;

@@ -150,6 +150,10 @@ uint32_t graph_port(const struct graph *g, uint32_t node, uint32_t port)
 
 uint32_t graph_gpu_ports(const struct graph *g, uint32_t gpu, uint32_t *count)
 {
+    if (g->only_nic) {
+        *count = g->ports;
+        return (g->only_nic - 1) * g->ports;
+    }
     if (g->nics > g->gpus) {
         const uint32_t first = gpu * g->nics / g->gpus, end = (gpu + 1) * g->nics / g->gpus;
         *count = (end - first) * g->ports;
@@ -360,24 +364,49 @@ static void reach(const struct graph *g, uint32_t from, uint8_t *seen)
     }
 }
 
+/* A port whose only link is down was meant to have one. */
+static bool port_is_cut(const struct graph *g, uint32_t port)
+{
+    const GArray *out = graph_part(g, port)->out;
+    for (guint i = 0; i < out->len; i++)
+        if (graph_link(g, g_array_index(out, uint32_t, i))->down) return true;
+    return false;
+}
+
+/* The first port of a node that is up: *up; false: one has no link at all, or none is up. */
+static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GError **error)
+{
+    *up = UINT32_MAX;
+    for (uint32_t i = 0; i < g->nics * g->ports; i++) {
+        const uint32_t port = graph_port(g, node, i);
+        const bool linked = graph_port_switch(g, port) != UINT32_MAX;
+        if (linked && *up == UINT32_MAX) *up = port;
+        if (linked || port_is_cut(g, port)) continue;
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [network]: expected a link from %s to a switch, found "
+                    "none", g->cluster->path, graph_part(g, port)->name);
+        return false;
+    }
+    if (*up != UINT32_MAX) return true;
+    g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [network]: expected a port of node %u that is up, found "
+                "none", g->cluster->path, node);
+    return false;
+}
+
 bool graph_reaches(const struct graph *g, GError **error)
 {
-    const uint32_t ports = g->nics * g->ports;
     g_autofree uint8_t *seen = g_new0(uint8_t, g->part->len);
-    uint32_t first = UINT32_MAX;
-    for (uint32_t i = 0; i < g->nodes * ports; i++) {
-        const uint32_t port = graph_port(g, i / ports, i % ports), above = graph_port_switch(g, port);
-        if (above == UINT32_MAX) {
-            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [network]: expected a link from %s to a switch, "
-                        "found none", g->cluster->path, graph_part(g, port)->name);
+    uint32_t first = UINT32_MAX, up;
+    for (uint32_t node = 0; node < g->nodes; node++) {
+        if (!node_check(g, node, &up, error)) return false;
+        if (first == UINT32_MAX) reach(g, graph_port_switch(g, up), seen);
+        if (first == UINT32_MAX) first = up;
+        for (uint32_t i = 0; i < g->nics * g->ports; i++) {
+            const uint32_t port = graph_port(g, node, i), above = graph_port_switch(g, port);
+            if (above == UINT32_MAX || seen[above]) continue;
+            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [network]: expected a way from %s to %s, found "
+                        "none", g->cluster->path, graph_part(g, first)->name, graph_part(g, port)->name);
             return false;
         }
-        if (first == UINT32_MAX) reach(g, above, seen);
-        if (first == UINT32_MAX) first = port;
-        if (seen[above]) continue;
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [network]: expected a way from %s to %s, found none",
-                    g->cluster->path, graph_part(g, first)->name, graph_part(g, port)->name);
-        return false;
     }
     return true;
 }

@@ -41,6 +41,7 @@ struct link {
 struct graph {
     const struct cluster *cluster;
     uint32_t nodes, gpus, nics, ports;      /* gpus and nics of a node, ports of a NIC */
+    uint32_t only_nic;                      /* + 1: that all GPUs of a node use, wrongly; 0: each its own */
     GArray *part, *link;                    /* struct part, struct link */
     GHashTable *names;                      /* name -> part + 1 */
 };
@@ -54,7 +55,7 @@ uint32_t graph_node_nics(const struct cluster *cluster, uint32_t gpus);
 struct graph *graph_new(const struct cluster *cluster, uint32_t nodes, uint32_t gpus, GError **error);
 void graph_free(struct graph *graph);
 
-/* Whether every NIC's port still reaches every other; *error names two that do not. */
+/* Whether every node has a port that is up, and every such port reaches every other; *error names what does not. */
 bool graph_reaches(const struct graph *graph, GError **error);
 
 struct part *graph_part(const struct graph *graph, uint32_t part);

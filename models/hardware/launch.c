@@ -29,8 +29,9 @@ static struct world_use ports_use(const struct world_rank *rank, bool out)
 {
     const struct network *n = rank->world->network;
     struct world_use use = { 0, 0 };
-    for (uint32_t i = rank->nic_first; n->ports_per_node && i < rank->nic_first + rank->nic_count; i++) {
-        const struct port *port = &n->link[out ? n->port[i].out : n->port[i].in].port;
+    for (uint32_t i = 0; i < rank->nic_count; i++) {
+        const struct network_port *ends = &n->port[rank->nic[i]];
+        const struct port *port = &n->link[out ? ends->out : ends->in].port;
         if (port->busy_ps > use.busy_ps) use.busy_ps = port->busy_ps;
         use.bytes += port->bytes;
     }

@@ -17,6 +17,7 @@
 static struct qp **qp_place(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
     assert(peer < rank->fabric.rank_count && queue < rank->fabric.queue_count);
+    if (rank->world->transport.queues) queue %= rank->world->transport.queues;
     return &rank->qp[(uint32_t)peer * rank->fabric.queue_count + queue];
 }
 
@@ -54,16 +55,17 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-static uint64_t qp_key(const struct world_rank *source, const struct world_rank *target, uint16_t queue)
+static uint64_t qp_key(const struct world_rank *source, const struct world_rank *target, uint32_t queue)
 {
     return (uint64_t)source->fabric.rank << 40 | (uint64_t)target->fabric.rank << 16 | queue;
 }
 
 /* Which of its ports a QP uses, and which of the peer's. */
-static uint32_t port_choose(const struct world_rank *source, const struct world_rank *target, uint16_t queue)
+static uint32_t port_choose(const struct world_rank *source, const struct world_rank *target, uint32_t queue)
 {
     const struct world *w = source->world;
     if (source->nic_count == 1) return 0;
+    if (w->transport.queues) queue %= w->transport.queues;
     switch ((enum cluster_port_map)w->cluster->nic.port_map) {
     case CLUSTER_PORT_HASH:        return (uint32_t)(mix(qp_key(source, target, queue)) % source->nic_count);
     case CLUSTER_PORT_QUEUE:       return queue % source->nic_count;
@@ -74,7 +76,7 @@ static uint32_t port_choose(const struct world_rank *source, const struct world_
 
 static struct nic *nic_of(const struct world_rank *source, const struct world_rank *target, uint16_t queue)
 {
-    return &source->world->nic[source->nic_first + port_choose(source, target, queue)];
+    return &source->world->nic[source->nic[port_choose(source, target, queue)]];
 }
 
 /* What an acknowledgement takes back to the source. */
@@ -83,15 +85,14 @@ static uint64_t back_ps(const struct request *r)
     struct world *w = r->source->world;
     if (w->network->leaf_count < 2) return w->cluster->network.latency_ps;
     const uint32_t choice = port_choose(r->source, r->target, r->queue);
-    return network_back_ps(w->network, r->source->nic_first + choice,
-                           r->target->nic_first + choice % r->target->nic_count);
+    return network_back_ps(w->network, r->source->nic[choice], r->target->nic[choice % r->target->nic_count]);
 }
 
 /* The peer's port sends the acknowledgement, with what it sends next. */
 static void acks_owe(const struct request *r)
 {
     const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
-    r->source->world->nic[r->target->nic_first + choice].owed_bytes += r->source->world->cluster->nic.ack_bytes;
+    r->source->world->nic[r->target->nic[choice]].owed_bytes += r->source->world->cluster->nic.ack_bytes;
 }
 
 /* ---- credits: what comes back with an acknowledgement ---- */
@@ -132,7 +133,7 @@ static void nic_wake(struct nic *nic, uint64_t time_ps)
  * again when it may have. */
 static bool window_open(struct nic *nic, uint64_t size_bytes)
 {
-    const uint64_t window_bytes = nic->world->cluster->nic.window_bytes, now = sim_now_ps(nic->world->sim);
+    const uint64_t window_bytes = nic->world->transport.window_bytes, now = sim_now_ps(nic->world->sim);
     while (nic->credit_count && nic->credit[0].time_ps <= now) {
         nic->outstanding_bytes -= nic->credit[0].size_bytes;
         credit_pop(nic);
@@ -145,7 +146,7 @@ static bool window_open(struct nic *nic, uint64_t size_bytes)
 
 static void credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps)
 {
-    if (!nic->world->cluster->nic.window_bytes) return;
+    if (!nic->world->transport.window_bytes) return;
     credit_push(nic, (struct credit){ time_ps, size_bytes });
     if (nic->stalled) nic_wake(nic, nic->credit[0].time_ps);
 }
@@ -245,8 +246,9 @@ static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
     struct qp *qp = nic_qp(r->source, r->target->fabric.rank, r->queue);
     const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
     in_ps += r->target->local[choice].latency_ps;
-    if (r->signal && w->cluster->nic.atomic_ps)
-        in_ps = port_reserve(&w->nic[r->target->nic_first + choice].atomic, in_ps, w->cluster->nic.atomic_ps, 0);
+    if (r->put && r->signal && w->transport.order == TRANSPORT_FENCE) in_ps += 2 * back_ps(r);
+    const uint64_t atomic_ps = w->transport.atomic_ps ? w->transport.atomic_ps : w->cluster->nic.atomic_ps;
+    if (r->signal && atomic_ps) in_ps = port_reserve(&w->nic[r->target->nic[choice]].atomic, in_ps, atomic_ps, 0);
     if (w->ways_differ) {
         in_ps = in_ps > qp->in_ps ? in_ps : qp->in_ps;
         qp->in_ps = in_ps;
@@ -268,7 +270,7 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     struct world *w = nic->world;
     const struct world_rank *target = r->target;
     const uint32_t choice = port_choose(r->source, target, r->queue) % target->nic_count;
-    const uint32_t from = (uint32_t)(nic - w->nic), to = target->nic_first + choice;
+    const uint32_t from = (uint32_t)(nic - w->nic), to = target->nic[choice];
     const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
     const uint64_t key = address ? (uint64_t)from << 32 | to : qp_key(r->source, target, r->queue);
     network_way(w->network, from, to, mix(key + 1), p);
@@ -286,13 +288,13 @@ static const struct link_state *nic_in(const struct request *r)
 {
     const struct network *n = r->source->world->network;
     const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
-    return &n->link[n->port[r->target->nic_first + choice].in];
+    return &n->link[n->port[r->target->nic[choice]].in];
 }
 
 /* Between the GPU's memory and this port. */
-static uint64_t nic_local(const struct nic *nic, const struct request *r)
+static uint64_t nic_local(const struct request *r)
 {
-    return r->source->local[nic - nic->world->nic - r->source->nic_first].latency_ps;
+    return r->source->local[port_choose(r->source, r->target, r->queue)].latency_ps;
 }
 
 /* Reads size_bytes for the port from the GPU's memory; returns when the last byte is there.  Links at their limit hold
@@ -300,7 +302,7 @@ static uint64_t nic_local(const struct nic *nic, const struct request *r)
 static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t now_ps, uint64_t size_bytes)
 {
     struct network *n = nic->world->network;
-    const struct network_local *local = &r->source->local[nic - nic->world->nic - r->source->nic_first];
+    const struct network_local *local = &r->source->local[port_choose(r->source, r->target, r->queue)];
     uint64_t end_ps = now_ps;
     for (uint32_t i = 0; i < local->out_count; i++) {
         struct link_state *link = &n->link[local->out[i]];
@@ -408,7 +410,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     struct link_state *out = nic_out(nic);
     const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
     const uint64_t service_ps = request_work_ps(&w->cluster->nic, r) + rate_time(out->rate, size + owed_bytes);
-    const uint64_t read_ps = source_read(nic, r, now, size), fetch_ps = w->cluster->nic.fetch_ps + nic_local(nic, r);
+    const uint64_t read_ps = source_read(nic, r, now, size), fetch_ps = w->cluster->nic.fetch_ps + nic_local(r);
     uint64_t sent_ps = port_reserve(&out->port, now, service_ps, size + owed_bytes) + p->push_ps;
     sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
     out->port.free_ps = sent_ps;
@@ -432,6 +434,20 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     request_sent(r, r->in_ps, rate_time(nic_in(r)->rate, size));
 }
 
+/* Whether a signal must wait for the acknowledgement of what went before it on its QP. */
+static bool fence_hold(struct nic *nic, struct request *r)
+{
+    struct world *w = nic->world;
+    if (w->transport.order != TRANSPORT_FENCE || !r->signal || r->put) return false;
+    const struct qp *qp = nic->active[nic->active_first];
+    if (qp->done_ps <= sim_now_ps(w->sim)) return false;
+    (void)active_take(nic);
+    r->event.run = qp_resume;
+    sim_schedule_at(w->sim, &r->event, qp->done_ps);
+    turn_schedule(nic);
+    return true;
+}
+
 static void nic_send_next(struct sim *sim, struct sim_event *event)
 {
     struct nic *nic = fabric_container_of(event, struct nic, event);
@@ -445,14 +461,15 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     struct request *r = nic->active[nic->active_first]->ready_first;
     const uint32_t left_bytes = r->wire_bytes - r->sent_bytes;
     const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
-    if (w->cluster->nic.window_bytes && !window_open(nic, size)) return;
+    if (w->transport.window_bytes && !window_open(nic, size)) return;
+    if (fence_hold(nic, r)) return;
     struct passage p;
     p.count = 0;
     p.push_ps = 0;
     p.hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
     if (!r->held_ps) {
         passage_find(nic, r, &p);
-        const uint64_t head_ps = sim_now_ps(sim) + w->cluster->nic.fetch_ps + nic_local(nic, r);
+        const uint64_t head_ps = sim_now_ps(sim) + w->cluster->nic.fetch_ps + nic_local(r);
         passage_plan(w->network->link, &p, head_ps + nic_out(nic)->latency_ps);
         if (p.push_ps && p.hold_alone) {
             qp_hold(nic, r, &p, size);

@@ -453,17 +453,24 @@ uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ran
     return (ranks + *gpus - 1) / *gpus;
 }
 
+/* Its ports that are up; where none is, those of the nearest NIC that has one. */
 static bool rank_ports_init(struct world_rank *rank)
 {
     struct world *w = rank->world;
     const struct graph *g = w->network->graph;
     const uint32_t node = rank->fabric.rank / g->gpus, gpu = rank->fabric.rank % g->gpus;
-    const uint32_t first = graph_gpu_ports(g, gpu, &rank->nic_count);
-    rank->nic_first = node * w->network->ports_per_node + first;
-    rank->local = calloc(rank->nic_count, sizeof rank->local[0]);
-    if (!rank->local) return false;
-    for (uint32_t i = 0; w->network->ports_per_node && i < rank->nic_count; i++)
-        network_local(w->network, node, gpu, first + i, &rank->local[i]);
+    const uint32_t all = w->network->ports_per_node;
+    uint32_t count;
+    const uint32_t first = graph_gpu_ports(g, gpu, &count);
+    rank->nic = calloc(count + 1, sizeof rank->nic[0]);
+    rank->local = calloc(count + 1, sizeof rank->local[0]);
+    if (!rank->nic || !rank->local) return false;
+    for (uint32_t i = 0; i < all && (i < count || !rank->nic_count); i++) {
+        const uint32_t port = (first + i) % all;
+        if (graph_port_switch(g, graph_port(g, node, port)) == UINT32_MAX) continue;
+        network_local(w->network, node, gpu, port, &rank->local[rank->nic_count]);
+        rank->nic[rank->nic_count++] = node * all + port;
+    }
     return true;
 }
 
@@ -479,7 +486,7 @@ static bool network_init(struct world *w)
     if (!g) return false;
     assert(g->nodes == nodes && g->gpus == gpus);
     w->network = network_new(g);
-    w->ways_differ = c->routing == CLUSTER_ADAPTIVE;
+    w->ways_differ = c->routing == CLUSTER_ADAPTIVE || w->transport.order != TRANSPORT_WIRE;
     w->quantum_bytes = (uint32_t)(c->quantum_bytes < UINT32_MAX ? c->quantum_bytes : UINT32_MAX);
     w->nic_count = nodes * w->network->ports_per_node;
     w->nic = calloc(w->nic_count + 1, sizeof w->nic[0]);
@@ -497,7 +504,7 @@ static bool rank_init(struct world *w, uint32_t index)
     rank->sm = calloc(w->sm_count, sizeof rank->sm[0]);
     rank->sm_flows = calloc(w->sm_count, sizeof rank->sm_flows[0]);
     rank->sm_first = calloc(w->sm_count, sizeof rank->sm_first[0]);
-    rank->proxy = calloc(w->cluster->nic.proxy_threads + 1, sizeof rank->proxy[0]);
+    rank->proxy = calloc(w->transport.threads, sizeof rank->proxy[0]);
     rank->qp = calloc((size_t)o->ranks * o->queue_count + 1, sizeof rank->qp[0]);
     rank->watch_head = calloc((size_t)o->word_count + 1, sizeof rank->watch_head[0]);
     rank->fabric = (struct fabric){
@@ -525,7 +532,8 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->acks.item_bytes = sizeof(struct ack);
     w->qps.item_bytes = sizeof(struct qp);
     w->waiters.item_bytes = sizeof(struct waiter);
-    w->queue_depth = cluster->nic.queue_depth ? cluster->nic.queue_depth : options->queue_depth;
+    w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
+    w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->queue_depth;
     w->ops = cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops;
     rates_init(w);
     w->sim = sim_new(EVENTS_AT_FIRST);
@@ -552,6 +560,7 @@ void world_free(struct world *w)
         free(rank->qp);
         free(rank->worker);
         free(rank->mover);
+        free(rank->nic);
         free(rank->local);
         free(rank->watch_head);
         free(rank->watch);

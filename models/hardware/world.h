@@ -22,6 +22,7 @@
 
 struct world;
 struct graph;
+struct transport;
 struct timeline;
 
 struct world_options {
@@ -36,6 +37,7 @@ struct world_options {
     uint64_t seed;                  /* of what hardware leaves open */
     const uint32_t *slow;           /* [ranks] how long a GPU's own work takes, in 1024ths; 0: as it should; or NULL */
     const struct graph *graph;      /* of the cluster, with as many nodes; must outlive the world.  NULL: made of it */
+    const struct transport *transport;      /* NULL: as the cluster's [nic] says */
     struct timeline *timeline;      /* where to record operations (sim/timeline.h), or NULL */
 };
 

@@ -4,6 +4,7 @@
 
 #include "models/hardware/link.h"
 #include "models/hardware/network.h"
+#include "models/hardware/transport.h"
 #include "models/hardware/world.h"
 #include "sim/rng.h"
 #include "sim/sim.h"
@@ -87,6 +88,7 @@ struct qp {
     struct request *held_first, *held_last;     /* posted, doorbell not rung yet */
     struct request *ready_first, *ready_last;   /* rung, not sent yet */
     uint64_t held_ps, ring_ps;                  /* when the last held one is posted; the last doorbell rings */
+    uint64_t lock_ps;                           /* until when a warp that rings has it to itself */
     uint64_t in_ps;                             /* where ways differ: when the last byte sent so far is in */
     uint64_t done_ps;                           /* when all whose completion is known are complete */
     struct ack *ack_first, *ack_last;           /* where requests are limited: completions on their way, in order */
@@ -146,7 +148,8 @@ struct watch {
 struct world_rank {
     struct fabric fabric;
     struct world *world;
-    uint32_t nic_first, nic_count;  /* ports that it uses */
+    uint32_t *nic;                  /* [nic_count] ports that it uses */
+    uint32_t nic_count;
     struct network_local *local;    /* [nic_count] what lies between them and its GPU */
     uint32_t slow;                  /* how long its GPU takes for what takes others WORLD_SLOW_ONE */
     struct port *sm;                /* [sms] */
@@ -197,6 +200,7 @@ struct world {
     struct world_options options;
     struct sim *sim;
     struct world_rank *rank;
+    struct transport transport;
     struct graph *graph;            /* its own, unless it was given one */
     struct network *network;
     struct nic *nic;                /* [nic_count] ports of all nodes */

@@ -4,8 +4,11 @@
 
 #include <math.h>
 #include <string.h>
+#include "models/hardware/graph.h"
+#include "models/hardware/transport.h"
 #include "models/hardware/world.h"
 #include "models/kernel.h"
+#include "models/predict/fault.h"
 #include "models/predict/launches.h"
 #include "models/predict/span.h"
 #include "sim/stats.h"
@@ -28,6 +31,8 @@ struct run {
     struct world_result *result;        /* of the phase that is recorded, [ranks] */
     struct world_result *results;       /* [phases][ranks] */
     struct kernel_launch *launch;       /* [phases] as rank 0 launched them, but for its workers */
+    struct graph *graph;
+    struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
     uint32_t first_phase;               /* of the program that runs */
@@ -40,6 +45,7 @@ static void run_clear(struct run *run)
 {
     for (uint32_t r = 0; run->rank && r < run->job->ranks; r++) kernel_rank_free(run->rank[r]);
     world_free(run->world);
+    graph_free(run->graph);
     g_free(run->rank);
     g_free(run->results);
     g_free(run->launch);
@@ -47,6 +53,25 @@ static void run_clear(struct run *run)
     g_free(run->slow);
     g_free(run->span);
     g_free(run->job);
+}
+
+/* The cluster as this case has it: with its backend and its faults. */
+static bool machine_make(struct run *run, const struct case_options *c, GError **error)
+{
+    const struct kernel_job *o = run->job;
+    const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
+    if (c->backend && !backend) {
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "backend: expected one that `eptwin cluster backends` lists, found \"%s\"", c->backend);
+        return false;
+    }
+    run->transport = backend ? *backend : transport_of(&run->cluster->nic);
+    uint32_t gpus;
+    const uint32_t nodes = world_nodes(run->cluster, o->ranks, o->ranks_per_node, &gpus);
+    run->graph = graph_new(run->cluster, nodes, gpus, error);
+    if (!run->graph) return false;
+    const struct fault_target target = { run->graph, &run->transport, o->ranks, run->slow };
+    return fault_apply(c->fault, &target, error);
 }
 
 static bool run_init(struct run *run, const struct case_options *c, struct timeline *timeline, GError **error)
@@ -60,14 +85,14 @@ static bool run_init(struct run *run, const struct case_options *c, struct timel
     }
     run->slow = g_new0(uint32_t, o->ranks);
     run->arrival_ps = g_new0(uint64_t, o->ranks);
-    if (!launches_slow(c->slow, o->ranks, run->slow, error)) return false;
+    if (!launches_slow(c->slow, o->ranks, run->slow, error) || !machine_make(run, c, error)) return false;
     struct kernel_needs needs;
     kernel_job_needs(o, false, &needs);
     const struct world_options world = {
         .ranks = o->ranks, .ranks_per_node = o->ranks_per_node, .nvlink_disabled = c->disable_nvlink,
         .heap_bytes = needs.heap_bytes, .word_count = needs.word_count, .queue_count = needs.queue_count,
         .queue_depth = needs.queue_depth, .seed = c->seed, .slow = run->slow,
-        .timeline = timeline,
+        .timeline = timeline, .graph = run->graph, .transport = &run->transport,
     };
     run->world = world_new(run->cluster, &world);
     run->rank = g_new0(struct kernel_rank *, o->ranks);
@@ -221,6 +246,17 @@ static void record_bounds(struct record *record, const char *phase, const struct
                slowest_us > 0 ? 100 * b->us[b->tightest] / slowest_us : 0, "%");
 }
 
+/* Where switches are joined: how busy the busiest link between two is, and which that is. */
+static void record_network(struct record *record, const char *phase, const struct run *run, double slowest_us)
+{
+    const char *from, *to;
+    uint64_t busy_ps;
+    if (!world_busiest_link(run->world, &from, &to, &busy_ps) || slowest_us <= 0) return;
+    g_autofree char *name = g_strdup_printf("%s-%s", from, to);
+    record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * units_us(busy_ps) / slowest_us, "%");
+    record_add_text(record, phase, RECORD_ALL, "busiest_link", name);
+}
+
 /* Means are over the ranks that live. */
 static void record_phase(struct record *record, const struct run *run, uint32_t phase_index, bool per_rank)
 {
@@ -259,6 +295,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     bounds_find(run, slowest_us, &bounds);
     record_bottleneck(record, phase_index, run, total_ps + wait_ps, &bounds, slowest_us);
     record_bounds(record, phase, run, &bounds, slowest_us);
+    record_network(record, phase, run, slowest_us);
     record_masked(record, run, phase_index);
 }
 

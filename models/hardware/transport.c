@@ -1,0 +1,66 @@
+/* transport.c - the table of transports; see transport.h.  Sources: "5.2" etc. are the sections of
+ * models/moe's specification on what parts cost; derived numbers show their arithmetic. */
+#include "models/hardware/transport.h"
+
+#include <string.h>
+#include "sim/units.h"
+
+#define NS *PS_PER_NS
+#define US *PS_PER_US
+
+static const struct transport table[] = {
+    { .name = "ibrc", .what = "NVSHMEM over verbs, posted by a thread of the host",
+      .source = "5.2: 3 M requests/s on ConnectX-7; kernel to proxy to kernel 5.44 us, half of it one way; system "
+                "fence 0.58",
+      .poster = CLUSTER_POST_PROXY, .post_ps = 580 NS, .doorbell_ps = 333 NS, .proxy_ps = 2720 NS, .threads = 1,
+      .queues = 1, .mapped_ps = 700 NS },
+    { .name = "ibgda", .what = "NVSHMEM over verbs, posted by warps",
+      .source = "5.2: 3.07 us of an SM, doorbell in it 0.77",
+      .poster = CLUSTER_POST_GPU, .post_ps = 2300 NS, .doorbell_ps = 770 NS, .threads = 1 },
+    { .name = "ibgda-cpu", .what = "the same, requests written by warps, doorbells rung by a thread of the host",
+      .source = "5.2: as ibgda; 5.44 us to a thread and back; a post by a CPU 75 ns",
+      .poster = CLUSTER_POST_PROXY, .post_ps = 2300 NS, .doorbell_ps = 75 NS, .proxy_ps = 2720 NS, .threads = 1,
+      .mapped_ps = 700 NS },
+    { .name = "libfabric", .what = "NVSHMEM over libfabric (Slingshot's CXI), posted by a thread of the host",
+      .source = "5.2 as ibrc; 5.5: unordered, so that a signal waits for what it follows",
+      .poster = CLUSTER_POST_PROXY, .post_ps = 580 NS, .doorbell_ps = 333 NS, .proxy_ps = 2720 NS, .threads = 1,
+      .queues = 1, .order = TRANSPORT_FENCE, .mapped_ps = 700 NS },
+    { .name = "gin-proxy", .what = "NCCL GIN type 2, posted by a thread of the host",
+      .source = "5.2: one thread 2.3 M writes/s (435 ns); 1.8: 4 contexts of a communicator; 2.72 us as ibrc",
+      .poster = CLUSTER_POST_PROXY, .post_ps = 580 NS, .doorbell_ps = 435 NS, .proxy_ps = 2720 NS, .threads = 1,
+      .queues = 4, .queue_depth = 1024, .mapped_ps = 700 NS },
+    { .name = "gdaki", .what = "NCCL GIN type 3, posted by warps",
+      .source = "5.2: round trip 17 us where IBGDA has 24.3: 3.65 less for a put and a signal, so 1.25 for a request",
+      .poster = CLUSTER_POST_GPU, .post_ps = 480 NS, .doorbell_ps = 770 NS, .threads = 1, .queues = 4,
+      .queue_depth = 1024 },
+    { .name = "uccl", .what = "UCCL's threads of the host, signals added up by software",
+      .source = "1.10: 4 threads, FIFO of 2048, at most 32 in flight a channel, writes with immediate; 5.2: FIFO 3 us, "
+                "1.5 us a request; 5.5: 1.5 MB in flight",
+      .poster = CLUSTER_POST_PROXY, .post_ps = 580 NS, .doorbell_ps = 1500 NS, .proxy_ps = 3 US, .threads = 4,
+      .fifo_depth = 2048, .queue_depth = 32, .window_bytes = 1500000, .atomic_ps = 75 NS,
+      .order = TRANSPORT_RECEIVER },
+    { .name = "verbs", .what = "a CPU that posts its own requests",
+      .source = "5.2: ibv_post_send 75 ns, 2.3 M writes/s of a thread", .poster = CLUSTER_POST_GPU, .post_ps = 75 NS,
+      .doorbell_ps = 360 NS, .threads = 1 },
+};
+
+struct transport transport_of(const struct cluster_nic *nic)
+{
+    return (struct transport){
+        .name = "as the file says", .poster = nic->posting, .post_ps = nic->post_ps, .doorbell_ps = nic->doorbell_ps,
+        .proxy_ps = nic->proxy_ps, .threads = nic->proxy_threads ? nic->proxy_threads : 1,
+        .queue_depth = nic->queue_depth, .window_bytes = nic->window_bytes,
+    };
+}
+
+const struct transport *transport_at(uint32_t index)
+{
+    return index < sizeof table / sizeof table[0] ? &table[index] : NULL;
+}
+
+const struct transport *transport_find(const char *name)
+{
+    for (uint32_t i = 0; transport_at(i); i++)
+        if (!strcmp(table[i].name, name)) return &table[i];
+    return NULL;
+}

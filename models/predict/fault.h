@@ -1,0 +1,29 @@
+/* fault.h - faults are edits: of the machine's graph, of its transport, of how fast ranks are.  What --fault says. */
+#ifndef MODELS_PREDICT_FAULT_H
+#define MODELS_PREDICT_FAULT_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/hardware/graph.h"
+#include "models/hardware/transport.h"
+
+#define FAULT_ERROR (g_quark_from_static_string("eptwin-fault"))
+
+struct fault_target {
+    struct graph *graph;
+    struct transport *transport;
+    uint32_t ranks, *slow;              /* as of world_options */
+};
+
+/* Faults divided by '|', each "WHAT:WHERE EDIT":
+ *   nic:n1.g3 rate=0.5      the NICs that GPU 3 of node 1 uses, or nic:n1.nic3, at half their rate; or down
+ *   link:leaf0-spine1 down  a link by its ends, both ways; or rate=0.5
+ *   rank:5 slow=2           its GPU takes twice as long
+ *   qp: one                 one QP to each peer
+ *   nics: all-on=0          all GPUs of a node use its NIC 0
+ *   gdrcopy: off            threads of the host read GPU memory without it
+ * NULL as text: none.  False and *error for what is not there, or where no way is left. */
+bool fault_apply(const char *text, const struct fault_target *target, GError **error);
+
+#endif

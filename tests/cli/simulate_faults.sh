@@ -1,0 +1,36 @@
+# Who posts, and what is broken: each backend and each fault changes what it should; what names nothing is refused.
+cat >two.ini <<'END'
+[cluster]
+include = source/models/clusters/h100-cx7.ini
+[network]
+topology = leaf-spine
+nodes-per-leaf = 1
+spines = 4
+hop = 450 ns
+END
+run() { $EPTWIN simulate --cluster two.ini --num-ranks 16 --num-tokens 64 --output - "$@"; }
+worst() { run "$@" | awk -F, '$3 == "time_us_max" { sum += $4 } END { print sum }'; }
+than() { awk -v a="$1" -v b="$2" 'BEGIN { print (b > 1.02 * a ? "slower" : b < 0.98 * a ? "faster" : "the same") }'; }
+usual=$(worst)
+for backend in ibgda ibgda-cpu ibrc libfabric gin-proxy gdaki uccl verbs; do
+    echo "$backend: $(than $usual $(worst --backend $backend))"
+done
+for fault in 'nic:n1.g3 rate=0.5' 'nic:n1.nic3 down' 'link:leaf0-spine1 rate=0.25' 'link:leaf0-spine1 down' \
+             'link:leaf0-spine1 down|link:leaf0-spine2 down|link:leaf0-spine3 down' 'rank:5 slow=8' 'nics: all-on=0'; do
+    echo "$fault: $(than $usual $(worst --fault "$fault"))"
+done
+mapped=$(worst --backend ibrc)
+worst --backend ibrc --fault 'gdrcopy: off' | awk -v a="$mapped" '{ print "gdrcopy: off:", ($1 > a ? "slower" : "not") }'
+run --fault 'link:leaf0-spine1 rate=0.25' | grep busiest_link
+run --backend ibrc --fault 'qp: one' | grep -E '^# (backend|fault)'
+echo "-- what is not there"
+for fault in 'nic:n9.g0 down' 'nic:n0.g0 slow' 'nic:leaf0 down' 'nic:n0.g0' 'link:leaf0-spine9 down' 'link:leaf0 down' \
+             'link:leaf0-spine0 rate=2' 'rank:16 slow=2' 'rank:1 slow=0.5' 'qp: two' 'nics: all-on=8' 'gdrcopy: off' \
+             'fan:n0 down' '' '|' \
+             'link:leaf0-spine0 down|link:leaf0-spine1 down|link:leaf0-spine2 down|link:leaf0-spine3 down' \
+             "$(printf 'nic:n1.nic%d down|' 0 1 2 3 4 5 6)nic:n1.nic7 down"; do
+    run --fault "$fault"; echo "status $?"
+done
+run --backend pigeon; echo "status $?"
+$EPTWIN cluster backends | grep -c '^[a-z]'
+$EPTWIN cluster backends all; echo "status $?"
