@@ -15,7 +15,7 @@
 #include "tests/unit.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
-enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY, SUM, LOOK };
+enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY, STAGE, SUM, LOOK };
 
 struct operation {
     enum verb verb;
@@ -76,6 +76,9 @@ static bool operation_play(struct player *p, const struct operation *o)
         .kind = FABRIC_WORK_REDUCE, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
         .write_bytes = o->size_bytes / 2, .weighted = o->weighted,
     };
+    const struct fabric_work stage = {
+        .kind = FABRIC_WORK_STAGE, .rows = 1, .read_bytes = o->size_bytes, .pattern = &o->pattern,
+    };
     switch (o->verb) {
     case STORE:  return fabric_store(&p->worker, &write) == 0;
     case PUT:    return fabric_put(&p->worker, &write) == 0;
@@ -84,6 +87,7 @@ static bool operation_play(struct player *p, const struct operation *o)
     case WAIT:   return fabric_load(p->worker.fabric, o->word) >= 1;
     case FLUSH:  return fabric_flush(&p->worker, o->peer, o->queue) == 0;
     case COPY:   fabric_work(&p->worker, &work); return true;
+    case STAGE:  fabric_work(&p->worker, &stage); return true;
     case SUM:    fabric_work(&p->worker, &sum); return true;
     case LOOK:   return byte_look(p);
     case END:    break;
@@ -250,6 +254,59 @@ static void test_bulk_copies(void)
         CU_ASSERT_DOUBLE_EQUAL(gbs / bulk_measured[i].gbs, 1, 0.02);
         free(s);
     }
+}
+
+#define STAGE_ROW { .verb = STAGE, .size_bytes = 1000, .pattern.engine = FABRIC_BULK }
+#define STAGED_TO(rank) { .verb = STORE, .peer = rank, .size_bytes = 1000, \
+                          .pattern = { .engine = FABRIC_BULK, .staged = true } }
+
+static void bulk_halves(struct stage *s)
+{
+    s->cluster.gpu.engine = (struct cluster_bulk){ .in_ps = 200 * PS_PER_NS, .out_ps = 50 * PS_PER_NS,
+                                                   .in_rate_bps = 80000000000, .out_rate_bps = 40000000000,
+                                                   .put_rate_bps = 32000000000 };
+}
+
+/* One load feeds several stores: the engine takes 1000 B in for 100 ns, out for 200, to a peer for 250. */
+static void test_bulk_halves(void)
+{
+    struct stage *s = stage_new(2, 2);
+    bulk_halves(s);
+    PLAY(s, 0, 1, STAGE_ROW);
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 1210000));                 /* 1000 + 10 + waits 200 for it */
+    free(s);
+    s = stage_new(2, 2);
+    bulk_halves(s);
+    PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(0), STAGED_TO(1));
+    PLAY(s, 1, 1, STAGE_ROW);
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 1550000));                 /* 1000 + 100 + 200 + 250 of the engine */
+    CU_ASSERT(took(s, 1, 1210000));
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 10000);
+    CU_ASSERT_EQUAL(s->result[0].let_ps, 3600000);  /* written at the peer: 50, and there and back 2 us, later */
+    free(s);
+    s = stage_new(2, 2);
+    bulk_halves(s);
+    PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1), STAGE_ROW);
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 3600000));                 /* 1000 + 350 + 50 + 2000 until the buffer is free, 200 */
+    free(s);
+}
+
+/* Where an SM stores to several memories in turn, its peer's link carries less. */
+static void test_bulk_mixed(void)
+{
+    struct stage *s = stage_new(2, 2);
+    bulk_halves(s);
+    s->cluster.nvlink.bulk_rate_bps = 8000000000;
+    s->cluster.nvlink.bulk_mixed_rate_bps = 4000000000;
+    PLAY(s, 0, 1, STAGED_TO(1));
+    PLAY(s, 1, 1, STAGED_TO(1), STAGED_TO(0));
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2000000));                 /* 1000 + 1000 B at 1 GB/s */
+    CU_ASSERT(took(s, 1, 3000000));                 /* at half of it, beside the store to itself */
+    free(s);
 }
 
 static void test_passes(void)
@@ -945,6 +1002,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "one store", test_one_store);
     CU_add_test(suite, "rows and warps", test_rows_and_warps);
     CU_add_test(suite, "bulk copies", test_bulk_copies);
+    CU_add_test(suite, "bulk halves", test_bulk_halves);
+    CU_add_test(suite, "bulk mixed", test_bulk_mixed);
     CU_add_test(suite, "passes", test_passes);
     CU_add_test(suite, "signals", test_signals);
     CU_add_test(suite, "signals overtake", test_signals_overtake);

@@ -1,0 +1,72 @@
+/* test_span.c - what kernels that follow one another early take, each and together (models/predict/span.h).
+ *
+ * Method: durations of two kernels by hand: one that ends after the next was launched, one that ends before, and a host
+ * that launches late. */
+#include "models/predict/span.h"
+#include "sim/units.h"
+#include "tests/unit.h"
+
+static const struct cluster_gpu gpu = { .launch_ps = 3 * PS_PER_US, .setup_ps = PS_PER_US / 2,
+                                        .flag_ps = PS_PER_US, .host_sync_ps = 50 * PS_PER_US };
+
+/* The first kernel ends at 100 us, lets the next one be at let_us, and has told the host at 20 us. */
+static struct span first(uint64_t let_us)
+{
+    struct span span = { .end_ps = 1 };         /* of an iteration before: forgotten */
+    struct world_result result = { .time_ps = 100 * PS_PER_US, .let_ps = let_us * PS_PER_US,
+                                   .counts_ps = 20 * PS_PER_US };
+    span_add(&span, &result, false, false, &gpu);
+    CU_ASSERT_EQUAL(result.time_ps, 100 * PS_PER_US);
+    return span;
+}
+
+/* Then one follows whose workers take 10 us: its own duration and the span's. */
+static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t span_ps)
+{
+    struct span span = first(let_us);
+    struct world_result result = { .time_ps = 13 * PS_PER_US };
+    span_add(&span, &result, true, host_waits, &gpu);
+    CU_ASSERT_EQUAL(result.time_ps, time_ps);
+    CU_ASSERT_EQUAL(span.end_ps, span_ps);
+}
+
+static void test_waits_for_the_end(void) { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); }    /* from 91 us on */
+
+static void test_is_set_up_behind_the_end(void)
+{
+    follow(100, false, 10 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2);
+}
+
+static void test_host_launches_late(void)
+{
+    follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US);          /* at 70 us, 50 after it was told */
+    struct span span = first(90);
+    span.counts_ps = 80 * PS_PER_US;
+    struct world_result result = { .time_ps = 13 * PS_PER_US };
+    span_add(&span, &result, true, true, &gpu);
+    CU_ASSERT_EQUAL(result.time_ps, 10 * PS_PER_US + PS_PER_US / 2);
+    CU_ASSERT_EQUAL(span.end_ps, 140 * PS_PER_US + PS_PER_US / 2);
+}
+
+static void test_record(void)
+{
+    struct span span[2] = { first(90), first(90) };
+    span[1].end_ps = 200 * PS_PER_US;
+    span[0].traffic.logical_nvl_bytes = span[1].traffic.logical_nvl_bytes = 150000000;
+    struct record *record = record_new();
+    span_record(span, 2, "both_span", record);
+    CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "time_us")->value, 150, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "time_us_max")->value, 200, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "logical_nvl_gbs")->value, 1000, 1e-6);
+    record_free(record);
+}
+
+const char unit_suite[] = "span";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "waits for the end", test_waits_for_the_end);
+    CU_add_test(suite, "is set up behind the end", test_is_set_up_behind_the_end);
+    CU_add_test(suite, "host launches late", test_host_launches_late);
+    CU_add_test(suite, "record", test_record);
+}
