@@ -227,7 +227,8 @@ struct compare *compare_new(const struct record *a, const struct record *b, cons
 {
     char *difference = options->force ? NULL : compare_case_difference(a, b);
     if (difference) {
-        g_set_error(error, COMPARE_ERROR, 0, "the records are of different cases (%s); --force compares them "
+        g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_CASE,
+                    "the records are of different cases (%s); --force compares them "
                     "nevertheless", difference);
         g_free(difference);
         return NULL;
@@ -244,7 +245,8 @@ struct compare *compare_new(const struct record *a, const struct record *b, cons
     compare_phases_match(compare, options->by_rank);
     if (compare->rows->len > 0) return compare;
     compare_free(compare);
-    g_set_error(error, COMPARE_ERROR, 0, "nothing to compare: no phase has a time or bandwidth in both records");
+    g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_NOTHING,
+                "nothing to compare: no phase has a time or bandwidth in both records");
     return NULL;
 }
 

@@ -63,11 +63,12 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
     run->options = (struct compare_options){ .by_rank = by_rank, .force = force };
     run->path_count = run->paths ? g_strv_length(run->paths) : 0;
     if (done && (run->path_count == 0 || run->path_count % 2 != 0)) {
-        g_set_error(error, COMPARE_ERROR, 0, "expected pairs of records, found %u", run->path_count);
+        g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_OPTION, "expected pairs of records, found %u", run->path_count);
         done = false;
     }
     if (done && !(run->error_pct_max >= 0)) {
-        g_set_error(error, COMPARE_ERROR, 0, "--max-error: expected a percentage, found %g", run->error_pct_max);
+        g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_OPTION,
+                    "--max-error: expected a percentage, found %g", run->error_pct_max);
         done = false;
     }
     return done && record_format_parse(run->format_name ? run->format_name : "csv", format, error);
@@ -81,7 +82,7 @@ static bool compare_pair_read(struct compare_pair *pair, const struct compare_op
     GError *cause = NULL;
     pair->compare = compare_new(pair->a, pair->b, options, &cause);
     if (pair->compare) return true;
-    g_set_error(error, COMPARE_ERROR, 0, "%s, %s: %s", pair->a_path, pair->b_path, cause->message);
+    g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_CASE, "%s, %s: %s", pair->a_path, pair->b_path, cause->message);
     g_error_free(cause);
     return false;
 }

@@ -134,7 +134,8 @@ bool record_kind_check(const struct record *record, const char *name, GError **e
     static const char *const kinds[] = { "simulate", "replay", "measure", "import", NULL };
     const char *kind = record_get(record, "kind");
     if (!kind || g_strv_contains(kinds, kind)) return true;
-    g_set_error(error, RECORD_ERROR, 0, "%s: header kind: expected simulate, replay, measure or import, found '%.40s'",
+    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
+                "%s: header kind: expected simulate, replay, measure or import, found '%.40s'",
                 name, kind);
     return false;
 }
@@ -343,7 +344,7 @@ bool record_format_parse(const char *name, enum record_format *format, GError **
     if (strcmp(name, "csv") == 0) *format = RECORD_CSV;
     else if (strcmp(name, "json") == 0) *format = RECORD_JSON;
     else {
-        g_set_error(error, RECORD_ERROR, 0, "--format: expected csv or json, found '%s'", name);
+        g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION, "--format: expected csv or json, found '%s'", name);
         return false;
     }
     return true;
@@ -531,7 +532,8 @@ static bool record_json_read(struct record *record, const char *source, const ch
     json_error_t problem;
     json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &problem);
     if (!root) {
-        g_set_error(error, RECORD_ERROR, 0, "%s:%d: expected JSON: %s", source, problem.line, problem.text);
+        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
+                    "%s:%d: expected JSON: %s", source, problem.line, problem.text);
         return false;
     }
     const json_t *rows = json_object_get(root, "rows");
@@ -539,10 +541,10 @@ static bool record_json_read(struct record *record, const char *source, const ch
     if (json_object_size(root) != 2 || !json_is_array(rows))
         wrong = g_strdup("expected an object of 'header' and an array 'rows'");
     if (!wrong) wrong = record_json_header_take(record, json_object_get(root, "header"));
-    if (wrong) g_set_error(error, RECORD_ERROR, 0, "%s: %s", source, wrong);
+    if (wrong) g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: %s", source, wrong);
     for (size_t i = 0; !wrong && i < json_array_size(rows); i++) {
         wrong = record_json_row_take(record, json_array_get(rows, i));
-        if (wrong) g_set_error(error, RECORD_ERROR, 0, "%s: rows[%zu]: %s", source, i, wrong);
+        if (wrong) g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: rows[%zu]: %s", source, i, wrong);
     }
     json_decref(root);
     g_free(wrong);
@@ -556,7 +558,7 @@ static bool record_text_check(const char *source, const char *text, size_t size_
     if (g_utf8_validate(text, (gssize)size_bytes, &bad)) return true;   /* a NUL ends it early: not valid */
     uint32_t line = 1;
     for (const char *c = text; c < bad; c++) line += *c == '\n';
-    g_set_error(error, RECORD_ERROR, 0, "%s:%u: expected UTF-8 text, found byte 0x%02x", source, line,
+    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: expected UTF-8 text, found byte 0x%02x", source, line,
                 (unsigned)(unsigned char)*bad);
     return false;
 }
@@ -576,7 +578,7 @@ struct record *record_parse(const char *source, const char *text, size_t size_by
     } else {
         uint32_t line;
         char *wrong = record_csv_read(record, text, &line);
-        if (wrong) g_set_error(error, RECORD_ERROR, 0, "%s:%u: %s", source, line, wrong);
+        if (wrong) g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: %s", source, line, wrong);
         g_free(wrong);
         done = wrong == NULL;
     }

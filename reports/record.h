@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #define RECORD_ERROR (g_quark_from_static_string("eptwin-record"))
+enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
 
 /* The header line that names the header lines which make the record's case, divided by spaces: records that differ in
  * one of them are of different cases.  A record without it (of measure) has no case. */

@@ -47,7 +47,8 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
     run->count = run->paths ? g_strv_length(run->paths) : 0;
     if (!run->output && !run->text && run->count > 0) {
         if (!g_str_has_suffix(run->paths[0], ".html") && strcmp(run->paths[0], "-") != 0) {
-            g_set_error(error, RECORD_ERROR, 0, "expected the page's name (OUT.html) first, or --output or --text, "
+            g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION,
+                        "expected the page's name (OUT.html) first, or --output or --text, "
                         "found '%s'", run->paths[0]);
             return false;
         }
@@ -56,7 +57,7 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
         run->count--;
     }
     if (run->count == 0) {
-        g_set_error(error, RECORD_ERROR, 0, "expected records, found none");
+        g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION, "expected records, found none");
         return false;
     }
     return true;

@@ -1,5 +1,6 @@
 /* moe.c - moe.h's entry points: picks the kernel family and forwards, and what all families share: limits,
  * recommended chunk sizes, input data.  Knows no family's buffers or workers. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "models/moe/formats.h"
@@ -62,6 +63,18 @@ void moe_options_recommend(struct moe_options *o)
     o->combine = table[i].combine;
     o->dispatch.rdma_recv = (uint32_t)moe_align(o->dispatch.rdma_recv, o->dispatch.rdma_send);
     o->combine.rdma_recv = (uint32_t)moe_align(o->combine.rdma_recv, o->combine.rdma_send);
+}
+
+bool moe_options_failed(const struct moe_options *o, uint32_t rank, uint32_t phase, uint32_t iteration)
+{
+    assert(rank < o->ranks && o->failure_count <= MOE_FAILURES_MAX);
+    const uint32_t call = o->hook ? phase / 2 : phase;
+    for (uint32_t i = 0; i < o->failure_count; i++) {
+        const struct moe_failure *failure = &o->failure[i];
+        if (failure->rank != rank) continue;
+        return iteration > failure->iteration || (iteration == failure->iteration && call >= failure->call);
+    }
+    return false;
 }
 
 void moe_options_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)

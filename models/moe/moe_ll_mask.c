@@ -39,17 +39,6 @@ const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_
     return text;
 }
 
-bool moe_options_failed(const struct moe_options *o, uint32_t rank, uint32_t phase, uint32_t iteration)
-{
-    const uint32_t call = o->hook ? phase / 2 : phase;
-    for (uint32_t i = 0; i < o->failure_count; i++) {
-        const struct moe_failure *failure = &o->failure[i];
-        if (failure->rank != rank) continue;
-        return iteration > failure->iteration || (iteration == failure->iteration && call >= failure->call);
-    }
-    return false;
-}
-
 static void rank_mask(struct ll_rank *r, uint32_t rank)
 {
     r->base.mask[rank] = 1;

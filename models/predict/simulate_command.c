@@ -63,7 +63,7 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
           "A:B" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers A:B of the trace, or all", "A:B" },
         { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs,
-          "With --steps or --layers: processes (default: all cores)", "N" },
+          "With --steps or --layers: threads (default: one a core)", "N" },
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
           "Write what every worker and port did here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },
         { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &a->timeline_spans,
@@ -77,27 +77,33 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
     g_option_context_add_main_entries(context, entries, NULL);
     if (!g_option_context_parse(context, argc, argv, error)) return false;
     if (*argc > 1)
-        g_set_error(error, SIMULATE_ERROR, 0, "unexpected argument \"%s\"; options begin with --",
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "unexpected argument \"%s\"; options begin with --",
                     (*argv)[1]);
     else if (!c->cluster)
-        g_set_error(error, SIMULATE_ERROR, 0,
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--cluster: expected a file or a name that eptwin cluster list prints, found none");
     else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
-        g_set_error(error, SIMULATE_ERROR, 0, "--format: expected csv, json or text, found \"%s\"", a->format);
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "--format: expected csv, json or text, found \"%s\"", a->format);
     else if (a->explain && (a->steps || a->layers))
-        g_set_error(error, SIMULATE_ERROR, 0, "--explain: expected one --step and one --layer, found several");
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "--explain: expected one --step and one --layer, found several");
     else if (a->explain && a->output && !strcmp(a->output, "-"))
-        g_set_error(error, SIMULATE_ERROR, 0, "--explain: expected --output FILE or none: standard output takes the "
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "--explain: expected --output FILE or none: standard output takes the "
                                               "words");
     else if ((a->steps || a->layers) && !c->trace)
-        g_set_error(error, SIMULATE_ERROR, 0, "--steps, --layers: need --trace");
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--steps, --layers: need --trace");
     else if (a->timeline && (a->steps || a->layers))
-        g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected one --step and one --layer, found several");
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "--timeline: expected one --step and one --layer, found several");
     else if (a->timeline && !strcmp(a->timeline, "-") && (!a->output || !strcmp(a->output, "-")))
-        g_set_error(error, SIMULATE_ERROR, 0, "--timeline: expected a file, or --output FILE too: standard output "
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "--timeline: expected a file, or --output FILE too: standard output "
                                               "takes the record");
     else if (a->timeline_spans < 1 || a->timeline_spans > TIMELINE_SPANS_MAX)
-        g_set_error(error, SIMULATE_ERROR, 0, "--timeline-spans: expected a whole number from 1 to %d, found %d",
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "--timeline-spans: expected a whole number from 1 to %d, found %d",
                     TIMELINE_SPANS_MAX, a->timeline_spans);
     else return true;
     return false;

@@ -14,6 +14,7 @@
 #include "models/cluster.h"
 
 #define VALIDATE_ERROR (g_quark_from_static_string("eptwin-validate"))
+enum validate_error { VALIDATE_ERROR_OPTION, VALIDATE_ERROR_TABLE, VALIDATE_ERROR_RUN };
 
 struct validate_row {
     uint32_t line;                      /* where it begins in the file */

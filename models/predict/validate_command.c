@@ -41,7 +41,7 @@ struct validate_options {
 
 static bool options_refuse(GError **error, const char *text)
 {
-    g_set_error_literal(error, VALIDATE_ERROR, 0, text);
+    g_set_error_literal(error, VALIDATE_ERROR, VALIDATE_ERROR_OPTION, text);
     return false;
 }
 
@@ -97,7 +97,8 @@ static bool options_check(const struct validate_options *o, const struct validat
 {
     for (char **by = o->by; by && *by; by++)
         if (validate_column_find(table, *by) < 0 && !case_has(*by)) {
-            g_set_error(error, VALIDATE_ERROR, 0, "--by: expected a column of %s or an option, found '%s'",
+            g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_OPTION,
+                        "--by: expected a column of %s or an option, found '%s'",
                         table->path, *by);
             return false;
         }

@@ -114,7 +114,8 @@ static void header_check(struct reader *reader)
         const char *name = table->column[i], *nearest = label_nearest(name);
         for (uint32_t j = 0; j < i && !reader->error; j++)
             if (*name && column_is(column_meaning(name), column_meaning(table->column[j])))
-                g_set_error(&reader->error, VALIDATE_ERROR, 0, "%s:%u: expected each column once, found '%s' and '%s'",
+                g_set_error(&reader->error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE,
+                            "%s:%u: expected each column once, found '%s' and '%s'",
                             table->path, reader->line, table->column[j], name);
         if (nearest)
             g_string_append_printf(warning, "%s:%u: warning: column '%s' is taken as a label; did you mean '%s'?\n",
@@ -147,7 +148,8 @@ static void reader_row(int end, void *context)
 static bool parse_refuse(const struct reader *reader, struct csv_parser *parser, GError **error)
 {
     const int code = csv_error(parser);
-    g_set_error(error, VALIDATE_ERROR, 0, "%s:%u: expected CSV, found %s", reader->table->path, reader->line,
+    g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE,
+                "%s:%u: expected CSV, found %s", reader->table->path, reader->line,
                 code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
     return false;
 }
@@ -157,7 +159,7 @@ static bool reader_parse(struct reader *reader, const char *text, size_t size_by
 {
     struct csv_parser parser;
     if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) {
-        g_set_error(error, VALIDATE_ERROR, 0, "out of memory");
+        g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_RUN, "out of memory");
         return false;
     }
     bool good = true;
@@ -220,7 +222,7 @@ static bool table_columns_check(const struct validate_table *table, GError **err
     else if (validate_column_find(table, "phase") < 0) problem = "expected a column 'phase', found none";
     else if (table->row_count == 0) problem = "expected a case a line after the header, found none";
     if (!problem) return true;
-    g_set_error(error, VALIDATE_ERROR, 0, "%s: %s", table->path, problem);
+    g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE, "%s: %s", table->path, problem);
     return false;
 }
 
