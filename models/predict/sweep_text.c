@@ -234,7 +234,10 @@ bool sweep_text_append(const struct sweep_results *results, const struct sweep_g
     GArray *list = points_rank(results, goal);
     const uint64_t points = sweep_results_points(results);
     if (!list->len) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--best: expected phases that the results have, found none");
+        const int problem = sweep_results_column(results, "problem");
+        const char *why = results->row->len ? ((char **)g_ptr_array_index(results->row, 0))[problem] : "";
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected a point with the phases of --best, found none%s%s",
+                    *why ? ": " : "", why);
         g_array_unref(list);
         return false;
     }
