@@ -126,6 +126,7 @@ tidy: $(build)/libeptwin.a
 install: all
 	install -D -m 755 $(build)/eptwin $(DESTDIR)$(PREFIX)/bin/eptwin
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/eptwin/clusters models/clusters/*.ini
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/eptwin/clusters/parts models/clusters/parts/*.ini
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/eptwin/samples traces/samples/*
 
 ## clean: what was built

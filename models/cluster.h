@@ -50,12 +50,23 @@ struct cluster_gpu {
     uint64_t reduce_load_rate_bps;  /* beside that, a warp's bytes read */
     uint64_t scan_rate_bps;         /* index arrays, one SM */
     uint64_t scan_row_ps;           /* a warp looks at one token's entry in a loop that depends on it */
+    /* What kernels that say their patterns pay (fabric.h); load_ps 0: they pay by the kinds of rows above. */
+    uint64_t touch_ps;              /* a warp's first wait for an array, beside that: its pages are looked up */
+    uint64_t load_ps, load_l2_ps;   /* a wait for a load: from beyond the L2, from within */
+    uint64_t row_ps;                /* a row by loads and stores beside its waits and bytes */
+    uint64_t row_rate_bps;          /* its bytes by one warp */
+    uint64_t release_ps;            /* an atomic on own memory after stores: until the warp goes on */
+    uint64_t release_system_ps;     /* a release to the system where nothing was stored */
+    uint64_t fresh_rate_bps;        /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
+    uint64_t sum_sm_rate_bps;       /* bytes read by sums out of shared memory, one SM */
     uint64_t peek_ps;               /* a load from a peer's memory, there and back */
 };
 
 struct cluster_nvlink {
     uint32_t gpus;                  /* of one NVLink domain; also what a node is */
     uint64_t line_rate_bps;         /* of its links by name, one direction; 0: egress_rate */
+    uint64_t unaligned_rate_bps;    /* egress of rows that start off a 128-byte line; 0: as others */
+    uint64_t split_rate_bps;        /* egress by bulk copies whose buffers in shared memory start off a line */
     uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
     uint64_t bulk_rate_bps;         /* what bulk copies get of it; 0: egress_rate */
     uint64_t bulk_crossing_rate_bps;        /* of what it costs them more where flows cross; 0: nothing */

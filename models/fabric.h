@@ -109,6 +109,7 @@ enum fabric_engine { FABRIC_LDST, FABRIC_BULK };
 enum fabric_scope {
     FABRIC_BLOCK,                       /* the warps of its SM: a word in shared memory */
     FABRIC_DEVICE,                      /* all of its GPU: an atomic, released after the stores before it */
+    FABRIC_ALONG,                       /* the same, by another lane at once with the add before this one */
 };
 
 struct fabric_pattern {
@@ -170,6 +171,7 @@ struct fabric_signal {
     uint16_t peer;
     uint16_t queue;       /* where peer is reached by RDMA: the QP, in order with its puts */
     bool     add;         /* the word is a counter */
+    bool     release;     /* the kernel releases here, also where this worker has stored nothing: others may have */
 };
 
 enum fabric_work_kind {

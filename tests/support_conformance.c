@@ -172,7 +172,8 @@ static int program_op(struct program *p, const struct op *op)
 {
     struct fabric *f = p->worker.fabric;
     const uint64_t now_ps = fabric_now_ps(f);
-    const struct fabric_signal signal = { op->value, op->word, op->peer, op->queue, op->add };
+    const struct fabric_signal signal = { .value = op->value, .word = op->word, .peer = op->peer, .queue = op->queue,
+                                          .add = op->add };
     const struct fabric_work work = {
         .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = 64, .write_bytes = 64,
         .run = program_work, .context = p, .argument = op->value,

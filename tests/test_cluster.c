@@ -385,6 +385,7 @@ static void test_shipped_files(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(shipped);
     uint32_t count = 0;
     for (const char *name; (name = g_dir_read_name(shipped)) != NULL; count++) {
+        if (strcmp(name, "parts") == 0) continue;       /* what they include */
         CU_ASSERT(g_str_has_suffix(name, ".ini"));
         char *bare = g_strndup(name, strlen(name) - 4), *full = g_strconcat("models/clusters/", name, NULL);
         const char *const ways[] = { full, name, bare };        /* by path, by name, by name without ending */

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 
 /* When an operation on warps of the worker begins; 0: all of them. */
 static uint64_t lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
@@ -61,11 +62,12 @@ static void moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps
 /* Takes bytes through the sender's egress and the receiver's ingress.  Where flows cross, that is, the egress is busy
  * for other receivers too and the ingress for other senders too, packets wait for each other at the head of the line
  * before a store's bytes flow. */
-static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes)
+static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes,
+                             rate_q20 egress)
 {
     struct world *w = from->world;
     const uint16_t source = from->fabric.rank, target = to->fabric.rank;
-    uint64_t out_ps = rate_time(w->egress, size_bytes), in_ps = rate_time(w->ingress, size_bytes);
+    uint64_t out_ps = rate_time(egress ? egress : w->egress, size_bytes), in_ps = rate_time(w->ingress, size_bytes);
     const bool out_busy = flows_others_busy(&from->egress_flows, target, now_ps);
     if (out_busy && flows_others_busy(&to->ingress_flows, source, now_ps)) {
         out_ps += w->cluster->nvlink.crossing_ps;
@@ -80,6 +82,7 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
 }
 
 static const struct fabric_pattern plain;
+enum { LANES = 32 };
 enum { STORE_IN_FLIGHT = 4 };       /* loads behind store-warp-rate; with more, store-deep-rate */
 
 /* Turns of load, wait, store that a row takes one after another. */
@@ -88,12 +91,83 @@ static uint32_t turns_of(const struct fabric_pattern *p)
     return (p->engine == FABRIC_BULK && p->turns ? p->turns : 1) + p->steps;
 }
 
+static uint64_t ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
+
+/* A wait for memory of a kernel that says its pattern. */
+static uint64_t load_ps(const struct world *w, const struct fabric_pattern *p)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const bool there = p->fresh && (!gpu->l2_bytes || p->footprint_bytes <= gpu->l2_bytes);
+    return there ? gpu->load_l2_ps : gpu->load_ps;
+}
+
+/* The first wait of a worker for an array that nobody has just written: its pages are looked up, too. */
+static uint64_t touch_ps(struct world_worker *ww, const struct fabric_pattern *p)
+{
+    const uint64_t bit = 1ull << ((uintptr_t)p / sizeof *p & 63);
+    if (p->fresh || ww->touched & bit) return 0;
+    ww->touched |= bit;
+    return ww->rank->world->cluster->gpu.touch_ps;
+}
+
+/* What a warp takes for one row when nobody else is at work. */
+static uint64_t row_ps(const struct world *w, const struct fabric_pattern *p, uint64_t row_bytes)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t in_flight = p->in_flight ? p->in_flight : 1, wait_ps = load_ps(w, p), steps_ps = p->steps * wait_ps;
+    if (p->engine == FABRIC_BULK) {     /* the first part, then as many at once as are on their way */
+        const uint64_t turns = p->turns ? p->turns : 1;
+        return steps_ps + gpu->bulk.row_ps * (in_flight + turns - 1) / in_flight + rate_time(w->bulk.warp, row_bytes);
+    }
+    /* Loads of the next turn go out while the stores of this one do: it waits half as long. */
+    const uint64_t turns = ceiling(row_bytes, LANES * (p->width_bytes ? p->width_bytes : 16u) * in_flight);
+    return gpu->row_ps + steps_ps + (turns + 1) * wait_ps / 2 + rate_time(w->row, row_bytes);
+}
+
+static bool priced(const struct world *w, const struct fabric_pattern *p)
+{
+    return p && w->cluster->gpu.load_ps && !p->staged && (p->engine == FABRIC_LDST || p->in_flight > 1);
+}
+
+/* Sums of rows that many loads bring at once, and scans that count bytes, are bulk.c's and scan-rate's. */
+static bool priced_rows(const struct world *w, const struct fabric_work *work)
+{
+    const struct fabric_pattern *p = work->pattern;
+    return priced(w, p) && !(work->kind == FABRIC_WORK_REDUCE && p->engine == FABRIC_LDST && p->in_flight > 1);
+}
+
+static int priced_store(struct world_rank *rank, const struct fabric_write *write)
+{
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->current;
+    const struct fabric_pattern *p = write->pattern;
+    const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
+    uint32_t lanes;
+    const uint64_t start = lane_begin(ww, write->warps, &lanes);
+    const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
+    const bool bulk = p->engine == FABRIC_BULK;
+    const uint64_t lead_ps = touch_ps(ww, p) + (p->steps + 1) * load_ps(w, p);      /* until the first byte moves */
+    uint64_t end = start + lead_ps + ceiling(rows, busy) * row_ps(w, p, size / rows) - (p->steps + 1) * load_ps(w, p);
+    end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, rate_time(w->store.sm, size), size));
+    end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
+    if (write->peer != rank->fabric.rank)
+        end = later(end, lead_ps + nvlink_cross(rank, &w->rank[write->peer], now, size,
+                                      !bulk ? w->egress_unaligned : p->shared_bytes ? w->egress_split : 0));
+    lane_end(ww, end);
+    moved_note(ww, start, end);
+    rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
+    ww->unfenced = true;
+    world_store_payload(rank, write);
+    return 0;
+}
+
 static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     struct world_worker *ww = rank->current;
     assert(ww && ww->worker == worker && fabric_path(f, write->peer) != FABRIC_RDMA);
+    if (priced(w, write->pattern)) return priced_store(rank, write);
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
@@ -114,7 +188,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     if (!deep) end = later(end, start + sm_share_ps(rank, ww, service_ps));
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
-    if (write->peer != f->rank) end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size));
+    if (write->peer != f->rank) end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size, 0));
     lane_end(ww, end + (bulk ? 0 : latency_ps));
     moved_note(ww, start, ww->last_end_ps);
     ww->unfenced = true;
@@ -185,7 +259,7 @@ static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, cons
     end = later(end, start + sm_share_ps(rank, ww, service_ps));
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
-    end = later(end, nvlink_cross(&w->rank[read->peer], rank, now, size));
+    end = later(end, nvlink_cross(&w->rank[read->peer], rank, now, size, 0));
     lane_end(ww, end + w->cluster->gpu.peek_ps);
     moved_note(ww, start, ww->last_end_ps);
     world_load_payload(rank, read);
@@ -220,6 +294,8 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
     lane_end(ww, later(start, ww->staged_ps));
     if (ww->unfenced) lane_end(ww, later(start, rank->sm[ww->sm].free_ps) + w->cluster->gpu.fence_ps);
+    else if (signal->release)
+        lane_end(ww, later(start, rank->stored_ps[ww->sm]) + w->cluster->gpu.release_system_ps);
     ww->unfenced = false;
     const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps
                                                                      : w->cluster->nvlink.latency_ps);
@@ -230,12 +306,23 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
 static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
                            enum fabric_scope scope)
 {
-    (void)scope;
     struct world_rank *rank = rank_of(f);
-    const uint64_t done_ps = later(rank->current->last_end_ps, rank->current->staged_ps);
-    assert(rank->current && rank->current->worker == worker && word < f->word_count);
-    world_word_schedule(rank, word, addend, true,
-                        done_ps + rank->world->cluster->gpu.flag_ps);
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->current;
+    assert(ww && ww->worker == worker && word < f->word_count);
+    const uint64_t now = sim_now_ps(w->sim);
+    uint64_t seen_ps = later(ww->last_end_ps, ww->staged_ps) + w->cluster->gpu.flag_ps;
+    if (w->cluster->gpu.load_ps) {
+        uint32_t lanes;
+        if (!ww->lane_warps) ww->last_end_ps = lane_begin(ww, 0, &lanes);
+        /* A release waits for all stores of its SM that are on their way; a worker's own end where its lane does. */
+        const uint64_t stored_ps = ww->unfenced ? 0 : rank->stored_ps[ww->sm];
+        if (scope == FABRIC_DEVICE) lane_end(ww, later(ww->last_end_ps, stored_ps) + w->cluster->gpu.release_ps);
+        seen_ps = later(ww->last_end_ps, ww->staged_ps);
+        /* A look into shared memory takes no poll. */
+        if (scope == FABRIC_BLOCK) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
+    }
+    world_word_schedule(rank, word, addend, true, seen_ps);
 }
 
 /* What a bulk copy costs its SM: in to shared memory, out again. */
@@ -263,7 +350,7 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = warps_busy(work->rows, lanes);
     if (p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start);
-    if (p->footprint_bytes) return bulk_rows(rank, work, start, busy);
+    if (p->footprint_bytes && (bulk || p->in_flight > 1)) return bulk_rows(rank, work, start, busy);
     const uint64_t service_ps = bulk ? bulk_service_ps(w, work) : rate_time(k->sm, work->read_bytes),
                    latency_ps = rows_ps(k, work->rows, busy) * turns_of(p);
     uint64_t end = start + latency_ps;
@@ -275,6 +362,53 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
     if (work->kind != FABRIC_WORK_REDUCE) moved_note(ww, start, end);
     return end;
+}
+
+/* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others only in
+ * part, most where either is much the longer.  (A closed queue of warps has its knee where they are alike.) */
+static uint64_t shared_ps(uint64_t chain_ps, uint64_t share_ps)
+{
+    return (uint64_t)hypot((double)chain_ps, (double)share_ps);
+}
+
+/* The same of kernels that say their patterns. */
+static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
+{
+    struct world_worker *ww = rank->current;
+    struct world *w = rank->world;
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const struct fabric_pattern *p = work->pattern;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes, rows = work->rows;
+    const uint64_t row_bytes = rows ? work->read_bytes / rows : 0;
+    const uint64_t touched_ps = touch_ps(ww, p), lead_ps = touched_ps + p->steps * load_ps(w, p);
+    uint64_t end = start + touched_ps;
+    rate_q20 sm = w->copy.sm;
+    switch (work->kind) {
+    case FABRIC_WORK_CAST:              /* all warps at a row: one wait for it, then their SM's rate */
+        end += gpu->cast.row_ps + load_ps(w, p) + rate_time(w->cast.sm, work->read_bytes);
+        sm = w->cast.sm;
+        break;
+    case FABRIC_WORK_REDUCE:
+        if (p->engine == FABRIC_LDST) { /* a warp walks along a row: each stretch waits for that of all rows */
+            const uint64_t made_bytes = rows ? work->write_bytes / rows : 0;
+            const uint64_t turns = ceiling(made_bytes, LANES * (p->width_bytes ? p->width_bytes : 16u));
+            const uint64_t chain_ps = ceiling(rows, warps_busy((uint32_t)rows, lanes)) *
+                                      (gpu->reduce.row_ps + p->steps * load_ps(w, p) + turns * load_ps(w, p) +
+                                       rate_time(w->reduce_load, row_bytes));
+            end += shared_ps(chain_ps, sm_share_ps(rank, ww, rate_time(w->reduce.sm, work->read_bytes)));
+            sm = w->reduce.sm;
+            break;
+        }
+        /* Row after row, as they come. */
+        end += p->steps * gpu->load_ps + gpu->bulk.row_ps * (rows + p->in_flight - 1u) / p->in_flight;
+        sm = w->sum_sm;
+        break;
+    default:
+        end += ceiling(rows, warps_busy((uint32_t)rows, lanes)) * row_ps(w, p, row_bytes);
+    }
+    end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, rate_time(sm, work->read_bytes), work->read_bytes));
+    moved_note(ww, start, end);
+    return later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both));
 }
 
 static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
@@ -290,6 +424,12 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     case FABRIC_WORK_PEEK: lane_end(ww, start + gpu->peek_ps); break;
     case FABRIC_WORK_STAGE: lane_end(ww, bulk_stage(rank, work, start)); break;
     case FABRIC_WORK_SCAN:
+        if (priced(w, work->pattern) && !work->read_bytes) {
+            const struct fabric_pattern *p = work->pattern;
+            const uint64_t waits = ceiling(work->rows, p->in_flight ? p->in_flight : 1);
+            lane_end(ww, start + touch_ps(ww, p) + waits * load_ps(w, p));
+            break;
+        }
         lane_end(ww, start + rate_time(w->scan, work->read_bytes) + work->rows * gpu->scan_row_ps);
         break;
     case FABRIC_WORK_COMPUTE:
@@ -298,7 +438,10 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         break;
     case FABRIC_WORK_CAST:
     case FABRIC_WORK_COPY:
-    case FABRIC_WORK_REDUCE: lane_end(ww, rows_work(rank, work, start, lanes)); break;
+    case FABRIC_WORK_REDUCE:
+        lane_end(ww, priced_rows(w, work) ? priced_work(rank, work, start, lanes)
+                                              : rows_work(rank, work, start, lanes));
+        break;
     }
     if (f->payload && work->run) work->run(work->context, work->argument);
 }

@@ -433,6 +433,11 @@ static void rates_init(struct world *w)
     w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
     w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
     w->store_deep = c->gpu.store_deep_rate_bps ? rate_make(c->gpu.store_deep_rate_bps) : w->store.warp;
+    w->row = rate_make(c->gpu.row_rate_bps);
+    w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
+    w->sum_sm = rate_make(c->gpu.sum_sm_rate_bps);
+    w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
+    w->egress_split = rate_make(c->nvlink.split_rate_bps);
     w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);
     w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
     w->scan = rate_make(c->host.cores ? c->host.scan_rate_bps : c->gpu.scan_rate_bps);
@@ -503,6 +508,7 @@ static bool rank_init(struct world *w, uint32_t index)
     rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
     rank->sm = calloc(w->sm_count, sizeof rank->sm[0]);
     rank->sm_flows = calloc(w->sm_count, sizeof rank->sm_flows[0]);
+    rank->stored_ps = calloc(w->sm_count, sizeof rank->stored_ps[0]);
     rank->sm_first = calloc(w->sm_count, sizeof rank->sm_first[0]);
     rank->proxy = calloc(w->transport.threads, sizeof rank->proxy[0]);
     rank->qp = calloc((size_t)o->ranks * o->queue_count + 1, sizeof rank->qp[0]);
@@ -514,8 +520,8 @@ static bool rank_init(struct world *w, uint32_t index)
         .rank = (uint16_t)index, .rank_count = (uint16_t)o->ranks, .ranks_per_node = (uint16_t)o->ranks_per_node,
         .queue_count = o->queue_count, .nvlink_disabled = o->nvlink_disabled, .payload = o->payload,
     };
-    return rank->sm && rank->sm_flows && rank->sm_first && rank->proxy && rank->qp && rank->watch_head &&
-           rank->fabric.words && rank->fabric.heap && rank_ports_init(rank);
+    return rank->sm && rank->stored_ps && rank->sm_flows && rank->sm_first && rank->proxy && rank->qp &&
+           rank->watch_head && rank->fabric.words && rank->fabric.heap && rank_ports_init(rank);
 }
 
 struct world *world_new(const struct cluster *cluster, const struct world_options *options)
@@ -555,6 +561,7 @@ void world_free(struct world *w)
         struct world_rank *rank = &w->rank[i];
         free(rank->sm);
         free(rank->sm_flows);
+        free(rank->stored_ps);
         free(rank->sm_first);
         free(rank->proxy);
         free(rank->qp);

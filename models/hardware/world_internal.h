@@ -30,6 +30,7 @@ struct world_worker {
     uint64_t lane_start_ps;         /* when the operations that now run side by side began */
     uint64_t last_end_ps;           /* when the last one is done */
     uint64_t staged_ps;             /* when what it has stored from its shared memory is written */
+    uint64_t touched;               /* a bit for each pattern whose array it has read */
     uint64_t moved_from_ps;         /* when it last began to move rows */
     struct letter *mail, *mail_last;        /* what it has not seen yet, the soonest first */
     uint64_t settled_ps;            /* from when its next step stays as it is scheduled; UINT64_MAX: it is not */
@@ -154,6 +155,7 @@ struct world_rank {
     uint32_t slow;                  /* how long its GPU takes for what takes others WORLD_SLOW_ONE */
     struct port *sm;                /* [sms] */
     struct flows *sm_flows;         /* [sms] of bulk stores */
+    uint64_t *stored_ps;            /* [sms] when the stores of its warps so far are done */
     uint32_t *sm_first;             /* [sms] first worker of the SM + 1, 0: none */
     struct mover *mover;            /* [mover_max] */
     struct port hbm, egress, ingress, posting;
@@ -221,6 +223,7 @@ struct world {
     struct work_rates store, copy, bulk, cast, reduce, sum;
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;
     rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress;
+    rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split;   /* 0: not known */
 };
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }

@@ -84,6 +84,7 @@ struct ht_rank {
     struct ht_geometry g;
     struct ht_layout layout;
     struct ht_slot dispatch_slot, combine_slot;
+    struct fabric_pattern sum_row;          /* combine: rows out of the rings; set at its launch */
     uint32_t epoch;                         /* launches so far */
     uint32_t recv_before[HT_RANKS_MAX + 1]; /* rows received from lower ranks than this one; last: all */
     uint32_t *expert_counts;                /* [local experts] rows for each, rounded up to the alignment */

@@ -12,6 +12,10 @@
 
 /* ---- returner ------------------------------------------------------------------------------------------ */
 
+/* Rows return by the bulk engine, whole; a merger's warps have eight stretches of 512 B on their way from each rank. */
+static const struct fabric_pattern return_row = { .engine = FABRIC_BULK };
+static const struct fabric_pattern merge_row = { .in_flight = 1, .fresh = true };
+
 static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
 {
     const struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
@@ -71,7 +75,7 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
         s->count[n] = r->rows_count[at];
         s->ring[n] = (struct ht_ring){
             .offset = inter_nvl_ring(r, channel, g->self) + (uint64_t)n * slots * h->combine_slot.stored,
-            .slots = slots, .peer = (uint16_t)inter_neighbour(r, target),
+            .slots = slots, .pattern = &return_row, .peer = (uint16_t)inter_neighbour(r, target),
             .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, n),
             .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, n),
         };
@@ -182,7 +186,8 @@ static enum worker_step merger_step(struct fabric_worker *w)
     const uint32_t count = merger_ready(m, moe_min(w->warps, m->chunk_end - m->done), position, &rows);
     if (count == 0) return WORKER_WAIT;
     const uint64_t row = h->combine_slot.row_bytes + h->combine_slot.topk * sizeof(float);
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .warps = (uint16_t)(count < w->warps ? count : 0),
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .pattern = &merge_row,
+                                          .warps = (uint16_t)(count < w->warps ? count : 0),
                                           .rows = count, .read_bytes = rows * row, .write_bytes = count * row,
                                           .run = merger_run, .context = m, .argument = count });
     for (uint32_t i = 0; i < h->g.local; i++) m->position[i] = position[i];
@@ -304,6 +309,7 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
 
 void inter_combine_launch(struct inter_rank *r)
 {
+    r->ht.sum_row = (struct fabric_pattern){ .fresh = true };
     const struct ht_geometry *g = &r->ht.g;
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     for (uint32_t c = 0; c < g->channels; c++) {

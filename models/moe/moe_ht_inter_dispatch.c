@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Five loads in flight; scales, choices and meta data are read after the row. */
+static const struct fabric_pattern put_row = { .in_flight = 5, .steps = 1 };
+
 static uint8_t *sender_slot(const struct inter_sender *s, uint32_t node, uint32_t position)
 {
     const struct inter_rank *r = s->rank;
@@ -114,7 +117,8 @@ static void tokens_put(struct inter_sender *s, uint32_t count)
                    h->base.options->cached ? 0 : (uint64_t)count * h->g.nodes * 4);
     if (rows)
         fabric_work(&s->worker, &(struct fabric_work){
-            .kind = FABRIC_WORK_COPY, .warps = (uint16_t)(rows < s->worker.warps ? rows : 0), .rows = rows,
+            .kind = FABRIC_WORK_COPY, .pattern = &put_row, .rows = rows,
+            .warps = (uint16_t)(rows < s->worker.warps ? rows : 0),
             .read_bytes = (uint64_t)rows * h->dispatch_slot.bytes,
             .write_bytes = (uint64_t)copies * h->dispatch_slot.bytes,
             .run = sender_run, .context = s, .argument = (uint64_t)count << 32 | s->token });

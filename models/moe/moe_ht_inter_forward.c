@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static const struct fabric_pattern receive_row = { .engine = FABRIC_BULK };
 static const struct fabric_pattern forward_row = { .engine = FABRIC_BULK };
 
 /* ---- forwarder ----------------------------------------------------------------------------------------- */
@@ -264,8 +265,8 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     const uint32_t count = tail - v->head;
     if (count == 0) return WORKER_WAIT;
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .rows = count, .read_bytes = bytes,
-                                          .write_bytes = bytes, .run = receiver_run, .context = v,
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .pattern = &receive_row, .rows = count,
+                                          .read_bytes = bytes, .write_bytes = bytes, .run = receiver_run, .context = v,
                                           .argument = (uint64_t)count << 32 | v->head });
     v->head += count;
     if (!receiver_publish(v)) return WORKER_WAIT;

@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-static const struct fabric_pattern return_row[2] = { { .in_flight = 4 }, { .in_flight = 4, .steps = 1 } };
+/* Four loads in flight; the row's token is read, and its weights. */
+static const struct fabric_pattern return_row[2] = { { .in_flight = 4, .steps = 1 }, { .in_flight = 4, .steps = 2 } };
 
 /* ---- sender -------------------------------------------------------------------------------------------- */
 
@@ -82,8 +83,19 @@ static void receivers_launch(struct intra_rank *r, uint32_t channel)
     ht_head_keeper_launch(h, &r->keeper[channel], 2 * channel + 1);
 }
 
+/* What the rings hold at most of the rows that come back. */
+static uint64_t rings_bytes(const struct intra_rank *r)
+{
+    const struct ht_rank *h = &r->ht;
+    uint64_t slots = 0;
+    for (uint32_t rank = 0; rank < h->g.ranks; rank++)
+        slots += moe_min(h->layout.tokens_per_rank[rank], h->g.channels * h->base.options->combine.nvl_recv);
+    return slots * h->combine_slot.bytes;
+}
+
 void intra_combine_launch(struct intra_rank *r)
 {
+    r->ht.sum_row = (struct fabric_pattern){ .fresh = true, .footprint_bytes = rings_bytes(r) };
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         for (uint32_t i = 0; i < r->ht.g.ranks; i++) sender_launch(r, c, (c + i) % r->ht.g.ranks);

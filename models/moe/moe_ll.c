@@ -15,6 +15,10 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.groups = (o->experts + o->num_sms - 1) / o->num_sms;
     g.warps_per_group = g.groups < LL_WARPS_PER_SM ? LL_WARPS_PER_SM / g.groups : 1;
     g.grid = (o->experts + g.groups - 1) / g.groups;
+    /* Two groups of warps sum a token each: a warp for every 1 KB of the row, and one that loads (protocols.md 1.4). */
+    g.sum_warps = 2 * moe_align(o->hidden, o->hidden % 1024 ? 512 : 1024) / LL_SUM_WARP_BYTES;
+    g.sum_groups = g.groups * g.warps_per_group / (g.sum_warps + 1) > 1 ? 2 : 1;
+    g.sms = o->num_sms;
     g.scale_count = o->dtype == MOE_FP8 ? o->hidden / FORMATS_BLOCK : 0;
     g.row_bytes = o->dtype == MOE_FP8 ? o->hidden : 2 * o->hidden;
     g.message_bytes = LL_HEADER_BYTES + g.row_bytes + 4 * g.scale_count;
@@ -56,7 +60,7 @@ static void ll_needs(const struct moe_options *o, bool payload, struct kernel_ne
     const struct ll_geometry g = geometry_of(o);
     *needs = (struct kernel_needs){
         .heap_bytes = payload ? 2 * (g.send_bytes + g.recv_bytes) : 0,
-        .word_count = 5 * g.experts + LL_WORDS_EXTRA + (o->mask_timeout_ps ? g.ranks : 0),
+        .word_count = 5 * g.experts + LL_WORDS_EXTRA + g.sms + (o->mask_timeout_ps ? g.ranks : 0),
         .queue_count = (uint16_t)g.local_experts,
         .queue_depth = 2 * (o->tokens_max + 1),
     };
@@ -126,10 +130,10 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     r->range = calloc(g.experts, sizeof r->range[0]);
     r->sender = calloc(g.grid, sizeof r->sender[0]);
     r->counter = calloc(g.grid, sizeof r->counter[0]);
-    r->reducer = calloc(g.grid, sizeof r->reducer[0]);
+    r->reducer = calloc((size_t)g.sms * g.sum_groups, sizeof r->reducer[0]);
     r->receiver = calloc(g.experts, sizeof r->receiver[0]);
     r->returner = calloc(g.experts, sizeof r->returner[0]);
-    r->worker = calloc(2 * (size_t)g.grid + g.experts + 1, sizeof r->worker[0]);
+    r->worker = calloc(2 * (size_t)g.sms + g.experts + 2, sizeof r->worker[0]);
     const bool complete = r->finish_target && r->slot_counter && r->packed_count && r->range && r->sender && r->counter
                           && r->reducer && r->receiver && r->returner && r->worker
                           && (!o->mask_timeout_ps || mask_alloc(r)) && (!f->payload || tensors_alloc(r));
@@ -183,27 +187,27 @@ static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct kerne
     traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;
 }
 
-enum worker_step ll_gate_step(struct fabric_worker *w)
+static enum worker_step gate_step(struct fabric_worker *w)
 {
-    struct ll_gate *gate = fabric_container_of(w, struct ll_gate, worker);
-    struct ll_rank *r = gate->rank;
+    struct ll_rank *r = fabric_container_of(w, struct ll_gate, worker)->rank;
     if (fabric_load(w->fabric, ll_word_gate(r)) < r->gate_target) return WORKER_WAIT;
-    for (; gate->flag < r->g.experts; gate->flag++) {
-        if (moe_word_value(fabric_load(w->fabric, ll_word_flag(r, gate->flag)), r->call)) continue;
-        if (!ll_given_up(r, w, gate->flag / r->g.local_experts)) return WORKER_WAIT;
-    }
-    fabric_signal_add(w, ll_word_open(r), 1, FABRIC_DEVICE);
+    fabric_signal_add(w, ll_word_open(r), 1, FABRIC_ALONG);
     return WORKER_DONE;
 }
 
-void ll_gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
+static void gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
-    const struct ll_gate *gate = fabric_container_of(w, struct ll_gate, worker);
-    if (fabric_load(w->fabric, ll_word_gate(gate->rank)) < gate->rank->gate_target)
-        snprintf(text, text_size, "grid barrier waits for this rank's own senders");
-    else
-        snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", gate->flag,
-                 gate->flag / gate->rank->g.local_experts);
+    const struct ll_rank *r = fabric_container_of(w, const struct ll_gate, worker)->rank;
+    snprintf(text, text_size, "grid barrier waits for %u of this rank's warp groups",
+             (unsigned)(r->gate_target - fabric_load(w->fabric, ll_word_gate(r))));
+}
+
+void ll_gate_add(struct ll_rank *r)
+{
+    r->gate = (struct ll_gate){ .worker = { .step = gate_step, .describe = gate_describe }, .rank = r };
+    ll_worker_add(r, &r->gate.worker, 0, 1);
+    fabric_watch(&r->gate.worker, ll_word_gate(r), 1);
+    r->open_target++;
 }
 
 const struct moe_family moe_family_ll = {

@@ -8,19 +8,21 @@
  *
  * A dispatch message is a 16-byte header (source token) and the row: H FP8 values and H/128 scales, or H BF16.
  *
- * Signal words: counts[2][local expert][source], flags[2][expert] (raised by the peers), finish[expert], gate, open
- * (private), and with masking sync[source] (raised by the peers).  What the kernels zero between calls is here told
- * apart by the call number in the high half. */
+ * Signal words: counts[2][local expert][source], flags[2][expert] (raised by the peers), finish[expert], gate, open,
+ * clean, block[SM] (private), and with masking sync[source] (raised by the peers).  What the kernels zero between calls
+ * is here told apart by the call number in the high half. */
 #ifndef MODELS_MOE_MOE_LL_H
 #define MODELS_MOE_MOE_LL_H
 
 #include "models/moe/moe_internal.h"
 
-enum { LL_HEADER_BYTES = 16, LL_WARPS_PER_SM = 32, LL_TOPK_MAX = 11, LL_DOORBELL_EVERY = 4 };
+enum { LL_HEADER_BYTES = 16, LL_WARPS_PER_SM = 32, LL_LANES = 32, LL_TOPK_MAX = 11, LL_DOORBELL_EVERY = 4,
+       LL_SUM_WARP_BYTES = 1024 };
 
 struct ll_geometry {
     uint32_t experts, ranks, local_experts, tokens_max, topk, hidden;
     uint32_t groups, warps_per_group, grid;         /* warp groups an SM; SMs in use */
+    uint32_t sum_warps, sum_groups, sms;            /* combine's sums: warps of a token, groups an SM; SMs at most */
     uint32_t message_bytes, row_bytes, scale_count; /* dispatch: on the wire; values; scales */
     uint32_t combine_bytes, combine_stride;
     uint64_t send_bytes, recv_bytes;                /* of one half */
@@ -29,13 +31,19 @@ struct ll_geometry {
 struct ll_rank;
 
 struct ll_sender   { struct fabric_worker worker; struct ll_rank *rank; uint32_t token, place; bool cast; };
-struct ll_counter  { struct fabric_worker worker; struct ll_rank *rank; uint32_t expert, expert_end; bool scanned; };
-struct ll_gate     { struct fabric_worker worker; struct ll_rank *rank; uint32_t flag; };
-struct ll_receiver { struct fabric_worker worker; struct ll_rank *rank; uint32_t local_expert, source; };
-struct ll_returner { struct fabric_worker worker; struct ll_rank *rank;     /* combine, sending side */
-                     uint32_t local_expert, destination, row, packed; };
+struct ll_counter  { struct fabric_worker worker; struct ll_rank *rank; uint32_t expert, expert_end,
+                     raised; };
+struct ll_gate     { struct fabric_worker worker; struct ll_rank *rank; };
+/* The warp group of an expert: it tells the expert's rank how many tokens come and, of its own rank's experts, unpacks
+ * those that came from one source; in combine it returns them, and waits for the expert's own flag. */
+struct ll_receiver { struct fabric_worker worker; struct ll_rank *rank; uint32_t expert, local_expert, source;
+                     bool tell, receive; };
+struct ll_returner { struct fabric_worker worker; struct ll_rank *rank; bool send, receive, opened, flagged;
+                     uint32_t expert, local_expert, destination, row, packed; };
+struct ll_zeroer   { struct fabric_worker worker; struct ll_rank *rank; };
 struct ll_cleaner  { struct fabric_worker worker; struct ll_rank *rank; uint32_t round; uint16_t peer; bool sent; };
-struct ll_reducer  { struct fabric_worker worker; struct ll_rank *rank; uint32_t token; };
+struct ll_reducer  { struct fabric_worker worker; struct ll_rank *rank; uint32_t token, stride;
+                     bool chosen; };
 
 /* Rows that local expert le received from one source: packed at [begin, begin + count). */
 struct ll_range { uint32_t begin, count; };
@@ -48,7 +56,7 @@ struct ll_rank {
     int32_t *experts_left;              /* with masking, where they lie: the routing itself stays as it is */
     bool failed;                        /* as planned */
     uint32_t call;                      /* number of this dispatch or combine, from 1; its parity picks the half */
-    uint64_t gate_target, open_target;  /* private words only grow */
+    uint64_t gate_target, open_target, clean_target, block_target;      /* private words only grow */
     uint64_t *finish_target;            /* [experts] */
     uint32_t *slot_counter;             /* [experts] tokens sent to it in this call */
     uint32_t *packed_count;             /* [local experts] rows received */
@@ -58,7 +66,9 @@ struct ll_rank {
     struct ll_counter  *counter;        /* [grid] */
     struct ll_receiver *receiver;       /* [experts] */
     struct ll_returner *returner;       /* [experts] */
-    struct ll_reducer  *reducer;        /* [grid] */
+    struct ll_reducer  *reducer;        /* [SMs][groups of sums] */
+    struct ll_zeroer    zeroer;
+    struct fabric_pattern return_row;   /* combine */
     struct ll_gate      gate;
     struct ll_cleaner  *cleaner;        /* [ranks], with masking */
     struct fabric_worker **worker;      /* of the kernel being launched */
@@ -89,8 +99,16 @@ static inline uint32_t ll_word_flag(const struct ll_rank *r, uint32_t expert)
 static inline uint32_t ll_word_finish(const struct ll_rank *r, uint32_t expert) { return 4 * r->g.experts + expert; }
 static inline uint32_t ll_word_gate(const struct ll_rank *r) { return 5 * r->g.experts; }
 static inline uint32_t ll_word_open(const struct ll_rank *r) { return 5 * r->g.experts + 1; }
-static inline uint32_t ll_word_sync(const struct ll_rank *r, uint32_t source) { return 5 * r->g.experts + 2 + source; }
-enum { LL_WORDS_EXTRA = 2 };
+static inline uint32_t ll_word_clean(const struct ll_rank *r) { return 5 * r->g.experts + 2; }
+enum { LL_WORDS_EXTRA = 3 };
+static inline uint32_t ll_word_block(const struct ll_rank *r, uint32_t sm)
+{
+    return 5 * r->g.experts + LL_WORDS_EXTRA + sm;
+}
+static inline uint32_t ll_word_sync(const struct ll_rank *r, uint32_t source)
+{
+    return ll_word_block(r, r->g.sms) + source;
+}
 
 /* Dispatch is every odd call, combine every even one. */
 static inline uint32_t ll_iteration(const struct ll_rank *r) { return (r->call - 1) / 2; }
@@ -123,8 +141,7 @@ uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size);
 
 /* The worker at place n of the kernel being launched gets its number, SM and warps. */
 void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps);
-/* The gate: waits for gate_target (and in combine all flags) and then opens the receiving side. */
-enum worker_step ll_gate_step(struct fabric_worker *w);
-void ll_gate_describe(const struct fabric_worker *w, char *text, size_t text_size);
+/* The grid barrier: once all warp groups have come, it opens the receiving side. */
+void ll_gate_add(struct ll_rank *r);
 
 #endif

@@ -1,16 +1,32 @@
 /* moe_ll_combine.c - low-latency combine (protocols.md 1.4): every expert's rows return to where they came from
  * and are summed there with the token's weights.
  *
- *   returner, one an          writes its rows back, then raises the expert's flag at the source
- *   (expert, source)
- *   gate                      waits for the flags of all experts
- *   reducer, one an SM        out = sum over the top-k places, ascending, in FP32, to BF16 */
+ *   zeroer, SM 0           clears the flags of the next call
+ *   returner, one an       a warp group: writes its rows back, then, the flags of the next call being clear, raises
+ *   (expert, source)       the expert's flag at the source; waits for the own flag of another
+ *   reducer, two an SM     behind the grid barrier: out = sum over the top-k places, ascending, in FP32, to BF16; a
+ *                          warp brings the rows, three of them on their way, the others take a stretch each */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
+
+/* A row moves by the bulk engine in pieces of 2 KB, the next one on its way; its place is read first.  Buffers follow
+ * barriers of 16 bytes, and so lie off a line.  Rows that come back are brought whole, three at once, once the choices
+ * are known. */
+enum { PIECE_BYTES = 2048 };
+static const struct fabric_pattern zero_flags = { .in_flight = 8 };
+static const struct fabric_pattern choices_read = { .in_flight = 2 };
+static const struct fabric_pattern layout_read = { .in_flight = 1, .fresh = true };
+static const struct fabric_pattern sum_rows = { .engine = FABRIC_BULK, .in_flight = 3, .steps = 1, .fresh = true };
+
+static struct fabric_pattern return_row(const struct ll_rank *r)
+{
+    return (struct fabric_pattern){ .engine = FABRIC_BULK, .in_flight = 2, .steps = 1, .shared_bytes = 16,
+                                    .turns = (uint8_t)((r->g.combine_bytes + PIECE_BYTES - 1) / PIECE_BYTES) };
+}
 
 /* First row of (local expert, destination) among the packed rows. */
 static uint64_t packed_row(const struct ll_returner *t)
@@ -43,7 +59,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
     struct fabric *f = t->worker.fabric;
     struct fabric_write write = {
         .peer = (uint16_t)t->destination, .queue = (uint16_t)t->local_expert,
-        .charge_bytes = r->g.combine_bytes, .warps = 1,
+        .charge_bytes = r->g.combine_bytes, .warps = 1, .pattern = &r->return_row,
         .flags = (t->row + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
     };
     if (f->payload) {
@@ -68,8 +84,8 @@ static enum worker_step returner_rows(struct ll_returner *t, uint32_t count, enu
         const uint32_t rows = t->row + batch - t->packed;
         t->packed += rows;
         const uint64_t bytes = (uint64_t)rows * r->g.combine_bytes;
-        fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .rows = rows, .read_bytes = bytes,
-            .write_bytes = bytes, .run = pack_run, .context = t, .argument = rows });
+        fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .pattern = &r->return_row,
+            .rows = rows, .read_bytes = bytes, .write_bytes = bytes, .run = pack_run, .context = t, .argument = rows });
     }
     for (const uint32_t end = t->row + batch; t->row < end; t->row++) {
         const int rc = row_return(t, path);
@@ -79,23 +95,43 @@ static enum worker_step returner_rows(struct ll_returner *t, uint32_t count, enu
     return WORKER_MORE;
 }
 
-static enum worker_step returner_step(struct fabric_worker *w)
+/* Raises the expert's flag at the rank that its rows came from; false: not yet. */
+static bool returner_flag(struct ll_returner *t)
 {
-    struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
+    struct fabric_worker *w = &t->worker;
     struct ll_rank *r = t->rank;
-    const uint32_t count = r->range[t->local_expert * r->g.ranks + t->destination].count;
-    if (t->row < count) {
-        const enum worker_step step = returner_rows(t, count, fabric_path(w->fabric, (uint16_t)t->destination));
-        if (step == WORKER_WAIT || t->row < count) return step;
-    }
+    if (fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target) return false;
     const struct fabric_signal signal = {
-        .peer = (uint16_t)t->destination, .queue = (uint16_t)t->local_expert,
+        .peer = (uint16_t)t->destination, .queue = (uint16_t)t->local_expert, .release = true,
         .word = ll_word_flag(r, w->fabric->rank * r->g.local_experts + t->local_expert),
         .value = moe_word_make(r->call, 1),
     };
     const int rc = fabric_signal(w, &signal);
-    if (rc == -EAGAIN) return WORKER_WAIT;
+    if (rc == -EAGAIN) return false;
     assert(rc == 0);
+    t->flagged = true;
+    return true;
+}
+
+/* Sends what there is, then waits for the flag of the expert with the group's number: it lies on the same rank. */
+static enum worker_step returner_step(struct fabric_worker *w)
+{
+    struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
+    struct ll_rank *r = t->rank;
+    const uint32_t count = t->send ? r->range[t->local_expert * r->g.ranks + t->destination].count : 0;
+    if (t->send && !t->opened) {
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &layout_read, .rows = 1 });
+        t->opened = true;
+        return WORKER_MORE;
+    }
+    if (t->row < count) {
+        const enum worker_step step = returner_rows(t, count, fabric_path(w->fabric, (uint16_t)t->destination));
+        if (step == WORKER_WAIT || t->row < count) return step;
+    }
+    if (t->send && !t->flagged && !returner_flag(t)) return WORKER_WAIT;
+    if (!t->receive) return WORKER_DONE;
+    const bool came = moe_word_value(fabric_load(w->fabric, ll_word_flag(r, t->expert)), r->call);
+    if (!came && !ll_given_up(r, w, t->destination)) return WORKER_WAIT;
     fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
@@ -103,8 +139,24 @@ static enum worker_step returner_step(struct fabric_worker *w)
 static void returner_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
-    snprintf(text, text_size, "combine sender of local expert %u has no room on the queue to rank %u", t->local_expert,
-             t->destination);
+    if (t->send && !t->flagged)
+        snprintf(text, text_size, "combine sender of local expert %u has no room on the queue to rank %u",
+                 t->local_expert, t->destination);
+    else
+        snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", t->expert, t->destination);
+}
+
+static enum worker_step zeroer_step(struct fabric_worker *w)
+{
+    struct ll_rank *r = fabric_container_of(w, struct ll_zeroer, worker)->rank;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &zero_flags, .rows = 1 });
+    fabric_signal_add(w, ll_word_clean(r), 1, FABRIC_DEVICE);
+    return WORKER_DONE;
+}
+
+static void zeroer_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "combine's zeroer on SM %u waits for nothing", w->sm);
 }
 
 static void reduce_run(void *context, uint64_t token)
@@ -129,14 +181,18 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     struct ll_rank *r = d->rank;
     if (fabric_load(w->fabric, ll_word_open(r)) < r->open_target) return WORKER_WAIT;
     if (d->token >= r->own->tokens) return WORKER_DONE;
+    if (!d->chosen) {
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_read, .rows = 1 });
+        d->chosen = true;
+        return WORKER_MORE;
+    }
     uint32_t rows = 0;
     for (uint32_t j = 0; j < r->g.topk; j++)
         rows += r->experts[(uint64_t)d->token * r->g.topk + j] != ROUTING_NONE;
-    /* Each warp of the SM makes a stretch of the row. */
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .weighted = true, .rows = w->warps,
-        .read_bytes = (uint64_t)rows * r->g.combine_bytes, .write_bytes = r->g.combine_bytes,
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .weighted = true, .rows = rows,
+        .pattern = &sum_rows, .read_bytes = (uint64_t)rows * r->g.combine_bytes, .write_bytes = r->g.combine_bytes,
         .run = reduce_run, .context = r, .argument = d->token });
-    d->token += r->g.grid;
+    d->token += d->stride;
     return d->token < r->own->tokens ? WORKER_MORE : WORKER_DONE;
 }
 
@@ -160,31 +216,45 @@ void ll_expert_run(struct ll_rank *r)
     }
 }
 
-static void send_side_prepare(struct ll_rank *r)
+static void returners_launch(struct ll_rank *r, bool send, bool receive)
 {
-    for (uint32_t i = 0; i < r->g.experts; i++) {
-        struct ll_returner *t = &r->returner[i];
-        if (ll_masks(r, i / r->g.local_experts)) continue;
-        *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
-            .local_expert = i % r->g.local_experts, .destination = i / r->g.local_experts };
-        ll_worker_add(r, &t->worker, i / r->g.groups, r->g.warps_per_group);
-        r->gate_target++;
+    r->return_row = return_row(r);
+    if (send) {
+        r->zeroer = (struct ll_zeroer){ .worker = { .step = zeroer_step, .describe = zeroer_describe }, .rank = r };
+        ll_worker_add(r, &r->zeroer.worker, 0, 1);
+        r->clean_target++;
     }
+    for (uint32_t e = 0; e < r->g.experts; e++) {
+        struct ll_returner *t = &r->returner[e];
+        if (ll_masks(r, e / r->g.local_experts)) continue;
+        *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
+            .expert = e, .local_expert = e % r->g.local_experts, .destination = e / r->g.local_experts,
+            .send = send, .receive = receive };
+        ll_worker_add(r, &t->worker, e / r->g.groups, r->g.warps_per_group);
+        if (send) fabric_watch(&t->worker, ll_word_clean(r), 1);
+        if (receive) fabric_watch(&t->worker, ll_word_flag(r, e), 1);
+        r->gate_target += receive;
+    }
+}
+
+/* As many SMs as the sums need, two tokens an SM at once, even where fewer have experts. */
+static uint32_t sum_sms(const struct ll_rank *r)
+{
+    const uint32_t each = (r->own->tokens + r->g.sms - 1) / r->g.sms;
+    const uint32_t sms = each ? (r->own->tokens + each - 1) / each : 1;
+    return sms > r->g.grid ? sms : r->g.grid;
 }
 
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive)
 {
-    if (send) send_side_prepare(r);
+    returners_launch(r, send, receive);
     if (!receive) return &r->kernel;
-    r->gate = (struct ll_gate){ .worker = { .step = ll_gate_step, .describe = ll_gate_describe }, .rank = r };
-    ll_worker_add(r, &r->gate.worker, 0, 1);
-    fabric_watch(&r->gate.worker, ll_word_gate(r), 1);
-    fabric_watch(&r->gate.worker, ll_word_flag(r, 0), r->g.experts);
-    r->open_target++;
-    for (uint32_t i = 0; i < r->g.grid; i++) {
+    ll_gate_add(r);
+    const uint32_t sms = sum_sms(r);
+    for (uint32_t i = 0; i < sms * r->g.sum_groups && i < r->own->tokens; i++) {
         r->reducer[i] = (struct ll_reducer){ .worker = { .step = reducer_step, .describe = reducer_describe },
-                                             .rank = r, .token = i };
-        ll_worker_add(r, &r->reducer[i].worker, i, LL_WARPS_PER_SM);
+                                             .rank = r, .token = i, .stride = sms * r->g.sum_groups };
+        ll_worker_add(r, &r->reducer[i].worker, i % sms, r->g.sum_warps);
         fabric_watch(&r->reducer[i].worker, ll_word_open(r), 1);
     }
     return &r->kernel;

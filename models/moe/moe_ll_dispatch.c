@@ -1,9 +1,11 @@
 /* moe_ll_dispatch.c - low-latency dispatch (protocols.md 1.4): every token goes once to each of its experts.
  *
- *   sender, one an SM     casts a token, then one warp a top-k place writes its message to the expert's slots
- *   counter, one an SM    once all messages of an expert are written, tells its rank how many there are
- *   receiver, one an      waits for the count, packs the messages of one source behind those that came before
- *   (expert, source)
+ *   sender, one an SM     its warps cast a token together, then one warp a top-k place writes its message to the expert
+ *   counter, one an SM    one warp: counts the selections of the SM's experts; that of SM 0 also clears the next call's
+ *                         counts, and raises every expert's finish counter
+ *   group, one an expert  once its SM's sender and counter are done and all messages of the expert written, tells its
+ *                         rank how many there are; behind the grid barrier, waits for a count of its own rank's expert
+ *                         and one source, and packs those messages behind those that came before
  *
  * No flow control: each (expert, source) has a slot for every token that the source may have. */
 #include <assert.h>
@@ -12,6 +14,17 @@
 #include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
+
+/* A row is read from where the model left it, once; a message out of the send buffer, just written, once its place
+ * is known (a returning atomic); the received ones lie where their sources wrote them, number and scales apart. */
+static const struct fabric_pattern cast_row = { .in_flight = 1 };
+static const struct fabric_pattern message_row = { .in_flight = 8, .steps = 1, .fresh = true };
+static const struct fabric_pattern place_take = { .fresh = true };
+static const struct fabric_pattern receive_row[2] = { { .in_flight = 7, .steps = 1, .fresh = true },
+                                                      { .in_flight = 7, .steps = 2, .fresh = true } };
+static const struct fabric_pattern peers_read = { .in_flight = 1 };
+/* Every lane reads an entry of the choices, eight on their way at once; the senders have them brought already. */
+static const struct fabric_pattern choices_read = { .in_flight = 8, .width_bytes = 8, .lines = 2, .fresh = true };
 
 /* Packs token's message into the send buffer: header, values, scales. */
 static void cast_run(void *context, uint64_t token)
@@ -41,7 +54,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
     const uint64_t place = ((uint64_t)local_expert * r->g.ranks + f->rank) * r->g.tokens_max + slot;
     struct fabric_write write = {
         .peer = (uint16_t)(expert / r->g.local_experts), .queue = (uint16_t)local_expert,
-        .charge_bytes = r->g.message_bytes, .warps = 1,
+        .charge_bytes = r->g.message_bytes, .warps = 1, .pattern = &message_row,
         .flags = (slot + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
     };
     if (f->payload) {
@@ -64,9 +77,13 @@ static enum worker_step sender_step(struct fabric_worker *w)
     struct ll_rank *r = s->rank;
     if (s->token < r->own->tokens) {
         if (!s->cast) {
-            fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_CAST, .rows = 1, .read_bytes = 2 * r->g.hidden,
-                .write_bytes = r->g.message_bytes, .run = cast_run, .context = r, .argument = s->token });
+            fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_CAST, .rows = w->warps,
+                .pattern = &cast_row, .read_bytes = 2 * r->g.hidden, .write_bytes = r->g.message_bytes,
+                .run = cast_run, .context = r, .argument = s->token });
+            if (s->token == w->sm)          /* where the peers' memory lies is looked up once */
+                fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &peers_read, .rows = 1 });
             s->cast = true;
+            return WORKER_MORE;
         }
         const int32_t *experts = &r->experts[(uint64_t)s->token * r->g.topk];
         for (; s->place < r->g.topk; s->place++) {
@@ -80,7 +97,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
         s->cast = false;
         if (s->token < r->own->tokens) return WORKER_MORE;
     }
-    fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
+    fabric_signal_add(w, ll_word_block(r, w->sm), 1, FABRIC_BLOCK);
     return WORKER_DONE;
 }
 
@@ -94,38 +111,33 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
              expert == ROUTING_NONE ? -1 : expert / (int32_t)r->g.local_experts);
 }
 
+static void choices_charge(struct fabric_worker *w, uint32_t entries)
+{
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_read,
+                                          .rows = (entries + LL_LANES - 1) / LL_LANES });
+}
+
+enum { RAISED_A_STEP = 4 * LL_LANES };
+
 static enum worker_step counter_step(struct fabric_worker *w)
 {
     struct ll_counter *c = fabric_container_of(w, struct ll_counter, worker);
     struct ll_rank *r = c->rank;
-    if (!c->scanned) {
-        const uint64_t index_bytes = (uint64_t)r->own->tokens * r->g.topk * sizeof(int64_t);
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = 0, .read_bytes = index_bytes });
-        c->scanned = true;
+    if (w->sm == 0 && c->raised < r->g.experts) {       /* a lane each, 32 at a time, in an unrolled loop */
+        const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
+        for (; c->raised < end; c->raised++)
+            fabric_signal_add(w, ll_word_finish(r, c->raised), 1, c->raised % LL_LANES ? FABRIC_ALONG : FABRIC_DEVICE);
         return WORKER_MORE;
     }
-    for (; c->expert < c->expert_end; c->expert++) {
-        const uint32_t e = c->expert;
-        if (ll_masks(r, e / r->g.local_experts)) continue;
-        if (fabric_load(w->fabric, ll_word_finish(r, e)) < r->finish_target[e]) return WORKER_WAIT;
-        const struct fabric_signal signal = {
-            .peer = (uint16_t)(e / r->g.local_experts), .queue = (uint16_t)(e % r->g.local_experts),
-            .word = ll_word_count_at(r, e % r->g.local_experts, w->fabric->rank),
-            .value = moe_word_make(r->call, r->slot_counter[e] + 1),
-        };
-        const int rc = fabric_signal(w, &signal);
-        if (rc == -EAGAIN) return WORKER_WAIT;
-        assert(rc == 0);
-    }
-    fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
+    choices_charge(w, r->own->tokens * r->g.topk);
+    for (uint32_t e = c->expert; e < c->expert_end; e++) fabric_signal_add(w, ll_word_finish(r, e), 1, FABRIC_DEVICE);
+    fabric_signal_add(w, ll_word_block(r, w->sm), 1, FABRIC_BLOCK);
     return WORKER_DONE;
 }
 
 static void counter_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
-    const struct ll_counter *c = fabric_container_of(w, struct ll_counter, worker);
-    snprintf(text, text_size, "dispatch counter waits to tell rank %u the count of expert %u",
-             c->expert / c->rank->g.local_experts, c->expert);
+    snprintf(text, text_size, "dispatch counter on SM %u waits for nothing", w->sm);
 }
 
 /* Unpacks one source's messages of one expert behind those packed before. */
@@ -147,11 +159,40 @@ static void receive_run(void *context, uint64_t argument)
     }
 }
 
+/* True once the expert's rank knows how many of this rank's tokens come. */
+static bool receiver_tell(struct ll_receiver *v)
+{
+    struct fabric_worker *w = &v->worker;
+    struct ll_rank *r = v->rank;
+    const uint32_t e = v->expert;
+    if (!v->tell) return true;
+    if (fabric_load(w->fabric, ll_word_block(r, w->sm)) < r->block_target) return false;
+    const bool masked = ll_masks(r, v->source);     /* it is told nothing */
+    if (!masked && fabric_load(w->fabric, ll_word_finish(r, e)) < r->finish_target[e]) return false;
+    const struct fabric_signal signal = {
+        .peer = (uint16_t)v->source, .queue = (uint16_t)v->local_expert, .release = true,
+        .word = ll_word_count_at(r, v->local_expert, w->fabric->rank),
+        .value = moe_word_make(r->call, r->slot_counter[e] + 1),
+    };
+    const int rc = masked ? 0 : fabric_signal(w, &signal);
+    if (rc == -EAGAIN) return false;
+    assert(rc == 0);
+    v->tell = false;
+    if (v->receive) fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
+    return true;
+}
+
+static bool receiver_open(struct ll_receiver *v)
+{
+    return receiver_tell(v) && v->receive
+           && fabric_load(v->worker.fabric, ll_word_open(v->rank)) >= v->rank->open_target;
+}
+
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
     struct ll_rank *r = v->rank;
-    if (fabric_load(w->fabric, ll_word_open(r)) < r->open_target) return WORKER_WAIT;
+    if (!receiver_open(v)) return v->tell || v->receive ? WORKER_WAIT : WORKER_DONE;
     const uint32_t value = moe_word_value(
         fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
     if (!value) return WORKER_WAIT;
@@ -159,10 +200,12 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     *range = (struct ll_range){ .begin = r->packed_count[v->local_expert], .count = value - 1 };
     assert(range->count <= r->g.tokens_max);
     r->packed_count[v->local_expert] += range->count;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &place_take, .rows = 1 });
     if (range->count) {
         const uint64_t bytes = (uint64_t)range->count * r->g.message_bytes;
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .rows = range->count, .read_bytes = bytes,
-                                              .write_bytes = bytes, .run = receive_run, .context = v });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .pattern = &receive_row[r->g.scale_count > 0],
+                                              .rows = range->count, .read_bytes = bytes, .write_bytes = bytes,
+                                              .run = receive_run, .context = v });
     }
     return WORKER_DONE;
 }
@@ -172,7 +215,7 @@ static enum worker_step receiver_masking_step(struct fabric_worker *w)
 {
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
     struct ll_rank *r = v->rank;
-    if (fabric_load(w->fabric, ll_word_open(r)) < r->open_target) return WORKER_WAIT;
+    if (!receiver_open(v)) return v->tell || v->receive ? WORKER_WAIT : WORKER_DONE;
     const uint64_t word = fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source));
     if (moe_word_value(word, r->call) && !ll_masks(r, v->source)) return receiver_step(w);
     if (!ll_given_up(r, w, v->source)) return WORKER_WAIT;
@@ -183,8 +226,11 @@ static enum worker_step receiver_masking_step(struct fabric_worker *w)
 static void receiver_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
-    snprintf(text, text_size, "dispatch receiver of local expert %u waits for the count of rank %u", v->local_expert,
-             v->source);
+    if (v->tell)
+        snprintf(text, text_size, "dispatch group waits to tell rank %u the count of expert %u", v->source, v->expert);
+    else
+        snprintf(text, text_size, "dispatch receiver of local expert %u waits for the count of rank %u",
+                 v->local_expert, v->source);
 }
 
 static void send_side_prepare(struct ll_rank *r)
@@ -192,6 +238,8 @@ static void send_side_prepare(struct ll_rank *r)
     memset(r->slot_counter, 0, r->g.experts * sizeof r->slot_counter[0]);
     for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
         if (r->experts[i] != ROUTING_NONE) r->finish_target[r->experts[i]]++;
+    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2;       /* SM 0's and its own counter */
+    r->block_target += 2;
     for (uint32_t i = 0; i < r->g.grid; i++) {
         r->sender[i] = (struct ll_sender){ .worker = { .step = sender_step, .describe = sender_describe },
                                            .rank = r, .token = i };
@@ -200,35 +248,37 @@ static void send_side_prepare(struct ll_rank *r)
         r->counter[i] = (struct ll_counter){ .worker = { .step = counter_step, .describe = counter_describe },
             .rank = r, .expert = first, .expert_end = moe_min(first + r->g.groups, r->g.experts) };
         ll_worker_add(r, &r->counter[i].worker, i, 1);
-        fabric_watch(&r->counter[i].worker, ll_word_finish(r, first), r->counter[i].expert_end - first);
     }
-    r->gate_target += 2 * r->g.grid;
+}
+
+/* The group of expert e serves, as a receiver, local expert e % local experts and source e / local experts. */
+static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool receive)
+{
+    struct ll_receiver *v = &r->receiver[expert];
+    *v = (struct ll_receiver){ .worker = { .step = r->base.mask ? receiver_masking_step : receiver_step,
+                                           .describe = receiver_describe }, .rank = r, .expert = expert,
+                               .local_expert = expert % r->g.local_experts, .source = expert / r->g.local_experts,
+                               .tell = tell, .receive = receive };
+    ll_worker_add(r, &v->worker, expert / r->g.groups, r->g.warps_per_group);
+    if (tell) {
+        fabric_watch(&v->worker, ll_word_block(r, v->worker.sm), 1);
+        fabric_watch(&v->worker, ll_word_finish(r, expert), 1);
+    }
+    if (receive) fabric_watch(&v->worker, ll_word_count_at(r, v->local_expert, v->source), 1);
+    if (!tell || !receive) return;
+    fabric_watch(&v->worker, ll_word_open(r), 1);
+    r->gate_target++;
 }
 
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive)
 {
     if (send) send_side_prepare(r);
-    if (!receive) return &r->kernel;
-    if (send) {     /* both in one launch: the grid synchronises in between */
-        r->gate = (struct ll_gate){ .worker = { .step = ll_gate_step, .describe = ll_gate_describe }, .rank = r,
-                                    .flag = r->g.experts };
-        ll_worker_add(r, &r->gate.worker, 0, 1);
-        fabric_watch(&r->gate.worker, ll_word_gate(r), 1);
-        r->open_target++;
-    }
-    memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
-    for (uint32_t i = 0; i < r->g.experts; i++) {
-        struct ll_receiver *v = &r->receiver[i];
-        if (ll_masks(r, i % r->g.ranks)) {
-            r->range[i] = (struct ll_range){ 0 };
-            continue;
-        }
-        *v = (struct ll_receiver){ .worker = { .step = r->base.mask ? receiver_masking_step : receiver_step,
-                                               .describe = receiver_describe }, .rank = r,
-                                   .local_expert = i / r->g.ranks, .source = i % r->g.ranks };
-        ll_worker_add(r, &v->worker, i / r->g.groups, r->g.warps_per_group);
-        fabric_watch(&v->worker, ll_word_count_at(r, v->local_expert, v->source), 1);
-        if (send) fabric_watch(&v->worker, ll_word_open(r), 1);
+    if (send && receive) ll_gate_add(r);        /* both in one launch: the grid synchronises in between */
+    if (receive) memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
+    for (uint32_t e = 0; e < r->g.experts; e++) {
+        const uint32_t rank = e / r->g.local_experts;
+        if (!ll_masks(r, rank)) receiver_launch(r, e, send, receive);
+        else if (receive) r->range[e % r->g.local_experts * r->g.ranks + rank] = (struct ll_range){ 0 };
     }
     return &r->kernel;
 }

@@ -28,7 +28,7 @@ $installed simulate --cluster ./h200 $small 2>&1 | named
 echo "-- a broken one does not hide the others"
 mkdir -p models/clusters
 printf '[gpus]\n' >models/clusters/broken.ini
-cp "$SOURCE/models/clusters/h200.ini" models/clusters/
+cp -r "$SOURCE/models/clusters/h200.ini" "$SOURCE/models/clusters/parts" models/clusters/
 $installed cluster list 2>&1 | named
 echo "exit ${PIPESTATUS[0]}"
 

@@ -1,4 +1,5 @@
 # Machines written down: drawn with every rate, and refused with file and line where they cannot be.
+cp -r source/models/clusters/parts .
 cp source/models/clusters/h100-cx7.ini gpu.ini
 cat >odd.ini <<'END'
 [cluster]

@@ -1,4 +1,5 @@
 # Names of files are bytes, whatever the locale; words on the command line are in its encoding, in UTF-8 where it has none.
+cp -r source/models/clusters/parts .
 cp source/models/clusters/h200.ini größe.ini
 cp source/traces/samples/prefill_ep8.npy.zst $'tr\xe9s.npy.zst'
 cp source/traces/samples/prefill_ep8.weights.npy.zst $'w\xff.npy.zst'

@@ -33,13 +33,14 @@ run --cluster $cluster --placement greedy:3 $small
 run --cluster source/models/clusters/h200.ini --num-ranks 16 --num-experts 16 $small
 
 echo '# clusters'
-sed 's/^poll = /pole = /' $cluster >c.ini;              run --cluster c.ini $small
-sed 's/^poll = .*/poll = 220 nS/' $cluster >c.ini;      run --cluster c.ini $small
+cp -r source/models/clusters/parts .
+sed 's/^sms = /pole = /' $cluster >c.ini;               run --cluster c.ini $small
+sed 's/^sms = .*/&\npoll = 220 nS/' $cluster >c.ini;      run --cluster c.ini $small
 sed 's/^sms = .*/sms = 0/' $cluster >c.ini;             run --cluster c.ini $small
 sed 's/^mtu = .*/mtu = 0 B/' $cluster >c.ini;           run --cluster c.ini $small
 sed 's/^hbm-rate = .*/hbm-rate = -1 GB\/s/' $cluster >c.ini;  run --cluster c.ini $small
 sed '/^\[network\]/,$d' $cluster >c.ini;                run --cluster c.ini $small
-sed '/^fence/d' $cluster >c.ini;                        run --cluster c.ini $small
+sed '/^include/d' $cluster >c.ini;                      run --cluster c.ini $small
 run --cluster source $small
 
 echo '# traces'

@@ -1,6 +1,7 @@
 # A machine measured by the call (`call` in its cluster file): the call's time counts with the normal kernels that move
 # rows, once each, and with nothing else.
 file=source/models/clusters/gb200.ini
+cp -r source/models/clusters/parts .
 grep -v '^call = ' $file >kernels.ini
 sed 's/^call = .*/call = 16 us/' $file >calls.ini
 times() { $EPTWIN simulate --cluster "$1" --num-ranks 4 --num-tokens 64 --hidden 1024 --num-experts 32 $2 |

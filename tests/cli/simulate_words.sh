@@ -48,6 +48,7 @@ $EPTWIN simulate --cluster source/tests/fuzz/seeds/cluster/host.ini $case --num-
 echo '# two predictions: what a change would give'
 $EPTWIN simulate $cluster $case --output one.csv
 $EPTWIN simulate $cluster --set nic.rate=12GB/s $case --output two.csv
+cp -r source/models/clusters/parts .
 sed 's/^rate = .*/rate = 12 GB\/s/' source/models/clusters/h800-cx7.ini >slow.ini
 $EPTWIN simulate --cluster slow.ini $case | diff two.csv - | grep '^[<>]'
 $EPTWIN compare one.csv two.csv | grep -oE 'second is|times (faster|slower)|error|the second is' | sort | uniq -c | sed 's/^ *//'
