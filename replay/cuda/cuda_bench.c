@@ -23,7 +23,7 @@ static bool check(const struct cuda_bench *b, cuda_result result, const char *ca
 {
     return cuda_driver_check(&b->driver, result, call, error);
 }
-#define CALL(function, ...) check(b, b->driver.function(__VA_ARGS__), "cuda: " #function, error)
+#define CALL(function, ...) check(b, b->driver.function(__VA_ARGS__), #function, error)
 
 /* ---- GPUs ---- */
 
@@ -34,7 +34,7 @@ static bool module_load(struct cuda_bench *b, const char *text, cuda_module *mod
     void *value[] = { errors, (void *)(uintptr_t)sizeof errors };
     errors[0] = '\0';
     const cuda_result result = b->driver.module_load(module, text, G_N_ELEMENTS(option), option, value);
-    if (result == 0 || !errors[0]) return check(b, result, "cuda: module_load", error);
+    if (result == 0 || !errors[0]) return check(b, result, "module_load", error);
     g_strdelimit(errors, "\n", ' ');
     g_set_error(error, CUDA_ERROR, CUDA_FAILED, "cuda: the driver compiles no kernels: %s", errors);
     return false;
@@ -131,10 +131,10 @@ struct cuda_bench *cuda_bench_new(uint32_t gpu_count, bool quick, GError **error
     b->rows = g_array_new(FALSE, TRUE, sizeof(struct cuda_row));
     if (!cuda_driver_open(&b->driver, error)) goto failed;
     if (!CALL(count, &count)) goto failed;
-    if ((uint32_t)count < gpu_count) {
-        g_set_error(error, CUDA_ERROR, CUDA_ABSENT, "--ranks: expected at most the %d GPUs of this machine, found %u",
-                    count,
-                    gpu_count);
+    if ((uint32_t)count < gpu_count || gpu_count > CUDA_GPUS_MOST) {
+        g_set_error(error, CUDA_ERROR, CUDA_BAD_INPUT,
+                    "--ranks: expected at most %d, the GPUs of this machine, found %u",
+                    MIN(count, CUDA_GPUS_MOST), gpu_count);
         goto failed;
     }
     b->gpu_count = gpu_count ? gpu_count : MIN((uint32_t)count, CUDA_GPUS_MOST);

@@ -6,13 +6,14 @@
 
 static const char cuda_library_name[] = "libcuda.so.1";
 
+static const struct { const char *symbol, *member; size_t place; } functions[] = {
+#define CUDA_ENTRY(name, member, parameters) { #name, #member, offsetof(struct cuda_driver, member) },
+    CUDA_FUNCTIONS(CUDA_ENTRY)
+#undef CUDA_ENTRY
+};
+
 static bool functions_find(struct cuda_driver *driver, GError **error)
 {
-    static const struct { const char *symbol; size_t place; } functions[] = {
-#define CUDA_ENTRY(name, member, parameters) { #name, offsetof(struct cuda_driver, member) },
-        CUDA_FUNCTIONS(CUDA_ENTRY)
-#undef CUDA_ENTRY
-    };
     for (size_t i = 0; i < G_N_ELEMENTS(functions); i++) {
         void *found = dlsym(driver->library, functions[i].symbol);
         if (!found) {
@@ -56,6 +57,8 @@ bool cuda_driver_check(const struct cuda_driver *driver, cuda_result result, con
 {
     const char *name = NULL;
     if (result == 0) return true;
+    for (size_t i = 0; i < G_N_ELEMENTS(functions); i++)
+        if (strcmp(functions[i].member, call) == 0) call = functions[i].symbol;
     if (driver->error_name(result, &name) != 0 || !name) name = "an error without a name";
     g_set_error(error, CUDA_ERROR, CUDA_FAILED, "%s: %s (%d)", call, name, result);
     return false;

@@ -97,7 +97,8 @@ struct cuda_driver {
 bool cuda_driver_open(struct cuda_driver *driver, GError **error);
 void cuda_driver_close(struct cuda_driver *driver);
 
-/* True for result 0; else *error says which call failed and how the driver names it. */
+/* True for result 0; else *error says which call, by its name in struct cuda_driver, failed and how the driver names
+ * that. */
 bool cuda_driver_check(const struct cuda_driver *driver, cuda_result result, const char *call, GError **error);
 
 #endif

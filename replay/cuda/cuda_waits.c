@@ -8,7 +8,7 @@
 #include "replay/cuda/cuda_flows.h"
 
 #define EACH(i, list) uint32_t i = 0; i < G_N_ELEMENTS(list); i++
-#define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), "cuda: " #function, error)
+#define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
 
 static double now_us(void)
 {
