@@ -1,5 +1,6 @@
-# A replay of each kernel family on forked ranks: header, phases and metrics, checks passed, nothing left in
-# /dev/shm.  Values are times of this machine and are left out.
+# A replay of each kernel family on forked ranks: header, phases and metrics, checks passed, nothing left
+# behind.  Values are times of this machine and are left out.
+. source/tests/left.sh
 small="--num-tokens 16 --hidden 512 --num-topk 4 --repeat 2 --warmup 1"
 shape() { sed -e '/^# \(version\|machine\|cpus\|num-sms\):/d' -e 's/^\([a-z_0-9]*,[a-z0-9]*,[a-z_0-9]*\),[0-9.e+-]*,/\1,VALUE,/'; }
 $EPTWIN replay --ranks 2 --num-experts 8 $small | shape
@@ -7,4 +8,4 @@ $EPTWIN replay --ranks 4 --ranks-per-node 2 --num-experts 8 $small --hook --dtyp
 $EPTWIN replay --ranks 4 --num-experts 8 $small --disable-nvlink --format json --output out.json && grep -c '"time_us"' out.json
 $EPTWIN replay --kernel normal --num-ranks 4 --num-experts 8 $small --no-check --no-bind | shape | grep -E 'bound|checks|,all,time_us,'
 ls
-ls /dev/shm | grep -c eptwin || true
+left

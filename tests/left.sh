@@ -1,0 +1,17 @@
+# left.sh - for command-line tests: `left` tells what a run left behind: processes that work in the folder of the test
+# (which is its own), and descriptors and mappings of ranks' memory that any of them, the test's shell too, still holds.
+left() {
+    local process link processes=0 descriptors=0 mappings=0
+    for process in /proc/[0-9]*; do
+        link=$(readlink "$process/cwd" 2>/dev/null) && [ "$link" = "$PWD" ] || continue
+        # A process that ended since, as readlink did, has no command line.
+        # The shell and its parent belong to the test.
+        case ${process#/proc/} in
+            $$ | $PPID) ;;
+            *) [ -z "$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null)" ] || processes=$((processes + 1)) ;;
+        esac
+        descriptors=$((descriptors + $(ls -l "$process/fd" 2>/dev/null | grep -c 'memfd:eptwin-rank')))
+        mappings=$((mappings + $(grep -c 'memfd:eptwin-rank' "$process/maps" 2>/dev/null || true)))
+    done
+    echo "left: $processes processes, $descriptors descriptors, $mappings mappings"
+}
