@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-enum { PARTS_MAX = 1 << 22, NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 };
+enum { PARTS_MAX = 1 << 20, LINKS_MAX = 1 << 22, PLACES_MAX = 64 };
+enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 };     /* where the file does not say */
 
 struct part *graph_part(const struct graph *g, uint32_t part) { return &g_array_index(g->part, struct part, part); }
 struct link *graph_link(const struct graph *g, uint32_t link) { return &g_array_index(g->link, struct link, link); }
@@ -85,13 +86,13 @@ static void node_pcie(struct graph *g, uint32_t node)
 {
     const struct cluster_node *c = &g->cluster->node;
     const uint32_t sockets = MAX(c->sockets, 1), switches = c->pcie_switches;
-    uint32_t root[64], above[64];
-    for (uint32_t i = 0; i < MIN(sockets, 64); i++) {
+    uint32_t root[PLACES_MAX], above[PLACES_MAX];
+    for (uint32_t i = 0; i < sockets; i++) {
         root[i] = node_part(g, PART_ROOT, node, "root", i);
         const uint64_t between_bps = c->socket_rate_bps ? c->socket_rate_bps : c->root_rate_bps;
         for (uint32_t j = 0; j < i; j++) link_add(g, root[j], root[i], between_bps, c->socket_latency_ps, 0);
     }
-    for (uint32_t i = 0; i < MIN(switches, 64); i++) {
+    for (uint32_t i = 0; i < switches; i++) {
         above[i] = node_part(g, PART_PCIE_SWITCH, node, "pcie", i);
         link_add(g, above[i], root[i * sockets / switches], c->root_rate_bps, c->root_latency_ps, 0);
     }
@@ -203,7 +204,7 @@ static uint64_t uplink_bps(const struct graph *g, uint32_t ports_below, uint32_t
     const struct cluster_network *n = &g->cluster->network;
     if (n->uplink_rate_bps) return n->uplink_rate_bps;
     const double over = n->oversubscription > 0 ? n->oversubscription : 1;
-    return (uint64_t)((double)ports_below * (double)g->cluster->nic.rate_bps / over / uplinks);
+    return MAX((uint64_t)((double)ports_below * (double)g->cluster->nic.rate_bps / over / uplinks), 1000000);
 }
 
 static void up_connect(struct graph *g, uint32_t lower, uint32_t upper, uint64_t rate_bps)
@@ -325,8 +326,29 @@ static bool written_add(struct graph *g, const struct cluster_link *written, GEr
     return true;
 }
 
+/* At least as many links as a generator makes between switches. */
+static uint64_t network_links(const struct graph *g)
+{
+    const struct cluster_network *n = &g->cluster->network;
+    const uint64_t per_leaf = n->nodes_per_leaf ? n->nodes_per_leaf : NODES_PER_LEAF;
+    const uint64_t leaves = g->nodes / per_leaf + 1, spines = n->spines ? n->spines : SPINES;
+    const uint64_t pod = n->leaves_per_pod ? n->leaves_per_pod : LEAVES_PER_POD, pods = leaves / pod + 1;
+    switch ((enum cluster_topology)n->topology) {
+    case CLUSTER_RAIL:       return leaves * g->nics * g->ports * spines;
+    case CLUSTER_LEAF_SPINE: return leaves * spines;
+    case CLUSTER_FAT_TREE:   return leaves * spines + pods * (spines + MAX(n->cores, spines));
+    case CLUSTER_DRAGONFLY:  return pods * (pod * pod + pods);
+    default:                 return 0;
+    }
+}
+
 static bool network_make(struct graph *g, GError **error)
 {
+    if (network_links(g) > LINKS_MAX) {
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE, "%s: [network]: expected at most %d links between switches, "
+                    "found more", g->cluster->path, LINKS_MAX);
+        return false;
+    }
     switch ((enum cluster_topology)g->cluster->network.topology) {
     case CLUSTER_SINGLE: {
         const uint32_t one = switch_add(g, "switch", 0, 0);
@@ -425,7 +447,11 @@ struct graph *graph_new(const struct cluster *c, uint32_t nodes, uint32_t gpus, 
     g_array_set_clear_func(g->part, part_clear);
     g->link = g_array_new(FALSE, FALSE, sizeof(struct link));
     g->names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    if ((uint64_t)nodes * (g->gpus + g->nics * (g->ports + 1)) > PARTS_MAX) {
+    const uint64_t a_node = (uint64_t)g->gpus + (uint64_t)g->nics * (g->ports + 1);
+    if (MAX(c->node.sockets, c->node.pcie_switches) > PLACES_MAX) {
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE, "%s: [node]: expected at most %d sockets and PCIe switches, "
+                    "found %u and %u", c->path, PLACES_MAX, c->node.sockets, c->node.pcie_switches);
+    } else if (nodes * a_node > PARTS_MAX) {
         g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE, "%s: [node]: expected at most %d parts, found %u nodes of %u "
                     "GPUs and %u NICs of %u ports", c->path, PARTS_MAX, nodes, g->gpus, g->nics, g->ports);
     } else {

@@ -13,13 +13,13 @@ static bool refuse(const char *fault, const char *expected, GError **error)
     return false;
 }
 
-/* "rate=0.5": above 0, at most most. */
+/* "rate=0.5": at least a thousandth, at most most. */
 static bool factor_parse(const char *edit, const char *name, double most, double *factor)
 {
     if (!g_str_has_prefix(edit, name)) return false;
     char *end;
     *factor = g_ascii_strtod(edit + strlen(name), &end);
-    return end != edit + strlen(name) && !*end && *factor > 0 && *factor <= most;
+    return end != edit + strlen(name) && !*end && *factor >= 1e-3 && *factor <= most;
 }
 
 /* Loses rate, both ways, or goes away. */
@@ -53,7 +53,7 @@ static bool nic_fault(const struct fault_target *t, const char *where, const cha
     uint32_t count = g->ports, first = (number - graph_nic(g, node, 0)) * g->ports;
     if (part->kind == PART_GPU) first = graph_gpu_ports(g, number - graph_gpu(g, node, 0), &count);
     for (uint32_t p = first; p < first + count; p++)
-        if (!port_edit(g, node, p, edit)) return refuse(fault, "nic:NAME rate=FACTOR (to 1) or down", error);
+        if (!port_edit(g, node, p, edit)) return refuse(fault, "nic:NAME rate=FACTOR (0.001 to 1) or down", error);
     return true;
 }
 
@@ -65,7 +65,7 @@ static bool link_fault(const struct fault_target *t, const char *where, const ch
     const uint32_t b = end[0] && end[1] ? graph_find(t->graph, end[1]) : UINT32_MAX;
     if (a == UINT32_MAX || b == UINT32_MAX || graph_link_between(t->graph, a, b) == UINT32_MAX)
         return refuse(fault, "two parts that a link joins, as `eptwin cluster show` draws them", error);
-    return link_edit(t->graph, a, b, edit) || refuse(fault, "link:A-B rate=FACTOR (to 1) or down", error);
+    return link_edit(t->graph, a, b, edit) || refuse(fault, "link:A-B rate=FACTOR (0.001 to 1) or down", error);
 }
 
 static bool rank_fault(const struct fault_target *t, const char *where, const char *edit, const char *fault,

@@ -55,6 +55,9 @@ grep -v '^n1.nic1' links.ini >bad.ini; bad
 (cat links.ini; echo 'c - a = fast') >bad.ini; bad
 sed 's/^topology.*/topology = ring/' odd.ini >bad.ini; bad
 sed 's/^oversub.*/oversubscription = 0.5/' odd.ini >bad.ini; bad
+sed 's/^sockets.*/sockets = 65/' odd.ini >bad.ini; bad
+sed 's/^nodes = 4/nodes = 60000/; s/^nodes-per-leaf.*/nodes-per-leaf = 1/; s/^spines.*/spines = 60000/' odd.ini >bad.ini; bad
+sed 's/^nodes = 4/nodes = 60000/; s/^ports.*/ports = 60000/' odd.ini >bad.ini; bad
 sed 's/^include.*/include = nowhere.ini/' odd.ini >bad.ini; bad
 sed 's/^include.*/include = bad.ini/' odd.ini >bad.ini; bad
 sed -i 's/^sms.*/sms = many/' gpu.ini; cp odd.ini bad.ini; bad
