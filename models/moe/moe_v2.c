@@ -236,16 +236,21 @@ static const char *v2_phase_name(const struct moe_options *o, uint32_t phase)
     return phase_names[phase];
 }
 
-/* Of the last dispatch: read before the next kernel's words replace them. */
+/* Slots of a channel that came from a rank of the node in the dispatch that is the last kernel. */
+static uint32_t up_count(const struct v2_rank *r, uint32_t channel, uint32_t from)
+{
+    const struct ht_rank *h = &r->ht;
+    if (v2_hybrid(r)) return ht_word(h, v2_word(r, V2_UP, channel, from)) >> 1;
+    if (h->base.options->cached) return h->recv_before[from + 1] - h->recv_before[from];
+    return ht_word(h, v2_word_counts(r, false) + from) - 1;
+}
+
+/* Read before the next kernel's words replace them. */
 static void up_counts_read(struct v2_rank *r)
 {
-    struct ht_rank *h = &r->ht;
-    for (uint32_t from = 0; from < h->g.local; from++)
-        for (uint32_t c = 0; c < r->channels; c++)
-            r->up_count[c * h->g.local + from]
-                = v2_hybrid(r) ? ht_word(h, v2_word(r, V2_UP, c, from)) >> 1
-                  : h->base.options->cached ? h->recv_before[from + 1] - h->recv_before[from]
-                                            : ht_word(h, v2_word_counts(r, false) + from) - 1;
+    const uint32_t local = r->ht.g.local;
+    for (uint32_t from = 0; from < local; from++)
+        for (uint32_t c = 0; c < r->channels; c++) r->up_count[c * local + from] = up_count(r, c, from);
 }
 
 static struct kernel_launch *v2_launch(struct moe_rank *rank, uint32_t phase)
@@ -257,6 +262,7 @@ static struct kernel_launch *v2_launch(struct moe_rank *rank, uint32_t phase)
     struct v2_rank *r = (struct v2_rank *)rank;
     struct ht_rank *h = &r->ht;
     if (phase == 1) up_counts_read(r);
+    r->launched = phase;
     h->epoch++;
     h->kernel.phase = phase_names[phase];
     h->kernel.worker_count = 0;
@@ -268,12 +274,15 @@ static struct kernel_launch *v2_launch(struct moe_rank *rank, uint32_t phase)
 
 static void v2_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
-    const struct ht_rank *h = (const struct ht_rank *)rank;
+    const struct v2_rank *r = (const struct v2_rank *)rank;
+    const struct ht_rank *h = &r->ht;
     if (phase != 0 && phase != 2) return;
     const struct ht_slot *s = phase == 0 ? &h->dispatch_slot : &h->combine_slot;
     const uint64_t row = s->row_bytes + s->scale_bytes + (uint64_t)s->topk * (phase == 0 ? 12 : 4);
-    uint64_t sent = 0, rows = 0;
-    for (uint32_t source = 0; source < h->g.ranks; source++) rows += ht_tokens_between(h, source, h->g.rank);
+    const bool told = r->launched == 0;     /* only words say so far how many came */
+    uint64_t sent = 0, rows = told ? 0 : ht_recv_rows(h);
+    for (uint32_t from = 0; told && from < h->g.local; from++)
+        for (uint32_t c = 0; c < r->channels; c++) rows += up_count(r, c, from);
     for (uint32_t i = 0; i < h->layout.targets; i++)
         sent += h->g.nodes > 1 ? h->layout.tokens_per_node[i] : h->layout.tokens_per_rank[i];
     traffic->tokens_sent = phase == 0 ? sent : rows;

@@ -160,6 +160,7 @@ struct v2_rank {
     uint32_t *expanded_index;               /* [expanded rows] where each lies: by expert, then by row; payload only */
     uint32_t expanded_rows;                 /* of the output, the gaps between experts included; payload only */
     uint8_t  *expanded_x, *expanded_scales;
+    uint32_t launched;                      /* the last phase */
     uint64_t opened, notified, finished;    /* what the private words are when all launched so far has */
 };
 
