@@ -14,14 +14,15 @@
  * need. */
 static void workers_grow(struct world_rank *rank, uint32_t count)
 {
-    struct world_worker *const grown = calloc(count, sizeof *grown);
+    const uint32_t max = count + count / 2;     /* the next kernel may have more; what is not used takes no memory */
+    struct world_worker *const grown = calloc(max, sizeof *grown);
     if (!grown) abort();
     if (rank->worker_max) {
         rank->worker[0].ready_next = rank->world->retired;
         rank->world->retired = rank->worker;
     }
     rank->worker = grown;
-    rank->worker_max = count;
+    rank->worker_max = max;
 }
 
 /* What the rank's ports have done so far: the busiest one's time, and all bytes. */
@@ -82,9 +83,9 @@ static void watches_clear(struct world_rank *rank)
 {
     for (uint32_t i = 0; i < rank->watch_count; i++) {
         rank->watch_head[rank->watch[i].word] = 0;
-        rank->fabric.words[rank->watch[i].word] += rank->watch[i].held;
     }
-    rank->watch_count = 0;
+    for (uint32_t i = 0; i < rank->least_count; i++) rank->fabric.words[rank->least[i].word] += rank->least[i].held;
+    rank->watch_count = rank->least_count = 0;
 }
 
 /* What a port is booked for after a time is no part of how busy it was until then. */

@@ -175,20 +175,22 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
     assert(add || value >= *place);
     *place = add ? *place + value : value;
     for (uint32_t i = rank->watch_head[word]; i; i = rank->watch[i - 1].next)
-        if (*place >= rank->watch[i - 1].least)
+        if (!rank->watch[i - 1].least || *place >= rank->least[rank->watch[i - 1].least - 1].value)
             worker_wake(&rank->worker[rank->watch[i - 1].worker], now, now + rank->world->poll_ps);
 }
 
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t *value, uint64_t *time_ps)
 {
     const uint32_t first = rank->watch_head[word];
-    struct watch *watch = first ? &rank->watch[first - 1] : NULL;
-    if (!watch || watch->next || rank->fabric.words[word] >= watch->least) return false;
-    *value += watch->held;
-    if (watch->held_ps > *time_ps) *time_ps = watch->held_ps;
-    const bool enough = rank->fabric.words[word] + *value >= watch->least;
-    watch->held = enough ? 0 : *value;
-    watch->held_ps = *time_ps;
+    const struct watch *watch = first ? &rank->watch[first - 1] : NULL;
+    if (!watch || watch->next || !watch->least) return false;
+    struct least *least = &rank->least[watch->least - 1];
+    if (rank->fabric.words[word] >= least->value) return false;
+    *value += least->held;
+    if (least->held_ps > *time_ps) *time_ps = least->held_ps;
+    const bool enough = rank->fabric.words[word] + *value >= least->value;
+    least->held = enough ? 0 : *value;
+    least->held_ps = *time_ps;
     return !enough;
 }
 
@@ -315,6 +317,18 @@ uint64_t world_now_ps(const struct fabric *f)
     return sim_now_ps(((const struct world_rank *)f)->world->sim);
 }
 
+/* Returns its place + 1. */
+static uint32_t least_add(struct world_rank *rank, uint32_t word, uint64_t value)
+{
+    if (rank->least_count == rank->least_max) {
+        rank->least_max = rank->least_max ? 2 * rank->least_max : 4;
+        rank->least = realloc(rank->least, rank->least_max * sizeof rank->least[0]);
+        if (!rank->least) abort();
+    }
+    rank->least[rank->least_count++] = (struct least){ .value = value, .word = word };
+    return rank->least_count;
+}
+
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct world_rank *rank = rank_of(f);
@@ -325,8 +339,8 @@ void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint3
         if (!rank->watch) abort();
     }
     for (uint32_t i = 0; i < word_count; i++) {
-        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], w->index,
-                                                           least, 0, 0 };
+        const uint32_t place = least ? least_add(rank, word + i, least) : 0;
+        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], w->index, place };
         rank->watch_head[word + i] = rank->watch_count;
     }
 }
@@ -571,6 +585,7 @@ void world_free(struct world *w)
         free(rank->local);
         free(rank->watch_head);
         free(rank->watch);
+        free(rank->least);
         free(rank->lanes_named);
         free(rank->fabric.words);
         free(rank->fabric.heap);

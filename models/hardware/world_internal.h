@@ -140,11 +140,11 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
     f->end_ps = end_ps;
 }
 
-struct watch {
-    uint32_t word, next, worker;
-    uint64_t least;
-    uint64_t held, held_ps;         /* of a counter: what has been or will be added by then, while that is too little */
-};
+/* least: its place in the list of those with a least value + 1, 0: none. */
+struct watch { uint32_t word, next, worker, least; };
+
+/* What a watch waits for; of a counter also what has been or will be added by held_ps, while that is too little. */
+struct least { uint64_t value, held, held_ps; uint32_t word; };
 
 struct world_rank {
     struct fabric fabric;
@@ -166,6 +166,8 @@ struct world_rank {
     struct world_worker *current;   /* the one being stepped */
     uint32_t *watch_head;           /* [words], 0: none, else place in watch + 1 */
     struct watch *watch;
+    struct least *least;            /* [least_max] */
+    uint32_t least_count, least_max;
     uint32_t watch_count, watch_max;
     uint32_t worker_count, worker_max, mover_max, running;
     struct world_worker *ready_first, *ready_last;  /* host: its workers that would step and wait for its turn */

@@ -80,10 +80,11 @@ static const char *ll_phase_name(const struct moe_options *o, uint32_t phase)
 static void ll_destroy(struct moe_rank *rank)
 {
     struct ll_rank *r = ll_rank_of(rank);
-    void *owned[] = { r->base.mask, r->experts_left, r->cleaner, r->finish_target, r->slot_counter, r->packed_count,
-                      r->range, r->sender, r->counter, r->receiver,
-                      r->returner, r->reducer, r->worker, r->input, r->recv_x, r->recv_scale, r->recv_source_token,
-                      r->expert_out, r->combined, r->canonical[0], r->canonical[1], r->canonical[2] };
+    void *owned[] = {
+        r->base.mask, r->experts_left, r->cleaner, r->finish_target, r->slot_counter, r->packed_count, r->range,
+        r->sender, r->counter, r->receiver, r->reducer, r->worker, r->input, r->recv_x, r->recv_scale,
+        r->recv_source_token, r->expert_out, r->combined, r->canonical[0], r->canonical[1], r->canonical[2],
+    };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     free(r);
 }
@@ -131,11 +132,11 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     r->sender = calloc(g.grid, sizeof r->sender[0]);
     r->counter = calloc(g.grid, sizeof r->counter[0]);
     r->reducer = calloc((size_t)g.sms * g.sum_groups, sizeof r->reducer[0]);
-    r->receiver = calloc(g.experts, sizeof r->receiver[0]);
-    r->returner = calloc(g.experts, sizeof r->returner[0]);
+    const size_t receiver_bytes = sizeof r->receiver[0], returner_bytes = sizeof r->returner[0];
+    r->receiver = calloc(g.experts, receiver_bytes > returner_bytes ? receiver_bytes : returner_bytes);
     r->worker = calloc(2 * (size_t)g.sms + g.experts + 2, sizeof r->worker[0]);
     const bool complete = r->finish_target && r->slot_counter && r->packed_count && r->range && r->sender && r->counter
-                          && r->reducer && r->receiver && r->returner && r->worker
+                          && r->reducer && r->receiver && r->worker
                           && (!o->mask_timeout_ps || mask_alloc(r)) && (!f->payload || tensors_alloc(r));
     if (complete) return &r->base;
     ll_destroy(&r->base);

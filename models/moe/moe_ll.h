@@ -64,8 +64,10 @@ struct ll_rank {
 
     struct ll_sender   *sender;         /* [grid] */
     struct ll_counter  *counter;        /* [grid] */
-    struct ll_receiver *receiver;       /* [experts] */
-    struct ll_returner *returner;       /* [experts] */
+    union {                             /* [experts]; no kernel has both */
+        struct ll_receiver *receiver;
+        struct ll_returner *returner;
+    };
     struct ll_reducer  *reducer;        /* [SMs][groups of sums] */
     struct ll_zeroer    zeroer;
     struct fabric_pattern return_row;   /* combine */
