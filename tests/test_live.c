@@ -402,8 +402,8 @@ static void test_foreign_memory(void)
 
 /* ---- the time until a hang is told ---- */
 
-/* Rank 0 hangs for its timeout; rank 1 waits in an exchange,
-                          which fails after 1.7 times that.  The hang comes first. */
+/* Rank 0 hangs for its timeout; rank 1 waits in an exchange, which fails after 1.7 times that.  The hang comes
+ * first. */
 static int punctual_child(struct bootstrap *b, void *context)
 {
     (void)context;
