@@ -3,6 +3,7 @@
  * Each command parses its own options and prints its own --help; this file knows only their names, what they
  * are for and one example each. */
 #include "sim/command.h"
+#include "sim/nearest.h"
 #include "sim/version.h"
 
 #include <locale.h>
@@ -54,7 +55,7 @@ static void print_help(FILE *out)
     fputs("eptwin - a digital twin of MoE expert-parallel dispatch and combine\n"
           "\n"
           "  eptwin COMMAND [OPTION...]      run a command\n"
-          "  eptwin COMMAND --help           explain a command and its options\n"
+          "  eptwin COMMAND --help           explain a command and its options (or eptwin help COMMAND)\n"
           "  eptwin --version                say which eptwin this is\n"
           "\n", out);
     for (int i = 0; i < COMMAND_COUNT; i++)
@@ -70,6 +71,18 @@ static const struct command *command_find(const char *name)
         if (!strcmp(commands[i].name, name))
             return &commands[i];
     return NULL;
+}
+
+static void command_unknown(const char *name)
+{
+    const char *names[COMMAND_COUNT + 1] = { NULL };
+
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        names[i] = commands[i].name;
+    const char *const nearest = nearest_find(name, names);
+
+    fprintf(stderr, "eptwin: unknown command '%s', expected one that eptwin --help lists%s%s%s\n", name,
+            nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 /* Output that could not be written (a full disk, a closed pipe) must not look like success. */
@@ -113,7 +126,17 @@ int main(int argc, char **argv)
 
     signals_restore();
     encoding_choose();
-    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+    static char help_option[] = "--help";
+    char *help_of[] = { argc > 2 ? argv[2] : NULL, help_option, NULL };
+    const bool help = !strcmp(name, "help");
+
+    if (help && argc > 2 && command_find(argv[2]))
+        return flush_output(command_find(argv[2])->run(2, help_of));
+    if (help && argc > 2) {
+        command_unknown(argv[2]);
+        return EXIT_BAD_INPUT;
+    }
+    if (help || !strcmp(name, "--help") || !strcmp(name, "-h")) {
         print_help(stdout);
         return flush_output(EXIT_OK);
     }
@@ -125,7 +148,7 @@ int main(int argc, char **argv)
 
     if (!command) {
         if (argc > 1)
-            fprintf(stderr, "eptwin: unknown command '%s', expected one that eptwin --help lists\n", name);
+            command_unknown(name);
         else
             print_help(stderr);
         return EXIT_BAD_INPUT;

@@ -8,6 +8,12 @@ echo "exit $?"
 $EPTWIN --version | sed 's|^eptwin [^ ]*$|eptwin VERSION|'
 $EPTWIN simulat
 echo "exit $?"
+$EPTWIN help simulat
+echo "exit $?"
+$EPTWIN colour
+echo "exit $?"
+$EPTWIN help simulate | cmp - <($EPTWIN simulate --help) && $EPTWIN help trace | cmp - <($EPTWIN trace --help) &&
+    echo "the same for help COMMAND"
 $EPTWIN ''
 echo "exit $?"
 $EPTWIN --help >/dev/full
