@@ -318,6 +318,45 @@ static void test_passes(void)
     free(s);
 }
 
+/* Rows whose kernel says how it moves them, on a GPU whose waits are known: each turn of loads after the first waits
+ * half as long; the L2 answers for what was just written, as far as it holds it. */
+static void test_patterns(void)
+{
+    static const struct { struct fabric_pattern pattern; uint64_t ns; } rows[] = {
+        { { .in_flight = 2 }, 50 + 300 + 2000 },                        /* 2000 B in two turns of 1024 */
+        { { .in_flight = 4 }, 50 + 200 + 2000 },                        /* in one */
+        { { .in_flight = 4, .steps = 1 }, 50 + 400 + 2000 },
+        { { .in_flight = 4, .width_bytes = 8 }, 50 + 300 + 2000 },
+        { { .in_flight = 4, .fresh = true }, 50 + 80 + 2000 },
+        { { .in_flight = 4, .fresh = true, .footprint_bytes = 1001 }, 50 + 200 + 2000 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct stage *s = stage_new(2, 2);
+        s->cluster.gpu.load_ps = 200000;
+        s->cluster.gpu.load_l2_ps = 80000;
+        s->cluster.gpu.l2_bytes = 1000;
+        s->cluster.gpu.row_ps = 50000;
+        s->cluster.gpu.row_rate_bps = 8000000000;
+        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 2000, .pattern = rows[i].pattern });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, 1010000 + rows[i].ns * 1000));
+        free(s);
+    }
+}
+
+/* What is added for the whole GPU is seen after a release. */
+static void test_scopes(void)
+{
+    struct stage *s = stage_new(1, 1);
+    s->cluster.gpu.load_ps = 200000;
+    s->cluster.gpu.release_ps = 300000;
+    PLAY(s, 0, 1, { .verb = ADD, .word = 3 });
+    PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 1420000));                 /* 1000 + 10 + release 300 + poll 100 + step 10 */
+    free(s);
+}
+
 static void test_signals(void)
 {
     struct stage *s = stage_new(2, 2);
@@ -1005,6 +1044,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "bulk halves", test_bulk_halves);
     CU_add_test(suite, "bulk mixed", test_bulk_mixed);
     CU_add_test(suite, "passes", test_passes);
+    CU_add_test(suite, "patterns", test_patterns);
+    CU_add_test(suite, "scopes", test_scopes);
     CU_add_test(suite, "signals", test_signals);
     CU_add_test(suite, "signals overtake", test_signals_overtake);
     CU_add_test(suite, "egress is shared", test_egress_is_shared);

@@ -392,6 +392,7 @@ void ht_barrier_begin(struct ht_barrier *b)
 {
     b->round++;
     b->sent = 0;
+    b->entered = false;
 }
 
 int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint32_t epoch)
@@ -404,6 +405,10 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
+    static const struct fabric_pattern own_word = { .fresh = true };
+    if (!b->sent && !b->entered)        /* the block meets, and its own word is raised first, an atomic */
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &own_word, .rows = 1 });
+    b->entered = true;
     for (; b->sent < b->count; b->sent++) {
         if (b->sent == b->number) continue;
         const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round), .word = b->word + b->number,

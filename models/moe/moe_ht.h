@@ -142,6 +142,7 @@ struct ht_barrier {
     uint32_t word;
     uint16_t first, stride, count, number;  /* number: of this rank */
     uint16_t sent;
+    bool entered;
     uint32_t round;
 };
 void ht_barrier_begin(struct ht_barrier *b);
