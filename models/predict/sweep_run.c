@@ -184,8 +184,8 @@ static bool part_open(struct sweep_threads *t, const char *part, GError **error)
         g_autofree char *line = g_strjoinv(",", g_ptr_array_index(t->results->row, i));
         g_string_append_printf(text, "%s\n", line);
     }
-    /* Written anew, so that a line that was cut does not stand before what comes: the file is short, the work was long,
-     * so what it held is written beside first. */
+    /* Written anew without the line that was cut.  A copy stands beside it until that is done: being killed here must
+     * not cost what was known. */
     g_autofree char *copy = g_strconcat(part, ".copy", NULL);
     bool good = g_file_set_contents(copy, text->str, (gssize)text->len, error);
     good = good && (ftruncate(t->part, 0) == 0 && write(t->part, text->str, text->len) == (ssize_t)text->len);

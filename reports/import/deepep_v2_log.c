@@ -81,16 +81,21 @@ static struct import_row *row_new(struct v2_state *s, struct import_log *log, ui
     return row;
 }
 
-struct operation { const char *text, *phase, *epilogue; bool plain; };
+struct operation { const char *text, *phase, *epilogue; bool cached, expand; };
 
-/* The plain ones are those that simulate predicts. */
 static const struct operation operations[] = {
-    { "dispatch: ", "dispatch", "dispatch_copy", true },
-    { "combine: ", "combine", "combine_reduce", true },
-    { "expanded dispatch: ", "expanded_dispatch", "expanded_dispatch_copy", false },
-    { "cached dispatch: ", "cached_dispatch", "cached_dispatch_copy", false },
-    { "reduced combine: ", "reduced_combine", "reduced_combine_reduce", false },
+    { "dispatch: ", "dispatch", "dispatch_copy", false, false },
+    { "combine: ", "combine", "combine_reduce", false, false },
+    { "expanded dispatch: ", "dispatch", "dispatch_copy", false, true },
+    { "cached dispatch: ", "dispatch", "dispatch_copy", true, false },
+    { "reduced combine: ", "combine", "combine_reduce", false, true },
 };
+
+static void mode_set(struct import_row *row, const struct operation *operation)
+{
+    if (operation->cached) import_row_word(row, IMPORT_CACHED, "true");
+    if (operation->expand) import_row_word(row, IMPORT_EXPAND, "true");
+}
 
 /* "EP:   4/16 | combine: 115 GB/s (SO), 376 GB/s (SU), 1064.000 us, 400593024 bytes | reduce: 4791 GB/s, 187.879 us" */
 static bool result_take(struct v2_state *s, struct import_log *log, const char *line)
@@ -111,7 +116,7 @@ static bool result_take(struct v2_state *s, struct import_log *log, const char *
     import_row_number(row, IMPORT_LOGICAL_NVL_GBS, su);
     import_row_number(row, IMPORT_COUNTED_BYTES, bytes);
     import_row_word(row, IMPORT_COUNTED, "logical (SU): all rows received with indices and weights");
-    if (!operation->plain) import_row_word(row, IMPORT_METRIC, "native_us");
+    mode_set(row, operation);
     const char *epilogue = import_scan(rest, " | copy: ");
     if (!epilogue) epilogue = import_scan(rest, " | reduce: ");
     if (!epilogue || !import_scan(epilogue, "%f GB/s, %f us", &epilogue_gbs, &epilogue_us)) return true;
@@ -119,7 +124,7 @@ static bool result_take(struct v2_state *s, struct import_log *log, const char *
     import_row_number(row, IMPORT_US, epilogue_us);
     import_row_number(row, IMPORT_NATIVE_GBS, epilogue_gbs);
     import_row_word(row, IMPORT_COUNTED, "bytes read and written in HBM");
-    if (!operation->plain) import_row_word(row, IMPORT_METRIC, "native_us");
+    mode_set(row, operation);
     return true;
 }
 

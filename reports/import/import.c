@@ -23,6 +23,7 @@ static const char *const column_names[IMPORT_COLUMNS] = {
     [IMPORT_HIDDEN] = "hidden", [IMPORT_NUM_TOPK] = "num-topk", [IMPORT_NUM_EXPERTS] = "num-experts",
     [IMPORT_NUM_TOPK_GROUPS] = "num-topk-groups", [IMPORT_DTYPE] = "dtype",
     [IMPORT_DISABLE_NVLINK] = "disable-nvlink", [IMPORT_HOOK] = "hook", [IMPORT_CACHED] = "cached",
+    [IMPORT_EXPAND] = "expand",
     [IMPORT_MASKED] = "masked", [IMPORT_NUM_SMS] = "num-sms", [IMPORT_NUM_BIAS] = "num-bias",
     [IMPORT_EXPERT_ALIGNMENT] = "expert-alignment", [IMPORT_NVL_CHUNK] = "nvl-chunk",
     [IMPORT_RDMA_CHUNK] = "rdma-chunk", [IMPORT_NVL_BUFFER] = "nvl-buffer", [IMPORT_RDMA_BUFFER] = "rdma-buffer",

@@ -5,7 +5,6 @@
 #include <string.h>
 #include "reports/record.h"
 
-
 static bool unstated(const char *cell) { return !cell || strcmp(cell, "?") == 0; }
 
 static int column_find(const char *name)

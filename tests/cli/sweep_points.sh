@@ -2,9 +2,7 @@
 # Times change with every calibration and are checked against each other only.
 sweep() { $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini "$@"; }
 plan='--num-ranks 2:8:2 --num-tokens 4:64:x2 --dtype fp8,bf16 --hidden 1024 --num-experts 48 --num-topk 4,8 --seed 0:12:1'
-words() {
-    sed -E 's/[0-9]+(\.[0-9]+)? x /N x /g; s/ [0-9]+\.[0-9]+( |$)/ N /g; s/, [0-9]+ % busy/, N % busy/; s/ +/ /g; s/-+/-/g'
-}
+words() { sed -E '/^ *[0-9]/s/.*/a row/; s/ +/ /g; s/-+/-/g' | uniq; }        # which rows depends on the calibration
 
 echo '# 1,040 points: time and table'
 start=$(date +%s%N)
@@ -66,7 +64,7 @@ sweep --kernel normal --cached --num-ranks 4 --num-tokens 64 --hidden 1024 --num
     --set nvlink.egress-rate=100GB/s,137GB/s --num-sms 4:16:4 --output sms.csv --baseline num-sms=8 \
     --best dispatch.logical_nvl_gbs --top 2 | words
 awk -F, '$3 == 8 && /,dispatch,/ { print $(NF - 1) }' sms.csv
-$EPTWIN sweep show sms.csv --best dispatch+combine.time_us_max --top 1 | words | tail -n +3 | head -2
+$EPTWIN sweep show sms.csv --best dispatch+combine.time_us_max --top 1 | words | head -4
 
 echo '# points that cannot be'
 sweep --num-ranks 2 --hidden 1024 --num-experts 4 --num-topk 2,8 --num-tokens 4,8 --output topk.csv | words
