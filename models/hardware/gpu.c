@@ -446,8 +446,59 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
 
-const struct fabric_ops gpu_fabric_ops = {
+static const struct fabric_ops gpu_fabric_ops = {
     .name = "sim-gpu", .now_ps = world_now_ps, .store = gpu_store, .put = gpu_put, .signal = gpu_signal,
     .put_signal = gpu_put_signal, .get = gpu_get, .signal_add = gpu_signal_add,
     .flush = world_flush, .work = gpu_work, .watch = world_watch,
+};
+
+static void gpu_init(struct world *w)
+{
+    const struct cluster *c = w->cluster;
+    const struct { struct work_rates *to; const struct cluster_work *from; } kinds[] = {
+        { &w->store, &c->gpu.store },
+        { &w->copy, &c->gpu.copy },
+        { &w->bulk, c->gpu.bulk.sm_rate_bps ? &c->gpu.bulk : &c->gpu.copy },
+        { &w->cast, &c->gpu.cast },
+        { &w->reduce, &c->gpu.reduce },
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
+                                             rate_make(kinds[i].from->sm_rate_bps) };
+    w->hbm = rate_make(c->gpu.hbm_rate_bps);
+    w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
+    w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
+    w->store_deep = c->gpu.store_deep_rate_bps ? rate_make(c->gpu.store_deep_rate_bps) : w->store.warp;
+    w->row = rate_make(c->gpu.row_rate_bps);
+    w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
+    w->sum_sm = rate_make(c->gpu.sum_sm_rate_bps);
+    w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
+    w->egress_split = rate_make(c->nvlink.split_rate_bps);
+    w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);
+    w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
+    w->scan = rate_make(c->gpu.scan_rate_bps);
+    const struct cluster_bulk *engine = &c->gpu.engine;
+    w->bulk_in = rate_make(engine->in_rate_bps);
+    w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
+    w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store.sm_rate_bps);
+    w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : c->nvlink.egress_rate_bps);
+    w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
+    w->bulk_mixed = c->nvlink.bulk_mixed_rate_bps ? rate_make(c->nvlink.bulk_mixed_rate_bps) : w->bulk_link;
+    w->sm_count = c->gpu.sms;
+    w->launch_ps = c->gpu.launch_ps;
+    w->poll_ps = c->gpu.poll_ps;
+    w->egress = rate_make(c->nvlink.egress_rate_bps);
+    w->ingress = rate_make(c->nvlink.ingress_rate_bps);
+}
+
+static uint64_t gpu_step_begin(struct world_rank *rank, uint64_t now_ps)
+{
+    return now_ps + rank_slowed_ps(rank, rank->world->cluster->gpu.step_ps);
+}
+
+static void gpu_step_end(struct world_rank *rank) { (void)rank; }
+
+const struct world_machine gpu_machine = {
+    .ops = &gpu_fabric_ops, .init = gpu_init, .step_due = world_worker_step, .step_begin = gpu_step_begin,
+    .step_end = gpu_step_end,
 };

@@ -57,7 +57,7 @@ static void core_event_run(struct sim *sim, struct sim_event *event)
     world_worker_step(ww);
 }
 
-void host_line_up(struct world_worker *ww)
+static void host_line_up(struct world_worker *ww)
 {
     struct world_rank *rank = ww->rank;
     struct core *core = rank_core(rank);
@@ -73,7 +73,7 @@ void host_line_up(struct world_worker *ww)
         sim_schedule_at(sim, &core->event, core->port.free_ps > now ? core->port.free_ps : now);
 }
 
-uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
+static uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
 {
     const struct cluster_host *host = &rank->world->cluster->host;
     struct core *core = rank_core(rank);
@@ -93,19 +93,13 @@ uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
     return port_reserve(&core->port, now_ps, busy_ps, 0);
 }
 
-void host_step_end(struct world_rank *rank)
+static void host_step_end(struct world_rank *rank)
 {
     struct core *core = rank_core(rank);
     sim_schedule_at(rank->world->sim, &core->event, core->port.free_ps);
 }
 
-void host_cores_init(struct world *w)
-{
-    for (uint32_t i = 0; i < w->cluster->host.cores && i < w->options.ranks; i++)
-        w->core[i] = (struct core){ .event.run = core_event_run, .rank = &w->rank[i] };
-}
-
-uint64_t host_link_ps(const struct request *r)
+static uint64_t host_link_ps(const struct request *r)
 {
     const struct cluster_host *host = &r->source->world->cluster->host;
     const bool short_one = !r->put && !r->answer;       /* a signal, or the question of a get */
@@ -113,12 +107,12 @@ uint64_t host_link_ps(const struct request *r)
     return bytes_ps + (short_one || r->signal ? host->signal_ps : 0);
 }
 
-uint64_t host_send(struct world_rank *source, const struct request *r)
+static uint64_t host_send(struct world_rank *source, const struct request *r)
 {
     return charge(source, host_link_ps(r));
 }
 
-uint64_t host_receive(struct world_rank *target, uint64_t now_ps, const struct request *r)
+static uint64_t host_receive(struct world_rank *target, uint64_t now_ps, const struct request *r)
 {
     struct core *core = rank_core(target);
     const bool idle = now_ps > core->received_ps;
@@ -223,8 +217,50 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
 
-const struct fabric_ops host_fabric_ops = {
+static const struct fabric_ops host_fabric_ops = {
     .name = "sim-host", .now_ps = world_now_ps, .store = host_store, .put = host_put, .signal = host_signal,
     .put_signal = host_put_signal, .get = host_get, .signal_add = host_signal_add,
     .flush = world_flush, .work = host_work, .watch = world_watch,
+};
+
+static struct work_rates rates_of(const struct cluster_work *work)
+{
+    return (struct work_rates){ work->row_ps, rate_make(work->warp_rate_bps), 0 };
+}
+
+static void host_init(struct world *w)
+{
+    const struct cluster_host *c = &w->cluster->host;
+    w->store = (struct work_rates){ c->store_ps, rate_make(c->store_rate_bps), 0 };
+    w->copy = rates_of(&c->copy);
+    w->cast = rates_of(&c->cast);
+    w->reduce = rates_of(&c->reduce);
+    w->sum = rates_of(&c->sum);
+    w->scan = rate_make(c->scan_rate_bps);
+    w->sm_count = UINT16_MAX;           /* it has no SMs to count */
+    w->poll_ps = c->poll_ps;
+    for (uint32_t i = 0; i < c->cores && i < w->options.ranks; i++)
+        w->core[i] = (struct core){ .event.run = core_event_run, .rank = &w->rank[i] };
+}
+
+/* What a port is booked for after a time is no part of how busy it was until then. */
+static uint64_t busy_until(const struct port *port, uint64_t time_ps)
+{
+    const uint64_t after_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;
+    return port->busy_ps - (after_ps < port->busy_ps ? after_ps : port->busy_ps);
+}
+
+static uint64_t host_busy_ps(const struct world_rank *rank)
+{
+    const struct world *w = rank->world;
+    const uint32_t cores = w->cluster->host.cores;
+    uint64_t busy_ps = 0;
+    for (uint32_t i = 0; i < cores; i++) busy_ps += busy_until(&w->core[i].port, rank->end_ps);
+    return busy_ps / cores;
+}
+
+const struct world_machine host_machine = {
+    .ops = &host_fabric_ops, .init = host_init, .step_due = host_line_up, .step_begin = host_step,
+    .step_end = host_step_end, .link_ps = host_link_ps, .send = host_send, .receive = host_receive,
+    .busy_ps = host_busy_ps,
 };

@@ -88,18 +88,10 @@ static void watches_clear(struct world_rank *rank)
     rank->watch_count = rank->least_count = 0;
 }
 
-/* What a port is booked for after a time is no part of how busy it was until then. */
-static uint64_t busy_until(const struct port *port, uint64_t time_ps)
-{
-    const uint64_t after_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;
-    return port->busy_ps - (after_ps < port->busy_ps ? after_ps : port->busy_ps);
-}
-
 static void rank_result(struct world_rank *rank, struct world_result *result)
 {
     const struct world *w = rank->world;
-    const struct cluster *c = w->cluster;
-    const uint64_t launch_ps = c->host.cores ? 0 : c->gpu.launch_ps;
+    const uint64_t launch_ps = w->launch_ps;
     *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps,
                                      .let_ps = rank->let_ps - rank->begin_ps + launch_ps,
                                      .wait_ps = rank->begin_ps - rank->start_ps,
@@ -119,8 +111,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
         if (rank->sm[i].busy_ps > sm->busy_ps) sm->busy_ps = rank->sm[i].busy_ps;
         sm->bytes += rank->sm[i].bytes;
     }
-    for (uint32_t i = 0; i < c->host.cores; i++) core->busy_ps += busy_until(&w->core[i].port, rank->end_ps);
-    if (c->host.cores) core->busy_ps /= c->host.cores;
+    if (w->machine->busy_ps) core->busy_ps = w->machine->busy_ps(rank);
 }
 
 /* What is on its way to a worker that is done comes to its rank all the same. */
@@ -155,7 +146,7 @@ void launch_rank_done(struct world_rank *rank)
 {
     struct world *w = rank->world;
     if (rank->kernel + 1 < w->program->kernels) {
-        const uint64_t next_ps = rank->end_ps + (w->cluster->host.cores ? 0 : w->cluster->gpu.launch_ps);
+        const uint64_t next_ps = rank->end_ps + w->launch_ps;
         sim_schedule_at(w->sim, &rank->launch_event, next_ps);
     } else if (--w->ranks_running == 0) {
         w->idle = w->wakes_pending;

@@ -217,7 +217,8 @@ static void get_answer(struct request *r, uint64_t in_ps)
     r->in_ps = r->held_ps = 0;
     r->get = false;
     r->answer = true;
-    if (poster->world->cluster->host.cores) in_ps = host_receive(r->source, in_ps, r);
+    const struct world_machine *machine = poster->world->machine;
+    if (machine->receive) in_ps = machine->receive(r->source, in_ps, r);
     struct qp *qp = nic_qp(r->source, poster->fabric.rank, r->queue);
     ring_add(nic_of(r->source, poster, r->queue), (struct ring){ in_ps, qp, r, r });
 }
@@ -235,7 +236,7 @@ static void request_in(struct request *r, uint64_t in_ps)
 static void request_received(struct sim *sim, struct sim_event *event)
 {
     struct request *r = fabric_container_of(event, struct request, event);
-    const uint64_t done_ps = host_receive(r->target, sim_now_ps(sim), r);
+    const uint64_t done_ps = r->target->world->machine->receive(r->target, sim_now_ps(sim), r);
     request_in(r, done_ps > r->in_ps ? done_ps : r->in_ps);
 }
 
@@ -254,11 +255,11 @@ static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
         qp->in_ps = in_ps;
     }
     if (w->options.timeline) spans_nic_note(r, false, in_ps - service_ps, in_ps);
-    if (!w->cluster->host.cores) {
+    if (!w->machine->receive) {
         request_in(r, in_ps);
         return;
     }
-    const uint64_t work_ps = host_link_ps(r);
+    const uint64_t work_ps = w->machine->link_ps(r);
     r->in_ps = in_ps;
     r->event.run = request_received;
     sim_schedule_at(w->sim, &r->event, in_ps - (work_ps < service_ps ? work_ps : service_ps));
@@ -529,14 +530,14 @@ void nic_ring(struct world_rank *source, struct qp *qp)
 {
     struct request *first = qp->held_first, *last = qp->held_last, *next;
     qp->held_first = qp->held_last = NULL;
-    if (!source->world->cluster->host.cores) {
+    if (!source->world->machine->send) {
         /* A flush may ring for what was posted a while ago. */
         ring_schedule(qp, first, last, later(qp->held_ps, sim_now_ps(source->world->sim)));
         return;
     }
     for (struct request *r = first; r; r = next) {
         next = r == last ? NULL : r->next;
-        ring_schedule(qp, r, r, host_send(source, r));
+        ring_schedule(qp, r, r, source->world->machine->send(source, r));
     }
 }
 

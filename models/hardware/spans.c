@@ -57,7 +57,7 @@ static void operation_note(struct world_rank *rank, const char *name, uint32_t w
                            uint64_t size_bytes)
 {
     const struct world_worker *ww = rank->current;
-    const bool host = rank->world->cluster->host.cores > 0;
+    const bool host = rank->world->machine->busy_ps != NULL;
     const uint32_t all = ww->worker->warps, taken = warps && warps < all ? warps : all;
     const uint32_t lane = host || ww->lane_warps < taken ? 0 : (ww->lane_warps - taken) % TRACKS_A_WORKER;
     const uint64_t begin_ps = host ? cursor_ps : ww->lane_start_ps;
@@ -83,7 +83,7 @@ static int spans_store(struct fabric *f, struct fabric_worker *worker, const str
     struct world_rank *rank = rank_of(f), *target = &rank->world->rank[write->peer];
     const struct port egress = rank->egress, ingress = target->ingress;
     const uint64_t cursor_ps = rank->current->cursor_ps;
-    const int result = rank->world->ops->store(f, worker, write);
+    const int result = rank->world->machine->ops->store(f, worker, write);
     if (result) return result;
     operation_note(rank, "store", write->warps, cursor_ps, write->charge_bytes);
     port_note(rank, TRACK_EGRESS, &rank->egress, &egress, write->charge_bytes);
@@ -95,7 +95,7 @@ static int spans_put(struct fabric *f, struct fabric_worker *worker, const struc
 {
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->current->cursor_ps;
-    const int result = rank->world->ops->put(f, worker, write);
+    const int result = rank->world->machine->ops->put(f, worker, write);
     if (!result) operation_note(rank, "post put", write->warps, cursor_ps, write->charge_bytes);
     return result;
 }
@@ -104,7 +104,7 @@ static int spans_signal(struct fabric *f, struct fabric_worker *worker, const st
 {
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->current->cursor_ps;
-    const int result = rank->world->ops->signal(f, worker, signal);
+    const int result = rank->world->machine->ops->signal(f, worker, signal);
     const bool rdma = fabric_path(f, signal->peer) == FABRIC_RDMA;
     if (!result) operation_note(rank, rdma ? "post signal" : "signal", 0, cursor_ps, 0);
     return result;
@@ -115,7 +115,7 @@ static int spans_put_signal(struct fabric *f, struct fabric_worker *worker, cons
 {
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->current->cursor_ps;
-    const int result = rank->world->ops->put_signal(f, worker, write, signal);
+    const int result = rank->world->machine->ops->put_signal(f, worker, write, signal);
     if (!result) operation_note(rank, "post put and signal", write->warps, cursor_ps, write->charge_bytes);
     return result;
 }
@@ -126,7 +126,7 @@ static int spans_get(struct fabric *f, struct fabric_worker *worker, const struc
     const struct port egress = source->egress, ingress = rank->ingress;
     const bool rdma = fabric_path(f, read->peer) == FABRIC_RDMA;
     const uint64_t cursor_ps = rank->current->cursor_ps;
-    const int result = rank->world->ops->get(f, worker, read);
+    const int result = rank->world->machine->ops->get(f, worker, read);
     if (result) return result;
     operation_note(rank, rdma ? "post get" : "load", 0, cursor_ps, read->charge_bytes);
     port_note(source, TRACK_EGRESS, &source->egress, &egress, read->charge_bytes);
@@ -137,7 +137,7 @@ static int spans_get(struct fabric *f, struct fabric_worker *worker, const struc
 static void spans_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
                             enum fabric_scope scope)
 {
-    rank_of(f)->world->ops->signal_add(f, worker, word, addend, scope);
+    rank_of(f)->world->machine->ops->signal_add(f, worker, word, addend, scope);
 }
 
 static void spans_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
@@ -149,7 +149,7 @@ static void spans_work(struct fabric *f, struct fabric_worker *worker, const str
     };
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->current->cursor_ps;
-    rank->world->ops->work(f, worker, work);
+    rank->world->machine->ops->work(f, worker, work);
     operation_note(rank, name[work->kind], work->warps, cursor_ps, work->read_bytes);
 }
 

@@ -48,60 +48,6 @@ static void pool_clear(struct pool *pool)
     free(pool->block);
 }
 
-struct request *world_request_write(struct world_rank *source, const struct fabric_write *write)
-{
-    struct request *r = pool_get(&source->world->requests);
-    const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, write->charge_bytes);
-    assert(wire <= UINT32_MAX && write->span_count <= 1);
-    *r = (struct request){
-        .source = source, .target = &source->world->rank[write->peer], .queue = write->queue,
-        .wire_bytes = (uint32_t)wire, .target_offset = write->target_offset, .put = true, .places = 1,
-        .payload = write->span_count ? write->span[0].data : NULL,
-        .payload_bytes = write->span_count ? write->span[0].size_bytes : 0,
-    };
-    return r;
-}
-
-struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal)
-{
-    struct request *r = pool_get(&source->world->requests);
-    *r = (struct request){
-        .source = source, .target = &source->world->rank[signal->peer], .queue = signal->queue, .signal = true,
-        .word = signal->word, .value = signal->value, .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes,
-        .add = signal->add, .places = 1,
-    };
-    return r;
-}
-
-struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
-                                           const struct fabric_signal *signal)
-{
-    struct request *r = world_request_write(source, write);
-    r->wire_bytes += (uint32_t)source->world->cluster->nic.signal_bytes;
-    r->signal = true;
-    r->add = signal->add;
-    r->word = signal->word;
-    r->value = signal->value;
-    r->places = 2;
-    return r;
-}
-
-/* What goes there is as long as a signal; what comes back is a put of the bytes. */
-struct request *world_request_read(struct world_rank *source, const struct fabric_read *read)
-{
-    struct request *r = pool_get(&source->world->requests);
-    struct world_rank *peer = &source->world->rank[read->peer];
-    const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, read->charge_bytes);
-    assert(wire <= UINT32_MAX && read->source_offset + read->size_bytes <= peer->fabric.heap_bytes);
-    *r = (struct request){
-        .source = source, .target = peer, .queue = read->queue, .get = true, .places = 1,
-        .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes, .answer_bytes = (uint32_t)wire,
-        .payload = read->size_bytes ? peer->fabric.heap + read->source_offset : NULL, .payload_bytes = read->size_bytes,
-        .target_offset = read->size_bytes ? (uint64_t)((uint8_t *)read->target - source->fabric.heap) : 0,
-    };
-    return r;
-}
-
 void world_store_payload(struct world_rank *source, const struct fabric_write *write)
 {
     struct fabric *target = &source->world->rank[write->peer].fabric;
@@ -158,7 +104,7 @@ static void mail_add(struct world_worker *ww, struct letter *letter)
 
 /* What happens at from_ps has the worker step at time_ps, or as soon as it has done what it did before.  Nothing
  * changes where its next step was settled before from_ps. */
-static void worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
+void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
 {
     if (ww->settled_ps <= from_ps) return;
     struct sim *sim = ww->rank->world->sim;
@@ -176,7 +122,7 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
     *place = add ? *place + value : value;
     for (uint32_t i = rank->watch_head[word]; i; i = rank->watch[i - 1].next)
         if (!rank->watch[i - 1].least || *place >= rank->least[rank->watch[i - 1].least - 1].value)
-            worker_wake(&rank->worker[rank->watch[i - 1].worker], now, now + rank->world->poll_ps);
+            world_worker_wake(&rank->worker[rank->watch[i - 1].worker], now, now + rank->world->poll_ps);
 }
 
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t *value, uint64_t *time_ps)
@@ -219,7 +165,7 @@ static bool letters_send(struct world_rank *target, uint32_t word, uint64_t valu
         struct letter *l = pool_get(&w->letters);
         *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
         mail_add(ww, l);
-        if (ww != target->current) worker_wake(ww, time_ps, time_ps + w->poll_ps);
+        if (ww != target->current) world_worker_wake(ww, time_ps, time_ps + w->poll_ps);
         sent = true;
     }
     if (sent && time_ps > w->mail_ps) w->mail_ps = time_ps;
@@ -239,77 +185,6 @@ void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t valu
     if (add && world_counter_hold(target, word, &value, &time_ps)) return;
     if (target->world->letters_used && letters_send(target, word, value, add, time_ps)) return;
     world_word_event(target, word, value, add, time_ps);
-}
-
-void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
-{
-    struct waiter **at = &qp->waiter;
-    while (*at) {
-        struct waiter *const waiter = *at;
-        if (waiter->flush && qp->unknown) {
-            at = &waiter->next;
-            continue;
-        }
-        worker_wake(&rank->worker[waiter->worker], time_ps, time_ps);
-        *at = waiter->next;
-        pool_put(&rank->world->waiters, waiter);
-    }
-}
-
-/* The worker that is being stepped steps again when the QP can go on: at time_ps, or, where that is not known yet (0),
- * once it is. */
-static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
-{
-    struct world_worker *ww = rank->current;
-    if (time_ps) {
-        if (!ww->space_ps || time_ps < ww->space_ps) ww->space_ps = time_ps;
-        return;
-    }
-    for (struct waiter *other = qp->waiter; other; other = other->next)
-        if (other->worker == ww->worker->index && other->flush == flush) return;
-    struct waiter *const waiter = pool_get(&rank->world->waiters);
-    *waiter = (struct waiter){ .next = qp->waiter, .worker = ww->worker->index, .flush = flush };
-    qp->waiter = waiter;
-}
-
-static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
-{
-    while (qp->ack_first && qp->ack_first->time_ps <= now_ps) {
-        struct ack *const ack = qp->ack_first;
-        qp->ack_first = ack->next;
-        qp->unacked--;
-        pool_put(&w->acks, ack);
-    }
-}
-
-bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places)
-{
-    struct world *w = rank->world;
-    if (!w->queue_depth) return false;
-    struct qp *qp = nic_qp_find(rank, peer, queue);
-    assert(w->queue_depth >= places);
-    if (!qp) return false;
-    acks_read(w, qp, rank->current->cursor_ps);
-    if (qp->unacked + places <= w->queue_depth) return false;
-    if (qp->held_first) nic_ring(rank, qp);     /* room comes only from what is on its way */
-    want_space(rank, qp, qp->ack_first ? qp->ack_first->time_ps : 0, false);
-    return true;
-}
-
-int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue)
-{
-    (void)w;
-    struct world_rank *rank = rank_of(f);
-    struct qp *qp = nic_qp_find(rank, peer, queue);
-    if (!qp) return 0;
-    if (qp->held_first) nic_ring(rank, qp);
-    if (qp->unknown == 0 && qp->done_ps <= sim_now_ps(rank->world->sim)) {      /* memory is as of now */
-        acks_read(rank->world, qp, qp->done_ps);
-        nic_qp_rest(rank, peer, queue);
-        return 0;
-    }
-    want_space(rank, qp, qp->unknown ? 0 : qp->done_ps, true);
-    return -EAGAIN;
 }
 
 uint64_t world_now_ps(const struct fabric *f)
@@ -363,7 +238,7 @@ static void wake_event_run(struct sim *sim, struct sim_event *event)
     const uint64_t now = sim_now_ps(sim), wanted_ps = ww->worker->wake_ps;
     if (ww->wake_ps <= now) ww->wake_ps = 0;
     if (wanted_ps > now) wake_schedule(ww);
-    else if (wanted_ps) worker_wake(ww, now, now);
+    else if (wanted_ps) world_worker_wake(ww, now, now);
 }
 
 /* Beside the worker's step, which must not wait for it. */
@@ -383,10 +258,10 @@ static void wake_schedule(struct world_worker *ww)
 void world_worker_step(struct world_worker *ww)
 {
     struct world_rank *rank = ww->rank;
-    const struct cluster *c = rank->world->cluster;
+    const struct world_machine *machine = rank->world->machine;
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
-    ww->cursor_ps = c->host.cores ? host_step(rank, now) : now + rank_slowed_ps(rank, c->gpu.step_ps);
+    ww->cursor_ps = machine->step_begin(rank, now);
     ww->lane_start_ps = ww->last_end_ps = ww->cursor_ps;
     ww->lane_warps = 0;
     ww->settled_ps = UINT64_MAX;
@@ -395,13 +270,13 @@ void world_worker_step(struct world_worker *ww)
     rank->current = ww;
     switch (ww->worker->step(ww->worker)) {
     case WORKER_MORE:
-        assert(ww->cursor_ps > now || c->host.cores);       /* there the next round of its rank costs, if not this */
+        assert(ww->cursor_ps > now || machine->busy_ps);    /* on a host the next round of its rank costs */
         sim_schedule_at(sim, &ww->event, ww->cursor_ps);
         ww->settled_ps = now;
         break;
     case WORKER_WAIT:
-        if (ww->mail) worker_wake(ww, ww->mail->time_ps, ww->mail->time_ps + rank->world->poll_ps);
-        if (ww->space_ps) worker_wake(ww, ww->space_ps, ww->space_ps);
+        if (ww->mail) world_worker_wake(ww, ww->mail->time_ps, ww->mail->time_ps + rank->world->poll_ps);
+        if (ww->space_ps) world_worker_wake(ww, ww->space_ps, ww->space_ps);
         if (ww->worker->wake_ps) wake_schedule(ww);
         break;
     case WORKER_DONE:
@@ -414,7 +289,7 @@ void world_worker_step(struct world_worker *ww)
         if (--rank->running == 0) launch_rank_done(rank);
         break;
     }
-    if (c->host.cores) host_step_end(rank);
+    machine->step_end(rank);
     rank->current = NULL;
 }
 
@@ -422,49 +297,10 @@ void world_worker_event_run(struct sim *sim, struct sim_event *event)
 {
     (void)sim;
     struct world_worker *ww = fabric_container_of(event, struct world_worker, event);
-    if (ww->rank->world->cluster->host.cores) host_line_up(ww);
-    else world_worker_step(ww);
+    ww->rank->world->machine->step_due(ww);
 }
 
 /* ---- construction ---- */
-
-static void rates_init(struct world *w)
-{
-    const struct cluster *c = w->cluster;
-    const struct { struct work_rates *to; const struct cluster_work *from; } kinds[] = {
-        { &w->store, &c->gpu.store },
-        { &w->copy, c->host.cores ? &c->host.copy : &c->gpu.copy },
-        { &w->bulk, c->gpu.bulk.sm_rate_bps ? &c->gpu.bulk : &c->gpu.copy },
-        { &w->cast, c->host.cores ? &c->host.cast : &c->gpu.cast },
-        { &w->reduce, c->host.cores ? &c->host.reduce : &c->gpu.reduce },
-        { &w->sum, &c->host.sum },
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
-                                             rate_make(kinds[i].from->sm_rate_bps) };
-    if (c->host.cores) w->store = (struct work_rates){ c->host.store_ps, rate_make(c->host.store_rate_bps), 0 };
-    w->hbm = rate_make(c->gpu.hbm_rate_bps);
-    w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
-    w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
-    w->store_deep = c->gpu.store_deep_rate_bps ? rate_make(c->gpu.store_deep_rate_bps) : w->store.warp;
-    w->row = rate_make(c->gpu.row_rate_bps);
-    w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
-    w->sum_sm = rate_make(c->gpu.sum_sm_rate_bps);
-    w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
-    w->egress_split = rate_make(c->nvlink.split_rate_bps);
-    w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);
-    w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
-    w->scan = rate_make(c->host.cores ? c->host.scan_rate_bps : c->gpu.scan_rate_bps);
-    const struct cluster_bulk *engine = &c->gpu.engine;
-    w->bulk_in = rate_make(engine->in_rate_bps);
-    w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
-    w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store.sm_rate_bps);
-    w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : c->nvlink.egress_rate_bps);
-    w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
-    w->bulk_mixed = c->nvlink.bulk_mixed_rate_bps ? rate_make(c->nvlink.bulk_mixed_rate_bps) : w->bulk_link;
-    w->egress = rate_make(c->nvlink.egress_rate_bps);
-    w->ingress = rate_make(c->nvlink.ingress_rate_bps);
-}
 
 uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ranks_per_node, uint32_t *gpus)
 {
@@ -528,7 +364,7 @@ static bool rank_init(struct world *w, uint32_t index)
     rank->qp = calloc((size_t)o->ranks * o->queue_count + 1, sizeof rank->qp[0]);
     rank->watch_head = calloc((size_t)o->word_count + 1, sizeof rank->watch_head[0]);
     rank->fabric = (struct fabric){
-        .ops = o->timeline ? &spans_fabric_ops : w->ops,
+        .ops = o->timeline ? &spans_fabric_ops : w->machine->ops,
         .words = calloc((size_t)o->word_count + 1, sizeof(uint64_t)), .word_count = o->word_count,
         .heap = calloc(o->heap_bytes + 1, 1), .heap_bytes = o->heap_bytes,
         .rank = (uint16_t)index, .rank_count = (uint16_t)o->ranks, .ranks_per_node = (uint16_t)o->ranks_per_node,
@@ -543,10 +379,9 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     struct world *w = calloc(1, sizeof *w);
     if (!w) return NULL;
     w->cluster = cluster;
-    w->sm_count = cluster->host.cores ? UINT16_MAX : cluster->gpu.sms;      /* a host has no SMs to count */
     w->options = *options;
-    w->poll_ps = cluster->host.cores ? cluster->host.poll_ps : cluster->gpu.poll_ps;
-    w->letters_used = !cluster->host.cores && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
+    w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
+    w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
     w->requests.item_bytes = sizeof(struct request);
     w->letters.item_bytes = sizeof(struct letter);
     w->acks.item_bytes = sizeof(struct ack);
@@ -554,13 +389,11 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->waiters.item_bytes = sizeof(struct waiter);
     w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
     w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->queue_depth;
-    w->ops = cluster->host.cores ? &host_fabric_ops : &gpu_fabric_ops;
-    rates_init(w);
     w->sim = sim_new(EVENTS_AT_FIRST);
     w->rank = calloc(options->ranks, sizeof w->rank[0]);
     w->core = calloc((size_t)cluster->host.cores + 1, sizeof w->core[0]);
     bool complete = w->sim && w->rank && w->core && network_init(w);
-    if (complete) host_cores_init(w);
+    if (complete) w->machine->init(w);
     for (uint32_t i = 0; complete && i < options->ranks; i++) complete = rank_init(w, i);
     for (uint32_t i = 0; complete && options->timeline && i < options->ranks; i++) spans_rank_init(&w->rank[i]);
     if (complete) return w;

@@ -2,8 +2,10 @@
 #ifndef MODELS_HARDWARE_WORLD_INTERNAL_H
 #define MODELS_HARDWARE_WORLD_INTERNAL_H
 
+#include "models/hardware/host.h"
 #include "models/hardware/link.h"
 #include "models/hardware/network.h"
+#include "models/hardware/nic.h"
 #include "models/hardware/transport.h"
 #include "models/hardware/world.h"
 #include "sim/rng.h"
@@ -49,75 +51,11 @@ struct mover {
     uint32_t sm_next;               /* next worker of its SM + 1, 0: none */
 };
 
-/* A work request on its way: posted, sent, arrived, visible. */
-struct request {
-    struct sim_event event;
-    struct request *next;           /* on its QP's held or ready list */
-    struct world_rank *source, *target;
-    uint64_t value;                 /* of a signal */
-    uint64_t target_offset;
-    const void *payload;            /* of a put or an answered get, or NULL: nothing is stored; until it is there, the
-                                     * source's */
-    uint64_t in_ps;                 /* when the last byte of what was sent of it is in */
-    uint64_t held_ps;               /* when the quantum is in that holds its places on the way already, 0: none does */
-    uint32_t payload_bytes, wire_bytes;
-    uint32_t sent_bytes, early_bytes;       /* of those; of these, in quanta before the last */
-    union {
-        uint32_t word;              /* of a signal */
-        uint32_t answer_bytes;      /* of a get: on the wire, back */
-    };
-    uint16_t queue;
-    uint8_t places;                 /* of the queue that it takes */
-    bool put, signal, add;          /* a put with a signal is one request that takes two places */
-    bool get, answer;               /* a get on its way there; the bytes on their way back, source being the peer */
-};
-
 /* Memory for things of one size, all freed in the end. */
 struct pool {
     void *free;                     /* list, linked by their first bytes */
     void **block;
     uint32_t block_count, item_bytes;
-};
-
-/* A completion on its way back to a QP, which then has room for one request more. */
-struct ack { struct ack *next; uint64_t time_ps; };
-
-/* A worker that found a QP full, or flushes it and finds it at work. */
-struct waiter { struct waiter *next; uint32_t worker; bool flush; };
-
-struct qp {
-    struct request *held_first, *held_last;     /* posted, doorbell not rung yet */
-    struct request *ready_first, *ready_last;   /* rung, not sent yet */
-    uint64_t held_ps, ring_ps;                  /* when the last held one is posted; the last doorbell rings */
-    uint64_t lock_ps;                           /* until when a warp that rings has it to itself */
-    uint64_t in_ps;                             /* where ways differ: when the last byte sent so far is in */
-    uint64_t done_ps;                           /* when all whose completion is known are complete */
-    struct ack *ack_first, *ack_last;           /* where requests are limited: completions on their way, in order */
-    struct waiter *waiter;
-    uint32_t unknown;                           /* requests posted whose completion is not known yet */
-    uint32_t unacked;                           /* those, and those whose ack is on its way; where limited */
-};
-
-/* Bytes of a window that are free again at a time. */
-struct credit { uint64_t time_ps; uint32_t size_bytes; };
-
-/* A doorbell that will ring, and the requests that it covers. */
-struct ring { uint64_t time_ps; struct qp *qp; struct request *first, *last; };
-
-/* A port of a NIC, with its number in the network. */
-struct nic {
-    struct sim_event event;         /* sends the next quantum */
-    struct world *world;
-    struct qp **active;             /* QPs with something to send, a ring: who has waited longest first */
-    uint32_t active_first, active_count, active_max;
-    struct ring *ring;              /* doorbells to ring, a ring: the soonest first */
-    uint32_t ring_first, ring_count, ring_max;
-    struct port atomic;
-    uint64_t owed_bytes;            /* acknowledgements to send */
-    uint64_t outstanding_bytes;     /* sent, not acknowledged; where there is a window */
-    struct credit *credit;          /* a heap, the soonest first */
-    uint32_t credit_count, credit_max;
-    bool stalled;                   /* by its window, and nobody knows for how long */
 };
 
 /* Until when a port is busy for the last peer and for any other. */
@@ -183,14 +121,21 @@ struct world_rank {
     uint32_t lanes_named_count;
 };
 
-/* A core of a host, and whose turn there is. */
-struct core {
-    struct port port;
-    struct sim_event event;         /* the step that has it is done: it is free, or somebody's next */
-    struct world_rank *rank;        /* whose turn it is, or was last */
-    uint64_t slice_end_ps;          /* when others come first */
-    uint64_t received_ps;           /* when it is done with what came in last */
+/* What ranks run on, a row each: GPUs (gpu.c) or the cores of a host (host.c). */
+struct world_machine {
+    const struct fabric_ops *ops;                                       /* what operations cost */
+    void (*init)(struct world *w);                                      /* rates, SMs, launch_ps, poll_ps */
+    void (*step_due)(struct world_worker *ww);                          /* the worker would step */
+    uint64_t (*step_begin)(struct world_rank *rank, uint64_t now_ps);   /* returns when the worker may go on */
+    void (*step_end)(struct world_rank *rank);
+    /* Where links cost CPU time: that of a request at each end, what the worker that is being stepped takes for one
+     * that it sends, what the receiver's core takes for one that comes in, returning when that is done.  Else NULL. */
+    uint64_t (*link_ps)(const struct request *r);
+    uint64_t (*send)(struct world_rank *source, const struct request *r);
+    uint64_t (*receive)(struct world_rank *target, uint64_t now_ps, const struct request *r);
+    uint64_t (*busy_ps)(const struct world_rank *rank);                 /* of its cores; NULL: it has none */
 };
+extern const struct world_machine gpu_machine, host_machine;
 
 /* Bytes that went from the lower half of the ranks to the upper, and back, in one kernel. */
 struct bisection { uint64_t size_bytes[2]; };
@@ -199,7 +144,8 @@ struct work_rates { uint64_t row_ps; rate_q20 warp, sm; };
 
 struct world {
     const struct cluster *cluster;
-    const struct fabric_ops *ops;   /* what operations cost */
+    const struct world_machine *machine;
+    uint64_t launch_ps;             /* of a kernel, beside its workers' time */
     const struct world_program *program;
     struct world_options options;
     struct sim *sim;
@@ -242,44 +188,14 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
 /* Whether what is to be added at *time_ps may wait, for the one worker that watches the counter needs more.  When it is
  * enough: false, and *value and *time_ps are those of all that waited. */
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t *value, uint64_t *time_ps);
-/* world.c: a completion of the QP will be known at time_ps: whom that lets go on steps then. */
-void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
-
-/* nic.c: hands a request to its QP; held back when defer is set, else the QP's held ones and it become ready. */
-void nic_post(struct request *r, uint64_t ready_ps, bool defer);
-struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* NULL: it has nothing to do, and never had or has been given back. */
-struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* Gives it back if it has nothing to do and nobody waits for it. */
-void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* Bytes on the wire for a message: headers for each packet of the MTU. */
-uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
-void nic_init(struct world *w, uint32_t port);
-void nic_clear(struct nic *nic);
-/* Rings the doorbell for what a QP holds back.  A host works on each of these now; it goes when that is done. */
-void nic_ring(struct world_rank *source, struct qp *qp);
-
-/* gpu.c and host.c: what operations cost the worker that is being stepped. */
-extern const struct fabric_ops gpu_fabric_ops;
-extern const struct fabric_ops host_fabric_ops;
 uint64_t world_now_ps(const struct fabric *f);
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
 /* Delivers to a word at time_ps; world_word_event() by an event, whoever watches it. */
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
-/* Fills a request with a put or a signal. */
-struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
-struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal);
-/* The first with the second behind it. */
-struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
-                                           const struct fabric_signal *signal);
-struct request *world_request_read(struct world_rank *source, const struct fabric_read *read);
 /* Moves the bytes of a store at once: nobody reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);
 void world_load_payload(struct world_rank *target, const struct fabric_read *read);
-int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
-
 /* Notes bytes that may cross between the halves of the ranks. */
 static inline void world_bisection_note(struct world *w, uint16_t source, uint16_t target, uint64_t size_bytes)
 {
@@ -304,6 +220,8 @@ void spans_rank_init(struct world_rank *rank);
 void spans_launch(struct world_rank *rank, uint32_t worker_count);
 void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps);
 
+/* world.c: what happens at from_ps has the worker step at time_ps, or as soon as it has done what it did before. */
+void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps);
 /* world.c: what has come to a worker by now_ps becomes known to it. */
 void world_mail_read(struct world_worker *ww, uint64_t now_ps);
 void world_worker_event_run(struct sim *sim, struct sim_event *event);
@@ -318,20 +236,7 @@ static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t du
     return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
 }
 
-/* host.c: the worker would step: world_worker_step() comes when it is its turn. */
-void host_line_up(struct world_worker *ww);
-void host_cores_init(struct world *w);
-/* host.c: a step begins: the CPU time of looking; returns when the worker may go on. */
-uint64_t host_step(struct world_rank *rank, uint64_t now_ps);
-/* host.c: the step is over, all its operations are charged. */
-void host_step_end(struct world_rank *rank);
 /* world.c: the worker steps now. */
 void world_worker_step(struct world_worker *ww);
-/* host.c: the CPU time that a put or a signal takes at each end, */
-uint64_t host_link_ps(const struct request *r);
-/* what the worker that is being stepped uses of it for one whose doorbell it rings, and what the receiver's core uses
- * of it for one that comes in at now_ps; they return when that is done. */
-uint64_t host_send(struct world_rank *source, const struct request *r);
-uint64_t host_receive(struct world_rank *target, uint64_t now_ps, const struct request *r);
 
 #endif

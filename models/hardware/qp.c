@@ -1,0 +1,131 @@
+/* qp.c - makes requests, and has workers wait for room on a QP or for all on it to be done.
+ * What becomes of a request stands in nic.c. */
+#include "models/hardware/world_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+
+struct request *world_request_write(struct world_rank *source, const struct fabric_write *write)
+{
+    struct request *r = pool_get(&source->world->requests);
+    const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, write->charge_bytes);
+    assert(wire <= UINT32_MAX && write->span_count <= 1);
+    *r = (struct request){
+        .source = source, .target = &source->world->rank[write->peer], .queue = write->queue,
+        .wire_bytes = (uint32_t)wire, .target_offset = write->target_offset, .put = true, .places = 1,
+        .payload = write->span_count ? write->span[0].data : NULL,
+        .payload_bytes = write->span_count ? write->span[0].size_bytes : 0,
+    };
+    return r;
+}
+
+struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal)
+{
+    struct request *r = pool_get(&source->world->requests);
+    *r = (struct request){
+        .source = source, .target = &source->world->rank[signal->peer], .queue = signal->queue, .signal = true,
+        .word = signal->word, .value = signal->value, .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes,
+        .add = signal->add, .places = 1,
+    };
+    return r;
+}
+
+struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
+                                           const struct fabric_signal *signal)
+{
+    struct request *r = world_request_write(source, write);
+    r->wire_bytes += (uint32_t)source->world->cluster->nic.signal_bytes;
+    r->signal = true;
+    r->add = signal->add;
+    r->word = signal->word;
+    r->value = signal->value;
+    r->places = 2;
+    return r;
+}
+
+/* What goes there is as long as a signal; what comes back is a put of the bytes. */
+struct request *world_request_read(struct world_rank *source, const struct fabric_read *read)
+{
+    struct request *r = pool_get(&source->world->requests);
+    struct world_rank *peer = &source->world->rank[read->peer];
+    const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, read->charge_bytes);
+    assert(wire <= UINT32_MAX && read->source_offset + read->size_bytes <= peer->fabric.heap_bytes);
+    *r = (struct request){
+        .source = source, .target = peer, .queue = read->queue, .get = true, .places = 1,
+        .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes, .answer_bytes = (uint32_t)wire,
+        .payload = read->size_bytes ? peer->fabric.heap + read->source_offset : NULL, .payload_bytes = read->size_bytes,
+        .target_offset = read->size_bytes ? (uint64_t)((uint8_t *)read->target - source->fabric.heap) : 0,
+    };
+    return r;
+}
+
+void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
+{
+    struct waiter **at = &qp->waiter;
+    while (*at) {
+        struct waiter *const waiter = *at;
+        if (waiter->flush && qp->unknown) {
+            at = &waiter->next;
+            continue;
+        }
+        world_worker_wake(&rank->worker[waiter->worker], time_ps, time_ps);
+        *at = waiter->next;
+        pool_put(&rank->world->waiters, waiter);
+    }
+}
+
+/* The worker that is being stepped steps again when the QP can go on: at time_ps, or, where that is not known yet (0),
+ * once it is. */
+static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
+{
+    struct world_worker *ww = rank->current;
+    if (time_ps) {
+        if (!ww->space_ps || time_ps < ww->space_ps) ww->space_ps = time_ps;
+        return;
+    }
+    for (struct waiter *other = qp->waiter; other; other = other->next)
+        if (other->worker == ww->worker->index && other->flush == flush) return;
+    struct waiter *const waiter = pool_get(&rank->world->waiters);
+    *waiter = (struct waiter){ .next = qp->waiter, .worker = ww->worker->index, .flush = flush };
+    qp->waiter = waiter;
+}
+
+static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
+{
+    while (qp->ack_first && qp->ack_first->time_ps <= now_ps) {
+        struct ack *const ack = qp->ack_first;
+        qp->ack_first = ack->next;
+        qp->unacked--;
+        pool_put(&w->acks, ack);
+    }
+}
+
+bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places)
+{
+    struct world *w = rank->world;
+    if (!w->queue_depth) return false;
+    struct qp *qp = nic_qp_find(rank, peer, queue);
+    assert(w->queue_depth >= places);
+    if (!qp) return false;
+    acks_read(w, qp, rank->current->cursor_ps);
+    if (qp->unacked + places <= w->queue_depth) return false;
+    if (qp->held_first) nic_ring(rank, qp);     /* room comes only from what is on its way */
+    want_space(rank, qp, qp->ack_first ? qp->ack_first->time_ps : 0, false);
+    return true;
+}
+
+int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue)
+{
+    (void)w;
+    struct world_rank *rank = rank_of(f);
+    struct qp *qp = nic_qp_find(rank, peer, queue);
+    if (!qp) return 0;
+    if (qp->held_first) nic_ring(rank, qp);
+    if (qp->unknown == 0 && qp->done_ps <= sim_now_ps(rank->world->sim)) {      /* memory is as of now */
+        acks_read(rank->world, qp, qp->done_ps);
+        nic_qp_rest(rank, peer, queue);
+        return 0;
+    }
+    want_space(rank, qp, qp->unknown ? 0 : qp->done_ps, true);
+    return -EAGAIN;
+}
