@@ -52,7 +52,7 @@ static void twin_simulated_run(struct twin *twin)
     const struct world_options options = {
         .ranks = o->ranks, .ranks_per_node = o->ranks_per_node, .nvlink_disabled = twin->nvlink_disabled,
         .payload = true, .heap_bytes = twin->needs.heap_bytes, .word_count = twin->needs.word_count,
-        .queue_count = twin->needs.queue_count, .queue_depth = twin->needs.queue_depth, .seed = 1,
+        .queue_count = twin->needs.queue_count, .queue_depth = twin->needs.queue_depth,
     };
     twin->cluster = cluster_load("h800-cx7", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(twin->cluster);

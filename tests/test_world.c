@@ -115,7 +115,7 @@ static struct stage *stage_new(uint32_t ranks, uint32_t ranks_per_node)
     CU_ASSERT_PTR_NOT_NULL_FATAL(s);
     s->cluster = support_cluster(ranks_per_node);
     s->options = (struct world_options){
-        .ranks = ranks, .ranks_per_node = ranks_per_node, .word_count = WORDS, .queue_count = 4, .seed = 1,
+        .ranks = ranks, .ranks_per_node = ranks_per_node, .word_count = WORDS, .queue_count = 4,
     };
     return s;
 }

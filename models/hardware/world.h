@@ -34,7 +34,6 @@ struct world_options {
     uint32_t word_count;
     uint16_t queue_count;
     uint32_t queue_depth;
-    uint64_t seed;                  /* of what hardware leaves open */
     const uint32_t *slow;           /* [ranks] how long a GPU's own work takes, in 1024ths; 0: as it should; or NULL */
     const struct graph *graph;      /* of the cluster, with as many nodes; must outlive the world.  NULL: made of it */
     const struct transport *transport;      /* NULL: as the cluster's [nic] says */

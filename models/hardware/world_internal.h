@@ -8,7 +8,6 @@
 #include "models/hardware/nic.h"
 #include "models/hardware/transport.h"
 #include "models/hardware/world.h"
-#include "sim/rng.h"
 #include "sim/sim.h"
 #include "sim/units.h"
 

@@ -91,7 +91,7 @@ static bool run_init(struct run *run, const struct case_options *c, struct timel
     const struct world_options world = {
         .ranks = o->ranks, .ranks_per_node = o->ranks_per_node, .nvlink_disabled = c->disable_nvlink,
         .heap_bytes = needs.heap_bytes, .word_count = needs.word_count, .queue_count = needs.queue_count,
-        .queue_depth = needs.queue_depth, .seed = c->seed, .slow = run->slow,
+        .queue_depth = needs.queue_depth, .slow = run->slow,
         .timeline = timeline, .graph = run->graph, .transport = &run->transport,
     };
     run->world = world_new(run->cluster, &world);

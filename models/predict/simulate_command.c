@@ -14,7 +14,7 @@
 #include "sim/version.h"
 
 static const char summary[] =
-    "Predicts how long dispatch and combine take on a cluster, and which part bounds them.\n"
+    "Predicts how long dispatch and combine, or other kernels, take on a cluster, and which part bounds them.\n"
     "\n"
     "Examples:\n"
     "  eptwin simulate --cluster h800-cx7 --num-ranks 64\n"
@@ -27,7 +27,8 @@ static const char summary[] =
     "      every (step, layer), with a table by layer\n"
     "  eptwin simulate --cluster h800-cx7 --num-ranks 16 --explain\n"
     "      what full rates would give, and where the rest of the time goes\n"
-    "\n"
+    "  eptwin simulate --cluster h800-cx7 --kernel alltoallv --matrix uniform:65536 --num-ranks 256\n"
+    "      other kernels: all-to-allv (of a file, drawn, or of the routing), allgather, p2p\n"    "\n"
     "A terminal gets a table to read, and so does whoever asks for --format text; a pipe gets the record.";
 
 enum { TIMELINE_SPANS_MAX = 100000000 };
