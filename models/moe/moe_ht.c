@@ -413,7 +413,7 @@ bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epo
         if (b->sent == b->number) continue;
         const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round), .word = b->word + b->number,
                                               .peer = (uint16_t)(b->first + b->sent * b->stride),
-                                              .release = true };
+                                              .release = b->sent == (b->number == 0) };   /* a thread a peer */
         if (fabric_signal(w, &signal)) return false;
     }
     return ht_barrier_missing(w->fabric, b, epoch) < 0;

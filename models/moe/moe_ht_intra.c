@@ -76,7 +76,8 @@ static void intra_destroy(struct moe_rank *rank)
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
 
-enum { COUNTS_IN_FLIGHT = 8 };              /* of a thread that copies them to a peer; 64 to 256 experts, H200 */
+/* A thread copies the counts of one peer's experts, eight reads of an unrolled loop on their way. */
+static const struct fabric_pattern counts_read = { .in_flight = 8, .fresh = true };
 enum notify_stage { NOTIFY_END, NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_SUM, NOTIFY_ZERO };
 static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_BARRIER, NOTIFY_SUM, NOTIFY_ZERO,
                                           NOTIFY_BARRIER, NOTIFY_END };
@@ -134,7 +135,9 @@ static enum worker_step notify_step(struct fabric_worker *w)
             ht_barrier_begin(&n->barrier);
             break;
         case NOTIFY_EXCHANGE:
-            if (!n->peer) ht_scan_charge(w, n->rank->ht.g.local_experts / COUNTS_IN_FLIGHT, 0, 0);
+            if (!n->peer)
+                fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &counts_read,
+                                                      .rows = n->rank->ht.g.local_experts });
             if (!counts_send(n)) return WORKER_WAIT;
             break;
         case NOTIFY_SUM:
@@ -199,8 +202,9 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
 
 void intra_prologue_charge(struct fabric_worker *w)
 {
-    enum { DEPENDENT_LOADS = 3 };
-    ht_scan_charge(w, DEPENDENT_LOADS, 0, 0);
+    /* The peer's base address, the ring's prefix, and the channel's range of tokens, one after the other. */
+    static const struct fabric_pattern where = { .in_flight = 1 };
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &where, .rows = 3 });
 }
 
 /* The head lies with the ring, in the peer's memory: to know it the sender reads across NVLink; its own is one load. */
