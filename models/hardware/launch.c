@@ -268,6 +268,7 @@ uint64_t world_bisection_ps(const struct world *w, uint32_t kernel)
     const uint64_t half = w->options.ranks / 2, *both = w->bisection[kernel].size_bytes;
     const uint64_t bytes = both[0] > both[1] ? both[0] : both[1];
     const bool rdma = w->options.ranks > w->options.ranks_per_node || w->options.nvlink_disabled;
-    const uint64_t rate_bps = rdma ? c->nic.rate_bps / c->nic.gpus_per_nic : c->nvlink.egress_rate_bps;
+    const uint64_t nics_bps = c->nic.rate_bps * w->network->ports_per_node / w->network->graph->gpus;
+    const uint64_t rate_bps = rdma ? nics_bps : c->nvlink.egress_rate_bps;
     return half && rate_bps ? units_transfer_ps(bytes / half, rate_bps) : 0;
 }

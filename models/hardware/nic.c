@@ -272,9 +272,12 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     const struct world_rank *target = r->target;
     const uint32_t choice = port_choose(r->source, target, r->queue) % target->nic_count;
     const uint32_t from = (uint32_t)(nic - w->nic), to = target->nic[choice];
-    const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
-    const uint64_t key = address ? (uint64_t)from << 32 | to : qp_key(r->source, target, r->queue);
-    network_way(w->network, from, to, mix(key + 1), p);
+    uint64_t key = 0;
+    if (w->network->leaf_count > 1) {
+        const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
+        key = mix(1 + (address ? (uint64_t)from << 32 | to : qp_key(r->source, target, r->queue)));
+    }
+    network_way(w->network, from, to, key, p);
     const struct network_local *local = &target->local[choice];
     for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
 }
