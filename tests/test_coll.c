@@ -10,6 +10,7 @@
 #include "sim/units.h"
 #include "tests/support_job.h"
 #include "tests/support_sim.h"
+#include "traces/edges_make.h"
 #include "tests/unit.h"
 
 /* Any source to any target, some more often than once, some of nothing. */
@@ -186,6 +187,35 @@ static void test_overlap_times(void)
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&together, &cluster, "allgather_overlap")), alone + 500, 10);
 }
 
+/* On one port of 50 GB/s an endpoint and 1 us between any two, no more than 2 % and a latency above what the busiest
+ * receiver needs. */
+static void test_bounds(void)
+{
+    static const struct { const char *spec; uint32_t ranks; double bound_us; } loads[] = {
+        { "uniform:65536", 64, 82.57536 }, { "uniform:65536", 256, 334.2336 }, { "lognormal:65536:0.35", 64, 0 },
+        { "lognormal:65536:0.6", 256, 0 }, { "lognormal:7168:2", 64, 0 },
+    };
+    GError *error = NULL;
+    struct cluster *cluster = cluster_load("tests/peers/port.ini", &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
+        struct edges edges;
+        uint64_t most = 0;
+        CU_ASSERT_TRUE_FATAL(edges_make(loads[i].spec, loads[i].ranks, 7168, 3, &edges, NULL));
+        for (uint32_t r = 0; r < edges.ranks; r++) most = MAX(most, edges.received_bytes[r]);
+        const double bound_us = (double)most / 50e3;
+        if (loads[i].bound_us > 0) CU_ASSERT_DOUBLE_EQUAL(bound_us, loads[i].bound_us, 1e-6);
+        struct coll_options o = options_of(COLL_ALLTOALLV, loads[i].ranks, 1);
+        o.in_flight = 64;
+        const struct coll_job job = job_make(&o, &edges);
+        const double took_us = us(phase_ps(&job, cluster, "alltoallv"));
+        if (took_us > 1.02 * bound_us + 1) printf("\n      %s: %g us, bound %g\n", loads[i].spec, took_us, bound_us);
+        CU_ASSERT(took_us >= bound_us && took_us <= 1.02 * bound_us + 1);
+        edges_free(&edges);
+    }
+    cluster_free(cluster);
+}
+
 const char unit_suite[] = "all-to-allv, all-gather, point-to-point";
 
 void unit_tests(CU_pSuite suite)
@@ -196,4 +226,5 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "what is refused", test_refused);
     CU_add_test(suite, "times of puts and gets", test_p2p_times);
     CU_add_test(suite, "arithmetic beside", test_overlap_times);
+    CU_add_test(suite, "bounds of all-to-allv", test_bounds);
 }
