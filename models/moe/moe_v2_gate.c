@@ -19,7 +19,7 @@ enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r)
 
 /* ---- gate ---------------------------------------------------------------------------------------------- */
 
-enum { GATE_COME, GATE_OPEN, GATE_WORKERS, GATE_CLOSE, GATE_END };
+enum { GATE_PHASE, GATE_COME, GATE_OPEN, GATE_WORKERS, GATE_CLOSE, GATE_END };
 
 static bool gate_arrived(struct v2_gate *k)
 {
@@ -28,6 +28,13 @@ static bool gate_arrived(struct v2_gate *k)
         const uint32_t channel = k->next / k->from_count, from = k->next % k->from_count;
         if (!(ht_word(&r->ht, v2_word(r, (enum v2_word)k->kind, channel, from)) & 1)) return false;
     }
+    return true;
+}
+
+/* A barrier begins with a look at which of its words is up, and ends with counting it. */
+static bool gate_phase(struct v2_gate *k)
+{
+    ht_scan_charge(&k->worker, 2, 8, 8);
     return true;
 }
 
@@ -48,7 +55,7 @@ static bool gate_workers(struct v2_gate *k)
 {
     if (fabric_load(k->worker.fabric, v2_word_private(k->rank, V2_FINISHED)) != k->rank->finished) return false;
     ht_barrier_begin(&k->nvl);
-    return true;
+    return gate_phase(k);
 }
 
 /* The rank's own stores to itself are there once its own word of the barrier is. */
@@ -69,7 +76,9 @@ static bool gate_close(struct v2_gate *k)
 
 static enum worker_step gate_step(struct fabric_worker *w)
 {
-    static bool (*const pass[GATE_END])(struct v2_gate *k) = { gate_come, gate_open, gate_workers, gate_close };
+    static bool (*const pass[GATE_END])(struct v2_gate *k) = {
+        gate_phase, gate_come, gate_open, gate_workers, gate_close,
+    };
     struct v2_gate *k = fabric_container_of(w, struct v2_gate, worker);
     for (; k->stage != GATE_END; k->stage++)
         if (!pass[k->stage](k)) return WORKER_WAIT;
@@ -82,7 +91,7 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
     const struct v2_rank *r = k->rank;
     const int nvl = ht_barrier_missing(w->fabric, &k->nvl, r->ht.epoch);
     const int rdma = ht_barrier_missing(w->fabric, &k->rdma, r->ht.epoch);
-    const char *end = k->stage == GATE_COME ? "begin" : "end";
+    const char *end = k->stage <= GATE_COME ? "begin" : "end";
     const uint32_t from = k->from_count ? k->next % k->from_count : 0;
     if (k->stage == GATE_WORKERS)
         snprintf(text, text_size, "the end of the kernel waits for its own workers");

@@ -17,8 +17,8 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         result->time_ps = end_ps - start_ps;
         span->end_ps = span->let_ps = end_ps;
     } else {
-        /* The SMs meet before they let the next kernel be. */
-        const uint64_t met_ps = MIN(result->let_ps + gpu->flag_ps + gpu->poll_ps, result->time_ps);
+        /* The SMs meet, and look at the barrier that ends the kernel, before they let the next one be. */
+        const uint64_t met_ps = MIN(result->let_ps + gpu->flag_ps + gpu->poll_ps + gpu->scan_row_ps, result->time_ps);
         *span = (struct span){ .end_ps = result->time_ps, .let_ps = met_ps, .counts_ps = result->counts_ps };
     }
 }
