@@ -34,7 +34,7 @@
  *  5. A target range must not be read by the peer's workers until a signal posted after the data was seen.
  *  6. FABRIC_DEFER on a put lets the fabric hold back the doorbell until the next put without it, get, signal or
  *     flush on the same (peer, queue).  put_signal() is a put and a signal behind it, on the put's (peer, queue), with
- *     one doorbell: both are posted, or neither.  They take two places of the queue.
+ *     one doorbell: both are posted, or neither.  They take two places of the queue, which must have as many.
  *  7. work() is local work (cast, copy, reduce, scan).  A live world does it now, the simulated world charges
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
