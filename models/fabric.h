@@ -121,6 +121,8 @@ struct fabric_pattern {
     uint8_t  lines;                     /* 0: 1 */
     uint8_t  source_line;               /* BULK: where in a 128-byte line rows read start; those written start on one */
     uint8_t  shared_bytes;              /* BULK: static shared memory, behind which its buffers lie */
+    bool     packed;                    /* BULK, store(): the target's rows lie one behind another, not in lines */
+    bool     shifted;                   /* BULK: rows change their place in a line on the way, by all distances */
     bool     staged;                    /* BULK, store() and copies: it lies in the warp's shared memory already */
     bool     fresh;                     /* what is read was written just before by this GPU, or by a peer into it */
     uint64_t footprint_bytes;           /* LDST, BULK: what the whole kernel reads so; 0: little */

@@ -21,6 +21,13 @@ uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line)
     return out_passes[(target_line - shared_line) % BULK_LINE_BYTES / 16];
 }
 
+uint64_t bulk_shifted_ps(const struct world *w, uint64_t size_bytes, bool out)
+{
+    uint32_t passes = 0;
+    for (uint32_t i = 0; i < 8; i++) passes += out ? out_passes[i] : in_passes[i];
+    return passes * rate_time(w->bulk_skew, size_bytes) / 8;
+}
+
 /* What memory takes for rows that are read and written in turn: of a fresh footprint the L2 still has as much as it
  * holds. */
 static uint64_t memory_ps(const struct world *w, const struct fabric_work *work)

@@ -181,14 +181,15 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const bool bulk = p->engine == FABRIC_BULK, deep = !bulk && p->in_flight > STORE_IN_FLIGHT;
     const struct work_rates *k = bulk ? &w->bulk : &w->store;
     const rate_q20 warp = deep ? w->store_deep : k->warp;
-    const uint64_t service_ps = rate_time(w->store.sm, size),
+    const uint64_t service_ps = rate_time(w->store.sm, size) + (p->shifted ? bulk_shifted_ps(w, size, true) : 0),
                    latency_ps = rows_ps(k, rows, busy) * turns_of(p);
     /* Bulk copies of several warps overlap each other's latencies; loads and stores of one group go in step. */
     uint64_t end = start + rate_time(warp, size) / busy + (bulk ? latency_ps : 0);
     if (!deep) end = later(end, start + sm_share_ps(rank, ww, service_ps));
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
-    if (write->peer != f->rank) end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size, 0));
+    if (write->peer != f->rank)
+        end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size, p->packed ? w->egress_split : 0));
     lane_end(ww, end + (bulk ? 0 : latency_ps));
     moved_note(ww, start, ww->last_end_ps);
     ww->unfenced = true;
@@ -331,8 +332,10 @@ static uint64_t bulk_service_ps(const struct world *w, const struct fabric_work 
     const struct fabric_pattern *p = work->pattern;
     const uint64_t align = w->cluster->gpu.shared_align_bytes ? w->cluster->gpu.shared_align_bytes : BULK_LINE_BYTES;
     const uint64_t shared = (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
-    const uint32_t passes = bulk_in_passes(p->source_line, (uint32_t)shared) + bulk_out_passes(0, (uint32_t)shared);
-    return rate_time(w->bulk.sm, work->read_bytes) + passes * rate_time(w->bulk_skew, work->read_bytes);
+    const uint64_t pass_ps = rate_time(w->bulk_skew, work->read_bytes);
+    const uint64_t in_ps = p->shifted ? bulk_shifted_ps(w, work->read_bytes, false)
+                                      : bulk_in_passes(p->source_line, (uint32_t)shared) * pass_ps;
+    return rate_time(w->bulk.sm, work->read_bytes) + in_ps + bulk_out_passes(0, (uint32_t)shared) * pass_ps;
 }
 
 /* Casts, copies and reductions.  A reducing warp walks along the row: each stretch that it writes waits for

@@ -212,6 +212,8 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint
 /* Extra passes that a bulk copy takes, in or out, by the places in a line. */
 uint32_t bulk_in_passes(uint32_t source_line, uint32_t shared_line);
 uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line);
+/* What these passes take in the mean over all distances, in or out of shared memory. */
+uint64_t bulk_shifted_ps(const struct world *w, uint64_t size_bytes, bool out);
 
 /* spans.c: where there is a timeline, these operations stand before those that cost. */
 extern const struct fabric_ops spans_fabric_ops;

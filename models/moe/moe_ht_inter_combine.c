@@ -13,7 +13,8 @@
 /* ---- returner ------------------------------------------------------------------------------------------ */
 
 /* Rows return by the bulk engine, whole; a merger's warps have eight stretches of 512 B on their way from each rank. */
-static const struct fabric_pattern return_row = { .engine = FABRIC_BULK };
+/* From whole lines into slots, which start anywhere in one. */
+static const struct fabric_pattern return_row = { .engine = FABRIC_BULK, .packed = true, .shifted = true };
 static const struct fabric_pattern merge_row = { .in_flight = 1, .fresh = true };
 
 static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)

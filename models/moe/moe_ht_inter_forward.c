@@ -10,8 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct fabric_pattern receive_row = { .engine = FABRIC_BULK };
-static const struct fabric_pattern forward_row = { .engine = FABRIC_BULK };
+/* Slots hold a row and what goes with it, padded to 16 bytes: they start anywhere in a line of memory.  Received
+ * rows go from there to whole lines.  Forwarded ones go from slot to slot; measured kernels show no cost of shifting
+ * them. */
+static const struct fabric_pattern receive_row = { .engine = FABRIC_BULK, .shifted = true };
+static const struct fabric_pattern forward_row = { .engine = FABRIC_BULK, .packed = true };
 
 /* ---- forwarder ----------------------------------------------------------------------------------------- */
 
