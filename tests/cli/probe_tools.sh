@@ -29,6 +29,6 @@ echo "exit $?"
 "$EPTWIN" probe ibnet_edr.txt --include h100-cx7 --output - | tee fabric.ini
 "$EPTWIN" cluster check fabric.ini
 echo "exit $?"
-"$EPTWIN" simulate --cluster fabric.ini --num-ranks 16 | grep '^dispatch,all,bottleneck'
+"$EPTWIN" simulate --cluster fabric.ini --num-ranks 32 | grep '^dispatch,all,bottleneck,'
 echo "exit $?"
 ls

@@ -29,7 +29,7 @@ $EPTWIN simulate $cluster --num-ranks 2 $small --kernel normal --timeline t.json
 echo '# the last 10'
 $EPTWIN simulate $cluster --num-ranks 2 $small --timeline t.json --timeline-spans 10 --output /dev/null
 grep -c '"ph":"X"' t.json; python3 look.py t.json | grep lost
-$EPTWIN simulate --help | grep -A1 timeline
+$EPTWIN simulate --help | grep timeline | tr -s ' '
 ls
 echo '# names'
 run() { $EPTWIN simulate $cluster --num-ranks 2 $small "$@"; echo "exit $?"; }
