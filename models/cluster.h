@@ -75,7 +75,7 @@ struct cluster_nvlink {
     uint64_t crossing_ps;           /* more for a store where flows of several senders and receivers cross */
 };
 
-/* Who posts work requests (protocols.md 1.5 and 5.2). */
+/* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
 enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 
 struct cluster_nic {

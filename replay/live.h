@@ -26,7 +26,7 @@ enum live_error {
     LIVE_UNAVAILABLE,           /* this build, machine or device does not have what was asked for */
 };
 
-/* How a signal crosses the link (protocols.md 1.5). */
+/* How a signal crosses the link (PROTOCOLS.md 1.5). */
 enum live_signalling {
     LIVE_SIGNAL_WRITE,          /* inline write of the absolute value: needs in-order placement on a QP */
     LIVE_SIGNAL_ATOMIC,         /* 8-byte fetch-and-add of the difference */

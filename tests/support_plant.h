@@ -6,7 +6,7 @@
 #include <CUnit/CUnit.h>
 #include "tests/support_moe.h"
 
-/* How one family's faults are found.  Checks are numbered as in protocols.md 4. */
+/* How one family's faults are found.  Checks are numbered as in PROTOCOLS.md 4. */
 struct plant_family {
     enum moe_kernel_family kernels;
     uint32_t ranks_per_node;        /* of a group of 4 */

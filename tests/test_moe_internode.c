@@ -41,7 +41,7 @@ static struct moe_options options_draw(struct rng *rng)
 static void test_random_groups(void) { moe_test_random_groups(options_draw, 400); }
 static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
 
-/* The wire carries what protocols.md gives: padded slots, one copy for each node, ranges and counts. */
+/* The wire carries what PROTOCOLS.md gives: padded slots, one copy for each node, ranges and counts. */
 static void test_bytes_on_the_wire(void)
 {
     for (int cached = 0; cached < 2; cached++)

@@ -26,7 +26,7 @@ static struct moe_options options_draw(struct rng *rng)
 static void test_random_groups(void) { moe_test_random_groups(options_draw, 400); }
 static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
 
-/* The wire carries what protocols.md gives: slots of hidden, scales, source index and top-k. */
+/* The wire carries what PROTOCOLS.md gives: slots of hidden, scales, source index and top-k. */
 static void test_bytes_on_the_wire(void)
 {
     struct moe_options o = moe_options_small(MOE_NORMAL, 2, 8);

@@ -1,6 +1,6 @@
 /* test_moe_ll.c - do the low-latency kernels deliver and sum every token, whatever the order of events?
  *
- * Aim: every output right (checks 12 to 14 of protocols.md section 4), no hang, no breach of the seam's
+ * Aim: every output right (checks 12 to 14 of PROTOCOLS.md section 4), no hang, no breach of the seam's
  * contract, the same steps with and without payload, and each check able to fail. Method: random groups,
  * routings and sizes over the adversarial fabrics of support_loop, several iterations in a row (both halves
  * of the buffers), send and receive in one launch and in two; then faults planted into right outputs. */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Checks are numbered as in protocols.md 4. */
+/* Checks are numbered as in PROTOCOLS.md 4. */
 enum {
     CHECK_LAYOUT = 1, CHECK_RECV_ROWS = 2, CHECK_EXPERT_COUNTS = 3, CHECK_ORDER = 4, CHECK_TOPK_INDEX = 5,
     CHECK_TOPK_WEIGHTS = 6, CHECK_WORST_TOKENS = 7, CHECK_CACHED = 8, CHECK_COMBINE = 9, CHECK_COMBINE_WEIGHTS = 10,

@@ -2,7 +2,7 @@
  *
  * Conversions are exact: round to nearest even, subnormals kept, NaN preserved as NaN; to FP8 values beyond
  * +-448 saturate (as the kernels' cast does; PyTorch gives NaN there).  Rows are quantised in blocks of 128
- * (protocols.md 1.4): amax >= 1e-4, x * (448 / amax), stored scale amax / 448, both divisions as a multiplication by
+ * (PROTOCOLS.md 1.4): amax >= 1e-4, x * (448 / amax), stored scale amax / 448, both divisions as a multiplication by
  * the rounded reciprocal (as PyTorch does on a GPU, bit for bit); with rounded scales both are powers of two; UE8M0
  * stores the scale's biased exponent in a byte.  Needs libc only. */
 #ifndef MODELS_MOE_FORMATS_H

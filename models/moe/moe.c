@@ -41,7 +41,7 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     return family_of(o)->refuse(o, text, text_size);
 }
 
-/* Recommended ring and chunk sizes, protocols.md 2: the row of the smallest table entry >= ranks.  The rows for several
+/* Recommended ring and chunk sizes, PROTOCOLS.md 2: the row of the smallest table entry >= ranks.  The rows for several
  * nodes are of nodes of eight; what their limits depend on is the number of nodes. */
 void moe_options_recommend(struct moe_options *o)
 {

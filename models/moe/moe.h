@@ -3,7 +3,7 @@
  * A struct moe_rank holds what one rank of an expert-parallel group keeps between calls.  Its phases (layout,
  * notify, dispatch, combine, ...) are kernels: sets of workers that a world steps to the end.  The kernel
  * families (moe_ll.c, moe_ht_intra.c, moe_ht_inter.c, moe_v2.c) share this interface; what each does step by step
- * follows protocols.md (DeepEP at dd758ca), sections 1.1 to 1.7.  Needs libc and the seam, nothing else. */
+ * follows PROTOCOLS.md (DeepEP at dd758ca), sections 1.1 to 1.7.  Needs libc and the seam, nothing else. */
 #ifndef MODELS_MOE_MOE_H
 #define MODELS_MOE_MOE_H
 
@@ -15,7 +15,7 @@
 #include "traces/routing.h"
 
 enum moe_kernel_family {
-    MOE_LOW_LATENCY,        /* protocols.md 1.4 */
+    MOE_LOW_LATENCY,        /* PROTOCOLS.md 1.4 */
     MOE_NORMAL,             /* 1.1 to 1.3: intranode up to ranks_per_node ranks, else internode */
     MOE_V2,                 /* 1.7 */
 };
@@ -28,7 +28,7 @@ enum moe_data {
     MOE_DATA_RANDOM,        /* normal deviates x 0.1, from the seed */
 };
 
-/* Ring and chunk sizes of the normal kernels, in tokens (protocols.md 2). */
+/* Ring and chunk sizes of the normal kernels, in tokens (PROTOCOLS.md 2). */
 struct moe_chunks {
     uint32_t nvl_send, nvl_recv, rdma_send, rdma_recv;
 };
@@ -71,10 +71,10 @@ struct moe_options {
  * which option, what was expected, what was found). */
 const char *moe_options_refuse(const struct moe_options *options, char *text, size_t text_size);
 
-/* The recommended chunk sizes by number of ranks (protocols.md 2); rdma_recv is rounded up to rdma_send. */
+/* The recommended chunk sizes by number of ranks (PROTOCOLS.md 2); rdma_recv is rounded up to rdma_send. */
 void moe_options_recommend(struct moe_options *options);
 
-/* The V2 kernels' analytic number of SMs (protocols.md 1.7): enough to read and write what the tighter of the links,
+/* The V2 kernels' analytic number of SMs (PROTOCOLS.md 1.7): enough to read and write what the tighter of the links,
  * given in GB/s, can carry; even, at least 4. */
 uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
 
@@ -103,14 +103,14 @@ bool moe_options_failed(const struct moe_options *options, uint32_t rank, uint32
 /* Whether the rank has masked peer: it neither sends to it nor waits for it any more. */
 bool moe_rank_masks(const struct moe_rank *rank, uint32_t peer);
 
-/* What the last iteration moved, as the public tests count it (protocols.md 3.1), and what it received. */
+/* What the last iteration moved, as the public tests count it (PROTOCOLS.md 3.1), and what it received. */
 void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
 
 /* The outputs of the last iteration, in a canonical order (where the protocol leaves the order of rows to
  * arrival, rows are sorted by source and slot).  Only with payload.  Returns their number (at most max). */
 uint32_t moe_rank_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
-/* Runs the checks of protocols.md section 4 that apply on the outputs of the last iteration.
+/* Runs the checks of PROTOCOLS.md section 4 that apply on the outputs of the last iteration.
  * Returns the number of failed checks; text gets the first failure (number of the check, place, expected,
  * found).  Only with payload. */
 uint32_t moe_rank_check(const struct moe_rank *rank, char *text, size_t text_size);

@@ -1,4 +1,4 @@
-/* moe_ht.h - private to the high-throughput kernels (protocols.md 1.1 to 1.3): what intranode and internode share.
+/* moe_ht.h - private to the high-throughput kernels (PROTOCOLS.md 1.1 to 1.3): what intranode and internode share.
  *
  * A rank's place in the group, the layout of its own tokens (who needs which), the form of a token on a link (a
  * slot), rings of slots, barriers, the tensors of a rank, and their checks.  Which workers move the slots, and over
@@ -230,7 +230,7 @@ void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32
 
 void ht_traffic(const struct ht_rank *h, uint32_t phase, struct kernel_traffic *traffic);
 uint32_t ht_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
-/* Checks 1 to 10 of protocols.md 4 (moe_ht_check.c). */
+/* Checks 1 to 10 of PROTOCOLS.md 4 (moe_ht_check.c). */
 uint32_t ht_check(const struct moe_rank *rank, char *text, size_t text_size);
 
 #endif

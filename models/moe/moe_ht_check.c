@@ -1,8 +1,8 @@
-/* moe_ht_check.c - what the high-throughput and V2 kernels must have left behind: checks 1 to 10 of protocols.md 4 (11
+/* moe_ht_check.c - what the high-throughput and V2 kernels must have left behind: checks 1 to 10 of PROTOCOLS.md 4 (11
  * is the same list for one node, 16 the rows and sums of V2), each computed anew from the routing of all ranks.
  * Knows nothing of how the tensors came about.
  *
- * The public internode test's assertion on the combined rows never fires (protocols.md 4, item 9); here it does, and
+ * The public internode test's assertion on the combined rows never fires (PROTOCOLS.md 4, item 9); here it does, and
  * beyond its tolerance the rows are compared bit for bit with sums made in the order that the kernels promise. */
 #include "models/moe/checks.h"
 #include "models/moe/formats.h"

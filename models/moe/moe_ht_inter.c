@@ -1,4 +1,4 @@
-/* moe_ht_inter.c - the internode kernel family: limits, memory map, phases and notify (protocols.md 1.3).  Dispatch
+/* moe_ht_inter.c - the internode kernel family: limits, memory map, phases and notify (PROTOCOLS.md 1.3).  Dispatch
  * stands in moe_ht_inter_dispatch.c and moe_ht_inter_forward.c, combine in moe_ht_inter_combine.c. */
 #include "models/moe/moe_ht_inter.h"
 

@@ -1,4 +1,4 @@
-/* moe_ht_inter.h - private to the internode kernels (protocols.md 1.3): memory map and state of a rank.
+/* moe_ht_inter.h - private to the internode kernels (PROTOCOLS.md 1.3): memory map and state of a rank.
  *
  *     rank (node n, number i) ──RDMA──► rank (node m, number i) ──NVLink──► rank (node m, number j)
  *        sender, coordinator               forwarder j                         receiver i

@@ -1,4 +1,4 @@
-/* moe_ht_inter_combine.c - internode combine (protocols.md 1.3): rows go back the way they came and are summed twice.
+/* moe_ht_inter_combine.c - internode combine (PROTOCOLS.md 1.3): rows go back the way they came and are summed twice.
  *
  *   returner, SM 2c           one warp for each rank of the node: the channel's rows that it forwarded, into the
  *                             NVLink ring there, which is split evenly by the node that they came from

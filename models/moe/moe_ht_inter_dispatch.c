@@ -1,4 +1,4 @@
-/* moe_ht_inter_dispatch.c - internode dispatch, the sending half (protocols.md 1.3), on SM 2c + 1:
+/* moe_ht_inter_dispatch.c - internode dispatch, the sending half (PROTOCOLS.md 1.3), on SM 2c + 1:
  *
  *   sender       seven warps, stepped as one worker: put the channel's tokens into a send ring for each node, a token
  *                a warp; the own node's go straight into its receive ring

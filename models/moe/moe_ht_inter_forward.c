@@ -1,4 +1,4 @@
-/* moe_ht_inter_forward.c - internode dispatch, the receiving half (protocols.md 1.3):
+/* moe_ht_inter_forward.c - internode dispatch, the receiving half (PROTOCOLS.md 1.3):
  *
  *   forwarder, SM 2c      one warp for each rank of the node: reads every token that came by RDMA, node by node in
  *                         turn, and copies those that its rank needs into the NVLink ring there, a chunk at a time

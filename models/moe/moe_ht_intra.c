@@ -1,4 +1,4 @@
-/* moe_ht_intra.c - the intranode kernel family: limits, memory map, phases and notify (protocols.md 1.2).  Dispatch
+/* moe_ht_intra.c - the intranode kernel family: limits, memory map, phases and notify (PROTOCOLS.md 1.2).  Dispatch
  * and combine stand in moe_ht_intra_dispatch.c and moe_ht_intra_combine.c.  Knows NVLink peers only. */
 #include "models/moe/moe_ht_intra.h"
 

@@ -1,4 +1,4 @@
-/* moe_ht_intra.h - private to the intranode kernels (protocols.md 1.2): memory map and state of a rank.
+/* moe_ht_intra.h - private to the intranode kernels (PROTOCOLS.md 1.2): memory map and state of a rank.
  *
  * Heap:    | counts [source][ranks + local experts] u32 | ring [channel][producer][slots] |
  * A ring lies in the memory of its consumer.  Dispatch and combine use the same rings, one after the other.

@@ -1,4 +1,4 @@
-/* moe_ht_intra_combine.c - intranode combine (protocols.md 1.2): every received row goes back and is summed.
+/* moe_ht_intra_combine.c - intranode combine (PROTOCOLS.md 1.2): every received row goes back and is summed.
  *
  *   sender, SM 2c           for each rank: the channel's rows that came from it, in chunks, into the ring there
  *   reducers, SM 2c + 1     23 warps, each takes every 23rd token of the channel (moe_ht_reduce.c)

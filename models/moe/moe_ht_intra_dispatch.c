@@ -1,4 +1,4 @@
-/* moe_ht_intra_dispatch.c - intranode dispatch (protocols.md 1.2): every token once to each rank that needs it.
+/* moe_ht_intra_dispatch.c - intranode dispatch (PROTOCOLS.md 1.2): every token once to each rank that needs it.
  *
  *   sender, SM 2c        for each destination rank: the channel's tokens for it, in chunks, into the ring there
  *   receiver, SM 2c + 1  for each source rank: from the ring into recv_x, behind those of lower ranks and channels

@@ -36,7 +36,7 @@ extern const struct moe_family moe_family_v2;           /* moe_v2.c */
  * hidden values. */
 void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, uint16_t *row);
 
-/* The work split over channels (get_channel_task_range, protocols.md 1): items [*start, *end) of n for channel
+/* The work split over channels (get_channel_task_range, PROTOCOLS.md 1): items [*start, *end) of n for channel
  * c of channels. */
 static inline void moe_channel_range(uint32_t n, uint32_t channels, uint32_t c, uint32_t *start, uint32_t *end)
 {

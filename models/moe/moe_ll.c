@@ -15,7 +15,7 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.groups = (o->experts + o->num_sms - 1) / o->num_sms;
     g.warps_per_group = g.groups < LL_WARPS_PER_SM ? LL_WARPS_PER_SM / g.groups : 1;
     g.grid = (o->experts + g.groups - 1) / g.groups;
-    /* Two groups of warps sum a token each: a warp for every 1 KB of the row, and one that loads (protocols.md 1.4). */
+    /* Two groups of warps sum a token each: a warp for every 1 KB of the row, and one that loads (PROTOCOLS.md 1.4). */
     g.sum_warps = 2 * moe_align(o->hidden, o->hidden % 1024 ? 512 : 1024) / LL_SUM_WARP_BYTES;
     g.sum_groups = g.groups * g.warps_per_group / (g.sum_warps + 1) > 1 ? 2 : 1;
     g.sms = o->num_sms;
@@ -173,7 +173,7 @@ float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
     return (float)((token * 7 + place * 13) % 16 + 1) / 64.0f;
 }
 
-/* Bytes as the public test counts them: every selection, whatever way it went (protocols.md 3.1), but for those of
+/* Bytes as the public test counts them: every selection, whatever way it went (PROTOCOLS.md 3.1), but for those of
  * ranks that are masked by now. */
 static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {

@@ -1,4 +1,4 @@
-/* moe_ll.h - private to the low-latency kernels (protocols.md 1.4): geometry, memory map and state of a rank.
+/* moe_ll.h - private to the low-latency kernels (PROTOCOLS.md 1.4): geometry, memory map and state of a rank.
  *
  * Heap, only where payload is stored; calls alternate between the two halves (dispatch, combine, dispatch, ...):
  *

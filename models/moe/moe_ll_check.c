@@ -1,4 +1,4 @@
-/* moe_ll_check.c - what low-latency dispatch and combine must have left (protocols.md 4, checks 12 to 15), computed
+/* moe_ll_check.c - what low-latency dispatch and combine must have left (PROTOCOLS.md 4, checks 12 to 15), computed
  * anew from the routing of all ranks; and the outputs in canonical order.  Knows nothing of how they got there. */
 #include <stdarg.h>
 #include <stdio.h>

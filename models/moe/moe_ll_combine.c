@@ -1,4 +1,4 @@
-/* moe_ll_combine.c - low-latency combine (protocols.md 1.4): every expert's rows return to where they came from
+/* moe_ll_combine.c - low-latency combine (PROTOCOLS.md 1.4): every expert's rows return to where they came from
  * and are summed there with the token's weights.
  *
  *   zeroer, SM 0           clears the flags of the next call

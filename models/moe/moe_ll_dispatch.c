@@ -1,4 +1,4 @@
-/* moe_ll_dispatch.c - low-latency dispatch (protocols.md 1.4): every token goes once to each of its experts.
+/* moe_ll_dispatch.c - low-latency dispatch (PROTOCOLS.md 1.4): every token goes once to each of its experts.
  *
  *   sender, one an SM     its warps cast a token together, then one warp a top-k place writes its message to the expert
  *   counter, one an SM    one warp: counts the selections of the SM's experts; that of SM 0 also clears the next call's

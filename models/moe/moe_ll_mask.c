@@ -1,4 +1,4 @@
-/* moe_ll_mask.c - low-latency kernels that outlive ranks (protocols.md 1.4, "shrink"): whom to give up, who fails as
+/* moe_ll_mask.c - low-latency kernels that outlive ranks (PROTOCOLS.md 1.4, "shrink"): whom to give up, who fails as
  * planned, and the clean kernel.
  *
  * Every rank keeps a mask of its own.  Whoever has kept it waiting for the timeout, for a count (dispatch), a flag

@@ -1,4 +1,4 @@
-/* moe_v2.c - the V2 ("elastic") kernel family (protocols.md 1.7): limits, memory map, warps, phases, how many SMs.
+/* moe_v2.c - the V2 ("elastic") kernel family (PROTOCOLS.md 1.7): limits, memory map, warps, phases, how many SMs.
  * Dispatch and combine stand in moe_v2_direct.c, and for several nodes in moe_v2_dispatch.c and moe_v2_combine.c; what
  * begins and ends them in moe_v2_gate.c, what follows them in moe_v2_epilogue.c.
  *

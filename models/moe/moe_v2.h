@@ -1,4 +1,4 @@
-/* moe_v2.h - private to the V2 kernels (protocols.md 1.7): memory map and state of a rank.
+/* moe_v2.h - private to the V2 kernels (PROTOCOLS.md 1.7): memory map and state of a rank.
  *
  * Every token has its slot before anything is sent, so there is no flow control: areas have room for all tokens that
  * can ever come.  A warp has one buffer in shared memory: it brings a token there with the bulk copy engine and stores

@@ -1,4 +1,4 @@
-/* moe_v2_combine.c - V2 combine over several nodes (protocols.md 1.7): for each channel a warp that takes rows back
+/* moe_v2_combine.c - V2 combine over several nodes (PROTOCOLS.md 1.7): for each channel a warp that takes rows back
  * to the ranks that passed them on, and a warp there that sums them and sends the sum to the token's source. */
 #include "models/moe/moe_v2.h"
 

@@ -1,4 +1,4 @@
-/* moe_v2_direct.c - V2 dispatch and combine within one node (protocols.md 1.7): any warp takes any token or row, brings
+/* moe_v2_direct.c - V2 dispatch and combine within one node (PROTOCOLS.md 1.7): any warp takes any token or row, brings
  * it into shared memory and stores it from there to every rank that needs it.  No channels, no tails. */
 #include "models/moe/moe_v2.h"
 

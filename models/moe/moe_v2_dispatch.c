@@ -1,4 +1,4 @@
-/* moe_v2_dispatch.c - V2 dispatch over several nodes (protocols.md 1.7): for each channel a warp that sends its tokens
+/* moe_v2_dispatch.c - V2 dispatch over several nodes (PROTOCOLS.md 1.7): for each channel a warp that sends its tokens
  * to the nodes that need them, and one that passes on what comes to its own node's ranks.  No slot is waited for. */
 #include "models/moe/moe_v2.h"
 

@@ -1,4 +1,4 @@
-/* moe_v2_epilogue.c - the second kernels of V2 dispatch and combine (protocols.md 1.7), on all SMs of the GPU: they
+/* moe_v2_epilogue.c - the second kernels of V2 dispatch and combine (PROTOCOLS.md 1.7), on all SMs of the GPU: they
  * copy what has come into the output, and sum what came back.  Each waits for the one before it alone. */
 #include "models/moe/moe_v2.h"
 

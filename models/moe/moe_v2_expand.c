@@ -1,4 +1,4 @@
-/* moe_v2_expand.c - V2's expanded layout (protocols.md 1.7): dispatch gives a token a row for each of its experts on a
+/* moe_v2_expand.c - V2's expanded layout (PROTOCOLS.md 1.7): dispatch gives a token a row for each of its experts on a
  * rank, those of an expert together, and combine sums them again, there or where the token came from.
  *
  * How many experts a row has here is read off the routing, which says the same as the choices that came with it. */

@@ -1,4 +1,4 @@
-/* moe_v2_gate.c - what begins and ends a V2 kernel (protocols.md 1.7): barriers over the node and over the nodes, and
+/* moe_v2_gate.c - what begins and ends a V2 kernel (PROTOCOLS.md 1.7): barriers over the node and over the nodes, and
  * the warps that count how many tokens will come.  Knows no worker that moves rows. */
 #include "models/moe/moe_v2.h"
 

@@ -18,6 +18,8 @@ mkdir -p reports && printf '%s\n' '/* live.c - the same name. */' >reports/live.
 { echo '/* words.c - words. */'; echo "/* TO""DO later */"; echo 'int a = ato''i("3");'
   echo '/* see /ho''me/me/notes */'; } >traces/words.c
 printf '%s\n' '/* clock.c - clocks. */' '#include <time.h>' 'time_t now(void) { return time(0); }' >sim/clock.c
+echo '## 1.4 Low latency' >models/moe/PROTOCOLS.md
+printf '%s\n' '/* cites.c - citations. */' '/* PROTOCOLS.md 1.4, PROTOCOLS.md 1.5 */' "/* proto""cols.md 1 */" >traces/cites.c
 echo '# a fault for each rule'
 sh tests/tidy nowhere
 echo "exit $?"
