@@ -22,7 +22,7 @@ static const struct command {
       "eptwin probe --save host.tar.zst" },
     { "trace", command_trace, "inspect, convert, generate and place routing traces",
       "eptwin trace info routing.npy.zst" },
-    { "cluster", command_cluster, "list the clusters that it knows",
+    { "cluster", command_cluster, "list, draw and check the machines that it can predict",
       "eptwin cluster list" },
     { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
       "eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --layer 2 --output predicted.csv" },
