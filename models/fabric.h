@@ -1,55 +1,57 @@
-/* fabric.h - the seam: all that kernels (models/moe, models/coll) may ask of the world they run in.
+/* fabric.h - the interface between kernels (models/moe, models/coll) and the world they run in.
  *
- * A struct fabric is one rank's view of a set of GPUs (or processes standing in for them) that reach each
- * other with one-sided operations.  The simulated world (models/hardware) and the live worlds (replay)
- * implement it; kernels use it and know nothing below it.
+ * A struct fabric is one rank's view of a set of GPUs, or of processes standing in for GPUs.  They reach each other
+ * with one-sided operations.  The simulated world (models/hardware) and the live worlds (replay) implement a fabric.
+ * Kernels use it and know nothing below it.
  *
- * Memory.  Every rank owns two symmetric areas: a heap of bytes and an array of 64-bit signal words, both
- * zero at the start.  Offsets and word numbers mean the same on every rank.  A rank reads its own directly
- * and writes the others' only through the operations below.
+ * Memory.  Every rank owns two symmetric areas: a heap of bytes and an array of 64-bit signal words.  Both are zero
+ * at the start.  Offsets and word numbers mean the same on every rank.  A rank reads its own areas directly.  It
+ * writes the areas of other ranks only through the operations below.
  *
- * Paths.  fabric_path() says how a peer is reached: itself, by NVLink (the worker's own stores reach its
- * memory) or by RDMA (a NIC moves the bytes).  fabric_store() is for the first two, fabric_put() and
- * fabric_put_signal() for the last, fabric_get() for NVLink and RDMA.
+ * Paths.  fabric_path() says how a rank reaches a peer.  SELF: the peer is the rank itself.  NVLINK: the worker's own
+ * stores reach the peer's memory.  RDMA: a NIC moves the bytes.  fabric_store() is for SELF and NVLINK, fabric_put()
+ * and fabric_put_signal() are for RDMA, and fabric_get() is for NVLINK and RDMA.
  *
  * Contract
- *  1. Nothing blocks.  -EAGAIN means full: nothing was done, the worker returns WORKER_WAIT and tries again.
- *     Any other negative errno ends the run.
+ *  1. Nothing blocks.  -EAGAIN means full: the call did nothing, and the worker returns WORKER_WAIT and tries again
+ *     later.  Any other negative errno ends the run.
  *  2. Order.  A signal becomes visible at the peer after the data of every earlier store() by the same worker
- *     and of every earlier put() on the same (peer, queue).  Order is handed on: a worker that has seen another's
- *     signal_add() signals after the stores that the other made before it (release and acquire are cumulative, as
- *     on GPUs and CPUs).  Signals to one word arrive in the order posted.
- *     Between queues, and between data of different puts, there is no order.
- *  3. A signal word has one remote writer, that only raises it: signal() stores an absolute value.
+ *     and of every earlier put() on the same (peer, queue).  Order is cumulative, like release and acquire on GPUs and
+ *     CPUs: if worker B has seen a signal_add() of worker A, B's later signals also follow A's stores before that
+ *     signal_add().  Signals to one word arrive in the order posted.
+ *     There is no order between queues, nor between the data of different puts.
+ *  3. A signal word has one remote writer, which only raises it: signal() stores an absolute value.
  *     (So a live world may use an ordered inline write, a fetch-and-add of the difference or a write with
- *     immediate.)  A word written with signal_add() is private to its rank: any worker of it may add.
- *     A counter is a word that every rank may add to: by signals with add set, and by nothing else.  All of them reach
- *     it by RDMA, or none does: atomics of NICs and of processors do not see each other.
+ *     immediate.)  A word written with signal_add() is private to its rank: any worker of that rank may add to it.
+ *     Every rank may add to a counter, but only with signals that have add set.  Either all ranks reach the counter by
+ *     RDMA or none does, because atomics of NICs and of processors do not see each other.
  *  4. store(): the source, and what fill() needs, may be reused when the call returns.
- *     put(): the source lies in the rank's own heap and belongs to the fabric until fabric_flush() of that
- *     (peer, queue) returned 0, or until the peer's answer proves that it has arrived.
+ *     put(): the source lies in the rank's own heap.  It belongs to the fabric until fabric_flush() of that
+ *     (peer, queue) has returned 0, or until the peer's answer proves that the data have arrived.
  *     get(): the target lies in the rank's own heap.  By NVLink the bytes are there when the call returns.  By RDMA the
- *     target belongs to the fabric until fabric_flush() of that (peer, queue) returned 0; a get is not ordered
- *     with what else is posted there.
- *  5. A target range must not be read by the peer's workers until a signal posted after the data was seen.
- *  6. FABRIC_DEFER on a put lets the fabric hold back the doorbell until the next put without it, get, signal or
- *     flush on the same (peer, queue).  put_signal() is a put and a signal behind it, on the put's (peer, queue), with
- *     one doorbell: both are posted, or neither.  They take two places of the queue, which must have as many.
- *  7. work() is local work (cast, copy, reduce, scan).  A live world does it now, the simulated world charges
+ *     target belongs to the fabric until fabric_flush() of that (peer, queue) has returned 0.  A get has no order with
+ *     the other requests on its queue.
+ *  5. The peer's workers must not read a target range before they have seen a signal posted after the data.
+ *  6. FABRIC_DEFER on a put lets the fabric hold back the doorbell.  It rings at the latest with the next get, signal,
+ *     flush or put without FABRIC_DEFER on the same (peer, queue).  put_signal() posts a put and then a signal on the
+ *     put's (peer, queue), with one doorbell.  It posts both or neither.  They take two places of the queue, so the
+ *     queue must have at least two.
+ *  7. work() is local work (cast, copy, reduce, scan).  A live world does it at once; the simulated world charges
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
- *  9. now_ps() does not move during a step in the simulated world.
- * 10. A worker that waits with a wake_ps is stepped once now_ps() has reached it, whatever else happens or does not.
- *     One that has gone by during a step has been seen: it wakes no more.
+ *  9. In the simulated world now_ps() does not move during a step.
+ * 10. A worker that waits with a wake_ps is stepped once now_ps() has reached it, whether or not anything else happens.
+ *     A wake_ps that passes during a step counts as delivered.
  *
- * Workers.  A kernel is a set of workers, each an explicit state machine that its world steps.  A step does a
- * bounded piece of work and says what it wants next:
- *    WORKER_MORE  step again once what the operations cost has passed;
- *    WORKER_WAIT  step again when a watched word changed, space became free, or the worker's wake_ps has come;
- *    WORKER_DONE  never step again in this launch.
- * Steps may be spurious: a worker checks its own condition each time.  Of words that may change during the launch
- * it reads only those that it watches: a world may bring others up to date late.  A watch may name the least value
- * that the worker waits for: while the word is below, a world may leave the worker unstepped, and a counter behind. */
+ * Workers.  A kernel is a set of workers.  Each is an explicit state machine that its world steps.  A step does a
+ * bounded piece of work and returns what the worker wants next:
+ *    WORKER_MORE  step it again once the time that its operations cost has passed;
+ *    WORKER_WAIT  step it again when a watched word has changed, space has become free, or its wake_ps has come;
+ *    WORKER_DONE  never step it again in this launch.
+ * Steps may be spurious, so a worker checks its own condition each time.  Among the words that may change during the
+ * launch, a worker reads only those that it watches: a world may update the others late.  A watch may name the least
+ * value that the worker waits for.  While the word is below that value, a world may leave the worker unstepped and a
+ * counter out of date. */
 #ifndef MODELS_FABRIC_H
 #define MODELS_FABRIC_H
 
@@ -67,65 +69,66 @@ enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
 
 enum worker_moment {
     WORKER_PLAIN,
-    WORKER_COUNTS,           /* the host then knows how many rows come */
-    WORKER_CLOSES,           /* by then the next kernel may have been launched: as soon as all others had ended */
+    WORKER_COUNTS,           /* when it ends, the host knows how many rows come */
+    WORKER_CLOSES,           /* the next kernel may be launched before it ends, once all other workers have ended */
 };
 
-/* One warp group of a kernel.  Owned by the protocol object that it drives; embed it and use container_of. */
+/* One warp group of a kernel.  The protocol object that it drives owns it: embed it there and use container_of. */
 struct fabric_worker {
     enum worker_step (*step)(struct fabric_worker *w);
-    /* Writes what the worker waits for, for the message of a run that hangs.  A peer that it waits for is the first
-     * "rank N" behind the word "waits", or the first at all where it does not say "waits": live worlds follow these. */
+    /* Writes what the worker waits for; the message about a hanging run shows it.  Live worlds read from it which peer
+     * is awaited: the first "rank N" behind the word "waits", or the first "rank N" if the text lacks "waits". */
     void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
     struct fabric *fabric;
-    uint64_t wake_ps;        /* its own to set, in a step: when it wants one at the latest while it waits; 0: never */
+    uint64_t wake_ps;        /* the worker sets it in a step: a waiting worker's next step is due then; 0: never */
     uint32_t index;          /* its number among the workers of this rank, unique, from 0 */
     uint16_t sm;             /* the SM that it runs on */
     uint16_t warps;          /* how many warps of that SM it has */
-    uint8_t  moment;         /* enum worker_moment: what else its end is */
+    uint8_t  moment;         /* enum worker_moment: what else its end means */
 };
 
-/* A worker's operations follow one another, each taking all its warps, except those that name fewer: they run
- * side by side, each on its own warps, as far as the worker has them. */
+/* A worker's operations run one after another, and each takes all warps of the worker.  Operations that name fewer
+ * warps run side by side, each on its own warps, as far as the worker has enough. */
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
-/* What the warps of a kernel do to move a row or to read an index array, as their code says it.  What that costs is the
- * world's matter, and a live world need not look.  A pattern outlives the run; none (NULL) is a row of one access after
- * another, from wherever it lies.
+/* How a kernel's code moves a row or reads an index array.  The world decides what that costs; a live world may ignore
+ * it.  A pattern must outlive the run.  No pattern (NULL) means that a row takes one access after another, wherever it
+ * lies.
  *
- *   loads and stores (FABRIC_LDST)      a lane issues in_flight loads of width_bytes, waits for them, stores what came,
- *                                       and so on: a row takes bytes / (32 lanes x width x in_flight) waits
- *   bulk copy engine (FABRIC_BULK)      a row moves in turns parts, each from memory into shared memory and out again;
- *                                       in_flight of them are under way at once, 1: each part is awaited twice
- *   index arrays (FABRIC_WORK_SCAN)     each lane makes rows loads, in_flight of them at once; lines says how many
- *                                       lines of 128 B a load of the 32 lanes touches
+ *   loads and stores (FABRIC_LDST)      a lane issues in_flight loads of width_bytes, waits for them, stores the
+ *                                       values, and starts again: a row takes
+ *                                       bytes / (32 lanes x width x in_flight) waits
+ *   bulk copy engine (FABRIC_BULK)      a row moves in `turns` parts, each from memory into shared memory and out
+ *                                       again; in_flight parts are under way at once; 1: each part is awaited twice
+ *   index arrays (FABRIC_WORK_SCAN)     each lane makes `rows` loads, in_flight of them at once; a load of the 32
+ *                                       lanes touches `lines` lines of 128 B
  *
- * and beside its bytes a row waits steps times for memory, one wait after another: a token number that says where the
- * row lies, a scale, a top-k choice. */
+ * Besides moving its bytes, a row waits for memory `steps` times, one wait after another: for a token number that says
+ * where the row lies, a scale, a top-k choice. */
 enum fabric_engine { FABRIC_LDST, FABRIC_BULK };
 
 /* Who must see a word that a worker adds to. */
 enum fabric_scope {
-    FABRIC_BLOCK,                       /* the warps of its SM: a word in shared memory */
-    FABRIC_DEVICE,                      /* all of its GPU: an atomic, released after the stores before it */
-    FABRIC_ALONG,                       /* the same, by another lane at once with the add before this one */
+    FABRIC_BLOCK,                       /* the warps of its SM: the word is in shared memory */
+    FABRIC_DEVICE,                      /* its whole GPU: an atomic, released after the stores before it */
+    FABRIC_ALONG,                       /* as DEVICE; another lane does it at the same time as the add before */
 };
 
 struct fabric_pattern {
     enum fabric_engine engine;
-    uint8_t  width_bytes;               /* LDST: of a lane's access; 0: 16 */
+    uint8_t  width_bytes;               /* LDST: width of a lane's access; 0: 16 */
     uint8_t  in_flight;                 /* 0: 1 */
     uint8_t  turns;                     /* BULK; 0: 1 */
     uint8_t  steps;
     uint8_t  lines;                     /* 0: 1 */
-    uint8_t  source_line;               /* BULK: where in a 128-byte line rows read start; those written start on one */
-    uint8_t  shared_bytes;              /* BULK: static shared memory, behind which its buffers lie */
+    uint8_t  source_line;               /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
+    uint8_t  shared_bytes;              /* BULK: size of the static shared memory in front of its buffers */
     bool     packed;                    /* BULK, store(): the target's rows lie one behind another, not in lines */
     bool     shifted;                   /* BULK: rows change their place in a line on the way, by all distances */
-    bool     staged;                    /* BULK, store() and copies: it lies in the warp's shared memory already */
-    bool     fresh;                     /* what is read was written just before by this GPU, or by a peer into it */
-    uint64_t footprint_bytes;           /* LDST, BULK: what the whole kernel reads so; 0: little */
+    bool     staged;                    /* BULK, store() and copies: the row is in the warp's shared memory already */
+    bool     fresh;                     /* this GPU has just written the data read, or a peer has written it here */
+    uint64_t footprint_bytes;           /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */
 };
 
 enum { FABRIC_SPANS_MAX = 3 };
@@ -135,8 +138,9 @@ struct fabric_span {
     uint32_t    size_bytes;
 };
 
-/* A run of bytes at a peer, gathered from spans, or made in place by fill().  charge_bytes is what the link carries; it
- * equals the bytes written in a live world and is more where the simulated world stores only part of the payload. */
+/* Writes one run of bytes at a peer.  The bytes are gathered from spans, or fill() makes them in place.  The link
+ * carries charge_bytes.  In a live world that equals the bytes written.  It is more where the simulated world stores
+ * only part of the payload. */
 struct fabric_write {
     uint64_t           target_offset;   /* in the peer's heap */
     uint64_t           charge_bytes;
@@ -144,21 +148,21 @@ struct fabric_write {
     uint16_t           queue;           /* QP of this peer; ignored by store() */
     uint8_t            span_count;      /* put(): at most 1 */
     uint8_t            flags;           /* FABRIC_DEFER */
-    uint8_t            warps;           /* of the worker's, that do it side by side with its next ones; 0: all */
+    uint8_t            warps;           /* so many of the worker's warps do it, beside its next operations; 0: all */
     uint8_t            rows;            /* token rows in it, for costs by row; 0 counts as 1 */
     struct fabric_span span[FABRIC_SPANS_MAX];
-    /* store(), instead of spans: writes fill_bytes to target, and reads none of them.  A store() that returns 0 has
-     * called it once: bytes that come from many places go straight to the peer, as a kernel's stores do. */
+    /* For store(), instead of spans.  It writes fill_bytes to target and reads none of them.  A store() that returns 0
+     * has called it once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
     void             (*fill)(const void *context, uint8_t *target);
     const void        *context;
     uint32_t           fill_bytes;
     const struct fabric_pattern *pattern;
 };
 
-/* A run of bytes of a peer, brought to the own heap.  charge_bytes as of a write. */
+/* Reads one run of bytes of a peer into the rank's own heap.  charge_bytes is as in struct fabric_write. */
 struct fabric_read {
     uint64_t source_offset;   /* in the peer's heap */
-    void    *target;          /* in the own heap */
+    void    *target;          /* in the rank's own heap */
     uint64_t charge_bytes;
     uint32_t size_bytes;
     uint16_t peer;
@@ -168,12 +172,12 @@ struct fabric_read {
 enum { FABRIC_DEFER = 1 };
 
 struct fabric_signal {
-    uint64_t value;       /* what the word becomes, or what is added to it */
+    uint64_t value;       /* the word's new value, or with add the amount added to it */
     uint32_t word;        /* of the peer */
     uint16_t peer;
-    uint16_t queue;       /* where peer is reached by RDMA: the QP, in order with its puts */
+    uint16_t queue;       /* for a peer reached by RDMA: the QP; the signal keeps order with the puts on it */
     bool     add;         /* the word is a counter */
-    bool     release;     /* the kernel releases here, also where this worker has stored nothing: others may have */
+    bool     release;     /* the kernel releases here even if this worker has stored nothing: others may have */
 };
 
 enum fabric_work_kind {
@@ -181,21 +185,21 @@ enum fabric_work_kind {
     FABRIC_WORK_COPY,     /* move rows within local memory */
     FABRIC_WORK_REDUCE,   /* sum rows in FP32 */
     FABRIC_WORK_SCAN,     /* read index arrays, count, prefix sums */
-    FABRIC_WORK_COMPUTE,  /* arithmetic of another kernel, for busy_ps if nobody else is on the SM */
-    FABRIC_WORK_STAGE,    /* bring rows into the warp's shared memory with the bulk copy engine, once what was stored
-                           * from there is written; here they are read when they are stored */
-    FABRIC_WORK_PEEK,     /* read a word in a peer's memory; here its own copy is read, which the peer raised */
+    FABRIC_WORK_COMPUTE,  /* arithmetic of another kernel; it takes busy_ps if nobody else is on the SM */
+    FABRIC_WORK_STAGE,    /* bring rows into the warp's shared memory with the bulk copy engine, once earlier stores
+                           * from there are written; here the rows are read only when they are stored */
+    FABRIC_WORK_PEEK,     /* read a word in a peer's memory; here the rank reads its own copy, which the peer raised */
 };
 
 struct fabric_work {
     enum fabric_work_kind kind;
-    bool     weighted;          /* sums: of rows times a weight each */
-    uint16_t warps;             /* of the worker's, that do it side by side with its next ones; 0: all */
-    uint32_t rows;              /* that warps take one each: of tokens, or stretches of one; scans: loads of a lane */
+    bool     weighted;          /* REDUCE: each row is multiplied by a weight */
+    uint16_t warps;             /* so many of the worker's warps do it, beside its next operations; 0: all */
+    uint32_t rows;              /* rows of tokens, or parts of one, of which each warp takes one; SCAN: loads a lane */
     const struct fabric_pattern *pattern;
     uint64_t read_bytes, write_bytes;
     uint64_t busy_ps;           /* COMPUTE */
-    void   (*run)(void *context, uint64_t argument);   /* does it; not called where payload is not stored */
+    void   (*run)(void *context, uint64_t argument);   /* does the work; not called where payload is not stored */
     void    *context;
     uint64_t argument;
 };
@@ -218,15 +222,15 @@ struct fabric_ops {
 
 struct fabric {
     const struct fabric_ops *ops;
-    uint64_t *words;               /* own signal words; other ranks raise them: read with fabric_load() */
+    uint64_t *words;               /* own signal words; other ranks raise them, so read them with fabric_load() */
     uint8_t  *heap;                /* own heap */
     uint64_t  heap_bytes;
     uint32_t  word_count;
     uint16_t  rank, rank_count;
     uint16_t  ranks_per_node;      /* ranks of one NVLink domain are consecutive */
     uint16_t  queue_count;         /* QPs to each peer */
-    bool      nvlink_disabled;     /* same-node peers by RDMA too (the public tests' --disable-nvlink) */
-    bool      payload;             /* rows are stored and moved; false: only sizes and control data are */
+    bool      nvlink_disabled;     /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
+    bool      payload;             /* true: rows are stored and moved; false: only sizes and control data are */
 };
 
 static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer)
@@ -237,7 +241,7 @@ static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer
     return one_node || peer / f->ranks_per_node == f->rank / f->ranks_per_node ? FABRIC_NVLINK : FABRIC_RDMA;
 }
 
-/* For the worlds: how many bytes are written, and to write them. */
+/* For the worlds: the number of bytes that a write stores, and a function that stores them. */
 static inline uint64_t fabric_write_bytes(const struct fabric_write *write)
 {
     uint64_t size_bytes = write->fill ? write->fill_bytes : 0;
@@ -255,7 +259,7 @@ static inline void fabric_write_copy(const struct fabric_write *write, uint8_t *
     }
 }
 
-/* The current value of an own word; what was written before the signal that raised it is visible after. */
+/* The current value of an own word.  Data written before the signal that raised it are visible after the call. */
 static inline uint64_t fabric_load(const struct fabric *f, uint32_t word)
 {
     return __atomic_load_n(&f->words[word], __ATOMIC_ACQUIRE);
@@ -278,7 +282,7 @@ FABRIC_MUST_CHECK static inline int fabric_signal(struct fabric_worker *w, const
     return w->fabric->ops->signal(w->fabric, w, signal);
 }
 
-/* signal->peer and queue are write's. */
+/* signal->peer and signal->queue must equal those of write. */
 FABRIC_MUST_CHECK static inline int fabric_put_signal(struct fabric_worker *w, const struct fabric_write *write,
                                                       const struct fabric_signal *signal)
 {
@@ -296,8 +300,8 @@ static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uin
     w->fabric->ops->signal_add(w->fabric, w, word, addend, scope);
 }
 
-/* 0 once every put and signal of this rank on (peer, queue) is complete at the peer, and every get here; -EAGAIN
- * before. */
+/* Returns 0 once all of this rank's requests on (peer, queue) are complete: puts and signals at the peer, gets here.
+ * Before that it returns -EAGAIN. */
 FABRIC_MUST_CHECK static inline int fabric_flush(struct fabric_worker *w, uint16_t peer, uint16_t queue)
 {
     return w->fabric->ops->flush(w->fabric, w, peer, queue);
@@ -308,14 +312,14 @@ static inline void fabric_work(struct fabric_worker *w, const struct fabric_work
     w->fabric->ops->work(w->fabric, w, work);
 }
 
-/* Declares, before the launch, that a change of these own words is a reason to step this worker.
- * A word may have several watchers; watches hold until the end of the kernel. */
+/* Declares before the launch that this worker is to be stepped when these own words change.  A word may have several
+ * watchers.  Watches hold until the end of the kernel. */
 static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t word_count)
 {
     w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
 }
 
-/* The same of one word for a worker that does nothing with it before it is at least this. */
+/* The same for one word, where the worker does nothing with the word while it is below least. */
 static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, 1, least);

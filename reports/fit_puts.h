@@ -1,40 +1,44 @@
-/* fit_puts.h - what a put takes of CPUs, from the puts of many ranks that were measured in three ways: each with its
- * doorbell in a burst; several behind one doorbell in a burst; alone, the rank at work between them.
+/* fit_puts.h - fits the CPU time that a put takes.
  *
- * A put of a burst shares interrupts with its neighbours, unless the burst waits for the link: then its puts come one
- * by one, as those alone do.  Times are of both ends together.  Numbers only: knows no records, units or files. */
+ * The input is CPU times of puts by many ranks, measured in three ways:
+ *    burst    puts in a burst, each with its own doorbell;
+ *    chained  puts in a burst, several behind one doorbell;
+ *    alone    single puts, with other work of the rank between them.
+ * A put in a burst shares interrupts with its neighbours.  If the burst waits for the link, its puts come one by one,
+ * like single puts, and share none.  Times are sums over both ends.  This module works on numbers alone: it knows no
+ * records, units or files. */
 #ifndef REPORTS_FIT_PUTS_H
 #define REPORTS_FIT_PUTS_H
 
 #include "reports/fit.h"
 
-/* Costs by size, sizes rising, costs not falling. */
+/* Costs by size.  Sizes rise; costs never fall. */
 enum { FIT_CURVE_MAX = 32 };
 struct fit_curve {
     double size_bytes[FIT_CURVE_MAX], us[FIT_CURVE_MAX];
     uint32_t count;
 };
 
-/* CPU times of puts by size.  chained and alone may lack sizes of burst, or all; stream, the time of a put by size
- * where one rank has the link for itself, has sizes of its own, rising, or none. */
+/* CPU times of puts by size.  chained and alone may lack some or all sizes of burst.  stream is the time of a put by
+ * size where one rank has the link to itself.  Its sizes rise, may differ from those of burst, and may be absent. */
 struct fit_puts {
     struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX], stream[FIT_POINTS_MAX];
     uint32_t burst_count, chained_count, alone_count, stream_count;
-    double chain;                   /* puts behind one doorbell in chained, at least 2 */
-    double busy;                    /* times of its CPU time that a put takes a rank where CPUs never idle */
+    double chain;                   /* puts behind one doorbell in chained; at least 2 */
+    double busy;                    /* wall time over CPU time of a put, on a rank whose CPUs never idle */
 };
 
-/* What ringing a doorbell takes: whatever its put's size, and so one number, the median over sizes; at least 0, and 0
- * where nothing was chained. */
+/* The CPU time of ringing a doorbell.  It does not depend on the put's size, so it is one number: the median over
+ * sizes.  It is at least 0, and 0 where nothing was chained. */
 double fit_puts_doorbell(const struct fit_puts *puts);
 
-/* What a put takes more that comes alone than one in a burst without a doorbell: interrupts, and its doorbell.  The
- * median over sizes, of those whose bursts did not wait for the link, if any; at least 0.  *count: how many sizes; of
- * none the result is 0. */
+/* The CPU time that a single put takes beyond a put in a burst without a doorbell: its interrupts and its doorbell.
+ * The result is the median over sizes, and at least 0.  If the bursts of some sizes did not wait for the link, only
+ * those sizes count.  *count is the number of sizes used; the result is 0 if there is none. */
 double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t *count);
 
-/* What puts take without doorbells and interrupts, times share, at each size of burst (the smallest FIT_CURVE_MAX).
- * *waited: how many sizes waited for the link.  False where there is no size. */
+/* The CPU time of puts without doorbells and interrupts, multiplied by share, at each size of burst (the smallest
+ * FIT_CURVE_MAX sizes).  *waited is the number of sizes that waited for the link.  False if there is no size. */
 bool fit_puts_curve(const struct fit_puts *puts, double doorbell, double interrupt, double share,
                     struct fit_curve *curve, uint32_t *waited);
 

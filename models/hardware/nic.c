@@ -1,13 +1,13 @@
-/* nic.c - the NIC's ports: each sends the requests of its QPs, receives what others send.
+/* nic.c - the NIC's ports: each sends the requests of its QPs and receives what other ports send.
  *
  *   post > QP's held list > doorbell > QP's ready list > port > fetch > network > port of the peer > visible
  *                                                    QP, window < acknowledgement <-'
  *
- * A QP has one port.  At a port the QPs that have something take turns: the one that has waited longest sends a quantum
- * of its first request.  Order on a QP is kept because lists and links serve first come, first served, and where ways
- * differ, because what is visible waits for what came before.  All that happens to a quantum is known when it is sent.
- * A doorbell is no event: a port keeps those that are to ring, by time, and looks when it is free.  Knows nothing of
- * who posts. */
+ * A QP has one port.  At a port, the QPs with pending requests take turns: the QP that has waited longest sends a
+ * quantum of its first request.  A QP keeps its order because lists and links serve first come, first served.  Where
+ * ways differ, a request also becomes visible only after the ones before it.  When a quantum is sent, its whole future
+ * is known.  A doorbell is not an event: a port keeps the coming doorbells by time and looks at them when it is free.
+ * This file does not know who posts. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ static struct qp **qp_place(struct world_rank *rank, uint16_t peer, uint16_t que
     return &rank->qp[(uint32_t)peer * rank->fabric.queue_count + queue];
 }
 
-enum { QUEUE_FIRST = 16 };      /* places of a port's queues at first; a power of two, as they stay */
+enum { QUEUE_FIRST = 16 };      /* a port's queues start with so many places; always a power of two */
 
 struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue) { return *qp_place(rank, peer, queue); }
 
@@ -60,7 +60,7 @@ static uint64_t qp_key(const struct world_rank *source, const struct world_rank 
     return (uint64_t)source->fabric.rank << 40 | (uint64_t)target->fabric.rank << 16 | queue;
 }
 
-/* Which of its ports a QP uses, and which of the peer's. */
+/* The number of the port that a QP uses at the source; modulo the peer's ports, also the one at the peer. */
 static uint32_t port_choose(const struct world_rank *source, const struct world_rank *target, uint32_t queue)
 {
     const struct world *w = source->world;
@@ -79,7 +79,7 @@ static struct nic *nic_of(const struct world_rank *source, const struct world_ra
     return &source->world->nic[source->nic[port_choose(source, target, queue)]];
 }
 
-/* What an acknowledgement takes back to the source. */
+/* The time that an acknowledgement takes back to the source. */
 static uint64_t back_ps(const struct request *r)
 {
     struct world *w = r->source->world;
@@ -88,14 +88,14 @@ static uint64_t back_ps(const struct request *r)
     return network_back_ps(w->network, r->source->nic[choice], r->target->nic[choice % r->target->nic_count]);
 }
 
-/* The peer's port sends the acknowledgement, with what it sends next. */
+/* The peer's port sends the acknowledgement along with its next quantum. */
 static void acks_owe(const struct request *r)
 {
     const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
     r->source->world->nic[r->target->nic[choice]].owed_bytes += r->source->world->cluster->nic.ack_bytes;
 }
 
-/* ---- credits: what comes back with an acknowledgement ---- */
+/* ---- credits: an acknowledgement gives window bytes back ---- */
 
 static void credit_push(struct nic *nic, struct credit credit)
 {
@@ -129,8 +129,8 @@ static void nic_wake(struct nic *nic, uint64_t time_ps)
     else if (time_ps < nic->event.time_ps) sim_reschedule_at(nic->world->sim, &nic->event, time_ps);
 }
 
-/* Whether the window has room for so many bytes; a message that is larger goes alone.  Where it has none, the NIC looks
- * again when it may have. */
+/* Whether the window has room for so many bytes.  A message larger than the window goes alone.  If there is no room,
+ * the NIC looks again when the next credit is due. */
 static bool window_open(struct nic *nic, uint64_t size_bytes)
 {
     const uint64_t window_bytes = nic->world->transport.window_bytes, now = sim_now_ps(nic->world->sim);
@@ -166,7 +166,7 @@ static void qp_complete(struct world_rank *poster, struct qp *qp, uint32_t place
     if (qp->waiter) world_space_wake(poster, qp, qp->done_ps);
 }
 
-/* The last byte is there, and with a signal what the word becomes; a get is complete. */
+/* The last byte has arrived: the payload is stored, a signal changes its word, and a get is complete. */
 static void request_landed(struct sim *sim, struct sim_event *event)
 {
     struct request *r = fabric_container_of(event, struct request, event);
@@ -184,8 +184,8 @@ static void request_landed(struct sim *sim, struct sim_event *event)
     if (signal) world_word_deliver(target, word, value, add);
 }
 
-/* From now on it is known when the request will have arrived.  Its source learns of it one way later: then its QP has
- * room, its window opens, its flush may return. */
+/* The request's time of arrival is known from now on.  The source learns of the arrival one way later: then its QP has
+ * room, its window opens, and its flush may return. */
 static void request_known(struct request *r, uint64_t visible_ps)
 {
     struct world *w = r->source->world;
@@ -205,7 +205,7 @@ static void request_known(struct request *r, uint64_t visible_ps)
 
 static void ring_add(struct nic *nic, struct ring ring);
 
-/* A get has come in: the peer's NIC answers it alone, as with a put the other way; on a host its CPU does. */
+/* A get has come in.  The peer's NIC answers it without help, as with a put the other way.  On a host the CPU does. */
 static void get_answer(struct request *r, uint64_t in_ps)
 {
     struct world_rank *const poster = r->source;
@@ -223,7 +223,7 @@ static void get_answer(struct request *r, uint64_t in_ps)
     ring_add(nic_of(r->source, poster, r->queue), (struct ring){ in_ps, qp, r, r });
 }
 
-/* Its last byte is in at in_ps. */
+/* The request's last byte has come in at in_ps. */
 static void request_in(struct request *r, uint64_t in_ps)
 {
     if (r->get) get_answer(r, in_ps);
@@ -232,7 +232,7 @@ static void request_in(struct request *r, uint64_t in_ps)
 
 /* ---- sending ---- */
 
-/* A host works on packets as they come in: where its CPU is free, it is done with the last one. */
+/* A host works on packets as they come in.  If its CPU is free, it is done as soon as the last packet is in. */
 static void request_received(struct sim *sim, struct sim_event *event)
 {
     struct request *r = fabric_container_of(event, struct request, event);
@@ -240,7 +240,7 @@ static void request_received(struct sim *sim, struct sim_event *event)
     request_in(r, done_ps > r->in_ps ? done_ps : r->in_ps);
 }
 
-/* All of it is sent, and its last byte is in at in_ps. */
+/* The whole request is sent, and its last byte comes in at in_ps. */
 static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
 {
     struct world *w = r->source->world;
@@ -265,7 +265,7 @@ static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
     sim_schedule_at(w->sim, &r->event, in_ps - (work_ps < service_ps ? work_ps : service_ps));
 }
 
-/* A message's way from this port on, and to the peer's memory. */
+/* Finds a message's way from this port to the peer's memory. */
 static void passage_find(struct nic *nic, const struct request *r, struct passage *p)
 {
     struct world *w = nic->world;
@@ -295,14 +295,14 @@ static const struct link_state *nic_in(const struct request *r)
     return &n->link[n->port[r->target->nic[choice]].in];
 }
 
-/* Between the GPU's memory and this port. */
+/* The latency between the GPU's memory and this port. */
 static uint64_t nic_local(const struct request *r)
 {
     return r->source->local[port_choose(r->source, r->target, r->queue)].latency_ps;
 }
 
-/* Reads size_bytes for the port from the GPU's memory; returns when the last byte is there.  Links at their limit hold
- * back the port, which reads as it sends. */
+/* Reads size_bytes for the port from the GPU's memory.  Returns the time when the last byte is there.  The port reads
+ * as it sends, so links at their limit hold it back. */
 static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t now_ps, uint64_t size_bytes)
 {
     struct network *n = nic->world->network;
@@ -334,7 +334,7 @@ static void active_add(struct nic *nic, struct qp *qp)
     nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = qp;
 }
 
-/* The QP whose turn it is goes; where it has more, it goes to the end. */
+/* Takes out the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
 static struct qp *active_take(struct nic *nic)
 {
     struct qp *qp = nic->active[nic->active_first];
@@ -343,7 +343,7 @@ static struct qp *active_take(struct nic *nic)
     return qp;
 }
 
-/* What doorbells that have rung by now cover is ready. */
+/* Makes ready the requests of all doorbells that have rung by now. */
 static void rings_take(struct nic *nic, uint64_t now_ps)
 {
     for (; nic->ring_count && nic->ring[nic->ring_first].time_ps <= now_ps; nic->ring_count--) {
@@ -360,7 +360,7 @@ static void rings_take(struct nic *nic, uint64_t now_ps)
     }
 }
 
-/* The port's next turn: when it is free and a QP has something, or the next doorbell rings. */
+/* Schedules the port's next turn: once the port is free and a QP has pending requests, or the next doorbell rings. */
 static void turn_schedule(struct nic *nic)
 {
     if (!nic->active_count && !nic->ring_count) return;
@@ -378,7 +378,7 @@ static void qp_resume(struct sim *sim, struct sim_event *event)
     if (!nic->stalled) turn_schedule(nic);
 }
 
-/* The QP's next bytes have their places on the way, later: until then others of the port go on. */
+/* The QP's next bytes have reserved their places on the way for later.  Until then the port's other QPs go on. */
 static void qp_hold(struct nic *nic, struct request *r, const struct passage *p, uint32_t size)
 {
     struct world *w = nic->world;
@@ -391,14 +391,14 @@ static void qp_hold(struct nic *nic, struct request *r, const struct passage *p,
     turn_schedule(nic);
 }
 
-/* What a request costs a port beside its bytes, where it begins with these. */
+/* The time that a request costs a port besides its bytes.  Only the request's first quantum pays it. */
 static uint64_t request_work_ps(const struct cluster_nic *c, const struct request *r)
 {
     if (r->sent_bytes) return 0;
     return (r->put || r->answer ? c->message_ps : 0) + (r->signal || r->get ? c->signal_ps : 0);
 }
 
-/* Acknowledgements that a port owes go with what it sends next. */
+/* Takes the acknowledgements that a port owes, to send them with its next quantum. */
 static uint64_t acks_take(struct nic *nic)
 {
     const uint64_t owed_bytes = nic->owed_bytes;
@@ -438,7 +438,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     request_sent(r, r->in_ps, rate_time(nic_in(r)->rate, size));
 }
 
-/* Whether a signal must wait for the acknowledgement of what went before it on its QP. */
+/* Whether a signal must wait until the requests before it on its QP are acknowledged. */
 static bool fence_hold(struct nic *nic, struct request *r)
 {
     struct world *w = nic->world;
@@ -499,7 +499,7 @@ void nic_clear(struct nic *nic)
 
 /* ---- doorbells ---- */
 
-/* From the end: most are posted in the order in which they ring. */
+/* Searches from the end, because most doorbells are posted in the order in which they ring. */
 static void ring_add(struct nic *nic, struct ring ring)
 {
     if (nic->ring_count == nic->ring_max) {
@@ -522,7 +522,7 @@ static void ring_add(struct nic *nic, struct ring ring)
     if (!nic->stalled) turn_schedule(nic);
 }
 
-/* Doorbells of one QP ring in the order posted, whichever worker was quicker. */
+/* Doorbells of one QP ring in the order posted, even if a later poster was quicker. */
 static void ring_schedule(struct qp *qp, struct request *first, struct request *last, uint64_t ready_ps)
 {
     if (ready_ps > qp->ring_ps) qp->ring_ps = ready_ps;
@@ -534,7 +534,7 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     struct request *first = qp->held_first, *last = qp->held_last, *next;
     qp->held_first = qp->held_last = NULL;
     if (!source->world->machine->send) {
-        /* A flush may ring for what was posted a while ago. */
+        /* A flush may ring for requests that were posted a while ago. */
         ring_schedule(qp, first, last, later(qp->held_ps, sim_now_ps(source->world->sim)));
         return;
     }

@@ -1,5 +1,5 @@
-/* world.c - the simulated world: ranks, words, workers and their waking; what there is of them.
- * When they begin stands in launch.c, what operations cost in gpu.c and host.c, what a NIC does in nic.c. */
+/* world.c - the simulated world: makes its ranks, words and workers, and wakes the workers.
+ * launch.c decides when kernels begin.  gpu.c and host.c say what operations cost, and nic.c what a NIC does. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -66,11 +66,12 @@ void world_load_payload(struct world_rank *target, const struct fabric_read *rea
 
 /* ---- words and waking ---- */
 
-/* What a worker knows of a word can change only where it steps.  So within one NVLink domain a value on its way is no
- * event but a letter to each worker that watches the word, with the time when it is there, and a step begins with
- * reading those that are; only the step that a letter causes is an event.  Each worker sees each value at the same
- * time as by events.  What differs is the order of steps at the same picosecond, which is nobody's: they are in the
- * order in which letters were sent, not in which they came.  By NICs, and on hosts, words change by events. */
+/* A worker looks at words only while it steps.  So within one NVLink domain a value under way needs no event.  It is a
+ * letter to each worker that watches the word, and the letter carries its time of arrival.  A step begins by reading
+ * the letters that have arrived.  Only the step that a letter causes is an event.  Each worker sees each value at the
+ * same time as it would with events.  Only the order of steps at the same picosecond differs, and nothing promises that
+ * order: they run in the order in which letters were sent, not in which they arrived.  Words that NICs write, and words
+ * on hosts, change by events. */
 
 void world_mail_read(struct world_worker *ww, uint64_t now_ps)
 {
@@ -80,7 +81,7 @@ void world_mail_read(struct world_worker *ww, uint64_t now_ps)
         struct letter *const next = l->next;
         uint64_t *place = &rank->fabric.words[l->word];
         if (l->add) *place += l->value;
-        else if (l->value > *place) *place = l->value;      /* another's letter may have been a newer one */
+        else if (l->value > *place) *place = l->value;      /* another letter may have been newer */
         pool_put(&rank->world->letters, l);
         l = next;
     }
@@ -89,7 +90,7 @@ void world_mail_read(struct world_worker *ww, uint64_t now_ps)
     else ww->mail_last = NULL;
 }
 
-/* From the end: most come in the order in which they are sent. */
+/* Searches from the end, because most letters arrive in the order in which they are sent. */
 static void mail_add(struct world_worker *ww, struct letter *letter)
 {
     struct letter *before = ww->mail_last;
@@ -102,8 +103,8 @@ static void mail_add(struct world_worker *ww, struct letter *letter)
     else ww->mail_last = letter;
 }
 
-/* What happens at from_ps has the worker step at time_ps, or as soon as it has done what it did before.  Nothing
- * changes where its next step was settled before from_ps. */
+/* An event at from_ps makes the worker step at time_ps, or later, when its earlier work is done.  Nothing changes if
+ * the worker's next step was settled before from_ps. */
 void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
 {
     if (ww->settled_ps <= from_ps) return;
@@ -152,7 +153,8 @@ static void word_event_run(struct sim *sim, struct sim_event *event)
     world_word_deliver(target, word, value, add);
 }
 
-/* False: nobody who still works watches the word, or more than one a sum, which must be made once. */
+/* Returns false if no worker that still runs watches the word.  Also returns false if several workers watch a word that
+ * is added to, because the sum must be made once. */
 static bool letters_send(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
     struct world *w = target->world;
@@ -192,7 +194,7 @@ uint64_t world_now_ps(const struct fabric *f)
     return sim_now_ps(((const struct world_rank *)f)->world->sim);
 }
 
-/* Returns its place + 1. */
+/* Returns the new entry's place + 1. */
 static uint32_t least_add(struct world_rank *rank, uint32_t word, uint64_t value)
 {
     if (rank->least_count == rank->least_max) {
@@ -224,7 +226,7 @@ void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint3
 
 static void wake_schedule(struct world_worker *ww);
 
-/* A wake of a launch that is over, or of a worker that has seen its time since, is none. */
+/* A wake does nothing if its launch is over, or if the worker has stepped at or after its wake_ps meanwhile. */
 static void wake_event_run(struct sim *sim, struct sim_event *event)
 {
     struct request *r = fabric_container_of(event, struct request, event);
@@ -241,7 +243,7 @@ static void wake_event_run(struct sim *sim, struct sim_event *event)
     else if (wanted_ps) world_worker_wake(ww, now, now);
 }
 
-/* Beside the worker's step, which must not wait for it. */
+/* Schedules the wake as an event of its own, because the worker's next step must not wait for it. */
 static void wake_schedule(struct world_worker *ww)
 {
     struct world *w = ww->rank->world;
@@ -270,7 +272,7 @@ void world_worker_step(struct world_worker *ww)
     rank->current = ww;
     switch (ww->worker->step(ww->worker)) {
     case WORKER_MORE:
-        assert(ww->cursor_ps > now || machine->busy_ps);    /* on a host the next round of its rank costs */
+        assert(ww->cursor_ps > now || machine->busy_ps);    /* on a host the rank's next round costs time */
         sim_schedule_at(sim, &ww->event, ww->cursor_ps);
         ww->settled_ps = now;
         break;
@@ -308,7 +310,7 @@ uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ran
     return (ranks + *gpus - 1) / *gpus;
 }
 
-/* Its ports that are up; where none is, those of the nearest NIC that has one. */
+/* A rank uses its own ports that are up.  If none is, it uses the first port that is up after them. */
 static bool rank_ports_init(struct world_rank *rank)
 {
     struct world *w = rank->world;
@@ -329,7 +331,7 @@ static bool rank_ports_init(struct world_rank *rank)
     return true;
 }
 
-/* The machine and what of it can be busy. */
+/* Makes the network and the NICs' ports. */
 static bool network_init(struct world *w)
 {
     const struct world_options *o = &w->options;

@@ -1,14 +1,14 @@
-/* moe_ll_mask.c - low-latency kernels that outlive ranks (PROTOCOLS.md 1.4, "shrink"): whom to give up, who fails as
- * planned, and the clean kernel.
+/* moe_ll_mask.c - low-latency kernels that outlive ranks (PROTOCOLS.md 1.4, "shrink"):
+ * giving ranks up, planned failures, and the clean kernel.
  *
- * Every rank keeps a mask of its own.  Whoever has kept it waiting for the timeout, for a count (dispatch), a flag
- * (combine) or in the barrier (clean), is masked for good: nothing is sent to it, its experts' places are as empty as
- * -1 in the routing, and counts and rows that it brings later are nothing, also where it was slow and not dead: they
- * land where only its own rows and words are, which nobody reads any more.
+ * Every rank keeps its own mask.  It waits for each peer's count (dispatch), flag (combine) or barrier signal (clean).
+ * When that wait reaches the timeout, the rank masks the peer for good.  It sends nothing more to the peer, and treats
+ * the peer's experts like -1 in the routing.  It ignores counts and rows that the peer brings later, even if the peer
+ * was slow and not dead: they land among the peer's own rows and words, which nobody reads any more.
  *
- * What went to a rank before it was masked may still be on its way when its source is written again, two calls later:
- * the one that could tell is given up.  A queue holds two calls, and the clean kernel's signals find room because a
- * NIC answers for a rank that launches nothing; a peer whose NIC is gone breaks the link instead. */
+ * Data sent to a rank before it was masked may still be on its way two calls later, when their source is written again:
+ * only the masked rank could tell that they had arrived.  A queue holds two calls.  The clean kernel's signals find
+ * room because a NIC answers for a rank that launches nothing.  A peer whose NIC is gone breaks the link instead. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -47,19 +47,19 @@ static void rank_mask(struct ll_rank *r, uint32_t rank)
             r->experts_left[i] = ROUTING_NONE;
 }
 
-/* The worker's wake is its deadline, set when it first finds that it has to wait. */
+/* The worker's wake_ps is its deadline.  It is set when the worker first finds that it has to wait. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
     if (r->base.mask[source]) return true;
     const uint64_t now_ps = fabric_now_ps(w->fabric);
     if (!w->wake_ps) w->wake_ps = now_ps + r->base.options->mask_timeout_ps;
-    if (now_ps < w->wake_ps || source == w->fabric->rank) return false;     /* what is its own comes some time */
+    if (now_ps < w->wake_ps || source == w->fabric->rank) return false;     /* a rank never gives itself up */
     rank_mask(r, source);
     return true;
 }
 
-/* ---- clean: a barrier before what the kernels of GPUs zero, and one after; here call numbers age by themselves.
- * A thread for each peer meets it twice. ---- */
+/* ---- clean.  On GPUs the kernel zeroes its buffers, with one barrier before and one after.  Here old call numbers
+ * expire by themselves, so only the barriers remain.  A thread for each peer meets that peer twice. ---- */
 
 enum { CLEAN_ROUNDS = 2 };
 
