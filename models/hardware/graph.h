@@ -1,11 +1,11 @@
-/* graph.h - a cluster as parts and links: what stands in a node, what in the network, and what leads where.
+/* graph.h - a cluster as parts and links: the parts of nodes, the parts of the network, and the links between them.
  *
  *   n0.g0 - n0.pcie0 - n0.nic0 - n0.nic0.p0 - leaf0 - spine0 - leaf1 - n1.nic0.p0 - ...
  *      |        |
  *   n0.nvlink  n0.root0 - n0.root1
  *
- * A link has one direction; what is written once in a cluster file makes two.  A rate of 0 says that the link is never
- * the limit.  Built once, before anything runs; faults are edits of it.  Knows no time and no protocol. */
+ * A link has one direction; one line of a cluster file makes two links.  A rate of 0 says that the link is never the
+ * limit.  A graph is built once, before anything runs.  Faults edit it.  It knows no time and no protocol. */
 #ifndef MODELS_HARDWARE_GRAPH_H
 #define MODELS_HARDWARE_GRAPH_H
 
@@ -41,21 +41,22 @@ struct link {
 struct graph {
     const struct cluster *cluster;
     uint32_t nodes, gpus, nics, ports;      /* gpus and nics of a node, ports of a NIC */
-    uint32_t only_nic;                      /* + 1: that all GPUs of a node use, wrongly; 0: each its own */
+    uint32_t only_nic;                      /* a fault: NIC + 1 that all GPUs of a node use; 0: each its own */
     GArray *part, *link;                    /* struct part, struct link */
     GHashTable *names;                      /* name -> part + 1 */
 };
 
-/* How many GPUs a node has of which ranks_per_node are used, and how many NICs. */
+/* The number of GPUs of a node when ranks_per_node of them are used, and the number of its NICs. */
 uint32_t graph_node_gpus(const struct cluster *cluster, uint32_t ranks_per_node);
 uint32_t graph_node_nics(const struct cluster *cluster, uint32_t gpus);
 
-/* The cluster with so many nodes of gpus each (0: as it says).  It must outlive the graph.  NULL and *error (file and
- * line where there is one) when links dangle, stand twice, or leave a NIC without a switch or a way to another. */
+/* The graph of a cluster with so many nodes of `gpus` GPUs each (0: as the cluster says).  The cluster must outlive it.
+ * Returns NULL and sets *error if links dangle or stand twice, or if a NIC has no switch or no way to another NIC.  The
+ * error names file and line if there are any. */
 struct graph *graph_new(const struct cluster *cluster, uint32_t nodes, uint32_t gpus, GError **error);
 void graph_free(struct graph *graph);
 
-/* Whether every node has a port that is up, and every such port reaches every other; *error names what does not. */
+/* Whether every node has a port that is up and each of these ports reaches all others.  *error names one that fails. */
 bool graph_reaches(const struct graph *graph, GError **error);
 
 struct part *graph_part(const struct graph *graph, uint32_t part);
@@ -74,7 +75,7 @@ uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *coun
 /* The switch that a port hangs on, or UINT32_MAX where its link is down. */
 uint32_t graph_port_switch(const struct graph *graph, uint32_t port_part);
 
-/* Graph edits of a bandwidth that a link loses and of one that goes away, both directions. */
+/* Faults of the link between a and b, in both directions: its rate is multiplied by factor, or it goes down. */
 void graph_scale(struct graph *graph, uint32_t a, uint32_t b, double factor);
 void graph_cut(struct graph *graph, uint32_t a, uint32_t b);
 

@@ -1,4 +1,4 @@
-/* host.h - a core of a host, on which ranks that are processes take turns.  Private to models/hardware. */
+/* host.h - a core of a host.  Ranks are processes and take turns on it.  Private to models/hardware. */
 #ifndef MODELS_HARDWARE_HOST_H
 #define MODELS_HARDWARE_HOST_H
 
@@ -8,13 +8,13 @@
 
 struct world_rank;
 
-/* A core of a host, and whose turn there is. */
+/* A core of a host and the rank whose turn it is. */
 struct core {
     struct port port;
-    struct sim_event event;         /* the step that has it is done: it is free, or somebody's next */
-    struct world_rank *rank;        /* whose turn it is, or was last */
-    uint64_t slice_end_ps;          /* when others come first */
-    uint64_t received_ps;           /* when it is done with what came in last */
+    struct sim_event event;         /* the step on the core ends: then the core is free, or the next rank's */
+    struct world_rank *rank;        /* the rank whose turn it is, or was last */
+    uint64_t slice_end_ps;          /* from then on other ranks come first */
+    uint64_t received_ps;           /* when its work on the last incoming request is done */
 };
 
 #endif

@@ -1,8 +1,7 @@
-/* link.h - what serves: ports with one clock, and links of a graph while a world runs.
+/* link.h - servers: ports with one clock, and links of a graph while a world runs.
  *
- * A port serves first come, first served and is described by the time at which it will be free.  A link is a port with
- * a rate and a latency, before which bytes queue.  Bytes cut through: their first goes on as soon as the link takes
- * it. */
+ * A port serves first come, first served.  One time describes it: when it will be free.  A link is a port with a rate
+ * and a latency, and bytes queue before it.  Bytes cut through: the first byte goes on as soon as the link takes it. */
 #ifndef MODELS_HARDWARE_LINK_H
 #define MODELS_HARDWARE_LINK_H
 
@@ -12,7 +11,7 @@
 
 /* A server, first come, first served. */
 struct port {
-    uint64_t free_ps;           /* when all that was asked of it so far will be done */
+    uint64_t free_ps;           /* when all work asked of it so far will be done */
     uint64_t busy_ps, bytes;    /* in this launch */
 };
 
@@ -40,7 +39,7 @@ struct link_state {
     struct port port;
     rate_q20 rate;              /* 0: never the limit */
     uint64_t latency_ps;
-    uint64_t wait_max_ps;       /* what its buffer holds, in time at its rate; UINT64_MAX: there is always room */
+    uint64_t wait_max_ps;       /* size of its buffer, in time at its rate; UINT64_MAX: there is always room */
 };
 
 /* Bytes on their way over links one after another, all planned at once. */
@@ -49,16 +48,17 @@ struct passage {
     uint32_t count;
     uint32_t link[PASSAGE_LINKS_MAX];
     uint64_t start_ps[PASSAGE_LINKS_MAX];       /* when each takes the first byte */
-    uint64_t ready_ps[PASSAGE_LINKS_MAX];       /* when it could, were there always room behind it */
-    bool hold_alone;            /* who waits for room does so at the sender, and keeps no link from others */
-    uint64_t push_ps;           /* how much longer whoever feeds the first link must hold the bytes back */
+    uint64_t ready_ps[PASSAGE_LINKS_MAX];       /* when it could take it if there were always room after it */
+    bool hold_alone;            /* bytes without room wait at the sender and block no link for others */
+    uint64_t push_ps;           /* how long the feeder of the first link must hold the bytes back */
     uint64_t wait_ps;           /* the longest queueing before one of them */
 };
 
-/* When the first byte comes to the first link at head_ps.  Where a buffer is full, the link before it holds the bytes,
- * and so on back to the sender. */
+/* Plans the passage of bytes whose first byte reaches the first link at head_ps.  If a buffer is full, the link before
+ * it holds the bytes, and so on back to the sender. */
 void passage_plan(const struct link_state *state, struct passage *p, uint64_t head_ps);
-/* Takes size_bytes over the planned links; tail_ps: when the last byte is at the first.  Returns when it is through. */
+/* Takes size_bytes over the planned links.  The last byte is at the first link at tail_ps.  Returns when it is through
+ * the last link. */
 uint64_t passage_take(struct link_state *state, const struct passage *p, uint64_t size_bytes, uint64_t tail_ps);
 
 #endif

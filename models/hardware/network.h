@@ -43,15 +43,16 @@ void network_free(struct network *network);
 void network_local(const struct network *network, uint32_t node, uint32_t gpu, uint32_t port,
                    struct network_local *local);
 
-/* The links that bytes of a flow take from one port to another, but for the first one's own; adaptive routing looks at
- * queues now.  flow_key: any number that stays the same for a flow.  Fills passage->link and count. */
+/* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing looks at
+ * the queues as they are now.  flow_key is any number that stays the same for a flow.  Fills passage->link and
+ * passage->count. */
 void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
-/* What a message's answer takes back at least. */
+/* The least time that the answer to a message takes back. */
 uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
 
-/* Forgets what links have done; what they are at goes on. */
+/* Clears the links' use counts.  Bytes under way stay. */
 void network_uses_clear(struct network *network);
-/* The link between switches that was busiest since, or UINT32_MAX. */
+/* The link between switches that was busiest since the last clear, or UINT32_MAX. */
 uint32_t network_busiest(const struct network *network);
 
 #endif

@@ -19,18 +19,18 @@ struct request {
     struct world_rank *source, *target;
     uint64_t value;                 /* of a signal */
     uint64_t target_offset;
-    const void *payload;            /* of a put or an answered get, or NULL: nothing is stored; until it is there, the
-                                     * source's */
-    uint64_t in_ps;                 /* when the last byte of what was sent of it is in */
-    uint64_t held_ps;               /* when the quantum is in that holds its places on the way already, 0: none does */
+    const void *payload;            /* bytes of a put or an answered get; NULL: nothing is stored.  They belong to the
+                                     * source until they have arrived */
+    uint64_t in_ps;                 /* when the last byte sent so far comes in */
+    uint64_t held_ps;               /* when the quantum comes in that has already reserved its way; 0: none has */
     uint32_t payload_bytes, wire_bytes;
-    uint32_t sent_bytes, early_bytes;       /* of those; of these, in quanta before the last */
+    uint32_t sent_bytes, early_bytes;       /* wire bytes sent so far; those of them in quanta before the last */
     union {
         uint32_t word;              /* of a signal */
         uint32_t answer_bytes;      /* of a get: on the wire, back */
     };
     uint16_t queue;
-    uint8_t places;                 /* of the queue that it takes */
+    uint8_t places;                 /* places that it takes on the queue */
     bool put, signal, add;          /* a put with a signal is one request that takes two places */
     bool get, answer;               /* a get on its way there; the bytes on their way back, source being the peer */
 };
@@ -38,23 +38,23 @@ struct request {
 /* A completion on its way back to a QP, which then has room for one request more. */
 struct ack { struct ack *next; uint64_t time_ps; };
 
-/* A worker that found a QP full, or flushes it and finds it at work. */
+/* A worker that found a QP full, or that flushes a QP with requests under way. */
 struct waiter { struct waiter *next; uint32_t worker; bool flush; };
 
 struct qp {
     struct request *held_first, *held_last;     /* posted, doorbell not rung yet */
     struct request *ready_first, *ready_last;   /* rung, not sent yet */
-    uint64_t held_ps, ring_ps;                  /* when the last held one is posted; the last doorbell rings */
-    uint64_t lock_ps;                           /* until when a warp that rings has it to itself */
-    uint64_t in_ps;                             /* where ways differ: when the last byte sent so far is in */
-    uint64_t done_ps;                           /* when all whose completion is known are complete */
+    uint64_t held_ps, ring_ps;                  /* when the last held request is posted; when the last doorbell rings */
+    uint64_t lock_ps;                           /* until then the warp that rings has the QP to itself */
+    uint64_t in_ps;                             /* where ways differ: when the last byte sent so far comes in */
+    uint64_t done_ps;                           /* when all requests with a known completion time are complete */
     struct ack *ack_first, *ack_last;           /* where requests are limited: completions on their way, in order */
     struct waiter *waiter;
     uint32_t unknown;                           /* requests posted whose completion is not known yet */
-    uint32_t unacked;                           /* those, and those whose ack is on its way; where limited */
+    uint32_t unacked;                           /* these and requests whose ack is on its way; where limited */
 };
 
-/* Bytes of a window that are free again at a time. */
+/* Bytes that a window gets back at a time. */
 struct credit { uint64_t time_ps; uint32_t size_bytes; };
 
 /* A doorbell that will ring, and the requests that it covers. */
@@ -64,16 +64,16 @@ struct ring { uint64_t time_ps; struct qp *qp; struct request *first, *last; };
 struct nic {
     struct sim_event event;         /* sends the next quantum */
     struct world *world;
-    struct qp **active;             /* QPs with something to send, a ring: who has waited longest first */
+    struct qp **active;             /* ring buffer of QPs with pending requests; the one that waited longest is first */
     uint32_t active_first, active_count, active_max;
-    struct ring *ring;              /* doorbells to ring, a ring: the soonest first */
+    struct ring *ring;              /* ring buffer of doorbells to come; the soonest is first */
     uint32_t ring_first, ring_count, ring_max;
     struct port atomic;
     uint64_t owed_bytes;            /* acknowledgements to send */
     uint64_t outstanding_bytes;     /* sent, not acknowledged; where there is a window */
     struct credit *credit;          /* a heap, the soonest first */
     uint32_t credit_count, credit_max;
-    bool stalled;                   /* by its window, and nobody knows for how long */
+    bool stalled;                   /* the window is full; nobody knows for how long */
 };
 
 /* ---- qp.c: requests, and who waits for room ---- */
@@ -81,31 +81,31 @@ struct nic {
 /* Fills a request with a put or a signal. */
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
 struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal);
-/* The first with the second behind it. */
+/* One request: the put with the signal behind it. */
 struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
                                            const struct fabric_signal *signal);
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read);
-/* Whether a QP has no room for so many requests more: then the worker that is being stepped steps again when it has. */
+/* Whether a QP lacks room for so many more places.  If it does, the stepped worker is woken when there is room. */
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-/* A completion of the QP will be known at time_ps: whom that lets go on steps then. */
+/* A completion of the QP will be known at time_ps.  The workers that it lets go on step then. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* ---- nic.c ---- */
 
-/* Hands a request to its QP; held back when defer is set, else the QP's held ones and it become ready. */
+/* Hands a request to its QP.  With defer the QP holds it back.  Otherwise it and all held requests become ready. */
 void nic_post(struct request *r, uint64_t ready_ps, bool defer);
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* NULL: it has nothing to do, and never had or has been given back. */
+/* The QP, or NULL if it was never used or has been given back. */
 struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* Gives it back if it has nothing to do and nobody waits for it. */
+/* Gives the QP back if it has nothing to do and nobody waits for it. */
 void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* Bytes on the wire for a message: headers for each packet of the MTU. */
+/* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
 void nic_init(struct world *w, uint32_t port);
 void nic_clear(struct nic *nic);
-/* Rings the doorbell for what a QP holds back.  A host works on each of these now; it goes when that is done. */
+/* Rings the doorbell for the requests that a QP holds back.  A host spends CPU time on each of them first. */
 void nic_ring(struct world_rank *source, struct qp *qp);
 
 #endif

@@ -1,4 +1,4 @@
-/* route.h - ways through a graph.  Knows parts and links; what travels there and how fast stands in link.h. */
+/* route.h - ways through a graph.  It knows parts and links; link.h knows the traffic on them. */
 #ifndef MODELS_HARDWARE_ROUTE_H
 #define MODELS_HARDWARE_ROUTE_H
 
@@ -12,11 +12,11 @@ struct route {
     uint32_t link[ROUTE_LINKS_MAX];
 };
 
-/* All shortest ways from one part to another, in the order of the links, at most max of them; their number.  A way
- * leads through switches, roots, host memory and NICs, never through a GPU, a port or NVLink.  0: there is none. */
+/* Finds all shortest ways from one part to another, at most max, in the order of the links.  Returns their number; 0 if
+ * there is none.  A way leads through switches, roots, host memory and NICs, never through a GPU, a port or NVLink. */
 uint32_t route_find(const struct graph *graph, uint32_t from, uint32_t to, struct route *route, uint32_t max);
 
-/* What all links of it add, and the rate of the slowest (0: none is a limit). */
+/* The sum of the latencies of a way's links, and the rate of its slowest link (0: no link is a limit). */
 uint64_t route_latency_ps(const struct graph *graph, const struct route *route);
 uint64_t route_rate_bps(const struct graph *graph, const struct route *route);
 

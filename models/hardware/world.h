@@ -1,17 +1,17 @@
 /* world.h - the simulated world: GPUs, NVLink, NICs and switches of a cluster in virtual time.
  *
- * A world is one struct fabric a rank (models/fabric.h) over shared parts.  A part is a port: a server that takes
- * requests first come, first served and is described by one clock, the time at which it will be free.
+ * A world is one struct fabric (models/fabric.h) for each rank, over shared parts.  A part is a port: a server that
+ * takes requests first come, first served.  One clock describes it: the time at which it will be free.
  *
  *    worker ──store──► SM port ─► NVLink egress ─► NVLink ingress ─► peer's memory, word
  *       │                                                  (the worker is busy until the slowest let go)
  *       └──put/signal──► QP ─► NIC transmit ─► network ─► NIC receive ─► peer's memory, word
  *                               (the worker is busy for the posting; a NIC event sends the next request)
  *
- * A store costs no event, a put one (its sending), a signal by RDMA two, a step of a worker one, and a signal by NVLink
- * one where there are NICs, else none.
+ * A store costs no event, a put one (its sending), a signal by RDMA two, and a step of a worker one.  A signal by
+ * NVLink costs one event where there are NICs, else none.
  *
- * Knows the cluster's parameters and the seam; knows no protocol. */
+ * The world knows the cluster's parameters and models/fabric.h; it knows no protocol. */
 #ifndef MODELS_HARDWARE_WORLD_H
 #define MODELS_HARDWARE_WORLD_H
 
@@ -34,8 +34,8 @@ struct world_options {
     uint32_t word_count;
     uint16_t queue_count;
     uint32_t queue_depth;
-    const uint32_t *slow;           /* [ranks] how long a GPU's own work takes, in 1024ths; 0: as it should; or NULL */
-    const struct graph *graph;      /* of the cluster, with as many nodes; must outlive the world.  NULL: made of it */
+    const uint32_t *slow;           /* [ranks] time of a GPU's own work in 1024ths of the normal; 0: normal; or NULL */
+    const struct graph *graph;      /* of the cluster, with as many nodes; must outlive the world.  NULL: built here */
     const struct transport *transport;      /* NULL: as the cluster's [nic] says */
     struct timeline *timeline;      /* where to record operations (sim/timeline.h), or NULL */
 };
@@ -48,8 +48,8 @@ enum world_resource {
 const char *world_resource_name(enum world_resource resource);      /* "nvlink_egress", ... */
 
 struct world_use {
-    uint64_t busy_ps;           /* of the port; for SMs the busiest, for cores all of the node over their number */
-    uint64_t bytes;             /* that crossed it, headers included */
+    uint64_t busy_ps;           /* of the port; SMs: of the busiest one; cores: the mean over the node's */
+    uint64_t bytes;             /* bytes that crossed it, headers included */
 };
 
 enum { WORLD_SLOW_ONE = 1024 };
@@ -72,34 +72,34 @@ void world_free(struct world *world);
 
 struct fabric *world_fabric(struct world *world, uint32_t rank);
 
-/* Runs one kernel on every rank, all launched at the same time, to the end; result[ranks].  False, with text filled
- * (which rank's worker waits for what), when nothing can ever happen any more before all are done. */
+/* Runs one kernel on every rank to the end, all launched at the same time; result[ranks].  Returns false if the kernel
+ * hangs: workers still wait, but no event is left.  Then text says which rank's worker waits for what. */
 bool world_run(struct world *world, struct fabric_worker **const *worker, const uint32_t *worker_count,
                struct world_result *result, char *text, size_t text_size);
 
-/* Kernels that every rank runs one after another, each as soon as its own last one has ended: nothing here waits for
- * other ranks. */
+/* Kernels that every rank runs one after another.  A rank launches its next kernel as soon as its own last one has
+ * ended, and does not wait for other ranks. */
 struct world_program {
     uint32_t kernels;
-    /* Prepares a kernel of a rank (and declares its watches) when the one before it has ended there. */
+    /* Prepares a rank's kernel and declares its watches.  Called when the rank's previous kernel has ended. */
     void (*launch)(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
                    uint32_t *worker_count);
     void *context;
     const uint64_t *arrival_ps;     /* [ranks] how long after the start each launches its first kernel; NULL: all 0 */
     struct world_result *result;    /* [kernels][ranks] */
 };
-/* As world_run(); where that fails, *kernel is the one that cannot end.  The program must stay until the next run. */
+/* As world_run().  On failure *kernel is the kernel that cannot end.  The program must stay until the next run. */
 bool world_run_program(struct world *world, const struct world_program *program, uint32_t *kernel, char *text,
                        size_t text_size);
 
 /* Records a kernel, called name (kept as a pointer), in the world's timeline, if it has one; result[ranks]. */
 void world_timeline_note(const struct world *world, const char *name, const struct world_result *result);
 
-/* What the bytes of a kernel of the last program that crossed between the halves of the ranks take at the halves' full
- * rate: of RDMA traffic between nodes, or of NVLink traffic within one. */
+/* A bound for a kernel of the last program.  It is the time that bytes between the two halves of the ranks take at the
+ * halves' full rate.  It counts RDMA traffic between nodes, or NVLink traffic within one node. */
 uint64_t world_bisection_ps(const struct world *world, uint32_t kernel);
 
-/* The link between switches that was busiest in the last program, and for how long; false: there is none. */
+/* The link between switches that was busiest in the last program, and its busy time.  False if there is none. */
 bool world_busiest_link(const struct world *world, const char **from, const char **to, uint64_t *busy_ps);
 
 uint64_t world_event_count(const struct world *world);

@@ -13,10 +13,10 @@
 
 struct world_rank;
 
-/* A value on its way to a word, for one of those that watch it. */
+/* A value on its way to a word, for one worker that watches the word. */
 struct letter {
     struct letter *next, *previous;
-    uint64_t time_ps;               /* when it is there */
+    uint64_t time_ps;               /* when it arrives */
     uint64_t value;
     uint32_t word;
     bool add;
@@ -30,27 +30,27 @@ struct world_worker {
     uint64_t cursor_ps;             /* when all its operations so far are done */
     uint64_t lane_start_ps;         /* when the operations that now run side by side began */
     uint64_t last_end_ps;           /* when the last one is done */
-    uint64_t staged_ps;             /* when what it has stored from its shared memory is written */
+    uint64_t staged_ps;             /* when its stores from shared memory are written */
     uint64_t touched;               /* a bit for each pattern whose array it has read */
     uint64_t moved_from_ps;         /* when it last began to move rows */
-    struct letter *mail, *mail_last;        /* what it has not seen yet, the soonest first */
-    uint64_t settled_ps;            /* from when its next step stays as it is scheduled; UINT64_MAX: it is not */
-    uint64_t wake_ps;               /* its soonest wake that is scheduled, 0: none */
-    uint64_t space_ps;              /* in a step: the soonest credit known that it found missing, 0: none */
-    struct world_worker *ready_next;        /* host: of its rank's, behind it in line for the core */
+    struct letter *mail, *mail_last;        /* letters that it has not read yet, the soonest first */
+    uint64_t settled_ps;            /* from then on its next step is not moved any more; UINT64_MAX: not settled */
+    uint64_t wake_ps;               /* its soonest scheduled wake, 0: none */
+    uint64_t space_ps;              /* in a step: when the soonest place on a full QP is free, if known; 0: none */
+    struct world_worker *ready_next;        /* host: the worker of its rank behind it in line for the core */
     uint16_t sm;                    /* the SM whose port it uses */
-    uint16_t lane_warps;            /* warps that they have taken */
+    uint16_t lane_warps;            /* warps that the operations running side by side have taken */
     bool done;
-    bool unfenced;                  /* stored since its last signal: that must wait for the stores */
+    bool unfenced;                  /* it has stored since its last signal: the next one must wait for the stores */
 };
 
-/* What workers of an SM ask of each other: kept apart, close together. */
+/* The part of a worker's state that other workers of its SM read.  Kept apart, so that it lies close together. */
 struct mover {
     uint64_t moved_to_ps;           /* when the worker had moved the last rows */
     uint32_t sm_next;               /* next worker of its SM + 1, 0: none */
 };
 
-/* Memory for things of one size, all freed in the end. */
+/* Memory for items of one size.  All of it is freed together at the end. */
 struct pool {
     void *free;                     /* list, linked by their first bytes */
     void **block;
@@ -62,7 +62,7 @@ struct flows { uint64_t end_ps, others_end_ps; uint16_t peer; };
 
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Whether the port is busy at now for another peer than this one; notes that it will be for this one until end_ps. */
+/* Whether the port is busy at now_ps for a peer other than this one. */
 static inline bool flows_others_busy(const struct flows *f, uint16_t peer, uint64_t now_ps)
 {
     return (f->peer == peer ? f->others_end_ps : f->end_ps) > now_ps;
@@ -77,10 +77,11 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
     f->end_ps = end_ps;
 }
 
-/* least: its place in the list of those with a least value + 1, 0: none. */
+/* least: place + 1 in the rank's list of least values; 0: this watch has none. */
 struct watch { uint32_t word, next, worker, least; };
 
-/* What a watch waits for; of a counter also what has been or will be added by held_ps, while that is too little. */
+/* The value that a watch waits for.  For a counter, held is the sum of the additions up to held_ps that are held back
+ * because they do not reach the value yet. */
 struct least { uint64_t value, held, held_ps; uint32_t word; };
 
 struct world_rank {
@@ -88,8 +89,8 @@ struct world_rank {
     struct world *world;
     uint32_t *nic;                  /* [nic_count] ports that it uses */
     uint32_t nic_count;
-    struct network_local *local;    /* [nic_count] what lies between them and its GPU */
-    uint32_t slow;                  /* how long its GPU takes for what takes others WORLD_SLOW_ONE */
+    struct network_local *local;    /* [nic_count] the links between these ports and its GPU */
+    uint32_t slow;                  /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
     struct port *sm;                /* [sms] */
     struct flows *sm_flows;         /* [sms] of bulk stores */
     uint64_t *stored_ps;            /* [sms] when the stores of its warps so far are done */
@@ -107,9 +108,9 @@ struct world_rank {
     uint32_t least_count, least_max;
     uint32_t watch_count, watch_max;
     uint32_t worker_count, worker_max, mover_max, running;
-    struct world_worker *ready_first, *ready_last;  /* host: its workers that would step and wait for its turn */
-    uint32_t ready_count, round_left;               /* of those; steps to come in this round of its loop */
-    uint64_t let_ps, counts_ps;     /* when the last worker but those that close the launch was done; when it counted */
+    struct world_worker *ready_first, *ready_last;  /* host: workers that are due to step when the rank gets its turn */
+    uint32_t ready_count, round_left;               /* number of these; steps left in this round of its loop */
+    uint64_t let_ps, counts_ps;     /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
     struct sim_event launch_event;  /* its next kernel begins */
     uint32_t kernel;                /* of the program */
     uint32_t launch;                /* number of its last one, in all programs */
@@ -120,15 +121,16 @@ struct world_rank {
     uint32_t lanes_named_count;
 };
 
-/* What ranks run on, a row each: GPUs (gpu.c) or the cores of a host (host.c). */
+/* The two machines that ranks run on, each one row: GPUs (gpu.c) or the cores of a host (host.c). */
 struct world_machine {
     const struct fabric_ops *ops;                                       /* what operations cost */
     void (*init)(struct world *w);                                      /* rates, SMs, launch_ps, poll_ps */
     void (*step_due)(struct world_worker *ww);                          /* the worker would step */
     uint64_t (*step_begin)(struct world_rank *rank, uint64_t now_ps);   /* returns when the worker may go on */
     void (*step_end)(struct world_rank *rank);
-    /* Where links cost CPU time: that of a request at each end, what the worker that is being stepped takes for one
-     * that it sends, what the receiver's core takes for one that comes in, returning when that is done.  Else NULL. */
+    /* NULL unless links cost CPU time.  link_ps() is the CPU time of a request at each end.  send() charges the stepped
+     * worker for a request that it sends.  receive() charges the receiver's core for a request that comes in.  Both
+     * return when that work is done. */
     uint64_t (*link_ps)(const struct request *r);
     uint64_t (*send)(struct world_rank *source, const struct request *r);
     uint64_t (*receive)(struct world_rank *target, uint64_t now_ps, const struct request *r);
@@ -159,13 +161,13 @@ struct world {
     uint32_t queue_depth;           /* requests outstanding on a QP, 0: no limit */
     struct core *core;              /* [cores] of a host cluster, for all ranks */
     struct pool requests, letters, acks, waiters, qps;
-    struct world_worker *retired;   /* arrays that were too small: the engine may still look at their events */
-    bool letters_used;              /* else words change by events, whoever waits */
-    uint64_t mail_ps;               /* when the last letter is there */
+    struct world_worker *retired;   /* arrays that became too small: the engine may still look at their events */
+    bool letters_used;              /* false: words change by events, whoever waits */
+    uint64_t mail_ps;               /* when the last letter arrives */
     uint64_t poll_ps;               /* from when a word changes until a waiting worker steps */
     uint32_t ranks_running;
     uint32_t wakes_pending;         /* wakes that are scheduled */
-    uint32_t idle;                  /* those of them that nobody wants any more: all once all ranks are done, else 0 */
+    uint32_t idle;                  /* wakes that nobody needs: all of them once all ranks are done, else 0 */
     struct bisection *bisection;    /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;
@@ -182,17 +184,17 @@ static inline void pool_put(struct pool *pool, void *item)
     pool->free = item;
 }
 
-/* world.c: the word of a rank rises (or is added to) and its watchers wake. */
+/* world.c: raises a rank's word, or adds to it, and wakes its watchers. */
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add);
-/* Whether what is to be added at *time_ps may wait, for the one worker that watches the counter needs more.  When it is
- * enough: false, and *value and *time_ps are those of all that waited. */
+/* Whether an addition at *time_ps may be held back, because the one worker that watches the counter needs more.  If
+ * the sum is enough, returns false; then *value and *time_ps cover this addition and all that were held back. */
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t *value, uint64_t *time_ps);
 uint64_t world_now_ps(const struct fabric *f);
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
-/* Delivers to a word at time_ps; world_word_event() by an event, whoever watches it. */
+/* Both deliver a value to a word at time_ps.  world_word_event() always does it by an event. */
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
-/* Moves the bytes of a store at once: nobody reads them before the signal. */
+/* Moves the bytes of a store at once, because nobody reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);
 void world_load_payload(struct world_rank *target, const struct fabric_read *read);
 /* Notes bytes that may cross between the halves of the ranks. */
@@ -202,28 +204,29 @@ static inline void world_bisection_note(struct world *w, uint16_t source, uint16
     if (from != to) w->bisection[w->rank[source].kernel].size_bytes[from] += size_bytes;
 }
 
-/* bulk.c: bringing rows into shared memory, and storing from there; they return when the worker may go on. */
+/* bulk.c: bring rows into shared memory, and store from there.  Both return the time when the worker may go on. */
 enum { BULK_LINE_BYTES = 128 };
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps);
 uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps);
-/* Rows of a kernel whose pattern says its footprint, by busy warps, each with a buffer in shared memory: copied through
- * it, or summed into it from loads; memory is asked for all of them at once, and the first row waits for it. */
+/* Moves rows of a kernel whose pattern says its footprint.  `busy` warps do it, each with a buffer in shared memory.
+ * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row
+ * waits for it. */
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps, uint32_t busy);
 /* Extra passes that a bulk copy takes, in or out, by the places in a line. */
 uint32_t bulk_in_passes(uint32_t source_line, uint32_t shared_line);
 uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line);
-/* What these passes take in the mean over all distances, in or out of shared memory. */
+/* The mean time of these passes over all distances, in or out of shared memory. */
 uint64_t bulk_shifted_ps(const struct world *w, uint64_t size_bytes, bool out);
 
-/* spans.c: where there is a timeline, these operations stand before those that cost. */
+/* spans.c: with a timeline, these operations record, and call the machine's own operations. */
 extern const struct fabric_ops spans_fabric_ops;
 void spans_rank_init(struct world_rank *rank);
 void spans_launch(struct world_rank *rank, uint32_t worker_count);
 void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps);
 
-/* world.c: what happens at from_ps has the worker step at time_ps, or as soon as it has done what it did before. */
+/* world.c: an event at from_ps makes the worker step at time_ps, or later, when its earlier work is done. */
 void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps);
-/* world.c: what has come to a worker by now_ps becomes known to it. */
+/* world.c: the worker reads the letters that have arrived by now_ps. */
 void world_mail_read(struct world_worker *ww, uint64_t now_ps);
 void world_worker_event_run(struct sim *sim, struct sim_event *event);
 
@@ -231,7 +234,7 @@ void world_worker_event_run(struct sim *sim, struct sim_event *event);
 void launch_rank_done(struct world_rank *rank);
 void launch_event_run(struct sim *sim, struct sim_event *event);
 
-/* What takes a rank's GPU longer than others'. */
+/* The time that work of duration_ps takes on this rank's GPU, which may be slowed. */
 static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t duration_ps)
 {
     return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
