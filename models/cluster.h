@@ -1,8 +1,8 @@
 /* cluster.h - the description of a cluster: its parts, their parameters, each with a unit and a source.
  *
- * A cluster file is a GLib key file, one section a part.  Values carry units ("45 GB/s", "870 ns", "4096 B");
- * a comment beside each names its source.  Parameters belong to parts (this GPU, this NIC), never to a case.
- * Knows no simulation. */
+ * A cluster file is a GLib key file with one section for each part.  Values carry units ("45 GB/s", "870 ns",
+ * "4096 B").  A comment beside each value names its source.  Parameters belong to parts (this GPU, this NIC), never to
+ * a case.  This module knows no simulation. */
 #ifndef MODELS_CLUSTER_H
 #define MODELS_CLUSTER_H
 
@@ -12,8 +12,8 @@
 
 #define CLUSTER_ERROR (g_quark_from_static_string("eptwin-cluster"))
 
-/* How fast warps do one kind of row work (copy, cast, reduce, store to a peer).  A row takes a warp row_ps
- * (latencies that nothing hides) and its bytes at warp_rate; all warps of an SM share sm_rate. */
+/* How fast warps do one kind of row work (copy, cast, reduce, store to a peer).  A row takes a warp row_ps (latencies
+ * that nothing hides) plus the time of its bytes at warp_rate.  All warps of an SM share sm_rate. */
 struct cluster_work {
     uint64_t row_ps;
     uint64_t warp_rate_bps, sm_rate_bps;
@@ -21,38 +21,38 @@ struct cluster_work {
 
 /* The SM's bulk copy engine in its two halves, one row of a warp at a time. */
 struct cluster_bulk {
-    uint64_t in_ps, out_ps;         /* until a row asked for is in shared memory; until one from there is written */
+    uint64_t in_ps, out_ps;         /* until a requested row is in shared memory; until a row from there is written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps;       /* of all warps: in; out to own memory, and to a peer's */
 };
 
 struct cluster_gpu {
     uint32_t sms;
-    uint64_t launch_ps;             /* of a kernel: what its duration holds beside its workers' time */
-    uint64_t setup_ps;              /* of a kernel that was launched before the one before it had ended; 0: launch */
-    uint64_t host_sync_ps;          /* from a count in the host's memory to the start of the kernel launched thereon */
-    uint64_t call_ps;               /* of normal dispatch and combine beside the kernel, where calls are measured */
+    uint64_t launch_ps;             /* the part of a kernel's duration that is not its workers' time */
+    uint64_t setup_ps;              /* the same for a kernel launched before the previous one has ended; 0: launch */
+    uint64_t host_sync_ps;          /* from a count in the host's memory to the start of the kernel that it triggers */
+    uint64_t call_ps;               /* where calls are measured: of normal dispatch or combine, beside its kernel */
     uint64_t step_ps;               /* a warp's loop once round: index arithmetic, shared memory, branches */
     uint64_t poll_ps;               /* from a word's change to the spinning warp acting on it */
-    uint64_t fence_ps;              /* st.release.sys after stores of its own: until they are performed */
+    uint64_t fence_ps;              /* st.release.sys after a worker's own stores: until they are performed */
     uint64_t flag_ps;               /* a flag from block to block on one GPU */
     uint64_t hbm_rate_bps;          /* bytes read plus bytes written */
-    uint64_t hbm_rows_rate_bps;     /* the same of rows that lie apart, read and written in turn; 0: hbm_rate */
-    uint64_t l2_bytes, l2_rate_bps; /* and what lies in the L2, of rows written just before; 0: nothing does */
+    uint64_t hbm_rows_rate_bps;     /* the same for rows that lie apart, read and written in turn; 0: hbm_rate */
+    uint64_t l2_bytes, l2_rate_bps; /* rows just written that the L2 still holds, and its rate for them; 0: none */
     struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
     uint64_t store_deep_rate_bps;   /* a warp with more loads in flight; 0: as others */
     struct cluster_work copy;       /* within the GPU, loads and stores */
     struct cluster_work bulk;       /* the SM's bulk copy engine, in or out of shared memory; all 0: as copy */
     struct cluster_bulk engine;     /* the same engine where one load feeds several stores */
-    uint64_t shared_align_bytes;    /* of the kernels' dynamic shared memory behind their static; 0: a line */
-    uint64_t bulk_skew_rate_bps;    /* of each extra pass that differing places in a line cost it; 0: none */
+    uint64_t shared_align_bytes;    /* alignment of the kernels' dynamic shared memory behind the static; 0: a line */
+    uint64_t bulk_skew_rate_bps;    /* rate of each extra pass when places in a line differ; 0: no extra pass */
     struct cluster_work cast;       /* read BF16, write FP8 and scales; rates count bytes read */
     struct cluster_work reduce;     /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
-    uint64_t reduce_load_rate_bps;  /* beside that, a warp's bytes read */
+    uint64_t reduce_load_rate_bps;  /* in addition, a warp's bytes read */
     uint64_t scan_rate_bps;         /* index arrays, one SM */
     uint64_t scan_row_ps;           /* a warp looks at one token's entry in a loop that depends on it */
-    /* What kernels that say their patterns pay (fabric.h); load_ps 0: they pay by the kinds of rows above. */
-    uint64_t touch_ps;              /* a warp's first wait for an array, beside that: its pages are looked up */
-    uint64_t load_ps, load_l2_ps;   /* a wait for a load: from beyond the L2, from within */
+    /* Costs of kernels that say their patterns (fabric.h).  load_ps 0: they pay by the kinds of rows above. */
+    uint64_t touch_ps;              /* extra time of a warp's first wait for an array, whose pages are looked up */
+    uint64_t load_ps, load_l2_ps;   /* a wait for a load that misses the L2; for one that hits it */
     uint64_t row_ps;                /* a row by loads and stores beside its waits and bytes */
     uint64_t row_rate_bps;          /* its bytes by one warp */
     uint64_t release_ps;            /* an atomic on own memory after stores: until the warp goes on */
@@ -63,16 +63,16 @@ struct cluster_gpu {
 };
 
 struct cluster_nvlink {
-    uint32_t gpus;                  /* of one NVLink domain; also what a node is */
-    uint64_t line_rate_bps;         /* of its links by name, one direction; 0: egress_rate */
+    uint32_t gpus;                  /* of one NVLink domain, which is also a node */
+    uint64_t line_rate_bps;         /* nominal rate of its links, one direction; 0: egress_rate */
     uint64_t unaligned_rate_bps;    /* egress of rows that start off a 128-byte line; 0: as others */
     uint64_t split_rate_bps;        /* egress by bulk copies whose buffers in shared memory start off a line */
     uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
-    uint64_t bulk_rate_bps;         /* what bulk copies get of it; 0: egress_rate */
-    uint64_t bulk_crossing_rate_bps;        /* of what it costs them more where flows cross; 0: nothing */
-    uint64_t bulk_mixed_rate_bps;   /* what they get where SMs store to several memories in turn; 0: bulk_rate */
+    uint64_t bulk_rate_bps;         /* the same for bulk copies; 0: egress_rate */
+    uint64_t bulk_crossing_rate_bps;        /* their extra cost where flows cross, as a rate; 0: no extra cost */
+    uint64_t bulk_mixed_rate_bps;   /* their rate where SMs store to several memories in turn; 0: bulk_rate */
     uint64_t latency_ps;            /* a store until it is visible at the peer */
-    uint64_t crossing_ps;           /* more for a store where flows of several senders and receivers cross */
+    uint64_t crossing_ps;           /* extra time of a store where flows of several senders and receivers cross */
 };
 
 /* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
@@ -80,7 +80,7 @@ enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 
 struct cluster_nic {
     uint32_t gpus_per_nic;          /* GPUs that share one NIC */
-    uint64_t line_rate_bps;         /* of its port by name; 0: rate */
+    uint64_t line_rate_bps;         /* nominal rate of its port; 0: rate */
     uint64_t rate_bps;              /* payload and headers that it moves in one direction */
     uint64_t header_bytes, mtu_bytes;
     uint64_t message_ps;            /* the NIC's work on one request beside its bytes */
@@ -98,7 +98,7 @@ struct cluster_nic {
     uint32_t ports;                 /* of one NIC, each of that rate */
     uint32_t port_map;              /* enum cluster_port_map: which port a QP uses */
     uint64_t ack_bytes;             /* of an acknowledgement on the wire; 0: they take nothing */
-    uint64_t atomic_ps;             /* of the one unit for atomics of a NIC that signals come to; 0: takes nothing */
+    uint64_t atomic_ps;             /* a signal's time in the receiving NIC's one unit for atomics; 0: none */
 };
 
 enum cluster_port_map { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
@@ -110,34 +110,34 @@ enum cluster_routing { CLUSTER_ECMP, CLUSTER_ADAPTIVE, CLUSTER_STATIC };
 enum cluster_flow_key { CLUSTER_KEY_QP, CLUSTER_KEY_ADDRESS };
 enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
 
-/* What models/hardware/graph.c makes parts and links of. */
+/* The input from which models/hardware/graph.c makes parts and links. */
 struct cluster_network {
     uint64_t latency_ps;            /* NIC to NIC through one switch */
     uint64_t rate_bps;              /* of a switch output port; 0: as the NIC */
     uint32_t topology, routing, flow_key, queues;      /* of the enums above */
-    uint32_t nodes;                 /* that there are: of `eptwin cluster show`; 0: two leaves, or two nodes */
+    uint32_t nodes;                 /* number of nodes that `eptwin cluster show` draws; 0: two leaves, or two nodes */
     uint32_t nodes_per_leaf;        /* 0: 16 */
     uint32_t leaves_per_pod;        /* fat tree: leaves under the same spines; dragonfly: switches of a group; 0: 4 */
     uint32_t spines, cores;         /* switches above: of leaves, of pods; 0: 4 */
     uint64_t uplink_rate_bps;       /* of a link between switches; 0: by the oversubscription */
-    double   oversubscription;      /* what nodes below a leaf can send over what its uplinks carry; 0: 1 */
-    uint64_t hop_ps;                /* more for each further switch */
-    uint64_t buffer_bytes;          /* before a switch's output, lossless: who feeds it waits; 0: as much as there is */
-    uint64_t quantum_bytes;         /* that a NIC sends of one message before it serves another QP; 0: all of it */
+    double   oversubscription;      /* rate of all nodes below a leaf, divided by the rate of its uplinks; 0: 1 */
+    uint64_t hop_ps;                /* extra time for each further switch */
+    uint64_t buffer_bytes;          /* before a switch's output; lossless: its feeder waits; 0: unlimited */
+    uint64_t quantum_bytes;         /* bytes of one message that a NIC sends before another QP's turn; 0: all */
 };
 
-/* How a node's parts hang together. */
+/* The parts of a node and the links between them. */
 struct cluster_node {
     uint32_t gpus;                  /* 0: as many as a NVLink domain has */
     uint32_t nics;                  /* 0: GPUs by gpus-per-nic */
     uint32_t sockets;               /* 0: 1 */
-    uint32_t pcie_switches;         /* over which GPUs and NICs are dealt in order; 0: none, all below root complexes */
+    uint32_t pcie_switches;         /* GPUs and NICs are dealt over them in order; 0: all are below root complexes */
     uint64_t pcie_rate_bps;         /* of a GPU's and a NIC's PCIe link, one direction; 0: never the limit */
     uint64_t root_rate_bps;         /* from a GPU to a NIC through a root complex; 0: as pcie_rate */
     uint64_t socket_rate_bps;       /* across sockets, all GPUs and NICs together; 0: as root_rate */
     uint64_t root_latency_ps, socket_latency_ps;    /* more, each way */
-    bool     staging;               /* NICs do not reach GPU memory: bytes go through the host's */
-    uint64_t staging_rate_bps;      /* of copies from a GPU there, and back; 0: as pcie_rate */
+    bool     staging;               /* NICs do not reach GPU memory: bytes go through the host's memory */
+    uint64_t staging_rate_bps;      /* of copies from a GPU to the host, and back; 0: as pcie_rate */
     uint64_t staging_latency_ps;
 };
 
@@ -147,8 +147,8 @@ struct cluster_link {
     uint64_t rate_bps, latency_ps;
 };
 
-/* A time by size, measured at some: straight between them, level before the first, and after the last as between the
- * last two. */
+/* A time by size, measured at some sizes.  It is linear between them and constant before the first.  After the last it
+ * continues the line of the last two. */
 enum { CLUSTER_CURVE_MAX = 32 };
 struct cluster_curve {
     uint32_t count;
@@ -156,19 +156,19 @@ struct cluster_curve {
 };
 uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes);
 
-/* Live ranks are processes on the cores of one host (replay/), whatever NVLink domains they stand for: no GPU, the same
- * protocol. */
+/* A host for live ranks (replay/).  They are processes on the cores of one host, whatever NVLink domains they stand
+ * for.  They use no GPU, but the same protocol. */
 struct cluster_host {
     uint32_t cores;                 /* 0: the cluster has GPUs */
     uint64_t step_ps, poll_ps;      /* a worker's step; from a change to the step that sees it */
     uint64_t progress_ps;           /* the links are polled once */
     uint64_t switch_ps;             /* another process takes over a core */
-    uint64_t slice_ps;              /* that a process keeps a core which others wait for */
+    uint64_t slice_ps;              /* how long a process keeps a core while others wait for it */
     uint64_t store_ps, store_rate_bps;      /* a store to a peer's mapping: each, bytes */
-    uint64_t interrupt_ps;                  /* CPU time more where the core is not at what came in before */
+    uint64_t interrupt_ps;                  /* extra CPU time if the core is not at work on an earlier arrival */
     struct cluster_curve put;               /* CPU time of a put, at each end */
     uint64_t signal_ps;                     /* CPU time of a signal, at each end */
-    struct cluster_work copy, cast, reduce, sum;    /* a core's; warp_rate alone counts; sum: without weights */
+    struct cluster_work copy, cast, reduce, sum;    /* of one core; only warp_rate is used; sum: without weights */
     uint64_t scan_rate_bps;
 };
 
@@ -187,7 +187,8 @@ struct cluster {
 /* Reads a cluster file.  path is a file, or the name of a shipped one (sim/share.h), with or without ".ini".
  * NULL and *error (file, section, key, expected, found) on failure. */
 struct cluster *cluster_load(const char *path, GError **error);
-/* The same with values that the file has otherwise or not at all, as "nic.rate=50 GB/s" (NULL-terminated). */
+/* The same with settings such as "nic.rate=50 GB/s" (NULL-terminated).  They replace or add to the
+ * file's values. */
 struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error);
 void cluster_free(struct cluster *cluster);
 
