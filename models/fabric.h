@@ -1,4 +1,4 @@
-/* fabric.h - the interface between kernels (models/moe, models/coll) and the world they run in.
+/* fabric.h - the seam: the interface between kernels (models/moe, models/coll) and the world they run in.
  *
  * A struct fabric is one rank's view of a set of GPUs, or of processes standing in for GPUs.  They reach each other
  * with one-sided operations.  The simulated world (models/hardware) and the live worlds (replay) implement a fabric.
