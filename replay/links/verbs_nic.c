@@ -47,7 +47,7 @@ static GPtrArray *verbs_devices_list(bool usable_only, int *list_errno)
         if (!usable_only || verbs_device_usable(list[i]))
             g_ptr_array_add(names, g_strdup(ibv_get_device_name(list[i])));
     if (list) ibv_free_device_list(list);
-    qsort(names->pdata, names->len, sizeof(void *), verbs_names_compare);
+    if (names->len) qsort(names->pdata, names->len, sizeof(void *), verbs_names_compare);
     return names;
 }
 
