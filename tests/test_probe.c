@@ -345,6 +345,7 @@ static void test_smi(void)
     CU_ASSERT_PTR_NULL(probe_smi_parse("\tGPU0\tNIC0\nGPU0\t X \tFAR\n", "t", &word));
     CU_ASSERT_STRING_EQUAL(word->message, "t:2: NIC0: expected X, NV#, PIX, PXB, PHB, NODE or SYS, found 'FAR'");
     CU_ASSERT_PTR_NULL(probe_smi_parse("hello GPU\n", "t", &nothing));
+    CU_ASSERT_PTR_NULL(probe_smi_parse("GPU0 Xylophone\n", "t", NULL));           /* once was read for ever */
 }
 
 static void test_ibnet(void)

@@ -55,6 +55,7 @@ static bool header_read(struct matrix *m, char *line)
         struct probe_nic *nic = probe_nic_add(m->host);
         if (nic) nic->name = g_strdup(m->column[i]);
     }
+    g_free(m->host->near);
     m->host->near = g_new0(enum probe_near, (gsize)PROBE_DEVICES_MAX * m->host->nic_count + 1);
     return m->gpu_columns > 0;
 }
@@ -140,15 +141,16 @@ struct probe_host *probe_smi_parse(const char *text, const char *source_name, GE
 {
     struct matrix m = { .source = source_name, .host = probe_host_new(source_name) };
     g_auto(GStrv) line = g_strsplit(text, "\n", -1);
-    bool good = true;
+    bool good = true, headed = true;
     for (uint32_t i = 0; good && line[i]; i++) {
         terminal_codes_strip(line[i]);
         char *rest = line[i], *start = line[i] + strspn(line[i], " \t");
         if (*start == '#' || !*start) continue;
         g_autofree char *second = g_strdup(start + strcspn(start, " \t"));
-        if (!m.column_count && g_str_has_prefix(start, "GPU") && g_str_has_prefix(g_strstrip(second), "X")) {
+        if (headed && !m.column_count && g_str_has_prefix(start, "GPU") && g_str_has_prefix(g_strstrip(second), "X")) {
+            headed = false;
             header_make(&m, line);
-            i--;
+            i--;                                                        /* this line is the first row */
         } else if (!m.column_count) {
             good = g_str_has_prefix(start, "GPU") && header_read(&m, start);
             if (!good)
