@@ -886,7 +886,6 @@ static void test_host_turns(void)
         stage_run(s);
         CU_ASSERT(took(s, 1, lasts ? 2227000 : 3444000));       /* 27, 2 * 1100; between them 2 * 50, 17, 1100 */
         CU_ASSERT(took(s, 0, 1117000));
-printf("%lu %lu %lu\n",s->result[0].use[WORLD_CORE].busy_ps,s->result[0].end_ps,s->result[1].use[WORLD_CORE].busy_ps);
         free(s);
     }
 }

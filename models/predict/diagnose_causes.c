@@ -1,5 +1,5 @@
 /* diagnose_causes.c - the causes that diagnose knows: what each does to a cluster file or a case, how one finds out,
- * and what to change.  They are those that public threads about these kernels ended with (tests/accuracy/threads.csv).
+ * and what to change.  They are those that public threads about these kernels ended with (tests/accuracy/threads).
  *
  * Numbers are of parts, with their source in PROTOCOLS.md: a CPU proxy posts 3 million requests a second (5.2), NIC and
  * GPU across sockets move 11 GB/s (5.3), copies through host memory what PCIe moves.  Knows no simulation. */

@@ -78,18 +78,6 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
     return cluster != NULL;
 }
 
-static uint32_t problems_print(const struct validate_table *table)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < table->row_count; i++) {
-        const struct validate_row *row = &table->row[i];
-        if (!row->problem) continue;
-        fprintf(stderr, "%s:%u: %s\n", table->path, row->line, row->problem);
-        count++;
-    }
-    return count;
-}
-
 static int diagnose(const struct diagnose_options *o, GError **error)
 {
     struct validate_table *table = validate_table_read(o->paths[0], &o->base, error);
@@ -99,7 +87,7 @@ static int diagnose(const struct diagnose_options *o, GError **error)
     }
     if (table->warning) fputs(table->warning, stderr);
     struct diagnosis *diagnosis = diagnose_run(table, (uint32_t)o->jobs, error);
-    const uint32_t problems = problems_print(table);
+    const uint32_t problems = validate_problems_print(table);
     if (diagnosis) {
         g_autoptr(GString) text = g_string_new(NULL);
         diagnosis_text(diagnosis, table, (uint32_t)o->most, text);

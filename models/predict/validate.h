@@ -56,6 +56,9 @@ void validate_jobs_number(struct validate_table *table);
 /* Index of a column, or -1. */
 int validate_column_find(const struct validate_table *table, const char *name);
 
+/* Says on standard error what is wrong with rows, one a line; returns how many those are. */
+uint32_t validate_problems_print(const struct validate_table *table);
+
 /* The table as CSV with predicted_us, predicted_gbs, error_pct and bottleneck added (or replaced). */
 void validate_table_append(const struct validate_table *table, GString *out);
 

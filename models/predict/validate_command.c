@@ -119,18 +119,6 @@ static uint32_t native_count(const struct validate_table *table)
     return count;
 }
 
-static uint32_t problems_print(const struct validate_table *table)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < table->row_count; i++) {
-        const struct validate_row *row = &table->row[i];
-        if (!row->problem) continue;
-        fprintf(stderr, "%s:%u: %s\n", table->path, row->line, row->problem);
-        count++;
-    }
-    return count;
-}
-
 static bool results_write(const struct validate_options *o, const struct validate_table *table, uint32_t problems,
                           GError **error)
 {
@@ -168,7 +156,7 @@ static int validate_run(const struct validate_options *o)
     } else if (!validate_table_run(table, (uint32_t)o->jobs, &error)) {
         status = validate_fail(error, EXIT_RUN_FAILED);
     } else {
-        const uint32_t problems = problems_print(table);
+        const uint32_t problems = validate_problems_print(table);
         if (!results_write(o, table, problems, &error)) status = validate_fail(error, EXIT_BAD_INPUT);
         else if (problems) status = EXIT_RUN_FAILED;
     }

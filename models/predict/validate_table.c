@@ -5,6 +5,7 @@
 
 #include <csv.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "reports/whole_file.h"
 #include "reports/record.h"
@@ -290,6 +291,19 @@ int validate_column_find(const struct validate_table *table, const char *name)
 }
 
 /* ---- writing ---- */
+
+uint32_t validate_problems_print(const struct validate_table *table)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        const struct validate_row *row = &table->row[i];
+        if (!row->problem) continue;
+        fprintf(stderr, "%s:%u: %s\n", table->path, row->line, row->problem);
+        count++;
+    }
+    return count;
+}
+
 
 static bool column_is_result(const char *name)
 {

@@ -94,13 +94,14 @@ struct probe_host *probe_smi_parse(const char *text, const char *source_name, GE
 void probe_host_free(struct probe_host *host);
 
 struct probe_host *probe_host_new(const char *source_name);
+void probe_pci_clear(struct probe_pci *pci);
 /* Both return a zeroed place at the end, with numa unknown; NULL once there are PROBE_DEVICES_MAX. */
 struct probe_gpu *probe_gpu_add(struct probe_host *host);
 struct probe_nic *probe_nic_add(struct probe_host *host);
 /* Makes near[][] from the PCIe paths. */
 void probe_near_fill(struct probe_host *host);
 enum probe_near probe_host_near(const struct probe_host *host, uint32_t gpu, uint32_t nic);
-/* The nearest NIC of a GPU among those not nearer to fewer others; UINT32_MAX: none. */
+/* A GPU's nearest NIC; of several as near, the one that the fewest GPUs before it have taken.  UINT32_MAX: none. */
 uint32_t probe_nearest_nic(const struct probe_host *host, uint32_t gpu);
 /* GB/s that a PCIe link moves in one direction before overheads; 0: unknown. */
 double probe_pcie_gbs(uint32_t width, double gts);

@@ -102,7 +102,7 @@ static void net_read(struct reader *r, const char **names, const char **values)
     nic->rate_bps = speed < 100000000 ? speed * 1000000 : 0;
 }
 
-static bool pci_read(struct reader *r, struct level *level, const char **names, const char **values, GError **error)
+static bool pci_read(struct level *level, const char **names, const char **values, GError **error)
 {
     const char *busid = attribute(names, values, "busid"), *speed = attribute(names, values, "link_speed");
     if (!busid) {
@@ -116,7 +116,6 @@ static bool pci_read(struct reader *r, struct level *level, const char **names, 
     level->pci.width = (uint32_t)MIN(number(names, values, "link_width", 10), 32);
     level->pci.gts = speed && level->pci.width ? g_ascii_strtod(speed, NULL) : 0;
     if (!(level->pci.gts >= 0 && level->pci.gts < 1000)) level->pci.gts = 0;
-    (void)r;
     return true;
 }
 
@@ -142,7 +141,7 @@ static void element_start(GMarkupParseContext *context, const char *element, con
         r->numa = numa ? (int32_t)g_ascii_strtoll(numa, NULL, 10) : PROBE_NUMA_UNKNOWN;
         r->host->numa_nodes++;
     } else if (!strcmp(element, "pci")) {
-        pci_read(r, level, names, values, error);
+        pci_read(level, names, values, error);
     } else if (!strcmp(element, "gpu")) {
         struct probe_gpu *gpu = gpu_here(r);
         if (gpu) gpu->nvlink_known = true;

@@ -82,7 +82,7 @@ struct probe_nic *probe_nic_add(struct probe_host *host)
     return nic;
 }
 
-static void pci_clear(struct probe_pci *pci)
+void probe_pci_clear(struct probe_pci *pci)
 {
     g_free(pci->busid);
     g_free(pci->root);
@@ -92,10 +92,10 @@ static void pci_clear(struct probe_pci *pci)
 void probe_host_free(struct probe_host *host)
 {
     if (!host) return;
-    for (uint32_t i = 0; i < host->gpu_count; i++) pci_clear(&host->gpu[i].pci);
+    for (uint32_t i = 0; i < host->gpu_count; i++) probe_pci_clear(&host->gpu[i].pci);
     for (uint32_t i = 0; i < host->nic_count; i++) {
         struct probe_nic *nic = &host->nic[i];
-        pci_clear(&nic->pci);
+        probe_pci_clear(&nic->pci);
         g_free(nic->name);
         g_free(nic->driver);
         g_free(nic->link_layer);

@@ -192,18 +192,29 @@ static uint32_t mtu_read(struct probe_source *source, const char *device)
     return (uint32_t)number_read(source, folder, "mtu", 10);
 }
 
+/* A NIC from its class folder ("infiniband", "cxi"); *folder is where its own files are, *device where those of its PCI
+ * function are.  NULL once there are too many. */
+static struct probe_nic *class_nic_add(struct probe_host *host, struct probe_source *source, const char *class_name,
+                                       const char *name, char **folder, char **device)
+{
+    g_autofree char *link = g_strdup_printf("/sys/class/%s/%s", class_name, name);
+    *folder = probe_source_real(source, link);
+    g_autofree char *device_link = g_strdup_printf("%s/device", *folder);
+    *device = probe_source_real(source, device_link);
+    struct probe_nic *nic = probe_nic_add(host);
+    if (!nic) return NULL;
+    nic->name = g_strdup(name);
+    pci_read(&nic->pci, source, *device);
+    nic->part = probe_part_find(nic->pci.vendor, nic->pci.device);
+    return nic;
+}
+
 static void rdma_read(struct probe_host *host, struct probe_source *source, const char *name)
 {
-    g_autofree char *link = g_strdup_printf("/sys/class/infiniband/%s", name);
-    g_autofree char *folder = probe_source_real(source, link);
-    g_autofree char *device_link = g_strdup_printf("%s/device", folder);
-    g_autofree char *device = probe_source_real(source, device_link);
-    struct probe_nic *nic = probe_nic_add(host);
+    g_autofree char *folder = NULL, *device = NULL;
+    struct probe_nic *nic = class_nic_add(host, source, "infiniband", name, &folder, &device);
     if (!nic) return;
-    nic->name = g_strdup(name);
     nic->bond = strstr(name, "bond") != NULL;
-    pci_read(&nic->pci, source, device);
-    nic->part = probe_part_find(nic->pci.vendor, nic->pci.device);
     g_autofree char *driver_link = g_strdup_printf("%s/driver", device);
     g_autofree char *driver = probe_source_link(source, driver_link);
     nic->driver = driver ? g_path_get_basename(driver) : NULL;
@@ -219,17 +230,11 @@ static void rdma_read(struct probe_host *host, struct probe_source *source, cons
 /* Cassini NICs have a class of their own. */
 static void cxi_read(struct probe_host *host, struct probe_source *source, const char *name)
 {
-    g_autofree char *link = g_strdup_printf("/sys/class/cxi/%s", name);
-    g_autofree char *folder = probe_source_real(source, link);
-    g_autofree char *device_link = g_strdup_printf("%s/device", folder);
-    g_autofree char *device = probe_source_real(source, device_link);
-    struct probe_nic *nic = probe_nic_add(host);
+    g_autofree char *folder = NULL, *device = NULL;
+    struct probe_nic *nic = class_nic_add(host, source, "cxi", name, &folder, &device);
     if (!nic) return;
-    nic->name = g_strdup(name);
     nic->driver = g_strdup("cxi");
     nic->link_layer = g_strdup("Slingshot");
-    pci_read(&nic->pci, source, device);
-    nic->part = probe_part_find(nic->pci.vendor, nic->pci.device);
     nic->ports = 1;
 }
 
@@ -248,13 +253,6 @@ static bool nic_is(const struct probe_host *host, const struct probe_pci *pci)
     for (uint32_t i = 0; i < host->nic_count; i++)
         if (!g_strcmp0(host->nic[i].pci.busid, pci->busid)) return false;
     return probe_part_find(pci->vendor, pci->device) != NULL;
-}
-
-static void pci_free(struct probe_pci *pci)
-{
-    g_free(pci->busid);
-    g_free(pci->root);
-    for (uint32_t i = 0; i < pci->bridge_count; i++) g_free(pci->bridge[i]);
 }
 
 static void device_read(struct probe_host *host, struct probe_source *source, const char *name)
@@ -277,7 +275,7 @@ static void device_read(struct probe_host *host, struct probe_source *source, co
         new_nic->part = probe_part_find(pci.vendor, pci.device);
         new_nic->name = g_strdup(pci.busid);
     } else {
-        pci_free(&pci);
+        probe_pci_clear(&pci);
     }
 }
 
