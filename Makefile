@@ -38,7 +38,7 @@ tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
 benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
-.PHONY: all demo check check-unit check-cli check-verbs accuracy bench bench-peers fuzz tidy install clean help
+.PHONY: all demo check check-unit check-cli check-verbs accuracy bench bench-peers fuzz tidy format install clean help
 .PRECIOUS: $(build)/%.o
 
 ## all: the program, build/eptwin
@@ -121,6 +121,10 @@ fuzz:
 ## tidy: the rules of the architecture (includes, symbols, function length, words)
 tidy: $(build)/libeptwin.a
 	@tests/tidy $(build)
+
+## format: lays out all C as .clang-format says
+format:
+	@clang-format -i $$(git ls-files -co --exclude-standard '*.[ch]')
 
 ## install: the program, clusters and samples below PREFIX (default /usr/local)
 install: all

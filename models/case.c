@@ -11,36 +11,47 @@
 
 /* What an option does beside being one; every list of options elsewhere is made from these. */
 enum field_flag {
-    MAKES = 1,          /* makes the case: records that differ in it are of different cases (case_record).  Not what
+    MAKES = 1,  /* makes the case: records that differ in it are of different cases (case_record).  Not what
                          * says on what and when ranks run: predictions vary it to explain one measurement. */
-    ROUTES = 2,         /* the load depends on it (case_routing_same) */
-    DRAWS = 4,          /* only where routing is drawn: beside a trace it makes no case */
-    FILES = 8,          /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files_resolve) */
+    ROUTES = 2, /* the load depends on it (case_routing_same) */
+    DRAWS = 4,  /* only where routing is drawn: beside a trace it makes no case */
+    FILES = 8,  /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files_resolve) */
 };
 
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
 
 struct field {
-    const char     *name;
+    const char *name;
     enum field_type type;
-    unsigned        flags;              /* enum field_flag */
-    size_t          offset;
-    uint32_t        least, most;        /* what a user may say (FIELD_COUNT) */
-    uint32_t        initial;            /* before anybody says anything; 0 may be below least: decided later */
-    const char     *choices;            /* "a|b|c", the first is the default unless initial_text says so */
-    const char     *argument;           /* in --help */
-    const char     *help;
-    const char     *only;               /* the kernels whose records have it, where not all do */
+    unsigned flags; /* enum field_flag */
+    size_t offset;
+    uint32_t least, most; /* what a user may say (FIELD_COUNT) */
+    uint32_t initial;     /* before anybody says anything; 0 may be below least: decided later */
+    const char *choices;  /* "a|b|c", the first is the default unless initial_text says so */
+    const char *argument; /* in --help */
+    const char *help;
+    const char *only; /* the kernels whose records have it, where not all do */
 };
 
+/* clang-format off: these are initialisers, not blocks */
 #define AT(member) offsetof(struct case_options, member)
 #define COUNT(name, member, flags, least, most, initial, help) \
-    { name, FIELD_COUNT, flags, AT(member), least, most, initial, NULL, "N", help, NULL }
-#define FLAG(name, member, flags, help) { name, FIELD_FLAG, flags, AT(member), 0, 0, 0, NULL, NULL, help, NULL }
+    { \
+        name, FIELD_COUNT, flags, AT(member), least, most, initial, NULL, "N", help, NULL \
+    }
+#define FLAG(name, member, flags, help) \
+    { \
+        name, FIELD_FLAG, flags, AT(member), 0, 0, 0, NULL, NULL, help, NULL \
+    }
 #define TEXT(name, member, flags, argument, help) \
-    { name, FIELD_TEXT, flags, AT(member), 0, 0, 0, NULL, argument, help, NULL }
+    { \
+        name, FIELD_TEXT, flags, AT(member), 0, 0, 0, NULL, argument, help, NULL \
+    }
 #define CHOICE(name, member, flags, choices, help) \
-    { name, FIELD_CHOICE, flags, AT(member), 0, 0, 0, choices, "NAME", help, NULL }
+    { \
+        name, FIELD_CHOICE, flags, AT(member), 0, 0, 0, choices, "NAME", help, NULL \
+    }
+/* clang-format on */
 
 #define COLL "alltoallv|allgather|p2p"
 
@@ -105,8 +116,8 @@ static const struct field field_table[] = {
     COUNT("combine-rdma-chunk", combine_rdma_chunk, MAKES, 0, 65536, 0, "The same of combine"),
     COUNT("combine-nvl-buffer", combine_nvl_buffer, MAKES, 0, 65536, 0, "The same of combine"),
     COUNT("combine-rdma-buffer", combine_rdma_buffer, MAKES, 0, 65536, 0, "The same of combine"),
-    { "seed", FIELD_SEED, MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N",
-      "Seed of all that is drawn (default 0)", NULL },
+    { "seed", FIELD_SEED, MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N", "Seed of all that is drawn (default 0)",
+      NULL },
     CHOICE("data", data, 0, "pattern|constant|random",
            "What tokens hold: pattern (default of ll), constant (default of the others) or random"),
     TEXT("routing", routing, MAKES | ROUTES, "NAME[:VALUE]",
@@ -240,9 +251,9 @@ char *case_option_text(const struct case_options *c, uint32_t index)
     const struct field *f = &field_table[index];
     switch (f->type) {
     case FIELD_COUNT: return g_strdup_printf("%u", *field_u32(c, f));
-    case FIELD_SEED:  return g_strdup_printf("%" G_GUINT64_FORMAT, *field_u64(c, f));
-    case FIELD_FLAG:  return g_strdup(*field_flag(c, f) ? "true" : "false");
-    default:          return g_strdup(*field_text(c, f));
+    case FIELD_SEED: return g_strdup_printf("%" G_GUINT64_FORMAT, *field_u64(c, f));
+    case FIELD_FLAG: return g_strdup(*field_flag(c, f) ? "true" : "false");
+    default: return g_strdup(*field_text(c, f));
     }
 }
 
@@ -298,8 +309,8 @@ static bool field_set(struct case_options *c, const struct field *f, const char 
 {
     guint64 seed;
     switch (f->type) {
-    case FIELD_COUNT:  return count_set(c, f, text, error);
-    case FIELD_FLAG:   return flag_set(c, f, text, error);
+    case FIELD_COUNT: return count_set(c, f, text, error);
+    case FIELD_FLAG: return flag_set(c, f, text, error);
     case FIELD_CHOICE: return choice_set(c, f, text, error);
     case FIELD_SEED:
         if (!g_ascii_string_to_unsigned(text, 10, 0, G_MAXUINT64, &seed, NULL))
@@ -337,7 +348,10 @@ static gboolean entry_set(const gchar *option, const gchar *value, gpointer unus
 GOptionEntry *case_entries(struct case_options *c)
 {
     static GOptionEntry entry[FIELDS + 1];
-    union { GOptionArgFunc call; gpointer data; } callback = { .call = entry_set };
+    union {
+        GOptionArgFunc call;
+        gpointer data;
+    } callback = { .call = entry_set };
     entries_case = c;
     for (uint32_t i = 0; i < FIELDS; i++) {
         const struct field *f = &field_table[i];
@@ -427,7 +441,7 @@ void case_resolve(struct case_options *c)
     text_default(&c->data, low_latency ? "pattern" : "constant");
     if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
     const bool counted = strcmp(c->kernel, "alltoallv") == 0 && c->matrix && !edges_spec_drawn(c->matrix);
-    if (c->trace || counted) return;        /* the file says how many ranks there are */
+    if (c->trace || counted) return; /* the file says how many ranks there are */
     if (c->num_ranks == 0 && c->traffic) c->num_ranks = parts_count(c->traffic, ';');
     if (c->num_ranks == 0 && c->tokens_per_rank) c->num_ranks = parts_count(c->tokens_per_rank, '|');
     if (c->num_ranks == 0) c->num_ranks = 8;
@@ -459,9 +473,14 @@ void case_chunks_record(const struct moe_options *o, struct record *record)
     const struct moe_chunks *chunks[] = { &o->dispatch, &o->combine };
     static const char *const prefix[] = { "", "combine-" };
     for (size_t i = 0; i < G_N_ELEMENTS(chunks); i++) {
-        const struct { const char *name; uint32_t value; } keys[] = {
-            { "nvl-chunk", chunks[i]->nvl_send }, { "rdma-chunk", chunks[i]->rdma_send },
-            { "nvl-buffer", chunks[i]->nvl_recv }, { "rdma-buffer", chunks[i]->rdma_recv },
+        const struct {
+            const char *name;
+            uint32_t value;
+        } keys[] = {
+            { "nvl-chunk", chunks[i]->nvl_send },
+            { "rdma-chunk", chunks[i]->rdma_send },
+            { "nvl-buffer", chunks[i]->nvl_recv },
+            { "rdma-buffer", chunks[i]->rdma_recv },
         };
         for (size_t k = 0; k < G_N_ELEMENTS(keys); k++) {
             g_autofree char *name = g_strconcat(prefix[i], keys[k].name, NULL);

@@ -21,35 +21,35 @@ enum case_error { CASE_ERROR_NAME, CASE_ERROR_VALUE };
 
 /* Numbers that are 0 and texts that are NULL take their default when the case is used (case_resolve()). */
 struct case_options {
-    char *kernel;               /* "ll", "normal", "v2", "alltoallv", "allgather", "p2p" */
-    char *matrix;               /* alltoallv: a file of messages, "uniform:65536", ...; NULL: of the routing */
-    char *size;                 /* allgather: of a block; p2p: of a message */
+    char *kernel; /* "ll", "normal", "v2", "alltoallv", "allgather", "p2p" */
+    char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: of the routing */
+    char *size;   /* allgather: of a block; p2p: of a message */
     uint32_t messages, in_flight;
-    char *algorithm;            /* allgather: "hybrid", "ring" */
-    char *compute, *compute_sms;                /* time and SMs "A:B" of arithmetic beside a kernel */
+    char *algorithm;             /* allgather: "hybrid", "ring" */
+    char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic beside a kernel */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
-    char *tokens_per_rank;      /* "4096|2048|...": where ranks differ */
-    char *dtype;                /* of dispatch: "bf16", "fp8" */
-    bool expand, single_reduction, cpu_sync, overlap;     /* v2 */
+    char *tokens_per_rank;                            /* "4096|2048|...": where ranks differ */
+    char *dtype;                                      /* of dispatch: "bf16", "fp8" */
+    bool expand, single_reduction, cpu_sync, overlap; /* v2 */
     bool disable_nvlink, hook, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
     uint32_t num_sms, num_bias, expert_alignment;
-    uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer;                /* dispatch; 0: recommended */
+    uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* dispatch; 0: recommended */
     uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
-    char *mask_timeout;         /* "100us": low latency: ranks that keep others waiting longer are masked; NULL: none */
-    char *fail;                 /* "1@dispatch|3@combine": ranks that fail when they first come to that call */
-    uint32_t masked;            /* places of a rank that go to no expert */
+    char *mask_timeout; /* "100us": low latency: ranks that keep others waiting longer are masked; NULL: none */
+    char *fail;         /* "1@dispatch|3@combine": ranks that fail when they first come to that call */
+    uint32_t masked;    /* places of a rank that go to no expert */
     uint64_t seed;
-    char *data;                 /* "pattern", "constant", "random" */
-    char *routing;              /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
-    char *cluster;              /* path of a cluster file */
-    char *launch;               /* "barrier" before each kernel (NULL, too), or "stream": only where kernels have one */
-    char *backend;              /* a row of models/hardware/transport.c, or NULL: as the cluster file says */
-    char *fault;                /* edits of the machine (models/predict/fault.h), or NULL */
-    char *arrival, *slow;       /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
+    char *data;           /* "pattern", "constant", "random" */
+    char *routing;        /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
+    char *cluster;        /* path of a cluster file */
+    char *launch;         /* "barrier" before each kernel (NULL, too), or "stream": only where kernels have one */
+    char *backend;        /* a row of models/hardware/transport.c, or NULL: as the cluster file says */
+    char *fault;          /* edits of the machine (models/predict/fault.h), or NULL */
+    char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
     char *trace, *trace_weights;
     uint32_t step, layer;
-    char *traffic;              /* tokens from each source (;) to each rank or expert (|), or NULL */
-    char *placement;            /* expert placement, or NULL */
+    char *traffic;   /* tokens from each source (;) to each rank or expert (|), or NULL */
+    char *placement; /* expert placement, or NULL */
 };
 
 /* All defaults; then case_set() for each option given.  Clear with case_clear(). */
@@ -107,8 +107,8 @@ void case_chunks_record(const struct moe_options *o, struct record *record);
 
 /* What the kernels of a case work on, by its family (case_kernel.c). */
 struct case_load {
-    struct routing routing;     /* ll, normal, v2 */
-    struct edges edges;         /* alltoallv */
+    struct routing routing; /* ll, normal, v2 */
+    struct edges edges;     /* alltoallv */
 };
 /* Reads or draws it.  Free with case_load_free(). */
 bool case_load(const struct case_options *c, struct case_load *load, GError **error);

@@ -97,17 +97,22 @@ static bool compute_parse(const struct case_options *c, uint32_t device_sms, str
     return true;
 }
 
-enum { SMS_DEFAULT = 24 };      /* as the normal kernels */
+enum { SMS_DEFAULT = 24 }; /* as the normal kernels */
 
 static bool options_fill(const struct case_options *c, const struct case_load *load, uint32_t device_sms,
                          struct coll_options *o, GError **error)
 {
     const bool gather = strcmp(c->kernel, "allgather") == 0;
     *o = (struct coll_options){
-        .kernel = is_alltoallv(c) ? COLL_ALLTOALLV : gather ? COLL_ALLGATHER : COLL_P2P,
-        .ranks = is_alltoallv(c) ? load->edges.ranks : c->num_ranks, .ranks_per_node = c->ranks_per_node,
-        .num_sms = c->num_sms ? c->num_sms : MIN(SMS_DEFAULT, device_sms), .in_flight = c->in_flight,
-        .algorithm = g_strcmp0(c->algorithm, "ring") == 0 ? COLL_RING : COLL_HYBRID, .messages = c->messages,
+        .kernel = is_alltoallv(c) ? COLL_ALLTOALLV
+                  : gather        ? COLL_ALLGATHER
+                                  : COLL_P2P,
+        .ranks = is_alltoallv(c) ? load->edges.ranks : c->num_ranks,
+        .ranks_per_node = c->ranks_per_node,
+        .num_sms = c->num_sms ? c->num_sms : MIN(SMS_DEFAULT, device_sms),
+        .in_flight = c->in_flight,
+        .algorithm = g_strcmp0(c->algorithm, "ring") == 0 ? COLL_RING : COLL_HYBRID,
+        .messages = c->messages,
     };
     if (c->num_sms > device_sms)
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, c->num_sms);
@@ -152,6 +157,10 @@ static const char *coll_rate_metric(const struct case_options *c)
 }
 
 const struct case_family case_family_coll = {
-    .load = coll_load, .load_same = coll_load_same, .load_digest = coll_load_digest,
-    .job = coll_job, .job_record = coll_job_record, .rate_metric = coll_rate_metric,
+    .load = coll_load,
+    .load_same = coll_load_same,
+    .load_digest = coll_load_digest,
+    .job = coll_job,
+    .job_record = coll_job_record,
+    .rate_metric = coll_rate_metric,
 };

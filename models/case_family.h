@@ -16,8 +16,8 @@ struct case_family {
     const char *(*rate_metric)(const struct case_options *c);
 };
 
-extern const struct case_family case_family_moe;        /* case_kernel.c */
-extern const struct case_family case_family_coll;       /* case_coll.c */
+extern const struct case_family case_family_moe;  /* case_kernel.c */
+extern const struct case_family case_family_coll; /* case_coll.c */
 
 /* Returns false, with *error as printf says. */
 bool case_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);

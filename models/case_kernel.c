@@ -11,8 +11,12 @@
 /* What others understand must not be passed over in silence. */
 static bool moe_others_refuse(const struct case_options *c, GError **error)
 {
-    const char *given = c->matrix ? "matrix" : c->size ? "size" : c->algorithm ? "algorithm" : c->compute ? "compute"
-                        : c->compute_sms ? "compute-sms" : NULL;
+    const char *given = c->matrix        ? "matrix"
+                        : c->size        ? "size"
+                        : c->algorithm   ? "algorithm"
+                        : c->compute     ? "compute"
+                        : c->compute_sms ? "compute-sms"
+                                         : NULL;
     const char *found = c->kernel ? c->kernel : "ll";
     return !given || case_refuse(error, "%s: expected kernel alltoallv, allgather or p2p, found %s", given, found);
 }
@@ -79,8 +83,12 @@ static const char *moe_rate_metric(const struct case_options *c)
 }
 
 const struct case_family case_family_moe = {
-    .load = moe_load, .load_same = case_routing_same, .load_digest = moe_load_digest,
-    .job = moe_job, .job_record = moe_job_record, .rate_metric = moe_rate_metric,
+    .load = moe_load,
+    .load_same = case_routing_same,
+    .load_digest = moe_load_digest,
+    .job = moe_job,
+    .job_record = moe_job_record,
+    .rate_metric = moe_rate_metric,
 };
 
 /* ---- whichever ---- */

@@ -30,8 +30,7 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
     const guint count = g_strv_length(part);
     uint32_t *tokens = g_new(uint32_t, count);
     bool good = count == c->num_ranks;
-    if (!good)
-        case_refuse(error, "tokens-per-rank: expected %u numbers divided by '|', found %u", c->num_ranks, count);
+    if (!good) case_refuse(error, "tokens-per-rank: expected %u numbers divided by '|', found %u", c->num_ranks, count);
     for (guint i = 0; good && i < count; i++) {
         guint64 value = 0;
         good = g_ascii_string_to_unsigned(part[i], 10, 1, 1 << 20, &value, NULL);
@@ -61,10 +60,16 @@ static bool routing_of_generator(const struct case_options *c, struct routing *r
         for (uint32_t r = 0; r < c->num_ranks; r++) most = MAX(most, tokens[r]);
     }
     const struct routing_options options = {
-        .ranks = c->num_ranks, .tokens = most, .topk = c->num_topk, .experts = c->num_experts,
+        .ranks = c->num_ranks,
+        .tokens = most,
+        .topk = c->num_topk,
+        .experts = c->num_experts,
         .groups = c->num_topk_groups ? MAX(c->num_ranks / c->ranks_per_node, 1) : 0,
         .topk_groups = c->num_topk_groups,
-        .masked = c->masked, .weights = c->weights, .seed = c->seed, .distribution = c->routing,
+        .masked = c->masked,
+        .weights = c->weights,
+        .seed = c->seed,
+        .distribution = c->routing,
     };
     const bool good = routing_generate(&options, routing, error);
     if (good && tokens) routing_shorten(routing, tokens);
@@ -77,8 +82,13 @@ static bool routing_of_traffic(const struct case_options *c, struct routing *rou
     if (c->routing) return case_refuse(error, "routing: not together with traffic, which says how many go where");
     if (c->tokens_per_rank) return case_refuse(error, "tokens-per-rank: not together with traffic");
     const struct traffic_options options = {
-        .matrix = c->traffic, .ranks = c->num_ranks, .tokens = c->num_tokens, .topk = c->num_topk,
-        .experts = c->num_experts, .pairs = case_is(c->kernel, "ll"), .seed = c->seed,
+        .matrix = c->traffic,
+        .ranks = c->num_ranks,
+        .tokens = c->num_tokens,
+        .topk = c->num_topk,
+        .experts = c->num_experts,
+        .pairs = case_is(c->kernel, "ll"),
+        .seed = c->seed,
     };
     return routing_from_traffic(&options, routing, error);
 }
@@ -87,7 +97,9 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
 {
     if (c->routing || c->traffic || c->tokens_per_rank)
         return case_refuse(error, "%s: not together with trace",
-                           c->routing ? "routing" : c->traffic ? "traffic" : "tokens-per-rank");
+                           c->routing   ? "routing"
+                           : c->traffic ? "traffic"
+                                        : "tokens-per-rank");
     const struct trace_options options = { .experts = c->num_experts, .weights_path = c->trace_weights };
     struct trace *trace = trace_open(c->trace, &options, error);
     if (!trace) return false;
@@ -119,11 +131,11 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
     case_copy(&resolved, c);
     case_resolve(&resolved);
     bool good = resolved.num_ranks && resolved.num_experts % resolved.num_ranks
-                          ? case_refuse(error, "num-experts: expected a multiple of num-ranks %u, found %u",
-                                        resolved.num_ranks, resolved.num_experts)
-                      : resolved.trace   ? routing_of_trace(&resolved, routing, error)
-                      : resolved.traffic ? routing_of_traffic(&resolved, routing, error)
-                                         : routing_of_generator(&resolved, routing, error);
+                    ? case_refuse(error, "num-experts: expected a multiple of num-ranks %u, found %u",
+                                  resolved.num_ranks, resolved.num_experts)
+                : resolved.trace   ? routing_of_trace(&resolved, routing, error)
+                : resolved.traffic ? routing_of_traffic(&resolved, routing, error)
+                                   : routing_of_generator(&resolved, routing, error);
     if (good && resolved.placement) good = routing_replace_placed(&resolved, routing, error);
     case_clear(&resolved);
     return good;
@@ -164,7 +176,7 @@ static void chunks_override(struct moe_chunks *chunks, uint32_t nvl_send, uint32
     if (rdma_send) chunks->rdma_send = rdma_send;
     if (nvl_recv) chunks->nvl_recv = nvl_recv;
     if (rdma_recv) chunks->rdma_recv = rdma_recv;
-    const uint32_t excess = chunks->rdma_recv % chunks->rdma_send;     /* chunks must never wrap around */
+    const uint32_t excess = chunks->rdma_recv % chunks->rdma_send; /* chunks must never wrap around */
     if (excess) chunks->rdma_recv += chunks->rdma_send - excess;
 }
 
@@ -183,17 +195,14 @@ static enum moe_kernel_family family_of(const struct case_options *c)
 
 static uint32_t tokens_most(const struct routing *routing)
 {
-    uint32_t most = 1;          /* a kernel's buffers hold a token at least */
+    uint32_t most = 1; /* a kernel's buffers hold a token at least */
     for (uint32_t r = 0; r < routing->ranks; r++) most = MAX(most, routing->rank[r].tokens);
     return most;
 }
 
-enum { SMS_DEFAULT = 24 };      /* of the public tests of the normal kernels */
+enum { SMS_DEFAULT = 24 }; /* of the public tests of the normal kernels */
 
-uint32_t case_host_sms(const struct case_options *c, uint32_t cpus)
-{
-    return MAX(MAX(cpus / 2 * 2, 2), c->num_sms);
-}
+uint32_t case_host_sms(const struct case_options *c, uint32_t cpus) { return MAX(MAX(cpus / 2 * 2, 2), c->num_sms); }
 
 static void options_fill(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                          struct moe_options *o)
@@ -201,16 +210,31 @@ static void options_fill(const struct case_options *c, const struct routing *rou
     const uint32_t sms_normal = device_sms ? MIN(SMS_DEFAULT, device_sms) : SMS_DEFAULT;
     const uint32_t sms_default = case_is(c->kernel, "ll") && device_sms ? device_sms : sms_normal;
     *o = (struct moe_options){
-        .family = family_of(c), .ranks = routing->ranks, .ranks_per_node = c->ranks_per_node,
-        .tokens_max = tokens_most(routing), .hidden = c->hidden, .topk = routing->topk, .experts = routing->experts,
+        .family = family_of(c),
+        .ranks = routing->ranks,
+        .ranks_per_node = c->ranks_per_node,
+        .tokens_max = tokens_most(routing),
+        .hidden = c->hidden,
+        .topk = routing->topk,
+        .experts = routing->experts,
         .dtype = case_is(c->dtype, "fp8") ? MOE_FP8 : MOE_BF16,
         .data = case_is(c->data, "random")    ? MOE_DATA_RANDOM
-                : case_is(c->data, "pattern") ? MOE_DATA_PATTERN : MOE_DATA_CONSTANT,
-        .seed = c->seed, .round_scale = c->round_scale, .ue8m0 = c->ue8m0, .hook = c->hook,
-        .zero_copy = c->zero_copy, .expand = c->expand, .single_reduction = c->single_reduction,
-        .cached = c->cached, .weights = c->weights,
-        .expert_alignment = c->expert_alignment, .worst_tokens = c->worst_tokens, .bias_count = c->num_bias,
-        .num_sms = c->num_sms ? c->num_sms : sms_default, .device_sms = device_sms,
+                : case_is(c->data, "pattern") ? MOE_DATA_PATTERN
+                                              : MOE_DATA_CONSTANT,
+        .seed = c->seed,
+        .round_scale = c->round_scale,
+        .ue8m0 = c->ue8m0,
+        .hook = c->hook,
+        .zero_copy = c->zero_copy,
+        .expand = c->expand,
+        .single_reduction = c->single_reduction,
+        .cached = c->cached,
+        .weights = c->weights,
+        .expert_alignment = c->expert_alignment,
+        .worst_tokens = c->worst_tokens,
+        .bias_count = c->num_bias,
+        .num_sms = c->num_sms ? c->num_sms : sms_default,
+        .device_sms = device_sms,
     };
     case_chunks_settle(c, o);
 }

@@ -10,14 +10,25 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-enum kind { KIND_TIME, KIND_RATE, KIND_SIZE, KIND_FRAME, KIND_MTU, KIND_COUNT, KIND_POSTING, KIND_CURVE,
-            KIND_FLAG, KIND_CHOICE, KIND_FACTOR };
+enum kind {
+    KIND_TIME,
+    KIND_RATE,
+    KIND_SIZE,
+    KIND_FRAME,
+    KIND_MTU,
+    KIND_COUNT,
+    KIND_POSTING,
+    KIND_CURVE,
+    KIND_FLAG,
+    KIND_CHOICE,
+    KIND_FACTOR
+};
 
 /* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
-#define TIME_PS_MAX   (10 * PS_PER_S)
-#define CURVE_PS_MAX  1e16
-#define RATE_BPS_MIN  1000000ull
-#define RATE_BPS_MAX  8000000000000000ull
+#define TIME_PS_MAX    (10 * PS_PER_S)
+#define CURVE_PS_MAX   1e16
+#define RATE_BPS_MIN   1000000ull
+#define RATE_BPS_MAX   8000000000000000ull
 #define SIZE_BYTES_MAX 1000000000000ull
 enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535 };
 
@@ -26,22 +37,24 @@ struct key {
     enum kind kind;
     bool optional;
     size_t offset;
-    const char *choices;        /* KIND_CHOICE: "a|b|c", by the number of an enum */
+    const char *choices; /* KIND_CHOICE: "a|b|c", by the number of an enum */
 };
 
-#define KEY(section, name, kind, optional, field)                                                            \
-    {                                                                                                        \
-        section, name, kind, optional, offsetof(struct cluster, field), NULL                                 \
+#define KEY(section, name, kind, optional, field) \
+    { \
+        section, name, kind, optional, offsetof(struct cluster, field), NULL \
     }
 #define CHOICE(section, name, field, choices) \
-    { section, name, KIND_CHOICE, true, offsetof(struct cluster, field), choices }
-#define WORK(section, name, optional, field)                               \
-    KEY(section, name "-row", KIND_TIME, optional, field.row_ps),          \
-    KEY(section, name "-warp-rate", KIND_RATE, optional, field.warp_rate_bps), \
-    KEY(section, name "-sm-rate", KIND_RATE, optional, field.sm_rate_bps)
-#define HOST_WORK(name, field)                                             \
-    KEY("host", name "-row", KIND_TIME, false, field.row_ps),              \
-    KEY("host", name "-rate", KIND_RATE, false, field.warp_rate_bps)
+    { \
+        section, name, KIND_CHOICE, true, offsetof(struct cluster, field), choices \
+    }
+#define WORK(section, name, optional, field) \
+    KEY(section, name "-row", KIND_TIME, optional, field.row_ps), \
+        KEY(section, name "-warp-rate", KIND_RATE, optional, field.warp_rate_bps), \
+        KEY(section, name "-sm-rate", KIND_RATE, optional, field.sm_rate_bps)
+#define HOST_WORK(name, field) \
+    KEY("host", name "-row", KIND_TIME, false, field.row_ps), \
+        KEY("host", name "-rate", KIND_RATE, false, field.warp_rate_bps)
 
 static const struct key keys[] = {
     KEY("gpu", "sms", KIND_COUNT, false, gpu.sms),
@@ -161,7 +174,10 @@ static const struct key keys[] = {
     KEY("host", "scan-rate", KIND_RATE, false, host.scan_rate_bps),
 };
 
-struct unit { const char *name; double factor; };
+struct unit {
+    const char *name;
+    double factor;
+};
 
 /* "<number> <unit>", the number finite and not negative; the result rounded to a whole number below 2^63. */
 static bool parse_with_unit(const char *text, const struct unit *units, uint64_t *value)
@@ -182,17 +198,14 @@ static bool parse_with_unit(const char *text, const struct unit *units, uint64_t
 
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps)
 {
-    static const struct unit units[] = { { "GB/s", 8e9 },    { "MB/s", 8e6 },   { "KB/s", 8e3 },
-                                         { "Tbit/s", 1e12 }, { "Gbit/s", 1e9 }, { "Mbit/s", 1e6 },
-                                         { "TB/s", 8e12 },   { NULL, 0 } };
+    static const struct unit units[] = { { "GB/s", 8e9 },   { "MB/s", 8e6 },   { "KB/s", 8e3 },  { "Tbit/s", 1e12 },
+                                         { "Gbit/s", 1e9 }, { "Mbit/s", 1e6 }, { "TB/s", 8e12 }, { NULL, 0 } };
     return parse_with_unit(text, units, rate_bps);
 }
 
 bool cluster_parse_time(const char *text, uint64_t *time_ps)
 {
-    static const struct unit units[] = {
-        { "ps", 1 }, { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { NULL, 0 }
-    };
+    static const struct unit units[] = { { "ps", 1 }, { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { NULL, 0 } };
     return parse_with_unit(text, units, time_ps);
 }
 
@@ -240,8 +253,8 @@ static bool parse_choice(const char *text, const char *choices, uint32_t *choice
     return false;
 }
 
-static bool parse_within(bool (*parse)(const char *, uint64_t *), const char *text, uint64_t least,
-                         uint64_t most, uint64_t *value)
+static bool parse_within(bool (*parse)(const char *, uint64_t *), const char *text, uint64_t least, uint64_t most,
+                         uint64_t *value)
 {
     return parse(text, value) && *value >= least && *value <= most;
 }
@@ -281,17 +294,17 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
 static bool parse_kind(const struct key *k, const char *text, void *field)
 {
     switch (k->kind) {
-    case KIND_TIME:    return parse_within(cluster_parse_time, text, 0, TIME_PS_MAX, field);
-    case KIND_RATE:    return parse_within(cluster_parse_rate, text, RATE_BPS_MIN, RATE_BPS_MAX, field);
-    case KIND_SIZE:    return parse_within(cluster_parse_size, text, 0, SIZE_BYTES_MAX, field);
-    case KIND_FRAME:   return parse_within(cluster_parse_size, text, 0, FRAME_BYTES_MAX, field);
-    case KIND_MTU:     return parse_within(cluster_parse_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
-    case KIND_COUNT:   return parse_count(text, field);
+    case KIND_TIME: return parse_within(cluster_parse_time, text, 0, TIME_PS_MAX, field);
+    case KIND_RATE: return parse_within(cluster_parse_rate, text, RATE_BPS_MIN, RATE_BPS_MAX, field);
+    case KIND_SIZE: return parse_within(cluster_parse_size, text, 0, SIZE_BYTES_MAX, field);
+    case KIND_FRAME: return parse_within(cluster_parse_size, text, 0, FRAME_BYTES_MAX, field);
+    case KIND_MTU: return parse_within(cluster_parse_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
+    case KIND_COUNT: return parse_count(text, field);
     case KIND_POSTING: return parse_posting(text, field);
-    case KIND_CURVE:   return cluster_parse_curve(text, field);
-    case KIND_FLAG:    return parse_flag(text, field);
-    case KIND_CHOICE:  return parse_choice(text, k->choices, field);
-    case KIND_FACTOR:  return parse_factor(text, field);
+    case KIND_CURVE: return cluster_parse_curve(text, field);
+    case KIND_FLAG: return parse_flag(text, field);
+    case KIND_CHOICE: return parse_choice(text, k->choices, field);
+    case KIND_FACTOR: return parse_factor(text, field);
     }
     g_assert_not_reached();
 }
@@ -301,8 +314,7 @@ static bool parse_value(const struct key *k, const struct key_file *file, const 
 {
     static const char *const expected[] = {
         [KIND_TIME] = "a time from 0 to 10 s such as \"870 ns\" (ps, ns, us, ms)",
-        [KIND_RATE] =
-            "a rate from 1 Mbit/s to 1000 TB/s such as \"45 GB/s\" (KB, MB, GB, TB/s, Mbit, Gbit, Tbit/s)",
+        [KIND_RATE] = "a rate from 1 Mbit/s to 1000 TB/s such as \"45 GB/s\" (KB, MB, GB, TB/s, Mbit, Gbit, Tbit/s)",
         [KIND_SIZE] = "a size up to 1000 GB such as \"64 KB\" (B, KB, KiB, MB, MiB, GB)",
         [KIND_FRAME] = "a size up to 4096 B such as \"26 B\" (B, KB, KiB)",
         [KIND_MTU] = "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)",
@@ -379,8 +391,8 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
     const char *missing = NULL;
     if (gpu && host) {
-        g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: has both [gpu] and [host]: ranks run on one of them",
-                    c->path, MAX(gpu, host));
+        g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: has both [gpu] and [host]: ranks run on one of them", c->path,
+                    MAX(gpu, host));
         return false;
     }
     if (!gpu && !host) missing = "[gpu] or [host]";
@@ -419,11 +431,13 @@ static bool read_link(const struct key_file *file, struct cluster *c, const char
     g_auto(GStrv) end = g_strsplit(name, " - ", 2), value = g_strsplit(text, ",", 2);
     struct cluster_link link = { .place = place };
     const bool ends = end[0] && end[1] && *g_strstrip(end[0]) && *g_strstrip(end[1]);
-    if (!ends || !value[0] || !parse_within(cluster_parse_rate, g_strstrip(value[0]), RATE_BPS_MIN, RATE_BPS_MAX,
-                                            &link.rate_bps) ||
+    if (!ends || !value[0] ||
+        !parse_within(cluster_parse_rate, g_strstrip(value[0]), RATE_BPS_MIN, RATE_BPS_MAX, &link.rate_bps) ||
         (value[1] && !parse_within(cluster_parse_time, g_strstrip(value[1]), 0, TIME_PS_MAX, &link.latency_ps))) {
-        g_set_error(error, CLUSTER_ERROR, 0, "%s: [links]: expected \"PART - PART = RATE\" or \"... = RATE, TIME\", "
-                    "found \"%s = %s\"", place, name, text);
+        g_set_error(error, CLUSTER_ERROR, 0,
+                    "%s: [links]: expected \"PART - PART = RATE\" or \"... = RATE, TIME\", "
+                    "found \"%s = %s\"",
+                    place, name, text);
         return false;
     }
     link.from = g_strdup(end[0]);
@@ -465,8 +479,10 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
         g_autofree char *place = key_file_place(from, "cluster", "include");
         const char *name = g_strstrip(*n);
         if (!*name || depth == INCLUDES_DEEP) {
-            g_set_error(error, CLUSTER_ERROR, 0, "%s: [cluster] include: expected files of at most %d levels, found "
-                        "\"%s\"", place, INCLUDES_DEEP, text);
+            g_set_error(error, CLUSTER_ERROR, 0,
+                        "%s: [cluster] include: expected files of at most %d levels, found "
+                        "\"%s\"",
+                        place, INCLUDES_DEEP, text);
             return false;
         }
         g_autofree char *path = include_path(folder, name);
@@ -508,7 +524,8 @@ struct cluster *cluster_load_set(const char *path, const char *const *settings, 
     struct cluster *c = g_new0(struct cluster, 1);
     c->path = g_steal_pointer(&found);
     if (refuse_unknown(file, error) && read_keys(file, c, error) && read_links(file, c, error) &&
-        check_parts(file, c, error)) return c;
+        check_parts(file, c, error))
+        return c;
     cluster_free(c);
     return NULL;
 }

@@ -21,8 +21,8 @@ struct cluster_work {
 
 /* The SM's bulk copy engine in its two halves, one row of a warp at a time. */
 struct cluster_bulk {
-    uint64_t in_ps, out_ps;         /* until a requested row is in shared memory; until a row from there is written */
-    uint64_t in_rate_bps, out_rate_bps, put_rate_bps;       /* of all warps: in; out to own memory, and to a peer's */
+    uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there is written */
+    uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory, and to a peer's */
 };
 
 struct cluster_gpu {
@@ -51,60 +51,65 @@ struct cluster_gpu {
     uint64_t scan_rate_bps;         /* index arrays, one SM */
     uint64_t scan_row_ps;           /* a warp looks at one token's entry in a loop that depends on it */
     /* Costs of kernels that say their patterns (fabric.h).  load_ps 0: they pay by the kinds of rows above. */
-    uint64_t touch_ps;              /* extra time of a warp's first wait for an array, whose pages are looked up */
-    uint64_t load_ps, load_l2_ps;   /* a wait for a load that misses the L2; for one that hits it */
-    uint64_t row_ps;                /* a row by loads and stores beside its waits and bytes */
-    uint64_t row_rate_bps;          /* its bytes by one warp */
-    uint64_t release_ps;            /* an atomic on own memory after stores: until the warp goes on */
-    uint64_t release_system_ps;     /* a release to the system where nothing was stored */
-    uint64_t fresh_rate_bps;        /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
-    uint64_t sum_sm_rate_bps;       /* bytes read by sums out of shared memory, one SM */
-    uint64_t peek_ps;               /* a load from a peer's memory, there and back */
+    uint64_t touch_ps;            /* extra time of a warp's first wait for an array, whose pages are looked up */
+    uint64_t load_ps, load_l2_ps; /* a wait for a load that misses the L2; for one that hits it */
+    uint64_t row_ps;              /* a row by loads and stores beside its waits and bytes */
+    uint64_t row_rate_bps;        /* its bytes by one warp */
+    uint64_t release_ps;          /* an atomic on own memory after stores: until the warp goes on */
+    uint64_t release_system_ps;   /* a release to the system where nothing was stored */
+    uint64_t fresh_rate_bps;      /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
+    uint64_t sum_sm_rate_bps;     /* bytes read by sums out of shared memory, one SM */
+    uint64_t peek_ps;             /* a load from a peer's memory, there and back */
 };
 
 struct cluster_nvlink {
-    uint32_t gpus;                  /* of one NVLink domain, which is also a node */
-    uint64_t line_rate_bps;         /* nominal rate of its links, one direction; 0: egress_rate */
-    uint64_t unaligned_rate_bps;    /* egress of rows that start off a 128-byte line; 0: as others */
-    uint64_t split_rate_bps;        /* egress by bulk copies whose buffers in shared memory start off a line */
-    uint64_t egress_rate_bps, ingress_rate_bps;     /* payload of one GPU, one direction */
-    uint64_t bulk_rate_bps;         /* the same for bulk copies; 0: egress_rate */
-    uint64_t bulk_crossing_rate_bps;        /* their extra cost where flows cross, as a rate; 0: no extra cost */
-    uint64_t bulk_mixed_rate_bps;   /* their rate where SMs store to several memories in turn; 0: bulk_rate */
-    uint64_t latency_ps;            /* a store until it is visible at the peer */
-    uint64_t crossing_ps;           /* extra time of a store where flows of several senders and receivers cross */
+    uint32_t gpus;               /* of one NVLink domain, which is also a node */
+    uint64_t line_rate_bps;      /* nominal rate of its links, one direction; 0: egress_rate */
+    uint64_t unaligned_rate_bps; /* egress of rows that start off a 128-byte line; 0: as others */
+    uint64_t split_rate_bps;     /* egress by bulk copies whose buffers in shared memory start off a line */
+    uint64_t egress_rate_bps, ingress_rate_bps; /* payload of one GPU, one direction */
+    uint64_t bulk_rate_bps;                     /* the same for bulk copies; 0: egress_rate */
+    uint64_t bulk_crossing_rate_bps;            /* their extra cost where flows cross, as a rate; 0: no extra cost */
+    uint64_t bulk_mixed_rate_bps; /* their rate where SMs store to several memories in turn; 0: bulk_rate */
+    uint64_t latency_ps;          /* a store until it is visible at the peer */
+    uint64_t crossing_ps;         /* extra time of a store where flows of several senders and receivers cross */
 };
 
 /* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
 enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 
 struct cluster_nic {
-    uint32_t gpus_per_nic;          /* GPUs that share one NIC */
-    uint64_t line_rate_bps;         /* nominal rate of its port; 0: rate */
-    uint64_t rate_bps;              /* payload and headers that it moves in one direction */
+    uint32_t gpus_per_nic;  /* GPUs that share one NIC */
+    uint64_t line_rate_bps; /* nominal rate of its port; 0: rate */
+    uint64_t rate_bps;      /* payload and headers that it moves in one direction */
     uint64_t header_bytes, mtu_bytes;
-    uint64_t message_ps;            /* the NIC's work on one request beside its bytes */
-    uint64_t signal_ps;             /* the same for a signal (an atomic or an inline write) */
-    uint64_t signal_bytes;          /* of a signal on the wire, headers included */
-    uint64_t fetch_ps;              /* doorbell until the first byte leaves: request and payload fetched over PCIe */
-    uint64_t deliver_ps;            /* last byte in until visible in the peer's memory */
+    uint64_t message_ps;   /* the NIC's work on one request beside its bytes */
+    uint64_t signal_ps;    /* the same for a signal (an atomic or an inline write) */
+    uint64_t signal_bytes; /* of a signal on the wire, headers included */
+    uint64_t fetch_ps;     /* doorbell until the first byte leaves: request and payload fetched over PCIe */
+    uint64_t deliver_ps;   /* last byte in until visible in the peer's memory */
     enum cluster_posting posting;
-    uint64_t post_ps;               /* the poster's time for one request */
-    uint64_t doorbell_ps;           /* the poster's time for ringing it */
-    uint64_t proxy_ps;              /* PROXY: GPU to proxy thread and its turn */
-    uint32_t proxy_threads;         /* PROXY: threads of one GPU */
-    uint32_t queue_depth;           /* requests outstanding on one QP; 0: as the kernels ask */
-    uint64_t window_bytes;          /* bytes outstanding on one port; 0: no limit */
-    uint32_t ports;                 /* of one NIC, each of that rate */
-    uint32_t port_map;              /* enum cluster_port_map: which port a QP uses */
-    uint64_t ack_bytes;             /* of an acknowledgement on the wire; 0: they take nothing */
-    uint64_t atomic_ps;             /* a signal's time in the receiving NIC's one unit for atomics; 0: none */
+    uint64_t post_ps;       /* the poster's time for one request */
+    uint64_t doorbell_ps;   /* the poster's time for ringing it */
+    uint64_t proxy_ps;      /* PROXY: GPU to proxy thread and its turn */
+    uint32_t proxy_threads; /* PROXY: threads of one GPU */
+    uint32_t queue_depth;   /* requests outstanding on one QP; 0: as the kernels ask */
+    uint64_t window_bytes;  /* bytes outstanding on one port; 0: no limit */
+    uint32_t ports;         /* of one NIC, each of that rate */
+    uint32_t port_map;      /* enum cluster_port_map: which port a QP uses */
+    uint64_t ack_bytes;     /* of an acknowledgement on the wire; 0: they take nothing */
+    uint64_t atomic_ps;     /* a signal's time in the receiving NIC's one unit for atomics; 0: none */
 };
 
 enum cluster_port_map { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
 
 enum cluster_topology {
-    CLUSTER_SINGLE, CLUSTER_LEAF_SPINE, CLUSTER_RAIL, CLUSTER_FAT_TREE, CLUSTER_DRAGONFLY, CLUSTER_LINKS
+    CLUSTER_SINGLE,
+    CLUSTER_LEAF_SPINE,
+    CLUSTER_RAIL,
+    CLUSTER_FAT_TREE,
+    CLUSTER_DRAGONFLY,
+    CLUSTER_LINKS
 };
 enum cluster_routing { CLUSTER_ECMP, CLUSTER_ADAPTIVE, CLUSTER_STATIC };
 enum cluster_flow_key { CLUSTER_KEY_QP, CLUSTER_KEY_ADDRESS };
@@ -112,38 +117,38 @@ enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
 
 /* The input from which models/hardware/graph.c makes parts and links. */
 struct cluster_network {
-    uint64_t latency_ps;            /* NIC to NIC through one switch */
-    uint64_t rate_bps;              /* of a switch output port; 0: as the NIC */
-    uint32_t topology, routing, flow_key, queues;      /* of the enums above */
-    uint32_t nodes;                 /* number of nodes that `eptwin cluster show` draws; 0: two leaves, or two nodes */
-    uint32_t nodes_per_leaf;        /* 0: 16 */
-    uint32_t leaves_per_pod;        /* fat tree: leaves under the same spines; dragonfly: switches of a group; 0: 4 */
-    uint32_t spines, cores;         /* switches above: of leaves, of pods; 0: 4 */
-    uint64_t uplink_rate_bps;       /* of a link between switches; 0: by the oversubscription */
-    double   oversubscription;      /* rate of all nodes below a leaf, divided by the rate of its uplinks; 0: 1 */
-    uint64_t hop_ps;                /* extra time for each further switch */
-    uint64_t buffer_bytes;          /* before a switch's output; lossless: its feeder waits; 0: unlimited */
-    uint64_t quantum_bytes;         /* bytes of one message that a NIC sends before another QP's turn; 0: all */
+    uint64_t latency_ps;                          /* NIC to NIC through one switch */
+    uint64_t rate_bps;                            /* of a switch output port; 0: as the NIC */
+    uint32_t topology, routing, flow_key, queues; /* of the enums above */
+    uint32_t nodes;           /* number of nodes that `eptwin cluster show` draws; 0: two leaves, or two nodes */
+    uint32_t nodes_per_leaf;  /* 0: 16 */
+    uint32_t leaves_per_pod;  /* fat tree: leaves under the same spines; dragonfly: switches of a group; 0: 4 */
+    uint32_t spines, cores;   /* switches above: of leaves, of pods; 0: 4 */
+    uint64_t uplink_rate_bps; /* of a link between switches; 0: by the oversubscription */
+    double oversubscription;  /* rate of all nodes below a leaf, divided by the rate of its uplinks; 0: 1 */
+    uint64_t hop_ps;          /* extra time for each further switch */
+    uint64_t buffer_bytes;    /* before a switch's output; lossless: its feeder waits; 0: unlimited */
+    uint64_t quantum_bytes;   /* bytes of one message that a NIC sends before another QP's turn; 0: all */
 };
 
 /* The parts of a node and the links between them. */
 struct cluster_node {
-    uint32_t gpus;                  /* 0: as many as a NVLink domain has */
-    uint32_t nics;                  /* 0: GPUs by gpus-per-nic */
-    uint32_t sockets;               /* 0: 1 */
-    uint32_t pcie_switches;         /* GPUs and NICs are dealt over them in order; 0: all are below root complexes */
-    uint64_t pcie_rate_bps;         /* of a GPU's and a NIC's PCIe link, one direction; 0: never the limit */
-    uint64_t root_rate_bps;         /* from a GPU to a NIC through a root complex; 0: as pcie_rate */
-    uint64_t socket_rate_bps;       /* across sockets, all GPUs and NICs together; 0: as root_rate */
-    uint64_t root_latency_ps, socket_latency_ps;    /* more, each way */
-    bool     staging;               /* NICs do not reach GPU memory: bytes go through the host's memory */
-    uint64_t staging_rate_bps;      /* of copies from a GPU to the host, and back; 0: as pcie_rate */
+    uint32_t gpus;            /* 0: as many as a NVLink domain has */
+    uint32_t nics;            /* 0: GPUs by gpus-per-nic */
+    uint32_t sockets;         /* 0: 1 */
+    uint32_t pcie_switches;   /* GPUs and NICs are dealt over them in order; 0: all are below root complexes */
+    uint64_t pcie_rate_bps;   /* of a GPU's and a NIC's PCIe link, one direction; 0: never the limit */
+    uint64_t root_rate_bps;   /* from a GPU to a NIC through a root complex; 0: as pcie_rate */
+    uint64_t socket_rate_bps; /* across sockets, all GPUs and NICs together; 0: as root_rate */
+    uint64_t root_latency_ps, socket_latency_ps; /* more, each way */
+    bool staging;                                /* NICs do not reach GPU memory: bytes go through the host's memory */
+    uint64_t staging_rate_bps;                   /* of copies from a GPU to the host, and back; 0: as pcie_rate */
     uint64_t staging_latency_ps;
 };
 
 /* A link of an odd network, both ways, by names of parts. */
 struct cluster_link {
-    char *from, *to, *place;        /* place: file and line */
+    char *from, *to, *place; /* place: file and line */
     uint64_t rate_bps, latency_ps;
 };
 
@@ -159,16 +164,16 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
 /* A host for live ranks (replay/).  They are processes on the cores of one host, whatever NVLink domains they stand
  * for.  They use no GPU, but the same protocol. */
 struct cluster_host {
-    uint32_t cores;                 /* 0: the cluster has GPUs */
-    uint64_t step_ps, poll_ps;      /* a worker's step; from a change to the step that sees it */
-    uint64_t progress_ps;           /* the links are polled once */
-    uint64_t switch_ps;             /* another process takes over a core */
-    uint64_t slice_ps;              /* how long a process keeps a core while others wait for it */
-    uint64_t store_ps, store_rate_bps;      /* a store to a peer's mapping: each, bytes */
-    uint64_t interrupt_ps;                  /* extra CPU time if the core is not at work on an earlier arrival */
-    struct cluster_curve put;               /* CPU time of a put, at each end */
-    uint64_t signal_ps;                     /* CPU time of a signal, at each end */
-    struct cluster_work copy, cast, reduce, sum;    /* of one core; only warp_rate is used; sum: without weights */
+    uint32_t cores;                              /* 0: the cluster has GPUs */
+    uint64_t step_ps, poll_ps;                   /* a worker's step; from a change to the step that sees it */
+    uint64_t progress_ps;                        /* the links are polled once */
+    uint64_t switch_ps;                          /* another process takes over a core */
+    uint64_t slice_ps;                           /* how long a process keeps a core while others wait for it */
+    uint64_t store_ps, store_rate_bps;           /* a store to a peer's mapping: each, bytes */
+    uint64_t interrupt_ps;                       /* extra CPU time if the core is not at work on an earlier arrival */
+    struct cluster_curve put;                    /* CPU time of a put, at each end */
+    uint64_t signal_ps;                          /* CPU time of a signal, at each end */
+    struct cluster_work copy, cast, reduce, sum; /* of one core; only warp_rate is used; sum: without weights */
     uint64_t scan_rate_bps;
 };
 
@@ -180,7 +185,7 @@ struct cluster {
     struct cluster_network network;
     struct cluster_node node;
     struct cluster_host host;
-    struct cluster_link *link;      /* [link_count] */
+    struct cluster_link *link; /* [link_count] */
     uint32_t link_count;
 };
 

@@ -34,13 +34,15 @@ static const struct subcommand {
 static void help_print(FILE *out)
 {
     fputs("eptwin cluster - cluster files: the machines that eptwin can predict\n\n"
-          "  eptwin cluster SUBCOMMAND --help      explain a subcommand\n\n", out);
+          "  eptwin cluster SUBCOMMAND --help      explain a subcommand\n\n",
+          out);
     for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
         fprintf(out, "%-8s%s\n", subcommands[i].name, subcommands[i].purpose);
     fputs("\nWherever a command takes --cluster, it takes a name from the list or a file of your own: copy the\n"
           "nearest one and change what differs.  Exit status: 0 success, 1 the run failed, 2 bad input.\n\n"
           "  eptwin cluster list\n"
-          "  eptwin cluster show h800-cx7\n", out);
+          "  eptwin cluster show h800-cx7\n",
+          out);
 }
 
 /* Prints a broken file's error on standard error and goes on with the others. */
@@ -151,7 +153,6 @@ int command_cluster(int argc, char **argv)
     if (argc > 1)
         fprintf(stderr, "eptwin cluster: unknown subcommand '%s', expected one that eptwin cluster --help lists\n",
                 name);
-    else
-        help_print(stderr);
+    else help_print(stderr);
     return EXIT_BAD_INPUT;
 }

@@ -21,10 +21,10 @@ uint32_t cluster_show_nodes(const struct cluster *c)
     if (n->nodes) return n->nodes;
     switch ((enum cluster_topology)n->topology) {
     case CLUSTER_LEAF_SPINE:
-    case CLUSTER_RAIL:      return leaf + 1;
+    case CLUSTER_RAIL: return leaf + 1;
     case CLUSTER_FAT_TREE:
     case CLUSTER_DRAGONFLY: return pod + 1;
-    default:                return 2;
+    default: return 2;
     }
 }
 
@@ -94,8 +94,9 @@ static void switch_print(const struct graph *g, uint32_t part, FILE *out)
     g_autofree char *below = rate_text(below_bps), *above = rate_text(links_bps), *under = rate_text(down_bps);
     if (ports) fprintf(out, " %u port%s, %s", ports, ports > 1 ? "s" : "", below);
     if (down) fprintf(out, " %u link%s down, %s", down, down > 1 ? "s" : "", under);
-    if (links) fprintf(out, "%s %u link%s %s, %s", ports || down ? ";" : "", links, links > 1 ? "s" : "",
-                       ports ? "to other switches" : "up", above);
+    if (links)
+        fprintf(out, "%s %u link%s %s, %s", ports || down ? ";" : "", links, links > 1 ? "s" : "",
+                ports ? "to other switches" : "up", above);
     if (ports && links) fprintf(out, "; %.3g:1", (double)below_bps / (double)links_bps);
     fprintf(out, "\n");
 }

@@ -69,8 +69,8 @@ enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
 
 enum worker_moment {
     WORKER_PLAIN,
-    WORKER_COUNTS,           /* when it ends, the host knows how many rows come */
-    WORKER_CLOSES,           /* the next kernel may be launched before it ends, once all other workers have ended */
+    WORKER_COUNTS, /* when it ends, the host knows how many rows come */
+    WORKER_CLOSES, /* the next kernel may be launched before it ends, once all other workers have ended */
 };
 
 /* One warp group of a kernel.  The protocol object that it drives owns it: embed it there and use container_of. */
@@ -80,11 +80,11 @@ struct fabric_worker {
      * is awaited: the first "rank N" behind the word "waits", or the first "rank N" if the text lacks "waits". */
     void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
     struct fabric *fabric;
-    uint64_t wake_ps;        /* the worker sets it in a step: a waiting worker's next step is due then; 0: never */
-    uint32_t index;          /* its number among the workers of this rank, unique, from 0 */
-    uint16_t sm;             /* the SM that it runs on */
-    uint16_t warps;          /* how many warps of that SM it has */
-    uint8_t  moment;         /* enum worker_moment: what else its end means */
+    uint64_t wake_ps; /* the worker sets it in a step: a waiting worker's next step is due then; 0: never */
+    uint32_t index;   /* its number among the workers of this rank, unique, from 0 */
+    uint16_t sm;      /* the SM that it runs on */
+    uint16_t warps;   /* how many warps of that SM it has */
+    uint8_t moment;   /* enum worker_moment: what else its end means */
 };
 
 /* A worker's operations run one after another, and each takes all warps of the worker.  Operations that name fewer
@@ -110,134 +110,134 @@ enum fabric_engine { FABRIC_LDST, FABRIC_BULK };
 
 /* Who must see a word that a worker adds to. */
 enum fabric_scope {
-    FABRIC_BLOCK,                       /* the warps of its SM: the word is in shared memory */
-    FABRIC_DEVICE,                      /* its whole GPU: an atomic, released after the stores before it */
-    FABRIC_ALONG,                       /* as DEVICE; another lane does it at the same time as the add before */
+    FABRIC_BLOCK,  /* the warps of its SM: the word is in shared memory */
+    FABRIC_DEVICE, /* its whole GPU: an atomic, released after the stores before it */
+    FABRIC_ALONG,  /* as DEVICE; another lane does it at the same time as the add before */
 };
 
 struct fabric_pattern {
     enum fabric_engine engine;
-    uint8_t  width_bytes;               /* LDST: width of a lane's access; 0: 16 */
-    uint8_t  in_flight;                 /* 0: 1 */
-    uint8_t  turns;                     /* BULK; 0: 1 */
-    uint8_t  steps;
-    uint8_t  lines;                     /* 0: 1 */
-    uint8_t  source_line;               /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
-    uint8_t  shared_bytes;              /* BULK: size of the static shared memory in front of its buffers */
-    bool     packed;                    /* BULK, store(): the target's rows lie one behind another, not in lines */
-    bool     shifted;                   /* BULK: rows change their place in a line on the way, by all distances */
-    bool     staged;                    /* BULK, store() and copies: the row is in the warp's shared memory already */
-    bool     fresh;                     /* this GPU has just written the data read, or a peer has written it here */
-    uint64_t footprint_bytes;           /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */
+    uint8_t width_bytes; /* LDST: width of a lane's access; 0: 16 */
+    uint8_t in_flight;   /* 0: 1 */
+    uint8_t turns;       /* BULK; 0: 1 */
+    uint8_t steps;
+    uint8_t lines;            /* 0: 1 */
+    uint8_t source_line;      /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
+    uint8_t shared_bytes;     /* BULK: size of the static shared memory in front of its buffers */
+    bool packed;              /* BULK, store(): the target's rows lie one behind another, not in lines */
+    bool shifted;             /* BULK: rows change their place in a line on the way, by all distances */
+    bool staged;              /* BULK, store() and copies: the row is in the warp's shared memory already */
+    bool fresh;               /* this GPU has just written the data read, or a peer has written it here */
+    uint64_t footprint_bytes; /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */
 };
 
 enum { FABRIC_SPANS_MAX = 3 };
 
 struct fabric_span {
     const void *data;
-    uint32_t    size_bytes;
+    uint32_t size_bytes;
 };
 
 /* Writes one run of bytes at a peer.  The bytes are gathered from spans, or fill() makes them in place.  The link
  * carries charge_bytes.  In a live world that equals the bytes written.  It is more where the simulated world stores
  * only part of the payload. */
 struct fabric_write {
-    uint64_t           target_offset;   /* in the peer's heap */
-    uint64_t           charge_bytes;
-    uint16_t           peer;
-    uint16_t           queue;           /* QP of this peer; ignored by store() */
-    uint8_t            span_count;      /* put(): at most 1 */
-    uint8_t            flags;           /* FABRIC_DEFER */
-    uint8_t            warps;           /* so many of the worker's warps do it, beside its next operations; 0: all */
-    uint8_t            rows;            /* token rows in it, for costs by row; 0 counts as 1 */
+    uint64_t target_offset; /* in the peer's heap */
+    uint64_t charge_bytes;
+    uint16_t peer;
+    uint16_t queue;     /* QP of this peer; ignored by store() */
+    uint8_t span_count; /* put(): at most 1 */
+    uint8_t flags;      /* FABRIC_DEFER */
+    uint8_t warps;      /* so many of the worker's warps do it, beside its next operations; 0: all */
+    uint8_t rows;       /* token rows in it, for costs by row; 0 counts as 1 */
     struct fabric_span span[FABRIC_SPANS_MAX];
     /* For store(), instead of spans.  It writes fill_bytes to target and reads none of them.  A store() that returns 0
      * has called it once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
-    void             (*fill)(const void *context, uint8_t *target);
-    const void        *context;
-    uint32_t           fill_bytes;
+    void (*fill)(const void *context, uint8_t *target);
+    const void *context;
+    uint32_t fill_bytes;
     const struct fabric_pattern *pattern;
 };
 
 /* Reads one run of bytes of a peer into the rank's own heap.  charge_bytes is as in struct fabric_write. */
 struct fabric_read {
-    uint64_t source_offset;   /* in the peer's heap */
-    void    *target;          /* in the rank's own heap */
+    uint64_t source_offset; /* in the peer's heap */
+    void *target;           /* in the rank's own heap */
     uint64_t charge_bytes;
     uint32_t size_bytes;
     uint16_t peer;
-    uint16_t queue;           /* QP of this peer; ignored by NVLink */
+    uint16_t queue; /* QP of this peer; ignored by NVLink */
 };
 
 enum { FABRIC_DEFER = 1 };
 
 struct fabric_signal {
-    uint64_t value;       /* the word's new value, or with add the amount added to it */
-    uint32_t word;        /* of the peer */
+    uint64_t value; /* the word's new value, or with add the amount added to it */
+    uint32_t word;  /* of the peer */
     uint16_t peer;
-    uint16_t queue;       /* for a peer reached by RDMA: the QP; the signal keeps order with the puts on it */
-    bool     add;         /* the word is a counter */
-    bool     release;     /* the kernel releases here even if this worker has stored nothing: others may have */
+    uint16_t queue; /* for a peer reached by RDMA: the QP; the signal keeps order with the puts on it */
+    bool add;       /* the word is a counter */
+    bool release;   /* the kernel releases here even if this worker has stored nothing: others may have */
 };
 
 enum fabric_work_kind {
-    FABRIC_WORK_CAST,     /* quantise rows */
-    FABRIC_WORK_COPY,     /* move rows within local memory */
-    FABRIC_WORK_REDUCE,   /* sum rows in FP32 */
-    FABRIC_WORK_SCAN,     /* read index arrays, count, prefix sums */
-    FABRIC_WORK_COMPUTE,  /* arithmetic of another kernel; it takes busy_ps if nobody else is on the SM */
-    FABRIC_WORK_STAGE,    /* bring rows into the warp's shared memory with the bulk copy engine, once earlier stores
+    FABRIC_WORK_CAST,    /* quantise rows */
+    FABRIC_WORK_COPY,    /* move rows within local memory */
+    FABRIC_WORK_REDUCE,  /* sum rows in FP32 */
+    FABRIC_WORK_SCAN,    /* read index arrays, count, prefix sums */
+    FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; it takes busy_ps if nobody else is on the SM */
+    FABRIC_WORK_STAGE,   /* bring rows into the warp's shared memory with the bulk copy engine, once earlier stores
                            * from there are written; here the rows are read only when they are stored */
-    FABRIC_WORK_PEEK,     /* read a word in a peer's memory; here the rank reads its own copy, which the peer raised */
+    FABRIC_WORK_PEEK,    /* read a word in a peer's memory; here the rank reads its own copy, which the peer raised */
 };
 
 struct fabric_work {
     enum fabric_work_kind kind;
-    bool     weighted;          /* REDUCE: each row is multiplied by a weight */
-    uint16_t warps;             /* so many of the worker's warps do it, beside its next operations; 0: all */
-    uint32_t rows;              /* rows of tokens, or parts of one, of which each warp takes one; SCAN: loads a lane */
+    bool weighted;  /* REDUCE: each row is multiplied by a weight */
+    uint16_t warps; /* so many of the worker's warps do it, beside its next operations; 0: all */
+    uint32_t rows;  /* rows of tokens, or parts of one, of which each warp takes one; SCAN: loads a lane */
     const struct fabric_pattern *pattern;
     uint64_t read_bytes, write_bytes;
-    uint64_t busy_ps;           /* COMPUTE */
-    void   (*run)(void *context, uint64_t argument);   /* does the work; not called where payload is not stored */
-    void    *context;
+    uint64_t busy_ps;                              /* COMPUTE */
+    void (*run)(void *context, uint64_t argument); /* does the work; not called where payload is not stored */
+    void *context;
     uint64_t argument;
 };
 
 struct fabric_ops {
     const char *name;
     uint64_t (*now_ps)(const struct fabric *f);
-    int  (*store)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
-    int  (*put)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
-    int  (*signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal);
-    int  (*put_signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
-                       const struct fabric_signal *signal);
-    int  (*get)(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read);
+    int (*store)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
+    int (*put)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
+    int (*signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal);
+    int (*put_signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                      const struct fabric_signal *signal);
+    int (*get)(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read);
     void (*signal_add)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
                        enum fabric_scope scope);
-    int  (*flush)(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
+    int (*flush)(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
 };
 
 struct fabric {
     const struct fabric_ops *ops;
-    uint64_t *words;               /* own signal words; other ranks raise them, so read them with fabric_load() */
-    uint8_t  *heap;                /* own heap */
-    uint64_t  heap_bytes;
-    uint32_t  word_count;
-    uint16_t  rank, rank_count;
-    uint16_t  ranks_per_node;      /* ranks of one NVLink domain are consecutive */
-    uint16_t  queue_count;         /* QPs to each peer */
-    bool      nvlink_disabled;     /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
-    bool      payload;             /* true: rows are stored and moved; false: only sizes and control data are */
+    uint64_t *words; /* own signal words; other ranks raise them, so read them with fabric_load() */
+    uint8_t *heap;   /* own heap */
+    uint64_t heap_bytes;
+    uint32_t word_count;
+    uint16_t rank, rank_count;
+    uint16_t ranks_per_node; /* ranks of one NVLink domain are consecutive */
+    uint16_t queue_count;    /* QPs to each peer */
+    bool nvlink_disabled;    /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
+    bool payload;            /* true: rows are stored and moved; false: only sizes and control data are */
 };
 
 static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer)
 {
     if (peer == f->rank) return FABRIC_SELF;
     if (f->nvlink_disabled) return FABRIC_RDMA;
-    const bool one_node = f->rank_count <= f->ranks_per_node;       /* no divisions */
+    const bool one_node = f->rank_count <= f->ranks_per_node; /* no divisions */
     return one_node || peer / f->ranks_per_node == f->rank / f->ranks_per_node ? FABRIC_NVLINK : FABRIC_RDMA;
 }
 
@@ -325,6 +325,6 @@ static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, ui
     w->fabric->ops->watch(w->fabric, w, word, 1, least);
 }
 
-#define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
+#define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 #endif

@@ -15,40 +15,40 @@
 struct kernel_needs {
     uint64_t heap_bytes;
     uint32_t word_count;
-    uint16_t queue_count;       /* QPs to each peer */
-    uint32_t queue_depth;       /* work requests on one QP */
+    uint16_t queue_count; /* QPs to each peer */
+    uint32_t queue_depth; /* work requests on one QP */
 };
 
 /* A launch: the workers of one kernel on one rank. */
 struct kernel_launch {
-    const char *phase;                  /* "dispatch", "combine", "notify", ... */
+    const char *phase; /* "dispatch", "combine", "notify", ... */
     struct fabric_worker **worker;
     uint32_t worker_count;
-    bool follows;                       /* launched as soon as all SMs of the kernel before it let it be (programmatic
+    bool follows;     /* launched as soon as all SMs of the kernel before it let it be (programmatic
                                          * launch); it waits for that one's end */
-    const char *span;                   /* what the kernels since the last one that does not follow are called together,
+    const char *span; /* what the kernels since the last one that does not follow are called together,
                                          * first start to last end; NULL: nothing */
 };
 
 /* What a rank moved in a phase of its last iteration, as the public tests of the family count it. */
 struct kernel_traffic {
-    uint64_t logical_rdma_bytes, logical_nvl_bytes;     /* of the phase; local traffic included */
-    uint64_t tokens_sent, tokens_received;              /* rows; 0 where there are none */
-    uint64_t messages;          /* that its time is divided by: 0 where a mean time of a message says nothing */
+    uint64_t logical_rdma_bytes, logical_nvl_bytes; /* of the phase; local traffic included */
+    uint64_t tokens_sent, tokens_received;          /* rows; 0 where there are none */
+    uint64_t messages; /* that its time is divided by: 0 where a mean time of a message says nothing */
 };
 
 /* One output tensor, for comparisons between worlds.  The pointer stays with the rank. */
 struct kernel_tensor {
     const char *name;
     const void *data;
-    uint64_t    size_bytes;
+    uint64_t size_bytes;
 };
 
 struct kernel_job;
 
 /* Embedded in each family's own rank. */
 struct kernel_rank {
-    const struct kernel_job *job;       /* kernel_rank_new() fills it */
+    const struct kernel_job *job; /* kernel_rank_new() fills it */
 };
 
 struct kernel_family {
@@ -80,8 +80,8 @@ struct kernel_family {
 struct kernel_job {
     const struct kernel_family *family;
     uint32_t ranks, ranks_per_node;
-    uint32_t num_sms;                   /* that the kernels use */
-    uint64_t mask_timeout_ps;           /* whoever keeps a rank waiting longer is masked; 0: nobody is */
+    uint32_t num_sms;         /* that the kernels use */
+    uint64_t mask_timeout_ps; /* whoever keeps a rank waiting longer is masked; 0: nobody is */
 };
 
 static inline void kernel_job_needs(const struct kernel_job *job, bool payload, struct kernel_needs *needs)

@@ -6,7 +6,7 @@
 struct scan {
     const struct key_file *file;
     uint32_t line;
-    char *section;              /* the last one's name; NULL before the first */
+    char *section; /* the last one's name; NULL before the first */
 };
 
 static bool syntax_error(const struct scan *scan, const char *found, GError **error)

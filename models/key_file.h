@@ -18,8 +18,8 @@ enum key_file_error { KEY_FILE_ERROR_IO, KEY_FILE_ERROR_SYNTAX, KEY_FILE_ERROR_T
 struct key_file {
     char *path;
     GKeyFile *keys;
-    GHashTable *lines;          /* "section" and "section\nkey" -> line */
-    GHashTable *paths;          /* the same, of what came from other files -> path */
+    GHashTable *lines; /* "section" and "section\nkey" -> line */
+    GHashTable *paths; /* the same, of what came from other files -> path */
 };
 
 /* NULL and *error, "path:line: ...", on failure. */

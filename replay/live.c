@@ -25,23 +25,22 @@
 #include "sim/units.h"
 
 enum {
-    LIVE_BARRIER_WORDS = 16,            /* rounds of a barrier of 65,536 ranks */
+    LIVE_BARRIER_WORDS = 16, /* rounds of a barrier of 65,536 ranks */
     LIVE_PAGE_BYTES = 4096,
     LIVE_HUGE_BYTES = 2 << 20,
-    LIVE_SPIN_ROUNDS = 300,             /* empty rounds, some us, before giving a CPU of its own away */
-    LIVE_SLICE_NS = 100000,             /* the shortest that Linux gives */
-    LIVE_CLOCK_ROUNDS = 64,             /* empty rounds between looks at the clock */
-    LIVE_REST_SHARE = 16,               /* of the time that it has idled, it rests one part */
+    LIVE_SPIN_ROUNDS = 300, /* empty rounds, some us, before giving a CPU of its own away */
+    LIVE_SLICE_NS = 100000, /* the shortest that Linux gives */
+    LIVE_CLOCK_ROUNDS = 64, /* empty rounds between looks at the clock */
+    LIVE_REST_SHARE = 16,   /* of the time that it has idled, it rests one part */
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* of idling: then the CPU may rest */
 static const uint64_t LIVE_REST_PS = 1000 * PS_PER_US;          /* the most at once */
-static const uint64_t LIVE_CHECK_AFTER_PS = 200000 *
-                                            PS_PER_US; /* of idling: then it may be that a rank died */
+static const uint64_t LIVE_CHECK_AFTER_PS = 200000 * PS_PER_US; /* of idling: then it may be that a rank died */
 
 struct live_barrier {
     struct fabric_worker worker;
-    uint64_t generation;                /* of barriers; what the words become */
-    uint32_t posted, seen;              /* rounds of this barrier */
+    uint64_t generation;   /* of barriers; what the words become */
+    uint32_t posted, seen; /* rounds of this barrier */
 };
 
 struct live_world {
@@ -51,28 +50,28 @@ struct live_world {
     struct live_memory memory;
     int memory_fd;
     uint64_t heap_offset;
-    uint8_t **peer_base;                /* [rank]: its object as mapped here, NULL where it is not */
-    bool *remote;                       /* [rank]: reached through the link */
-    struct live_link *link;             /* NULL: none needed */
+    uint8_t **peer_base;    /* [rank]: its object as mapped here, NULL where it is not */
+    bool *remote;           /* [rank]: reached through the link */
+    struct live_link *link; /* NULL: none needed */
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
-    uint64_t operations;                /* done so far; it moves when the rank does */
+    uint64_t operations; /* done so far; it moves when the rank does */
     bool polls_timed;
-    uint64_t polled_ps;                 /* of polls that completed something */
-    int broken;                         /* first errno of the data path that was not -EAGAIN */
+    uint64_t polled_ps; /* of polls that completed something */
+    int broken;         /* first errno of the data path that was not -EAGAIN */
     uint32_t local_ranks;
-    cpu_set_t cpus;                     /* that this rank and those of its host may use */
+    cpu_set_t cpus; /* that this rank and those of its host may use */
     uint32_t cpu_count;
-    struct fabric_worker **active;      /* of the run in progress */
+    struct fabric_worker **active; /* of the run in progress */
     uint32_t active_max, active_count;
-    uint64_t runs;                      /* started so far */
+    uint64_t runs; /* started so far */
     struct live_barrier barrier;
 };
 
 /* What a rank tells the others about its object. */
 struct live_hello {
-    char     host[96];                  /* boot id and process namespace: who can open /proc/pid/fd */
+    char host[96]; /* boot id and process namespace: who can open /proc/pid/fd */
     uint64_t pid, fd, device, inode, size_bytes;
-    cpu_set_t cpus;                     /* that it may use */
+    cpu_set_t cpus; /* that it may use */
 };
 
 static struct live_world *live_world_of(const struct fabric *f)
@@ -127,7 +126,7 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     if (!write->span_count || !write->span[0].size_bytes) {
         if (defer) return 0;
         const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));
-        return rc == -EAGAIN ? 0 : rc;      /* it rang the doorbell, which is all that an empty put does */
+        return rc == -EAGAIN ? 0 : rc; /* it rang the doorbell, which is all that an empty put does */
     }
     const struct fabric_span *span = &write->span[0];
     const uint64_t source = (uint64_t)((const uint8_t *)span->data - world->memory.base);
@@ -158,8 +157,8 @@ static int live_signal(struct fabric *f, struct fabric_worker *w, const struct f
         return 0;
     }
     assert(signal->queue < f->queue_count);
-    const int rc = world->link->ops->signal(world->link, signal->peer, signal->queue,
-                                            signal->word * sizeof(uint64_t), signal->value, signal->add);
+    const int rc = world->link->ops->signal(world->link, signal->peer, signal->queue, signal->word * sizeof(uint64_t),
+                                            signal->value, signal->add);
     if (rc == 0) world->operations++;
     return live_broken(world, rc);
 }
@@ -182,8 +181,13 @@ static int live_put_signal(struct fabric *f, struct fabric_worker *w, const stru
     assert(source >= world->heap_offset && source + span->size_bytes <= world->memory.size_bytes);
     assert(write->target_offset + span->size_bytes <= f->heap_bytes);
     const struct live_put_signal both = {
-        .source = source, .target = world->heap_offset + write->target_offset, .size_bytes = span->size_bytes,
-        .peer = write->peer, .queue = write->queue, .word = signal->word * sizeof(uint64_t), .value = signal->value,
+        .source = source,
+        .target = world->heap_offset + write->target_offset,
+        .size_bytes = span->size_bytes,
+        .peer = write->peer,
+        .queue = write->queue,
+        .word = signal->word * sizeof(uint64_t),
+        .value = signal->value,
         .add = signal->add,
     };
     const int rc = world->link->ops->put_signal(world->link, &both);
@@ -206,8 +210,8 @@ static int live_get(struct fabric *f, struct fabric_worker *w, const struct fabr
         return 0;
     }
     assert(read->queue < f->queue_count);
-    const int rc = world->link->ops->get(world->link, read->peer, read->queue,
-                                         world->heap_offset + read->source_offset, target, read->size_bytes);
+    const int rc = world->link->ops->get(world->link, read->peer, read->queue, world->heap_offset + read->source_offset,
+                                         target, read->size_bytes);
     if (rc == 0) world->operations++;
     return live_broken(world, rc);
 }
@@ -269,8 +273,8 @@ void live_options_init(struct live_options *options)
 
 /* What a rank says when all agree that they came through. */
 struct live_verdict {
-    char failure[240];          /* "": none */
-    char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES];       /* "": does not use it */
+    char failure[240];                                            /* "": none */
+    char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES]; /* "": does not use it */
 };
 
 /* All ranks say whether they failed; the first that did becomes everyone's error, for the others as that of a
@@ -330,8 +334,7 @@ static void live_host_name(char *text, size_t text_size)
 {
     char *boot = NULL, *space = g_file_read_link("/proc/self/ns/pid", NULL);
     g_file_get_contents("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL);
-    g_snprintf(text, (gulong)text_size, "%s %s", boot ? g_strstrip(boot) : g_get_host_name(),
-               space ? space : "");
+    g_snprintf(text, (gulong)text_size, "%s %s", boot ? g_strstrip(boot) : g_get_host_name(), space ? space : "");
     g_free(boot);
     g_free(space);
 }
@@ -359,23 +362,21 @@ static bool live_memory_make(struct live_world *world, const struct live_needs *
     return false;
 }
 
-static bool live_peer_map(struct live_world *world, const struct live_hello *peer, uint32_t rank,
-                          GError **error)
+static bool live_peer_map(struct live_world *world, const struct live_hello *peer, uint32_t rank, GError **error)
 {
     char path[64];
     g_snprintf(path, sizeof path, "/proc/%" G_GUINT64_FORMAT "/fd/%" G_GUINT64_FORMAT, peer->pid, peer->fd);
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     struct stat stat;
     if (fd >= 0 && fstat(fd, &stat) == 0) {
-        if (stat.st_dev == peer->device && stat.st_ino == peer->inode &&
-            peer->size_bytes == world->memory.size_bytes)
+        if (stat.st_dev == peer->device && stat.st_ino == peer->inode && peer->size_bytes == world->memory.size_bytes)
             world->peer_base[rank] = live_map(fd, peer->size_bytes);
-        else
-            errno = ESTALE;
+        else errno = ESTALE;
     }
     if (!world->peer_base[rank])
-        g_set_error(error, LIVE_ERROR, 0, "shared memory of rank %u (%s): expected to map %" G_GUINT64_FORMAT
-                    " bytes, found: %s", rank, path, world->memory.size_bytes, g_strerror(errno));
+        g_set_error(error, LIVE_ERROR, 0,
+                    "shared memory of rank %u (%s): expected to map %" G_GUINT64_FORMAT " bytes, found: %s", rank, path,
+                    world->memory.size_bytes, g_strerror(errno));
     if (fd >= 0) close(fd);
     return world->peer_base[rank] != NULL;
 }
@@ -417,8 +418,7 @@ static bool live_link_make(struct live_world *world, const struct live_needs *ne
         world->link = link_shm_new(o, needs, b, &world->memory, world->remote, world->peer_base, error);
     else if (strcmp(o->link, "verbs") == 0)
         world->link = link_verbs_new(o, needs, b, &world->memory, world->remote, error);
-    else
-        world->link = link_ofi_new(o, needs, b, &world->memory, world->remote, error);
+    else world->link = link_ofi_new(o, needs, b, &world->memory, world->remote, error);
     return world->link != NULL;
 }
 
@@ -427,14 +427,12 @@ static bool live_options_check(const struct live_options *o, const struct bootst
     const char *link = o->link ? o->link : "shm";
     if (strcmp(link, "shm") != 0 && strcmp(link, "verbs") != 0 && strcmp(link, "ofi") != 0)
         g_set_error(error, LIVE_ERROR, 0, "fabric: expected shm, verbs or ofi, found '%s'", link);
-    else if (o->ranks_per_node == 0)
-        g_set_error(error, LIVE_ERROR, 0, "ranks-per-node: expected at least 1, found 0");
+    else if (o->ranks_per_node == 0) g_set_error(error, LIVE_ERROR, 0, "ranks-per-node: expected at least 1, found 0");
     else if (b->rank_count > UINT16_MAX)
         g_set_error(error, LIVE_ERROR, 0, "ranks: expected at most %u, found %u", UINT16_MAX, b->rank_count);
     else if (o->gpu_memory && strcmp(link, "verbs") != 0)
         g_set_error(error, LIVE_ERROR, 0, "gpu-memory: expected --fabric verbs (dma-buf), found '%s'", link);
-    else
-        return true;
+    else return true;
     return false;
 }
 
@@ -474,8 +472,11 @@ static bool live_world_join(struct live_world *world, const struct live_needs *n
     const int rc = fstat(world->memory_fd, &stat);
     assert(rc == 0);
     struct live_hello mine = {
-        .pid = (uint64_t)getpid(), .fd = (uint64_t)world->memory_fd, .device = stat.st_dev,
-        .inode = stat.st_ino, .size_bytes = world->memory.size_bytes,
+        .pid = (uint64_t)getpid(),
+        .fd = (uint64_t)world->memory_fd,
+        .device = stat.st_dev,
+        .inode = stat.st_ino,
+        .size_bytes = world->memory.size_bytes,
     };
     live_host_name(mine.host, sizeof mine.host);
     if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_ZERO(&mine.cpus);
@@ -506,7 +507,7 @@ static void live_slice_shorten(void)
     struct {
         uint32_t size_bytes, policy;
         uint64_t flags;
-        int32_t  nice;
+        int32_t nice;
         uint32_t priority;
         uint64_t slice_ns, deadline_ns, period_ns;
     } attributes = { .size_bytes = 48 };
@@ -518,10 +519,7 @@ static void live_slice_shorten(void)
 }
 
 /* Also a rank that waits in an exchange moves what others sent to it, where links need the CPU for that. */
-static bool live_serve(void *context)
-{
-    return live_world_progress(context) > 0;
-}
+static bool live_serve(void *context) { return live_world_progress(context) > 0; }
 
 struct live_world *live_world_new(const struct live_options *options, const struct live_needs *needs,
                                   struct bootstrap *b, GError **error)
@@ -697,8 +695,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
         const bool moved = live_round(world, &active_count);
         world->active_count = active_count;
         if (world->broken) {
-            g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", world->fabric.rank,
-                        live_world_failure(world));
+            g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", world->fabric.rank, live_world_failure(world));
             return false;
         }
         if (moved) {
@@ -722,8 +719,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
     return true;
 }
 
-bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count,
-                    GError **error)
+bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count, GError **error)
 {
     if (worker_count > world->active_max) {
         world->active = g_renew(struct fabric_worker *, world->active, worker_count);
@@ -749,7 +745,8 @@ static enum worker_step live_barrier_step(struct fabric_worker *w)
         const uint32_t word = f->word_count + barrier->seen;
         if (barrier->posted == barrier->seen) {
             const struct fabric_signal signal = {
-                .value = barrier->generation, .word = word,
+                .value = barrier->generation,
+                .word = word,
                 .peer = (uint16_t)((f->rank + (UINT32_C(1) << barrier->seen)) % f->rank_count),
             };
             if (fabric_signal(w, &signal) < 0) return WORKER_WAIT;
@@ -766,15 +763,16 @@ static void live_barrier_describe(const struct fabric_worker *w, char *text, siz
     const struct live_barrier *barrier = fabric_container_of(w, struct live_barrier, worker);
     const struct fabric *f = w->fabric;
     const uint32_t step = (UINT32_C(1) << barrier->seen) % f->rank_count;
-    g_snprintf(text, (gulong)text_size, "barrier: waits for rank %u",
-               (f->rank + f->rank_count - step) % f->rank_count);
+    g_snprintf(text, (gulong)text_size, "barrier: waits for rank %u", (f->rank + f->rank_count - step) % f->rank_count);
 }
 
 bool live_world_barrier(struct live_world *world, GError **error)
 {
     struct live_barrier *barrier = &world->barrier;
     barrier->worker = (struct fabric_worker){
-        .step = live_barrier_step, .describe = live_barrier_describe, .fabric = &world->fabric,
+        .step = live_barrier_step,
+        .describe = live_barrier_describe,
+        .fabric = &world->fabric,
     };
     barrier->generation++;
     barrier->posted = barrier->seen = 0;

@@ -20,30 +20,30 @@
 #define LIVE_ERROR (g_quark_from_static_string("eptwin-live"))
 
 enum live_error {
-    LIVE_FAILED,                /* this rank is the first to know */
-    LIVE_PEER_FAILED,           /* another rank failed, and told all why: it will report it */
-    LIVE_BAD_INPUT,             /* an option, a case or a file is wrong */
-    LIVE_UNAVAILABLE,           /* this build, machine or device does not have what was asked for */
+    LIVE_FAILED,      /* this rank is the first to know */
+    LIVE_PEER_FAILED, /* another rank failed, and told all why: it will report it */
+    LIVE_BAD_INPUT,   /* an option, a case or a file is wrong */
+    LIVE_UNAVAILABLE, /* this build, machine or device does not have what was asked for */
 };
 
 /* How a signal crosses the link (PROTOCOLS.md 1.5). */
 enum live_signalling {
-    LIVE_SIGNAL_WRITE,          /* inline write of the absolute value: needs in-order placement on a QP */
-    LIVE_SIGNAL_ATOMIC,         /* 8-byte fetch-and-add of the difference */
-    LIVE_SIGNAL_IMM,            /* write with immediate, completed by the receiver */
+    LIVE_SIGNAL_WRITE,  /* inline write of the absolute value: needs in-order placement on a QP */
+    LIVE_SIGNAL_ATOMIC, /* 8-byte fetch-and-add of the difference */
+    LIVE_SIGNAL_IMM,    /* write with immediate, completed by the receiver */
 };
 
 struct live_options {
-    const char *link;           /* "shm", "verbs", "ofi"; NULL: no network, puts are stores (one host) */
-    const char *provider;       /* ofi: "tcp", "shm", "verbs", ...; NULL: best found */
-    const char *device;         /* verbs: a name, or a list "a,b" dealt out by local rank; NULL: automatic */
+    const char *link;     /* "shm", "verbs", "ofi"; NULL: no network, puts are stores (one host) */
+    const char *provider; /* ofi: "tcp", "shm", "verbs", ...; NULL: best found */
+    const char *device;   /* verbs: a name, or a list "a,b" dealt out by local rank; NULL: automatic */
     uint32_t port, service_level, traffic_class;
-    int32_t  gid_index;         /* -1: automatic */
+    int32_t gid_index; /* -1: automatic */
     enum live_signalling signalling;
-    uint32_t ranks_per_node;    /* local processes that form an NVLink domain */
-    bool     nvlink_disabled;
-    uint32_t timeout_ms;        /* without progress, the run ends with a named cause */
-    bool     gpu_memory;        /* heap in GPU memory through dma-buf: refused where not available */
+    uint32_t ranks_per_node; /* local processes that form an NVLink domain */
+    bool nvlink_disabled;
+    uint32_t timeout_ms; /* without progress, the run ends with a named cause */
+    bool gpu_memory;     /* heap in GPU memory through dma-buf: refused where not available */
 };
 
 struct live_needs {
@@ -63,28 +63,28 @@ struct live_needs {
  * signal takes two; flush rings too. */
 struct live_link;
 struct live_put_signal {
-    uint64_t source, target;    /* own offset, offset at the peer */
+    uint64_t source, target; /* own offset, offset at the peer */
     uint32_t size_bytes;
     uint16_t peer, queue;
-    uint64_t word, value;       /* offset of the word at the peer */
-    bool     add;
+    uint64_t word, value; /* offset of the word at the peer */
+    bool add;
 };
 struct live_link_ops {
     const char *name;
     /* Writes size_bytes from own offset source to the peer's offset target, on this peer's QP queue. */
-    int  (*put)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
-                uint32_t size_bytes, bool defer);
+    int (*put)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
+               uint32_t size_bytes, bool defer);
     /* Raises the peer's word at offset target to value, or adds value, after all earlier puts of (peer, queue). */
-    int  (*signal)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add);
+    int (*signal)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add);
     /* Both, the signal behind the put, or neither. */
-    int  (*put_signal)(struct live_link *link, const struct live_put_signal *both);
+    int (*put_signal)(struct live_link *link, const struct live_put_signal *both);
     /* Reads size_bytes from the peer's offset source to own offset target. */
-    int  (*get)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
-                uint32_t size_bytes);
-    int  (*flush)(struct live_link *link, uint16_t peer, uint16_t queue);
+    int (*get)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
+               uint32_t size_bytes);
+    int (*flush)(struct live_link *link, uint16_t peer, uint16_t queue);
     /* Polls completions and whatever else needs the CPU, a bounded amount.  Returns how many operations
      * completed (0: nothing moved) or a negative errno. */
-    int  (*progress)(struct live_link *link);
+    int (*progress)(struct live_link *link);
     void (*free)(struct live_link *link);
 };
 
@@ -92,33 +92,31 @@ enum { LIVE_CARRIER_BYTES = 80, LIVE_CARRIERS_BYTES = 512 };
 
 struct live_link {
     const struct live_link_ops *ops;
-    char carrier[LIVE_CARRIER_BYTES];   /* what carries its bytes: library or provider, device, port */
-    char failure[256];          /* what broke: peer, QP state, work completion status */
+    char carrier[LIVE_CARRIER_BYTES]; /* what carries its bytes: library or provider, device, port */
+    char failure[256];                /* what broke: peer, QP state, work completion status */
 };
 
 /* Where GPU memory is exported for NICs. */
 struct live_dmabuf {
-    int      fd;
+    int fd;
     uint64_t offset;
 };
 
 struct live_memory {
-    uint8_t *base;              /* words, then heap */
+    uint8_t *base; /* words, then heap */
     uint64_t size_bytes;
-    const struct live_dmabuf *dmabuf;   /* NULL: host memory */
+    const struct live_dmabuf *dmabuf; /* NULL: host memory */
 };
 
 /* Constructors of links: register memory, connect to every peer that is not reached by shared memory (those
  * with remote[peer] set), exchanging addresses through b.  NULL and *error on failure. */
-struct live_link *link_shm_new(const struct live_options *o, const struct live_needs *needs,
-                               struct bootstrap *b, const struct live_memory *memory, const bool *remote,
-                               uint8_t *const *peer_base, GError **error);
-struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs,
-                                 struct bootstrap *b, const struct live_memory *memory, const bool *remote,
-                                 GError **error);
-struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs,
-                               struct bootstrap *b, const struct live_memory *memory, const bool *remote,
+struct live_link *link_shm_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+                               const struct live_memory *memory, const bool *remote, uint8_t *const *peer_base,
                                GError **error);
+struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+                                 const struct live_memory *memory, const bool *remote, GError **error);
+struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+                               const struct live_memory *memory, const bool *remote, GError **error);
 
 struct live_world;
 
@@ -133,8 +131,7 @@ struct fabric *live_world_fabric(struct live_world *world);
 
 /* Steps the workers in turn until all are done.  False and *error (which worker waits for what, or what
  * broke) after timeout_ms without any progress or when the link failed. */
-bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count,
-                    GError **error);
+bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count, GError **error);
 /* Polls the link once (between kernels, in measurements): how many operations completed, or negative
  * errno. */
 int live_world_progress(struct live_world *world);

@@ -24,8 +24,8 @@ GOptionEntry *live_command_entries(struct live_command *c)
     const GOptionEntry entries[] = {
         { "fabric", 0, 0, G_OPTION_ARG_STRING, &c->fabric,
           "Network: shm (the default), verbs or ofi; measure: cuda too", "NAME" },
-        { "provider", 0, 0, G_OPTION_ARG_STRING, &c->provider,
-          "ofi: tcp, shm, verbs, efa, cxi (default: best)", "NAME" },
+        { "provider", 0, 0, G_OPTION_ARG_STRING, &c->provider, "ofi: tcp, shm, verbs, efa, cxi (default: best)",
+          "NAME" },
         { "device", 0, 0, G_OPTION_ARG_STRING, &c->device, "verbs: device, or a list for the local ranks",
           "NAME[,NAME]" },
         { "port", 0, 0, G_OPTION_ARG_INT, &c->port, "verbs: port of the device (default: the first active)", "N" },
@@ -34,18 +34,16 @@ GOptionEntry *live_command_entries(struct live_command *c)
         { "traffic-class", 0, 0, G_OPTION_ARG_INT, &c->traffic_class, "verbs: traffic class, 0 to 255", "N" },
         { "signalling", 0, 0, G_OPTION_ARG_STRING, &c->signalling,
           "How signals cross the network: write (the default), atomic or imm", "NAME" },
-        { "gpu-memory", 0, 0, G_OPTION_ARG_NONE, &c->gpu_memory,
-          "verbs: heap in GPU memory (dma-buf)", NULL },
-        { "timeout", 0, 0, G_OPTION_ARG_INT, &c->timeout_s,
-          "Seconds without progress that end a run (default 60)", "S" },
+        { "gpu-memory", 0, 0, G_OPTION_ARG_NONE, &c->gpu_memory, "verbs: heap in GPU memory (dma-buf)", NULL },
+        { "timeout", 0, 0, G_OPTION_ARG_INT, &c->timeout_s, "Seconds without progress that end a run (default 60)",
+          "S" },
         { "ranks", 0, 0, G_OPTION_ARG_INT, &c->ranks, "Ranks, forked on this host (as --num-ranks)", "N" },
         { "no-bind", 0, 0, G_OPTION_ARG_NONE, &c->unbound,
           "Let forked ranks run on any CPU (default: rank r stays on the r-th, modulo their number)", NULL },
         { "rank", 0, 0, G_OPTION_ARG_INT, &c->rank, "This process is rank N of --world, by TCP", "N" },
         { "world", 0, 0, G_OPTION_ARG_INT, &c->world, "With --rank: number of ranks", "N" },
         { "root", 0, 0, G_OPTION_ARG_STRING, &c->root, "With --rank: address of rank 0", "HOST:PORT" },
-        { "secret-file", 0, 0, G_OPTION_ARG_FILENAME, &c->secret_file,
-          "With --rank: what all ranks know", "FILE" },
+        { "secret-file", 0, 0, G_OPTION_ARG_FILENAME, &c->secret_file, "With --rank: what all ranks know", "FILE" },
         { "output", 0, 0, G_OPTION_ARG_FILENAME, &c->output, "Where the record goes (default -)", "FILE" },
         { "format", 0, 0, G_OPTION_ARG_STRING, &c->format, "csv (the default) or json", "NAME" },
         { 0 },
@@ -56,8 +54,7 @@ GOptionEntry *live_command_entries(struct live_command *c)
 void live_command_clear(struct live_command *c)
 {
     bootstrap_free(c->bootstrap);
-    char *texts[] = { c->fabric, c->provider, c->device, c->signalling, c->root, c->secret_file, c->output,
-                      c->format };
+    char *texts[] = { c->fabric, c->provider, c->device, c->signalling, c->root, c->secret_file, c->output, c->format };
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) g_free(texts[i]);
     *c = (struct live_command){ 0 };
 }
@@ -65,19 +62,18 @@ void live_command_clear(struct live_command *c)
 static bool number_check(const char *name, gint value, gint least, gint most, GError **error)
 {
     if (value >= least && value <= most) return true;
-    g_set_error(error, LIVE_ERROR, 0, "--%s: expected a whole number from %d to %d, found %d", name, least,
-                most, value);
+    g_set_error(error, LIVE_ERROR, 0, "--%s: expected a whole number from %d to %d, found %d", name, least, most,
+                value);
     return false;
 }
 
 static bool numbers_check(const struct live_command *c, GError **error)
 {
-    return number_check("port", c->port, 0, 255, error)
-           && number_check("gid-index", c->gid_index, -1, 255, error)
-           && number_check("sl", c->service_level, 0, 15, error)
-           && number_check("traffic-class", c->traffic_class, 0, 255, error)
-           && number_check("timeout", c->timeout_s, 1, 3600, error)
-           && (c->ranks == LIVE_RANKS_NOT_GIVEN || number_check("ranks", c->ranks, 1, 1024, error));
+    return number_check("port", c->port, 0, 255, error) && number_check("gid-index", c->gid_index, -1, 255, error) &&
+           number_check("sl", c->service_level, 0, 15, error) &&
+           number_check("traffic-class", c->traffic_class, 0, 255, error) &&
+           number_check("timeout", c->timeout_s, 1, 3600, error) &&
+           (c->ranks == LIVE_RANKS_NOT_GIVEN || number_check("ranks", c->ranks, 1, 1024, error));
 }
 
 static bool joining_check(const struct live_command *c, GError **error)
@@ -85,17 +81,15 @@ static bool joining_check(const struct live_command *c, GError **error)
     const bool any = c->rank >= 0 || c->world >= 0 || c->root || c->secret_file;
     if (!any) return true;
     if (c->rank < 0 || c->world < 1 || !c->root || !c->secret_file) {
-        g_set_error(error, LIVE_ERROR, 0,
-                    "--rank, --world, --root, --secret-file: expected all four, found only some");
+        g_set_error(error, LIVE_ERROR, 0, "--rank, --world, --root, --secret-file: expected all four, found only some");
         return false;
     }
     if (c->ranks != LIVE_RANKS_NOT_GIVEN && c->ranks != c->world) {
-        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected --world's %d or nothing, found %d", c->world,
-                    c->ranks);
+        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected --world's %d or nothing, found %d", c->world, c->ranks);
         return false;
     }
-    return number_check("world", c->world, 1, UINT16_MAX, error)
-           && number_check("rank", c->rank, 0, c->world - 1, error);
+    return number_check("world", c->world, 1, UINT16_MAX, error) &&
+           number_check("rank", c->rank, 0, c->world - 1, error);
 }
 
 /* The value's place in choices ("a|b|c"); -1 and *error when it is none of them. */
@@ -106,8 +100,7 @@ static int choice_find(const char *name, const char *choices, const char *value,
     for (int i = 0; found < 0 && choice[i]; i++)
         if (strcmp(choice[i], value) == 0) found = i;
     char *list = g_strjoinv(", ", choice);
-    if (found < 0)
-        g_set_error(error, LIVE_ERROR, 0, "--%s: expected one of %s, found '%s'", name, list, value);
+    if (found < 0) g_set_error(error, LIVE_ERROR, 0, "--%s: expected one of %s, found '%s'", name, list, value);
     g_free(list);
     g_strfreev(choice);
     return found;
@@ -119,16 +112,16 @@ static bool output_check(const char *output, GError **error)
     char *folder = g_path_get_dirname(output);
     const bool fine = g_access(folder, W_OK | X_OK) == 0 && !g_file_test(output, G_FILE_TEST_IS_DIR);
     if (!fine)
-        g_set_error(error, LIVE_ERROR, 0, "--output: expected a file that can be written, found '%s': %s",
-                    output, g_file_test(output, G_FILE_TEST_IS_DIR) ? "it is a folder" : g_strerror(errno));
+        g_set_error(error, LIVE_ERROR, 0, "--output: expected a file that can be written, found '%s': %s", output,
+                    g_file_test(output, G_FILE_TEST_IS_DIR) ? "it is a folder" : g_strerror(errno));
     g_free(folder);
     return fine;
 }
 
 bool live_command_output_check(struct live_command *c, GError **error)
 {
-    return numbers_check(c, error) && record_format_parse(c->format ? c->format : "csv", &c->record_format, error)
-           && output_check(c->output, error);
+    return numbers_check(c, error) && record_format_parse(c->format ? c->format : "csv", &c->record_format, error) &&
+           output_check(c->output, error);
 }
 
 bool live_command_check(struct live_command *c, GError **error)
@@ -192,8 +185,10 @@ static void secret_warn(const struct live_command *c, size_t size_bytes, const s
         fprintf(stderr, "eptwin %s: warning: --secret-file: %s: %zu bytes can be guessed: expected %d or more\n",
                 c->name, c->secret_file, size_bytes, SECRET_BYTES_WISE);
     if (S_ISREG(status->st_mode) && status->st_mode & (S_IROTH | S_IWOTH))
-        fprintf(stderr, "eptwin %s: warning: --secret-file: %s: everybody on this host can read or write it: "
-                "expected mode 0600, found %04o\n", c->name, c->secret_file, (unsigned)status->st_mode & 07777);
+        fprintf(stderr,
+                "eptwin %s: warning: --secret-file: %s: everybody on this host can read or write it: "
+                "expected mode 0600, found %04o\n",
+                c->name, c->secret_file, (unsigned)status->st_mode & 07777);
 }
 
 static struct bootstrap *tcp_join(const struct live_command *c, GError **error)
@@ -204,20 +199,20 @@ static struct bootstrap *tcp_join(const struct live_command *c, GError **error)
     if (!secret_read(c->secret_file, secret, &secret_bytes, &status, error)) return NULL;
     secret_warn(c, secret_bytes, &status);
     const struct bootstrap_tcp_options options = {
-        .rank = (uint32_t)c->rank, .rank_count = (uint32_t)c->world, .root = c->root,
-        .secret = { secret, secret_bytes }, .timeout_ms = c->live.timeout_ms,
+        .rank = (uint32_t)c->rank,
+        .rank_count = (uint32_t)c->world,
+        .root = c->root,
+        .secret = { secret, secret_bytes },
+        .timeout_ms = c->live.timeout_ms,
     };
     return bootstrap_tcp_new(&options, error);
 }
 
 bool live_command_join(struct live_command *c, GError **error)
 {
-    if (c->rank >= 0)
-        c->bootstrap = tcp_join(c, error);
-    else if (bootstrap_pmix_detected())
-        c->bootstrap = bootstrap_pmix_new(c->live.timeout_ms, error);
-    else
-        return true;
+    if (c->rank >= 0) c->bootstrap = tcp_join(c, error);
+    else if (bootstrap_pmix_detected()) c->bootstrap = bootstrap_pmix_new(c->live.timeout_ms, error);
+    else return true;
     return c->bootstrap != NULL;
 }
 
@@ -258,10 +253,8 @@ static int rank_call_run(struct bootstrap *b, void *context)
     GError *error = NULL;
     if (!call->command->bootstrap && !call->command->unbound) rank_bind(b->rank);
     if (call->rank_main(b, call->context, &error)) return EXIT_OK;
-    if (g_error_matches(error, LIVE_ERROR, LIVE_PEER_FAILED))
-        (void)bootstrap_barrier(b, NULL);
-    else if (!g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED))
-        bootstrap_abort(b, reason_text(b, error));
+    if (g_error_matches(error, LIVE_ERROR, LIVE_PEER_FAILED)) (void)bootstrap_barrier(b, NULL);
+    else if (!g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED)) bootstrap_abort(b, reason_text(b, error));
     if (call->command->bootstrap) return live_command_fail(call->command, error, EXIT_RUN_FAILED);
     g_error_free(error);
     return EXIT_RUN_FAILED;
@@ -274,7 +267,7 @@ int live_command_run(struct live_command *c, uint32_t rank_count,
     cpu_set_t cpus;
     c->cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
     if (c->bootstrap) return rank_call_run(c->bootstrap, &call);
-    fflush(NULL);               /* what is buffered now would be written by every child once more */
+    fflush(NULL); /* what is buffered now would be written by every child once more */
     return bootstrap_fork_run(rank_count, c->live.timeout_ms, rank_call_run, &call);
 }
 

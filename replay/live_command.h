@@ -15,21 +15,21 @@ enum { LIVE_RANKS_NOT_GIVEN = G_MININT };
 
 /* Zero, then live_command_entries(); g_free()s in live_command_clear(). */
 struct live_command {
-    const char *name;                   /* of the command, for messages */
+    const char *name; /* of the command, for messages */
     char *fabric, *provider, *device, *signalling;
     gint port, gid_index, service_level, traffic_class;
     gboolean gpu_memory;
-    gboolean unbound;                   /* forked ranks run on any CPU */
+    gboolean unbound; /* forked ranks run on any CPU */
     gint timeout_s;
-    gint ranks;                         /* --ranks: forked here, or LIVE_RANKS_NOT_GIVEN */
-    gint rank, world;                   /* --rank, --world: connected by TCP; -1: not given */
+    gint ranks;       /* --ranks: forked here, or LIVE_RANKS_NOT_GIVEN */
+    gint rank, world; /* --rank, --world: connected by TCP; -1: not given */
     char *root, *secret_file;
     char *output, *format;
     enum record_format record_format;
-    struct live_options live;           /* what the above come to (live_command_check) */
-    char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];      /* live_command_note() */
-    uint32_t cpus;                      /* that the run may use (live_command_run, or who knows better) */
-    struct bootstrap *bootstrap;        /* joined before the run (TCP, PMIx); NULL: ranks are forked */
+    struct live_options live; /* what the above come to (live_command_check) */
+    char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES]; /* live_command_note() */
+    uint32_t cpus;               /* that the run may use (live_command_run, or who knows better) */
+    struct bootstrap *bootstrap; /* joined before the run (TCP, PMIx); NULL: ranks are forked */
 };
 
 /* Sets the defaults and returns the options that write into *c; free the array, which is valid while c is. */

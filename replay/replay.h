@@ -23,7 +23,7 @@ struct replay_plan {
     struct case_options *case_options;
     struct replay_item *item;
     uint32_t item_count;
-    char *steps, *layers;               /* as given; NULL: the case's one */
+    char *steps, *layers; /* as given; NULL: the case's one */
     uint32_t warmup, repeat;
     bool check;
 };
@@ -31,9 +31,9 @@ struct replay_plan {
 /* The times of one item, of all ranks. */
 struct replay_result {
     uint32_t ranks, phases, repeat;
-    double *time_us;                    /* [rank][phase][repeat] */
-    struct kernel_traffic *traffic;        /* [rank][phase] */
-    uint8_t *masked;                    /* [rank][rank] by whom, whom; NULL: without masking */
+    double *time_us;                /* [rank][phase][repeat] */
+    struct kernel_traffic *traffic; /* [rank][phase] */
+    uint8_t *masked;                /* [rank][rank] by whom, whom; NULL: without masking */
 };
 
 static inline double *replay_result_times(const struct replay_result *r, uint32_t rank, uint32_t phase)
@@ -49,7 +49,7 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error);
 bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error);
 
 /* Adds the header of the run, and the rows of result[item]; with several items also the rows over all. */
-void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b,
-                        const struct replay_result *result, struct record *record);
+void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b, const struct replay_result *result,
+                        struct record *record);
 
 #endif

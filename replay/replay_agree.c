@@ -62,7 +62,7 @@ bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **
     char *text = identity_text(plan);
     char mine[AGREE_BYTES] = "";
     g_strlcpy(mine, text, sizeof mine);
-    char (*all)[AGREE_BYTES] = g_malloc0((gsize)AGREE_BYTES * b->rank_count);
+    char(*all)[AGREE_BYTES] = g_malloc0((gsize)AGREE_BYTES * b->rank_count);
     bool fine = bootstrap_allgather(b, mine, sizeof mine, all, error);
     for (uint32_t rank = 1; fine && rank < b->rank_count; rank++) {
         all[rank][AGREE_BYTES - 1] = '\0';

@@ -83,9 +83,9 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
     c.step = item->step;
     c.layer = item->layer;
     const uint32_t sms = case_host_sms(&c, cpu_count());
-    const bool fine = case_load(&c, &item->load, error)
-                      && (item->job = case_job(&c, &item->load, NULL, sms, error)) != NULL
-                      && patience_check(plan, item->job, error);
+    const bool fine = case_load(&c, &item->load, error) &&
+                      (item->job = case_job(&c, &item->load, NULL, sms, error)) != NULL &&
+                      patience_check(plan, item->job, error);
     case_clear(&c);
     return fine;
 }
@@ -132,9 +132,9 @@ static bool lists_make(const struct replay_plan *plan, GArray *steps, GArray *la
         g_set_error(error, LIVE_ERROR, 0, "--%s: needs --trace", plan->steps ? "steps" : "layers");
         return false;
     }
-    return trace_extent(c, &steps_all, &layers_all, error)
-           && (!plan->steps || list_parse("steps", plan->steps, steps_all, steps, error))
-           && (!plan->layers || list_parse("layers", plan->layers, layers_all, layers, error));
+    return trace_extent(c, &steps_all, &layers_all, error) &&
+           (!plan->steps || list_parse("steps", plan->steps, steps_all, steps, error)) &&
+           (!plan->layers || list_parse("layers", plan->layers, layers_all, layers, error));
 }
 
 static bool plan_make(struct replay_plan *plan, GError **error)
@@ -224,7 +224,7 @@ static bool ranks_local_count(struct bootstrap *b, uint32_t *count, GError **err
 {
     char name[HOST_NAME_MAX + 1] = "";
     (void)gethostname(name, HOST_NAME_MAX);
-    char (*all)[sizeof name] = g_malloc0_n(b->rank_count, sizeof name);
+    char(*all)[sizeof name] = g_malloc0_n(b->rank_count, sizeof name);
     const bool fine = bootstrap_allgather(b, name, sizeof name, all, error);
     for (*count = 0; fine && *count < b->rank_count && strcmp(all[*count], all[0]) == 0; (*count)++) continue;
     g_free(all);
@@ -244,10 +244,13 @@ static bool node_settle(struct replay_plan *plan, GError **error)
 static bool network_check(const struct replay_plan *plan, GError **error)
 {
     const struct kernel_job *job = plan->item[0].job;
-    if (strcmp(plan->command->live.link, "shm") == 0 || plan->case_options->disable_nvlink
-        || job->ranks > job->ranks_per_node) return true;
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--fabric %s: expected ranks of different nodes, that it connects, "
-                "found %u of one node: add --ranks-per-node or --disable-nvlink", plan->command->live.link, job->ranks);
+    if (strcmp(plan->command->live.link, "shm") == 0 || plan->case_options->disable_nvlink ||
+        job->ranks > job->ranks_per_node)
+        return true;
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                "--fabric %s: expected ranks of different nodes, that it connects, "
+                "found %u of one node: add --ranks-per-node or --disable-nvlink",
+                plan->command->live.link, job->ranks);
     return false;
 }
 
@@ -255,12 +258,12 @@ static int replay_run(struct replay_plan *plan)
 {
     GError *error = NULL;
     if (!live_command_join(plan->command, &error)) {
-        const bool input = g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT)
-                           || error->domain != BOOTSTRAP_ERROR;
+        const bool input =
+            g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT) || error->domain != BOOTSTRAP_ERROR;
         return live_command_fail(plan->command, error, input ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
     }
-    if (!ranks_settle(plan, &error) || !node_settle(plan, &error) || !plan_make(plan, &error)
-        || !network_check(plan, &error)) {
+    if (!ranks_settle(plan, &error) || !node_settle(plan, &error) || !plan_make(plan, &error) ||
+        !network_check(plan, &error)) {
         const int status = error->domain == BOOTSTRAP_ERROR ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
         if (plan->command->bootstrap) bootstrap_abort(plan->command->bootstrap, error->message);
         return live_command_fail(plan->command, error, status);

@@ -18,7 +18,7 @@ struct replay_rank {
     struct live_world *world;
     struct kernel_rank *rank;
     struct progress *progress;
-    double *time_us;                    /* [phase][repeat] of this rank */
+    double *time_us; /* [phase][repeat] of this rank */
 };
 
 /* Collective.  False: why the world could not be made. */
@@ -27,8 +27,10 @@ static bool rank_open(struct replay_rank *r, GError **error)
     struct kernel_needs needs;
     kernel_job_needs(r->item->job, true, &needs);
     const struct live_needs live_needs = {
-        .heap_bytes = needs.heap_bytes, .word_count = needs.word_count,
-        .queue_count = MAX(needs.queue_count, 1), .queue_depth = MAX(needs.queue_depth, 1),
+        .heap_bytes = needs.heap_bytes,
+        .word_count = needs.word_count,
+        .queue_count = MAX(needs.queue_count, 1),
+        .queue_depth = MAX(needs.queue_depth, 1),
     };
     struct live_options options = r->plan->command->live;
     options.ranks_per_node = r->item->job->ranks_per_node;
@@ -114,7 +116,9 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
 static bool rank_item_run(struct replay_rank r, struct replay_result *result, GError **error)
 {
     *result = (struct replay_result){
-        .ranks = r.bootstrap->rank_count, .phases = kernel_phase_count(r.item->job), .repeat = r.plan->repeat,
+        .ranks = r.bootstrap->rank_count,
+        .phases = kernel_phase_count(r.item->job),
+        .repeat = r.plan->repeat,
     };
     result->time_us = g_new0(double, (gsize)result->ranks * result->phases * result->repeat);
     result->traffic = g_new0(struct kernel_traffic, (gsize)result->ranks * result->phases);

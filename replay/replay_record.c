@@ -9,7 +9,9 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-struct rank_summary { double time_us, rdma_bytes, nvl_bytes, messages; };
+struct rank_summary {
+    double time_us, rdma_bytes, nvl_bytes, messages;
+};
 
 static double gbs(double bytes, double time_us) { return time_us > 0 ? bytes / time_us / 1e3 : 0; }
 
@@ -28,7 +30,7 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
 {
     struct rank_summary sum = { 0 };
     const uint32_t repeat = result[0].repeat, count = pick->len;
-    double *times = g_new(double, (gsize)count * repeat);
+    double *times = g_new(double, (gsize)count *repeat);
     for (uint32_t i = 0; i < count; i++) {
         const struct replay_result *item = &result[g_array_index(pick, uint32_t, i)];
         const struct kernel_traffic *traffic = &item->traffic[(uint32_t)rank * item->phases + phase];
@@ -101,7 +103,7 @@ static void header_fill(const struct replay_plan *plan, const struct bootstrap *
     live_command_record(plan->command, b, record);
     case_record(plan->case_options, record);
     case_job_record(plan->case_options, plan->item[0].job, record);
-    if (plan->steps || plan->layers) {      /* as the predictions of several write them */
+    if (plan->steps || plan->layers) { /* as the predictions of several write them */
         range_set(record, "steps", plan->steps, plan->case_options->step);
         range_set(record, "layers", plan->layers, plan->case_options->layer);
     }
@@ -127,8 +129,8 @@ static void masked_fill(const struct replay_plan *plan, const struct replay_resu
     g_free(set);
 }
 
-void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b,
-                        const struct replay_result *result, struct record *record)
+void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b, const struct replay_result *result,
+                        struct record *record)
 {
     header_fill(plan, b, record);
     masked_fill(plan, result, record);

@@ -145,8 +145,7 @@ static double compare_error_pct(double predicted, double measured)
 }
 
 /* Finds the rank that is furthest off in the metric of an "all" row. */
-static void compare_worst_find(const struct record *measured, const GPtrArray *rank_rows,
-                               struct compare_row *row)
+static void compare_worst_find(const struct record *measured, const GPtrArray *rank_rows, struct compare_row *row)
 {
     for (guint i = 0; i < rank_rows->len; i++) {
         const struct record_row *a = g_ptr_array_index(rank_rows, i);
@@ -164,10 +163,15 @@ static void compare_worst_find(const struct record *measured, const GPtrArray *r
 static void compare_row_add(struct compare *compare, const struct record_row *a, const struct record_row *b,
                             const GPtrArray *rank_rows)
 {
-    struct compare_row row = { .phase = a->phase, .metric = a->metric, .unit = a->unit, .rank = a->rank,
-                               .predicted = a->value, .measured = b->value,
+    struct compare_row row = { .phase = a->phase,
+                               .metric = a->metric,
+                               .unit = a->unit,
+                               .rank = a->rank,
+                               .predicted = a->value,
+                               .measured = b->value,
                                .error_pct = compare_error_pct(a->value, b->value),
-                               .worst_rank = COMPARE_NO_RANK, .worst_error_pct = NAN };
+                               .worst_rank = COMPARE_NO_RANK,
+                               .worst_error_pct = NAN };
     if (a->rank == RECORD_ALL) compare_worst_find(compare->measured, rank_rows, &row);
     g_array_append_val(compare->rows, row);
 }
@@ -229,7 +233,8 @@ struct compare *compare_new(const struct record *a, const struct record *b, cons
     if (difference) {
         g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_CASE,
                     "the records are of different cases (%s); --force compares them "
-                    "nevertheless", difference);
+                    "nevertheless",
+                    difference);
         g_free(difference);
         return NULL;
     }

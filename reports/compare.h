@@ -12,7 +12,7 @@
 #include "reports/record.h"
 
 #define COMPARE_ERROR (g_quark_from_static_string("eptwin-compare"))
-enum compare_error { COMPARE_ERROR_OPTION, COMPARE_ERROR_CASE, COMPARE_ERROR_NOTHING };     /* NOTHING: to compare */
+enum compare_error { COMPARE_ERROR_OPTION, COMPARE_ERROR_CASE, COMPARE_ERROR_NOTHING }; /* NOTHING: to compare */
 
 enum { COMPARE_NO_RANK = -2 };
 
@@ -20,31 +20,31 @@ enum { COMPARE_NO_RANK = -2 };
 struct compare_row {
     const char *phase, *metric, *unit;
     int32_t rank;
-    double  predicted, measured, error_pct;
-    int32_t worst_rank;             /* of the ranks that both have; COMPARE_NO_RANK without */
-    double  worst_error_pct;
+    double predicted, measured, error_pct;
+    int32_t worst_rank; /* of the ranks that both have; COMPARE_NO_RANK without */
+    double worst_error_pct;
 };
 
 /* What holds a phase up, as the record says it.  Names are NULL and numbers NAN where it says nothing. */
 struct compare_limit {
-    const char *resource;           /* the bottleneck: nic_tx, nvlink_egress, ... */
-    double busy_pct;                /* its busy share of the phase's time; of "latency": the busiest resource's */
-    char   bound[64];               /* the tightest bound's name; "" without */
+    const char *resource; /* the bottleneck: nic_tx, nvlink_egress, ... */
+    double busy_pct;      /* its busy share of the phase's time; of "latency": the busiest resource's */
+    char bound[64];       /* the tightest bound's name; "" without */
     double bound_us;
-    double efficiency_pct;          /* bound over the time of the slowest rank */
+    double efficiency_pct; /* bound over the time of the slowest rank */
 };
 
 struct compare {
-    const struct record *predicted, *measured;      /* borrowed: must outlive this */
-    const char *predicted_name, *measured_name;     /* "predicted" and "measured", or "first" and "second" */
-    bool    swapped;                /* the second record given is the prediction */
-    GArray *rows;                   /* struct compare_row; a phase's rows are together */
-    GPtrArray *lonely;              /* phases (char *) that only one of the two has */
+    const struct record *predicted, *measured;  /* borrowed: must outlive this */
+    const char *predicted_name, *measured_name; /* "predicted" and "measured", or "first" and "second" */
+    bool swapped;                               /* the second record given is the prediction */
+    GArray *rows;                               /* struct compare_row; a phase's rows are together */
+    GPtrArray *lonely;                          /* phases (char *) that only one of the two has */
 };
 
 struct compare_options {
-    bool by_rank;                   /* rows of every rank, too */
-    bool force;                     /* compare different cases nevertheless */
+    bool by_rank; /* rows of every rank, too */
+    bool force;   /* compare different cases nevertheless */
 };
 
 /* NULL and *error when the cases differ (the message lists the keys) or nothing can be compared. */
@@ -67,8 +67,8 @@ void compare_limit_find(const struct record *record, const char *phase, struct c
 /* How far a set of errors is off. */
 struct compare_spread {
     uint32_t count;
-    double median_pct, p90_pct, worst_pct;      /* of absolute errors */
-    double bias_pct;                            /* mean of the signed errors */
+    double median_pct, p90_pct, worst_pct; /* of absolute errors */
+    double bias_pct;                       /* mean of the signed errors */
     uint32_t worst_index;
 };
 void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread);

@@ -26,10 +26,10 @@ static const char compare_summary[] =
 
 struct compare_run {
     struct compare_options options;
-    char  *output, *format_name;
-    double error_pct_max;           /* INFINITY: any */
+    char *output, *format_name;
+    double error_pct_max; /* INFINITY: any */
     char **paths;
-    guint  path_count;
+    guint path_count;
 };
 
 /* One pair and what came of it. */
@@ -67,8 +67,8 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
         done = false;
     }
     if (done && !(run->error_pct_max >= 0)) {
-        g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_OPTION,
-                    "--max-error: expected a percentage, found %g", run->error_pct_max);
+        g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_OPTION, "--max-error: expected a percentage, found %g",
+                    run->error_pct_max);
         done = false;
     }
     return done && record_format_parse(run->format_name ? run->format_name : "csv", format, error);
@@ -106,8 +106,7 @@ static void compare_pair_append(const struct compare_pair *pair, GString *out)
 }
 
 /* The time errors of one phase (NULL: of all) over the pairs; pair_of gets the pair of each. */
-static GArray *compare_errors_gather(const struct compare_pair *pairs, guint count, const char *phase,
-                                     GArray *pair_of)
+static GArray *compare_errors_gather(const struct compare_pair *pairs, guint count, const char *phase, GArray *pair_of)
 {
     GArray *errors = g_array_new(FALSE, FALSE, sizeof(double));
     g_array_set_size(pair_of, 0);
@@ -116,7 +115,7 @@ static GArray *compare_errors_gather(const struct compare_pair *pairs, guint cou
         for (guint i = 0; i < rows->len; i++) {
             const struct compare_row *row = &g_array_index(rows, struct compare_row, i);
             if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
-            if (compare_phase_of_layer(row->phase)) continue;       /* counted in the phase of all layers */
+            if (compare_phase_of_layer(row->phase)) continue; /* counted in the phase of all layers */
             if (!isfinite(row->error_pct) || (phase && strcmp(phase, row->phase) != 0)) continue;
             g_array_append_val(errors, row->error_pct);
             g_array_append_val(pair_of, p);
@@ -167,8 +166,9 @@ static void compare_summary_append(const struct compare_pair *pairs, guint count
 
 /* ---- for machines ---- */
 
-static const char *const compare_columns[] = { "predicted_file", "measured_file", "phase", "rank", "metric", "unit",
-                                               "predicted", "measured", "error_pct", "bottleneck", "busy_pct" };
+static const char *const compare_columns[] = { "predicted_file", "measured_file", "phase",     "rank",
+                                               "metric",         "unit",          "predicted", "measured",
+                                               "error_pct",      "bottleneck",    "busy_pct" };
 enum { COMPARE_COLUMNS = G_N_ELEMENTS(compare_columns), COMPARE_NUMBERS_FROM = 6, COMPARE_WORD = 9 };
 
 static void compare_row_fields(const struct compare_pair *pair, const struct compare_row *row,
@@ -184,8 +184,8 @@ static void compare_row_fields(const struct compare_pair *pair, const struct com
     field[3] = row->rank == RECORD_ALL ? g_strdup("all") : g_strdup_printf("%d", row->rank);
     field[4] = g_strdup(row->metric);
     field[5] = g_strdup(row->unit);
-    for (int i = 0; i < 3; i++) record_number_format(field[COMPARE_NUMBERS_FROM + i] = g_malloc(RECORD_NUMBER_MAX),
-                                                     numbers[i]);
+    for (int i = 0; i < 3; i++)
+        record_number_format(field[COMPARE_NUMBERS_FROM + i] = g_malloc(RECORD_NUMBER_MAX), numbers[i]);
     field[COMPARE_WORD] = g_strdup(limit.resource ? limit.resource : "");
     record_number_format(field[COMPARE_WORD + 1] = g_malloc(RECORD_NUMBER_MAX), limit.busy_pct);
 }
@@ -255,7 +255,7 @@ static bool compare_pairs_show(const struct compare_run *run, const struct compa
         GString *machine = compare_machine_text(pairs, count, format);
         done = whole_file_write(run->output, machine->str, machine->len, error);
         g_string_free(machine, TRUE);
-        if (strcmp(run->output, "-") == 0) return done;      /* the table would spoil it */
+        if (strcmp(run->output, "-") == 0) return done; /* the table would spoil it */
     }
     GString *text = g_string_new(NULL);
     for (guint p = 0; p < count; p++) {
@@ -279,8 +279,7 @@ int command_compare(int argc, char **argv)
     int status = EXIT_BAD_INPUT;
     bool done = compare_run_parse(&run, argc, argv, &format, &error);
     const guint count = run.path_count / 2;
-    if (done && run.output)
-        done = new_file_spares(run.output, (const char *const *)run.paths, run.path_count, &error);
+    if (done && run.output) done = new_file_spares(run.output, (const char *const *)run.paths, run.path_count, &error);
     struct compare_pair *pairs = g_new0(struct compare_pair, count + 1);
     for (guint p = 0; done && p < count; p++) {
         pairs[p].a_path = run.paths[2 * p];

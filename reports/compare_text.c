@@ -93,8 +93,12 @@ static void compare_row_cells(const struct compare *compare, const struct compar
 void compare_table_append(const struct compare *compare, GString *out)
 {
     const bool what_if = compare_what_if(compare);
-    const char *const titles[] = { "phase", "metric", compare->predicted_name, compare->measured_name,
-                                   what_if ? "second is" : "error", what_if ? "" : "worst rank",
+    const char *const titles[] = { "phase",
+                                   "metric",
+                                   compare->predicted_name,
+                                   compare->measured_name,
+                                   what_if ? "second is" : "error",
+                                   what_if ? "" : "worst rank",
                                    what_if ? "first's bottleneck" : "bottleneck" };
     struct text_table *table = text_table_new("llrrrrl", titles);
     const char *phase = NULL;
@@ -118,8 +122,9 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
         g_string_append_printf(out, "The bottleneck is %s", limit.resource);
         const bool waiting = strcmp(limit.resource, "latency") == 0;
         if (isfinite(limit.busy_pct))
-            g_string_append_printf(out, waiting ? ": nothing is busy for more than %.0f %% of the time"
-                                                : ", busy %.0f %% of the time", limit.busy_pct);
+            g_string_append_printf(
+                out, waiting ? ": nothing is busy for more than %.0f %% of the time" : ", busy %.0f %% of the time",
+                limit.busy_pct);
     }
     if (*limit.bound) {
         char *bound = compare_value_text(limit.bound_us, "us");
@@ -140,8 +145,10 @@ static void compare_contradiction_append(const struct compare *compare, const st
     const struct record_row *slowest = record_find(compare->measured, row->phase, RECORD_ALL, "time_us_max");
     const double measured_us = slowest ? slowest->value : row->measured;
     if (*limit.bound && measured_us < limit.bound_us * 0.98)
-        g_string_append_printf(out, "  The measurement is faster than the bound %s allows: what was measured is not "
-                               "what the cluster file describes.\n", limit.bound);
+        g_string_append_printf(out,
+                               "  The measurement is faster than the bound %s allows: what was measured is not "
+                               "what the cluster file describes.\n",
+                               limit.bound);
 }
 
 void compare_words_append(const struct compare *compare, GString *out)
@@ -149,7 +156,7 @@ void compare_words_append(const struct compare *compare, GString *out)
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
         if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
-        if (compare_phase_of_layer(row->phase)) continue;           /* the table holds them */
+        if (compare_phase_of_layer(row->phase)) continue; /* the table holds them */
         char *predicted = compare_value_text(row->predicted, "us");
         char *measured = compare_value_text(row->measured, "us");
         g_string_append_printf(out, "%s: %s %s, %s %s", row->phase, compare->predicted_name, predicted,

@@ -55,8 +55,8 @@ bool fit_line_find(const struct fit_point *points, uint32_t count, struct fit_li
     struct fit_line best = { 0 };
     for (uint32_t i = 0; i < count; i++) {
         const struct fit_point *a = &points[i];
-        fit_try(points, count, a->t, 0, &cost, &best);                  /* held by slope >= 0 */
-        if (a->n > 0) fit_try(points, count, 0, a->t / a->n, &cost, &best);     /* held by fixed >= 0 */
+        fit_try(points, count, a->t, 0, &cost, &best);                      /* held by slope >= 0 */
+        if (a->n > 0) fit_try(points, count, 0, a->t / a->n, &cost, &best); /* held by fixed >= 0 */
         for (uint32_t k = i + 1; k < count; k++) {
             const struct fit_point *b = &points[k];
             if (a->n == b->n) continue;
@@ -93,8 +93,8 @@ bool fit_bent_find(const struct fit_point *points, uint32_t count, struct fit_be
         struct fit_line low, high;
         if (sorted[k - 1].n == sorted[k].n) continue;
         if (!fit_line_find(sorted, k, &low) || !fit_line_find(sorted + k, count - k, &high)) continue;
-        const double both = fit_cost(sorted, k, low.fixed, low.slope) +
-                            fit_cost(sorted + k, count - k, high.fixed, high.slope);
+        const double both =
+            fit_cost(sorted, k, low.fixed, low.slope) + fit_cost(sorted + k, count - k, high.fixed, high.slope);
         if (both >= cost) continue;
         cost = both;
         found = true;

@@ -14,20 +14,20 @@
 enum { FIT_POINTS_MAX = 256 };
 
 struct fit_point {
-    double n, t;                    /* n >= 0, t > 0 */
+    double n, t; /* n >= 0, t > 0 */
 };
 
-int fit_point_order(const void *a, const void *b);     /* for qsort: by n */
+int fit_point_order(const void *a, const void *b); /* for qsort: by n */
 
 struct fit_line {
     double fixed, slope;
-    double error_pct_median, error_pct_worst;       /* of the points, relative to the measured time */
+    double error_pct_median, error_pct_worst; /* of the points, relative to the measured time */
 };
 
 /* Two lines that take turns: the first up to n = knee, the second from there on. */
 struct fit_bent {
     struct fit_line low, high;
-    double knee;                    /* the largest n of the low line */
+    double knee; /* the largest n of the low line */
 };
 
 /* False unless there are 2 to FIT_POINTS_MAX points with at least two different n, all of them finite. */

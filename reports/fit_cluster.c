@@ -17,25 +17,25 @@
 #include "sim/stats.h"
 
 enum fit_kind {
-    FIT_COUNT,          /* a header key's whole number */
-    FIT_TIME,           /* one row: a time */
-    FIT_FIXED,          /* rows by size: what an operation costs without its bytes */
-    FIT_RATE,           /* rows by size: the rate of its bytes */
-    FIT_POLL,           /* one row: a signal's way by shared memory, less the step that sees it */
-    FIT_LATENCY,        /* one row: a signal's way by the link, less what CPUs take of it */
-    FIT_INTERRUPT,      /* rows by size: what a put costs more that comes alone */
-    FIT_PUT,            /* rows by size: what a put costs without a doorbell, at each size */
-    FIT_LINK_FIXED,     /* rows by size: what streams that wait for the link take beside their bytes */
-    FIT_LINK_RATE,      /* rows by size: the rate of the longest of these */
-    FIT_LINK_SIGNAL,    /* one row: the same for a signal */
+    FIT_COUNT,       /* a header key's whole number */
+    FIT_TIME,        /* one row: a time */
+    FIT_FIXED,       /* rows by size: what an operation costs without its bytes */
+    FIT_RATE,        /* rows by size: the rate of its bytes */
+    FIT_POLL,        /* one row: a signal's way by shared memory, less the step that sees it */
+    FIT_LATENCY,     /* one row: a signal's way by the link, less what CPUs take of it */
+    FIT_INTERRUPT,   /* rows by size: what a put costs more that comes alone */
+    FIT_PUT,         /* rows by size: what a put costs without a doorbell, at each size */
+    FIT_LINK_FIXED,  /* rows by size: what streams that wait for the link take beside their bytes */
+    FIT_LINK_RATE,   /* rows by size: the rate of the longest of these */
+    FIT_LINK_SIGNAL, /* one row: the same for a signal */
 };
 
 struct fit_key {
     const char *section, *name;
     enum fit_kind kind;
-    const char *phase, *metric;     /* of one rank or pair; the metric without _BYTES; of COUNT: the header key */
-    const char *crowd_phase;        /* the same of many ranks, without _xN; NULL: only the above */
-    uint32_t ends;                  /* that share a crowd's time: both ends of a put work for it */
+    const char *phase, *metric; /* of one rank or pair; the metric without _BYTES; of COUNT: the header key */
+    const char *crowd_phase;    /* the same of many ranks, without _xN; NULL: only the above */
+    uint32_t ends;              /* that share a crowd's time: both ends of a put work for it */
 };
 
 /* A section is written when its first key's rows are there; then all of its keys must be. */
@@ -68,22 +68,22 @@ static const struct fit_key fit_keys[] = {
 
 /* Costs too small to be seen come out as rates without end; a file needs a number. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
-static const double FIT_WAITS = 1.5;            /* a stream waits for the link that takes so many times its CPU time */
+static const double FIT_WAITS = 1.5; /* a stream waits for the link that takes so many times its CPU time */
 
 struct fit_work {
     const struct record *record;
     const char *path;
     GKeyFile *file;
-    double value[G_N_ELEMENTS(fit_keys)];       /* us, GB/s, or a count */
-    struct fit_curve put;                       /* of one end */
-    GString *doubts;                            /* about rows that lie on no line, or NULL */
+    double value[G_N_ELEMENTS(fit_keys)]; /* us, GB/s, or a count */
+    struct fit_curve put;                 /* of one end */
+    GString *doubts;                      /* about rows that lie on no line, or NULL */
 };
 
 /* Where the rows of a key are: a phase's name, and how many ranks were at it. */
 struct fit_place {
-    char        phase[64];
+    char phase[64];
     const char *metric;
-    uint32_t    ranks;              /* of a crowd; 0: the phase is of one rank or a pair */
+    uint32_t ranks; /* of a crowd; 0: the phase is of one rank or a pair */
 };
 
 static bool fit_by_size(enum fit_kind kind)
@@ -148,18 +148,20 @@ static bool fit_key_present(const struct record *record, const struct fit_key *k
 /* The row's value in us or GB/s. */
 static bool fit_row_value(const struct fit_work *work, const struct record_row *row, double *value, GError **error)
 {
-    static const struct { const char *unit; double factor; } units[] = {
-        { "us", 1 }, { "ns", 1e-3 }, { "ms", 1e3 }, { "GB/s", 1 }, { "MB/s", 1e-3 } };
+    static const struct {
+        const char *unit;
+        double factor;
+    } units[] = { { "us", 1 }, { "ns", 1e-3 }, { "ms", 1e3 }, { "GB/s", 1 }, { "MB/s", 1e-3 } };
     for (size_t i = 0; i < G_N_ELEMENTS(units); i++) {
         if (strcmp(row->unit, units[i].unit) != 0) continue;
         *value = row->value * units[i].factor;
-        if (*value >= 0) return true;           /* not so for one that is not known */
+        if (*value >= 0) return true; /* not so for one that is not known */
         g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s: expected a value of at least 0, found %s", work->path,
                     row->phase, row->metric, row->text);
         return false;
     }
-    g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s: expected the unit us or GB/s, found '%s'", work->path,
-                row->phase, row->metric, row->unit);
+    g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s: expected the unit us or GB/s, found '%s'", work->path, row->phase,
+                row->metric, row->unit);
     return false;
 }
 
@@ -263,8 +265,11 @@ static bool fit_interrupt(const struct fit_work *work, const struct fit_key *key
     uint32_t count;
     if (!fit_puts_gather(work, key, place, &puts, error)) return false;
     *value = fit_puts_interrupt(&puts, fit_puts_doorbell(&puts), &count);
-    if (count) g_string_append_printf(comment, ": the median of what %u of alone_us are more than puts without a "
-                                      "doorbell take", count);
+    if (count)
+        g_string_append_printf(comment,
+                               ": the median of what %u of alone_us are more than puts without a "
+                               "doorbell take",
+                               count);
     else g_string_append(comment, ", none of them alone");
     return true;
 }
@@ -286,14 +291,10 @@ static bool fit_put(const struct fit_work *work, const struct fit_key *key, cons
 static double fit_put_us(const struct fit_work *work, double size_bytes)
 {
     const struct fit_curve *put = &work->put;
-    return fit_value_named(work, "interrupt") +
-           2 * stats_interpolate(put->size_bytes, put->us, put->count, size_bytes);
+    return fit_value_named(work, "interrupt") + 2 * stats_interpolate(put->size_bytes, put->us, put->count, size_bytes);
 }
 
-static double fit_signal_us(const struct fit_work *work)
-{
-    return 2 * fit_value_named(work, "signal");
-}
+static double fit_signal_us(const struct fit_work *work) { return 2 * fit_value_named(work, "signal"); }
 
 static bool fit_waits(const struct fit_work *work, const struct fit_point *point)
 {
@@ -371,8 +372,10 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
     *comment = g_string_free(text, !done);
     if (cause) g_propagate_error(error, cause);
     else if (!done)
-        g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u "
-                    "rows", work->path, place.phase, place.metric, count);
+        g_set_error(error, FIT_ERROR, 0,
+                    "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u "
+                    "rows",
+                    work->path, place.phase, place.metric, count);
     return done;
 }
 
@@ -494,8 +497,7 @@ static bool fit_keys_take(struct fit_work *work, GError **error)
     return true;
 }
 
-char *fit_cluster_text(const struct record *record, const char *path, const char *name, GString *doubts,
-                       GError **error)
+char *fit_cluster_text(const struct record *record, const char *path, const char *name, GString *doubts, GError **error)
 {
     const char *kind = record_get(record, "kind"), *machine = record_get(record, "machine");
     const char *version = record_get(record, "version");
@@ -508,8 +510,8 @@ char *fit_cluster_text(const struct record *record, const char *path, const char
     char *text = NULL;
     if (fit_keys_take(&work, error)) {
         char *comment = g_strdup_printf(" Made by eptwin fit from %s (version %s, machine %s).\n Every number is "
-                                        "measured: measure again rather than edit.", path,
-                                        version ? version : "unknown", machine ? machine : "unknown");
+                                        "measured: measure again rather than edit.",
+                                        path, version ? version : "unknown", machine ? machine : "unknown");
         g_key_file_set_comment(work.file, NULL, NULL, comment, NULL);
         g_free(comment);
         text = g_key_file_to_data(work.file, NULL, NULL);

@@ -44,8 +44,8 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
     GString *doubts = g_string_new(NULL);
     char *text = NULL;
     if (record && fit_gpu_record(record)) text = fit_gpu_text(record, source, name, include, doubts, error);
-    else if (record && include) g_set_error(error, FIT_ERROR, 0, "--include: expected a record of GPUs, found %s",
-                                            source);
+    else if (record && include)
+        g_set_error(error, FIT_ERROR, 0, "--include: expected a record of GPUs, found %s", source);
     else if (record) text = fit_cluster_text(record, source, name, doubts, error);
     const bool done = text && whole_file_write(output, text, strlen(text), error);
     if (done && doubts->len)

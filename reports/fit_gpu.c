@@ -11,29 +11,29 @@
 #include "sim/stats.h"
 
 enum gpu_kind {
-    GPU_COUNT,          /* the header's whole number */
-    GPU_BYTES,          /* the header's bytes */
-    GPU_TIME,           /* a row's time */
-    GPU_TIME_LESS,      /* a row's time, less another's */
-    GPU_RATE,           /* a row's rate, times factor */
-    GPU_MOST,           /* the largest rate of rows whose phase fits the pattern, times factor */
-    GPU_LINE_FIXED,     /* rates by size: what a row takes beside its bytes */
-    GPU_LINE_RATE,      /* rates by size: the rate of its bytes, beside what a row takes */
-    GPU_TURNS_RATE,     /* the rate of what is done once more: 1 / (1 / rate - 1 / other rate) */
-    GPU_ROW_LESS,       /* time of a row at the rate of one warp, less that at the most of others */
-    GPU_SUMS_RATE,      /* rates of sums by number of rows: the rate of each further row */
-    GPU_SUMS_FIXED,     /* of those of two sizes: what a sum takes beside its bytes and its rows */
-    GPU_SUMS_MADE,      /* the same: the rate of the bytes made, beside those of its rows */
+    GPU_COUNT,      /* the header's whole number */
+    GPU_BYTES,      /* the header's bytes */
+    GPU_TIME,       /* a row's time */
+    GPU_TIME_LESS,  /* a row's time, less another's */
+    GPU_RATE,       /* a row's rate, times factor */
+    GPU_MOST,       /* the largest rate of rows whose phase fits the pattern, times factor */
+    GPU_LINE_FIXED, /* rates by size: what a row takes beside its bytes */
+    GPU_LINE_RATE,  /* rates by size: the rate of its bytes, beside what a row takes */
+    GPU_TURNS_RATE, /* the rate of what is done once more: 1 / (1 / rate - 1 / other rate) */
+    GPU_ROW_LESS,   /* time of a row at the rate of one warp, less that at the most of others */
+    GPU_SUMS_RATE,  /* rates of sums by number of rows: the rate of each further row */
+    GPU_SUMS_FIXED, /* of those of two sizes: what a sum takes beside its bytes and its rows */
+    GPU_SUMS_MADE,  /* the same: the rate of the bytes made, beside those of its rows */
 };
 
 /* In phases ALL stands for all SMs.  The first entry of a key whose rows are there is taken. */
 struct gpu_key {
     const char *section, *name;
     enum gpu_kind kind;
-    const char *phase, *metric;     /* of LINE: without its size */
-    const char *other;              /* phase of the other rows, with the same metric where other_metric is NULL */
+    const char *phase, *metric; /* of LINE: without its size */
+    const char *other;          /* phase of the other rows, with the same metric where other_metric is NULL */
     const char *other_metric;
-    double factor;                  /* 0: 1 */
+    double factor; /* 0: 1 */
 };
 
 #define WARP_ROWS   "copy_5 sms=1 warps=1 at=hbm"
@@ -53,8 +53,8 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=peer", "time_ns_14336", NULL, NULL,
       0 },
     { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=own", "time_ns_14336", NULL, NULL, 0 },
-    { "gpu", "flag", GPU_TIME_LESS, "flag_release_sys pairs=1 warps=1 at=own", "time_ns",
-      "alone_ld_acquire_sys at=own", "time_ns", 0 },
+    { "gpu", "flag", GPU_TIME_LESS, "flag_release_sys pairs=1 warps=1 at=own", "time_ns", "alone_ld_acquire_sys at=own",
+      "time_ns", 0 },
     { "gpu", "hbm-rate", GPU_MOST, "copy_5 sms=* warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 2 },
     { "gpu", "l2", GPU_BYTES, "", "l2-bytes", NULL, NULL, 0 },
     { "gpu", "l2-rate", GPU_MOST, "copy_5 sms=* warps=* at=l2", "rate_gbs_14336", NULL, NULL, 2 },
@@ -99,7 +99,9 @@ static const struct gpu_key gpu_keys[] = {
 };
 
 /* What no row of such a record tells. */
-static const struct { const char *section, *name, *why; } gpu_untold[] = {
+static const struct {
+    const char *section, *name, *why;
+} gpu_untold[] = {
     { "gpu", "step", "a warp's loop is the kernels' own code" },
     { "gpu", "call", "the host's code around a kernel" },
     { "gpu", "host-sync", "the host's code around a kernel" },
@@ -130,7 +132,9 @@ struct gpu_work {
 };
 
 /* A value with the smallest and the largest that it may have. */
-struct gpu_value { double value, low, high; };
+struct gpu_value {
+    double value, low, high;
+};
 
 /* ---- rows ---- */
 
@@ -149,7 +153,7 @@ static bool gpu_row(const struct gpu_work *work, const char *phase, const char *
 {
     static const char *const spread[] = { "", "_min", "_max" };
     double *const into[] = { &value->value, &value->low, &value->high };
-    const size_t stem = strcspn(metric, "0123456789");      /* "rate_gbs_" of "rate_gbs_14336" */
+    const size_t stem = strcspn(metric, "0123456789"); /* "rate_gbs_" of "rate_gbs_14336" */
     const bool sized = metric[stem] != '\0';
     for (uint32_t i = 0; i < G_N_ELEMENTS(spread); i++) {
         g_autofree char *name = sized ? g_strdup_printf("%.*s%s_%s", (int)stem - 1, metric, spread[i], metric + stem)
@@ -225,8 +229,8 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
         struct gpu_value rate;
         guint64 bytes;
         if (strcmp(row->phase, phase) != 0 || strncmp(row->metric, key->metric, stem) != 0) continue;
-        if (row->metric[stem] != '_' || !g_ascii_string_to_unsigned(row->metric + stem + 1, 10, 1, G_MAXINT32, &bytes,
-                                                                    NULL))
+        if (row->metric[stem] != '_' ||
+            !g_ascii_string_to_unsigned(row->metric + stem + 1, 10, 1, G_MAXINT32, &bytes, NULL))
             continue;
         if (bytes < GPU_LINE_LEAST_BYTES || !gpu_row(work, phase, row->metric, &rate)) continue;
         const struct gpu_value time = gpu_time_of((double)bytes, &rate);
@@ -332,11 +336,11 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     case GPU_SUMS_FIXED:
     case GPU_SUMS_MADE:
     case GPU_SUMS_RATE: return gpu_sums(work, phase, key, value, comment);
-    case GPU_MOST:      return gpu_most(work, phase, key->metric, value);
+    case GPU_MOST: return gpu_most(work, phase, key->metric, value);
     case GPU_TURNS_RATE:
     case GPU_ROW_LESS:
     case GPU_TIME_LESS: return gpu_pair(work, phase, key, value, comment);
-    default:            return gpu_row(work, phase, key->metric, value);
+    default: return gpu_row(work, phase, key->metric, value);
     }
 }
 
@@ -420,10 +424,7 @@ static uint32_t gpu_header(const struct record *record, const char *key)
     return text && g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT32, &number, NULL) ? (uint32_t)number : 0;
 }
 
-bool fit_gpu_record(const struct record *record)
-{
-    return g_strcmp0(record_get(record, "fabric"), "cuda") == 0;
-}
+bool fit_gpu_record(const struct record *record) { return g_strcmp0(record_get(record, "fabric"), "cuda") == 0; }
 
 char *fit_gpu_text(const struct record *record, const char *path, const char *name, const char *include,
                    GString *doubts, GError **error)
@@ -444,12 +445,16 @@ char *fit_gpu_text(const struct record *record, const char *path, const char *na
     const struct gpu_work work = { .record = record, .path = path, .repeat = gpu_header(record, "repeat") };
     const char *version = record_get(record, "version");
     GString *text = g_string_new(NULL);
-    g_string_printf(text, "# Made by eptwin fit from %s (version %s).  Numbers are medians; beside each stands what\n"
+    g_string_printf(text,
+                    "# Made by eptwin fit from %s (version %s).  Numbers are medians; beside each stands what\n"
                     "# rows it is of, and between which values the median of all such passes lies with so many %%.\n\n"
-                    "[cluster]\nname = %s\n", path, version ? version : "unknown",
-                        name ? name : gpu ? gpu : "measured");
-    if (include) g_string_append_printf(text, "# What these rows do not tell comes from there.\ninclude = %s\n",
-                                        include);
+                    "[cluster]\nname = %s\n",
+                    path, version ? version : "unknown",
+                    name  ? name
+                    : gpu ? gpu
+                          : "measured");
+    if (include)
+        g_string_append_printf(text, "# What these rows do not tell comes from there.\ninclude = %s\n", include);
     gpu_section_add(&work, "gpu", text, doubts);
     if (gpu_header(record, "gpus") > 1) gpu_section_add(&work, "nvlink", text, doubts);
     return g_string_free(text, FALSE);

@@ -17,7 +17,9 @@ static double fit_point_at(const struct fit_point *points, uint32_t count, doubl
 }
 
 /* What one way of posting takes more than another, at one size. */
-struct fit_extra { double more, weight; };
+struct fit_extra {
+    double more, weight;
+};
 
 static int fit_extra_order(const void *a, const void *b)
 {
@@ -87,13 +89,13 @@ double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t
 /* Costs do not fall with size: neighbours that do are one, their mean, until none does. */
 static void fit_points_level(struct fit_point *points, uint32_t count)
 {
-    uint32_t start[FIT_POINTS_MAX], runs = 0;       /* of runs of one value */
+    uint32_t start[FIT_POINTS_MAX], runs = 0; /* of runs of one value */
     for (uint32_t i = 0; i < count; i++) {
         start[runs++] = i;
         while (runs > 1 && points[start[runs - 2]].t > points[start[runs - 1]].t) {
             const uint32_t first = start[runs - 2], second = start[runs - 1];
-            const double mean = (points[first].t * (second - first) + points[second].t * (i + 1 - second)) /
-                                (i + 1 - first);
+            const double mean =
+                (points[first].t * (second - first) + points[second].t * (i + 1 - second)) / (i + 1 - first);
             for (uint32_t k = first; k <= i; k++) points[k].t = mean;
             runs--;
         }

@@ -24,8 +24,8 @@ struct fit_curve {
 struct fit_puts {
     struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX], stream[FIT_POINTS_MAX];
     uint32_t burst_count, chained_count, alone_count, stream_count;
-    double chain;                   /* puts behind one doorbell in chained; at least 2 */
-    double busy;                    /* wall time over CPU time of a put, on a rank whose CPUs never idle */
+    double chain; /* puts behind one doorbell in chained; at least 2 */
+    double busy;  /* wall time over CPU time of a put, on a rank whose CPUs never idle */
 };
 
 /* The CPU time of ringing a doorbell.  It does not depend on the put's size, so it is one number: the median over

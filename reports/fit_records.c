@@ -7,10 +7,7 @@
 #include "sim/stats.h"
 
 /* It tells how long was measured, not what. */
-static bool fit_key_may_differ(const char *key)
-{
-    return strcmp(key, "repeat") == 0 || strcmp(key, "sample-ms") == 0;
-}
+static bool fit_key_may_differ(const char *key) { return strcmp(key, "repeat") == 0 || strcmp(key, "sample-ms") == 0; }
 
 static bool fit_headers_match(const struct record *first, const char *first_path, const struct record *other,
                               const char *path, GError **error)
@@ -18,9 +15,8 @@ static bool fit_headers_match(const struct record *first, const char *first_path
     for (uint32_t i = 0; i < record_key_count(first); i++) {
         const char *key = record_key(first, i), *expected = record_get(first, key), *found = record_get(other, key);
         if (fit_key_may_differ(key) || g_strcmp0(expected, found) == 0) continue;
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                    "%s: header %s: expected '%.40s' as in %s, found '%.40s'", path, key,
-                    expected, first_path, found ? found : "");
+        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: header %s: expected '%.40s' as in %s, found '%.40s'",
+                    path, key, expected, first_path, found ? found : "");
         return false;
     }
     return true;
@@ -36,13 +32,13 @@ static bool fit_rows_match(const struct record *first, const char *first_path, c
             strcmp(a->unit, b->unit) == 0)
             continue;
         g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                    "%s: row %u: expected %s,%s (%s) as in %s, found %s,%s (%s)", path, i + 1,
-                    a->phase, a->metric, a->unit, first_path, b->phase, b->metric, b->unit);
+                    "%s: row %u: expected %s,%s (%s) as in %s, found %s,%s (%s)", path, i + 1, a->phase, a->metric,
+                    a->unit, first_path, b->phase, b->metric, b->unit);
         return false;
     }
     if (count == others) return true;
-    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                "%s: expected %u rows as in %s, found %u", path, count, first_path, others);
+    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected %u rows as in %s, found %u", path, count,
+                first_path, others);
     return false;
 }
 

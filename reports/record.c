@@ -32,10 +32,10 @@ struct record_header {
 };
 
 struct record {
-    GArray       *headers;      /* struct record_header, in the order of first setting */
-    GPtrArray    *rows;         /* struct record_row, in the order added */
-    GHashTable   *index;        /* (phase, rank, metric) -> first such row; looked up, never walked */
-    GStringChunk *words;        /* the rows' strings; names are stored once */
+    GArray *headers;     /* struct record_header, in the order of first setting */
+    GPtrArray *rows;     /* struct record_row, in the order added */
+    GHashTable *index;   /* (phase, rank, metric) -> first such row; looked up, never walked */
+    GStringChunk *words; /* the rows' strings; names are stored once */
 };
 
 static guint record_key_hash(gconstpointer key)
@@ -135,8 +135,7 @@ bool record_kind_check(const struct record *record, const char *name, GError **e
     const char *kind = record_get(record, "kind");
     if (!kind || g_strv_contains(kinds, kind)) return true;
     g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                "%s: header kind: expected simulate, replay, measure or import, found '%.40s'",
-                name, kind);
+                "%s: header kind: expected simulate, replay, measure or import, found '%.40s'", name, kind);
     return false;
 }
 
@@ -186,7 +185,8 @@ static const char *record_number_end(const char *c)
 {
     if (*c == '-') c++;
     if (*c == '0') c++;
-    else if (*c >= '1' && *c <= '9') while (g_ascii_isdigit(*c)) c++;
+    else if (*c >= '1' && *c <= '9')
+        while (g_ascii_isdigit(*c)) c++;
     else return NULL;
     if (*c == '.') {
         if (!g_ascii_isdigit(*++c)) return NULL;
@@ -218,8 +218,7 @@ void record_add(struct record *record, const char *phase, int32_t rank, const ch
     record_row_append(record, phase, rank, metric, text, unit);
 }
 
-void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric,
-                     const char *text)
+void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric, const char *text)
 {
     assert(rank >= RECORD_ALL);
     char *word = record_word_clean(text);
@@ -235,8 +234,7 @@ const struct record_row *record_row(const struct record *record, uint32_t index)
     return g_ptr_array_index(record->rows, index);
 }
 
-const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank,
-                                     const char *metric)
+const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank, const char *metric)
 {
     const struct record_row key = { .phase = (char *)phase, .rank = rank, .metric = (char *)metric };
     return g_hash_table_lookup(record->index, &key);
@@ -382,8 +380,8 @@ static char *record_row_take(struct record *record, char *const field[RECORD_FIE
     if (!record_rank_parse(field[1], &rank))
         return g_strdup_printf("rank: expected a number or 'all', found '%.40s'", field[1]);
     if (!record_value_plausible(field[3], field[4]))
-        return g_strdup_printf("value: expected a finite number%s, found '%.40s'",
-                               *field[4] ? "" : " or a word", field[3]);
+        return g_strdup_printf("value: expected a finite number%s, found '%.40s'", *field[4] ? "" : " or a word",
+                               field[3]);
     char *clean[RECORD_FIELDS];
     for (int i = 0; i < RECORD_FIELDS; i++) clean[i] = record_word_clean(field[i]);
     record_row_append(record, clean[0], rank, clean[2], clean[3], clean[4]);
@@ -394,8 +392,8 @@ static char *record_row_take(struct record *record, char *const field[RECORD_FIE
 /* What libcsv's callbacks fill while the text is fed line by line. */
 struct record_csv {
     struct record *record;
-    GPtrArray *fields;          /* of the row so far, owned */
-    char *wrong;                /* the first problem, owned */
+    GPtrArray *fields; /* of the row so far, owned */
+    char *wrong;       /* the first problem, owned */
 };
 
 static void record_csv_field(void *text, size_t length, void *context)
@@ -406,8 +404,7 @@ static void record_csv_field(void *text, size_t length, void *context)
         csv->wrong = g_strdup_printf("field longer than %d bytes", RECORD_FIELD_BYTES_MAX);
     else if (csv->fields->len == RECORD_FIELDS)
         csv->wrong = g_strdup_printf("expected %d fields (%s), found more", RECORD_FIELDS, record_columns);
-    else
-        g_ptr_array_add(csv->fields, g_strndup(text ? text : "", length));
+    else g_ptr_array_add(csv->fields, g_strndup(text ? text : "", length));
 }
 
 static void record_csv_row(int terminator, void *context)
@@ -416,10 +413,9 @@ static void record_csv_row(int terminator, void *context)
     struct record_csv *csv = context;
     if (csv->wrong) return;
     if (csv->fields->len != RECORD_FIELDS)
-        csv->wrong = g_strdup_printf("expected %d fields (%s), found %u", RECORD_FIELDS, record_columns,
-                                     csv->fields->len);
-    else
-        csv->wrong = record_row_take(csv->record, (char **)csv->fields->pdata);
+        csv->wrong =
+            g_strdup_printf("expected %d fields (%s), found %u", RECORD_FIELDS, record_columns, csv->fields->len);
+    else csv->wrong = record_row_take(csv->record, (char **)csv->fields->pdata);
     g_ptr_array_set_size(csv->fields, 0);
 }
 
@@ -495,15 +491,16 @@ static char *record_json_row_take(struct record *record, const json_t *row)
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
     char *field[RECORD_FIELDS] = { NULL }, *wrong = NULL;
-    if (json_object_size(row) != RECORD_FIELDS)             /* 0 for what is no object */
+    if (json_object_size(row) != RECORD_FIELDS) /* 0 for what is no object */
         wrong = g_strdup_printf("expected an object of %s", record_columns);
     for (int i = 0; i < RECORD_FIELDS && !wrong; i++) {
         const json_t *member = json_object_get(row, names[i]);
         const bool fits = json_is_string(member) || ((i == 1 || i == 3) && json_is_number(member)) ||
                           (i == 3 && json_is_null(member));
         if (fits) field[i] = record_json_text_of(member);
-        else wrong = g_strdup_printf("%s: expected a %s, found %s", names[i], i == 3 ? "number or word" : "word",
-                                     member ? "another type" : "nothing");
+        else
+            wrong = g_strdup_printf("%s: expected a %s, found %s", names[i], i == 3 ? "number or word" : "word",
+                                    member ? "another type" : "nothing");
     }
     if (!wrong) wrong = record_row_take(record, field);
     for (int i = 0; i < RECORD_FIELDS; i++) g_free(field[i]);
@@ -518,7 +515,8 @@ static char *record_json_header_take(struct record *record, json_t *header)
     if (!json_is_object(header)) return g_strdup("header: expected an object");
     if (json_object_size(header) > RECORD_KEYS_MAX)
         return g_strdup_printf("header: more than %d keys", RECORD_KEYS_MAX);
-    json_object_foreach(header, key, value) {
+    json_object_foreach(header, key, value)
+    {
         if (!record_key_valid(key)) return g_strdup_printf("header: expected a key, found '%.40s'", key);
         if (!json_is_string(value)) return g_strdup_printf("header: %.40s: expected a string", key);
         record_value_set(record, key, json_string_value(value));
@@ -532,8 +530,8 @@ static bool record_json_read(struct record *record, const char *source, const ch
     json_error_t problem;
     json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &problem);
     if (!root) {
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                    "%s:%d: expected JSON: %s", source, problem.line, problem.text);
+        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%d: expected JSON: %s", source, problem.line,
+                    problem.text);
         return false;
     }
     const json_t *rows = json_object_get(root, "rows");
@@ -555,7 +553,7 @@ static bool record_json_read(struct record *record, const char *source, const ch
 static bool record_text_check(const char *source, const char *text, size_t size_bytes, GError **error)
 {
     const char *bad;
-    if (g_utf8_validate(text, (gssize)size_bytes, &bad)) return true;   /* a NUL ends it early: not valid */
+    if (g_utf8_validate(text, (gssize)size_bytes, &bad)) return true; /* a NUL ends it early: not valid */
     uint32_t line = 1;
     for (const char *c = text; c < bad; c++) line += *c == '\n';
     g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: expected UTF-8 text, found byte 0x%02x", source, line,
@@ -592,8 +590,7 @@ struct record *record_read(const char *path, GError **error)
     size_t size_bytes;
     char *text = whole_file_read(path, RECORD_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return NULL;
-    struct record *record = record_parse(strcmp(path, "-") == 0 ? "standard input" : path, text, size_bytes,
-                                         error);
+    struct record *record = record_parse(strcmp(path, "-") == 0 ? "standard input" : path, text, size_bytes, error);
     g_free(text);
     return record;
 }

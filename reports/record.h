@@ -22,17 +22,17 @@ enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
  * one of them are of different cases.  A record without it (of measure) has no case. */
 #define RECORD_CASE_KEYS "case-keys"
 
-enum { RECORD_ALL = -1 };           /* the rank of a row that stands for all: mean over ranks */
+enum { RECORD_ALL = -1 }; /* the rank of a row that stands for all: mean over ranks */
 
 enum record_format { RECORD_CSV, RECORD_JSON };
 
 struct record_row {
-    char    *phase;
-    int32_t  rank;                  /* RECORD_ALL or a rank */
-    char    *metric;
-    char    *text;                  /* the value as written: the shortest number, or a word */
-    double   value;                 /* the value as a number; NAN for a word */
-    char    *unit;                  /* "" for none */
+    char *phase;
+    int32_t rank; /* RECORD_ALL or a rank */
+    char *metric;
+    char *text;   /* the value as written: the shortest number, or a word */
+    double value; /* the value as a number; NAN for a word */
+    char *unit;   /* "" for none */
 };
 
 struct record;
@@ -42,21 +42,19 @@ void record_free(struct record *record);
 
 /* Sets a header key (replacing its former value); order of first setting is kept. */
 void record_set(struct record *record, const char *key, const char *format, ...) G_GNUC_PRINTF(3, 4);
-const char *record_get(const struct record *record, const char *key);      /* NULL when absent */
+const char *record_get(const struct record *record, const char *key); /* NULL when absent */
 uint32_t record_key_count(const struct record *record);
-const char *record_key(const struct record *record, uint32_t index);       /* in the order of first setting */
+const char *record_key(const struct record *record, uint32_t index); /* in the order of first setting */
 
 void record_add(struct record *record, const char *phase, int32_t rank, const char *metric, double value,
                 const char *unit);
-void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric,
-                     const char *text);
+void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric, const char *text);
 
 /* Rows in the order added. */
 uint32_t record_row_count(const struct record *record);
 const struct record_row *record_row(const struct record *record, uint32_t index);
 /* First row that matches, or NULL. */
-const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank,
-                                     const char *metric);
+const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank, const char *metric);
 
 /* The shortest decimal text that reads back as value; "nan" for what is not finite. */
 enum { RECORD_NUMBER_MAX = 32 };

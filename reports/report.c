@@ -54,8 +54,10 @@ static char *report_title(const struct record *record)
 static struct report_series report_series_make(const struct record *record, const char *path, const char *name)
 {
     const char *kind = record_get(record, "kind");
-    return (struct report_series){ name ? name : kind ? kind : "record", path, record,
-                                   compare_record_predicted(record) };
+    return (struct report_series){ name   ? name
+                                   : kind ? kind
+                                          : "record",
+                                   path, record, compare_record_predicted(record) };
 }
 
 static struct report_case *report_case_single(const struct record *record, const char *path)

@@ -10,7 +10,7 @@
 #include "reports/record.h"
 
 struct report_series {
-    const char *name;               /* "predicted", "measured", or the record's kind */
+    const char *name; /* "predicted", "measured", or the record's kind */
     const char *path;
     const struct record *record;
     bool predicted;
@@ -20,7 +20,7 @@ struct report_case {
     char *title;
     struct report_series series[2];
     int series_count;
-    struct compare *compare;        /* of the two series; NULL for one */
+    struct compare *compare; /* of the two series; NULL for one */
 };
 
 /* Makes cases of the records, which they borrow (paths too): every measurement with the first prediction of the
@@ -32,11 +32,11 @@ GPtrArray *report_cases_new(const struct record *const *records, const char *con
 GPtrArray *report_case_phases(const struct report_case *c, const char *metric, guint count_max);
 /* The values of a metric on the ranks of a phase, ascending, each with its rank.  Free the array. */
 struct report_sample {
-    double  value;
+    double value;
     int32_t rank;
 };
 GArray *report_samples(const struct record *record, const char *phase, const char *metric);
-double report_samples_median(const GArray *samples);        /* of at least one */
+double report_samples_median(const GArray *samples); /* of at least one */
 /* The metric's value for all ranks; NAN when absent. */
 double report_value(const struct record *record, const char *phase, const char *metric);
 

@@ -25,7 +25,7 @@ struct report_run {
     char *output;
     gboolean text;
     char **paths;
-    guint  first, count;            /* the records among paths */
+    guint first, count; /* the records among paths */
 };
 
 static bool report_run_parse(struct report_run *run, int argc, char **argv, GError **error)
@@ -49,7 +49,8 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
         if (!g_str_has_suffix(run->paths[0], ".html") && strcmp(run->paths[0], "-") != 0) {
             g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION,
                         "expected the page's name (OUT.html) first, or --output or --text, "
-                        "found '%s'", run->paths[0]);
+                        "found '%s'",
+                        run->paths[0]);
             return false;
         }
         run->output = g_strdup(run->paths[0]);
@@ -83,8 +84,8 @@ int command_report(int argc, char **argv)
         done = new_file_spares(run.output, (const char *const *)run.paths + run.first, run.count, &error);
     struct record **records = g_new0(struct record *, run.count + 1);
     for (guint i = 0; done && i < run.count; i++)
-        done = (records[i] = record_read(run.paths[run.first + i], &error)) != NULL
-               && record_kind_check(records[i], run.paths[run.first + i], &error);
+        done = (records[i] = record_read(run.paths[run.first + i], &error)) != NULL &&
+               record_kind_check(records[i], run.paths[run.first + i], &error);
     done = done && report_run_write(&run, records, &error);
     if (!done) fprintf(stderr, "eptwin report: %s\n", error->message);
     for (guint i = 0; i < run.count; i++) record_free(records[i]);

@@ -7,7 +7,7 @@
 
 #include "reports/svg.h"
 
-enum { HTML_ROWS_MAX = 2000 };      /* of one table; the record itself holds the rest */
+enum { HTML_ROWS_MAX = 2000 }; /* of one table; the record itself holds the rest */
 
 static const char html_style[] =
     ":root{color-scheme:light dark;--paper:#fbfbfa;--card:#fff;--ink:#1d2430;--soft:#667085;--rule:#e3e5ea;"
@@ -80,8 +80,8 @@ static char *html_percent(double value) { return isfinite(value) ? g_strdup_prin
 
 static void html_errors(const struct compare *compare, GString *out)
 {
-    const char *const titles[] = { "phase", "metric", compare->predicted_name, compare->measured_name, "error",
-                                   "worst rank" };
+    const char *const titles[] = { "phase", "metric",    compare->predicted_name, compare->measured_name,
+                                   "error", "worst rank" };
     g_string_append(out, "<h3>Predicted and measured</h3>\n");
     html_table_begin(out, "llrrrr", titles);
     const guint count = MIN(compare->rows->len, (guint)HTML_ROWS_MAX);
@@ -105,7 +105,9 @@ static void html_errors(const struct compare *compare, GString *out)
 /* What each kind of bandwidth counts, for who reads the table. */
 static const char *html_bandwidth_meaning(const char *metric)
 {
-    static const struct { const char *start, *meaning; } meanings[] = {
+    static const struct {
+        const char *start, *meaning;
+    } meanings[] = {
         { "logical_rdma", "bytes of tokens for other nodes and the own one, as the public tests count" },
         { "logical_nvl", "bytes of all tokens received, the own rank's included, as the public tests count" },
         { "physical_nic", "bytes that crossed the NIC, headers included" },
@@ -119,7 +121,7 @@ static const char *html_bandwidth_meaning(const char *metric)
 
 static void html_bandwidths(const struct report_case *c, GString *out)
 {
-    if (c->series_count == 2) return;           /* the table of errors holds them */
+    if (c->series_count == 2) return; /* the table of errors holds them */
     const struct record *record = c->series[0].record;
     guint count = 0;
     for (uint32_t i = 0; i < record_row_count(record) && count < HTML_ROWS_MAX; i++) {
@@ -162,7 +164,7 @@ static void html_words(const struct report_case *c, GString *out)
     for (char **line = lines; *line; line++) {
         const char *colon = strstr(*line, ": ");
         if (!**line) continue;
-        if (**line != ' ' || !open)                 /* what is indented belongs to the line before */
+        if (**line != ' ' || !open) /* what is indented belongs to the line before */
             g_string_append(out, open ? "</p>\n<p>" : "<p>");
         open = true;
         if (**line != ' ' && colon) {
@@ -190,7 +192,7 @@ static void html_provenance(const struct report_case *c, GString *out)
         const struct record *record = c->series[s].record, *other = c->series[c->series_count - 1 - s].record;
         for (uint32_t i = 0; i < record_key_count(record); i++) {
             const char *key = record_key(record, i), *theirs = record_get(other, key);
-            if (s == 1 && theirs) continue;     /* stands there already */
+            if (s == 1 && theirs) continue; /* stands there already */
             const char *ours = record_get(record, key);
             const char *cells[] = { s == 0 ? ours : "", s == 0 ? (theirs ? theirs : "") : ours };
             const bool differs = strcmp(cells[0], cells[1]) != 0;
@@ -269,10 +271,11 @@ static void html_summary(const GPtrArray *cases, GString *out)
     if (errors->len >= 3) {
         struct compare_spread spread;
         compare_spread_find((const double *)(void *)errors->data, errors->len, &spread);
-        g_string_append_printf(out, "<section>\n<h2>All cases</h2>\n<p>%u predicted times against measured ones: "
+        g_string_append_printf(out,
+                               "<section>\n<h2>All cases</h2>\n<p>%u predicted times against measured ones: "
                                "error %.1f %% in the median, %.1f %% at the 90th percentile, %.1f %% at worst; "
-                               "bias %+.1f %%.</p>\n", spread.count, spread.median_pct, spread.p90_pct,
-                               spread.worst_pct, spread.bias_pct);
+                               "bias %+.1f %%.</p>\n",
+                               spread.count, spread.median_pct, spread.p90_pct, spread.worst_pct, spread.bias_pct);
         report_plot_scatter(cases, out);
         g_string_append(out, "</section>\n");
     }
@@ -286,7 +289,7 @@ GString *report_html(const GPtrArray *cases, const char *version)
                                 "<title>eptwin report</title>\n<style>\n");
     g_string_append(out, html_style);
     g_string_append(out, "</style>\n</head>\n<body>\n<main>\n<h1>Dispatch and combine</h1>\n<p class=\"note\">"
-                    "Written by eptwin ");
+                         "Written by eptwin ");
     svg_escape_append(out, version);
     g_string_append(out, "</p>\n");
     html_summary(cases, out);

@@ -13,10 +13,15 @@
 #include "reports/svg.h"
 
 enum {
-    PLOT_WIDTH = 900, PLOT_LEFT = 170, PLOT_RIGHT = 790,
-    PLOT_BAR = 15, PLOT_GAP = 14, PLOT_AXIS = 24, PLOT_TICKS = 6,
-    PLOT_PHASES_MAX = 40,           /* more would be a wall: the tables hold them */
-    PLOT_DOTS_MAX = 400,            /* of one strip; beyond, evenly spaced ones in order of value */
+    PLOT_WIDTH = 900,
+    PLOT_LEFT = 170,
+    PLOT_RIGHT = 790,
+    PLOT_BAR = 15,
+    PLOT_GAP = 14,
+    PLOT_AXIS = 24,
+    PLOT_TICKS = 6,
+    PLOT_PHASES_MAX = 40, /* more would be a wall: the tables hold them */
+    PLOT_DOTS_MAX = 400,  /* of one strip; beyond, evenly spaced ones in order of value */
 };
 
 static const char *report_series_class(const struct report_series *series)
@@ -95,8 +100,8 @@ static GPtrArray *report_rows_like(const struct record *record, const char *phas
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank == RECORD_ALL && strcmp(row->phase, phase) == 0 && row->value > 0 &&
-            strlen(row->metric) > strlen(prefix) + strlen(suffix) &&
-            g_str_has_prefix(row->metric, prefix) && g_str_has_suffix(row->metric, suffix))
+            strlen(row->metric) > strlen(prefix) + strlen(suffix) && g_str_has_prefix(row->metric, prefix) &&
+            g_str_has_suffix(row->metric, suffix))
             g_ptr_array_add(rows, (gpointer)row);
     }
     return rows;
@@ -156,9 +161,10 @@ void report_plot_bounds(const struct report_case *c, GString *out)
 {
     const struct record *record = report_explaining(c);
     GPtrArray *phases = report_case_phases(c, "bound_", PLOT_PHASES_MAX);
-    if (phases->len > 0) g_string_append(out, "<h3>Time against its bounds</h3>\n<p class=\"note\">No phase can be "
-                                         "faster than its longest bound. The upright lines are the times of the "
-                                         "slowest rank.</p>\n");
+    if (phases->len > 0)
+        g_string_append(out, "<h3>Time against its bounds</h3>\n<p class=\"note\">No phase can be "
+                             "faster than its longest bound. The upright lines are the times of the "
+                             "slowest rank.</p>\n");
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
         GPtrArray *rows = report_rows_like(record, phase, "bound_", "_us");
@@ -194,7 +200,7 @@ void report_plot_busy(const struct report_case *c, GString *out)
         struct svg_scale scale;
         svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, 100, 5);
         g_string_append(out, "<h3>How busy each resource was</h3>\n<p class=\"note\">Share of the phase's time; the "
-                        "busiest is what more of would help first.</p>\n");
+                             "busiest is what more of would help first.</p>\n");
         svg_begin(out, PLOT_WIDTH, bottom + PLOT_AXIS, "Bars: busy share of each resource");
         svg_axis_below(out, &scale, 0, bottom, "%");
         double y = 0;
@@ -268,7 +274,7 @@ void report_plot_ranks(const struct report_case *c, GString *out)
     }
     if (!ranks) return;
     g_string_append(out, "<h3>Time of each rank</h3>\n<p class=\"note\">One dot a rank; the upright line is the "
-                    "median rank.</p>\n");
+                         "median rank.</p>\n");
     GPtrArray *phases = report_case_phases(c, "time_us", PLOT_PHASES_MAX);
     for (guint p = 0; p < phases->len; p++) report_ranks_phase(c, g_ptr_array_index(phases, p), out);
     g_ptr_array_free(phases, TRUE);
@@ -279,7 +285,7 @@ void report_plot_ranks(const struct report_case *c, GString *out)
 enum { SCATTER_SIZE = 420, SCATTER_LEFT = 70, SCATTER_TOP = 10 };
 
 struct report_log_scale {
-    double from, to;                /* decades */
+    double from, to; /* decades */
 };
 
 static double report_scatter_x(const struct report_log_scale *scale, double value)
@@ -335,7 +341,7 @@ static void report_scatter_frame(const struct report_log_scale *scale, GString *
     svg_text(out, SCATTER_LEFT + SCATTER_SIZE / 2.0, bottom + 34, "small strong", "middle", "measured, us");
     svg_text(out, SCATTER_LEFT + 8, SCATTER_TOP + 16, "small strong", "start", "predicted, us");
     const double offsets[] = { 0, log10(1.1), log10(0.9) };
-    for (int i = 0; i < 3; i++) {           /* predicted = measured, 10 % above and below; clipped at the frame */
+    for (int i = 0; i < 3; i++) { /* predicted = measured, 10 % above and below; clipped at the frame */
         const double from = pow(10, scale->from - fmin(offsets[i], 0)), to = pow(10, scale->to - fmax(offsets[i], 0));
         const double factor = pow(10, offsets[i]);
         svg_line(out, report_scatter_x(scale, from), report_scatter_y(scale, from * factor),
@@ -348,7 +354,7 @@ void report_plot_scatter(const GPtrArray *cases, GString *out)
     struct report_log_scale scale;
     if (report_scatter_range(cases, &scale) < 3) return;
     g_string_append(out, "<h3>Predicted against measured time</h3>\n<p class=\"note\">On the line they agree; the "
-                    "dashed lines are 10 % off.</p>\n<div class=\"square\">");
+                         "dashed lines are 10 % off.</p>\n<div class=\"square\">");
     svg_begin(out, SCATTER_LEFT + SCATTER_SIZE + 20, SCATTER_TOP + SCATTER_SIZE + 42,
               "Dots: predicted against measured time of each phase");
     report_scatter_frame(&scale, out);

@@ -9,13 +9,17 @@
 #include "reports/svg.h"
 
 enum {
-    SIZES_WIDTH = 900, SIZES_LEFT = 60, SIZES_RIGHT = 860, SIZES_TOP = 10, SIZES_BOTTOM = 270,
-    SIZES_LINES_MAX = 8,            /* as many as there are colours */
+    SIZES_WIDTH = 900,
+    SIZES_LEFT = 60,
+    SIZES_RIGHT = 860,
+    SIZES_TOP = 10,
+    SIZES_BOTTOM = 270,
+    SIZES_LINES_MAX = 8, /* as many as there are colours */
 };
 
 struct sizes_line {
     const char *phase;
-    GArray *points;                 /* struct sizes_point, ascending */
+    GArray *points; /* struct sizes_point, ascending */
 };
 
 struct sizes_point {
@@ -23,8 +27,8 @@ struct sizes_point {
 };
 
 struct sizes_scale {
-    double from, to;                /* decades of bytes */
-    struct svg_scale gbs;           /* upwards */
+    double from, to;      /* decades of bytes */
+    struct svg_scale gbs; /* upwards */
 };
 
 static bool sizes_point_of(const struct record_row *row, struct sizes_point *point)

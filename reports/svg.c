@@ -70,7 +70,7 @@ void svg_text(GString *out, double x, double y, const char *class, const char *a
 void svg_scale_set(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count)
 {
     assert(tick_count > 0);
-    if (!(value_max > 1e-30) || value_max > 1e30) value_max = 1;       /* nothing that a part could do */
+    if (!(value_max > 1e-30) || value_max > 1e30) value_max = 1; /* nothing that a part could do */
     const double raw = value_max / tick_count, power = pow(10.0, floor(log10(raw)));
     const double lead = raw / power;
     const double tick = (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10) * power;

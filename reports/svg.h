@@ -8,10 +8,10 @@
 
 #include <glib.h>
 
-struct svg_scale {              /* a linear axis from 0 */
+struct svg_scale { /* a linear axis from 0 */
     double pixel_from, pixel_to;
-    double value_to;            /* a round number at or above the largest value */
-    double tick;                /* the distance of its ticks */
+    double value_to; /* a round number at or above the largest value */
+    double tick;     /* the distance of its ticks */
 };
 
 void svg_escape_append(GString *out, const char *text);

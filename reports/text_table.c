@@ -7,9 +7,9 @@
 #include <string.h>
 
 struct text_table {
-    char      *format;
-    GPtrArray *cells;           /* strings, row by row; the titles first */
-    guint      columns;
+    char *format;
+    GPtrArray *cells; /* strings, row by row; the titles first */
+    guint columns;
 };
 
 static char *text_table_word(char *text)

@@ -35,10 +35,11 @@ char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GEr
     const int failed = ferror(stream) ? (errno ? errno : EIO) : 0;
     if (!standard) fclose(stream);
     if (failed || all->len > size_max) {
-        if (failed) g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_IO,
-                                "%s: cannot read: %s", name, g_strerror(failed));
-        else g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
-                         "%s: longer than the limit of %zu bytes", name, size_max);
+        if (failed)
+            g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_IO, "%s: cannot read: %s", name, g_strerror(failed));
+        else
+            g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE, "%s: longer than the limit of %zu bytes", name,
+                        size_max);
         g_byte_array_free(all, TRUE);
         return NULL;
     }

@@ -13,17 +13,16 @@
 #include <string.h>
 
 static const struct command {
-    const char       *name;
+    const char *name;
     command_function *run;
-    const char       *purpose;
-    const char       *example;
+    const char *purpose;
+    const char *example;
 } commands[] = {
     { "probe", command_probe, "say what this host is: GPUs, NICs, who is near whom, and what is not set up",
       "eptwin probe --save host.tar.zst" },
     { "trace", command_trace, "inspect, convert, generate and place routing traces",
       "eptwin trace info routing.npy.zst" },
-    { "cluster", command_cluster, "list, draw and check the machines that it can predict",
-      "eptwin cluster list" },
+    { "cluster", command_cluster, "list, draw and check the machines that it can predict", "eptwin cluster list" },
     { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
       "eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --layer 2 --output predicted.csv" },
     { "sweep", command_sweep, "predict all combinations of values of options and of a cluster's keys",
@@ -32,8 +31,7 @@ static const struct command {
       "eptwin tune --cluster h800-cx7 --kernel normal --num-ranks 16 --cached" },
     { "measure", command_measure, "run micro-benchmarks of links and of this machine",
       "eptwin measure --fabric shm --ranks 4 --output here.csv" },
-    { "fit", command_fit, "make a cluster file from what measure found",
-      "eptwin fit here.csv --output here.ini" },
+    { "fit", command_fit, "make a cluster file from what measure found", "eptwin fit here.csv --output here.ini" },
     { "replay", command_replay, "run the same dispatch and combine on the links that this machine has",
       "eptwin replay --ranks 4 --trace routing.npy.zst --layers 0:3 --output measured.csv" },
     { "import", command_import, "read what other programs measured: logs of DeepEP, nccl-tests, perftest, ...",
@@ -57,19 +55,20 @@ static void print_help(FILE *out)
           "  eptwin COMMAND [OPTION...]      run a command\n"
           "  eptwin COMMAND --help           explain a command and its options (or eptwin help COMMAND)\n"
           "  eptwin --version                say which eptwin this is\n"
-          "\n", out);
+          "\n",
+          out);
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "%-10s%s\n            %s\n", commands[i].name, commands[i].purpose, commands[i].example);
     fputs("\n"
           "Predict first, replay next, compare last; both write the same kind of file.\n"
-          "Exit status: 0 success, 1 the run failed, 2 bad input.\n", out);
+          "Exit status: 0 success, 1 the run failed, 2 bad input.\n",
+          out);
 }
 
 static const struct command *command_find(const char *name)
 {
     for (int i = 0; i < COMMAND_COUNT; i++)
-        if (!strcmp(commands[i].name, name))
-            return &commands[i];
+        if (!strcmp(commands[i].name, name)) return &commands[i];
     return NULL;
 }
 
@@ -77,8 +76,7 @@ static void command_unknown(const char *name)
 {
     const char *names[COMMAND_COUNT + 1] = { NULL };
 
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        names[i] = commands[i].name;
+    for (int i = 0; i < COMMAND_COUNT; i++) names[i] = commands[i].name;
     const char *const nearest = nearest_find(name, names);
 
     fprintf(stderr, "eptwin: unknown command '%s', expected one that eptwin --help lists%s%s%s\n", name,
@@ -104,8 +102,7 @@ static void signals_restore(void)
     static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGINT, SIGTERM };
 
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-        if (signal(signals[i], SIG_DFL) == SIG_IGN)
-            signal(signals[i], SIG_IGN);
+        if (signal(signals[i], SIG_DFL) == SIG_IGN) signal(signals[i], SIG_IGN);
     /* A file beyond the limit of sizes is an error of its write, told as others are. */
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -116,8 +113,7 @@ static void encoding_choose(void)
 {
     const char *const chosen = setlocale(LC_CTYPE, "");
 
-    if (!chosen || !strcmp(chosen, "C") || !strcmp(chosen, "POSIX"))
-        setlocale(LC_CTYPE, "C.UTF-8");
+    if (!chosen || !strcmp(chosen, "C") || !strcmp(chosen, "POSIX")) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 int main(int argc, char **argv)
@@ -130,8 +126,7 @@ int main(int argc, char **argv)
     char *help_of[] = { argc > 2 ? argv[2] : NULL, help_option, NULL };
     const bool help = !strcmp(name, "help");
 
-    if (help && argc > 2 && command_find(argv[2]))
-        return flush_output(command_find(argv[2])->run(2, help_of));
+    if (help && argc > 2 && command_find(argv[2])) return flush_output(command_find(argv[2])->run(2, help_of));
     if (help && argc > 2) {
         command_unknown(argv[2]);
         return EXIT_BAD_INPUT;
@@ -147,10 +142,8 @@ int main(int argc, char **argv)
     const struct command *const command = command_find(name);
 
     if (!command) {
-        if (argc > 1)
-            command_unknown(name);
-        else
-            print_help(stderr);
+        if (argc > 1) command_unknown(name);
+        else print_help(stderr);
         return EXIT_BAD_INPUT;
     }
     return flush_output(command->run(argc - 1, argv + 1));

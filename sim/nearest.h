@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { NEAREST_WORD_MAX = 64 };         /* longer words are near nothing */
+enum { NEAREST_WORD_MAX = 64 }; /* longer words are near nothing */
 
 /* How many letters must be put in, left out, changed or swapped with their neighbour to make one word of the other
  * (the "optimal string alignment" distance; case does not count).  UINT32_MAX: a word is longer than

@@ -13,11 +13,11 @@
 enum { LINKS_MAX = 40, NAMES_MAX = 1000000 };
 
 struct new_file {
-    char *path;                 /* as the user says it, for messages */
-    char *target;               /* what path leads to; NULL: written in place */
-    char *beside;               /* "target.XXXXXX"; NULL: written in place */
+    char *path;   /* as the user says it, for messages */
+    char *target; /* what path leads to; NULL: written in place */
+    char *beside; /* "target.XXXXXX"; NULL: written in place */
     int file;
-    bool nameless;              /* not even beside has a name yet */
+    bool nameless; /* not even beside has a name yet */
     bool replaces;
 };
 
@@ -36,8 +36,8 @@ static int descriptor_named(const char *path)
     if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout")) return STDOUT_FILENO;
     if (!strcmp(path, "/dev/stderr")) return STDERR_FILENO;
     for (size_t i = 0; i < G_N_ELEMENTS(folders); i++)
-        if (g_str_has_prefix(path, folders[i])
-            && g_ascii_string_to_unsigned(path + strlen(folders[i]), 10, 0, INT_MAX, &number, NULL))
+        if (g_str_has_prefix(path, folders[i]) &&
+            g_ascii_string_to_unsigned(path + strlen(folders[i]), 10, 0, INT_MAX, &number, NULL))
             return (int)number;
     return -1;
 }

@@ -15,12 +15,12 @@
 enum { BAR_WIDTH = 30, TEXT_SIZE = 200 };
 
 struct progress {
-    const char       *what;
-    uint64_t          total;
-    _Atomic uint64_t  done;
-    _Atomic double    drawn_s;      /* when it was drawn last */
-    pthread_mutex_t   drawing;
-    double            start_s;
+    const char *what;
+    uint64_t total;
+    _Atomic uint64_t done;
+    _Atomic double drawn_s; /* when it was drawn last */
+    pthread_mutex_t drawing;
+    double start_s;
 };
 
 static double clock_s(void)
@@ -35,29 +35,24 @@ static void format_left(char *text, size_t text_size, const struct progress_stat
 {
     const double left_s = rate > 0 ? (double)(state->total - state->done) / rate : -1;
 
-    if (left_s < 0 || left_s > 1e8)
-        snprintf(text, text_size, "? left");
-    else if (left_s < 100)
-        snprintf(text, text_size, "%.0f s left", left_s);
-    else if (left_s < 6000)
-        snprintf(text, text_size, "%.0f min left", left_s / 60);
-    else
-        snprintf(text, text_size, "%.1f h left", left_s / 3600);
+    if (left_s < 0 || left_s > 1e8) snprintf(text, text_size, "? left");
+    else if (left_s < 100) snprintf(text, text_size, "%.0f s left", left_s);
+    else if (left_s < 6000) snprintf(text, text_size, "%.0f min left", left_s / 60);
+    else snprintf(text, text_size, "%.1f h left", left_s / 3600);
 }
 
 void progress_format(char *text, size_t text_size, const struct progress_state *given)
 {
     struct progress_state state = *given;
 
-    if (state.done > state.total)       /* whoever promised too little still gets a full bar */
+    if (state.done > state.total) /* whoever promised too little still gets a full bar */
         state.total = state.done;
     const double share = state.total ? (double)state.done / (double)state.total : 1;
     const double rate = state.elapsed_s > 0 ? (double)state.done / state.elapsed_s : 0;
     const int filled = (int)(share * BAR_WIDTH);
     char bar[BAR_WIDTH + 1], left[40];
 
-    for (int i = 0; i < BAR_WIDTH; i++)
-        bar[i] = i < filled ? '#' : '.';
+    for (int i = 0; i < BAR_WIDTH; i++) bar[i] = i < filled ? '#' : '.';
     bar[BAR_WIDTH] = '\0';
     format_left(left, sizeof left, &state, rate);
     snprintf(text, text_size, "%s [%s] %3d %%  %" PRIu64 "/%" PRIu64 "  %.*f/s  %s", state.what, bar,
@@ -66,8 +61,7 @@ void progress_format(char *text, size_t text_size, const struct progress_state *
 
 struct progress *progress_new(const char *what, uint64_t total)
 {
-    if (!isatty(STDERR_FILENO))
-        return NULL;
+    if (!isatty(STDERR_FILENO)) return NULL;
     struct progress *const progress = calloc(1, sizeof *progress);
 
     if (progress) {
@@ -83,8 +77,7 @@ static void draw(struct progress *progress, double now_s)
 {
     char text[TEXT_SIZE];
 
-    const struct progress_state state = { progress->what, progress->done, progress->total,
-                                          now_s - progress->start_s };
+    const struct progress_state state = { progress->what, progress->done, progress->total, now_s - progress->start_s };
 
     progress_format(text, sizeof text, &state);
     fprintf(stderr, "\r%s\033[K", text);
@@ -93,13 +86,11 @@ static void draw(struct progress *progress, double now_s)
 
 void progress_advance(struct progress *progress, uint64_t count)
 {
-    if (!progress)
-        return;
+    if (!progress) return;
     progress->done += count;
     const double now_s = clock_s();
 
-    if (now_s - progress->drawn_s < 0.1 || pthread_mutex_trylock(&progress->drawing) != 0)
-        return;
+    if (now_s - progress->drawn_s < 0.1 || pthread_mutex_trylock(&progress->drawing) != 0) return;
     progress->drawn_s = now_s;
     draw(progress, now_s);
     pthread_mutex_unlock(&progress->drawing);
@@ -107,10 +98,8 @@ void progress_advance(struct progress *progress, uint64_t count)
 
 void progress_free(struct progress *progress)
 {
-    if (!progress)
-        return;
-    if (progress->drawn_s > 0)
-        fputs("\r\033[K", stderr);
+    if (!progress) return;
+    if (progress->drawn_s > 0) fputs("\r\033[K", stderr);
     pthread_mutex_destroy(&progress->drawing);
     free(progress);
 }

@@ -23,8 +23,8 @@ void progress_free(struct progress *progress);
 /* The line that a bar shows, as text: "cases [#####.....]  50 %  120/240  8.0/s  15 s left". */
 struct progress_state {
     const char *what;
-    uint64_t    done, total;
-    double      elapsed_s;
+    uint64_t done, total;
+    double elapsed_s;
 };
 
 void progress_format(char *text, size_t text_size, const struct progress_state *state);

@@ -19,8 +19,7 @@ static uint64_t splitmix64(uint64_t *state)
 /* Four successive outputs of splitmix64 are never all zero, the one state that xoshiro must not have. */
 void rng_seed(struct rng *rng, uint64_t seed)
 {
-    for (int i = 0; i < 4; i++)
-        rng->state[i] = splitmix64(&seed);
+    for (int i = 0; i < 4; i++) rng->state[i] = splitmix64(&seed);
 }
 
 /* Lemire's multiplication: the high word of next * limit.  The 2^64 mod limit products whose low word is
@@ -33,22 +32,18 @@ uint64_t rng_below(struct rng *rng, uint64_t limit)
     if ((uint64_t)product < limit) {
         const uint64_t rejected = -limit % limit;
 
-        while ((uint64_t)product < rejected)
-            product = (unsigned __int128)rng_next(rng) * limit;
+        while ((uint64_t)product < rejected) product = (unsigned __int128)rng_next(rng) * limit;
     }
     return (uint64_t)(product >> 64);
 }
 
-double rng_uniform(struct rng *rng)
-{
-    return (double)(rng_next(rng) >> 11) * 0x1p-53;
-}
+double rng_uniform(struct rng *rng) { return (double)(rng_next(rng) >> 11) * 0x1p-53; }
 
 /* One value a call: the sine half is thrown away so that the state stays four words and nothing more. */
 double rng_normal(struct rng *rng)
 {
     const double two_pi = 6.283185307179586476925286766559;
-    const double radius = sqrt(-2.0 * log(1.0 - rng_uniform(rng)));   /* (0, 1]: log is finite */
+    const double radius = sqrt(-2.0 * log(1.0 - rng_uniform(rng))); /* (0, 1]: log is finite */
 
     return radius * cos(two_pi * rng_uniform(rng));
 }

@@ -5,12 +5,14 @@
 
 #include <stdint.h>
 
-struct rng { uint64_t state[4]; };
+struct rng {
+    uint64_t state[4];
+};
 
-void     rng_seed(struct rng *rng, uint64_t seed);
-uint64_t rng_below(struct rng *rng, uint64_t limit);    /* uniform in [0, limit), unbiased; limit > 0 */
-double   rng_uniform(struct rng *rng);                  /* [0, 1), 53 bits */
-double   rng_normal(struct rng *rng);                   /* mean 0, deviation 1 (Box-Muller) */
+void rng_seed(struct rng *rng, uint64_t seed);
+uint64_t rng_below(struct rng *rng, uint64_t limit); /* uniform in [0, limit), unbiased; limit > 0 */
+double rng_uniform(struct rng *rng);                 /* [0, 1), 53 bits */
+double rng_normal(struct rng *rng);                  /* mean 0, deviation 1 (Box-Muller) */
 
 /* The next 64 bits. Here so that loops that draw much keep the state in registers. */
 static inline uint64_t rng_next(struct rng *rng)

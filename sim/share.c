@@ -5,11 +5,11 @@
 #include <string.h>
 
 #ifndef EPTWIN_PREFIX
-#define EPTWIN_PREFIX "/usr/local"
+#    define EPTWIN_PREFIX "/usr/local"
 #endif
 
 static const struct kind {
-    const char *source, *installed;     /* below a source tree, below share/eptwin */
+    const char *source, *installed; /* below a source tree, below share/eptwin */
     const char *endings[3];
 } kinds[] = {
     [SHARE_CLUSTERS] = { "models/clusters", "clusters", { ".ini" } },
@@ -84,10 +84,7 @@ char *share_find(enum share_kind kind, const char *name)
     return path;
 }
 
-static gint compare_names(gconstpointer a, gconstpointer b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static gint compare_names(gconstpointer a, gconstpointer b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 char **share_names(enum share_kind kind)
 {

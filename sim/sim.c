@@ -24,55 +24,55 @@
 #include <stdlib.h>
 
 enum {
-    DIGIT_BITS      = 6,
-    DIGIT_COUNT     = 1 << DIGIT_BITS,
-    LEVEL_COUNT     = (64 + DIGIT_BITS - 1) / DIGIT_BITS,
-    CHUNK_ENTRIES   = 31,       /* with its link, eight cache lines */
-    FRONT_FILL_MAX  = 32,       /* taken from slots at once; the sort is quadratic */
-    FRONT_SPARE     = 32,       /* below, for what is scheduled into the front afterwards */
-    FRONT_SIZE      = FRONT_SPARE + FRONT_FILL_MAX,
-    LINE_BYTES      = 64,
+    DIGIT_BITS = 6,
+    DIGIT_COUNT = 1 << DIGIT_BITS,
+    LEVEL_COUNT = (64 + DIGIT_BITS - 1) / DIGIT_BITS,
+    CHUNK_ENTRIES = 31,  /* with its link, eight cache lines */
+    FRONT_FILL_MAX = 32, /* taken from slots at once; the sort is quadratic */
+    FRONT_SPARE = 32,    /* below, for what is scheduled into the front afterwards */
+    FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
+    LINE_BYTES = 64,
 };
 
 _Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
 
 struct entry {
-    uint64_t          time_ps;
+    uint64_t time_ps;
     struct sim_event *event;
 };
 
 struct chunk {
-    uint32_t     next;
+    uint32_t next;
     struct entry entries[CHUNK_ENTRIES];
 };
 
 /* All chunks but the last are full. */
 struct slot {
     uint64_t time_ps_min;
-    uint32_t first, last;       /* chunks; void when count is 0 */
-    uint32_t count;             /* of entries */
-    uint32_t last_fill;         /* of these, in the last chunk */
+    uint32_t first, last; /* chunks; void when count is 0 */
+    uint32_t count;       /* of entries */
+    uint32_t last_fill;   /* of these, in the last chunk */
 };
 
 struct sim {
     uint64_t now_ps;
-    uint64_t sequence;          /* of the event scheduled last; the first gets 1 */
-    uint64_t event_count;       /* run */
+    uint64_t sequence;    /* of the event scheduled last; the first gets 1 */
+    uint64_t event_count; /* run */
     uint32_t pending_count;
-    uint32_t left_count;        /* entries that moved events left behind: their events are elsewhere, or not pending */
+    uint32_t left_count; /* entries that moved events left behind: their events are elsewhere, or not pending */
 
     /* Every time in the front is < front_end_ps and every time in the trie is not; but when the front is a
      * part of a slot of one instant, both have that instant, which is front_end_ps. */
     uint64_t front_end_ps;
-    uint32_t front_head, front_tail;            /* it is front[front_head] ... front[front_tail - 1] */
+    uint32_t front_head, front_tail; /* it is front[front_head] ... front[front_tail - 1] */
     struct entry front[FRONT_SIZE];
 
-    uint64_t base_ps;           /* <= every time in the trie, and <= now while an event runs */
-    uint32_t level_mask;        /* levels that have a slot in use */
-    uint32_t chunk_free;        /* list of chunks that were used before; NONE at its end */
-    uint32_t chunk_used;        /* chunks from here on were never used */
+    uint64_t base_ps;    /* <= every time in the trie, and <= now while an event runs */
+    uint32_t level_mask; /* levels that have a slot in use */
+    uint32_t chunk_free; /* list of chunks that were used before; NONE at its end */
+    uint32_t chunk_used; /* chunks from here on were never used */
     uint32_t chunk_count;
-    struct chunk *chunks;       /* moves when it grows: whoever inserts finds chunks by number again */
+    struct chunk *chunks; /* moves when it grows: whoever inserts finds chunks by number again */
     uint64_t slot_mask[LEVEL_COUNT];
     struct slot slots[LEVEL_COUNT][DIGIT_COUNT];
 };
@@ -90,8 +90,7 @@ static void queue_clear(struct sim *sim)
     sim->chunk_used = 0;
     for (int level = 0; level < LEVEL_COUNT; level++) {
         sim->slot_mask[level] = 0;
-        for (int digit = 0; digit < DIGIT_COUNT; digit++)
-            sim->slots[level][digit].count = 0;
+        for (int digit = 0; digit < DIGIT_COUNT; digit++) sim->slots[level][digit].count = 0;
     }
 }
 
@@ -99,7 +98,7 @@ struct sim *sim_new(uint32_t event_count)
 {
     const size_t slot_count = (size_t)LEVEL_COUNT * DIGIT_COUNT;
     const size_t partial = event_count < slot_count ? event_count : slot_count;
-    const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2;   /* 2: of the slot dealt out */
+    const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: of the slot dealt out */
     struct sim *const sim = malloc(sizeof *sim);
     struct chunk *const chunks = malloc(chunk_count * sizeof *chunks);
 
@@ -117,21 +116,14 @@ struct sim *sim_new(uint32_t event_count)
 
 void sim_free(struct sim *sim)
 {
-    if (!sim)
-        return;
+    if (!sim) return;
     free(sim->chunks);
     free(sim);
 }
 
-uint64_t sim_now_ps(const struct sim *sim)
-{
-    return sim->now_ps;
-}
+uint64_t sim_now_ps(const struct sim *sim) { return sim->now_ps; }
 
-uint64_t sim_event_count(const struct sim *sim)
-{
-    return sim->event_count;
-}
+uint64_t sim_event_count(const struct sim *sim) { return sim->event_count; }
 
 /* ---- slots: lists of chunks ---- */
 
@@ -153,8 +145,7 @@ static uint32_t chunk_take(struct sim *sim)
     const uint32_t chunk = sim->chunk_free;
 
     if (chunk == NONE) {
-        if (sim->chunk_used == sim->chunk_count)
-            chunks_grow(sim);
+        if (sim->chunk_used == sim->chunk_count) chunks_grow(sim);
         return sim->chunk_used++;
     }
     sim->chunk_free = sim->chunks[chunk].next;
@@ -180,8 +171,7 @@ static void slot_append(struct sim *sim, struct slot *slot, struct entry entry)
         slot->last = chunk;
         slot->last_fill = 0;
     }
-    if (entry.time_ps < slot->time_ps_min)
-        slot->time_ps_min = entry.time_ps;
+    if (entry.time_ps < slot->time_ps_min) slot->time_ps_min = entry.time_ps;
     sim->chunks[slot->last].entries[slot->last_fill++] = entry;
     slot->count++;
 }
@@ -198,7 +188,7 @@ static void slot_drop_first(struct sim *sim, struct slot *slot)
     const uint32_t chunk = slot->first;
 
     slot->count -= slot_first_fill(slot);
-    slot->first = sim->chunks[chunk].next;      /* void after the last */
+    slot->first = sim->chunks[chunk].next; /* void after the last */
     chunk_give(sim, chunk);
 }
 
@@ -218,8 +208,7 @@ static void trie_insert(struct sim *sim, struct entry entry)
 static void trie_mark_empty(struct sim *sim, unsigned level, unsigned digit)
 {
     sim->slot_mask[level] &= ~(UINT64_C(1) << digit);
-    if (sim->slot_mask[level] == 0)
-        sim->level_mask &= ~(1u << level);
+    if (sim->slot_mask[level] == 0) sim->level_mask &= ~(1u << level);
 }
 
 /* Deals a slot out to the levels below.  Its smallest time as the base sends as many as possible as far down
@@ -234,10 +223,8 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
     while (slot.count > 0) {
         const uint32_t fill = slot_first_fill(&slot);
 
-        if (slot.first != slot.last)
-            __builtin_prefetch(&sim->chunks[sim->chunks[slot.first].next]);
-        for (uint32_t i = 0; i < fill; i++)
-            trie_insert(sim, sim->chunks[slot.first].entries[i]);
+        if (slot.first != slot.last) __builtin_prefetch(&sim->chunks[sim->chunks[slot.first].next]);
+        for (uint32_t i = 0; i < fill; i++) trie_insert(sim, sim->chunks[slot.first].entries[i]);
         slot_drop_first(sim, &slot);
     }
 }
@@ -249,8 +236,7 @@ static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
 
-    if (sim->front_head == sim->front_tail)
-        sim->front_head = sim->front_tail = FRONT_SIZE;
+    if (sim->front_head == sim->front_tail) sim->front_head = sim->front_tail = FRONT_SIZE;
     const uint32_t tail = sim->front_tail;
     uint32_t place = --sim->front_head;
 
@@ -278,8 +264,7 @@ static void front_append(struct sim *sim, struct entry entry)
 static void front_spill(struct sim *sim)
 {
     sim->base_ps = sim->front_end_ps = sim->now_ps;
-    for (uint32_t i = sim->front_head; i < sim->front_tail; i++)
-        trie_insert(sim, sim->front[i]);
+    for (uint32_t i = sim->front_head; i < sim->front_tail; i++) trie_insert(sim, sim->front[i]);
     sim->front_head = sim->front_tail = FRONT_SIZE;
 }
 
@@ -292,7 +277,7 @@ static void front_take_chunk(struct sim *sim, struct slot *slot)
         const uintptr_t event = (uintptr_t)chunk->entries[i].event;
 
         __builtin_prefetch((void *)event, 1);
-        __builtin_prefetch((void *)(event + LINE_BYTES), 1);      /* of what it belongs to */
+        __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of what it belongs to */
         front_append(sim, chunk->entries[i]);
     }
     slot_drop_first(sim, slot);
@@ -306,15 +291,12 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
 
     sim->base_ps = slots[digit].time_ps_min;
     for (;;) {
-        while (slots[digit].count > 0)
-            front_take_chunk(sim, &slots[digit]);
+        while (slots[digit].count > 0) front_take_chunk(sim, &slots[digit]);
         sim->front_end_ps = ((sim->base_ps >> shift & ~(uint64_t)(DIGIT_COUNT - 1)) | digit) + 1;
         trie_mark_empty(sim, level, digit);
-        if (sim->slot_mask[level] == 0)
-            break;
+        if (sim->slot_mask[level] == 0) break;
         digit = (unsigned)__builtin_ctzll(sim->slot_mask[level]);
-        if (sim->front_tail + slots[digit].count > FRONT_SIZE)
-            break;
+        if (sim->front_tail + slots[digit].count > FRONT_SIZE) break;
     }
     /* Nothing is later when the trie is empty: so it is whenever the shift would lose the top bit. */
     sim->front_end_ps = sim->level_mask == 0 ? UINT64_MAX : sim->front_end_ps << shift;
@@ -333,7 +315,7 @@ static void front_fill(struct sim *sim)
             front_take_slots(sim, level, digit);
             return;
         }
-        if (level == 0) {       /* one instant: a part of it, behind which the slot stays open */
+        if (level == 0) { /* one instant: a part of it, behind which the slot stays open */
             sim->base_ps = sim->front_end_ps = slot->time_ps_min;
             front_take_chunk(sim, slot);
             return;
@@ -352,12 +334,9 @@ static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t tim
 
     event->time_ps = time_ps;
     event->sequence = ++sim->sequence;
-    if (time_ps < sim->front_end_ps && sim->front_head == 0)
-        front_spill(sim);
-    if (time_ps < sim->front_end_ps)
-        front_insert(sim, entry);
-    else
-        trie_insert(sim, entry);
+    if (time_ps < sim->front_end_ps && sim->front_head == 0) front_spill(sim);
+    if (time_ps < sim->front_end_ps) front_insert(sim, entry);
+    else trie_insert(sim, entry);
 }
 
 void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
@@ -379,8 +358,7 @@ void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_p
 static struct sim_event *event_take(struct sim *sim)
 {
     for (;;) {
-        if (sim->front_head == sim->front_tail)
-            front_fill(sim);
+        if (sim->front_head == sim->front_tail) front_fill(sim);
         const struct entry entry = sim->front[sim->front_head++];
 
         if (entry.event->time_ps == entry.time_ps && sim_event_pending(entry.event)) {
@@ -394,8 +372,7 @@ static struct sim_event *event_take(struct sim *sim)
 bool sim_step(struct sim *sim)
 {
     if (sim->pending_count == 0) {
-        if (sim->left_count > 0)
-            queue_clear(sim);
+        if (sim->left_count > 0) queue_clear(sim);
         return false;
     }
     struct sim_event *const event = event_take(sim);
@@ -418,14 +395,12 @@ uint64_t sim_run(struct sim *sim)
 
 void sim_run_down(struct sim *sim, const uint32_t *idle)
 {
-    while (sim->pending_count > *idle)
-        sim_step(sim);
+    while (sim->pending_count > *idle) sim_step(sim);
 }
 
 void sim_reset(struct sim *sim)
 {
-    while (sim->pending_count > 0)
-        event_take(sim)->sequence = 0;
+    while (sim->pending_count > 0) event_take(sim)->sequence = 0;
     sim->now_ps = sim->sequence = sim->event_count = 0;
     queue_clear(sim);
 }

@@ -14,38 +14,38 @@
 struct sim;
 
 struct sim_event {
-    void   (*run)(struct sim *sim, struct sim_event *event);
-    uint64_t time_ps;       /* set by the engine */
-    uint64_t sequence;      /* set by the engine; 0: not pending */
+    void (*run)(struct sim *sim, struct sim_event *event);
+    uint64_t time_ps;  /* set by the engine */
+    uint64_t sequence; /* set by the engine; 0: not pending */
 };
 
 /* Makes an engine with room for event_count pending events.  Returns NULL when memory is out.  The engine grows when
  * more events are pending; if memory is out then, it ends the program with one line. */
 struct sim *sim_new(uint32_t event_count);
-void        sim_free(struct sim *sim);
+void sim_free(struct sim *sim);
 
 /* Returns to time 0 with no events and keeps the memory.  It marks pending events as not pending, so they must not have
  * been freed before.  (sim_free() touches no event.) */
-void        sim_reset(struct sim *sim);
+void sim_reset(struct sim *sim);
 
-uint64_t    sim_now_ps(const struct sim *sim);
+uint64_t sim_now_ps(const struct sim *sim);
 
 /* Schedules an event that is not pending, at time_ps >= now.  The event must stay in place until it runs.
  * UINT64_MAX is not a valid time: an assertion catches sums that saturated or wrapped. */
-void        sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
+void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 static inline bool sim_event_pending(const struct sim_event *event) { return event->sequence != 0; }
 
 /* Moves a pending event to time_ps >= now, behind the events already scheduled there.  The old queue entry counts
  * against capacity until its time passes or the queue empties; do not free the event before then, even if it has run.
  * If the event is moved back to the old time before that time comes, it runs at its old place in the order. */
-void        sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
+void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 
 /* Runs the next event.  Returns false when none is pending. */
-bool        sim_step(struct sim *sim);
+bool sim_step(struct sim *sim);
 /* Runs until no event is pending.  Returns the number of events that ran. */
-uint64_t    sim_run(struct sim *sim);
+uint64_t sim_run(struct sim *sim);
 /* Runs until at most *idle events are pending.  Events may change *idle.  The events left stay pending. */
-void        sim_run_down(struct sim *sim, const uint32_t *idle);
-uint64_t    sim_event_count(const struct sim *sim);     /* events run since sim_new() or sim_reset() */
+void sim_run_down(struct sim *sim, const uint32_t *idle);
+uint64_t sim_event_count(const struct sim *sim); /* events run since sim_new() or sim_reset() */
 
 #endif

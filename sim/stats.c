@@ -7,15 +7,16 @@
 #include <string.h>
 
 /* Neumaier's sum: what each addition loses is kept and added in the end. */
-struct accumulator { double sum, lost; };
+struct accumulator {
+    double sum, lost;
+};
 
 static void accumulate(struct accumulator *total, double value)
 {
     const double sum = total->sum + value;
 
     if (isfinite(sum))
-        total->lost += fabs(total->sum) >= fabs(value) ? (total->sum - sum) + value
-                                                       : (value - sum) + total->sum;
+        total->lost += fabs(total->sum) >= fabs(value) ? (total->sum - sum) + value : (value - sum) + total->sum;
     total->sum = sum;
 }
 
@@ -23,22 +24,17 @@ double stats_sum(const double *values, size_t count)
 {
     struct accumulator total = { 0.0, 0.0 };
 
-    for (size_t i = 0; i < count; i++)
-        accumulate(&total, values[i]);
+    for (size_t i = 0; i < count; i++) accumulate(&total, values[i]);
     return total.sum + total.lost;
 }
 
-double stats_mean(const double *values, size_t count)
-{
-    return count ? stats_sum(values, count) / (double)count : NAN;
-}
+double stats_mean(const double *values, size_t count) { return count ? stats_sum(values, count) / (double)count : NAN; }
 
 double stats_min(const double *values, size_t count)
 {
     double least = count ? values[0] : NAN;
 
-    for (size_t i = 1; i < count; i++)
-        least = values[i] < least ? values[i] : least;
+    for (size_t i = 1; i < count; i++) least = values[i] < least ? values[i] : least;
     return least;
 }
 
@@ -46,8 +42,7 @@ double stats_max(const double *values, size_t count)
 {
     double most = count ? values[0] : NAN;
 
-    for (size_t i = 1; i < count; i++)
-        most = values[i] > most ? values[i] : most;
+    for (size_t i = 1; i < count; i++) most = values[i] > most ? values[i] : most;
     return most;
 }
 
@@ -56,8 +51,7 @@ double stats_deviation(const double *values, size_t count)
     const double mean = stats_mean(values, count);
     struct accumulator squares = { 0.0, 0.0 };
 
-    for (size_t i = 0; i < count; i++)
-        accumulate(&squares, (values[i] - mean) * (values[i] - mean));
+    for (size_t i = 0; i < count; i++) accumulate(&squares, (values[i] - mean) * (values[i] - mean));
     return count ? sqrt((squares.sum + squares.lost) / (double)count) : NAN;
 }
 
@@ -83,8 +77,7 @@ static double *sorted_copy(const double *values, size_t count)
 double stats_percentile(const double *values, size_t count, double percent)
 {
     assert(percent >= 0.0 && percent <= 100.0);
-    if (count == 0)
-        return NAN;
+    if (count == 0) return NAN;
     double *const sorted = sorted_copy(values, count);
     const double rank = (double)(count - 1) * (percent / 100.0);
     const size_t below = (size_t)rank;
@@ -92,26 +85,22 @@ double stats_percentile(const double *values, size_t count, double percent)
     const double share = rank - (double)below;
     /* No difference of equal infinities, and exactly the value where the rank is whole. */
     const double value = share > 0.0 && sorted[below] < sorted[above]
-                         ? sorted[below] * (1.0 - share) + sorted[above] * share : sorted[below];
+                             ? sorted[below] * (1.0 - share) + sorted[above] * share
+                             : sorted[below];
 
     free(sorted);
     return value;
 }
 
-double stats_median(const double *values, size_t count)
-{
-    return stats_percentile(values, count, 50.0);
-}
+double stats_median(const double *values, size_t count) { return stats_percentile(values, count, 50.0); }
 
 double stats_interpolate(const double *xs, const double *ys, size_t count, double x)
 {
     size_t i = 1;
 
     assert(count > 0);
-    if (count == 1 || x <= xs[0])
-        return ys[0];
-    while (i + 1 < count && x > xs[i])
-        i++;
+    if (count == 1 || x <= xs[0]) return ys[0];
+    while (i + 1 < count && x > xs[i]) i++;
     return ys[i - 1] + (ys[i] - ys[i - 1]) * (x - xs[i - 1]) / (xs[i] - xs[i - 1]);
 }
 
@@ -121,13 +110,11 @@ double stats_gini(const double *values, size_t count)
     const double sum = stats_sum(values, count);
     struct accumulator weighted = { 0.0, 0.0 };
 
-    if (!(sum > 0.0))
-        return NAN;
+    if (!(sum > 0.0)) return NAN;
     double *const sorted = sorted_copy(values, count);
 
     assert(sorted[0] >= 0.0);
-    for (size_t i = 0; i < count; i++)
-        accumulate(&weighted, (2.0 * (double)i + 1.0 - (double)count) * sorted[i]);
+    for (size_t i = 0; i < count; i++) accumulate(&weighted, (2.0 * (double)i + 1.0 - (double)count) * sorted[i]);
     free(sorted);
     return (weighted.sum + weighted.lost) / ((double)count * sum);
 }
@@ -137,12 +124,10 @@ double stats_entropy_bits(const double *values, size_t count)
     const double sum = stats_sum(values, count);
     struct accumulator bits = { 0.0, 0.0 };
 
-    if (!(sum > 0.0))
-        return NAN;
+    if (!(sum > 0.0)) return NAN;
     for (size_t i = 0; i < count; i++) {
         assert(values[i] >= 0.0);
-        if (values[i] > 0.0)
-            accumulate(&bits, values[i] / sum * log2(sum / values[i]));
+        if (values[i] > 0.0) accumulate(&bits, values[i] / sum * log2(sum / values[i]));
     }
     return bits.sum + bits.lost;
 }

@@ -14,15 +14,15 @@
 
 struct name {
     struct name *next;
-    bool         of_track;
-    uint32_t     process, track;
-    char         text[];
+    bool of_track;
+    uint32_t process, track;
+    char text[];
 };
 
 struct timeline {
-    uint64_t             span_count;    /* ever recorded; the ring's place is its remainder */
-    uint32_t             span_count_max;
-    struct name         *names, **names_end;
+    uint64_t span_count; /* ever recorded; the ring's place is its remainder */
+    uint32_t span_count_max;
+    struct name *names, **names_end;
     struct timeline_span spans[];
 };
 
@@ -40,8 +40,7 @@ struct timeline *timeline_new(uint32_t span_count_max)
 
 void timeline_free(struct timeline *timeline)
 {
-    if (!timeline)
-        return;
+    if (!timeline) return;
     for (struct name *name = timeline->names, *next; name; name = next) {
         next = name->next;
         free(name);
@@ -55,8 +54,7 @@ static int name_add(struct timeline *timeline, uint32_t process, const uint32_t 
     const size_t text_size = strlen(text) + 1;
     struct name *const name = malloc(sizeof *name + text_size);
 
-    if (!name)
-        return -ENOMEM;
+    if (!name) return -ENOMEM;
     *name = (struct name){ .of_track = track, .process = process, .track = track ? *track : 0 };
     memcpy(name->text, text, text_size);
     *timeline->names_end = name;
@@ -100,12 +98,9 @@ static void write_string(FILE *out, const char *text)
     for (; *text; text++) {
         const unsigned char c = (unsigned char)*text;
 
-        if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(out, "\\u%04x", c);
-        else
-            putc(c, out);
+        if (c == '"' || c == '\\') fprintf(out, "\\%c", c);
+        else if (c < 0x20) fprintf(out, "\\u%04x", c);
+        else putc(c, out);
     }
     putc('"', out);
 }
@@ -131,8 +126,7 @@ static void write_span(FILE *out, const struct timeline_span *span)
     write_us(out, span->begin_ps);
     fputs(",\"dur\":", out);
     write_us(out, span->end_ps - span->begin_ps);
-    if (span->size_bytes)
-        fprintf(out, ",\"args\":{\"bytes\":%" PRIu64 "}", span->size_bytes);
+    if (span->size_bytes) fprintf(out, ",\"args\":{\"bytes\":%" PRIu64 "}", span->size_bytes);
     putc('}', out);
 }
 
@@ -141,8 +135,10 @@ int timeline_write(const struct timeline *timeline, FILE *out)
     const uint64_t lost = timeline_span_count_lost(timeline);
     const char *separator = "\n";
 
-    fprintf(out, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"%" PRIu64 "\"},"
-                 "\"traceEvents\":[", lost);
+    fprintf(out,
+            "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"%" PRIu64 "\"},"
+            "\"traceEvents\":[",
+            lost);
     for (const struct name *name = timeline->names; name; name = name->next, separator = ",\n") {
         fputs(separator, out);
         write_name(out, name);
@@ -153,7 +149,6 @@ int timeline_write(const struct timeline *timeline, FILE *out)
     }
     fputs("\n]}\n", out);
     errno = 0;
-    if (fflush(out) == 0 && !ferror(out))
-        return 0;
+    if (fflush(out) == 0 && !ferror(out)) return 0;
     return errno ? -errno : -EIO;
 }

@@ -14,10 +14,10 @@
 struct timeline;
 
 struct timeline_span {
-    const char *name;           /* kept as a pointer: a literal, or alive until timeline_free() */
-    uint64_t    begin_ps, end_ps;
-    uint64_t    size_bytes;     /* shown when not 0 */
-    uint32_t    process, track;
+    const char *name; /* kept as a pointer: a literal, or alive until timeline_free() */
+    uint64_t begin_ps, end_ps;
+    uint64_t size_bytes; /* shown when not 0 */
+    uint32_t process, track;
 };
 
 /* NULL when memory is out; span_count_max > 0. */
@@ -31,17 +31,16 @@ int timeline_name_process(struct timeline *timeline, uint32_t process, const cha
 int timeline_name_track(struct timeline *timeline, uint32_t process, uint32_t track, const char *name)
     __attribute__((warn_unused_result));
 
-void timeline_record(struct timeline *timeline, const struct timeline_span *span);    /* timeline not NULL */
+void timeline_record(struct timeline *timeline, const struct timeline_span *span); /* timeline not NULL */
 
 /* Records a span with begin_ps <= end_ps, if the recorder is on. */
 static inline void timeline_span(struct timeline *timeline, const struct timeline_span *span)
 {
-    if (timeline)
-        timeline_record(timeline, span);
+    if (timeline) timeline_record(timeline, span);
 }
 
-uint64_t timeline_span_count(const struct timeline *timeline);          /* in the ring now */
-uint64_t timeline_span_count_lost(const struct timeline *timeline);     /* pushed out of it */
+uint64_t timeline_span_count(const struct timeline *timeline);      /* in the ring now */
+uint64_t timeline_span_count_lost(const struct timeline *timeline); /* pushed out of it */
 
 /* Writes it all and flushes: 0 or negative errno. */
 int timeline_write(const struct timeline *timeline, FILE *out) __attribute__((warn_unused_result));

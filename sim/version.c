@@ -2,10 +2,7 @@
 #include "sim/version.h"
 
 #ifndef EPTWIN_VERSION
-#define EPTWIN_VERSION "unknown"
+#    define EPTWIN_VERSION "unknown"
 #endif
 
-const char *eptwin_version(void)
-{
-    return EPTWIN_VERSION;
-}
+const char *eptwin_version(void) { return EPTWIN_VERSION; }

@@ -29,25 +29,37 @@ static double cpu_seconds(void)
 
 struct bench_case {
     const char *what, *cluster;
-    uint32_t    repeats;                        /* in one run, where one case is too short to time */
-    const char *options[2 * OPTIONS_MAX];       /* name, value, ... */
+    uint32_t repeats;                     /* in one run, where one case is too short to time */
+    const char *options[2 * OPTIONS_MAX]; /* name, value, ... */
 };
 
 static const struct bench_case cases[] = {
-    { "normal, 4 ranks, 4096 tokens", "models/clusters/h200.ini", 10,
+    { "normal, 4 ranks, 4096 tokens",
+      "models/clusters/h200.ini",
+      10,
       { "kernel", "normal", "num-ranks", "4", "cached", "true" } },
-    { "normal, 8 ranks, 4096 tokens", "models/clusters/h800-cx7.ini", 5,
+    { "normal, 8 ranks, 4096 tokens",
+      "models/clusters/h800-cx7.ini",
+      5,
       { "kernel", "normal", "num-ranks", "8", "cached", "true" } },
-    { "normal, 64 ranks, 4096 tokens", "models/clusters/h800-cx7.ini", 1,
+    { "normal, 64 ranks, 4096 tokens",
+      "models/clusters/h800-cx7.ini",
+      1,
       { "kernel", "normal", "num-ranks", "64", "cached", "true" } },
     { "ll, 8 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 5, { "kernel", "ll", "num-ranks", "8" } },
     { "ll, 256 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 1, { "kernel", "ll", "num-ranks", "256" } },
     { "ll, 1024 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 1, { "kernel", "ll", "num-ranks", "1024" } },
-    { "alltoallv, 256 ranks, uneven", "tests/peers/port.ini", 5,
+    { "alltoallv, 256 ranks, uneven",
+      "tests/peers/port.ini",
+      5,
       { "kernel", "alltoallv", "num-ranks", "256", "matrix", "lognormal:65536:0.6" } },
-    { "alltoallv, 1024 ranks, uneven", "tests/peers/port.ini", 1,
+    { "alltoallv, 1024 ranks, uneven",
+      "tests/peers/port.ini",
+      1,
       { "kernel", "alltoallv", "num-ranks", "1024", "matrix", "lognormal:65536:0.7" } },
-    { "alltoallv, 1024 ranks, 64 KB", "tests/peers/port.ini", 1,
+    { "alltoallv, 1024 ranks, 64 KB",
+      "tests/peers/port.ini",
+      1,
       { "kernel", "alltoallv", "num-ranks", "1024", "matrix", "uniform:65536" } },
 };
 
@@ -96,8 +108,8 @@ enum { HIDDEN = 7168, ROWS = 8, ROW_REPEATS = 400 };
 
 struct row_bench {
     uint16_t row[ROWS][HIDDEN], back[HIDDEN];
-    uint8_t  code[HIDDEN];
-    float    scale[HIDDEN / FORMATS_BLOCK], weight[ROWS];
+    uint8_t code[HIDDEN];
+    float scale[HIDDEN / FORMATS_BLOCK], weight[ROWS];
     const uint16_t *rows[ROWS];
 };
 

@@ -20,12 +20,12 @@ enum { INCREMENT_COUNT = 8192, HOLD_COUNT = 500000, RUN_COUNT_MAX = 99 };
 /* An event in an object of one cache line, which the run touches as a simulator would. */
 struct holder {
     struct sim_event event;
-    uint64_t         run_count;
-    uint64_t         padding[4];
+    uint64_t run_count;
+    uint64_t padding[4];
 };
 
 struct entry {
-    uint64_t       time_ps, sequence;
+    uint64_t time_ps, sequence;
     struct holder *holder;
 };
 
@@ -33,10 +33,7 @@ static uint64_t increments_ps[INCREMENT_COUNT];
 static uint64_t increment_index, hold_count;
 static struct holder *holders;
 
-static uint64_t increment_next_ps(void)
-{
-    return increments_ps[increment_index++ % INCREMENT_COUNT];
-}
+static uint64_t increment_next_ps(void) { return increments_ps[increment_index++ % INCREMENT_COUNT]; }
 
 /* Of this process alone: the machine may have other work. */
 static double cpu_seconds(void)
@@ -64,12 +61,11 @@ static double hold_engine(uint32_t pending_count)
         holders[i].event = (struct sim_event){ .run = holder_run };
         sim_schedule_at(sim, &holders[i].event, increment_next_ps());
     }
-    for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++)   /* to the steady state */
+    for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++) /* to the steady state */
         sim_step(sim);
     const double start = cpu_seconds();
 
-    for (uint64_t i = 0; i < hold_count; i++)
-        sim_step(sim);
+    for (uint64_t i = 0; i < hold_count; i++) sim_step(sim);
     const double seconds = cpu_seconds() - start;
 
     sim_free(sim);
@@ -106,10 +102,8 @@ static inline struct entry heap_pop(uint32_t arity)
         uint32_t least = child;
 
         for (uint32_t i = child + 1; i < child + arity && i < heap_count; i++)
-            if (entry_before(&heap[i], &heap[least]))
-                least = i;
-        if (!entry_before(&heap[least], &last))
-            break;
+            if (entry_before(&heap[i], &heap[least])) least = i;
+        if (!entry_before(&heap[least], &last)) break;
         heap[hole] = heap[least];
         hole = least;
     }
@@ -128,8 +122,7 @@ static inline double hold_heap(uint32_t pending_count, uint32_t arity)
     for (; sequence < pending_count; sequence++)
         heap_push((struct entry){ increment_next_ps(), sequence, &holders[sequence] }, arity);
     for (uint64_t i = 0; i < hold_count + 2 * (uint64_t)pending_count; i++) {
-        if (i == 2 * (uint64_t)pending_count)
-            start = cpu_seconds();
+        if (i == 2 * (uint64_t)pending_count) start = cpu_seconds();
         struct entry entry = heap_pop(arity);
 
         entry.holder->run_count++;
@@ -148,7 +141,10 @@ static double hold_quaternary(uint32_t pending_count) { return hold_heap(pending
 
 /* ---- radix heap: bucket b holds times whose highest bit that differs from the last time run is b-1 ---- */
 
-static struct bucket { struct entry *entries; uint32_t count, capacity, next; } buckets[65];
+static struct bucket {
+    struct entry *entries;
+    uint32_t count, capacity, next;
+} buckets[65];
 
 static void radix_push(struct entry entry, uint64_t last_ps)
 {
@@ -172,14 +168,11 @@ static struct entry radix_pop(uint64_t *last_ps)
         struct bucket *bucket = first + 1;
 
         first->next = first->count = 0;
-        while (bucket->count == 0)
-            bucket++;
+        while (bucket->count == 0) bucket++;
         *last_ps = bucket->entries[0].time_ps;
         for (uint32_t i = 1; i < bucket->count; i++)
-            if (bucket->entries[i].time_ps < *last_ps)
-                *last_ps = bucket->entries[i].time_ps;
-        for (uint32_t i = 0; i < bucket->count; i++)
-            radix_push(bucket->entries[i], *last_ps);
+            if (bucket->entries[i].time_ps < *last_ps) *last_ps = bucket->entries[i].time_ps;
+        for (uint32_t i = 0; i < bucket->count; i++) radix_push(bucket->entries[i], *last_ps);
         bucket->count = 0;
     }
     return first->entries[first->next++];
@@ -193,8 +186,7 @@ static double hold_radix(uint32_t pending_count)
     for (; sequence < pending_count; sequence++)
         radix_push((struct entry){ increment_next_ps(), sequence, &holders[sequence] }, last_ps);
     for (uint64_t i = 0; i < hold_count + 2 * (uint64_t)pending_count; i++) {
-        if (i == 2 * (uint64_t)pending_count)
-            start = cpu_seconds();
+        if (i == 2 * (uint64_t)pending_count) start = cpu_seconds();
         struct entry entry = radix_pop(&last_ps);
 
         entry.holder->run_count++;
@@ -204,8 +196,7 @@ static double hold_radix(uint32_t pending_count)
     }
     const double seconds = cpu_seconds() - start;
 
-    for (int i = 0; i < 65; i++)
-        free(buckets[i].entries), buckets[i] = (struct bucket){ 0 };
+    for (int i = 0; i < 65; i++) free(buckets[i].entries), buckets[i] = (struct bucket){ 0 };
     return (double)hold_count / seconds;
 }
 
@@ -220,16 +211,28 @@ static double draw_bimodal(struct rng *rng)
     return rng_uniform(rng) < 0.9 ? 1e4 * rng_uniform(rng) : 1e7 * (1 + rng_uniform(rng));
 }
 
-static double draw_constant(struct rng *rng) { (void)rng; return 1e6; }
+static double draw_constant(struct rng *rng)
+{
+    (void)rng;
+    return 1e6;
+}
 static double draw_ties(struct rng *rng) { return 1e6 * (double)rng_below(rng, 3); }
 
-static const struct { const char *name; double (*draw)(struct rng *rng); } distributions[] = {
-    { "exponential", draw_exponential }, { "uniform", draw_uniform }, { "bimodal", draw_bimodal },
-    { "constant", draw_constant }, { "three values", draw_ties },
+static const struct {
+    const char *name;
+    double (*draw)(struct rng *rng);
+} distributions[] = {
+    { "exponential", draw_exponential }, { "uniform", draw_uniform },   { "bimodal", draw_bimodal },
+    { "constant", draw_constant },       { "three values", draw_ties },
 };
 
-static const struct { const char *name; double (*hold)(uint32_t pending_count); } queues[] = {
-    { "engine", hold_engine }, { "binary heap", hold_binary }, { "4-ary heap", hold_quaternary },
+static const struct {
+    const char *name;
+    double (*hold)(uint32_t pending_count);
+} queues[] = {
+    { "engine", hold_engine },
+    { "binary heap", hold_binary },
+    { "4-ary heap", hold_quaternary },
     { "radix heap", hold_radix },
 };
 
@@ -251,8 +254,7 @@ static void bench_row(const char *distribution, uint32_t pending_count, int run_
 
     hold_count = HOLD_COUNT;
     for (int run = 0; run < run_count; run++)
-        for (int queue = 0; queue < QUEUE_COUNT; queue++)
-            rates[queue][run] = queues[queue].hold(pending_count);
+        for (int queue = 0; queue < QUEUE_COUNT; queue++) rates[queue][run] = queues[queue].hold(pending_count);
     printf("%-14s %8u", distribution, pending_count);
     for (int queue = 0; queue < QUEUE_COUNT; queue++) {
         qsort(rates[queue], (size_t)run_count, sizeof rates[queue][0], compare_doubles);
@@ -274,15 +276,13 @@ int main(int argc, char **argv)
     }
     holders = calloc(1000000, sizeof *holders);
     assert(holders);
-    printf("engine: million holds a second of CPU time, median of %d runs\n%-14s %8s", run_count,
-           "increments", "pending");
-    for (int queue = 0; queue < QUEUE_COUNT; queue++)
-        printf(" %13s", queues[queue].name);
+    printf("engine: million holds a second of CPU time, median of %d runs\n%-14s %8s", run_count, "increments",
+           "pending");
+    for (int queue = 0; queue < QUEUE_COUNT; queue++) printf(" %13s", queues[queue].name);
     printf("\n");
     for (int i = 0; i < DISTRIBUTION_COUNT; i++) {
         rng_seed(&rng, 1);
-        for (int k = 0; k < INCREMENT_COUNT; k++)
-            increments_ps[k] = (uint64_t)distributions[i].draw(&rng);
+        for (int k = 0; k < INCREMENT_COUNT; k++) increments_ps[k] = (uint64_t)distributions[i].draw(&rng);
         for (size_t k = 0; k < sizeof pending_counts / sizeof pending_counts[0]; k++)
             bench_row(distributions[i].name, pending_counts[k], run_count);
     }

@@ -26,7 +26,7 @@ static uint32_t rounds_left;
 static enum worker_step round_step(struct fabric_worker *w)
 {
     if (--rounds_left) return WORKER_MORE;
-    w->fabric->words[1] = 1;            /* lets the others go */
+    w->fabric->words[1] = 1; /* lets the others go */
     return WORKER_DONE;
 }
 
@@ -38,7 +38,9 @@ struct bench {
 static void bench_store(struct bench *b, uint32_t i)
 {
     const uint64_t place = (uint64_t)(i % (AREA_BYTES / MESSAGE_BYTES)) * MESSAGE_BYTES;
-    const struct fabric_write write = { .target_offset = place, .charge_bytes = MESSAGE_BYTES, .peer = 1,
+    const struct fabric_write write = { .target_offset = place,
+                                        .charge_bytes = MESSAGE_BYTES,
+                                        .peer = 1,
                                         .span_count = 1,
                                         .span = { { b->worker.fabric->heap + place, MESSAGE_BYTES } } };
     if (fabric_path(b->worker.fabric, 1) == FABRIC_NVLINK) {

@@ -40,18 +40,17 @@ static struct routing drawn[DRAWN];
 static void draw(const char *distribution)
 {
     for (uint32_t d = 0; d < DRAWN; d++) {
-        const struct routing_options options = { .ranks = RANKS, .tokens = TOKENS, .topk = TOPK,
-                                                 .experts = 256, .seed = d, .distribution = distribution };
+        const struct routing_options options = {
+            .ranks = RANKS, .tokens = TOKENS, .topk = TOPK, .experts = 256, .seed = d, .distribution = distribution
+        };
         routing_free(&drawn[d]);
-        if (!routing_generate(&options, &drawn[d], NULL))
-            fail("generate", NULL);
+        if (!routing_generate(&options, &drawn[d], NULL)) fail("generate", NULL);
     }
 }
 
 static bool produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
-    struct sample one = { .info = { .steps = 1, .layers = 1 },
-                          .blocks = &drawn[(step * LAYERS + layer) % DRAWN] };
+    struct sample one = { .info = { .steps = 1, .layers = 1 }, .blocks = &drawn[(step * LAYERS + layer) % DRAWN] };
     (void)context;
     return sample_produce(&one, 0, 0, out, error);
 }
@@ -89,8 +88,7 @@ static double read_seconds(const char *path)
     for (int run = 0; run < RUNS; run++) {
         const double start = clock_s(CLOCK_PROCESS_CPUTIME_ID);
         GError *const error = trace_read_all(path, NULL);
-        if (error)
-            fail("read", error);
+        if (error) fail("read", error);
         seconds[run] = clock_s(CLOCK_PROCESS_CPUTIME_ID) - start;
     }
     return stats_median(seconds, RUNS);
@@ -112,9 +110,8 @@ static void bench_binary(const char *name, const char *distribution)
     draw(distribution);
     write_trace(path, steps);
     const double seconds = read_seconds(path);
-    printf("%-10s read      %8.2f GB/s of int32 indices, %5.2f GB/s of uint8 as stored (%s, file %.0f MB)\n",
-           name + 2, places * 4 / seconds / 1e9, places / seconds / 1e9, distribution,
-           file_bytes(path) / 1e6);
+    printf("%-10s read      %8.2f GB/s of int32 indices, %5.2f GB/s of uint8 as stored (%s, file %.0f MB)\n", name + 2,
+           places * 4 / seconds / 1e9, places / seconds / 1e9, distribution, file_bytes(path) / 1e6);
     remove(path);
 }
 
@@ -129,8 +126,8 @@ static void bench_formats(void)
         const char *const path = temporary_path(texts[n]);
         write_trace(path, 1);
         const double seconds = read_seconds(path);
-        printf("%-10s parse     %8.0f MB/s of text, file %.0f MB\n", texts[n] + 2,
-               file_bytes(path) / seconds / 1e6, file_bytes(path) / 1e6);
+        printf("%-10s parse     %8.0f MB/s of text, file %.0f MB\n", texts[n] + 2, file_bytes(path) / seconds / 1e6,
+               file_bytes(path) / 1e6);
         remove(path);
     }
 }
@@ -148,8 +145,7 @@ static void bench_random_access(double gigabytes)
         const double start = clock_s(CLOCK_MONOTONIC);
         struct routing routing;
         struct trace *const trace = trace_open(path, NULL, NULL);
-        if (!trace || !trace_read(trace, steps / 2, (uint32_t)run, 0, &routing, NULL))
-            fail("random access", NULL);
+        if (!trace || !trace_read(trace, steps / 2, (uint32_t)run, 0, &routing, NULL)) fail("random access", NULL);
         first[run] = (clock_s(CLOCK_MONOTONIC) - start) * 1e3;
         routing_free(&routing);
         trace_close(trace);
@@ -159,8 +155,7 @@ static void bench_random_access(double gigabytes)
         struct routing routing;
         const uint32_t step = (uint32_t)rng_below(&rng, steps), layer = (uint32_t)rng_below(&rng, LAYERS);
         const double start = clock_s(CLOCK_MONOTONIC);
-        if (!trace || !trace_read(trace, step, layer, 0, &routing, NULL))
-            fail("random access", NULL);
+        if (!trace || !trace_read(trace, step, layer, 0, &routing, NULL)) fail("random access", NULL);
         ms[i] = (clock_s(CLOCK_MONOTONIC) - start) * 1e3;
         routing_free(&routing);
     }
@@ -174,8 +169,10 @@ static void bench_random_access(double gigabytes)
 
 static void bench_generators(void)
 {
-    static const struct { const char *name; uint32_t groups, kept; } kinds[] = {
-        { "uniform", 0, 0 }, { "uniform", 8, 4 }, { "zipf:1.1", 0, 0 } };
+    static const struct {
+        const char *name;
+        uint32_t groups, kept;
+    } kinds[] = { { "uniform", 0, 0 }, { "uniform", 8, 4 }, { "zipf:1.1", 0, 0 } };
     for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++) {
         const struct routing_options options = { .ranks = 8,
                                                  .tokens = 4096,
@@ -189,8 +186,7 @@ static void bench_generators(void)
         for (int run = 0; run < RUNS; run++) {
             struct routing routing;
             const double start = clock_s(CLOCK_PROCESS_CPUTIME_ID);
-            if (!routing_generate(&options, &routing, NULL))
-                fail("generate", NULL);
+            if (!routing_generate(&options, &routing, NULL)) fail("generate", NULL);
             ms[run] = (clock_s(CLOCK_PROCESS_CPUTIME_ID) - start) * 1e3;
             routing_free(&routing);
         }
@@ -206,12 +202,11 @@ int main(int argc, char **argv)
     draw("lognormal:0.5");
     const long before = peak_mb();
     bench_random_access(gigabytes);
-    printf("ept        memory    %ld MB at most while writing and reading that trace, %ld MB before\n",
-           peak_mb(), before);
+    printf("ept        memory    %ld MB at most while writing and reading that trace, %ld MB before\n", peak_mb(),
+           before);
     bench_formats();
     printf("all        memory    %ld MB at most (text formats are held in memory)\n", peak_mb());
-    for (uint32_t d = 0; d < DRAWN; d++)
-        routing_free(&drawn[d]);
+    for (uint32_t d = 0; d < DRAWN; d++) routing_free(&drawn[d]);
     temporary_clear();
     return 0;
 }

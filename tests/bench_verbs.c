@@ -22,10 +22,10 @@ static double now_us(void)
 
 struct bench {
     struct fabric_worker worker;
-    uint32_t done;                  /* puts posted, or exchanges completed */
-    bool     sent;
-    double   start_us;
-    double   exchange_us[PONG_COUNT];
+    uint32_t done; /* puts posted, or exchanges completed */
+    bool sent;
+    double start_us;
+    double exchange_us[PONG_COUNT];
 };
 
 static enum worker_step put_step(struct fabric_worker *w)
@@ -34,7 +34,10 @@ static enum worker_step put_step(struct fabric_worker *w)
     while (b->done < PUT_COUNT) {
         const uint64_t place = (uint64_t)b->done % (AREA_BYTES / PUT_BYTES) * PUT_BYTES;
         const struct fabric_write write = {
-            .target_offset = place, .charge_bytes = PUT_BYTES, .peer = 1, .span_count = 1,
+            .target_offset = place,
+            .charge_bytes = PUT_BYTES,
+            .peer = 1,
+            .span_count = 1,
             .span = { { w->fabric->heap + place, PUT_BYTES } },
         };
         if (fabric_put(w, &write) < 0) return WORKER_WAIT;
@@ -79,8 +82,7 @@ static int double_compare(const void *a, const void *b)
 static bool bench_run(struct live_world *world, enum worker_step (*step)(struct fabric_worker *w), struct bench *b,
                       GError **error)
 {
-    *b = (struct bench){ .worker = { .step = step, .describe = bench_describe,
-                                     .fabric = live_world_fabric(world) } };
+    *b = (struct bench){ .worker = { .step = step, .describe = bench_describe, .fabric = live_world_fabric(world) } };
     struct fabric_worker *worker = &b->worker;
     b->start_us = now_us();
     return live_world_run(world, &worker, 1, error);
@@ -126,7 +128,4 @@ static int rank_main(struct bootstrap *b, void *context)
     return fine || skipped ? 0 : 1;
 }
 
-int main(int argc, char **argv)
-{
-    return bootstrap_fork_run(2, 60000, rank_main, argc > 1 ? argv[1] : NULL);
-}
+int main(int argc, char **argv) { return bootstrap_fork_run(2, 60000, rank_main, argc > 1 ? argv[1] : NULL); }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static char *path;
-static int   saved;
+static int saved;
 
 void catch_start(void)
 {

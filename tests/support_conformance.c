@@ -13,52 +13,52 @@
 #include "sim/rng.h"
 #include "sim/units.h"
 
-enum { OPS_PER_STEP = 24 };     /* more than CONFORMANCE_DEPTH: a step can fill a queue */
+enum { OPS_PER_STEP = 24 }; /* more than CONFORMANCE_DEPTH: a step can fill a queue */
 
 enum op_kind {
-    OP_FILL,        /* own heap [source, size) becomes pattern value */
-    OP_WRITE,       /* own [source, size) to peer's [target, size), by the path to that peer */
-    OP_SIGNAL,      /* peer's word becomes value, or gets it added */
-    OP_WRITE_SIGNAL,/* as OP_WRITE, then the peer's word becomes raise, or gets it added: one operation by RDMA */
-    OP_GET,         /* peer's [source, size) to own [target, size) */
-    OP_WAIT,        /* until the own word is at least value; it must never fall */
-    OP_CHECK,       /* own [target, size) must be pattern value, or zeros where value is 0 */
-    OP_ADD,         /* value to the own word */
-    OP_FLUSH,       /* until all on (peer, queue) is complete */
-    OP_WORK,        /* a piece of local work that counts itself */
-    OP_CLOCK,       /* time must not run backwards */
-    OP_SLEEP,       /* until value picoseconds have passed: nothing else happens to the worker */
-    OP_ALARM,       /* from now on wants a step in value picoseconds at the latest */
+    OP_FILL,         /* own heap [source, size) becomes pattern value */
+    OP_WRITE,        /* own [source, size) to peer's [target, size), by the path to that peer */
+    OP_SIGNAL,       /* peer's word becomes value, or gets it added */
+    OP_WRITE_SIGNAL, /* as OP_WRITE, then the peer's word becomes raise, or gets it added: one operation by RDMA */
+    OP_GET,          /* peer's [source, size) to own [target, size) */
+    OP_WAIT,         /* until the own word is at least value; it must never fall */
+    OP_CHECK,        /* own [target, size) must be pattern value, or zeros where value is 0 */
+    OP_ADD,          /* value to the own word */
+    OP_FLUSH,        /* until all on (peer, queue) is complete */
+    OP_WORK,         /* a piece of local work that counts itself */
+    OP_CLOCK,        /* time must not run backwards */
+    OP_SLEEP,        /* until value picoseconds have passed: nothing else happens to the worker */
+    OP_ALARM,        /* from now on wants a step in value picoseconds at the latest */
 };
 
 struct op {
     enum op_kind kind;
     uint16_t peer, queue;
-    uint8_t  flags;
-    bool     add;
+    uint8_t flags;
+    bool add;
     uint32_t word, size;
     uint64_t source, target, value, raise;
 };
 
 struct program {
     struct fabric_worker worker;
-    GArray  *ops;
+    GArray *ops;
     uint32_t at;
     uint64_t last_word, last_ps;
     uint64_t works, refusals;
-    bool     asleep;
-    char     why[160];
+    bool asleep;
+    char why[160];
 };
 
 /* One run of one case. */
 struct suite {
     const struct conformance_world *world;
-    struct rng rng;                         /* the same on every process: all draw for all ranks */
+    struct rng rng; /* the same on every process: all draw for all ranks */
     uint32_t next_word;
     uint64_t next_heap;
     uint64_t next_pattern;
-    uint32_t worker_count;                  /* programs of each rank in this case */
-    struct program *program[CONFORMANCE_RANKS];     /* [rank][worker_count], NULL for ranks elsewhere */
+    uint32_t worker_count;                      /* programs of each rank in this case */
+    struct program *program[CONFORMANCE_RANKS]; /* [rank][worker_count], NULL for ranks elsewhere */
     char why[200];
 };
 
@@ -67,17 +67,17 @@ struct suite {
 static uint8_t pattern_byte(uint64_t pattern, uint64_t i)
 {
     const uint64_t mixed = (pattern * 0x9e3779b97f4a7c15u) ^ (i * 0xbf58476d1ce4e5b9u);
-    return (uint8_t)(mixed >> 40 | 1);      /* never 0: what was not written shows */
+    return (uint8_t)(mixed >> 40 | 1); /* never 0: what was not written shows */
 }
 
-static void program_fail(struct program *p, const struct op *op, const char *what, uint64_t expected,
-                         uint64_t found)
+static void program_fail(struct program *p, const struct op *op, const char *what, uint64_t expected, uint64_t found)
 {
     if (p->why[0]) return;
-    snprintf(p->why, sizeof p->why, "rank %u worker %u op %u (peer %u queue %u): %s: "
+    snprintf(p->why, sizeof p->why,
+             "rank %u worker %u op %u (peer %u queue %u): %s: "
              "expected %llu, found %llu",
-             p->worker.fabric->rank, p->worker.index, p->at, op->peer, op->queue, what,
-             (unsigned long long)expected, (unsigned long long)found);
+             p->worker.fabric->rank, p->worker.index, p->at, op->peer, op->queue, what, (unsigned long long)expected,
+             (unsigned long long)found);
 }
 
 static void program_fill(const void *context, uint8_t *target)
@@ -91,18 +91,23 @@ static int program_write(struct program *p, const struct op *op, const struct fa
 {
     const struct fabric *f = p->worker.fabric;
     struct fabric_write write = {
-        .target_offset = op->target, .charge_bytes = op->size, .peer = op->peer, .queue = op->queue,
-        .flags = op->flags, .span_count = 1, .span = { { f->heap + op->source, op->size } },
+        .target_offset = op->target,
+        .charge_bytes = op->size,
+        .peer = op->peer,
+        .queue = op->queue,
+        .flags = op->flags,
+        .span_count = 1,
+        .span = { { f->heap + op->source, op->size } },
     };
     if (op->size == 0 && op->value) write.span_count = 0;
     if (fabric_path(f, op->peer) == FABRIC_RDMA)
         return signal ? fabric_put_signal(&p->worker, &write, signal) : fabric_put(&p->worker, &write);
-    if (op->size % 2) {             /* bytes that are made in place */
+    if (op->size % 2) { /* bytes that are made in place */
         write.span_count = 0;
         write.fill = program_fill;
         write.context = &write.span[0];
         write.fill_bytes = op->size;
-    } else if (op->size > 4) {      /* stores gather: give them several spans */
+    } else if (op->size > 4) { /* stores gather: give them several spans */
         const uint32_t head = op->size / 3, middle = op->size / 4;
         write.span_count = 3;
         write.span[0].size_bytes = head;
@@ -115,18 +120,22 @@ static int program_write(struct program *p, const struct op *op, const struct fa
 
 static int program_write_signal(struct program *p, const struct op *op)
 {
-    const struct fabric_signal signal = { .value = op->raise, .word = op->word, .peer = op->peer, .queue = op->queue,
-                                          .add = op->add };
+    const struct fabric_signal signal = {
+        .value = op->raise, .word = op->word, .peer = op->peer, .queue = op->queue, .add = op->add
+    };
     const int rc = program_write(p, op, &signal);
     if (rc || fabric_path(p->worker.fabric, op->peer) == FABRIC_RDMA) return rc;
-    return fabric_signal(&p->worker, &signal);      /* refused: the same bytes are stored once more */
+    return fabric_signal(&p->worker, &signal); /* refused: the same bytes are stored once more */
 }
 
 static int program_get(struct program *p, const struct op *op)
 {
     struct fabric *f = p->worker.fabric;
-    const struct fabric_read read = { .source_offset = op->source, .target = f->heap + op->target,
-                                      .charge_bytes = op->size, .size_bytes = op->size, .peer = op->peer,
+    const struct fabric_read read = { .source_offset = op->source,
+                                      .target = f->heap + op->target,
+                                      .charge_bytes = op->size,
+                                      .size_bytes = op->size,
+                                      .peer = op->peer,
                                       .queue = op->queue };
     return fabric_get(&p->worker, &read);
 }
@@ -172,31 +181,37 @@ static int program_op(struct program *p, const struct op *op)
 {
     struct fabric *f = p->worker.fabric;
     const uint64_t now_ps = fabric_now_ps(f);
-    const struct fabric_signal signal = { .value = op->value, .word = op->word, .peer = op->peer, .queue = op->queue,
-                                          .add = op->add };
+    const struct fabric_signal signal = {
+        .value = op->value, .word = op->word, .peer = op->peer, .queue = op->queue, .add = op->add
+    };
     const struct fabric_work work = {
-        .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = 64, .write_bytes = 64,
-        .run = program_work, .context = p, .argument = op->value,
+        .kind = FABRIC_WORK_COPY,
+        .rows = 1,
+        .read_bytes = 64,
+        .write_bytes = 64,
+        .run = program_work,
+        .context = p,
+        .argument = op->value,
     };
     switch (op->kind) {
     case OP_FILL:
         for (uint32_t i = 0; i < op->size; i++) f->heap[op->source + i] = pattern_byte(op->value, i);
         return 0;
-    case OP_WRITE:  return program_write(p, op, NULL);
+    case OP_WRITE: return program_write(p, op, NULL);
     case OP_WRITE_SIGNAL: return program_write_signal(p, op);
-    case OP_GET:    return program_get(p, op);
+    case OP_GET: return program_get(p, op);
     case OP_SIGNAL: return fabric_signal(&p->worker, &signal);
-    case OP_WAIT:   return program_wait(p, op);
-    case OP_CHECK:  program_check(p, op); return 0;
-    case OP_ADD:    fabric_signal_add(&p->worker, op->word, op->value, FABRIC_DEVICE); return 0;
-    case OP_FLUSH:  return fabric_flush(&p->worker, op->peer, op->queue);
-    case OP_WORK:   fabric_work(&p->worker, &work); return 0;
+    case OP_WAIT: return program_wait(p, op);
+    case OP_CHECK: program_check(p, op); return 0;
+    case OP_ADD: fabric_signal_add(&p->worker, op->word, op->value, FABRIC_DEVICE); return 0;
+    case OP_FLUSH: return fabric_flush(&p->worker, op->peer, op->queue);
+    case OP_WORK: fabric_work(&p->worker, &work); return 0;
     case OP_CLOCK:
         if (now_ps < p->last_ps) program_fail(p, op, "time ran backwards", p->last_ps, now_ps);
         p->last_ps = now_ps;
         return 0;
-    case OP_SLEEP:  return program_sleep(p, op, now_ps);
-    case OP_ALARM:  p->worker.wake_ps = now_ps + op->value; return 0;
+    case OP_SLEEP: return program_sleep(p, op, now_ps);
+    case OP_ALARM: p->worker.wake_ps = now_ps + op->value; return 0;
     }
     return -EINVAL;
 }
@@ -264,8 +279,12 @@ static void suite_begin(struct suite *s, uint32_t worker_count)
             struct program *p = &s->program[rank][i];
             p->ops = g_array_new(FALSE, FALSE, sizeof(struct op));
             p->worker = (struct fabric_worker){
-                .step = program_step, .describe = program_describe, .fabric = f, .index = i,
-                .sm = (uint16_t)i, .warps = 1,
+                .step = program_step,
+                .describe = program_describe,
+                .fabric = f,
+                .index = i,
+                .sm = (uint16_t)i,
+                .warps = 1,
             };
         }
     }
@@ -301,8 +320,7 @@ static void suite_run(struct suite *s)
 static void suite_end(struct suite *s)
 {
     for (uint32_t rank = 0; rank < s->world->rank_count; rank++) {
-        for (uint32_t i = 0; s->program[rank] && i < s->worker_count; i++)
-            g_array_free(s->program[rank][i].ops, TRUE);
+        for (uint32_t i = 0; s->program[rank] && i < s->worker_count; i++) g_array_free(s->program[rank][i].ops, TRUE);
         g_clear_pointer(&s->program[rank], g_free);
     }
 }
@@ -318,13 +336,13 @@ static void case_zero_at_start(struct suite *s)
 {
     suite_begin(s, 1);
     EACH_RANK(s, rank)
-        suite_op(s, rank, 0, (struct op){ .kind = OP_CHECK, .size = CONFORMANCE_HEAP_BYTES });
+    suite_op(s, rank, 0, (struct op){ .kind = OP_CHECK, .size = CONFORMANCE_HEAP_BYTES });
     suite_run(s);
-    EACH_RANK(s, rank) {
+    EACH_RANK(s, rank)
+    {
         const struct fabric *f = s->world->fabric[rank];
         for (uint32_t word = 0; f && word < CONFORMANCE_WORDS; word++)
-            if (fabric_load(f, word))
-                snprintf(s->why, sizeof s->why, "rank %u: word %u is not zero", rank, word);
+            if (fabric_load(f, word)) snprintf(s->why, sizeof s->why, "rank %u: word %u is not zero", rank, word);
     }
 }
 
@@ -336,18 +354,26 @@ static void case_signal_after_data(struct suite *s)
     enum { BLOCKS = sizeof sizes / sizeof sizes[0] };
     suite_begin(s, 2);
     const uint32_t words = suite_words(s, s->world->rank_count);
-    EACH_RANK(s, from) EACH_RANK(s, to) {
+    EACH_RANK(s, from) EACH_RANK(s, to)
+    {
         const uint16_t queue = suite_queue(s);
         for (uint32_t i = 0; i < BLOCKS; i++) {
             const uint64_t source = suite_heap(s, sizes[i]), target = suite_heap(s, sizes[i]);
             const uint64_t pattern = ++s->next_pattern;
-            struct op op = { .peer = (uint16_t)to, .queue = queue, .size = sizes[i], .source = source,
-                             .target = target, .value = pattern, .kind = OP_FILL };
+            struct op op = { .peer = (uint16_t)to,
+                             .queue = queue,
+                             .size = sizes[i],
+                             .source = source,
+                             .target = target,
+                             .value = pattern,
+                             .kind = OP_FILL };
             suite_op(s, from, 0, op);
             op.kind = OP_WRITE;
             suite_op(s, from, 0, op);
-            suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
-                                              .word = words + from, .value = i + 1 });
+            suite_op(
+                s, from, 0,
+                (struct op){
+                    .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue, .word = words + from, .value = i + 1 });
             suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + from, .value = i + 1 });
             op.kind = OP_CHECK;
             suite_op(s, to, 1, op);
@@ -362,13 +388,18 @@ static void case_signals_in_order(struct suite *s)
     enum { SIGNALS = 200 };
     suite_begin(s, 2);
     const uint32_t words = suite_words(s, s->world->rank_count);
-    EACH_RANK(s, from) EACH_RANK(s, to) {
+    EACH_RANK(s, from) EACH_RANK(s, to)
+    {
         const uint16_t queue = suite_queue(s);
         for (uint32_t i = 1; i <= SIGNALS; i++)
-            suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
-                                              .word = words + from, .value = i * UINT64_C(0x100000001) });
-        suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + from,
-                                        .value = SIGNALS * UINT64_C(0x100000001) });
+            suite_op(s, from, 0,
+                     (struct op){ .kind = OP_SIGNAL,
+                                  .peer = (uint16_t)to,
+                                  .queue = queue,
+                                  .word = words + from,
+                                  .value = i * UINT64_C(0x100000001) });
+        suite_op(s, to, 1,
+                 (struct op){ .kind = OP_WAIT, .word = words + from, .value = SIGNALS * UINT64_C(0x100000001) });
     }
     suite_run(s);
 }
@@ -380,24 +411,33 @@ static void case_back_pressure(struct suite *s)
     suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
     bool remote = false;
-    EACH_RANK(s, from) {
+    EACH_RANK(s, from)
+    {
         const uint32_t to = (from + 1) % s->world->rank_count;
         const uint64_t source = suite_heap(s, PUTS * SIZE), target = suite_heap(s, PUTS * SIZE);
         const uint64_t pattern = s->next_pattern;
         for (uint32_t i = 0; i < PUTS; i++) {
-            struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .size = SIZE, .value = ++s->next_pattern,
-                             .source = source + i * SIZE, .target = target + i * SIZE };
+            struct op op = { .kind = OP_FILL,
+                             .peer = (uint16_t)to,
+                             .size = SIZE,
+                             .value = ++s->next_pattern,
+                             .source = source + i * SIZE,
+                             .target = target + i * SIZE };
             suite_op(s, from, 0, op);
         }
         for (uint32_t i = 0; i < PUTS; i++)
-            suite_op(s, from, 0, (struct op){ .kind = OP_WRITE, .peer = (uint16_t)to, .size = SIZE,
-                                              .source = source + i * SIZE, .target = target + i * SIZE });
-        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words,
-                                          .value = 1 });
+            suite_op(s, from, 0,
+                     (struct op){ .kind = OP_WRITE,
+                                  .peer = (uint16_t)to,
+                                  .size = SIZE,
+                                  .source = source + i * SIZE,
+                                  .target = target + i * SIZE });
+        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words, .value = 1 });
         suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words, .value = 1 });
         for (uint32_t i = 0; i < PUTS; i++)
-            suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE,
-                                            .value = pattern + i + 1 });
+            suite_op(
+                s, to, 0,
+                (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE, .value = pattern + i + 1 });
         const struct fabric *f = s->world->fabric[from];
         remote |= f && fabric_path(f, (uint16_t)to) == FABRIC_RDMA;
     }
@@ -414,27 +454,35 @@ static void case_ownership(struct suite *s)
     enum { SIZE = 5000, TURNS = 12 };
     suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
-    EACH_RANK(s, from) {
+    EACH_RANK(s, from)
+    {
         const uint32_t to = (from + 1) % s->world->rank_count;
         const uint16_t queue = suite_queue(s);
         const uint64_t source = suite_heap(s, SIZE), target = suite_heap(s, TURNS * SIZE);
         for (uint32_t i = 0; i < TURNS; i++) {
-            struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .queue = queue, .size = SIZE,
-                             .source = source, .target = target + i * SIZE, .value = ++s->next_pattern };
+            struct op op = { .kind = OP_FILL,
+                             .peer = (uint16_t)to,
+                             .queue = queue,
+                             .size = SIZE,
+                             .source = source,
+                             .target = target + i * SIZE,
+                             .value = ++s->next_pattern };
             suite_op(s, from, 0, op);
             op.kind = OP_WRITE;
             suite_op(s, from, 0, op);
-            op.kind = OP_FLUSH;     /* where the path is a store there is nothing to wait for: 0 at once */
+            op.kind = OP_FLUSH; /* where the path is a store there is nothing to wait for: 0 at once */
             suite_op(s, from, 0, op);
         }
-        suite_op(s, from, 0, (struct op){ .kind = OP_FILL, .source = source, .size = SIZE,
-                                          .value = UINT32_MAX });
-        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
-                                          .word = words, .value = 1 });
+        suite_op(s, from, 0, (struct op){ .kind = OP_FILL, .source = source, .size = SIZE, .value = UINT32_MAX });
+        suite_op(s, from, 0,
+                 (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue, .word = words, .value = 1 });
         suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words, .value = 1 });
         for (uint32_t i = 0; i < TURNS; i++)
-            suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE,
-                                            .value = s->next_pattern - TURNS + i + 1 });
+            suite_op(s, to, 0,
+                     (struct op){ .kind = OP_CHECK,
+                                  .size = SIZE,
+                                  .target = target + i * SIZE,
+                                  .value = s->next_pattern - TURNS + i + 1 });
     }
     suite_run(s);
 }
@@ -445,32 +493,43 @@ static void case_zero_size(struct suite *s)
     enum { GUARD = 64 };
     suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
-    EACH_RANK(s, from) EACH_RANK(s, to) {
+    EACH_RANK(s, from) EACH_RANK(s, to)
+    {
         const uint64_t source = suite_heap(s, GUARD);
         const uint64_t guard = suite_heap(s, GUARD), target = suite_heap(s, GUARD);
-        struct op op = { .peer = (uint16_t)to, .source = source, .target = target, .size = GUARD,
-                         .value = ++s->next_pattern, .kind = OP_FILL };
+        struct op op = { .peer = (uint16_t)to,
+                         .source = source,
+                         .target = target,
+                         .size = GUARD,
+                         .value = ++s->next_pattern,
+                         .kind = OP_FILL };
         suite_op(s, from, 0, op);
         for (uint32_t i = 0; i < 4; i++)
-            suite_op(s, from, 0, (struct op){ .kind = OP_WRITE, .peer = (uint16_t)to, .source = source,
-                                              .target = guard, .value = i & 1,
-                                              .flags = i & 2 ? FABRIC_DEFER : 0 });
+            suite_op(s, from, 0,
+                     (struct op){ .kind = OP_WRITE,
+                                  .peer = (uint16_t)to,
+                                  .source = source,
+                                  .target = guard,
+                                  .value = i & 1,
+                                  .flags = i & 2 ? FABRIC_DEFER : 0 });
         op.kind = OP_WRITE;
         op.flags = FABRIC_DEFER;
         suite_op(s, from, 0, op);
-        suite_op(s, from, 0, (struct op){ .kind = OP_WRITE, .peer = (uint16_t)to, .source = source,
-                                          .target = guard });
-        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words + from,
-                                          .value = 1 });
+        suite_op(s, from, 0, (struct op){ .kind = OP_WRITE, .peer = (uint16_t)to, .source = source, .target = guard });
+        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words + from, .value = 1 });
     }
-    EACH_RANK(s, to) EACH_RANK(s, from) {
+    EACH_RANK(s, to) EACH_RANK(s, from)
+    {
         const uint32_t pair = from * s->world->rank_count + to;
         const uint32_t pairs = s->world->rank_count * s->world->rank_count;
         const uint64_t guard = s->next_heap - (uint64_t)(pairs - pair) * 3 * GUARD + GUARD;
         suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words + from, .value = 1 });
         suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .target = guard, .size = GUARD });
-        suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .target = guard + GUARD, .size = GUARD,
-                                        .value = s->next_pattern - pairs + pair + 1 });
+        suite_op(s, to, 0,
+                 (struct op){ .kind = OP_CHECK,
+                              .target = guard + GUARD,
+                              .size = GUARD,
+                              .value = s->next_pattern - pairs + pair + 1 });
     }
     suite_run(s);
 }
@@ -481,25 +540,33 @@ static void case_flush_is_complete(struct suite *s)
     enum { SIZE = 30000, PUTS = 6 };
     suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
-    EACH_RANK(s, from) {
+    EACH_RANK(s, from)
+    {
         const uint32_t to = (from + s->world->rank_count - 1) % s->world->rank_count;
         for (uint32_t i = 0; i < PUTS; i++) {
             const uint64_t source = suite_heap(s, SIZE), target = suite_heap(s, SIZE);
-            struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .size = SIZE, .value = ++s->next_pattern,
-                             .source = source, .target = target, .flags = i % 2 ? FABRIC_DEFER : 0 };
+            struct op op = { .kind = OP_FILL,
+                             .peer = (uint16_t)to,
+                             .size = SIZE,
+                             .value = ++s->next_pattern,
+                             .source = source,
+                             .target = target,
+                             .flags = i % 2 ? FABRIC_DEFER : 0 };
             suite_op(s, from, 0, op);
             op.kind = OP_WRITE;
             suite_op(s, from, 0, op);
         }
         suite_op(s, from, 0, (struct op){ .kind = OP_FLUSH, .peer = (uint16_t)to });
-        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = 1, .word = words,
-                                          .value = 1 });
+        suite_op(s, from, 0,
+                 (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = 1, .word = words, .value = 1 });
         suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words, .value = 1 });
         for (uint32_t i = 0; i < PUTS; i++) {
             const uint64_t block = (SIZE + 63) / 64 * 64;
-            suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE,
-                                            .target = s->next_heap - (PUTS - i) * 2 * block + block,
-                                            .value = s->next_pattern - PUTS + i + 1 });
+            suite_op(s, to, 0,
+                     (struct op){ .kind = OP_CHECK,
+                                  .size = SIZE,
+                                  .target = s->next_heap - (PUTS - i) * 2 * block + block,
+                                  .value = s->next_pattern - PUTS + i + 1 });
         }
     }
     suite_run(s);
@@ -511,23 +578,31 @@ static void case_defer(struct suite *s)
     enum { PUTS = 3 * CONFORMANCE_DEPTH, SIZE = 96 };
     suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
-    EACH_RANK(s, from) EACH_RANK(s, to) {
+    EACH_RANK(s, from) EACH_RANK(s, to)
+    {
         const uint64_t source = suite_heap(s, SIZE), target = suite_heap(s, (PUTS + 1) * SIZE);
         const uint16_t queue = suite_queue(s);
-        struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .queue = queue, .size = SIZE,
-                         .source = source, .value = ++s->next_pattern, .flags = FABRIC_DEFER };
+        struct op op = { .kind = OP_FILL,
+                         .peer = (uint16_t)to,
+                         .queue = queue,
+                         .size = SIZE,
+                         .source = source,
+                         .value = ++s->next_pattern,
+                         .flags = FABRIC_DEFER };
         suite_op(s, from, 0, op);
         op.kind = OP_WRITE;
         for (uint32_t i = 0; i < PUTS; i++) {
             op.target = target + i * SIZE;
             suite_op(s, from, 0, op);
         }
-        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
-                                          .word = words + from, .value = 1 });
+        suite_op(
+            s, from, 0,
+            (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue, .word = words + from, .value = 1 });
         suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words + from, .value = 1 });
         for (uint32_t i = 0; i < PUTS; i++)
-            suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE,
-                                            .value = s->next_pattern });
+            suite_op(
+                s, to, 0,
+                (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE, .value = s->next_pattern });
         suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + PUTS * SIZE });
     }
     suite_run(s);
@@ -540,20 +615,22 @@ static void case_local(struct suite *s)
     const uint64_t sum = WORKERS * TURNS * (TURNS + 1) / 2 + TURNS * WORKERS * (WORKERS - 1) / 2;
     suite_begin(s, WORKERS);
     const uint32_t word = suite_words(s, 1);
-    EACH_RANK(s, rank) for (uint32_t i = 0; i < WORKERS; i++) {
+    EACH_RANK(s, rank) for (uint32_t i = 0; i < WORKERS; i++)
+    {
         for (uint32_t turn = 1; turn <= TURNS; turn++) {
             suite_op(s, rank, i, (struct op){ .kind = OP_WORK, .value = turn });
             suite_op(s, rank, i, (struct op){ .kind = OP_ADD, .word = word, .value = i + turn });
             suite_op(s, rank, i, (struct op){ .kind = OP_CLOCK });
         }
-        suite_op(s, rank, i, (struct op){ .kind = OP_WAIT, .word = word,
-                                             .value = sum });
+        suite_op(s, rank, i, (struct op){ .kind = OP_WAIT, .word = word, .value = sum });
     }
     suite_run(s);
-    EACH_RANK(s, rank) for (uint32_t i = 0; s->program[rank] && i < WORKERS; i++)
+    EACH_RANK(s, rank)
+    for (uint32_t i = 0; s->program[rank] && i < WORKERS; i++)
         if (s->program[rank][i].works != TURNS * (TURNS + 1) / 2 && !s->why[0])
             snprintf(s->why, sizeof s->why, "rank %u worker %u: work was not done exactly once", rank, i);
-    EACH_RANK(s, rank) {
+    EACH_RANK(s, rank)
+    {
         const struct fabric *f = s->world->fabric[rank];
         if (f && fabric_load(f, word) != sum && !s->why[0])
             snprintf(s->why, sizeof s->why, "rank %u: the sum of all adds is wrong", rank);
@@ -567,13 +644,20 @@ static void case_put_signal(struct suite *s)
     enum { BLOCKS = 4 * (sizeof sizes / sizeof sizes[0]) };
     suite_begin(s, 2);
     const uint32_t words = suite_words(s, s->world->rank_count);
-    EACH_RANK(s, from) EACH_RANK(s, to) {
+    EACH_RANK(s, from) EACH_RANK(s, to)
+    {
         const uint16_t queue = suite_queue(s);
         for (uint32_t i = 0; i < BLOCKS; i++) {
             const uint32_t size = sizes[i % (sizeof sizes / sizeof sizes[0])];
-            struct op op = { .peer = (uint16_t)to, .queue = queue, .size = size, .source = suite_heap(s, size),
-                             .target = suite_heap(s, size), .value = ++s->next_pattern, .kind = OP_FILL,
-                             .word = words + from, .raise = i + 1 };
+            struct op op = { .peer = (uint16_t)to,
+                             .queue = queue,
+                             .size = size,
+                             .source = suite_heap(s, size),
+                             .target = suite_heap(s, size),
+                             .value = ++s->next_pattern,
+                             .kind = OP_FILL,
+                             .word = words + from,
+                             .raise = i + 1 };
             suite_op(s, from, 0, op);
             op.kind = OP_WRITE_SIGNAL;
             suite_op(s, from, 0, op);
@@ -592,19 +676,27 @@ static void case_counters(struct suite *s)
     enum { TURNS = 12, SIZE = 200 };
     suite_begin(s, 3);
     const uint32_t words = suite_words(s, 2), ready = suite_words(s, 1);
-    EACH_RANK(s, to) {
+    EACH_RANK(s, to)
+    {
         uint64_t sum[2] = { 0 };
         const uint64_t target = suite_heap(s, (uint64_t)s->world->rank_count * TURNS * SIZE);
         const uint64_t pattern = s->next_pattern;
         const struct fabric *own = s->world->fabric[to];
-        EACH_RANK(s, from) for (uint32_t i = 0; i < TURNS; i++) {
+        EACH_RANK(s, from) for (uint32_t i = 0; i < TURNS; i++)
+        {
             const struct fabric *f = s->world->fabric[from];
             const struct fabric *any = f ? f : own;
             const bool rdma = any && fabric_path(any, (uint16_t)(f ? to : from)) == FABRIC_RDMA;
             const uint64_t addend = 1 + i % 3;
-            struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .queue = suite_queue(s), .size = SIZE,
-                             .source = suite_heap(s, SIZE), .value = ++s->next_pattern, .add = true,
-                             .target = target + ((uint64_t)from * TURNS + i) * SIZE, .word = words + !rdma,
+            struct op op = { .kind = OP_FILL,
+                             .peer = (uint16_t)to,
+                             .queue = suite_queue(s),
+                             .size = SIZE,
+                             .source = suite_heap(s, SIZE),
+                             .value = ++s->next_pattern,
+                             .add = true,
+                             .target = target + ((uint64_t)from * TURNS + i) * SIZE,
+                             .word = words + !rdma,
                              .raise = addend };
             sum[!rdma] += addend;
             suite_op(s, from, 0, op);
@@ -617,15 +709,17 @@ static void case_counters(struct suite *s)
         for (uint32_t kind = 0; kind < 2; kind++)
             suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + kind, .value = sum[kind], .add = true });
         for (uint32_t i = 0; i < s->world->rank_count * TURNS; i++)
-            suite_op(s, to, 1, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE,
-                                            .value = pattern + i + 1 });
+            suite_op(
+                s, to, 1,
+                (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE, .value = pattern + i + 1 });
         suite_op(s, to, 1, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = ready, .value = 1 });
-        suite_op(s, to, 2, (struct op){ .kind = OP_WAIT, .word = ready, .value = 1 });      /* nobody else steps it */
+        suite_op(s, to, 2, (struct op){ .kind = OP_WAIT, .word = ready, .value = 1 }); /* nobody else steps it */
         for (uint32_t kind = 0; kind < 2; kind++)
             suite_op(s, to, 2, (struct op){ .kind = OP_WAIT, .word = words + kind, .value = sum[kind] });
     }
     suite_run(s);
-    EACH_RANK(s, rank) {
+    EACH_RANK(s, rank)
+    {
         const struct fabric *f = s->world->fabric[rank];
         uint64_t sum = f ? fabric_load(f, words) + fabric_load(f, words + 1) : 0;
         if (f && sum != (uint64_t)s->world->rank_count * 2 * TURNS && !s->why[0])
@@ -643,14 +737,17 @@ static void case_get(struct suite *s)
     const uint32_t words = suite_words(s, s->world->rank_count), ends = suite_words(s, s->world->rank_count);
     uint64_t source[BLOCKS], pattern[BLOCKS];
     for (uint32_t i = 0; i < BLOCKS; i++) source[i] = suite_heap(s, BLOCK_BYTES);
-    EACH_RANK(s, rank) for (uint32_t i = 0; i < BLOCKS; i++) {
+    EACH_RANK(s, rank) for (uint32_t i = 0; i < BLOCKS; i++)
+    {
         pattern[i] = 1000 * (rank + 1) + i;
-        suite_op(s, rank, 0, (struct op){ .kind = OP_FILL, .source = source[i], .size = BLOCK_BYTES,
-                                          .value = pattern[i] });
+        suite_op(s, rank, 0,
+                 (struct op){ .kind = OP_FILL, .source = source[i], .size = BLOCK_BYTES, .value = pattern[i] });
     }
-    EACH_RANK(s, rank) EACH_RANK(s, to)
-        suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words + rank, .value = 1 });
-    EACH_RANK(s, rank) EACH_RANK(s, from) {
+    EACH_RANK(s, rank)
+    EACH_RANK(s, to)
+    suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words + rank, .value = 1 });
+    EACH_RANK(s, rank) EACH_RANK(s, from)
+    {
         if (from == rank) continue;
         const uint16_t queue = suite_queue(s);
         uint64_t target[BLOCKS];
@@ -658,18 +755,28 @@ static void case_get(struct suite *s)
         for (uint32_t i = 0; i < BLOCKS; i++) {
             const uint32_t size = sizes[i % (sizeof sizes / sizeof sizes[0])];
             target[i] = suite_heap(s, size);
-            suite_op(s, rank, 0, (struct op){ .kind = OP_GET, .peer = (uint16_t)from, .queue = queue, .size = size,
-                                              .source = source[i], .target = target[i] });
+            suite_op(s, rank, 0,
+                     (struct op){ .kind = OP_GET,
+                                  .peer = (uint16_t)from,
+                                  .queue = queue,
+                                  .size = size,
+                                  .source = source[i],
+                                  .target = target[i] });
         }
         suite_op(s, rank, 0, (struct op){ .kind = OP_FLUSH, .peer = (uint16_t)from, .queue = queue });
         for (uint32_t i = 0; i < BLOCKS; i++)
-            suite_op(s, rank, 0, (struct op){ .kind = OP_CHECK, .size = sizes[i % (sizeof sizes / sizeof sizes[0])],
-                                              .target = target[i], .value = 1000 * (from + 1) + i });
-        suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)from, .queue = queue,
-                                          .word = ends + rank, .value = 1 });
+            suite_op(s, rank, 0,
+                     (struct op){ .kind = OP_CHECK,
+                                  .size = sizes[i % (sizeof sizes / sizeof sizes[0])],
+                                  .target = target[i],
+                                  .value = 1000 * (from + 1) + i });
+        suite_op(
+            s, rank, 0,
+            (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)from, .queue = queue, .word = ends + rank, .value = 1 });
     }
-    EACH_RANK(s, rank) EACH_RANK(s, from)
-        if (from != rank) suite_op(s, rank, 0, (struct op){ .kind = OP_WAIT, .word = ends + from, .value = 1 });
+    EACH_RANK(s, rank)
+    EACH_RANK(s, from)
+    if (from != rank) suite_op(s, rank, 0, (struct op){ .kind = OP_WAIT, .word = ends + from, .value = 1 });
     suite_run(s);
 }
 
@@ -677,17 +784,17 @@ static void case_get(struct suite *s)
  * set it sooner or later; and no rank waits at the end for alarms that nobody wants any more. */
 static void case_wakes(struct suite *s)
 {
-    enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 };   /* of a nap, slept in a row */
+    enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* of a nap, slept in a row */
     static const uint64_t nap_ps = 300 * PS_PER_US, hour_ps = 3600 * PS_PER_S;
     suite_begin(s, 3);
     const uint32_t word = suite_words(s, 2);
     uint64_t start_ps[CONFORMANCE_RANKS] = { 0 };
-    EACH_RANK(s, rank) {
+    EACH_RANK(s, rank)
+    {
         const struct fabric *f = s->world->fabric[rank];
         if (f) start_ps[rank] = fabric_now_ps(f);
         suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)rank, .word = word + 1, .value = 1 });
-        for (uint32_t i = NAPS; i > 0; i--)
-            suite_op(s, rank, 0, (struct op){ .kind = OP_SLEEP, .value = i * nap_ps });
+        for (uint32_t i = NAPS; i > 0; i--) suite_op(s, rank, 0, (struct op){ .kind = OP_SLEEP, .value = i * nap_ps });
         suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)rank, .word = word, .value = 1 });
         suite_op(s, rank, 1, (struct op){ .kind = OP_ALARM, .value = hour_ps });
         suite_op(s, rank, 1, (struct op){ .kind = OP_WAIT, .word = word, .value = 1 });
@@ -697,32 +804,36 @@ static void case_wakes(struct suite *s)
         suite_op(s, rank, 2, (struct op){ .kind = OP_SLEEP, .value = 2 * nap_ps });
     }
     suite_run(s);
-    EACH_RANK(s, rank) {
+    EACH_RANK(s, rank)
+    {
         const struct fabric *f = s->world->fabric[rank];
         const uint64_t took_ps = f ? fabric_now_ps(f) - start_ps[rank] : 0;
         if (f && !s->why[0] && (took_ps < UNITS * nap_ps || took_ps >= hour_ps))
             snprintf(s->why, sizeof s->why, "rank %u: expected naps of %llu us in all, found %llu", rank,
-                     (unsigned long long)(UNITS * nap_ps / PS_PER_US),
-                     (unsigned long long)(took_ps / PS_PER_US));
+                     (unsigned long long)(UNITS * nap_ps / PS_PER_US), (unsigned long long)(took_ps / PS_PER_US));
     }
 }
 
 /* One message of the all-to-all: written by worker, then a signal; from's messages to to count up. */
-static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint32_t from,
-                          uint32_t to, uint64_t n)
+static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint32_t from, uint32_t to, uint64_t n)
 {
     const uint32_t size = 1 + (uint32_t)rng_below(&s->rng, 3000);
     const uint16_t queue = (uint16_t)worker;
     const uint64_t source = suite_heap(s, size), target = suite_heap(s, size);
-    struct op op = { .kind = OP_FILL, .peer = (uint16_t)to, .queue = queue, .size = size,
-                     .source = source, .target = target, .value = ++s->next_pattern,
+    struct op op = { .kind = OP_FILL,
+                     .peer = (uint16_t)to,
+                     .queue = queue,
+                     .size = size,
+                     .source = source,
+                     .target = target,
+                     .value = ++s->next_pattern,
                      .flags = rng_below(&s->rng, 2) ? FABRIC_DEFER : 0 };
     const uint32_t word = words + from * 2 + worker;
     suite_op(s, from, worker, op);
     op.kind = OP_WRITE;
     suite_op(s, from, worker, op);
-    suite_op(s, from, worker, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue,
-                                           .word = word, .value = n });
+    suite_op(s, from, worker,
+             (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue, .word = word, .value = n });
     suite_op(s, to, 2 + worker, (struct op){ .kind = OP_WAIT, .word = word, .value = n });
     op.kind = OP_CHECK;
     suite_op(s, to, 2 + worker, op);
@@ -736,8 +847,8 @@ static void suite_all_to_all(struct suite *s)
     suite_begin(s, 4);
     const uint32_t words = suite_words(s, ranks * 2);
     for (uint32_t n = 1; n <= ROUNDS; n++)
-        for (uint32_t worker = 0; worker < 2; worker++)
-            EACH_RANK(s, from) {
+        for (uint32_t worker = 0; worker < 2; worker++) EACH_RANK(s, from)
+            {
                 const uint32_t first = (uint32_t)rng_below(&s->rng, ranks);
                 EACH_RANK(s, i) suite_message(s, words, worker, from, (first + i) % ranks, n);
             }
@@ -750,7 +861,8 @@ static void case_all_to_all(struct suite *s) { suite_all_to_all(s); }
 static uint64_t suite_digest(const struct suite *s, uint64_t from, uint64_t to)
 {
     uint64_t digest = 0;
-    EACH_RANK(s, rank) {
+    EACH_RANK(s, rank)
+    {
         const struct fabric *f = s->world->fabric[rank];
         for (uint64_t i = from; f && i < to; i++) digest = (digest ^ f->heap[i]) * UINT64_C(0x100000001b3);
     }

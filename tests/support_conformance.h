@@ -22,10 +22,9 @@ enum {
 struct conformance_world {
     void *context;
     uint32_t rank_count;
-    struct fabric *const *fabric;       /* [rank]; NULL for a rank that another process runs */
+    struct fabric *const *fabric; /* [rank]; NULL for a rank that another process runs */
     /* Runs the workers of all local ranks as one kernel until all are done.  False: why is filled. */
-    bool (*run)(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
-                size_t why_size);
+    bool (*run)(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why, size_t why_size);
     /* Meets the other processes; NULL when all ranks are local. */
     bool (*barrier)(void *context, char *why, size_t why_size);
     /* Told about every case; why is "" when it passed. */

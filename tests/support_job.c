@@ -28,9 +28,14 @@ void job_sim_init(struct job_sim *sim, const struct kernel_job *job, const struc
     struct kernel_needs needs;
     kernel_job_needs(job, payload, &needs);
     const struct world_options options = {
-        .ranks = job->ranks, .ranks_per_node = job->ranks_per_node, .nvlink_disabled = nvlink_disabled,
-        .payload = payload, .heap_bytes = needs.heap_bytes, .word_count = needs.word_count,
-        .queue_count = needs.queue_count, .queue_depth = needs.queue_depth,
+        .ranks = job->ranks,
+        .ranks_per_node = job->ranks_per_node,
+        .nvlink_disabled = nvlink_disabled,
+        .payload = payload,
+        .heap_bytes = needs.heap_bytes,
+        .word_count = needs.word_count,
+        .queue_count = needs.queue_count,
+        .queue_depth = needs.queue_depth,
     };
     *sim = (struct job_sim){ .job = job, .world = world_new(cluster, &options) };
     CU_ASSERT_PTR_NOT_NULL_FATAL(sim->world);
@@ -62,7 +67,7 @@ void job_sim_run(struct job_sim *sim, uint32_t phase)
         count[r] = launch->worker_count;
     }
     char why[256] = "";
-    const bool ended = world_run(sim->world, (struct fabric_worker **const *)worker, count, result, why, sizeof why);
+    const bool ended = world_run(sim->world, (struct fabric_worker * *const *)worker, count, result, why, sizeof why);
     if (!ended) printf("\n      %s\n", why);
     CU_ASSERT_TRUE_FATAL(ended);
     for (uint32_t r = 0; r < ranks; r++) sim->time_ps[r] = result[r].time_ps;
@@ -234,9 +239,14 @@ void job_loop(const struct kernel_job *job, uint32_t iterations, uint64_t seed, 
 {
     static const uint32_t deliver[] = { 2, 10, 50, 90 };
     struct loop_options options = {
-        .ranks = (uint16_t)job->ranks, .ranks_per_node = (uint16_t)job->ranks_per_node, .payload = true,
-        .nvlink_disabled = nvlink_disabled, .seed = seed, .refuse_percent = seed % 3 * 10,
-        .deliver_percent = deliver[seed % 4], .spurious = seed % 2,
+        .ranks = (uint16_t)job->ranks,
+        .ranks_per_node = (uint16_t)job->ranks_per_node,
+        .payload = true,
+        .nvlink_disabled = nvlink_disabled,
+        .seed = seed,
+        .refuse_percent = seed % 3 * 10,
+        .deliver_percent = deliver[seed % 4],
+        .spurious = seed % 2,
     };
     const struct loop_counts with = group_run(job, iterations, &options);
     options.payload = false;

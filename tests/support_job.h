@@ -5,7 +5,12 @@
 #include "models/cluster.h"
 #include "models/kernel.h"
 
-struct job_sim { const struct kernel_job *job; struct world *world; struct kernel_rank **rank; uint64_t *time_ps; };
+struct job_sim {
+    const struct kernel_job *job;
+    struct world *world;
+    struct kernel_rank **rank;
+    uint64_t *time_ps;
+};
 
 /* A simulated world with the job's ranks; all it says of failure is a failed assertion. */
 void job_sim_init(struct job_sim *sim, const struct kernel_job *job, const struct cluster *cluster, bool payload,

@@ -19,8 +19,7 @@ struct thread_bootstrap {
     struct thread_exchange *exchange;
 };
 
-static bool thread_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out,
-                             GError **error)
+static bool thread_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
     (void)error;
     struct thread_exchange *exchange = ((struct thread_bootstrap *)b)->exchange;
@@ -42,7 +41,10 @@ static void thread_abort(struct bootstrap *b, const char *reason)
 static void thread_free(struct bootstrap *b) { g_free(b); }
 
 static const struct bootstrap_ops thread_ops = {
-    .name = "threads", .allgather = thread_allgather, .abort = thread_abort, .free = thread_free,
+    .name = "threads",
+    .allgather = thread_allgather,
+    .abort = thread_abort,
+    .free = thread_free,
 };
 
 struct bootstrap **support_bootstraps_new(uint32_t rank_count)
@@ -52,8 +54,7 @@ struct bootstrap **support_bootstraps_new(uint32_t rank_count)
     struct bootstrap **b = g_new0(struct bootstrap *, rank_count);
     for (uint32_t rank = 0; rank < rank_count; rank++) {
         struct thread_bootstrap *made = g_new0(struct thread_bootstrap, 1);
-        made->b = (struct bootstrap){ .ops = &thread_ops, .rank = rank, .rank_count = rank_count,
-                                      .timeout_ms = 20000 };
+        made->b = (struct bootstrap){ .ops = &thread_ops, .rank = rank, .rank_count = rank_count, .timeout_ms = 20000 };
         made->exchange = exchange;
         b[rank] = &made->b;
     }
@@ -107,7 +108,7 @@ struct worlds_call {
     const struct live_options *options;
     const struct live_needs *needs;
     struct live_world **world;
-    GError **error;             /* [rank] */
+    GError **error; /* [rank] */
 };
 
 static bool worlds_make(struct bootstrap *b, void *context)
@@ -117,8 +118,8 @@ static bool worlds_make(struct bootstrap *b, void *context)
     return call->world[b->rank] != NULL;
 }
 
-bool support_worlds_new(const struct live_options *options, const struct live_needs *needs,
-                        struct bootstrap **b, uint32_t rank_count, struct live_world **world, GError **error)
+bool support_worlds_new(const struct live_options *options, const struct live_needs *needs, struct bootstrap **b,
+                        uint32_t rank_count, struct live_world **world, GError **error)
 {
     GError **errors = g_new0(GError *, rank_count);
     struct worlds_call call = { options, needs, world, errors };

@@ -15,12 +15,12 @@ struct op {
     enum op_kind kind;
     uint16_t rank, peer, queue;
     bool rdma;
-    bool released;                  /* a store that a signal_add of its worker came after */
+    bool released; /* a store that a signal_add of its worker came after */
     const struct fabric_worker *worker;
     uint64_t offset, size_bytes;
-    uint8_t *copy;                  /* of a store */
-    const uint8_t *source;          /* of a put */
-    uint8_t *target;                /* of a get */
+    uint8_t *copy;         /* of a store */
+    const uint8_t *source; /* of a put */
+    uint8_t *target;       /* of a get */
     uint32_t word;
     uint64_t value;
     bool add;
@@ -32,11 +32,11 @@ struct watch {
     uint64_t least;
 };
 
-struct slot {                       /* a worker of the kernel that its rank runs */
+struct slot { /* a worker of the kernel that its rank runs */
     struct fabric_worker *worker;
     uint64_t stepped_ps;
     bool runnable, done, refused;
-    uint32_t place;                 /* in the list of those that may run */
+    uint32_t place; /* in the list of those that may run */
 };
 
 struct loop_rank {
@@ -44,12 +44,14 @@ struct loop_rank {
     struct loop *loop;
     struct slot *slot;
     uint32_t slot_count, left;
-    struct watch **watch;           /* [word] */
-    int32_t *writer;                /* [word] -1 none, -2 private, -3 a counter */
+    struct watch **watch; /* [word] */
+    int32_t *writer;      /* [word] -1 none, -2 private, -3 a counter */
     bool finished;
 };
 
-struct runnable { uint32_t rank, worker; };
+struct runnable {
+    uint32_t rank, worker;
+};
 
 struct loop {
     struct loop_options options;
@@ -61,8 +63,8 @@ struct loop {
     struct runnable *runnable;
     uint32_t runnable_count, runnable_max;
     struct slot *current;
-    uint64_t wake_ps;               /* no worker wants to be woken sooner */
-    uint64_t jumped_ps;             /* time that passed with nothing to do */
+    uint64_t wake_ps;   /* no worker wants to be woken sooner */
+    uint64_t jumped_ps; /* time that passed with nothing to do */
     char hang[65536];
 };
 
@@ -156,7 +158,7 @@ static void something_deliver(struct loop *loop)
     for (uint32_t before = 0; before < index; before++)
         if (op_follows(&loop->pending[index], &loop->pending[before])) {
             index = before;
-            before = UINT32_MAX;        /* look at that one's from the start */
+            before = UINT32_MAX; /* look at that one's from the start */
         }
     op_deliver(loop, index);
 }
@@ -196,8 +198,9 @@ static int loop_store(struct fabric *f, struct fabric_worker *w, const struct fa
     struct loop *loop = rank_of(f)->loop;
     write_check(loop, f, write, false);
     if (refuse(loop)) return -EAGAIN;
-    struct op op = { .kind = OP_STORE, .rank = f->rank, .peer = write->peer, .worker = w,
-                     .offset = write->target_offset };
+    struct op op = {
+        .kind = OP_STORE, .rank = f->rank, .peer = write->peer, .worker = w, .offset = write->target_offset
+    };
     op.size_bytes = fabric_write_bytes(write);
     op.copy = malloc(op.size_bytes + 1);
     if (!op.copy) abort();
@@ -214,8 +217,13 @@ static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     struct loop *loop = rank_of(f)->loop;
     write_check(loop, f, write, true);
     if (refuse(loop)) return -EAGAIN;
-    struct op op = { .kind = OP_PUT, .rank = f->rank, .peer = write->peer, .queue = write->queue, .worker = w,
-                     .rdma = true, .offset = write->target_offset };
+    struct op op = { .kind = OP_PUT,
+                     .rank = f->rank,
+                     .peer = write->peer,
+                     .queue = write->queue,
+                     .worker = w,
+                     .rdma = true,
+                     .offset = write->target_offset };
     if (write->span_count) op.source = write->span[0].data, op.size_bytes = write->span[0].size_bytes;
     loop->pending[loop->pending_count++] = op;
     loop->counts.puts++;
@@ -227,9 +235,15 @@ static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabr
 static void signal_post(struct loop *loop, const struct fabric *f, struct fabric_worker *w,
                         const struct fabric_signal *signal)
 {
-    loop->pending[loop->pending_count++] = (struct op){ .kind = OP_SIGNAL, .rank = f->rank, .peer = signal->peer,
-        .queue = signal->queue, .worker = w, .rdma = fabric_path(f, signal->peer) == FABRIC_RDMA, .word = signal->word,
-        .value = signal->value, .add = signal->add };
+    loop->pending[loop->pending_count++] = (struct op){ .kind = OP_SIGNAL,
+                                                        .rank = f->rank,
+                                                        .peer = signal->peer,
+                                                        .queue = signal->queue,
+                                                        .worker = w,
+                                                        .rdma = fabric_path(f, signal->peer) == FABRIC_RDMA,
+                                                        .word = signal->word,
+                                                        .value = signal->value,
+                                                        .add = signal->add };
     loop->counts.signals++;
     trace(loop, (uint64_t)signal->word << 32 ^ signal->value ^ signal->peer);
 }
@@ -265,7 +279,7 @@ static int loop_put_signal(struct fabric *f, struct fabric_worker *w, const stru
     const int rc = loop_put(f, w, write);
     if (rc) return rc;
     const uint32_t percent = loop->options.refuse_percent;
-    loop->options.refuse_percent = 0;       /* both or neither */
+    loop->options.refuse_percent = 0; /* both or neither */
     const int signalled = loop_signal(f, w, signal);
     loop->options.refuse_percent = percent;
     return signalled;
@@ -290,9 +304,15 @@ static int loop_get(struct fabric *f, struct fabric_worker *w, const struct fabr
         if (size) memcpy(read->target, loop->rank[read->peer].fabric.heap + read->source_offset, size);
         return 0;
     }
-    loop->pending[loop->pending_count++] = (struct op){ .kind = OP_GET, .rank = f->rank, .peer = read->peer,
-        .queue = read->queue, .worker = w, .rdma = true, .offset = read->source_offset, .size_bytes = size,
-        .target = read->target };
+    loop->pending[loop->pending_count++] = (struct op){ .kind = OP_GET,
+                                                        .rank = f->rank,
+                                                        .peer = read->peer,
+                                                        .queue = read->queue,
+                                                        .worker = w,
+                                                        .rdma = true,
+                                                        .offset = read->source_offset,
+                                                        .size_bytes = size,
+                                                        .target = read->target };
     return 0;
 }
 
@@ -353,9 +373,17 @@ static void loop_watch(struct fabric *f, struct fabric_worker *w, uint32_t word,
 }
 
 static const struct fabric_ops loop_ops = {
-    .name = "loop", .now_ps = loop_now_ps, .store = loop_store, .put = loop_put, .signal = loop_signal,
-    .put_signal = loop_put_signal, .get = loop_get, .signal_add = loop_signal_add,
-    .flush = loop_flush, .work = loop_work, .watch = loop_watch,
+    .name = "loop",
+    .now_ps = loop_now_ps,
+    .store = loop_store,
+    .put = loop_put,
+    .signal = loop_signal,
+    .put_signal = loop_put_signal,
+    .get = loop_get,
+    .signal_add = loop_signal_add,
+    .flush = loop_flush,
+    .work = loop_work,
+    .watch = loop_watch,
 };
 
 /* ---- construction -------------------------------------------------------------------------------------- */
@@ -373,10 +401,16 @@ struct loop *loop_new(const struct loop_options *options)
         const uint32_t words = options->needs.word_count;
         r->loop = loop;
         r->fabric = (struct fabric){
-            .ops = &loop_ops, .heap_bytes = options->needs.heap_bytes, .word_count = words, .rank = i,
-            .rank_count = options->ranks, .ranks_per_node = options->ranks_per_node,
-            .queue_count = options->needs.queue_count, .nvlink_disabled = options->nvlink_disabled,
-            .payload = options->payload, .words = calloc(words, sizeof(uint64_t)),
+            .ops = &loop_ops,
+            .heap_bytes = options->needs.heap_bytes,
+            .word_count = words,
+            .rank = i,
+            .rank_count = options->ranks,
+            .ranks_per_node = options->ranks_per_node,
+            .queue_count = options->needs.queue_count,
+            .nvlink_disabled = options->nvlink_disabled,
+            .payload = options->payload,
+            .words = calloc(words, sizeof(uint64_t)),
             .heap = calloc(options->needs.heap_bytes + 1, 1),
         };
         r->watch = calloc(words, sizeof r->watch[0]);
@@ -439,7 +473,7 @@ static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void
 {
     struct loop_rank *r = &loop->rank[rank];
     while (!r->finished && r->left == 0) {
-        if (r->slot_count) watches_clear(r);        /* those made before the first kernel are its own */
+        if (r->slot_count) watches_clear(r); /* those made before the first kernel are its own */
         const struct kernel_launch *kernel = next(context, rank);
         if (kernel) kernel_start(loop, rank, kernel);
         else r->finished = true;
@@ -447,10 +481,7 @@ static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void
 }
 
 /* Whether the worker waits for a time that it has not seen. */
-static bool slot_waits(const struct slot *slot)
-{
-    return !slot->done && slot->worker->wake_ps > slot->stepped_ps;
-}
+static bool slot_waits(const struct slot *slot) { return !slot->done && slot->worker->wake_ps > slot->stepped_ps; }
 
 static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
 {
@@ -483,8 +514,8 @@ static void hang_note(struct loop *loop)
             char text[256] = "";
             if (slot->done || used >= sizeof loop->hang) continue;
             slot->worker->describe(slot->worker, text, sizeof text);
-            const int more = snprintf(loop->hang + used, sizeof loop->hang - used, "rank %u worker %u: %s\n", rank,
-                                      i, text);
+            const int more =
+                snprintf(loop->hang + used, sizeof loop->hang - used, "rank %u worker %u: %s\n", rank, i, text);
             used += more > 0 ? (size_t)more : 0;
         }
 }

@@ -14,12 +14,12 @@
 struct loop_options {
     uint16_t ranks, ranks_per_node;
     struct kernel_needs needs;
-    bool     payload, nvlink_disabled;
+    bool payload, nvlink_disabled;
     uint64_t seed;
-    uint32_t refuse_percent;        /* of operations answered with -EAGAIN */
-    uint32_t deliver_percent;       /* of turns that deliver something rather than step a worker; at least 1 */
-    bool     spurious;              /* steps without a reason */
-    bool     deaf;                  /* a breach of the contract: time wakes nobody */
+    uint32_t refuse_percent;  /* of operations answered with -EAGAIN */
+    uint32_t deliver_percent; /* of turns that deliver something rather than step a worker; at least 1 */
+    bool spurious;            /* steps without a reason */
+    bool deaf;                /* a breach of the contract: time wakes nobody */
 };
 
 /* What the workers asked for.  The trace is a hash over all operations in order, without the payload. */

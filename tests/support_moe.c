@@ -10,8 +10,17 @@
 struct moe_options moe_options_small(enum moe_kernel_family family, uint32_t ranks, uint32_t ranks_per_node)
 {
     struct moe_options o = {
-        .family = family, .ranks = ranks, .ranks_per_node = ranks_per_node, .tokens_max = 40, .hidden = 128,
-        .topk = 4, .experts = 4 * ranks, .data = MOE_DATA_RANDOM, .seed = 1, .expert_alignment = 1, .num_sms = 4,
+        .family = family,
+        .ranks = ranks,
+        .ranks_per_node = ranks_per_node,
+        .tokens_max = 40,
+        .hidden = 128,
+        .topk = 4,
+        .experts = 4 * ranks,
+        .data = MOE_DATA_RANDOM,
+        .seed = 1,
+        .expert_alignment = 1,
+        .num_sms = 4,
     };
     moe_options_recommend(&o);
     return o;
@@ -35,11 +44,11 @@ static int32_t expert_draw(const struct moe_options *o, enum moe_draw draw, uint
 {
     const uint32_t local = o->experts / o->ranks;
     switch (draw) {
-    case DRAW_HOT_RANK:  return (int32_t)rng_below(rng, rng_below(rng, 2) ? o->experts : local);
+    case DRAW_HOT_RANK: return (int32_t)rng_below(rng, rng_below(rng, 2) ? o->experts : local);
     case DRAW_NEXT_RANK: return (int32_t)((rank + 1) % o->ranks * local + rng_below(rng, local));
-    case DRAW_LOCAL:     return (int32_t)(rank * local + rng_below(rng, local));
-    case DRAW_SPARSE:    return rng_below(rng, 4) ? ROUTING_NONE : (int32_t)rng_below(rng, o->experts);
-    default:             return (int32_t)rng_below(rng, o->experts);
+    case DRAW_LOCAL: return (int32_t)(rank * local + rng_below(rng, local));
+    case DRAW_SPARSE: return rng_below(rng, 4) ? ROUTING_NONE : (int32_t)rng_below(rng, o->experts);
+    default: return (int32_t)rng_below(rng, o->experts);
     }
 }
 
@@ -55,7 +64,7 @@ void moe_routing_draw(struct routing *routing, const struct moe_options *o, enum
             int32_t *expert = &routing->rank[r].experts[(size_t)t * o->topk];
             for (uint32_t j = 0; j < o->topk; j++) {
                 expert[j] = expert_draw(o, draw, r, rng);
-                for (uint32_t i = 0; i < j; i++)        /* an expert is chosen once */
+                for (uint32_t i = 0; i < j; i++) /* an expert is chosen once */
                     if (expert[i] == expert[j]) expert[j] = ROUTING_NONE;
                 if (weights) routing->rank[r].weights[(size_t)t * o->topk + j] = (float)rng_uniform(rng);
             }
@@ -203,9 +212,12 @@ void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name,
 static struct loop_options loop_draw(struct rng *rng, bool payload, bool nvlink_needed)
 {
     static const uint32_t deliver[] = { 2, 10, 50, 90 };
-    return (struct loop_options){ .payload = payload, .nvlink_disabled = !nvlink_needed && rng_below(rng, 3) == 0,
-                                  .seed = rng_next(rng), .refuse_percent = (uint32_t)rng_below(rng, 2) * 10,
-                                  .deliver_percent = deliver[rng_below(rng, 4)], .spurious = rng_below(rng, 2) };
+    return (struct loop_options){ .payload = payload,
+                                  .nvlink_disabled = !nvlink_needed && rng_below(rng, 3) == 0,
+                                  .seed = rng_next(rng),
+                                  .refuse_percent = (uint32_t)rng_below(rng, 2) * 10,
+                                  .deliver_percent = deliver[rng_below(rng, 4)],
+                                  .spurious = rng_below(rng, 2) };
 }
 
 void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds)

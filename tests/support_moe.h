@@ -14,8 +14,8 @@ struct moe_group {
     struct routing routing;
     struct loop *loop;
     struct moe_rank **rank;
-    uint32_t *launched;             /* [rank] kernels so far */
-    uint32_t until;                 /* kernels to launch on each */
+    uint32_t *launched; /* [rank] kernels so far */
+    uint32_t until;     /* kernels to launch on each */
 };
 
 /* Options that are legal, small and otherwise plain; tests change what they are about. */
@@ -29,7 +29,9 @@ void moe_routing_draw(struct routing *routing, const struct moe_options *options
 
 /* Copies that dispatch has to make, counted from the choices of all tokens: one for each rank that a token goes to,
  * one for each node, and those of the latter that leave their own node. */
-struct moe_copies { uint64_t to_ranks, to_nodes, abroad; };
+struct moe_copies {
+    uint64_t to_ranks, to_nodes, abroad;
+};
 struct moe_copies moe_routing_copies(const struct routing *routing, const struct moe_options *options);
 
 /* A group on a loop of fabrics; takes the routing over.  loop->needs are filled in here. */

@@ -10,9 +10,9 @@
 enum { NPY_DIMENSIONS_MAX = 4 };
 
 struct npy {
-    void    *file;                          /* the whole file, unpacked */
-    void    *data;                          /* the items, within it */
-    char     descr[8];                      /* as in the header: "<i2", "|u1", "<f4" */
+    void *file;    /* the whole file, unpacked */
+    void *data;    /* the items, within it */
+    char descr[8]; /* as in the header: "<i2", "|u1", "<f4" */
     uint32_t dimension_count;
     uint64_t dimension[NPY_DIMENSIONS_MAX];
     uint64_t item_count;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "models/moe/moe_ht.h"
 
-enum { RANK = 1 };                              /* the one whose outputs are spoilt */
+enum { RANK = 1 }; /* the one whose outputs are spoilt */
 
 static const struct plant_family *tested;
 

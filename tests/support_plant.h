@@ -9,12 +9,12 @@
 /* How one family's faults are found.  Checks are numbered as in PROTOCOLS.md 4. */
 struct plant_family {
     enum moe_kernel_family kernels;
-    uint32_t ranks_per_node;        /* of a group of 4 */
-    bool worst_tokens;              /* it takes a worst-case size */
-    int row_check;                  /* what says that a row is not the one that belongs there */
-    int cached_check;               /* the same after a dispatch with a cached handle */
-    int sum_check;                  /* what says that a combined row is not, bit for bit, the sum promised */
-    const char *hang;               /* part of what the group says when rank 2 never starts */
+    uint32_t ranks_per_node; /* of a group of 4 */
+    bool worst_tokens;       /* it takes a worst-case size */
+    int row_check;           /* what says that a row is not the one that belongs there */
+    int cached_check;        /* the same after a dispatch with a cached handle */
+    int sum_check;           /* what says that a combined row is not, bit for bit, the sum promised */
+    const char *hang;        /* part of what the group says when rank 2 never starts */
 };
 
 /* Adds to the suite a test for each kind of fault: a bit of every output, the layout, the number of rows, their order,

@@ -11,7 +11,7 @@ struct cluster support_cluster(uint32_t gpus_per_node)
     const struct cluster_work work = { .row_ps = 100 * PS_PER_NS,
                                        .warp_rate_bps = 8000000000,
                                        .sm_rate_bps = 80000000000 };
-    return (struct cluster) {
+    return (struct cluster){
         .name = "test",
         .path = "test",
         .gpu = { .sms = 16,
@@ -57,9 +57,14 @@ void support_group_init(struct support_group *group, const struct cluster *clust
     struct kernel_needs needs;
     moe_options_needs(options, payload, &needs);
     const struct world_options world = {
-        .ranks = options->ranks, .ranks_per_node = options->ranks_per_node, .nvlink_disabled = nvlink_disabled,
-        .payload = payload, .heap_bytes = needs.heap_bytes, .word_count = needs.word_count,
-        .queue_count = needs.queue_count, .queue_depth = needs.queue_depth,
+        .ranks = options->ranks,
+        .ranks_per_node = options->ranks_per_node,
+        .nvlink_disabled = nvlink_disabled,
+        .payload = payload,
+        .heap_bytes = needs.heap_bytes,
+        .word_count = needs.word_count,
+        .queue_count = needs.queue_count,
+        .queue_depth = needs.queue_depth,
     };
     group->world = world_new(cluster, &world);
     CU_ASSERT_PTR_NOT_NULL_FATAL(group->world);
@@ -90,8 +95,8 @@ void support_group_run(struct support_group *group, uint32_t phase)
         count[r] = kernel->worker_count;
     }
     char text[256] = "";
-    const bool ended = world_run(group->world, (struct fabric_worker * *const *)worker, count, group->result,
-                                 text, sizeof text);
+    const bool ended =
+        world_run(group->world, (struct fabric_worker * *const *)worker, count, group->result, text, sizeof text);
     if (!ended) printf("\n      %s\n", text);
     CU_ASSERT_TRUE_FATAL(ended);
     free(worker);

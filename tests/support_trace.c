@@ -33,10 +33,8 @@ void sample_make(struct sample *sample, const struct sample_options *o)
         routing_alloc(routing, o->ranks, o->topk, o->experts, tokens, o->weights);
         for (uint32_t r = 0; r < o->ranks; r++) {
             for (size_t i = 0; i < (size_t)tokens[r] * o->topk; i++) {
-                if (!o->none || rng_below(&rng, 4))
-                    routing->rank[r].experts[i] = (int32_t)rng_below(&rng, o->experts);
-                if (o->weights)
-                    routing->rank[r].weights[i] = (float)rng_uniform(&rng);
+                if (!o->none || rng_below(&rng, 4)) routing->rank[r].experts[i] = (int32_t)rng_below(&rng, o->experts);
+                if (o->weights) routing->rank[r].weights[i] = (float)rng_uniform(&rng);
             }
         }
     }
@@ -45,8 +43,7 @@ void sample_make(struct sample *sample, const struct sample_options *o)
 
 void sample_clear(struct sample *sample)
 {
-    for (uint32_t b = 0; b < sample->info.steps * sample->info.layers; b++)
-        routing_free(&sample->blocks[b]);
+    for (uint32_t b = 0; b < sample->info.steps * sample->info.layers; b++) routing_free(&sample->blocks[b]);
     g_free(sample->blocks);
     *sample = (struct sample){ 0 };
 }
@@ -57,14 +54,12 @@ bool sample_produce(void *context, uint32_t step, uint32_t layer, struct routing
     const struct routing *const from = &sample->blocks[step * sample->info.layers + layer];
     uint32_t *const tokens = g_new(uint32_t, from->ranks);
     (void)error;
-    for (uint32_t r = 0; r < from->ranks; r++)
-        tokens[r] = from->rank[r].tokens;
+    for (uint32_t r = 0; r < from->ranks; r++) tokens[r] = from->rank[r].tokens;
     routing_alloc(out, from->ranks, from->topk, from->experts, tokens, from->rank[0].weights != NULL);
     for (uint32_t r = 0; r < from->ranks; r++) {
         const size_t places = (size_t)tokens[r] * from->topk;
         memcpy(out->rank[r].experts, from->rank[r].experts, places * sizeof(int32_t));
-        if (from->rank[r].weights)
-            memcpy(out->rank[r].weights, from->rank[r].weights, places * sizeof(float));
+        if (from->rank[r].weights) memcpy(out->rank[r].weights, from->rank[r].weights, places * sizeof(float));
     }
     g_free(tokens);
     return true;
@@ -87,8 +82,7 @@ const char *temporary_path(const char *name)
 {
     static char paths[4][512];
     static unsigned turn;
-    if (!folder)
-        folder = g_dir_make_tmp("eptwin-test-XXXXXX", NULL);
+    if (!folder) folder = g_dir_make_tmp("eptwin-test-XXXXXX", NULL);
     assert(folder);
     char *const path = paths[turn++ % 4];
     g_snprintf(path, sizeof paths[0], "%s/%s", folder, name);
@@ -103,10 +97,8 @@ void temporary_clear(void)
         (void)g_unlink(path);
         g_free(path);
     }
-    if (dir)
-        g_dir_close(dir);
-    if (folder)
-        (void)g_rmdir(folder);
+    if (dir) g_dir_close(dir);
+    if (folder) (void)g_rmdir(folder);
     g_clear_pointer(&folder, g_free);
 }
 
@@ -128,14 +120,12 @@ GError *trace_read_all(const char *path, const struct trace_options *options)
 {
     GError *error = NULL;
     struct trace *const trace = trace_open(path, options, &error);
-    if (!trace)
-        return error;
+    if (!trace) return error;
     const struct trace_info *const info = trace_info(trace);
     for (uint32_t s = 0; !error && s < info->steps; s++) {
         for (uint32_t l = 0; !error && l < info->layers; l++) {
             struct routing routing;
-            if (trace_read(trace, s, l, 0, &routing, &error))
-                routing_free(&routing);
+            if (trace_read(trace, s, l, 0, &routing, &error)) routing_free(&routing);
         }
     }
     trace_close(trace);

@@ -16,7 +16,7 @@ struct sample_options {
 
 struct sample {
     struct trace_info info;
-    struct routing *blocks;         /* [steps][layers] */
+    struct routing *blocks; /* [steps][layers] */
 };
 
 void sample_make(struct sample *sample, const struct sample_options *options);

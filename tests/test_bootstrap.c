@@ -39,8 +39,7 @@ static int rank_exchanges(struct bootstrap *b, void *context)
         const size_t n = sizes[k];
         uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
 
-        for (size_t i = 0; i < n; i++)
-            in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
+        for (size_t i = 0; i < n; i++) in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
         if (!bootstrap_allgather(b, in, n, out, &error)) return report(error);
         for (size_t i = 0; i < n * b->rank_count; i++)
             if (out[i] != (uint8_t)(i / n * 31 + k * 7 + i % n)) return 9;
@@ -53,8 +52,7 @@ static int rank_exchanges(struct bootstrap *b, void *context)
 
 static void test_fork_exchanges(void)
 {
-    for (uint32_t n = 1; n <= 9; n += 4)
-        CU_ASSERT_EQUAL(bootstrap_fork_run(n, TIMEOUT_MS, rank_exchanges, NULL), 0);
+    for (uint32_t n = 1; n <= 9; n += 4) CU_ASSERT_EQUAL(bootstrap_fork_run(n, TIMEOUT_MS, rank_exchanges, NULL), 0);
 }
 
 static int rank_two_is_killed(struct bootstrap *b, void *context)
@@ -83,8 +81,7 @@ static int rank_one_exits(struct bootstrap *b, void *context)
 {
     (void)context;
     if (b->rank == 1) return 7;
-    for (;;)
-        pause();
+    for (;;) pause();
 }
 
 static void test_fork_exit_ends_others(void)
@@ -119,8 +116,7 @@ static int ranks_one_and_three_stay_away(struct bootstrap *b, void *context)
 
     (void)context;
     if (b->rank % 2)
-        for (;;)
-            pause();
+        for (;;) pause();
     return bootstrap_barrier(b, &error) ? 0 : report(error);
 }
 
@@ -143,8 +139,7 @@ static int rank_one_stays_away_others_come_again(struct bootstrap *b, void *cont
 
     (void)context;
     if (b->rank == 1)
-        for (;;)
-            pause();
+        for (;;) pause();
     for (int i = 0; i < 3; i++) {
         g_clear_error(&error);
         if (bootstrap_barrier(b, &error)) return 9;
@@ -228,10 +223,7 @@ static void test_fork_gives_up(void)
 }
 
 /* Rank 1 comes only after rank 0, which waits for it, has served: without that, neither gets further. */
-static bool serve_by_pipe(void *context)
-{
-    return write(((int *)context)[1], "x", 1) != 1;
-}
+static bool serve_by_pipe(void *context) { return write(((int *)context)[1], "x", 1) != 1; }
 
 static int rank_serves(struct bootstrap *b, void *context)
 {
@@ -260,21 +252,25 @@ static void test_fork_serves(void)
 enum { HANG_RANKS = 6 };
 
 /* 14 ways to hang: who asks, whom each waits for ('.' nobody, '?' does not answer), how far each is, and the root. */
-static const struct hang { uint32_t first; const char *waits[HANG_RANKS]; uint64_t serial[HANG_RANKS]; uint32_t root; }
-hangs[] = {
-    { 0, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 },                  /* a chain, its end is stopped */
+static const struct hang {
+    uint32_t first;
+    const char *waits[HANG_RANKS];
+    uint64_t serial[HANG_RANKS];
+    uint32_t root;
+} hangs[] = {
+    { 0, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 }, /* a chain, its end is stopped */
     { 2, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 },
-    { 0, { "1", "2", "3", ".", "?", "?" }, { 0 }, 3 },                  /* who nobody waits for is not meant */
-    { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 },              /* all wait for all but one is silent */
-    { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 },   /* a circle: who is behind */
+    { 0, { "1", "2", "3", ".", "?", "?" }, { 0 }, 3 },                /* who nobody waits for is not meant */
+    { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 },            /* all wait for all but one is silent */
+    { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 }, /* a circle: who is behind */
     { 5, { "1", "0", ".", ".", ".", "0" }, { 2, 3, 9, 9, 9, 3 }, 0 },
     { 0, { "12", "2", "3", "4", "5", "." }, { 0 }, 5 },
     { 0, { "12", "2", "3", "4", "5", "0" }, { 7, 7, 7, 7, 6, 7 }, 4 },
     { 3, { "?", "0", "1", "2", ".", "." }, { 0 }, 0 },
-    { 4, { ".", ".", ".", ".", ".", "." }, { 0 }, 4 },                  /* waits for nobody: it is its own doing */
+    { 4, { ".", ".", ".", ".", ".", "." }, { 0 }, 4 }, /* waits for nobody: it is its own doing */
     { 1, { "5", "0", ".", ".", ".", "2" }, { 4, 4, 4, 4, 4, 4 }, 2 },
-    { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 },  /* silent before idle */
-    { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 },  /* of two that are idle, who is behind */
+    { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 }, /* silent before idle */
+    { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 }, /* of two that are idle, who is behind */
     { 1, { "?", ".", "?", "?", "?", "?" }, { 0 }, 1 },
 };
 
@@ -313,7 +309,7 @@ static void test_hang_lies(void)
     struct bootstrap_wait wait[2] = { { .peer_count = UINT32_MAX, .peer = { 9999, 1 } }, { .peer_count = 1 } };
     const bool answered[2] = { true, true };
 
-    memset(wait[1].text, 'x', sizeof wait[1].text);         /* no end */
+    memset(wait[1].text, 'x', sizeof wait[1].text); /* no end */
     char *const text = bootstrap_hang_text(wait, answered, 2, 0);
 
     ASSERT_CONTAINS(text, "rank 0 holds up the run: ");
@@ -321,10 +317,7 @@ static void test_hang_lies(void)
 }
 
 /* The same between processes: the first hangs, others answer when they look, in an exchange, or not at all. */
-static void hang_tell(void *context, struct bootstrap_wait *wait)
-{
-    *wait = *(const struct bootstrap_wait *)context;
-}
+static void hang_tell(void *context, struct bootstrap_wait *wait) { *wait = *(const struct bootstrap_wait *)context; }
 
 static int rank_hangs(struct bootstrap *b, void *context)
 {
@@ -335,14 +328,11 @@ static int rank_hangs(struct bootstrap *b, void *context)
     hang_make(h, b->rank, &wait);
     b->tell = hang_tell;
     b->tell_context = &wait;
-    while (h->waits[b->rank][0] == '?')
-        pause();
-    if (b->rank == h->first)
-        bootstrap_hang(b, &wait, &error);
+    while (h->waits[b->rank][0] == '?') pause();
+    if (b->rank == h->first) bootstrap_hang(b, &wait, &error);
     else if (b->rank % 2)
         while (bootstrap_check(b, &error)) g_usleep(1000);
-    else
-        bootstrap_barrier(b, &error);
+    else bootstrap_barrier(b, &error);
     return report(error);
 }
 
@@ -371,8 +361,7 @@ static int rank_says_hello_and_stays(struct bootstrap *b, void *context)
 
     (void)b;
     if (write(pipe_ends[1], "x", 1) != 1) return 1;
-    for (;;)
-        pause();
+    for (;;) pause();
 }
 
 static void test_fork_no_orphans(void)
@@ -385,8 +374,7 @@ static void test_fork_no_orphans(void)
 
     if (parent == 0) _exit(bootstrap_fork_run(3, TIMEOUT_MS, rank_says_hello_and_stays, pipe_ends));
     close(pipe_ends[1]);
-    for (int i = 0; i < 3; i++)
-        CU_ASSERT_EQUAL(read(pipe_ends[0], &byte, 1), 1);
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(read(pipe_ends[0], &byte, 1), 1);
     kill(parent, SIGKILL);
     waitpid(parent, NULL, 0);
     CU_ASSERT_EQUAL(read(pipe_ends[0], &byte, 1), 0);

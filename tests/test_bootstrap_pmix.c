@@ -35,8 +35,7 @@ static int run_exchanges(struct bootstrap *b)
         const size_t n = sizes[k];
         uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
 
-        for (size_t i = 0; i < n; i++)
-            in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
+        for (size_t i = 0; i < n; i++) in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
         if (!bootstrap_allgather(b, in, n, out, &error)) return report(b, error);
         for (size_t i = 0; i < n * b->rank_count; i++)
             if (out[i] != (uint8_t)(i / n * 31 + k * 7 + i % n)) return 9;
@@ -80,9 +79,15 @@ static int run_gives_up(struct bootstrap *b)
 
 static int rank_main(const char *name)
 {
-    static const struct { const char *name; int (*run)(struct bootstrap *b); uint32_t timeout_ms; } cases[] = {
-        { "exchanges", run_exchanges, 60000 }, { "sizes", run_sizes_differ, 60000 },
-        { "timeout", run_timeout, 1000 },      { "gives-up", run_gives_up, 60000 },
+    static const struct {
+        const char *name;
+        int (*run)(struct bootstrap *b);
+        uint32_t timeout_ms;
+    } cases[] = {
+        { "exchanges", run_exchanges, 60000 },
+        { "sizes", run_sizes_differ, 60000 },
+        { "timeout", run_timeout, 1000 },
+        { "gives-up", run_gives_up, 60000 },
     };
     GError *error = NULL;
 
@@ -116,13 +121,13 @@ static bool can_run(void)
 
 static char *mpirun(const char *name, int *status)
 {
-    const char *const arguments[] = { "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", self_path,
-                                      name, NULL };
+    const char *const arguments[] = { "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", self_path, name,
+                                      NULL };
     GError *error = NULL;
 
     catch_start();
-    const gboolean ran = g_spawn_sync(NULL, (gchar **)arguments, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL,
-                                      status, &error);
+    const gboolean ran =
+        g_spawn_sync(NULL, (gchar **)arguments, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL, status, &error);
     char *const text = catch_end();
 
     g_assert_no_error(error);
@@ -134,7 +139,10 @@ static char *mpirun(const char *name, int *status)
 
 static void test_mpirun(void)
 {
-    static const struct { const char *name, *message; bool ok; } cases[] = {
+    static const struct {
+        const char *name, *message;
+        bool ok;
+    } cases[] = {
         { "exchanges", "[2 of 3: exchanged]", true },
         { "sizes", "exchange 1: rank 1 brought 16 bytes, rank ", false },
         { "timeout", ": rank 1 did not come to exchange 1 within 1000 ms]", false },
@@ -168,8 +176,7 @@ static void test_detection(void)
 {
     static const char *const names[] = { "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS" };
 
-    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
-        g_unsetenv(names[i]);
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unsetenv(names[i]);
     CU_ASSERT_FALSE(bootstrap_pmix_detected());
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
         g_setenv(names[i], "2", TRUE);

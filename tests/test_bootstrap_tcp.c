@@ -47,8 +47,9 @@ static struct bootstrap_tcp_options at_port(uint16_t port, uint32_t rank, uint32
     static char root[32];
 
     g_snprintf(root, sizeof root, "127.0.0.1:%u", port);
-    return (struct bootstrap_tcp_options){ .rank = rank, .rank_count = rank_count, .root = root, .secret = SECRET,
-                                           .timeout_ms = timeout_ms };
+    return (struct bootstrap_tcp_options){
+        .rank = rank, .rank_count = rank_count, .root = root, .secret = SECRET, .timeout_ms = timeout_ms
+    };
 }
 
 static int report(uint32_t rank, GError *error)
@@ -83,19 +84,18 @@ static int end_rank(pid_t pid)
 }
 
 /* Runs a world; returns standard error (free with g_free()), statuses[] if not NULL. */
-static char *run_world(const char *root, uint32_t rank_count, uint32_t timeout_ms, rank_function *run,
-                       int *statuses)
+static char *run_world(const char *root, uint32_t rank_count, uint32_t timeout_ms, rank_function *run, int *statuses)
 {
     pid_t pids[RANKS_MAX];
 
     catch_start();
     for (uint32_t r = 0; r < rank_count; r++) {
-        const struct bootstrap_tcp_options o = { .rank = r, .rank_count = rank_count, .root = root,
-                                                 .secret = SECRET, .timeout_ms = timeout_ms };
+        const struct bootstrap_tcp_options o = {
+            .rank = r, .rank_count = rank_count, .root = root, .secret = SECRET, .timeout_ms = timeout_ms
+        };
         pids[r] = start_rank(&o, run, NULL);
     }
-    for (uint32_t r = 0; r < rank_count; r++)
-        statuses[r] = end_rank(pids[r]);
+    for (uint32_t r = 0; r < rank_count; r++) statuses[r] = end_rank(pids[r]);
     return catch_end();
 }
 
@@ -119,8 +119,7 @@ static int run_exchanges(struct bootstrap *b, void *context)
         const size_t n = sizes[k];
         uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
 
-        for (size_t i = 0; i < n; i++)
-            in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
+        for (size_t i = 0; i < n; i++) in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
         if (!bootstrap_allgather(b, in, n, out, &error)) return report(b->rank, error);
         for (size_t i = 0; i < n * b->rank_count; i++)
             if (out[i] != (uint8_t)(i / n * 31 + k * 7 + i % n)) return 9;
@@ -155,8 +154,7 @@ static void test_exchanges(void)
         g_snprintf(root, sizeof root, formats[k], port);
         char *const text = run_world(root, rank_count, TIMEOUT_MS, run_exchanges, statuses);
 
-        for (uint32_t r = 0; r < rank_count; r++)
-            CU_ASSERT_EQUAL(statuses[r], 0);
+        for (uint32_t r = 0; r < rank_count; r++) CU_ASSERT_EQUAL(statuses[r], 0);
         CU_ASSERT_STRING_EQUAL(text, "");
         g_free(text);
     }
@@ -240,8 +238,7 @@ static void test_check(void)
     g_free(text);
     o = at_port(free_port(), 0, 4, TIMEOUT_MS);
     text = run_world(o.root, 4, TIMEOUT_MS, run_two_gives_up_unasked, statuses);
-    for (uint32_t r = 0; r < 4; r++)
-        CU_ASSERT_EQUAL(statuses[r], 1);
+    for (uint32_t r = 0; r < 4; r++) CU_ASSERT_EQUAL(statuses[r], 1);
     ASSERT_CONTAINS(text, "[0: rank 2 gave up: no link]");
     ASSERT_CONTAINS(text, "[1: rank 2 gave up: no link]");
     ASSERT_CONTAINS(text, "[3: rank 2 gave up: no link]");
@@ -292,10 +289,7 @@ static void test_root_stuck(void)
 
 /* To the first exchange rank 0, to the second rank 1 comes only after the other, which waits for it, has served:
  * without that, neither gets further. */
-static bool serve_by_pipe(void *context)
-{
-    return write(((int *)context)[1], "x", 1) != 1;
-}
+static bool serve_by_pipe(void *context) { return write(((int *)context)[1], "x", 1) != 1; }
 
 static int run_serves(struct bootstrap *b, void *context)
 {
@@ -324,8 +318,7 @@ static void test_serves(void)
 
     CU_ASSERT_EQUAL(end_rank(pids[0]), 0);
     CU_ASSERT_EQUAL(end_rank(pids[1]), 0);
-    for (int i = 0; i < 4; i++)
-        close(pipe_ends[i]);
+    for (int i = 0; i < 4; i++) close(pipe_ends[i]);
 }
 
 static int run_gives_up(struct bootstrap *b, void *context)
@@ -345,8 +338,7 @@ static void test_gives_up(void)
     int statuses[RANKS_MAX];
     char *const text = run_world(o.root, 3, TIMEOUT_MS, run_gives_up, statuses);
 
-    for (uint32_t r = 0; r < 3; r++)
-        CU_ASSERT_EQUAL(statuses[r], 1);
+    for (uint32_t r = 0; r < 3; r++) CU_ASSERT_EQUAL(statuses[r], 1);
     /* What others wrote reaches no terminal as it is; rank 2 itself said it. */
     ASSERT_CONTAINS(text, "[0: rank 2 gave up: ?[31mtrace.npy: not here??\357\277\275]");
     ASSERT_CONTAINS(text, "[1: rank 2 gave up: ?[31mtrace.npy: not here??\357\277\275]");
@@ -357,8 +349,9 @@ static void test_gives_up(void)
 /* Rank 2 waits for rank 1, which waits for rank 3, which does not answer; rank 0 is in an exchange. */
 static void tell_peer(void *context, struct bootstrap_wait *wait)
 {
-    *wait = (struct bootstrap_wait){ .serial = 5, .peer_count = 1, .peer = { *(const uint16_t *)context },
-                                     .text = "words" };
+    *wait = (struct bootstrap_wait){
+        .serial = 5, .peer_count = 1, .peer = { *(const uint16_t *)context }, .text = "words"
+    };
 }
 
 static int run_hangs(struct bootstrap *b, void *context)
@@ -376,12 +369,10 @@ static int run_hangs(struct bootstrap *b, void *context)
         g_usleep(4 * G_USEC_PER_SEC);
         return 0;
     }
-    if (b->rank == 2)
-        bootstrap_hang(b, &wait, &error);
+    if (b->rank == 2) bootstrap_hang(b, &wait, &error);
     else if (b->rank == 1)
         while (bootstrap_check(b, &error)) g_usleep(1000);
-    else
-        bootstrap_barrier(b, &error);
+    else bootstrap_barrier(b, &error);
     return report(b->rank, error);
 }
 
@@ -392,10 +383,8 @@ static int run_root_hangs(struct bootstrap *b, void *context)
     GError *error = NULL;
 
     (void)context;
-    if (b->rank == 0)
-        bootstrap_hang(b, &wait, &error);
-    else
-        bootstrap_barrier(b, &error);
+    if (b->rank == 0) bootstrap_hang(b, &wait, &error);
+    else bootstrap_barrier(b, &error);
     return report(b->rank, error);
 }
 
@@ -416,8 +405,7 @@ static void expect_root(uint32_t rank_count, rank_function *run, uint32_t told, 
 
 static void test_hangs(void)
 {
-    expect_root(4, run_hangs, 3,
-                "rank 3 holds up the run: it does not answer (stopped or busy); rank 2: words");
+    expect_root(4, run_hangs, 3, "rank 3 holds up the run: it does not answer (stopped or busy); rank 2: words");
     expect_root(3, run_root_hangs, 3,
                 "rank 2 holds up the run: waits for the others in an exchange; rank 0: words of 0");
 }
@@ -467,7 +455,8 @@ static void test_wrong_secret(void)
     char *const text = run_pair(&root, &other, statuses);
     char *const expected = g_strdup_printf("[1: rank 1 and rank 0 at %s do not have the same secret]", root.root);
     char *const refusal = g_strdup_printf("[0: rank 1 did not join at %s within 1000 ms; refused without the right "
-                                          "secret: 1, the last 127.0.0.1:", root.root);
+                                          "secret: 1, the last 127.0.0.1:",
+                                          root.root);
 
     CU_ASSERT_EQUAL(statuses[0], 1);
     CU_ASSERT_EQUAL(statuses[1], 2);
@@ -525,8 +514,7 @@ static void test_rank_twice(void)
                             start_rank(&other, run_barrier, NULL) };
     int statuses[3];
 
-    for (int i = 0; i < 3; i++)
-        statuses[i] = end_rank(pids[i]);
+    for (int i = 0; i < 3; i++) statuses[i] = end_rank(pids[i]);
     char *const text = catch_end();
 
     CU_ASSERT_EQUAL(statuses[0], 2);
@@ -540,7 +528,10 @@ static void test_rank_twice(void)
 
 static void test_bad_options(void)
 {
-    static const struct { struct bootstrap_tcp_options options; const char *message; } cases[] = {
+    static const struct {
+        struct bootstrap_tcp_options options;
+        const char *message;
+    } cases[] = {
         { { .rank = 2, .rank_count = 2, .root = ":1", .secret = { "x", 1 } }, "--rank 2 is not below --world 2" },
         { { .rank = 0, .rank_count = 2, .root = ":1", .secret = { "", 0 } }, "needs a secret shared by all ranks" },
         { { .rank = 0, .rank_count = 2, .root = "here", .secret = { "x", 1 } },
@@ -589,12 +580,12 @@ static void test_addresses(void)
 
 static int dial(uint16_t port)
 {
-    const struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port),
+    const struct sockaddr_in address = { .sin_family = AF_INET,
+                                         .sin_port = htons(port),
                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     const int s = socket(AF_INET, SOCK_STREAM, 0);
 
-    while (connect(s, (const struct sockaddr *)&address, sizeof address) != 0)
-        g_usleep(2000);
+    while (connect(s, (const struct sockaddr *)&address, sizeof address) != 0) g_usleep(2000);
     return s;
 }
 
@@ -637,8 +628,7 @@ static void test_strangers(void)
     catch_start();
     const pid_t root_pid = start_rank(&root, run_exchanges, NULL);
 
-    for (int i = 0; i < SILENT; i++)
-        sockets[i] = dial(port);
+    for (int i = 0; i < SILENT; i++) sockets[i] = dial(port);
     CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 1], garbage, sizeof garbage, soon()), 0);
     CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 2], WIRE_MAGIC, 8, soon()), 0);
     close(sockets[SILENT - 3]);
@@ -673,16 +663,14 @@ static void test_oldest_leaves(void)
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
 
     for (int i = 0; i <= ROOM; i++) {
-        liar_dial(&callers[i], port, 1, 2);     /* the challenge says that it is at the door */
+        liar_dial(&callers[i], port, 1, 2); /* the challenge says that it is at the door */
         g_usleep(2000);
     }
     CU_ASSERT(hung_up(callers[0].socket, TIMEOUT_MS));
-    for (int i = 1; i <= ROOM; i++)
-        CU_ASSERT_FALSE(hung_up(callers[i].socket, 0));
+    for (int i = 1; i <= ROOM; i++) CU_ASSERT_FALSE(hung_up(callers[i].socket, 0));
     kill(root_pid, SIGKILL);
     end_rank(root_pid);
-    for (int i = 0; i <= ROOM; i++)
-        close(callers[i].socket);
+    for (int i = 0; i <= ROOM; i++) close(callers[i].socket);
     g_free(catch_end());
 }
 
@@ -702,7 +690,7 @@ static void test_silent_leaves(void)
     other.rank = 1;
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
 
-    CU_ASSERT_EQUAL(end_rank(root_pid), 0);     /* so it was not rank 0's end that hung up */
+    CU_ASSERT_EQUAL(end_rank(root_pid), 0); /* so it was not rank 0's end that hung up */
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
     close(silent.socket);
     g_free(catch_end());
@@ -715,7 +703,8 @@ static void test_pushed_out(void)
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
     struct bootstrap_tcp_options other = root;
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                    .sin_port = htons(port) };
     const int on = 1;
 
@@ -726,8 +715,7 @@ static void test_pushed_out(void)
 
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1), 0);
-    for (int i = 0; i < 3; i++)
-        close(accept(listener, NULL, NULL));
+    for (int i = 0; i < 3; i++) close(accept(listener, NULL, NULL));
     close(listener);
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
 
@@ -756,13 +744,12 @@ static void test_no_descriptors(void)
     const pid_t root_pid = fork();
 
     if (root_pid == 0) {
-        const struct rlimit few = { 8, 8 };     /* standard ones, a listener, and next to none */
+        const struct rlimit few = { 8, 8 }; /* standard ones, a listener, and next to none */
         GError *error = NULL;
 
         closefrom(3);
         setrlimit(RLIMIT_NOFILE, &few);
-        for (int i = 3; i < 7; i++)
-            (void)!dup(0);
+        for (int i = 3; i < 7; i++) (void)!dup(0);
         _exit(bootstrap_tcp_new(&root, &error) ? 0 : report(0, error));
     }
     const int s = dial(port);
@@ -772,7 +759,7 @@ static void test_no_descriptors(void)
 
     ASSERT_CONTAINS(text, "; could not accept callers: ");
     ASSERT_CONTAINS(text, " times: Too many open files]");
-    CU_ASSERT(cpu_ms(RUSAGE_CHILDREN) - before_ms < 300);       /* of 1000 */
+    CU_ASSERT(cpu_ms(RUSAGE_CHILDREN) - before_ms < 300); /* of 1000 */
     close(s);
     g_free(text);
 }
@@ -782,8 +769,7 @@ static void test_marks_compared_whole(void)
 {
     uint8_t mark[WIRE_MAC_BYTES], other[WIRE_MAC_BYTES];
 
-    for (int i = 0; i < WIRE_MAC_BYTES; i++)
-        mark[i] = other[i] = (uint8_t)(7 * i);
+    for (int i = 0; i < WIRE_MAC_BYTES; i++) mark[i] = other[i] = (uint8_t)(7 * i);
     CU_ASSERT(wire_macs_equal(mark, other));
     for (int bit = 0; bit < 8 * WIRE_MAC_BYTES; bit++) {
         other[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -814,8 +800,7 @@ static void test_replayed_hello(void)
     struct wire_channel channel;
 
     wire_channel_open(&channel, first.socket, false, &SECRET, &first.challenge, &first.hello);
-    for (int i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL(wire_channel_send(&channel, WIRE_SHARE, NULL, 0, soon()), 0);
+    for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL(wire_channel_send(&channel, WIRE_SHARE, NULL, 0, soon()), 0);
     CU_ASSERT_EQUAL(end_rank(root_pid), 0);
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
     wire_channel_close(&channel);

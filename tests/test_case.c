@@ -31,8 +31,8 @@ static void set_all(struct case_options *c, const char *const *pairs)
 /* Every option takes a value of its kind and gives it back as text. */
 static void test_every_option_reads_back(void)
 {
-    static const char *const values[] = { "3", "true", "0", "ll", "bf16", "random", "stream", "ring", "some text", "7",
-                                          "1" };
+    static const char *const values[] = { "3",      "true", "0",         "ll", "bf16", "random",
+                                          "stream", "ring", "some text", "7",  "1" };
     struct case_options c, copy;
     case_init(&c);
     uint32_t count = 0;
@@ -50,7 +50,7 @@ static void test_every_option_reads_back(void)
     CU_ASSERT_PTR_NULL(case_option_name(count));
     case_copy(&copy, &c);
     case_clear(&c);
-    for (uint32_t i = 0; i < count; i++) {          /* the copy owns what it says */
+    for (uint32_t i = 0; i < count; i++) { /* the copy owns what it says */
         char *text = case_option_text(&copy, i);
         CU_ASSERT_PTR_NOT_NULL(text);
         g_free(text);
@@ -68,8 +68,8 @@ static bool makes_no_case(const char *name)
 /* A valid value of an option that differs from the one in c. */
 static void set_other(struct case_options *c, uint32_t option)
 {
-    static const char *const values[] = { "3", "true", "5", "normal", "ll", "bf16", "random", "stream", "ring",
-                                          "some text", "7", "1" };
+    static const char *const values[] = { "3",      "true",   "5",    "normal",    "ll", "bf16",
+                                          "random", "stream", "ring", "some text", "7",  "1" };
     g_autofree char *before = case_option_text(c, option);
     for (uint32_t v = 0; v < G_N_ELEMENTS(values); v++) {
         if (g_strcmp0(before, values[v]) != 0 && case_set(c, case_option_name(option), values[v], NULL)) return;
@@ -140,12 +140,15 @@ static void test_resolved_values_are_recorded(void)
     case_init(&open);
     case_init(&said);
     set_all(&open, (const char *const[]){ "kernel", "normal", "num-ranks", "8", NULL });
-    set_all(&said, (const char *const[]){ "kernel", "normal", "num-ranks", "8", "num-tokens", "4096", "num-topk", "8",
-        "num-experts", "256", "ranks-per-node", "8", "dtype", "fp8", "routing", "uniform", "nvl-chunk", "6",
-        "nvl-buffer", "256", "combine-nvl-chunk", "4", "combine-nvl-buffer", "256", NULL });
+    set_all(&said,
+            (const char *const[]){ "kernel",     "normal", "num-ranks",         "8",       "num-tokens",         "4096",
+                                   "num-topk",   "8",      "num-experts",       "256",     "ranks-per-node",     "8",
+                                   "dtype",      "fp8",    "routing",           "uniform", "nvl-chunk",          "6",
+                                   "nvl-buffer", "256",    "combine-nvl-chunk", "4",       "combine-nvl-buffer", "256",
+                                   NULL });
     struct record *a = record_of(&open), *b = record_of(&said);
     CU_ASSERT_STRING_EQUAL(record_get(a, "nvl-chunk"), "6");
-    CU_ASSERT_STRING_EQUAL(record_get(a, "combine-rdma-buffer"), "132");        /* a multiple of its chunk */
+    CU_ASSERT_STRING_EQUAL(record_get(a, "combine-rdma-buffer"), "132"); /* a multiple of its chunk */
     g_autofree char *difference = compare_case_difference(a, b);
     CU_ASSERT_PTR_NULL(difference);
     record_free(a);
@@ -157,10 +160,11 @@ static void test_resolved_values_are_recorded(void)
 /* Options of the load tell loads apart, others do not. */
 static void test_loads_told_apart(void)
 {
-    static const char *const others[] = { "hidden", "dtype", "disable-nvlink", "hook", "cached", "num-sms", "cluster",
-                                          "data", "nvl-chunk", "mask-timeout", "fail", NULL };
-    static const char *const load[] = { "seed", "masked", "trace", "trace-weights", "step", "layer", "traffic",
-                                        "placement", "num-tokens", "num-ranks", "weights", "tokens-per-rank", NULL };
+    static const char *const others[] = { "hidden",  "dtype", "disable-nvlink", "hook",         "cached", "num-sms",
+                                          "cluster", "data",  "nvl-chunk",      "mask-timeout", "fail",   NULL };
+    static const char *const load[] = { "seed",    "masked",          "trace",     "trace-weights", "step",
+                                        "layer",   "traffic",         "placement", "num-tokens",    "num-ranks",
+                                        "weights", "tokens-per-rank", NULL };
     struct case_options c, other;
     case_init(&c);
     for (uint32_t i = 0; case_option_name(i); i++) {
@@ -181,8 +185,8 @@ static void test_files_beside_a_table(void)
     CU_ASSERT_TRUE_FATAL(g_file_set_contents(file, "", 0, NULL));
     struct case_options c;
     case_init(&c);
-    set_all(&c, (const char *const[]){ "trace", "vllm:f", "trace-weights", "f@0,1", "placement", "file:f",
-                                       "cluster", "f", "routing", "f", NULL });
+    set_all(&c, (const char *const[]){ "trace", "vllm:f", "trace-weights", "f@0,1", "placement", "file:f", "cluster",
+                                       "f", "routing", "f", NULL });
     case_files_resolve(&c, folder);
     g_autofree char *trace = g_strconcat("vllm:", file, NULL), *weights = g_strconcat(file, "@0,1", NULL);
     g_autofree char *placement = g_strconcat("file:", file, NULL);
@@ -190,7 +194,7 @@ static void test_files_beside_a_table(void)
     CU_ASSERT_STRING_EQUAL(c.trace_weights, weights);
     CU_ASSERT_STRING_EQUAL(c.placement, placement);
     CU_ASSERT_STRING_EQUAL(c.cluster, file);
-    CU_ASSERT_STRING_EQUAL(c.routing, "f");                 /* names no file */
+    CU_ASSERT_STRING_EQUAL(c.routing, "f"); /* names no file */
     set_all(&c, (const char *const[]){ "trace", "none", "placement", "greedy", "cluster", "h200", NULL });
     case_files_resolve(&c, folder);
     CU_ASSERT(!strcmp(c.trace, "none") && !strcmp(c.placement, "greedy") && !strcmp(c.cluster, "h200"));
@@ -221,14 +225,14 @@ static void test_nodes(void)
     struct case_options c;
     case_init(&c);
     CU_ASSERT_EQUAL(c.ranks_per_node, 0);
-    case_node_settle(&c, 72);                           /* what the cluster has */
+    case_node_settle(&c, 72); /* what the cluster has */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
-    case_node_settle(&c, 4);                            /* not twice, and not against what the user says */
+    case_node_settle(&c, 4); /* not twice, and not against what the user says */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
     case_clear(&c);
     case_init(&c);
     CU_ASSERT(case_set(&c, "num-ranks", "24", NULL));
-    case_node_settle(&c, 0);                            /* no GPUs: one node of all ranks */
+    case_node_settle(&c, 0); /* no GPUs: one node of all ranks */
     CU_ASSERT_EQUAL(c.ranks_per_node, 24);
     case_clear(&c);
     case_init(&c);
@@ -239,7 +243,7 @@ static void test_nodes(void)
     case_init(&c);
     CU_ASSERT(case_set(&c, "trace", "no/such/trace", NULL));
     case_node_settle(&c, 0);
-    CU_ASSERT_EQUAL(c.ranks_per_node, 0);               /* the trace's error is told where it is read */
+    CU_ASSERT_EQUAL(c.ranks_per_node, 0); /* the trace's error is told where it is read */
     case_resolve(&c);
     CU_ASSERT_EQUAL(c.ranks_per_node, 8);
     case_clear(&c);
@@ -312,7 +316,7 @@ static void test_defaults(void)
     case_init(&c);
     set_all(&c, (const char *const[]){ "num-ranks", "64", NULL });
     case_resolve(&c);
-    CU_ASSERT_EQUAL(c.num_experts, 256);                /* 288 do not divide over 64 ranks */
+    CU_ASSERT_EQUAL(c.num_experts, 256); /* 288 do not divide over 64 ranks */
     case_clear(&c);
 
     case_init(&c);
@@ -324,7 +328,7 @@ static void test_defaults(void)
 
     case_init(&c);
     set_all(&c, (const char *const[]){ "trace", "t.npy", NULL });
-    case_resolve(&c);                                   /* the trace decides */
+    case_resolve(&c); /* the trace decides */
     CU_ASSERT(c.num_ranks == 0 && c.num_tokens == 0 && c.num_topk == 0 && c.num_experts == 0);
     case_clear(&c);
 }
@@ -357,7 +361,7 @@ static void test_routing_generated(void)
     routing_free(&routing);
     CU_ASSERT(case_set(&c, "masked", "5", NULL) && case_set(&c, "tokens-per-rank", "9|9|9|9", NULL));
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
-    CU_ASSERT(experts_valid(&routing, 3) < 9 * 8 && experts_valid(&routing, 3) >= 9 * 8 - 5);   /* may coincide */
+    CU_ASSERT(experts_valid(&routing, 3) < 9 * 8 && experts_valid(&routing, 3) >= 9 * 8 - 5); /* may coincide */
     routing_free(&routing);
     CU_ASSERT_FATAL(case_set(&c, "tokens-per-rank", "7|1|30", NULL));
     GError *error = NULL;
@@ -370,15 +374,28 @@ static void test_routing_generated(void)
 static void test_routing_same(void)
 {
     static const char *const matters[][2] = {
-        { "kernel", "normal" }, { "num-tokens", "9" }, { "num-topk", "2" }, { "num-experts", "64" }, { "seed", "3" },
-        { "num-ranks", "4" }, { "routing", "local" }, { "tokens-per-rank", "1|2|3|4|5|6|7|8" }, { "trace", "t" },
-        { "trace-weights", "w" }, { "traffic", "1|2;3|4" }, { "placement", "greedy" }, { "step", "1" },
-        { "layer", "1" }, { "weights", "1" }, { "ranks-per-node", "4" }, { "num-topk-groups", "1" },
+        { "kernel", "normal" },
+        { "num-tokens", "9" },
+        { "num-topk", "2" },
+        { "num-experts", "64" },
+        { "seed", "3" },
+        { "num-ranks", "4" },
+        { "routing", "local" },
+        { "tokens-per-rank", "1|2|3|4|5|6|7|8" },
+        { "trace", "t" },
+        { "trace-weights", "w" },
+        { "traffic", "1|2;3|4" },
+        { "placement", "greedy" },
+        { "step", "1" },
+        { "layer", "1" },
+        { "weights", "1" },
+        { "ranks-per-node", "4" },
+        { "num-topk-groups", "1" },
         { "masked", "10" },
     };
     static const char *const indifferent[][2] = {
-        { "num-sms", "20" }, { "nvl-chunk", "3" }, { "hidden", "2048" }, { "dtype", "bf16" }, { "cached", "1" },
-        { "cluster", "c" }, { "num-tokens", "128" }, { "routing", "uniform" },
+        { "num-sms", "20" }, { "nvl-chunk", "3" }, { "hidden", "2048" },    { "dtype", "bf16" },
+        { "cached", "1" },   { "cluster", "c" },   { "num-tokens", "128" }, { "routing", "uniform" },
     };
     struct case_options plain, other;
     case_init(&plain);
@@ -463,7 +480,7 @@ static void test_routing_trace(void)
     if (!read) fprintf(stderr, "%s\n", error->message);
     CU_ASSERT_FATAL(routing.ranks == 2 && routing.topk == 2 && routing.experts == 16);
     for (uint32_t r = 0; r < 2; r++) {
-        CU_ASSERT_EQUAL(routing.rank[r].tokens, 2);             /* of 3 */
+        CU_ASSERT_EQUAL(routing.rank[r].tokens, 2); /* of 3 */
         for (uint32_t i = 0; i < 4; i++)
             CU_ASSERT_EQUAL(routing.rank[r].experts[i], (int32_t)(6 + 3 * r + i / 2 + i % 2));
     }
@@ -516,9 +533,9 @@ static void test_protocol_options(void)
     struct routing routing = { 0 };
     struct moe_options o;
     case_init(&c);
-    set_all(&c, (const char *const[]){ "kernel", "normal", "num-ranks", "16", "num-tokens", "8", "dtype", "bf16",
-                                       "cached", "1", "nvl-chunk", "12", "rdma-chunk", "12",
-                                       "combine-nvl-buffer", "300", NULL });
+    set_all(&c,
+            (const char *const[]){ "kernel", "normal", "num-ranks", "16", "num-tokens", "8", "dtype", "bf16", "cached",
+                                   "1", "nvl-chunk", "12", "rdma-chunk", "12", "combine-nvl-buffer", "300", NULL });
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     routing.rank[3].tokens = 5;
     CU_ASSERT_FATAL(case_moe_options(&c, &routing, 132, &o, NULL));
@@ -556,7 +573,7 @@ static void test_record(void)
     case_record(&c, record);
     CU_ASSERT_STRING_EQUAL(record_get(record, "seed"), "42");
     CU_ASSERT_STRING_EQUAL(record_get(record, "num-ranks"), "16");
-    CU_ASSERT_STRING_EQUAL(record_get(record, "num-tokens"), "128");        /* resolved */
+    CU_ASSERT_STRING_EQUAL(record_get(record, "num-tokens"), "128"); /* resolved */
     CU_ASSERT_STRING_EQUAL(record_get(record, "disable-nvlink"), "false");
     CU_ASSERT_PTR_NULL(record_get(record, "trace"));
     /* What a record says gives the same case again. */
@@ -580,8 +597,8 @@ static void test_record(void)
 static void test_host_sms(void)
 {
     static const uint32_t cpus[] = { 1, 2, 3, 4, 5, 64, 127 }, sms[] = { 2, 2, 2, 4, 4, 64, 126 };
-    static const char *const pairs[] = { "kernel", "normal", "num-ranks", "2", "num-tokens", "8", "num-experts", "8",
-                                         "num-topk", "2", "hidden", "256", NULL };
+    static const char *const pairs[] = { "kernel", "normal",   "num-ranks", "2",      "num-tokens", "8", "num-experts",
+                                         "8",      "num-topk", "2",         "hidden", "256",        NULL };
     struct case_options c;
     case_init(&c);
     set_all(&c, pairs);

@@ -140,14 +140,14 @@ static void test_gpu_cluster_in_full(void)
 static void test_host_cluster_in_full(void)
 {
     struct cluster *c = load(host_text);
-    CU_ASSERT_STRING_EQUAL(c->name, "c.ini");           /* nothing said: the file's own */
+    CU_ASSERT_STRING_EQUAL(c->name, "c.ini"); /* nothing said: the file's own */
     CU_ASSERT(c->host.cores == 2 && c->host.step_ps == 50000 && c->host.poll_ps == 1000000);
     CU_ASSERT(c->host.switch_ps == 2000000 && c->host.store_ps == 100000 && c->host.store_rate_bps == 40000000000);
     CU_ASSERT(c->host.put.count == 4 && c->host.signal_ps == 70000);
     CU_ASSERT(cluster_curve_ps(&c->host.put, 0) == 200000 && cluster_curve_ps(&c->host.put, 500) == 325000);
     CU_ASSERT(cluster_curve_ps(&c->host.put, 1500) == 450000 && cluster_curve_ps(&c->host.put, 16000) == 3950000);
     CU_ASSERT(cluster_curve_ps(&c->host.put, UINT64_MAX) == 10000000000000000);
-    CU_ASSERT(c->host.interrupt_ps == 0);                /* may be left out */
+    CU_ASSERT(c->host.interrupt_ps == 0); /* may be left out */
     CU_ASSERT(c->host.copy.row_ps == 10000 && c->host.copy.warp_rate_bps == 64000000000);
     CU_ASSERT(c->host.cast.row_ps == 20000 && c->host.cast.warp_rate_bps == 8000000000);
     CU_ASSERT(c->host.reduce.row_ps == 0 && c->host.reduce.warp_rate_bps == 16000000000);
@@ -204,7 +204,7 @@ static void test_files_that_are_none(void)
     CU_ASSERT_PTR_NULL(cluster_load(folder, &error));
     CU_ASSERT(error && g_str_has_prefix(error->message, folder) && !strchr(error->message, '\n'));
     g_clear_error(&error);
-    CU_ASSERT_PTR_NULL(cluster_load(folder, NULL));         /* nobody asks why */
+    CU_ASSERT_PTR_NULL(cluster_load(folder, NULL)); /* nobody asks why */
     CU_ASSERT(refused("", "FILE: lacks the section [gpu] or [host]"));
 #define NO_LINE "expected \"[section]\", \"key = value\" or \"# comment\", found "
     CU_ASSERT(refused("sms = 132\n", "FILE:1: expected a \"[section]\" first, found \"sms = 132\""));
@@ -234,10 +234,10 @@ static void test_unknown_words(void)
 /* GLib would join the sections and take the last of the values. */
 static void test_what_stands_twice(void)
 {
-    CU_ASSERT(change_refused("poll = 220 ns\nfence", "sms = 1\nfence",
-                             "FILE:LINE: [gpu] sms: stands in line 4 already"));
-    CU_ASSERT(change_refused("poll = 220 ns\nfence", "  sms= 132\nfence",
-                             "FILE:LINE: [gpu] sms: stands in line 4 already"));
+    CU_ASSERT(
+        change_refused("poll = 220 ns\nfence", "sms = 1\nfence", "FILE:LINE: [gpu] sms: stands in line 4 already"));
+    CU_ASSERT(
+        change_refused("poll = 220 ns\nfence", "  sms= 132\nfence", "FILE:LINE: [gpu] sms: stands in line 4 already"));
     CU_ASSERT(change_refused("[nic]\n", "[gpu]\n", "FILE:LINE: [gpu]: stands in line 3 already"));
     /* The same key of two parts is none. */
     char *text = g_strconcat(gpu_text, nic_text, NULL);
@@ -258,8 +258,7 @@ static void test_missing_keys(void)
             char *own = line[i], *key = g_strndup(own, strcspn(own, " "));
             line[i] = "";
             char *text = g_strjoinv("\n", line);
-            char *message = g_strdup_printf("FILE:%u: %s lacks the key %s", line_of(text, section), section,
-                                            key);
+            char *message = g_strdup_printf("FILE:%u: %s lacks the key %s", line_of(text, section), section, key);
             CU_ASSERT(refused(text, message));
             needed++;
             line[i] = own;
@@ -272,8 +271,8 @@ static void test_missing_keys(void)
     CU_ASSERT_EQUAL(needed, 23 + 4 + 17);
     CU_ASSERT(change_refused("[nic]\ngpus-per-nic = 2\nrate = 46.7 GB/s\n", "[nic]\n",
                              "FILE:LINE: [nic] lacks the key rate"));
-    CU_ASSERT(change_refused("[network]\nlatency = 900 ns\n", "[network]\n",
-                             "FILE:LINE: [network] lacks the key latency"));
+    CU_ASSERT(
+        change_refused("[network]\nlatency = 900 ns\n", "[network]\n", "FILE:LINE: [network] lacks the key latency"));
 }
 
 static void test_missing_sections(void)
@@ -287,8 +286,8 @@ static void test_missing_sections(void)
     g_free(text);
     CU_ASSERT(refused(nic_text, "FILE: lacks the section [gpu] or [host]"));
     text = g_strconcat(gpu_text, host_text, NULL);
-    g_autofree char *both = g_strdup_printf("FILE:%u: has both [gpu] and [host]: ranks run on one of them",
-                                            line_of(text, "[host]"));
+    g_autofree char *both =
+        g_strdup_printf("FILE:%u: has both [gpu] and [host]: ranks run on one of them", line_of(text, "[host]"));
     CU_ASSERT(refused(text, both));
     g_free(text);
 }
@@ -300,14 +299,23 @@ static void test_missing_sections(void)
 
 static void test_bad_values(void)
 {
-    static const struct { const char *from, *key, *found, *expected; } bad[] = {
-        { "poll = 220 ns", "[gpu] poll", "220", TIME },             { "poll = 220 ns", "[gpu] poll", "ns", TIME },
-        { "poll = 220 ns", "[gpu] poll", "", TIME },                { "poll = 220 ns", "[gpu] poll", "-1 ns", TIME },
-        { "poll = 220 ns", "[gpu] poll", "nan ns", TIME },          { "poll = 220 ns", "[gpu] poll", "inf us", TIME },
-        { "poll = 220 ns", "[gpu] poll", "1e400 ns", TIME },        { "poll = 220 ns", "[gpu] poll", "10001 ms", TIME },
-        { "poll = 220 ns", "[gpu] poll", "220 GB/s", TIME },        { "poll = 220 ns", "[gpu] poll", "220 ns 3", TIME },
-        { "poll = 220 ns", "[gpu] poll", "2,2 us", TIME },          { "poll = 220 ns", "[gpu] poll", "220 NS", TIME },
-        { "poll = 220 ns", "[gpu] poll", "220 s", TIME },           { "poll = 220 ns", "[gpu] poll", "\\", TIME },
+    static const struct {
+        const char *from, *key, *found, *expected;
+    } bad[] = {
+        { "poll = 220 ns", "[gpu] poll", "220", TIME },
+        { "poll = 220 ns", "[gpu] poll", "ns", TIME },
+        { "poll = 220 ns", "[gpu] poll", "", TIME },
+        { "poll = 220 ns", "[gpu] poll", "-1 ns", TIME },
+        { "poll = 220 ns", "[gpu] poll", "nan ns", TIME },
+        { "poll = 220 ns", "[gpu] poll", "inf us", TIME },
+        { "poll = 220 ns", "[gpu] poll", "1e400 ns", TIME },
+        { "poll = 220 ns", "[gpu] poll", "10001 ms", TIME },
+        { "poll = 220 ns", "[gpu] poll", "220 GB/s", TIME },
+        { "poll = 220 ns", "[gpu] poll", "220 ns 3", TIME },
+        { "poll = 220 ns", "[gpu] poll", "2,2 us", TIME },
+        { "poll = 220 ns", "[gpu] poll", "220 NS", TIME },
+        { "poll = 220 ns", "[gpu] poll", "220 s", TIME },
+        { "poll = 220 ns", "[gpu] poll", "\\", TIME },
         { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "0 GB/s", RATE },
         { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "2800 GB", RATE },
         { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "2800 Gb/s", RATE },
@@ -315,9 +323,12 @@ static void test_bad_values(void)
         { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "0.9 Mbit/s", RATE },
         { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "1001 TB/s", RATE },
         { "hbm-rate = 2800 GB/s", "[gpu] hbm-rate", "1e300 TB/s", RATE },
-        { "sms = 132", "[gpu] sms", "0", COUNT },                   { "sms = 132", "[gpu] sms", "-132", COUNT },
-        { "sms = 132", "[gpu] sms", "132.0", COUNT },               { "sms = 132", "[gpu] sms", "65536", COUNT },
-        { "sms = 132", "[gpu] sms", "99999999999999999999", COUNT }, { "sms = 132", "[gpu] sms", "0x84", COUNT },
+        { "sms = 132", "[gpu] sms", "0", COUNT },
+        { "sms = 132", "[gpu] sms", "-132", COUNT },
+        { "sms = 132", "[gpu] sms", "132.0", COUNT },
+        { "sms = 132", "[gpu] sms", "65536", COUNT },
+        { "sms = 132", "[gpu] sms", "99999999999999999999", COUNT },
+        { "sms = 132", "[gpu] sms", "0x84", COUNT },
         { "window = 1 MB", "[nic] window", "1", SIZE },
         { "window = 1 MB", "[nic] window", "-1 B", SIZE },
         { "window = 1 MB", "[nic] window", "1001 GB", SIZE },
@@ -330,8 +341,8 @@ static void test_bad_values(void)
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         char *to = g_strndup(bad[i].from, strcspn(bad[i].from, " "));
         char *line = g_strconcat(to, " = ", bad[i].found, NULL);
-        char *message = g_strdup_printf("FILE:LINE: %s: expected %s, found \"%s\"", bad[i].key, bad[i].expected,
-                                        bad[i].found);
+        char *message =
+            g_strdup_printf("FILE:LINE: %s: expected %s, found \"%s\"", bad[i].key, bad[i].expected, bad[i].found);
         CU_ASSERT(change_refused(bad[i].from, line, message));
         g_free(to);
         g_free(line);
@@ -342,15 +353,27 @@ static void test_bad_values(void)
 static void test_bad_curves(void)
 {
     static const char *const bad[] = {
-        "", "200 ns", "200 ns at", "200 ns at 10", "at 10 B", "200 ns at 10 B,", "200 ns at 10 B 3", "11 s at 10 B",
-        "200 ns at 1001 GB", "200 ns at 10 B, 300 ns at 10 B", "200 ns at 10 B, 300 ns at 9 B",
-        "200 ns at 10 B, 199 ns at 11 B", "1 us at 1 B at 2 B", "-1 ns at 1 B",
+        "",
+        "200 ns",
+        "200 ns at",
+        "200 ns at 10",
+        "at 10 B",
+        "200 ns at 10 B,",
+        "200 ns at 10 B 3",
+        "11 s at 10 B",
+        "200 ns at 1001 GB",
+        "200 ns at 10 B, 300 ns at 10 B",
+        "200 ns at 10 B, 300 ns at 9 B",
+        "200 ns at 10 B, 199 ns at 11 B",
+        "1 us at 1 B at 2 B",
+        "-1 ns at 1 B",
     };
     char **parts = g_strsplit(host_text, "put = 200 ns at 0 B,450 ns at 1 KB , 450 ns at 2 KB, 2.2 us at 9000 B", 2);
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         g_autofree char *text = g_strconcat(parts[0], "put = ", bad[i], parts[1], NULL);
         g_autofree char *message = g_strdup_printf("FILE:%u: [host] put: expected times, not falling, at rising "
-            "sizes such as \"27 us at 1024 B, 130 us at 14336 B\", found \"%s\"", line_of(text, "put ="), bad[i]);
+                                                   "sizes such as \"27 us at 1024 B, 130 us at 14336 B\", found \"%s\"",
+                                                   line_of(text, "put ="), bad[i]);
         CU_ASSERT(refused(text, message));
     }
     GString *many = g_string_new(NULL);
@@ -365,12 +388,19 @@ static void test_bad_curves(void)
 
 static void test_values_at_the_limits(void)
 {
-    static const struct { const char *from, *to; } fine[] = {
-        { "poll = 220 ns", "poll = 0 ps" }, { "poll = 220 ns", "poll = 10000 ms" },
+    static const struct {
+        const char *from, *to;
+    } fine[] = {
+        { "poll = 220 ns", "poll = 0 ps" },
+        { "poll = 220 ns", "poll = 10000 ms" },
         { "poll = 220 ns", "poll = 1e2ns" },
-        { "hbm-rate = 2800 GB/s", "hbm-rate = 1 Mbit/s" }, { "hbm-rate = 2800 GB/s", "hbm-rate = 1000 TB/s" },
-        { "sms = 132", "sms = 1" }, { "sms = 132", "sms = 65535" }, { "mtu = 4 KiB", "mtu = 64 B" },
-        { "header = 26 B", "header = 0 B" }, { "window = 1 MB", "window = 0 B" },
+        { "hbm-rate = 2800 GB/s", "hbm-rate = 1 Mbit/s" },
+        { "hbm-rate = 2800 GB/s", "hbm-rate = 1000 TB/s" },
+        { "sms = 132", "sms = 1" },
+        { "sms = 132", "sms = 65535" },
+        { "mtu = 4 KiB", "mtu = 64 B" },
+        { "header = 26 B", "header = 0 B" },
+        { "window = 1 MB", "window = 0 B" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(fine); i++) {
         char *text = changed(fine[i].from, fine[i].to);
@@ -388,7 +418,7 @@ static void test_shipped_files(void)
         if (strcmp(name, "parts") == 0 || strcmp(name, "README.md") == 0) continue;
         CU_ASSERT(g_str_has_suffix(name, ".ini"));
         char *bare = g_strndup(name, strlen(name) - 4), *full = g_strconcat("models/clusters/", name, NULL);
-        const char *const ways[] = { full, name, bare };        /* by path, by name, by name without ending */
+        const char *const ways[] = { full, name, bare }; /* by path, by name, by name without ending */
         for (size_t i = 0; i < G_N_ELEMENTS(ways); i++) {
             GError *error = NULL;
             struct cluster *c = cluster_load(ways[i], &error);
@@ -408,15 +438,27 @@ static void test_shipped_files(void)
 /* A number in any unit comes back as exactly what it is in the smallest, rounded. */
 static void test_units_read_back(void)
 {
-    static const struct { bool (*parse)(const char *, uint64_t *); const char *unit; uint64_t factor; } units[] = {
-        { cluster_parse_time, "ps", 1 }, { cluster_parse_time, "ns", 1000 }, { cluster_parse_time, "us", 1000000 },
-        { cluster_parse_time, "ms", 1000000000 }, { cluster_parse_size, "B", 1 }, { cluster_parse_size, "KB", 1000 },
-        { cluster_parse_size, "KiB", 1024 }, { cluster_parse_size, "MB", 1000000 },
+    static const struct {
+        bool (*parse)(const char *, uint64_t *);
+        const char *unit;
+        uint64_t factor;
+    } units[] = {
+        { cluster_parse_time, "ps", 1 },
+        { cluster_parse_time, "ns", 1000 },
+        { cluster_parse_time, "us", 1000000 },
+        { cluster_parse_time, "ms", 1000000000 },
+        { cluster_parse_size, "B", 1 },
+        { cluster_parse_size, "KB", 1000 },
+        { cluster_parse_size, "KiB", 1024 },
+        { cluster_parse_size, "MB", 1000000 },
         { cluster_parse_size, "MiB", 1048576 },
-        { cluster_parse_size, "GB", 1000000000 }, { cluster_parse_rate, "KB/s", 8000 },
+        { cluster_parse_size, "GB", 1000000000 },
+        { cluster_parse_rate, "KB/s", 8000 },
         { cluster_parse_rate, "MB/s", 8000000 },
-        { cluster_parse_rate, "GB/s", 8000000000 }, { cluster_parse_rate, "TB/s", 8000000000000 },
-        { cluster_parse_rate, "Mbit/s", 1000000 }, { cluster_parse_rate, "Gbit/s", 1000000000 },
+        { cluster_parse_rate, "GB/s", 8000000000 },
+        { cluster_parse_rate, "TB/s", 8000000000000 },
+        { cluster_parse_rate, "Mbit/s", 1000000 },
+        { cluster_parse_rate, "Gbit/s", 1000000000 },
         { cluster_parse_rate, "Tbit/s", 1000000000000 },
     };
     struct rng rng;
@@ -432,7 +474,7 @@ static void test_units_read_back(void)
         uint64_t value = 0;
         CU_ASSERT_TRUE_FATAL(units[u].parse(text, &value));
         const uint64_t off = value > expected ? value - expected : expected - value;
-        CU_ASSERT_TRUE_FATAL(off <= expected >> 50);    /* the last places of a double */
+        CU_ASSERT_TRUE_FATAL(off <= expected >> 50); /* the last places of a double */
         g_snprintf(tail, sizeof tail, "%sx", text);
         CU_ASSERT_FALSE_FATAL(units[u].parse(tail, &value));
         g_snprintf(tail, sizeof tail, "-1%s", text);
@@ -440,7 +482,7 @@ static void test_units_read_back(void)
     }
     uint64_t value = 1;
     CU_ASSERT(!cluster_parse_time("", &value) && !cluster_parse_time("ns", &value) && !cluster_parse_rate("1", &value));
-    CU_ASSERT(!cluster_parse_size("9.3e9 GB", &value));                 /* beyond 63 bits */
+    CU_ASSERT(!cluster_parse_size("9.3e9 GB", &value)); /* beyond 63 bits */
     CU_ASSERT_EQUAL(value, 1);
 }
 

@@ -33,8 +33,13 @@ static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uin
 
 static struct coll_options options_of(enum coll_kernel kernel, uint32_t ranks, uint32_t ranks_per_node)
 {
-    return (struct coll_options){ .kernel = kernel, .ranks = ranks, .ranks_per_node = ranks_per_node, .num_sms = 3,
-                                  .in_flight = 4, .size_bytes = 5000, .messages = 9 };
+    return (struct coll_options){ .kernel = kernel,
+                                  .ranks = ranks,
+                                  .ranks_per_node = ranks_per_node,
+                                  .num_sms = 3,
+                                  .in_flight = 4,
+                                  .size_bytes = 5000,
+                                  .messages = 9 };
 }
 
 static const uint32_t shape[][2] = { { 4, 4 }, { 4, 2 }, { 4, 1 }, { 8, 4 }, { 6, 2 }, { 2, 1 } };
@@ -154,7 +159,7 @@ static void test_p2p_times(void)
 {
     const struct cluster cluster = support_cluster(1);
     struct coll_options o = options_of(COLL_P2P, 2, 1);
-    o.size_bytes = 100000;              /* 10 us on the wire */
+    o.size_bytes = 100000; /* 10 us on the wire */
     o.messages = 1;
     const struct coll_job one = job_make(&o, NULL);
     o.messages = 64;
@@ -182,7 +187,7 @@ static void test_overlap_times(void)
     o.compute_sm_first = 0;
     const struct coll_job together = job_make(&o, NULL);
     const double alone = us(phase_ps(&apart, &cluster, "allgather"));
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&apart, &cluster, "compute")), 502, 0.5);    /* a step of 10 ns each 5 us */
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&apart, &cluster, "compute")), 502, 0.5); /* a step of 10 ns each 5 us */
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&apart, &cluster, "allgather_overlap")), alone > 502 ? alone : 502, 2);
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&together, &cluster, "allgather_overlap")), alone + 500, 10);
 }
@@ -191,7 +196,11 @@ static void test_overlap_times(void)
  * receiver needs. */
 static void test_bounds(void)
 {
-    static const struct { const char *spec; uint32_t ranks; double bound_us; } loads[] = {
+    static const struct {
+        const char *spec;
+        uint32_t ranks;
+        double bound_us;
+    } loads[] = {
         { "uniform:65536", 64, 82.57536 }, { "uniform:65536", 256, 334.2336 }, { "lognormal:65536:0.35", 64, 0 },
         { "lognormal:65536:0.6", 256, 0 }, { "lognormal:7168:2", 64, 0 },
     };

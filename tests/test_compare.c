@@ -94,7 +94,7 @@ static void test_ranks(void)
     record_set(m, "kernel", "ll");
     record_set(m, "num-tokens", "128");
     record_set(m, "trace", "t.npy");
-    static const double times[] = { 100, 101, 51, 206 };        /* +0, +0, +100 and -50 % against 100 .. 103 */
+    static const double times[] = { 100, 101, 51, 206 }; /* +0, +0, +100 and -50 % against 100 .. 103 */
     for (int rank = 0; rank < 4; rank++) record_add(m, "dispatch", rank, "time_us", times[rank], "us");
     record_add(m, "dispatch", RECORD_ALL, "time_us", 101.5, "us");
     struct compare *compare = compared(p, m, true);
@@ -112,14 +112,14 @@ static void test_ranks(void)
 static void test_refusals(void)
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
-    CU_ASSERT_PTR_NULL(compare_case_difference(p, m));          /* the trace's folder does not matter */
+    CU_ASSERT_PTR_NULL(compare_case_difference(p, m)); /* the trace's folder does not matter */
     record_set(m, "num-tokens", "64");
     record_set(m, "num-topk", "8");
     struct compare_options options = { 0 };
     GError *error = NULL;
     CU_ASSERT_PTR_NULL(compare_new(p, m, &options, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "the records are of different cases (num-tokens: 128 against 64; "
-                           "num-topk: none against 8); --force compares them nevertheless");
+                                           "num-topk: none against 8); --force compares them nevertheless");
     g_clear_error(&error);
     options.force = true;
     struct compare *compare = compare_new(p, m, &options, &error);
@@ -142,7 +142,7 @@ static void test_case_keys(void)
     record_set(p, "seed", "1");
     record_set(m, "seed", "2");
     CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
-    record_set(m, RECORD_CASE_KEYS, "kernel  seed trace");      /* enough that one of them says so */
+    record_set(m, RECORD_CASE_KEYS, "kernel  seed trace"); /* enough that one of them says so */
     for (int turn = 0; turn < 2; turn++) {
         char *difference = turn ? compare_case_difference(m, p) : compare_case_difference(p, m);
         CU_ASSERT_STRING_EQUAL(difference, turn ? "seed: 2 against 1" : "seed: 1 against 2");
@@ -164,10 +164,19 @@ static void test_case_keys(void)
 /* Files may lie elsewhere on another machine: their folders do not count, what stands before and behind does. */
 static void test_files_elsewhere(void)
 {
-    static const struct { const char *x, *y; bool same; } values[] = {
-        { "a/t.npy", "/b/c/t.npy", true }, { "t.npy", "./t.npy", true }, { "a/t.npy", "a/u.npy", false },
-        { "file:a/p.txt", "file:p.txt", true }, { "file:p.txt", "p.txt", false }, { "vllm:/a/t.npy", "t.npy", false },
-        { "a/w.npy@0,4", "b/w.npy@0,4", true }, { "a/w.npy@0,4", "b/w.npy@0,5", false }, { "", "t.npy", false },
+    static const struct {
+        const char *x, *y;
+        bool same;
+    } values[] = {
+        { "a/t.npy", "/b/c/t.npy", true },
+        { "t.npy", "./t.npy", true },
+        { "a/t.npy", "a/u.npy", false },
+        { "file:a/p.txt", "file:p.txt", true },
+        { "file:p.txt", "p.txt", false },
+        { "vllm:/a/t.npy", "t.npy", false },
+        { "a/w.npy@0,4", "b/w.npy@0,4", true },
+        { "a/w.npy@0,4", "b/w.npy@0,5", false },
+        { "", "t.npy", false },
     };
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
     for (size_t i = 0; i < G_N_ELEMENTS(values); i++) {
@@ -257,7 +266,7 @@ static void test_limit(void)
     GString *words = g_string_new(NULL);
     compare_limit_append(p, "dispatch", words, "[", "]");
     CU_ASSERT_STRING_EQUAL(words->str, "[The bottleneck is nic_tx, busy 91 % of the time; the tightest bound is send "
-                           "(80.00 us), 50 % of the slowest rank's time.]");
+                                       "(80.00 us), 50 % of the slowest rank's time.]");
     g_string_truncate(words, 0);
     compare_limit_append(p, "layout", words, "[", "]");
     CU_ASSERT_STRING_EQUAL(words->str, "");

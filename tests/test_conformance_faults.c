@@ -17,8 +17,7 @@ static struct fabric *fabrics[RANKS];
 static const struct fabric_ops *honest;
 static char failed_cases[400];
 
-static bool faults_run(void *context, struct fabric_worker **worker, uint32_t count, char *why,
-                       size_t why_size)
+static bool faults_run(void *context, struct fabric_worker **worker, uint32_t count, char *why, size_t why_size)
 {
     (void)context;
     return support_worlds_run(worlds, RANKS, worker, count, why, why_size);
@@ -50,7 +49,11 @@ static uint32_t run_with(const struct fabric_ops *ops)
     for (uint32_t rank = 0; ops && rank < RANKS; rank++) fabrics[rank]->ops = ops;
     failed_cases[0] = '\0';
     const struct conformance_world world = {
-        .rank_count = RANKS, .fabric = fabrics, .run = faults_run, .report = faults_report, .refuses = true,
+        .rank_count = RANKS,
+        .fabric = fabrics,
+        .run = faults_run,
+        .report = faults_report,
+        .refuses = true,
     };
     const uint32_t failed = conformance_run(&world, 7);
     for (uint32_t rank = 0; rank < RANKS; rank++) live_world_free(worlds[rank]);
@@ -100,8 +103,7 @@ static int put_never_full(struct fabric *f, struct fabric_worker *w, const struc
 
 static int store_when_empty(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
-    if (!write->span_count || !write->span[0].size_bytes)
-        fabrics[write->peer]->heap[write->target_offset] = 99;
+    if (!write->span_count || !write->span[0].size_bytes) fabrics[write->peer]->heap[write->target_offset] = 99;
     return honest->store(f, w, write);
 }
 
@@ -151,15 +153,14 @@ static void work_twice(struct fabric *f, struct fabric_worker *w, const struct f
 static uint64_t clock_backwards(const struct fabric *f)
 {
     static uint64_t calls;
-    return honest->now_ps(f) - calls++ % 2 * PS_PER_US;     /* every other time */
+    return honest->now_ps(f) - calls++ % 2 * PS_PER_US; /* every other time */
 }
 
 static void expect(const struct fabric_ops *ops, const char *name)
 {
     CU_ASSERT(run_with(ops) > 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(failed_cases, name));
-    if (!strstr(failed_cases, name))
-        printf("\n      expected '%s' to fail, found '%s'\n", name, failed_cases);
+    if (!strstr(failed_cases, name)) printf("\n      expected '%s' to fail, found '%s'\n", name, failed_cases);
 }
 
 #define FAULT(member, function, name) \
@@ -169,10 +170,7 @@ static void expect(const struct fabric_ops *ops, const char *name)
         expect(&ops, name); \
     } while (0)
 
-static void test_honest(void)
-{
-    CU_ASSERT_EQUAL(run_with(NULL), 0);
-}
+static void test_honest(void) { CU_ASSERT_EQUAL(run_with(NULL), 0); }
 
 static void test_order(void)
 {
@@ -206,10 +204,7 @@ static void test_local(void)
 }
 
 /* Adds that come to too much pass a wait for "at least"; the suite must look at the sum itself. */
-static void test_add(void)
-{
-    FAULT(signal_add, add_lossy, "local work and adds");
-}
+static void test_add(void) { FAULT(signal_add, add_lossy, "local work and adds"); }
 
 const char unit_suite[] = "conformance suite against planted faults";
 

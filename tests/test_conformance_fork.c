@@ -42,7 +42,11 @@ static void process_report(void *context, const char *name, const char *why)
 }
 
 /* A run's options, and the rank that breaks a rule on purpose (-1: none). */
-struct process_case { struct live_options options; int32_t traitor; uint64_t seed; };
+struct process_case {
+    struct live_options options;
+    int32_t traitor;
+    uint64_t seed;
+};
 
 /* A write that says it was done and moves nothing.  Nothing milder would do: a signal that comes early is only seen
  * when the peer happens to look in between. */
@@ -65,8 +69,12 @@ static int process_main(struct bootstrap *b, void *context)
     ops.store = ops.put = lose;
     if ((int32_t)b->rank == c->traitor) fabric[b->rank]->ops = &ops;
     const struct conformance_world world = {
-        .context = &process, .rank_count = b->rank_count, .fabric = fabric, .run = process_run,
-        .barrier = process_barrier, .report = process_report,
+        .context = &process,
+        .rank_count = b->rank_count,
+        .fabric = fabric,
+        .run = process_run,
+        .barrier = process_barrier,
+        .report = process_report,
     };
     const uint32_t failed = conformance_run(&world, c->seed);
     const bool met = bootstrap_barrier(b, NULL);

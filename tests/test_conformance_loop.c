@@ -60,16 +60,26 @@ static uint32_t run_suite_report(uint16_t rank_count, uint16_t ranks_per_node, b
                                  bool deaf)
 {
     const struct loop_options options = {
-        .ranks = rank_count, .ranks_per_node = ranks_per_node, .nvlink_disabled = nvlink_disabled, .payload = true,
-        .needs = { .heap_bytes = CONFORMANCE_HEAP_BYTES, .word_count = CONFORMANCE_WORDS,
-                   .queue_count = CONFORMANCE_QUEUES, .queue_depth = CONFORMANCE_DEPTH },
-        .seed = seed, .refuse_percent = seed % 2 * 10, .deliver_percent = 50 + seed % 3 * 20, .spurious = seed % 2,
+        .ranks = rank_count,
+        .ranks_per_node = ranks_per_node,
+        .nvlink_disabled = nvlink_disabled,
+        .payload = true,
+        .needs = { .heap_bytes = CONFORMANCE_HEAP_BYTES,
+                   .word_count = CONFORMANCE_WORDS,
+                   .queue_count = CONFORMANCE_QUEUES,
+                   .queue_depth = CONFORMANCE_DEPTH },
+        .seed = seed,
+        .refuse_percent = seed % 2 * 10,
+        .deliver_percent = 50 + seed % 3 * 20,
+        .spurious = seed % 2,
         .deaf = deaf,
     };
     struct loop_world loop = { .loop = loop_new(&options), .rank_count = rank_count };
     struct fabric *fabric[CONFORMANCE_RANKS];
     for (uint32_t r = 0; r < rank_count; r++) fabric[r] = loop_fabric(loop.loop, r);
-    const struct conformance_world world = { .context = &loop, .rank_count = rank_count, .fabric = fabric,
+    const struct conformance_world world = { .context = &loop,
+                                             .rank_count = rank_count,
+                                             .fabric = fabric,
                                              .run = world_run_all,
                                              .report = deaf ? world_report_deaf : world_report };
     const uint32_t failed = conformance_run(&world, seed);
@@ -96,16 +106,10 @@ static void test_nodes(void)
     run_suite(3, 1, false, 6);
 }
 
-static void test_nvlink_disabled(void)
-{
-    run_suite(5, 8, true, 1);
-}
+static void test_nvlink_disabled(void) { run_suite(5, 8, true, 1); }
 
 /* A fabric on which time wakes nobody is found out, by the case that is about it. */
-static void test_deaf(void)
-{
-    CU_ASSERT_EQUAL(run_suite_report(4, 2, false, 2, true), 1);
-}
+static void test_deaf(void) { CU_ASSERT_EQUAL(run_suite_report(4, 2, false, 2, true), 1); }
 
 const char unit_suite[] = "conformance_loop";
 

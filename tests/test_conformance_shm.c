@@ -39,8 +39,12 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, b
     struct fabric *fabric[CONFORMANCE_RANKS];
     for (uint32_t rank = 0; rank < rank_count; rank++) fabric[rank] = live_world_fabric(shm.world[rank]);
     const struct conformance_world world = {
-        .context = &shm, .rank_count = rank_count, .fabric = fabric, .run = shm_world_run,
-        .report = shm_world_report, .refuses = refuses,
+        .context = &shm,
+        .rank_count = rank_count,
+        .fabric = fabric,
+        .run = shm_world_run,
+        .report = shm_world_report,
+        .refuses = refuses,
     };
     CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
     CU_ASSERT(shm.reported >= 10);

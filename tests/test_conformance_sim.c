@@ -23,7 +23,7 @@ static bool sim_world_run(void *context, struct fabric_worker **worker, uint32_t
     for (uint32_t r = 0; r < sim->rank_count; r++) by_rank[r] = calloc(worker_count + 1, sizeof *by_rank[r]);
     for (uint32_t i = 0; i < worker_count; i++) by_rank[worker[i]->fabric->rank][worker[i]->index] = worker[i];
     for (uint32_t i = 0; i < worker_count; i++) count[worker[i]->fabric->rank]++;
-    const bool ended = world_run(sim->world, (struct fabric_worker **const *)by_rank, count, result, why, why_size);
+    const bool ended = world_run(sim->world, (struct fabric_worker * *const *)by_rank, count, result, why, why_size);
     for (uint32_t r = 0; r < sim->rank_count; r++) free(by_rank[r]);
     free(by_rank);
     free(count);
@@ -39,12 +39,17 @@ static void sim_world_report(void *context, const char *name, const char *why)
     CU_ASSERT_EQUAL(why[0], '\0');
 }
 
-static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32_t ranks_per_node,
-                      bool nvlink_disabled, uint64_t seed)
+static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32_t ranks_per_node, bool nvlink_disabled,
+                      uint64_t seed)
 {
     const struct world_options options = {
-        .ranks = rank_count, .ranks_per_node = ranks_per_node, .nvlink_disabled = nvlink_disabled, .payload = true,
-        .heap_bytes = CONFORMANCE_HEAP_BYTES, .word_count = CONFORMANCE_WORDS, .queue_count = CONFORMANCE_QUEUES,
+        .ranks = rank_count,
+        .ranks_per_node = ranks_per_node,
+        .nvlink_disabled = nvlink_disabled,
+        .payload = true,
+        .heap_bytes = CONFORMANCE_HEAP_BYTES,
+        .word_count = CONFORMANCE_WORDS,
+        .queue_count = CONFORMANCE_QUEUES,
         .queue_depth = CONFORMANCE_DEPTH,
     };
     struct sim_world sim = { .world = world_new(cluster, &options), .rank_count = rank_count };
@@ -52,7 +57,11 @@ static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32
     struct fabric *fabric[CONFORMANCE_RANKS];
     for (uint32_t r = 0; r < rank_count; r++) fabric[r] = world_fabric(sim.world, r);
     const struct conformance_world world = {
-        .context = &sim, .rank_count = rank_count, .fabric = fabric, .run = sim_world_run, .report = sim_world_report,
+        .context = &sim,
+        .rank_count = rank_count,
+        .fabric = fabric,
+        .run = sim_world_run,
+        .report = sim_world_report,
         .refuses = nvlink_disabled || ranks_per_node < rank_count,
     };
     CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
@@ -95,7 +104,7 @@ static void test_proxy(void)
 static void test_host(void)
 {
     struct cluster cluster = support_cluster(2);
-    cluster.host = (struct cluster_host) {
+    cluster.host = (struct cluster_host){
         .cores = 2,
         .step_ps = 100 * PS_PER_NS,
         .poll_ps = PS_PER_US,

@@ -21,12 +21,28 @@ static bool kernel_is_there(const char *name)
 
 static void test_kernels(void)
 {
-    static const char *const named[] = { "copy_1", "copy_5", "load_8", "store_8", "load_words_8", "early", "late",
-                                         "bulk", "cast", "sum", "sum_shared",
-                                         "spin", "stamp", "empty", "alone_fence_sys", "chase_nc",
-                                             "after_st_release_sys",
-                                         "flag_release_sys", "grid_barrier", "gpu_barrier", "block_barrier",
-                                             "red_gpu" };
+    static const char *const named[] = { "copy_1",
+                                         "copy_5",
+                                         "load_8",
+                                         "store_8",
+                                         "load_words_8",
+                                         "early",
+                                         "late",
+                                         "bulk",
+                                         "cast",
+                                         "sum",
+                                         "sum_shared",
+                                         "spin",
+                                         "stamp",
+                                         "empty",
+                                         "alone_fence_sys",
+                                         "chase_nc",
+                                         "after_st_release_sys",
+                                         "flag_release_sys",
+                                         "grid_barrier",
+                                         "gpu_barrier",
+                                         "block_barrier",
+                                         "red_gpu" };
     for (size_t i = 0; i < G_N_ELEMENTS(named); i++) {
         if (!kernel_is_there(named[i])) fprintf(stderr, "  no kernel %s\n", named[i]);
         CU_ASSERT(kernel_is_there(named[i]));
@@ -34,7 +50,7 @@ static void test_kernels(void)
     CU_ASSERT_FALSE(kernel_is_there("nothing"));
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
         CU_ASSERT(g_str_has_prefix(texts[i], ".version 8.0 .target sm_90 .address_size 64"));
-        CU_ASSERT_PTR_NULL(strstr(texts[i], "ARG_"));       /* macros are resolved */
+        CU_ASSERT_PTR_NULL(strstr(texts[i], "ARG_")); /* macros are resolved */
         CU_ASSERT_PTR_NULL(strstr(texts[i], "FLAG_"));
     }
 }
@@ -50,7 +66,7 @@ static char *ptxas_find(void)
 static void test_assembles(void)
 {
     g_autofree char *ptxas = ptxas_find();
-    if (!ptxas) return;                                     /* only the driver can tell then */
+    if (!ptxas) return; /* only the driver can tell then */
     g_autofree char *folder = g_dir_make_tmp("eptwin-XXXXXX", NULL);
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
         g_autofree char *source = g_build_filename(folder, "kernels.ptx", NULL);

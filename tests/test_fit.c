@@ -128,10 +128,9 @@ static void test_bent(void)
         struct fit_point points[SIZES];
         struct fit_bent bent;
         points_plant(points, 2, 1e-4, 0.02, &rng);
-        CU_ASSERT_FALSE(fit_bent_find(points, SIZES, &bent));           /* straight, with noise */
+        CU_ASSERT_FALSE(fit_bent_find(points, SIZES, &bent)); /* straight, with noise */
         const double knee = points[11].n;
-        for (int i = 12; i < SIZES; i++)
-            points[i].t = (40 + 5e-5 * points[i].n) * (1 + 0.02 * rng_uniform(&rng));
+        for (int i = 12; i < SIZES; i++) points[i].t = (40 + 5e-5 * points[i].n) * (1 + 0.02 * rng_uniform(&rng));
         CU_ASSERT_TRUE_FATAL(fit_bent_find(points, SIZES, &bent));
         CU_ASSERT_EQUAL(bent.knee, knee);
         CU_ASSERT_TRUE(close_to(bent.low.fixed, 2, 4));
@@ -149,7 +148,7 @@ static void rows_plant(struct record *record, const char *phase, const char *met
         char name[64];
         g_snprintf(name, sizeof name, "%s_%d", metric, sizes[i]);
         record_add(record, phase, RECORD_ALL, name, fixed + slope * sizes[i], "us");
-        g_snprintf(name, sizeof name, "%s_min_%d", metric, sizes[i]);       /* spread: not to be taken */
+        g_snprintf(name, sizeof name, "%s_min_%d", metric, sizes[i]); /* spread: not to be taken */
         record_add(record, phase, RECORD_ALL, name, 0.001, "us");
     }
 }
@@ -162,24 +161,24 @@ static struct record *record_plant(void)
     record_set(record, "put-chain", "4");
     record_add(record, "step", RECORD_ALL, "time_us", 0.02, "us");
     record_add(record, "store_signal", RECORD_ALL, "latency_us", 900, "ns");
-    record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns");    /* undisturbed */
+    record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns"); /* undisturbed */
     record_add(record, "poll", RECORD_ALL, "time_us", 0.15, "us");
     record_add(record, "switch", RECORD_ALL, "time_us", 1.5, "us");
     record_add(record, "slice", RECORD_ALL, "time_us", 4000, "us");
     record_add(record, "signal", RECORD_ALL, "cpu_us", 0.1, "us");
     record_add(record, "signal_load_x2", RECORD_ALL, "cpu_us", 7, "us");
-    record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us");  /* 100 ns at each end */
+    record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us"); /* 100 ns at each end */
     record_add(record, "signal", RECORD_ALL, "stream_us", 0.4, "us");
     record_add(record, "signal", RECORD_ALL, "latency_us", 5, "us");
     rows_plant(record, "store", "cpu_us", 0.05, 1e-4);
     rows_plant(record, "put", "cpu_us", 0.3, 5e-5);
     rows_plant(record, "put", "stream_us", 0.6, 16e-5);
     rows_plant(record, "put_load_x2", "cpu_us", 9, 1);
-    rows_plant(record, "put_load_x8", "cpu_us", 0.4, 8e-5);                 /* the largest crowd */
-    rows_plant(record, "put_load_x8", "chained_us", 0.31, 8e-5);            /* 3 of 4 doorbells of 120 ns saved */
+    rows_plant(record, "put_load_x8", "cpu_us", 0.4, 8e-5);      /* the largest crowd */
+    rows_plant(record, "put_load_x8", "chained_us", 0.31, 8e-5); /* 3 of 4 doorbells of 120 ns saved */
     rows_plant(record, "put_load_x8", "alone_us", 0.7, 8e-5);
     rows_plant(record, "copy", "cpu_us", 0.03, 1e-4);
-    rows_plant(record, "copy_x16", "cpu_us", 0.04, 2e-4);                   /* the largest crowd, wherever it stands */
+    rows_plant(record, "copy_x16", "cpu_us", 0.04, 2e-4); /* the largest crowd, wherever it stands */
     rows_plant(record, "copy_x8", "cpu_us", 9, 1);
     rows_plant(record, "cast_x8", "cpu_us", 0.06, 4e-4);
     rows_plant(record, "cast", "cpu_us", 9, 1);
@@ -248,16 +247,29 @@ static void assert_key(GKeyFile *file, const char *section, const char *name, co
 static void test_cluster(void)
 {
     static const char *const expected[][3] = {
-        { "host", "cores", "2" }, { "host", "step", "20 ns" }, { "host", "progress", "150 ns" },
-        { "host", "poll", "280 ns" }, { "host", "switch", "1500 ns" }, { "host", "slice", "4000 us" },
-        { "host", "store", "50 ns" }, { "host", "store-rate", "10 GB/s" },
+        { "host", "cores", "2" },
+        { "host", "step", "20 ns" },
+        { "host", "progress", "150 ns" },
+        { "host", "poll", "280 ns" },
+        { "host", "switch", "1500 ns" },
+        { "host", "slice", "4000 us" },
+        { "host", "store", "50 ns" },
+        { "host", "store-rate", "10 GB/s" },
         { "host", "interrupt", "420 ns" },
         { "host", "put", "181 ns at 1024 B, 436.3 ns at 7408 B, 713.4 ns at 14336 B, 2761 ns at 65536 B" },
-        { "host", "signal", "100 ns" }, { "host", "copy-row", "40 ns" }, { "host", "copy-rate", "5 GB/s" },
-        { "host", "cast-row", "60 ns" }, { "host", "cast-rate", "2.5 GB/s" }, { "host", "reduce-row", "0 ns" },
-        { "host", "reduce-rate", "1 GB/s" }, { "host", "sum-row", "100 ns" }, { "host", "sum-rate", "2 GB/s" },
+        { "host", "signal", "100 ns" },
+        { "host", "copy-row", "40 ns" },
+        { "host", "copy-rate", "5 GB/s" },
+        { "host", "cast-row", "60 ns" },
+        { "host", "cast-rate", "2.5 GB/s" },
+        { "host", "reduce-row", "0 ns" },
+        { "host", "reduce-rate", "1 GB/s" },
+        { "host", "sum-row", "100 ns" },
+        { "host", "sum-rate", "2 GB/s" },
         { "host", "scan-rate", "5 GB/s" },
-        { "nic", "rate", "6.25 GB/s" }, { "nic", "message", "600 ns" }, { "nic", "signal", "400 ns" },
+        { "nic", "rate", "6.25 GB/s" },
+        { "nic", "message", "600 ns" },
+        { "nic", "signal", "400 ns" },
         { "network", "latency", "4080 ns" },
     };
     struct record *record = record_plant();
@@ -295,8 +307,8 @@ static struct record *record_plant_but_put(void)
     record_set(record, "put-chain", "4");
     for (uint32_t k = 0; k < record_row_count(all); k++) {
         const struct record_row *row = record_row(all, k);
-        if (strcmp(row->phase, "put") != 0) record_add(record, row->phase, row->rank, row->metric, row->value,
-                                                       row->unit);
+        if (strcmp(row->phase, "put") != 0)
+            record_add(record, row->phase, row->rank, row->metric, row->value, row->unit);
     }
     record_free(all);
     return record;
@@ -319,7 +331,7 @@ static void assert_puts(const double (*rows)[5], uint32_t count, const char *int
     assert_key(file, "host", "interrupt", interrupt);
     assert_key(file, "host", "put", put);
     struct cluster_curve curve;
-    CU_ASSERT_TRUE(cluster_parse_curve(put, &curve));           /* what fit writes, simulate reads */
+    CU_ASSERT_TRUE(cluster_parse_curve(put, &curve)); /* what fit writes, simulate reads */
     g_key_file_free(file);
     g_free(text);
     record_free(record);
@@ -330,19 +342,25 @@ static void assert_puts(const double (*rows)[5], uint32_t count, const char *int
  * with size are levelled. */
 static void test_cluster_puts(void)
 {
-    static const double waiting[][5] = { { 100, 40, 40, 90, 239 }, { 200, 60, 60, 112, 359 },
-                                         { 900, 300, 300, 310, 4000 }, { 500, 200, 200, 200, 1201 } };
+    static const double waiting[][5] = {
+        { 100, 40, 40, 90, 239 }, { 200, 60, 60, 112, 359 }, { 900, 300, 300, 310, 4000 }, { 500, 200, 200, 200, 1201 }
+    };
     assert_puts(waiting, 4, "50 us", "20 us at 100 B, 30 us at 200 B, 75 us at 500 B, 125 us at 900 B");
     static const double all_waiting[][5] = { { 100, 40, 40, 60, 401 }, { 200, 80, 80, 100, 801 } };
     assert_puts(all_waiting, 2, "20 us", "10 us at 100 B, 30 us at 200 B");
-    static const double falling[][5] = { { 100, 40, 40, 60, 0 }, { 200, 30, 30, 50, 0 }, { 300, 26, 26, 46, 0 },
-                                         { 400, 90, 90, 110, 0 }, { 500, 80, 80, 100, 0 } };
-    assert_puts(falling, 5, "20 us", "16 us at 100 B, 16 us at 200 B, 16 us at 300 B, 42.5 us at 400 B, "
+    static const double falling[][5] = { { 100, 40, 40, 60, 0 },
+                                         { 200, 30, 30, 50, 0 },
+                                         { 300, 26, 26, 46, 0 },
+                                         { 400, 90, 90, 110, 0 },
+                                         { 500, 80, 80, 100, 0 } };
+    assert_puts(falling, 5, "20 us",
+                "16 us at 100 B, 16 us at 200 B, 16 us at 300 B, 42.5 us at 400 B, "
                 "42.5 us at 500 B");
-    static const double chained[][5] = { { 100, 40, 34, 60, 0 }, { 200, 60, 54, 80, 0 }, { 400, 99, 30, 119, 0 },
-                                         { 600, 140, 150, 160, 0 } };           /* doorbells of 8, 8, 92 and -13 us */
+    static const double chained[][5] = {
+        { 100, 40, 34, 60, 0 }, { 200, 60, 54, 80, 0 }, { 400, 99, 30, 119, 0 }, { 600, 140, 150, 160, 0 }
+    }; /* doorbells of 8, 8, 92 and -13 us */
     assert_puts(chained, 4, "28 us", "16 us at 100 B, 26 us at 200 B, 45.5 us at 400 B, 66 us at 600 B");
-    static const double free[][5] = { { 100, 40, 40, 30, 0 } };                 /* alone is not cheaper than nothing */
+    static const double free[][5] = { { 100, 40, 40, 30, 0 } }; /* alone is not cheaper than nothing */
     assert_puts(free, 1, "0 ns", "20 us at 100 B");
 }
 
@@ -351,13 +369,16 @@ static void test_cluster_puts(void)
 static void test_waits(void)
 {
     struct fit_puts puts = {
-        .burst = { { 100, 40 }, { 200, 40 }, { 400, 40 } }, .burst_count = 3, .busy = 1,
-        .stream = { { 50, 40 }, { 150, 58 }, { 250, 46 } }, .stream_count = 3,
+        .burst = { { 100, 40 }, { 200, 40 }, { 400, 40 } },
+        .burst_count = 3,
+        .busy = 1,
+        .stream = { { 50, 40 }, { 150, 58 }, { 250, 46 } },
+        .stream_count = 3,
     };
     struct fit_curve curve;
     uint32_t waited;
     CU_ASSERT_TRUE(fit_puts_curve(&puts, 0, 10, 1, &curve, &waited));
-    CU_ASSERT_EQUAL(waited, 1);                     /* 49, 52 and 28 us, where 50 is the limit */
+    CU_ASSERT_EQUAL(waited, 1); /* 49, 52 and 28 us, where 50 is the limit */
     puts.stream_count = 0;
     CU_ASSERT_TRUE(fit_puts_curve(&puts, 0, 10, 1, &curve, &waited));
     CU_ASSERT_EQUAL(waited, 0);
@@ -366,9 +387,12 @@ static void test_waits(void)
 /* Streams that the CPUs explain tell nothing of the link but what it could do; short ones bound its cost of a put. */
 static void test_cluster_link(void)
 {
-    static const struct { double fixed, slope, short_us; const char *rate, *message; } cases[] = {
-        { 0.4, 8e-5, 0.4, "11.61 GB/s", "0 ns" },       /* 65536 bytes in 5.643 us */
-        { 0.9, 16e-5, 0.45, "6.25 GB/s", "450 ns" },    /* what 512 bytes cost beside their bytes */
+    static const struct {
+        double fixed, slope, short_us;
+        const char *rate, *message;
+    } cases[] = {
+        { 0.4, 8e-5, 0.4, "11.61 GB/s", "0 ns" },    /* 65536 bytes in 5.643 us */
+        { 0.9, 16e-5, 0.45, "6.25 GB/s", "450 ns" }, /* what 512 bytes cost beside their bytes */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         struct record *record = record_plant_but_put();
@@ -390,15 +414,16 @@ static void test_cluster_link(void)
 /* A link shaped to 12.3 MB/s that lets 64 kB pass at once: the shorter a stream, the more of it went for nothing. */
 static void test_cluster_bursts(void)
 {
-    static const struct { double size, stream; } points[] = {
+    static const struct {
+        double size, stream;
+    } points[] = {
         { 4096, 250e3 }, { 14336, 250e3 }, { 65536, 500e3 }, { 262144, 2097152 }, { 1048576, 8388608 },
     };
     enum { BURST = 64000 };
     struct record *record = record_plant_but_put();
     for (size_t i = 0; i < G_N_ELEMENTS(points); i++) {
         g_autofree char *metric = g_strdup_printf("stream_us_%.0f", points[i].size);
-        record_add(record, "put", RECORD_ALL, metric,
-                   points[i].size / 12.3 * (1 - BURST / points[i].stream), "us");
+        record_add(record, "put", RECORD_ALL, metric, points[i].size / 12.3 * (1 - BURST / points[i].stream), "us");
     }
     char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
@@ -439,7 +464,7 @@ static void test_cluster_refusals(void)
     record = record_new();
     record_set(record, "kind", "measure");
     record_set(record, "cpus", "2");
-    record_add(record, "step", 0, "time_us", 1, "us");                      /* of a rank, not of all */
+    record_add(record, "step", 0, "time_us", 1, "us"); /* of a rank, not of all */
     assert_refused(record, "m.csv: lacks rows step,all,time_us, which [host] step is made of");
     record = record_new();
     record_set(record, "kind", "measure");
@@ -449,7 +474,7 @@ static void test_cluster_refusals(void)
     record = record_plant();
     record_add(record, "copy_x99", RECORD_ALL, "cpu_us_4096", 1, "us");
     assert_refused(record, "m.csv: copy_x99,all,cpu_us_BYTES: expected times above 0 of at least two sizes, found "
-                   "1 rows");
+                           "1 rows");
     record = record_plant();
     record_add(record, "scan_x9", RECORD_ALL, "cpu_us_4096", NAN, "us");
     assert_refused(record, "m.csv: scan_x9,all,cpu_us_4096: expected a value of at least 0, found nan");

@@ -63,13 +63,13 @@ static void test_bf16_halfway_cases(void)
 {
     uint32_t wrong = 0;
     for (uint32_t bits = 0; bits < 65536; bits++) {
-        if ((bits & 0x7fff) >= 0x7f80) continue;             /* infinities and NaN have no next value */
+        if ((bits & 0x7fff) >= 0x7f80) continue; /* infinities and NaN have no next value */
         wrong += format_bf16_from_f32(make_f32(bits << 16 | 0x7fff)) != bits;
         wrong += format_bf16_from_f32(make_f32(bits << 16 | 0x8000)) != bits + (bits & 1);
         wrong += format_bf16_from_f32(make_f32(bits << 16 | 0x8001)) != bits + 1;
     }
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_EQUAL(format_bf16_from_f32(make_f32(0x7f800001)) & 0x7fff, 0x7fc0);   /* a NaN, not infinity */
+    CU_ASSERT_EQUAL(format_bf16_from_f32(make_f32(0x7f800001)) & 0x7fff, 0x7fc0); /* a NaN, not infinity */
 }
 
 static void test_bf16_golden(void)
@@ -140,7 +140,7 @@ static void test_e4m3_from_all_bf16(void)
 static void test_e4m3_halfway_cases(void)
 {
     for (uint32_t code = 0; code < 0x7e; code++) {
-        const float middle = (float)((e4m3_value(code) + e4m3_value(code + 1)) / 2);      /* exact in FP32 */
+        const float middle = (float)((e4m3_value(code) + e4m3_value(code + 1)) / 2); /* exact in FP32 */
         const uint8_t even = (uint8_t)(code + (code & 1));
         CU_ASSERT_EQUAL(format_e4m3_from_f32(middle), even);
         CU_ASSERT_EQUAL(format_e4m3_from_f32(-middle), even | 0x80);
@@ -149,7 +149,7 @@ static void test_e4m3_halfway_cases(void)
     }
     CU_ASSERT_EQUAL(format_e4m3_from_f32(INFINITY), 0x7e);
     CU_ASSERT_EQUAL(format_e4m3_from_f32(-INFINITY), 0xfe);
-    CU_ASSERT_EQUAL(format_e4m3_from_f32(make_f32(1)), 0);                  /* FP32 subnormals vanish */
+    CU_ASSERT_EQUAL(format_e4m3_from_f32(make_f32(1)), 0); /* FP32 subnormals vanish */
     CU_ASSERT_EQUAL(format_e4m3_from_f32(make_f32(0x80000001)), 0x80);
 }
 
@@ -231,11 +231,11 @@ static void test_row_scales(void)
     }
     CU_ASSERT_EQUAL(rounded[1], 0x1p-7f);
     format_row_from_fp8(codes, rounded, 2 * FORMATS_BLOCK, back);
-    CU_ASSERT_EQUAL(format_f32_from_bf16(back[FORMATS_BLOCK]), 3.0f);       /* 3 x 128 is an E4M3 value */
+    CU_ASSERT_EQUAL(format_f32_from_bf16(back[FORMATS_BLOCK]), 3.0f); /* 3 x 128 is an E4M3 value */
 
     for (uint32_t i = 0; i < FORMATS_BLOCK; i++) row[i] = format_bf16_from_f32(-448.0f);
     format_row_to_fp8(row, FORMATS_BLOCK, true, codes, rounded);
-    CU_ASSERT_EQUAL(rounded[0], 1.0f);                                      /* a power of two stays */
+    CU_ASSERT_EQUAL(rounded[0], 1.0f); /* a power of two stays */
     CU_ASSERT_EQUAL(codes[5], 0xfe);
 }
 

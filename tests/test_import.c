@@ -47,11 +47,18 @@ static void scanning(void)
 
 static void cleaning(void)
 {
-    static const struct { const char *raw, *clean; } lines[] = {
-        { "\x1b[1;32mtext\x1b[0m\r", "text" },  { "\x1b]0;title\a[tuning]", "[tuning]" },
-        { " 10 %\r 50 %\rdone", "done" },       { "[1,3]<stdout>:word", "word" },
-        { "12: word", "word" },                  { "12:30 word", "12:30 word" },
-        { "2025-09-15T16:28:53Z stdout F word", "word" }, { "cut \x1b[", "cut" }, { "cut \x1b", "cut" },
+    static const struct {
+        const char *raw, *clean;
+    } lines[] = {
+        { "\x1b[1;32mtext\x1b[0m\r", "text" },
+        { "\x1b]0;title\a[tuning]", "[tuning]" },
+        { " 10 %\r 50 %\rdone", "done" },
+        { "[1,3]<stdout>:word", "word" },
+        { "12: word", "word" },
+        { "12:30 word", "12:30 word" },
+        { "2025-09-15T16:28:53Z stdout F word", "word" },
+        { "cut \x1b[", "cut" },
+        { "cut \x1b", "cut" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
         char *copy = g_strdup(lines[i].raw);
@@ -75,20 +82,27 @@ static void ranks_from_bandwidths(void)
 /* All that DeepEP's normal tests have printed over the years. */
 static void tuning_dialects(void)
 {
-    static const struct { const char *line; double us, notify_us, rdma, nvl; uint32_t rows; } lines[] = {
-        { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 30, 352.43 GB/s (NVL), t: 453.49 us",
-          453.49, NAN, NAN, 352.43, 1 },
+    static const struct {
+        const char *line;
+        double us, notify_us, rdma, nvl;
+        uint32_t rows;
+    } lines[] = {
+        { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 30, 352.43 GB/s (NVL), t: 453.49 us", 453.49, NAN, NAN,
+          352.43, 1 },
         { "[tuning] Best combine: SMs 24, NVL chunk 15: 399.63 GB/s (NVL), t: 775.61 us", 775.61, NAN, NAN, 399.63, 1 },
         { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 8, 326.56 GB/s (NVL)", NAN, NAN, NAN, 326.56, 1 },
         { "[tuning] Best dispatch (BF16): SMs 20, NVL chunk 8, 300.00 GB/s (NVL) t=0.5ms", 500, NAN, NAN, 300, 1 },
         { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 24, RDMA chunk 8: 437 + 2412 us, 50.08 GB/s (RDMA), "
-          "99.93 GB/s (NVL)", 2412, 437, 50.08, 99.93, 2 },
+          "99.93 GB/s (NVL)",
+          2412, 437, 50.08, 99.93, 2 },
         { "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 8, 570.70 + 4566.00 us, 51.31 GB/s (RDMA), "
-          "102.37 GB/s (NVL)", 4566, 570.7, 51.31, 102.37, 2 },
-        { "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 20: 44.37 GB/s (RDMA), 145.16 GB/s (NVL)",
-          NAN, NAN, 44.37, 145.16, 1 },
+          "102.37 GB/s (NVL)",
+          4566, 570.7, 51.31, 102.37, 2 },
+        { "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 20: 44.37 GB/s (RDMA), 145.16 GB/s (NVL)", NAN, NAN,
+          44.37, 145.16, 1 },
         { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 2, RDMA chunk 8, transmit: 1403.00 us, notify: 44.00 us, "
-          "BW: 43.20 GB/s (RDMA), 141.00 GB/s (NVL)", 1403, 44, 43.2, 141, 2 },
+          "BW: 43.20 GB/s (RDMA), 141.00 GB/s (NVL)",
+          1403, 44, 43.2, 141, 2 },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
         struct import_log *log = log_of(lines[i].line);
@@ -147,9 +161,9 @@ static void merging(void)
 /* Options given fill what the log leaves open and change nothing that it states. */
 static void filling(void)
 {
-    struct import_log *log = log_of(
-        "[config] num_tokens=4096, hidden=7168, num_topk_groups=4, num_topk=8\n"
-        "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 20: 44.37 GB/s (RDMA), 145.16 GB/s (NVL)\n");
+    struct import_log *log =
+        log_of("[config] num_tokens=4096, hidden=7168, num_topk_groups=4, num_topk=8\n"
+               "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 20: 44.37 GB/s (RDMA), 145.16 GB/s (NVL)\n");
     const struct import_given given[] = { { "num-ranks", "32" }, { "hidden", "1024" }, { "num-experts", "64" } };
     const struct import_row *row = row_of(log, 0);
     CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "?");
@@ -163,21 +177,25 @@ static void filling(void)
 /* The unit of perftest's JSON is told by the message rate beside it. */
 static void perftest_units(void)
 {
-    static const struct { const char *rate; double average, gbs; } cases[] = {
-        { "0.349045", 183.00, 22.875 },             /* Gb/s */
-        { "0.176395", 11024.71, 11.56024630 },      /* MiB/s */
-        { "0.100000", 11024.71, NAN },              /* neither */
+    static const struct {
+        const char *rate;
+        double average, gbs;
+    } cases[] = {
+        { "0.349045", 183.00, 22.875 },        /* Gb/s */
+        { "0.176395", 11024.71, 11.56024630 }, /* MiB/s */
+        { "0.100000", 11024.71, NAN },         /* neither */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        char *text = g_strdup_printf(
-            "{\"test_info\": {\"test\": \"RDMA_Write_BW_Test\"}, \"results\": {\"MsgSize\": 65536, "
-            "\"BW_peak\": 0.00, \"BW_average\": %.2f, \"MsgRate\": %s}}", cases[i].average, cases[i].rate);
+        char *text =
+            g_strdup_printf("{\"test_info\": {\"test\": \"RDMA_Write_BW_Test\"}, \"results\": {\"MsgSize\": 65536, "
+                            "\"BW_peak\": 0.00, \"BW_average\": %.2f, \"MsgRate\": %s}}",
+                            cases[i].average, cases[i].rate);
         struct import_log *log = log_of(text);
         g_free(text);
         CU_ASSERT_EQUAL(log->rows->len, isnan(cases[i].gbs) ? 0 : 1);
         if (log->rows->len) {
             CU_ASSERT_DOUBLE_EQUAL(row_of(log, 0)->number[IMPORT_NATIVE_GBS], cases[i].gbs, 1e-6);
-            CU_ASSERT(isnan(row_of(log, 0)->number[IMPORT_NATIVE_PEAK_GBS]));       /* 0.00 is "not measured" */
+            CU_ASSERT(isnan(row_of(log, 0)->number[IMPORT_NATIVE_PEAK_GBS])); /* 0.00 is "not measured" */
         }
         import_log_free(log);
     }
@@ -186,10 +204,11 @@ static void perftest_units(void)
 /* One PE alone: busbw is 0 in a whole table, and what was timed is no collective. */
 static void nvshmem_alone(void)
 {
-    struct import_log *log = log_of("#alltoall_device\n"
-        "size(B)     count     type      scope     latency(us)       algbw(GB/s)   busbw(GB/s)\n"
-        "1024        256       32-bit    thread    8.120000          0.119         0.000\n"
-        "131072      32768     32-bit    thread    19.460000         6.760         0.000\n");
+    struct import_log *log =
+        log_of("#alltoall_device\n"
+               "size(B)     count     type      scope     latency(us)       algbw(GB/s)   busbw(GB/s)\n"
+               "1024        256       32-bit    thread    8.120000          0.119         0.000\n"
+               "131072      32768     32-bit    thread    19.460000         6.760         0.000\n");
     CU_ASSERT_EQUAL(log->rows->len, 2);
     CU_ASSERT_EQUAL_FATAL(log->notes->len, 1);
     CU_ASSERT_PTR_NOT_NULL(strstr(g_ptr_array_index(log->notes, 0), "one PE"));

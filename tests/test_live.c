@@ -148,7 +148,7 @@ static void test_shapes_differ(void)
 
 struct waiter {
     struct fabric_worker worker;
-    uint32_t steps, steps_done;     /* 0 steps: for ever */
+    uint32_t steps, steps_done; /* 0 steps: for ever */
 };
 
 static enum worker_step waiter_step(struct fabric_worker *w)
@@ -174,8 +174,9 @@ static void test_hang(void)
     struct waiter waiter[3] = { { .steps = 5 }, { .steps = 0 }, { .steps = 1 } };
     struct fabric_worker *workers[3];
     for (uint32_t i = 0; i < 3; i++) {
-        waiter[i].worker = (struct fabric_worker){ .step = waiter_step, .describe = waiter_describe,
-                                                   .fabric = live_world_fabric(world), .index = i };
+        waiter[i].worker = (struct fabric_worker){
+            .step = waiter_step, .describe = waiter_describe, .fabric = live_world_fabric(world), .index = i
+        };
         workers[i] = &waiter[i].worker;
     }
     GError *error = NULL;
@@ -269,14 +270,22 @@ static void stuck_describe(const struct fabric_worker *w, char *text, size_t tex
 }
 
 /* What each rank's two workers say, and who then is at the root. */
-static const struct stuck_case { const char *says[4][2]; const char *expected; } stuck_cases[] = {
+static const struct stuck_case {
+    const char *says[4][2];
+    const char *expected;
+} stuck_cases[] = {
     { { { "sender to rank 3 waits for free slots", "receiver waits for rank 1" },
-        { "forwarder to rank 0 waits for rank 2" }, { "has no room on the queue to rank 3" },
-        { "waits for its own senders" } }, "eptwin: rank 3 holds up the run: " },
+        { "forwarder to rank 0 waits for rank 2" },
+        { "has no room on the queue to rank 3" },
+        { "waits for its own senders" } },
+      "eptwin: rank 3 holds up the run: " },
     { { { "counter waits for rank 2" }, { "waits for rank 0" }, { "stops" }, { "waits for rank 0" } },
       "eptwin: rank 2 holds up the run: it does not answer" },
-    { { { "waits for its senders", "reducer waits for row 7 of rank 1 from rank 3" }, { "waits for rank -1" },
-        { "waits for rank 0" }, { "waits for rank 0" } }, "eptwin: rank 1 holds up the run: " },
+    { { { "waits for its senders", "reducer waits for row 7 of rank 1 from rank 3" },
+        { "waits for rank -1" },
+        { "waits for rank 0" },
+        { "waits for rank 0" } },
+      "eptwin: rank 1 holds up the run: " },
 };
 
 static int stuck_child(struct bootstrap *b, void *context)
@@ -291,8 +300,10 @@ static int stuck_child(struct bootstrap *b, void *context)
     uint32_t count = 0;
     if (strcmp(c->says[b->rank][0], "stops") == 0) raise(SIGSTOP);
     for (; count < 2 && c->says[b->rank][count]; count++) {
-        stuck[count] = (struct stuck){ { .step = stuck_step, .describe = stuck_describe, .index = count,
-                                         .fabric = live_world_fabric(world) }, c->says[b->rank][count] };
+        stuck[count] = (struct stuck){
+            { .step = stuck_step, .describe = stuck_describe, .index = count, .fabric = live_world_fabric(world) },
+            c->says[b->rank][count]
+        };
         workers[count] = &stuck[count].worker;
     }
     GError *error = NULL;
@@ -379,14 +390,15 @@ static const struct bootstrap_ops liar_ops = { .name = "liar", .allgather = liar
 
 static bool liar_refused(struct bootstrap *b, void *context)
 {
-    struct liar liar = { { .ops = &liar_ops, .rank = b->rank, .rank_count = b->rank_count }, b, 0,
-                         *(const uint32_t *)context };
+    struct liar liar = {
+        { .ops = &liar_ops, .rank = b->rank, .rank_count = b->rank_count }, b, 0, *(const uint32_t *)context
+    };
     const struct live_options options = options_make("shm", 1);
     GError *error = NULL;
     struct live_world *world = live_world_new(&options, &small, &liar.base, &error);
     live_world_free(world);
-    const bool refused = !world && error && strstr(error->message, "rank 0: shared memory of rank 1")
-                         && strstr(error->message, "Stale file handle");
+    const bool refused = !world && error && strstr(error->message, "rank 0: shared memory of rank 1") &&
+                         strstr(error->message, "Stale file handle");
     g_clear_error(&error);
     return refused;
 }

@@ -21,9 +21,9 @@ static void chunks_draw(struct moe_chunks *c, uint32_t nodes, uint32_t warps, ui
 
 static struct moe_options options_draw(struct rng *rng)
 {
-    static const struct { uint32_t nodes, local; } shape[] = {
-        { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 2, 8 }, { 3, 2 }, { 8, 2 }
-    };
+    static const struct {
+        uint32_t nodes, local;
+    } shape[] = { { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 2, 8 }, { 3, 2 }, { 8, 2 } };
     const uint32_t at = (uint32_t)rng_below(rng, sizeof shape / sizeof shape[0]);
     struct moe_options o = moe_options_small(MOE_NORMAL, shape[at].nodes * shape[at].local, shape[at].local);
     o.tokens_max = 1 + (uint32_t)rng_below(rng, rng_below(rng, 3) ? 40 : 150);

@@ -18,8 +18,7 @@ static struct moe_options options_draw(struct rng *rng)
         uint32_t nodes, local;
     } shape[] = { { 1, 2 }, { 1, 4 }, { 1, 8 }, { 2, 2 }, { 4, 2 }, { 8, 1 }, { 3, 3 } };
     const uint32_t at = (uint32_t)rng_below(rng, sizeof shape / sizeof shape[0]);
-    struct moe_options o = moe_options_small(MOE_LOW_LATENCY, shape[at].nodes * shape[at].local,
-                                             shape[at].local);
+    struct moe_options o = moe_options_small(MOE_LOW_LATENCY, shape[at].nodes * shape[at].local, shape[at].local);
     o.tokens_max = 1 + (uint32_t)rng_below(rng, 40);
     o.hidden = 512 * (1 + (uint32_t)rng_below(rng, 2));
     o.topk = 1 + (uint32_t)rng_below(rng, 4);
@@ -84,24 +83,25 @@ static void plant(struct ll_rank *r, enum plant fault)
     uint64_t row = 0;
     const uint32_t at = range_find(r, &row);
     switch (fault) {
-    case PLANT_VALUE:  r->recv_x[row * r->g.row_bytes + 5] ^= 1; break;
-    case PLANT_SCALE:  r->recv_scale[row * r->g.scale_count] *= 2; break;
+    case PLANT_VALUE: r->recv_x[row * r->g.row_bytes + 5] ^= 1; break;
+    case PLANT_SCALE: r->recv_scale[row * r->g.scale_count] *= 2; break;
     case PLANT_SOURCE:
         r->recv_source_token[row] = r->g.tokens_max - 1 - r->recv_source_token[row] + r->g.tokens_max;
         break;
-    case PLANT_TWICE:  r->recv_source_token[row + 1] = r->recv_source_token[row];
+    case PLANT_TWICE:
+        r->recv_source_token[row + 1] = r->recv_source_token[row];
         memcpy(r->recv_x + (row + 1) * r->g.row_bytes, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
         memcpy(r->recv_scale + (row + 1) * r->g.scale_count, r->recv_scale + row * r->g.scale_count,
                r->g.scale_count * sizeof(float));
         break;
-    case PLANT_COUNT:  r->range[at].count--; break;
-    case PLANT_TOTAL:  r->packed_count[at / r->g.ranks]++; break;
+    case PLANT_COUNT: r->range[at].count--; break;
+    case PLANT_TOTAL: r->packed_count[at / r->g.ranks]++; break;
     case PLANT_SUM:
         for (uint32_t i = 0; i < r->g.hidden; i++) r->combined[i] = format_bf16_from_f32(3.0f);
         break;
-    case PLANT_NAN:    r->combined[7] = format_bf16_from_f32(NAN); break;
+    case PLANT_NAN: r->combined[7] = format_bf16_from_f32(NAN); break;
     case PLANT_NONE:
-    case PLANT_KINDS:  break;
+    case PLANT_KINDS: break;
     }
 }
 
@@ -113,8 +113,8 @@ static void test_checks_catch_planted_faults(void)
         rng_seed(&rng, 7);
         struct routing routing;
         moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, true, &rng);
-        struct moe_group *group = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 3,
-                                                                                      .deliver_percent = 50 });
+        struct moe_group *group =
+            moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 3, .deliver_percent = 50 });
         CU_ASSERT_TRUE_FATAL(moe_group_run(group, 2, false));
         plant(ll_rank_of(group->rank[0]), (enum plant)fault);
         const int number = fault == PLANT_NONE ? 0 : fault >= PLANT_SUM ? 14 : 13;
@@ -126,12 +126,12 @@ static void test_checks_catch_planted_faults(void)
 /* What is refused, and with which option's name. */
 static void test_refusals(void)
 {
-    const struct { const char *option; uint32_t topk, hidden, experts, sms; } wrong[] = {
-        { "num-topk", 12, 512, 24, 8 },
-        { "hidden", 2, 640, 8, 8 },
-        { "hidden", 2, 100, 8, 8 },
-        { "num-experts", 2, 512, 10, 8 },
-        { "num-sms", 2, 512, 8, 0 },
+    const struct {
+        const char *option;
+        uint32_t topk, hidden, experts, sms;
+    } wrong[] = {
+        { "num-topk", 12, 512, 24, 8 },   { "hidden", 2, 640, 8, 8 },  { "hidden", 2, 100, 8, 8 },
+        { "num-experts", 2, 512, 10, 8 }, { "num-sms", 2, 512, 8, 0 },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct moe_options o = plain_options();

@@ -117,7 +117,7 @@ struct late {
     struct fabric_worker worker, *workers[1];
     struct kernel_launch nap;
     uint64_t wake_ps;
-    bool napped, in_the_midst;      /* others still had kernels to launch when it began */
+    bool napped, in_the_midst; /* others still had kernels to launch when it began */
 };
 
 static enum worker_step nap_step(struct fabric_worker *w)
@@ -152,13 +152,18 @@ static struct moe_group *late_run(const struct moe_options *o, uint32_t rank, ui
                                   uint32_t *in_the_midst)
 {
     struct routing routing = routing_of(o);
-    const struct loop_options loop = { .payload = true, .seed = seed, .deliver_percent = seed % 2 ? 10 : 60,
-                                       .spurious = seed % 5 == 0 };
+    const struct loop_options loop = {
+        .payload = true, .seed = seed, .deliver_percent = seed % 2 ? 10 : 60, .spurious = seed % 5 == 0
+    };
     struct moe_group *group = moe_group_new(o, &routing, &loop);
-    struct late late = { .group = group, .rank = rank, .wake_ps = timeout_ps + after_ps, .workers = { &late.worker },
+    struct late late = { .group = group,
+                         .rank = rank,
+                         .wake_ps = timeout_ps + after_ps,
+                         .workers = { &late.worker },
                          .nap = { .phase = "nap", .worker = late.workers, .worker_count = 1 } };
-    late.worker = (struct fabric_worker){ .step = nap_step, .describe = nap_describe, .warps = 1,
-                                          .fabric = loop_fabric(group->loop, rank) };
+    late.worker = (struct fabric_worker){
+        .step = nap_step, .describe = nap_describe, .warps = 1, .fabric = loop_fabric(group->loop, rank)
+    };
     group->until = 4 * moe_phase_count(o);
     for (uint32_t r = 0; r < o->ranks; r++) fabric_wrap(loop_fabric(group->loop, r), group->rank);
     CU_ASSERT_TRUE_FATAL(loop_run(group->loop, late_next, &late, false));
@@ -180,8 +185,8 @@ static struct moe_options late_options(uint64_t seed)
 static uint64_t iteration_steps(const struct moe_options *o)
 {
     struct routing routing = routing_of(o);
-    struct moe_group *group = moe_group_new(o, &routing, &(struct loop_options){ .payload = true, .seed = 1,
-                                                                                 .deliver_percent = 10 });
+    struct moe_group *group =
+        moe_group_new(o, &routing, &(struct loop_options){ .payload = true, .seed = 1, .deliver_percent = 10 });
     CU_ASSERT_TRUE(moe_group_run(group, 1, false));
     const uint64_t steps = loop_counts(group->loop)->steps;
     moe_group_free(group);
@@ -236,7 +241,7 @@ static void test_rank_late_to_some(void)
 static void masks_expect(const struct support_group *group, uint32_t phase)
 {
     const struct moe_options *o = &group->options;
-    const bool sends_only = o->hook && (phase == 0 || phase == 2);      /* what is not waited for cannot be missed */
+    const bool sends_only = o->hook && (phase == 0 || phase == 2); /* what is not waited for cannot be missed */
     for (uint32_t r = 0; r < o->ranks; r++)
         for (uint32_t peer = 0; !moe_options_failed(o, r, phase, 0) && peer < o->ranks; peer++) {
             const bool expected = moe_options_failed(o, peer, phase, 0), found = moe_rank_masks(group->rank[r], peer);
@@ -325,7 +330,7 @@ static void test_masking_costs_nothing(void)
         for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(with.result[r].time_ps, without.result[r].time_ps);
     }
     support_group_run(&with, 2);
-    for (uint32_t r = 0; r < o.ranks; r++)      /* two barriers, each at least as long as a signal takes */
+    for (uint32_t r = 0; r < o.ranks; r++) /* two barriers, each at least as long as a signal takes */
         CU_ASSERT(with.result[r].time_ps >= cluster.gpu.launch_ps + 2 * cluster.nvlink.latency_ps);
     checks_expect_none(&with);
     checks_expect_none(&without);
@@ -346,14 +351,13 @@ static void test_no_patience(void)
     for (uint32_t phase = 0; phase < 3 * moe_phase_count(&o); phase++)
         support_group_run(&group, phase % moe_phase_count(&o));
     for (uint32_t r = 0; r < o.ranks; r++)
-        for (uint32_t peer = 0; peer < o.ranks; peer++)
-            CU_ASSERT_EQUAL(moe_rank_masks(group.rank[r], peer), peer != r);
+        for (uint32_t peer = 0; peer < o.ranks; peer++) CU_ASSERT_EQUAL(moe_rank_masks(group.rank[r], peer), peer != r);
     support_group_clear(&group);
     routing_free(&routing);
-    for (uint64_t seed = 1; seed <= 20; seed++) {       /* where a rank's own signals are late too */
+    for (uint64_t seed = 1; seed <= 20; seed++) { /* where a rank's own signals are late too */
         routing = routing_of(&o);
-        struct moe_group *loop = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed,
-                                                                                     .deliver_percent = 2 });
+        struct moe_group *loop =
+            moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed, .deliver_percent = 2 });
         CU_ASSERT_TRUE(moe_group_run(loop, 2, false));
         for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_FALSE(moe_rank_masks(loop->rank[r], r));
         moe_group_free(loop);
@@ -376,8 +380,8 @@ static void test_masked_while_waiting(void)
     for (uint64_t seed = 1; seed <= 10; seed++) {
         struct moe_options o = options_of(2, 2);
         struct routing routing = routing_of(&o);
-        struct moe_group *group = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed,
-                                                                                      .deliver_percent = 95 });
+        struct moe_group *group =
+            moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed, .deliver_percent = 95 });
         CU_ASSERT_TRUE_FATAL(loop_run(group->loop, sudden_next, group, false));
         const struct ll_rank *r = ll_rank_of(group->rank[0]);
         uint32_t rows[4] = { 0 };
@@ -397,9 +401,12 @@ static void plant(struct ll_rank *r, enum plant fault)
 {
     switch (fault) {
     case PLANT_FORGOTTEN: r->base.mask[1] = 0; break;
-    case PLANT_HASTY:     r->base.mask[2] = 1; break;
-    case PLANT_ROWS:      r->range[1].count = 1; r->packed_count[0]++; break;
-    case PLANT_SUM:                             /* as if the dead rank's rows had come back: the sum of all weights */
+    case PLANT_HASTY: r->base.mask[2] = 1; break;
+    case PLANT_ROWS:
+        r->range[1].count = 1;
+        r->packed_count[0]++;
+        break;
+    case PLANT_SUM: /* as if the dead rank's rows had come back: the sum of all weights */
         for (uint32_t t = 0; t < r->own->tokens; t++) {
             uint16_t row[512];
             float sum = 0;
@@ -411,7 +418,7 @@ static void plant(struct ll_rank *r, enum plant fault)
         }
         break;
     case PLANT_NONE:
-    case PLANT_KINDS:     break;
+    case PLANT_KINDS: break;
     }
 }
 
@@ -422,8 +429,8 @@ static void test_checks_catch_planted_faults(void)
         struct moe_options o = options_of(2, 2);
         fail_plan(&o, 1, MOE_CALL_DISPATCH, 0);
         struct routing routing = routing_of(&o);
-        struct moe_group *group = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 3,
-                                                                                      .deliver_percent = 50 });
+        struct moe_group *group =
+            moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 3, .deliver_percent = 50 });
         CU_ASSERT_TRUE_FATAL(moe_group_run(group, 2, false));
         plant(ll_rank_of(group->rank[0]), (enum plant)fault);
         if (!moe_group_expect(group, 0, number[fault])) fprintf(stderr, "planted: fault %d\n", fault);
@@ -437,8 +444,8 @@ static void test_failure_without_masking_hangs(void)
     struct moe_options o = options_of(1, 4);
     o.mask_timeout_ps = 0;
     struct routing routing = routing_of(&o);
-    struct moe_group *group = moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 1,
-                                                                                  .deliver_percent = 50 });
+    struct moe_group *group =
+        moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 1, .deliver_percent = 50 });
     fail_plan(&group->options, 2, MOE_CALL_DISPATCH, 0);
     CU_ASSERT_FALSE(moe_group_run(group, 1, true));
     CU_ASSERT_PTR_NOT_NULL(strstr(loop_hang(group->loop), "waits for the count of rank 2"));

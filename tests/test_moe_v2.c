@@ -10,10 +10,10 @@
 
 static struct moe_options options_draw(struct rng *rng)
 {
-    static const struct { uint32_t nodes, local; } shape[] = {
-        { 1, 2 }, { 1, 4 }, { 1, 8 }, { 1, 9 }, { 1, 20 }, { 2, 9 }, { 2, 12 },
-        { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 5, 3 }, { 8, 1 }
-    };
+    static const struct {
+        uint32_t nodes, local;
+    } shape[] = { { 1, 2 }, { 1, 4 }, { 1, 8 }, { 1, 9 }, { 1, 20 }, { 2, 9 }, { 2, 12 },
+                  { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 5, 3 },  { 8, 1 } };
     const uint32_t at = (uint32_t)rng_below(rng, sizeof shape / sizeof shape[0]);
     struct moe_options o = moe_options_small(MOE_V2, shape[at].nodes * shape[at].local, shape[at].local);
     o.tokens_max = 1 + (uint32_t)rng_below(rng, rng_below(rng, 3) ? 40 : 150);

@@ -10,10 +10,20 @@
 
 static void test_distances_by_hand(void)
 {
-    static const struct { const char *one, *other; uint32_t distance; } pairs[] = {
-        { "", "", 0 }, { "", "abc", 3 }, { "kitten", "sitting", 3 }, { "num-rnaks", "num-ranks", 1 },
-        { "ab", "ba", 1 }, { "abc", "cba", 2 }, { "ca", "abc", 3 },     /* no edit within a swap */
-        { "Kernel", "kERNEL", 0 }, { "hidden", "hiden", 1 }, { "flaw", "lawn", 2 },
+    static const struct {
+        const char *one, *other;
+        uint32_t distance;
+    } pairs[] = {
+        { "", "", 0 },
+        { "", "abc", 3 },
+        { "kitten", "sitting", 3 },
+        { "num-rnaks", "num-ranks", 1 },
+        { "ab", "ba", 1 },
+        { "abc", "cba", 2 },
+        { "ca", "abc", 3 }, /* no edit within a swap */
+        { "Kernel", "kERNEL", 0 },
+        { "hidden", "hiden", 1 },
+        { "flaw", "lawn", 2 },
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         CU_ASSERT_EQUAL(nearest_distance(pairs[i].one, pairs[i].other), pairs[i].distance);
@@ -57,7 +67,7 @@ static void test_who_was_meant(void)
     CU_ASSERT_STRING_EQUAL(nearest_find("reprot", words), "report");
     CU_ASSERT_STRING_EQUAL(nearest_find("fitt", words), "fit");
     CU_ASSERT_PTR_NULL(nearest_find("", words));
-    CU_ASSERT_PTR_NULL(nearest_find("fat", (const char *const[]){ "sit", NULL }));      /* two of three letters */
+    CU_ASSERT_PTR_NULL(nearest_find("fat", (const char *const[]){ "sit", NULL })); /* two of three letters */
     CU_ASSERT_PTR_NULL(nearest_find("predict", words));
     CU_ASSERT_PTR_NULL(nearest_find("fit", (const char *const[]){ NULL }));
 }

@@ -18,7 +18,7 @@ struct flow {
     struct fabric_worker worker;
     uint16_t from, to, queue;
     uint32_t message_bytes, messages, posted;
-    double took_us;             /* since the launch, of the network's own */
+    double took_us; /* since the launch, of the network's own */
 };
 
 struct traffic {
@@ -79,11 +79,14 @@ static void traffic_run(struct traffic *t)
     for (uint32_t i = 0; i < t->count; i++) {
         struct flow *f = &t->flow[i];
         f->posted = 0;
-        f->worker = (struct fabric_worker){ .step = flow_step, .describe = flow_describe, .warps = 1,
-                                            .index = count[f->from], .fabric = world_fabric(w, f->from) };
+        f->worker = (struct fabric_worker){ .step = flow_step,
+                                            .describe = flow_describe,
+                                            .warps = 1,
+                                            .index = count[f->from],
+                                            .fabric = world_fabric(w, f->from) };
         worker[f->from][count[f->from]++] = &f->worker;
     }
-    CU_ASSERT_TRUE_FATAL(world_run(w, (struct fabric_worker **const *)by_rank, count, t->result, text, sizeof text));
+    CU_ASSERT_TRUE_FATAL(world_run(w, (struct fabric_worker * *const *)by_rank, count, t->result, text, sizeof text));
     world_free(w);
 }
 
@@ -104,11 +107,11 @@ static void test_two_flows(void)
     traffic_run(t);
     CU_ASSERT(took_about(a, 2000, 1, 0));
     CU_ASSERT(took_about(b, 2000, 1, 0));
-    t->count = 1;                                       /* alone: all of it */
+    t->count = 1; /* alone: all of it */
     traffic_run(t);
     CU_ASSERT(took_about(a, 1000, 0.01, 0));
     free(t);
-    t = traffic_new(3);                                 /* two QPs of one NIC, in packets */
+    t = traffic_new(3); /* two QPs of one NIC, in packets */
     a = flow_add(t, 0, 1, 0, 10 * MB, 1), b = flow_add(t, 0, 2, 0, 32768, 305);
     traffic_run(t);
     CU_ASSERT(took_about(a, 2000, 1, 0));
@@ -150,9 +153,9 @@ static void test_victim(void)
         for (uint32_t f = 0; f < 4; f++) CU_ASSERT(took_about(&t->flow[f], 1600, 2, 2));
         free(t);
     }
-    CU_ASSERT(victim_us[0] < 410);      /* buffers without end: alone 400, and 6 */
-    CU_ASSERT(victim_us[1] > 1200);     /* its leaf's uplink is held for most of the 1600 */
-    CU_ASSERT(victim_us[2] < 410);      /* only the flows that are too many wait */
+    CU_ASSERT(victim_us[0] < 410);  /* buffers without end: alone 400, and 6 */
+    CU_ASSERT(victim_us[1] > 1200); /* its leaf's uplink is held for most of the 1600 */
+    CU_ASSERT(victim_us[2] < 410);  /* only the flows that are too many wait */
 }
 
 /* Two flows from leaf to leaf, two spines, uplinks as fast as a NIC. */
@@ -170,10 +173,10 @@ static void test_ecmp(void)
         t->cluster.network.routing = CLUSTER_ADAPTIVE;
         traffic_run(t);
         CU_ASSERT(took_about(a, 400, 2, 2) && took_about(b, 400, 2, 2));
-        t->cluster.network.routing = CLUSTER_STATIC;    /* both the first way */
+        t->cluster.network.routing = CLUSTER_STATIC; /* both the first way */
         traffic_run(t);
         CU_ASSERT(took_about(a, 800, 2, 2) && took_about(b, 800, 2, 2));
-        t->cluster.network.routing = CLUSTER_ECMP;      /* by address, queues make no difference */
+        t->cluster.network.routing = CLUSTER_ECMP; /* by address, queues make no difference */
         t->cluster.network.flow_key = CLUSTER_KEY_ADDRESS;
         traffic_run(t);
         const double first_us = a->took_us;
@@ -218,7 +221,7 @@ static void test_ports(void)
         traffic_run(t);
         double last_us = 0;
         for (uint32_t i = 0; i < t->count; i++) last_us = t->flow[i].took_us > last_us ? t->flow[i].took_us : last_us;
-        if (map[m] == CLUSTER_PORT_HASH) CU_ASSERT(last_us < 350);      /* 4 MB; by chance not quite even */
+        if (map[m] == CLUSTER_PORT_HASH) CU_ASSERT(last_us < 350); /* 4 MB; by chance not quite even */
         if (map[m] != CLUSTER_PORT_HASH) CU_ASSERT(last_us < 206);
         free(t);
     }
@@ -239,13 +242,14 @@ static void test_node(void)
     a = flow_add(t, 0, 1, 0, MB, 4), b = flow_add(t, 0, 1, 1, MB, 4);
     traffic_run(t);
     CU_ASSERT(took_about(a, 400, 1, 0) && took_about(b, 400, 1, 0));
-    t->cluster.node.pcie_rate_bps = 12 * 8000000000ull;     /* 8 MB at 12 GB/s */
+    t->cluster.node.pcie_rate_bps = 12 * 8000000000ull; /* 8 MB at 12 GB/s */
     traffic_run(t);
     CU_ASSERT(took_about(a, 8e6 / 12e3, 2, 0) && took_about(b, 8e6 / 12e3, 2, 0));
     free(t);
-    t = traffic_new(2);                                     /* a NIC across the sockets: 5 GB/s, 2 us more each way */
-    t->cluster.node = (struct cluster_node){ .gpus = 1, .nics = 1, .staging = true, .staging_rate_bps = 40000000000,
-                                             .staging_latency_ps = 2 * PS_PER_US };
+    t = traffic_new(2); /* a NIC across the sockets: 5 GB/s, 2 us more each way */
+    t->cluster.node = (struct cluster_node){
+        .gpus = 1, .nics = 1, .staging = true, .staging_rate_bps = 40000000000, .staging_latency_ps = 2 * PS_PER_US
+    };
     a = flow_add(t, 0, 1, 0, MB, 4);
     traffic_run(t);
     CU_ASSERT(took_about(a, 800 + 4, 1, 0));
@@ -259,7 +263,7 @@ static void test_window(void)
     t->cluster.nic.window_bytes = 100000;
     struct flow *a = flow_add(t, 0, 1, 0, 10000, 400);
     traffic_run(t);
-    CU_ASSERT(a->took_us > 4e6 / 100000 * 4.0);             /* round trip 4 and 1 of the message */
+    CU_ASSERT(a->took_us > 4e6 / 100000 * 4.0); /* round trip 4 and 1 of the message */
     CU_ASSERT(a->took_us < 4e6 / 100000 * 11);
     for (uint16_t r = 2; r < 9; r++) flow_add(t, r, 1, 0, 10000, 400);
     traffic_run(t);
@@ -273,7 +277,7 @@ static void test_acknowledgements_take_bandwidth(void)
     t->cluster.nic.ack_bytes = 1000;
     struct flow *a = flow_add(t, 0, 1, 0, 10000, 100), *b = flow_add(t, 1, 0, 0, 10000, 100);
     traffic_run(t);
-    CU_ASSERT(took_about(a, 110, 2, 0) && took_about(b, 110, 2, 0));    /* a tenth more */
+    CU_ASSERT(took_about(a, 110, 2, 0) && took_about(b, 110, 2, 0)); /* a tenth more */
     free(t);
 }
 
@@ -281,9 +285,12 @@ static void test_routes(void)
 {
     struct cluster c = support_cluster(1);
     struct route way[ROUTES_MAX];
-    static const struct { enum cluster_topology topology; uint32_t far, ways, links; } expected[] = {
-        { CLUSTER_SINGLE, 15, 1, 2 }, { CLUSTER_LEAF_SPINE, 15, 3, 4 }, { CLUSTER_FAT_TREE, 15, 6, 6 },
-        { CLUSTER_FAT_TREE, 3, 3, 4 }, { CLUSTER_DRAGONFLY, 15, 1, 4 }, { CLUSTER_RAIL, 15, 3, 4 },
+    static const struct {
+        enum cluster_topology topology;
+        uint32_t far, ways, links;
+    } expected[] = {
+        { CLUSTER_SINGLE, 15, 1, 2 },  { CLUSTER_LEAF_SPINE, 15, 3, 4 }, { CLUSTER_FAT_TREE, 15, 6, 6 },
+        { CLUSTER_FAT_TREE, 3, 3, 4 }, { CLUSTER_DRAGONFLY, 15, 1, 4 },  { CLUSTER_RAIL, 15, 3, 4 },
     };
     c.network.nodes_per_leaf = 2;
     c.network.leaves_per_pod = 4;

@@ -57,9 +57,9 @@ static bool refused(const char *path, const char *reason)
 {
     g_autoptr(GError) error = NULL;
     const uint32_t before = file_count();
-    const bool good = !write_whole(path, "new", &error) && g_str_has_suffix(error->message, reason)
-                      && g_str_has_prefix(error->message, path) && file_count() == before
-                      && !new_file_possible(path, NULL);
+    const bool good = !write_whole(path, "new", &error) && g_str_has_suffix(error->message, reason) &&
+                      g_str_has_prefix(error->message, path) && file_count() == before &&
+                      !new_file_possible(path, NULL);
     if (!good) printf("\n      said: %s\n", error ? error->message : "nothing");
     return good;
 }
@@ -123,7 +123,7 @@ static void test_links(void)
 {
     CU_ASSERT(g_mkdir(path_of("sub"), 0755) == 0);
     CU_ASSERT(symlink("sub/file", path_of("near")) == 0 && symlink("near", path_of("far")) == 0);
-    CU_ASSERT(write_whole(path_of("far"), "one", NULL) && holds(path_of("sub/file"), "one"));   /* nothing was there */
+    CU_ASSERT(write_whole(path_of("far"), "one", NULL) && holds(path_of("sub/file"), "one")); /* nothing was there */
     CU_ASSERT(write_whole(path_of("far"), "two", NULL) && holds(path_of("sub/file"), "two"));
     CU_ASSERT(is_link(path_of("near")) && is_link(path_of("far")) && !is_link(path_of("sub/file")));
     CU_ASSERT(symlink("loop", path_of("loop")) == 0);
@@ -236,10 +236,7 @@ bool unit_begin(int argc, char **argv)
     return true;
 }
 
-void unit_end(void)
-{
-    g_rmdir(folder);
-}
+void unit_end(void) { g_rmdir(folder); }
 
 void unit_tests(CU_pSuite suite)
 {

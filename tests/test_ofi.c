@@ -32,13 +32,13 @@ static struct live_options options_for(const char *provider, enum live_signallin
 }
 
 #ifdef HAVE_OFI
-#include "replay/links/ofi.h"
+#    include "replay/links/ofi.h"
 
 /* --- the conformance suite --- */
 
 struct ofi_world {
     struct live_world *world[CONFORMANCE_RANKS];
-    struct bootstrap *bootstrap;        /* of the rank that this process runs; NULL: it runs all */
+    struct bootstrap *bootstrap; /* of the rank that this process runs; NULL: it runs all */
     uint32_t rank_count, reported, failed;
 };
 
@@ -86,8 +86,12 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, u
     }
     for (uint32_t rank = 0; rank < rank_count; rank++) fabric[rank] = live_world_fabric(w.world[rank]);
     const struct conformance_world world = {
-        .context = &w, .rank_count = rank_count, .fabric = fabric, .run = ofi_world_run,
-        .report = ofi_world_report, .refuses = true,
+        .context = &w,
+        .rank_count = rank_count,
+        .fabric = fabric,
+        .run = ofi_world_run,
+        .report = ofi_world_report,
+        .refuses = true,
     };
 
     CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
@@ -172,8 +176,12 @@ static int rank_conforms(struct bootstrap *b, void *context)
     }
     fabric[b->rank] = live_world_fabric(w.world[b->rank]);
     const struct conformance_world world = {
-        .context = &w, .rank_count = b->rank_count, .fabric = fabric, .run = ofi_world_run,
-        .barrier = ofi_world_barrier, .report = ofi_world_report,
+        .context = &w,
+        .rank_count = b->rank_count,
+        .fabric = fabric,
+        .run = ofi_world_run,
+        .barrier = ofi_world_barrier,
+        .report = ofi_world_report,
     };
     const uint32_t failed = conformance_run(&world, 77);
     char why[128] = "";
@@ -203,8 +211,7 @@ enum { LINK_BYTES = 1 << 20, LINK_DEPTH = 4, LINK_PUT_BYTES = 64 << 10 };
 
 /* A link of two ranks in two processes, over memory of its own; NULL after it said why.  Neither returns while
  * the other may still be at work in here. */
-static struct live_link *link_open(struct bootstrap *b, const struct live_options *options,
-                                   struct live_memory *memory)
+static struct live_link *link_open(struct bootstrap *b, const struct live_options *options, struct live_memory *memory)
 {
     const struct live_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH };
     const bool remote[2] = { b->rank != 0, b->rank != 1 };
@@ -286,7 +293,7 @@ static int rank_writes_to_dead(struct bootstrap *b, void *context)
 
     if (!link) return 1;
     if (b->rank == 1) {
-        bootstrap_abort(b, "");         /* the parent looks no further, and gives rank 0 the time to find out */
+        bootstrap_abort(b, ""); /* the parent looks no further, and gives rank 0 the time to find out */
         raise(SIGKILL);
     }
     for (int rc = 0; rc >= 0;) {
@@ -341,7 +348,7 @@ static void test_refusals(void)
     expect_no_world(options, "libfabric: expected provider tcp on nowhere with RMA and atomics, found ");
 }
 
-enum { PLACE_BYTES = 128 };     /* of the first exchange: where ranks run */
+enum { PLACE_BYTES = 128 }; /* of the first exchange: where ranks run */
 
 /* Rank 1 of two brings an empty address, of the right size or not. */
 static int rank_never_connects(struct bootstrap *b, void *context)
@@ -387,7 +394,7 @@ static void test_another_provider(void)
 struct doomed {
     struct bootstrap base;
     struct bootstrap *inner;
-    uint32_t left;              /* exchanges that rank 1 lives to see */
+    uint32_t left; /* exchanges that rank 1 lives to see */
     int signal;
 };
 
@@ -404,7 +411,8 @@ static bool doomed_check(struct bootstrap *b, GError **error)
     return bootstrap_check(((struct doomed *)b)->inner, error);
 }
 
-static const struct bootstrap_ops doomed_ops = { .name = "doomed", .allgather = doomed_allgather,
+static const struct bootstrap_ops doomed_ops = { .name = "doomed",
+                                                 .allgather = doomed_allgather,
                                                  .check = doomed_check };
 
 static int rank_is_doomed(struct bootstrap *b, void *context)
@@ -413,8 +421,9 @@ static int rank_is_doomed(struct bootstrap *b, void *context)
     const struct live_options options = options_for("shm", LIVE_SIGNAL_WRITE);
     struct live_memory memory;
 
-    d.base = (struct bootstrap){ .ops = &doomed_ops, .rank = b->rank, .rank_count = b->rank_count,
-                                 .timeout_ms = b->timeout_ms };
+    d.base = (struct bootstrap){
+        .ops = &doomed_ops, .rank = b->rank, .rank_count = b->rank_count, .timeout_ms = b->timeout_ms
+    };
     d.inner = b;
     struct live_link *const link = link_open(&d.base, &options, &memory);
 
@@ -427,15 +436,14 @@ static uint32_t shared_names(void)
     GDir *const folder = g_dir_open("/dev/shm", 0, NULL);
     uint32_t count = 0;
 
-    for (const char *name; folder && (name = g_dir_read_name(folder));)
-        count += g_str_has_prefix(name, "eptwin-");
+    for (const char *name; folder && (name = g_dir_read_name(folder));) count += g_str_has_prefix(name, "eptwin-");
     if (folder) g_dir_close(folder);
     return count;
 }
 
 static void test_no_names_left(void)
 {
-    enum { EXCHANGES = 4 };             /* place, addresses, connected, the test's own */
+    enum { EXCHANGES = 4 }; /* place, addresses, connected, the test's own */
     static const int signals[] = { SIGKILL, SIGSTOP };
 
     if (!provider_exists("shm")) return;
@@ -457,10 +465,13 @@ static void test_no_names_left(void)
 
 /* --- strangers at the port --- */
 
-enum { WORD = 3, LIES = 7, EMPTY = 255 };     /* of empty ones, so many that the last falls into the buffer of the 5 */
+enum { WORD = 3, LIES = 7, EMPTY = 255 }; /* of empty ones, so many that the last falls into the buffer of the 5 */
 
 /* What the stranger knows: the address of rank 0 and, so that each lie is one thing wrong, the token of rank 1. */
-struct known { struct ofi_card card; uint8_t token[OFI_TOKEN_BYTES]; };
+struct known {
+    struct ofi_card card;
+    uint8_t token[OFI_TOKEN_BYTES];
+};
 
 struct tapped {
     struct bootstrap base;
@@ -475,7 +486,7 @@ static bool tapped_allgather(struct bootstrap *b, const void *in, size_t size_by
 
     if (!bootstrap_allgather(t->inner, in, size_bytes, out, error)) return false;
     if (size_bytes == sizeof t->known.card) memcpy(&t->known.card, out, sizeof t->known.card);
-    if (size_bytes == PLACE_BYTES)      /* the token ends what rank 1 said */
+    if (size_bytes == PLACE_BYTES) /* the token ends what rank 1 said */
         memcpy(t->known.token, (uint8_t *)out + 2 * PLACE_BYTES - OFI_TOKEN_BYTES, OFI_TOKEN_BYTES);
     return true;
 }
@@ -514,20 +525,17 @@ static int stranger_main(const struct tapped *t)
     if (fi_av_insert(port.av, known.card.name, 1, &to, 0, NULL) != 1) return -3;
     const struct ofi_message honest = { .value = 666, .word = WORD, .rank = 1 };
     struct ofi_message lie[LIES + 1] = { honest, honest, honest, honest, honest, honest, honest, honest };
-    size_t size_bytes[LIES] = { sizeof *lie, sizeof *lie, sizeof *lie, sizeof *lie, sizeof *lie, sizeof *lie - 1,
-                                sizeof *lie + 8 };
+    size_t size_bytes[LIES] = { sizeof *lie, sizeof *lie,     sizeof *lie,    sizeof *lie,
+                                sizeof *lie, sizeof *lie - 1, sizeof *lie + 8 };
 
-    for (int i = 0; i <= LIES; i++)
-        memcpy(lie[i].token, known.token, OFI_TOKEN_BYTES);
+    for (int i = 0; i <= LIES; i++) memcpy(lie[i].token, known.token, OFI_TOKEN_BYTES);
     lie[0].token[OFI_TOKEN_BYTES - 1] ^= 1;
     lie[1].token[0] ^= 0x80;
     lie[2].rank = 0;
     lie[3].rank = 99;
-    lie[4].word = LINK_BYTES / 2 / 8 + 5;           /* of the heap: behind the words */
-    for (int i = 0; i < EMPTY; i++)
-        sent += stranger_send(&port, &honest, 0, to);
-    for (int i = 0; i < LIES; i++)
-        sent += stranger_send(&port, &lie[i], size_bytes[i], to);
+    lie[4].word = LINK_BYTES / 2 / 8 + 5; /* of the heap: behind the words */
+    for (int i = 0; i < EMPTY; i++) sent += stranger_send(&port, &honest, 0, to);
+    for (int i = 0; i < LIES; i++) sent += stranger_send(&port, &lie[i], size_bytes[i], to);
     ofi_port_close(&port);
     return sent;
 }
@@ -548,8 +556,9 @@ static int rank_hears_strangers(struct bootstrap *b, void *context)
     struct live_memory memory;
     int sent = 0;
 
-    t->base = (struct bootstrap){ .ops = &tapped_ops, .rank = b->rank, .rank_count = b->rank_count,
-                                  .timeout_ms = b->timeout_ms };
+    t->base = (struct bootstrap){
+        .ops = &tapped_ops, .rank = b->rank, .rank_count = b->rank_count, .timeout_ms = b->timeout_ms
+    };
     t->inner = b;
     struct live_link *const link = link_open(&t->base, &options, &memory);
 
@@ -651,6 +660,6 @@ bool unit_begin(int argc, char **argv)
     (void)argc;
     (void)argv;
     alarm(600);
-    g_setenv("FI_UNIVERSE_SIZE", "8", FALSE);   /* the link says so too, but later than provider_exists() */
+    g_setenv("FI_UNIVERSE_SIZE", "8", FALSE); /* the link says so too, but later than provider_exists() */
     return true;
 }

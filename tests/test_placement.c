@@ -21,8 +21,7 @@ static double load_most(const uint64_t *load, const uint32_t *expert_of, uint32_
 {
     uint32_t replicas[4096] = { 0 };
     double most = 0;
-    for (uint32_t s = 0; s < slots; s++)
-        replicas[expert_of[s]]++;
+    for (uint32_t s = 0; s < slots; s++) replicas[expert_of[s]]++;
     for (uint32_t r = 0; r < ranks; r++) {
         double sum = 0;
         for (uint32_t s = r * (slots / ranks); s < (r + 1) * (slots / ranks); s++)
@@ -46,8 +45,7 @@ static void test_published_example(void)
                   load_most(loads[layer], published[layer], 16, 8) + 1e-9);
         for (uint32_t e = 0; e < 12; e++) {
             uint32_t theirs = 0;
-            for (int s = 0; s < 16; s++)
-                theirs += published[layer][s] == e;
+            for (int s = 0; s < 16; s++) theirs += published[layer][s] == e;
             CU_ASSERT_EQUAL(replica_count(&p, e), theirs);
         }
         placement_clear(&p);
@@ -73,17 +71,20 @@ static bool placement_sound(const struct placement *p, bool grouped)
 
 static void test_what_always_holds(void)
 {
-    static const struct { const char *spec; uint32_t slots; bool grouped; } specs[] = {
-        { "identity", 64, false }, { "greedy", 64, false }, { "eplb:0", 64, false }, { "eplb:16", 80, false },
-        { "eplb:16:8", 80, true }, { "eplb:64:4", 128, false },
+    static const struct {
+        const char *spec;
+        uint32_t slots;
+        bool grouped;
+    } specs[] = {
+        { "identity", 64, false }, { "greedy", 64, false },   { "eplb:0", 64, false },
+        { "eplb:16", 80, false },  { "eplb:16:8", 80, true }, { "eplb:64:4", 128, false },
     };
     double sum[G_N_ELEMENTS(specs)] = { 0 };
     struct rng rng;
     rng_seed(&rng, 6);
     for (int i = 0; i < 50; i++) {
         uint64_t load[64];
-        for (int e = 0; e < 64; e++)
-            load[e] = rng_below(&rng, 20) ? rng_below(&rng, 100) : 2000;
+        for (int e = 0; e < 64; e++) load[e] = rng_below(&rng, 20) ? rng_below(&rng, 100) : 2000;
         const struct placement_input input = { 64, 16, 4, load };
         double most[G_N_ELEMENTS(specs)];
         for (size_t s = 0; s < G_N_ELEMENTS(specs); s++) {
@@ -95,8 +96,7 @@ static void test_what_always_holds(void)
             placement_clear(&p);
         }
         CU_ASSERT_EQUAL(most[2], most[1]);
-        for (size_t s = 0; s < G_N_ELEMENTS(specs); s++)
-            sum[s] += most[s];
+        for (size_t s = 0; s < G_N_ELEMENTS(specs); s++) sum[s] += most[s];
     }
     /* Heuristics: better in the mean, not each time. */
     CU_ASSERT(sum[1] < sum[0] && sum[3] < 0.9 * sum[1] && sum[3] < sum[4] && sum[4] < sum[1]);
@@ -104,8 +104,14 @@ static void test_what_always_holds(void)
 
 static void test_choices_survive_placement(void)
 {
-    const struct routing_options options = { .ranks = 8, .tokens = 400, .topk = 4, .experts = 32, .masked = 9,
-                                             .weights = true, .seed = 2, .distribution = "zipf:1.3" };
+    const struct routing_options options = { .ranks = 8,
+                                             .tokens = 400,
+                                             .topk = 4,
+                                             .experts = 32,
+                                             .masked = 9,
+                                             .weights = true,
+                                             .seed = 2,
+                                             .distribution = "zipf:1.3" };
     struct routing in, out;
     CU_ASSERT_FATAL(routing_generate(&options, &in, NULL));
     uint64_t *const load = g_new0(uint64_t, 32);
@@ -120,8 +126,7 @@ static void test_choices_survive_placement(void)
         for (uint32_t i = 0; i < 400 * 4; i++) {
             const int32_t from = in.rank[r].experts[i], to = out.rank[r].experts[i];
             CU_ASSERT((from == ROUTING_NONE) == (to == ROUTING_NONE));
-            if (to == ROUTING_NONE)
-                continue;
+            if (to == ROUTING_NONE) continue;
             CU_ASSERT_EQUAL((int32_t)p.expert_of[to], from);
             used[to]++;
         }
@@ -145,8 +150,7 @@ static double rank_most(const struct routing *routing)
     placement_load_add(routing, load);
     for (uint32_t r = 0; r < routing->ranks; r++) {
         uint64_t sum = 0;
-        for (uint32_t e = r * local; e < (r + 1) * local; e++)
-            sum += load[e];
+        for (uint32_t e = r * local; e < (r + 1) * local; e++) sum += load[e];
         most = MAX(most, sum);
         all += sum;
     }
@@ -156,8 +160,9 @@ static double rank_most(const struct routing *routing)
 
 static void test_balancing_balances(void)
 {
-    const struct routing_options options = { .ranks = 16, .tokens = 500, .topk = 8, .experts = 64, .seed = 3,
-                                             .distribution = "zipf-packed:0.8" };
+    const struct routing_options options = {
+        .ranks = 16, .tokens = 500, .topk = 8, .experts = 64, .seed = 3, .distribution = "zipf-packed:0.8"
+    };
     struct routing in, greedy, eplb;
     CU_ASSERT_FATAL(routing_generate(&options, &in, NULL));
     CU_ASSERT_FATAL(routing_place(&in, "greedy", 8, &greedy, NULL));
@@ -192,10 +197,10 @@ static void test_wrong_placements_are_named(void)
 {
     static const uint64_t load[8] = { 0 };
     const struct placement_input input = { 8, 4, 8, load };
-    static const struct { const char *spec, *file, *words;
+    static const struct {
+        const char *spec, *file, *words;
     } cases[] = {
-        { "best", NULL,
-          "placement: expected identity, greedy, eplb:REDUNDANT[:GROUPS] or file:PATH, found 'best'" },
+        { "best", NULL, "placement: expected identity, greedy, eplb:REDUNDANT[:GROUPS] or file:PATH, found 'best'" },
         { "eplb", NULL, "expected eplb:REDUNDANT" },
         { "eplb:x", NULL, "expected eplb:REDUNDANT" },
         { "eplb:3", NULL, "make 8 experts a multiple of 4 ranks, found 'eplb:3'" },
@@ -212,12 +217,10 @@ static void test_wrong_placements_are_named(void)
         GError *error = NULL;
         const char *const path = temporary_path("wrong.txt");
         char *const spec = cases[c].spec ? g_strdup(cases[c].spec) : g_strconcat("file:", path, NULL);
-        if (cases[c].file)
-            temporary_write(path, cases[c].file, strlen(cases[c].file));
+        if (cases[c].file) temporary_write(path, cases[c].file, strlen(cases[c].file));
         CU_ASSERT_FALSE(placement_make(spec, &input, &p, &error));
         CU_ASSERT_FATAL(error != NULL);
-        if (!strstr(error->message, cases[c].words))
-            printf("\n%s\n", error->message);
+        if (!strstr(error->message, cases[c].words)) printf("\n%s\n", error->message);
         CU_ASSERT(strstr(error->message, cases[c].words) != NULL);
         CU_ASSERT(p.expert_of == NULL);
         g_error_free(error);
@@ -227,10 +230,7 @@ static void test_wrong_placements_are_named(void)
 
 const char unit_suite[] = "placement";
 
-void unit_end(void)
-{
-    temporary_clear();
-}
+void unit_end(void) { temporary_clear(); }
 
 void unit_tests(CU_pSuite suite)
 {

@@ -43,14 +43,23 @@ static void remove_tree(const char *path)
     g_remove(path);
 }
 
-struct function { const char *path, *class_code, *vendor, *device, *numa, *width, *width_max, *gts; };
+struct function {
+    const char *path, *class_code, *vendor, *device, *numa, *width, *width_max, *gts;
+};
 
 /* A PCI function below /sys/devices, and its name in /sys/bus/pci/devices. */
 static void put_function(const struct function *f)
 {
-    const struct { const char *name, *value; } file[] = {
-        { "class", f->class_code }, { "vendor", f->vendor }, { "device", f->device }, { "numa_node", f->numa },
-        { "current_link_width", f->width }, { "max_link_width", f->width_max }, { "current_link_speed", f->gts },
+    const struct {
+        const char *name, *value;
+    } file[] = {
+        { "class", f->class_code },
+        { "vendor", f->vendor },
+        { "device", f->device },
+        { "numa_node", f->numa },
+        { "current_link_width", f->width },
+        { "max_link_width", f->width_max },
+        { "current_link_speed", f->gts },
         { "max_link_speed", f->gts },
     };
     for (gsize i = 0; i < G_N_ELEMENTS(file); i++) {
@@ -67,8 +76,12 @@ static void put_function(const struct function *f)
 static void put_rdma(const char *name, const char *path, const char *rate, const char *layer, const char *gid_type)
 {
     g_autofree char *base = g_strdup_printf("sys/devices/%s/infiniband/%s", path, name);
-    const struct { const char *name, *value; } file[] = {
-        { "ports/1/rate", rate }, { "ports/1/state", "4: ACTIVE" }, { "ports/1/link_layer", layer },
+    const struct {
+        const char *name, *value;
+    } file[] = {
+        { "ports/1/rate", rate },
+        { "ports/1/state", "4: ACTIVE" },
+        { "ports/1/link_layer", layer },
         { "ports/1/gid_attrs/types/0", gid_type },
     };
     for (gsize i = 0; i < G_N_ELEMENTS(file); i++) {
@@ -88,7 +101,7 @@ static void put_rdma(const char *name, const char *path, const char *rate, const
 static void put_acs(const char *path, uint16_t control)
 {
     char config[512] = { 0 };
-    config[0x100] = 0x0d;               /* ACS, version 1, last */
+    config[0x100] = 0x0d; /* ACS, version 1, last */
     config[0x102] = 0x01;
     config[0x106] = (char)(control & 0xff);
     config[0x107] = (char)(control >> 8);
@@ -198,13 +211,23 @@ static void tell(void (*make)(void), const char *const *wanted)
 static void test_hgx(void)
 {
     static const char *const wanted[] = {
-        "2 GPUs, 2 NICs", "0000:18:00.0  H100 SXM  0", "mlx5_0       PIX", "mlx5_1       PIX", "400 Gbit/s  InfiniBand",
-        "x8 at 32 GT/s, 31.5 GB/s", "FAIL     ports      mlx5_0: PCIe x8 of x16",
+        "2 GPUs, 2 NICs",
+        "0000:18:00.0  H100 SXM  0",
+        "mlx5_0       PIX",
+        "mlx5_1       PIX",
+        "400 Gbit/s  InfiniBand",
+        "x8 at 32 GT/s, 31.5 GB/s",
+        "FAIL     ports      mlx5_0: PCIe x8 of x16",
         "FAIL     gpudirect  ACS does not redirect: a bridge above a GPU sends peer traffic",
-        "pass     gpudirect  peer memory: nvidia_peermem is loaded", "pass     ibgda      GDRCopy",
-        "pass     ibgda      EnableStreamMemOPs", "FAIL     nvshmem    NICs for each rank", "names 1 of 2 NICs",
-        "pass     memory     locked memory: unlimited", "pass     gpudirect  IOMMU does not translate",
-        "pass     gpudirect  a NIC at each GPU's root complex: 0 of 2", NULL,
+        "pass     gpudirect  peer memory: nvidia_peermem is loaded",
+        "pass     ibgda      GDRCopy",
+        "pass     ibgda      EnableStreamMemOPs",
+        "FAIL     nvshmem    NICs for each rank",
+        "names 1 of 2 NICs",
+        "pass     memory     locked memory: unlimited",
+        "pass     gpudirect  IOMMU does not translate",
+        "pass     gpudirect  a NIC at each GPU's root complex: 0 of 2",
+        NULL,
     };
     tell(put_hgx, wanted);
 }
@@ -221,9 +244,14 @@ static void test_alps(void)
 static void test_pcie_only(void)
 {
     static const char *const wanted[] = {
-        "2 GPUs, 1 NICs", "mlx5_0       PHB", "mlx5_0       SYS", "FAIL     gpudirect  IOMMU does not translate",
-        "FAIL     gpudirect  a NIC at each GPU's root complex: 1 of 2", "FAIL     ports      mlx5_0: no RoCE v2 GID",
-        "!H100", NULL,
+        "2 GPUs, 1 NICs",
+        "mlx5_0       PHB",
+        "mlx5_0       SYS",
+        "FAIL     gpudirect  IOMMU does not translate",
+        "FAIL     gpudirect  a NIC at each GPU's root complex: 1 of 2",
+        "FAIL     ports      mlx5_0: no RoCE v2 GID",
+        "!H100",
+        NULL,
     };
     tell(put_pcie_only, wanted);
 }
@@ -345,7 +373,7 @@ static void test_smi(void)
     CU_ASSERT_PTR_NULL(probe_smi_parse("\tGPU0\tNIC0\nGPU0\t X \tFAR\n", "t", &word));
     CU_ASSERT_STRING_EQUAL(word->message, "t:2: NIC0: expected X, NV#, PIX, PXB, PHB, NODE or SYS, found 'FAR'");
     CU_ASSERT_PTR_NULL(probe_smi_parse("hello GPU\n", "t", &nothing));
-    CU_ASSERT_PTR_NULL(probe_smi_parse("GPU0 Xylophone\n", "t", NULL));           /* once was read for ever */
+    CU_ASSERT_PTR_NULL(probe_smi_parse("GPU0 Xylophone\n", "t", NULL)); /* once was read for ever */
 }
 
 static void test_ibnet(void)

@@ -21,8 +21,7 @@ static const char *text_of(uint64_t done, uint64_t total, double elapsed_s)
 
 static void test_text(void)
 {
-    CU_ASSERT_STRING_EQUAL(text_of(0, 240, 0),
-                           "cases [..............................]   0 %  0/240  0.0/s  ? left");
+    CU_ASSERT_STRING_EQUAL(text_of(0, 240, 0), "cases [..............................]   0 %  0/240  0.0/s  ? left");
     CU_ASSERT_STRING_EQUAL(text_of(120, 240, 15),
                            "cases [###############...............]  50 %  120/240  8.0/s  15 s left");
     CU_ASSERT_STRING_EQUAL(text_of(239, 240, 0.5),
@@ -33,10 +32,8 @@ static void test_text(void)
                            "cases [..............................]   0 %  1/240  0.1/s  40 min left");
     CU_ASSERT_STRING_EQUAL(text_of(1, 24, 3600),
                            "cases [#.............................]   4 %  1/24  0.0/s  23.0 h left");
-    CU_ASSERT_STRING_EQUAL(text_of(5, 4, 1),
-                           "cases [##############################] 100 %  5/5  5.0/s  0 s left");
-    CU_ASSERT_STRING_EQUAL(text_of(0, 0, 1),
-                           "cases [##############################] 100 %  0/0  0.0/s  ? left");
+    CU_ASSERT_STRING_EQUAL(text_of(5, 4, 1), "cases [##############################] 100 %  5/5  5.0/s  0 s left");
+    CU_ASSERT_STRING_EQUAL(text_of(0, 0, 1), "cases [##############################] 100 %  0/0  0.0/s  ? left");
 }
 
 static void test_long_labels_are_cut(void)
@@ -84,7 +81,7 @@ static void test_terminal_sees_it(void)
 
     CU_ASSERT_FATAL(line >= 0);
     CU_ASSERT(bar_shown_at(line));
-    for (size_t size = 0; !strstr(text, "\033[K\r\033[K"); ) {      /* drawn, then taken away */
+    for (size_t size = 0; !strstr(text, "\033[K\r\033[K");) { /* drawn, then taken away */
         struct pollfd readable = { .fd = terminal, .events = POLLIN };
 
         CU_ASSERT_EQUAL_FATAL(poll(&readable, 1, 20000), 1);

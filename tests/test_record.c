@@ -85,16 +85,16 @@ static void test_layout(void)
     record_add_text(record, "dispatch", RECORD_ALL, "bottleneck", "nic_tx, \"left\"");
     char *csv = written(record, RECORD_CSV), *json = written(record, RECORD_JSON);
     CU_ASSERT_STRING_EQUAL(csv, "# kind: replay\n# seed: 3\nphase,rank,metric,value,unit\n"
-        "dispatch,all,time_us,163.25,us\ndispatch,7,time_us,nan,us\n"
-        "dispatch,all,bottleneck,\"nic_tx, \"\"left\"\"\",\n");
-    CU_ASSERT_STRING_EQUAL(json,
-    "{\n\"header\": {\n  \"kind\": \"replay\",\n  \"seed\": \"3\"\n},\n\"rows\": [\n"
-        "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"time_us\", \"value\": 163.25, "
-            "\"unit\": \"us\"},\n"
-        "  {\"phase\": \"dispatch\", \"rank\": 7, \"metric\": \"time_us\", \"value\": null, \"unit\": "
-            "\"us\"},\n"
-        "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"bottleneck\", "
-        "\"value\": \"nic_tx, \\\"left\\\"\", \"unit\": \"\"}\n]\n}\n");
+                                "dispatch,all,time_us,163.25,us\ndispatch,7,time_us,nan,us\n"
+                                "dispatch,all,bottleneck,\"nic_tx, \"\"left\"\"\",\n");
+    CU_ASSERT_STRING_EQUAL(
+        json, "{\n\"header\": {\n  \"kind\": \"replay\",\n  \"seed\": \"3\"\n},\n\"rows\": [\n"
+              "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"time_us\", \"value\": 163.25, "
+              "\"unit\": \"us\"},\n"
+              "  {\"phase\": \"dispatch\", \"rank\": 7, \"metric\": \"time_us\", \"value\": null, \"unit\": "
+              "\"us\"},\n"
+              "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"bottleneck\", "
+              "\"value\": \"nic_tx, \\\"left\\\"\", \"unit\": \"\"}\n]\n}\n");
     assert_round_trips(record);
     g_free(csv);
     g_free(json);
@@ -108,7 +108,7 @@ static void test_find(void)
     CU_ASSERT_PTR_NULL(record_find(record, "dispatch", 0, "time_us"));
     for (int rank = 0; rank < 3000; rank++) record_add(record, "dispatch", rank, "time_us", rank, "us");
     record_add(record, "dispatch", 7, "time_us", -1, "us");
-    CU_ASSERT_EQUAL(record_find(record, "dispatch", 7, "time_us")->value, 7);       /* the first */
+    CU_ASSERT_EQUAL(record_find(record, "dispatch", 7, "time_us")->value, 7); /* the first */
     CU_ASSERT_EQUAL(record_find(record, "dispatch", 2999, "time_us")->value, 2999);
     CU_ASSERT_PTR_NULL(record_find(record, "dispatch", RECORD_ALL, "time_us"));
     CU_ASSERT_PTR_NULL(record_find(record, "combine", 7, "time_us"));
@@ -118,13 +118,14 @@ static void test_find(void)
 
 static void test_numbers(void)
 {
-    static const double awkward[] = { 0.0, -0.0, 0.1, 1.0 / 3, 1e300, 5e-324, 1.7976931348623157e308, 1e15,
-                                      1e21, 123456789012345678.0, 2.5e-7, INFINITY, -INFINITY };
+    static const double awkward[] = {
+        0.0,    -0.0,     0.1,      1.0 / 3, 1e300, 5e-324, 1.7976931348623157e308, 1e15, 1e21, 123456789012345678.0,
+        2.5e-7, INFINITY, -INFINITY
+    };
     struct record *record = record_new();
     struct rng rng;
     rng_seed(&rng, 11);
-    for (size_t i = 0; i < G_N_ELEMENTS(awkward); i++) record_add(record, "p", (int32_t)i,
-    "m", awkward[i], "us");
+    for (size_t i = 0; i < G_N_ELEMENTS(awkward); i++) record_add(record, "p", (int32_t)i, "m", awkward[i], "us");
     for (int32_t i = 0; i < 20000; i++) {
         const uint64_t bits = rng_next(&rng);
         double value;
@@ -144,11 +145,26 @@ static void test_numbers(void)
 
 static void test_words(void)
 {
-    static const char *const words[] = { "a,b", "\"", "\"\"", "# x: y", "line\nbreak", "tab\tand\rreturn",
-    "  padded  ",
-        "<script>alert(1)</script>", "\xff\xfe broken utf-8", "\xc3\xa9\xe2\x82\xac", "\\u0041 \\", "nan",
-        "null", "-1.5",
-        "", "all", "a;b|c", "\x7f", "0x10", "1e999x" };
+    static const char *const words[] = { "a,b",
+                                         "\"",
+                                         "\"\"",
+                                         "# x: y",
+                                         "line\nbreak",
+                                         "tab\tand\rreturn",
+                                         "  padded  ",
+                                         "<script>alert(1)</script>",
+                                         "\xff\xfe broken utf-8",
+                                         "\xc3\xa9\xe2\x82\xac",
+                                         "\\u0041 \\",
+                                         "nan",
+                                         "null",
+                                         "-1.5",
+                                         "",
+                                         "all",
+                                         "a;b|c",
+                                         "\x7f",
+                                         "0x10",
+                                         "1e999x" };
     struct record *record = record_new();
     for (size_t i = 0; i < G_N_ELEMENTS(words); i++) {
         char key[16];
@@ -166,7 +182,7 @@ static void test_words(void)
 static void test_accepted_variants(void)
 {
     struct record *record = parsed("\xef\xbb\xbf# "
-        "kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
+                                   "kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
                                    "\"put\", all ,time_us,1.50,us\r\n\r\nput,0,bottleneck,cpu,");
     CU_ASSERT_STRING_EQUAL(record_get(record, "kind"), "measure");
     CU_ASSERT_STRING_EQUAL(record_get(record, "empty"), "");
@@ -175,9 +191,10 @@ static void test_accepted_variants(void)
     CU_ASSERT_EQUAL(record_row(record, 0)->value, 1.5);
     CU_ASSERT_STRING_EQUAL(record_row(record, 1)->text, "cpu");
     record_free(record);
-    record = parsed(" "
+    record = parsed(
+        " "
         "{\"rows\":[{\"unit\":\"\",\"value\":-1e2,\"metric\":\"m\",\"rank\":3,\"phase\":\"\\u00e9\\ud83d\\ude00\"}],"
-                    "\"header\":{\"a\":\"b\"}} \n");
+        "\"header\":{\"a\":\"b\"}} \n");
     CU_ASSERT_STRING_EQUAL(record_row(record, 0)->phase, "\xc3\xa9\xf0\x9f\x98\x80");
     CU_ASSERT_EQUAL(record_row(record, 0)->value, -100);
     record_free(record);
@@ -193,8 +210,7 @@ static const struct bad {
     { "#: b\n", "test:1: expected a key before ':', found ''" },
     { "time,us\n", "test:1: expected 'phase,rank,metric,value,unit', found 'time,us'" },
     { "\xff", "test:1: expected UTF-8 text, found byte 0xff" },
-    { "phase,rank,metric,value,unit\nd,0,m,1\n",
-    "test:2: expected 5 fields (phase,rank,metric,value,unit), found 4" },
+    { "phase,rank,metric,value,unit\nd,0,m,1\n", "test:2: expected 5 fields (phase,rank,metric,value,unit), found 4" },
     { "phase,rank,metric,value,unit\nd,0,m,1,us,x\n",
       "test:2: expected 5 fields (phase,rank,metric,value,unit), found more" },
     { "phase,rank,metric,value,unit\nd,0,m,1,us\nd,-1,m,1,us\n",
@@ -203,12 +219,10 @@ static const struct bad {
       "test:2: rank: expected a number or 'all', found '2147483648'" },
     { "phase,rank,metric,value,unit\n,0,m,1,us\n", "test:2: phase: expected a word, found nothing" },
     { "phase,rank,metric,value,unit\nd,0,m,,us\n", "test:2: value: expected a word, found nothing" },
-    { "phase,rank,metric,value,unit\nd,0,m,fast,us\n",
-    "test:2: value: expected a finite number, found 'fast'" },
+    { "phase,rank,metric,value,unit\nd,0,m,fast,us\n", "test:2: value: expected a finite number, found 'fast'" },
     { "phase,rank,metric,value,unit\nd,0,m,1e999,\n",
       "test:2: value: expected a finite number or a word, found '1e999'" },
-    { "phase,rank,metric,value,unit\nd,0,m,0x10,us\n",
-    "test:2: value: expected a finite number, found '0x10'" },
+    { "phase,rank,metric,value,unit\nd,0,m,0x10,us\n", "test:2: value: expected a finite number, found '0x10'" },
     { "phase,rank,metric,value,unit\nd,0,m,\"1,us\n",
       "test:2: expected the closing '\"' of a field, found the end of the file" },
     { "{", "test:1: expected JSON: string or '}' expected near end of file" },
@@ -222,7 +236,7 @@ static const struct bad {
     { "{\"header\":{\" a\":\"\"},\"rows\":[]}", "test: header: expected a key, found ' a'" },
     { "{\"header\":{\"a\":\"\\ud800\"}}", "test:1: expected JSON: invalid Unicode '\\uD800' near '\"\\ud800\"'" },
     { "{\"header\":{\"a\":\"\\u0000\"}}", "test:1: expected JSON: \\u0000 is not allowed without JSON_ALLOW_NUL near "
-      "'\"\\u0000\"'" },
+                                          "'\"\\u0000\"'" },
     { "{\"header\":{},\"rows\":[{\"phase\":\"d\"}]}",
       "test: rows[0]: expected an object of phase,rank,metric,value,unit" },
     { "{\"header\":{},\"rows\":[1]}", "test: rows[0]: expected an object of phase,rank,metric,value,unit" },
@@ -271,7 +285,7 @@ static void test_depth(void)
 /* Whatever is accepted must survive a round trip; nothing may crash (the sanitizers watch). */
 static void survive(const char *text, size_t size_bytes)
 {
-    char *copy = g_malloc(size_bytes + 1);      /* its own block, so that reading past it is seen */
+    char *copy = g_malloc(size_bytes + 1); /* its own block, so that reading past it is seen */
     memcpy(copy, text, size_bytes);
     copy[size_bytes] = '\0';
     GError *error = NULL;
@@ -287,10 +301,11 @@ static void test_damage(void)
 {
     static const char *const texts[] = {
         "# kind: simulate\n# seed: "
-            "1\nphase,rank,metric,value,unit\ndispatch,all,time_us,1.5e1,us\nd,3,b,\"a,\"\"b\",\n",
+        "1\nphase,rank,metric,value,unit\ndispatch,all,time_us,1.5e1,us\nd,3,b,\"a,\"\"b\",\n",
         "{\"header\": {\"k\": \"v\\u00e9\\n\"}, \"rows\": [{\"phase\": \"d\", \"rank\": \"all\", "
-            "\"metric\": \"m\", "
-        "\"value\": -1.5e1, \"unit\": \"us\"}]}\n" };
+        "\"metric\": \"m\", "
+        "\"value\": -1.5e1, \"unit\": \"us\"}]}\n"
+    };
     for (int t = 0; t < 2; t++) {
         const size_t size = strlen(texts[t]);
         for (size_t cut = 0; cut <= size; cut++) survive(texts[t], cut);

@@ -32,8 +32,13 @@ static void plan_make(struct rank_plan *p)
                  &p->item.load.routing);
     p->item.job = &p->job.job;
     p->plan = (struct replay_plan){
-        .command = &p->command, .case_options = &p->case_options, .item = &p->item, .item_count = 1,
-        .warmup = 1, .repeat = 5, .check = true,
+        .command = &p->command,
+        .case_options = &p->case_options,
+        .item = &p->item,
+        .item_count = 1,
+        .warmup = 1,
+        .repeat = 5,
+        .check = true,
     };
 }
 
@@ -79,7 +84,7 @@ static void test_agree(void)
 {
     struct rank_plan plans[RANKS];
     plans_make(plans);
-    CU_ASSERT_TRUE(case_set(&plans[1].case_options, "cluster", "elsewhere.ini", NULL));     /* only a path */
+    CU_ASSERT_TRUE(case_set(&plans[1].case_options, "cluster", "elsewhere.ini", NULL)); /* only a path */
     expect_agreement(plans, NULL);
 
     plans_make(plans);
@@ -116,7 +121,7 @@ static double row_value(const struct record *record, const char *phase, int32_t 
 static struct replay_result result_make(uint32_t item, uint32_t ranks, uint32_t phases, uint32_t repeat)
 {
     struct replay_result result = { .ranks = ranks, .phases = phases, .repeat = repeat };
-    result.time_us = g_new(double, ranks * phases * repeat);
+    result.time_us = g_new(double, ranks *phases *repeat);
     result.traffic = g_new0(struct kernel_traffic, ranks * phases);
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t p = 0; p < phases; p++) {
@@ -150,7 +155,7 @@ static void test_rows(void)
     CU_ASSERT_STRING_EQUAL(record_get(record, "layer"), "0");
     CU_ASSERT_STRING_EQUAL(record_get(record, "checks"), "passed");
     CU_ASSERT_STRING_EQUAL(record_get(record, "num-ranks"), "3");
-    CU_ASSERT_EQUAL(row_value(record, "dispatch_layer0", 1, "time_us"), 112);       /* median of 110 to 114 */
+    CU_ASSERT_EQUAL(row_value(record, "dispatch_layer0", 1, "time_us"), 112); /* median of 110 to 114 */
     CU_ASSERT_EQUAL(row_value(record, "dispatch_layer4", 1, "time_us"), 212);
     CU_ASSERT_EQUAL(row_value(record, "dispatch", 1, "time_us"), 162);
     CU_ASSERT_EQUAL(row_value(record, "dispatch", 1, "time_us_min"), 110);

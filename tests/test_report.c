@@ -16,15 +16,16 @@ static const char hostile[] = "</script><script>alert('1')</script>\"onload=\"x\
 
 /* What the parser saw. */
 struct page {
-    guint rects[2], dots, svgs;         /* rects: predicted and measured bars */
-    bool  hostile_text;                 /* the hostile word came through as text */
+    guint rects[2], dots, svgs; /* rects: predicted and measured bars */
+    bool hostile_text;          /* the hostile word came through as text */
 };
 
 static bool element_allowed(const char *element)
 {
-    static const char *const allowed[] = { "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3",
-        "p", "section", "span", "div", "b", "table", "tr", "th", "td", "details", "summary", "svg", "rect", "line",
-        "circle", "text" };
+    static const char *const allowed[] = { "html", "head",  "meta", "title",  "style",   "body",    "main",
+                                           "h1",   "h2",    "h3",   "p",      "section", "span",    "div",
+                                           "b",    "table", "tr",   "th",     "td",      "details", "summary",
+                                           "svg",  "rect",  "line", "circle", "text" };
     for (size_t i = 0; i < G_N_ELEMENTS(allowed); i++)
         if (strcmp(element, allowed[i]) == 0) return true;
     return false;
@@ -110,10 +111,10 @@ static void test_pair(void)
     const char *const paths[] = { "m.csv", "p.csv" };
     GString *html = page_of(records, paths, 2), *again = page_of(records, paths, 2);
     const struct page page = parsed(html->str);
-    CU_ASSERT_EQUAL(page.rects[0], 2);          /* one bar a phase and record */
+    CU_ASSERT_EQUAL(page.rects[0], 2); /* one bar a phase and record */
     CU_ASSERT_EQUAL(page.rects[1], 2);
-    CU_ASSERT_EQUAL(page.dots, 2 * 2 * 5);      /* one dot a phase, record and rank */
-    CU_ASSERT_EQUAL(page.svgs, 1 + 2 + 1 + 1);  /* times, ranks of two phases, bounds, busy */
+    CU_ASSERT_EQUAL(page.dots, 2 * 2 * 5);     /* one dot a phase, record and rank */
+    CU_ASSERT_EQUAL(page.svgs, 1 + 2 + 1 + 1); /* times, ranks of two phases, bounds, busy */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<b>dispatch</b>: predicted 100.0 us, measured 110.0 us, 9.1 % too low."));
     CU_ASSERT_STRING_EQUAL(html->str, again->str);
     g_string_free(html, TRUE);
@@ -180,7 +181,7 @@ static void test_odd_numbers(void)
     const char *const path = "many";
     GString *html = page_of(&many, &path, 1);
     const struct page page = parsed(html->str);
-    CU_ASSERT_TRUE(page.dots >= 300 && page.dots <= 2 * 400);       /* thinned out, not left out */
+    CU_ASSERT_TRUE(page.dots >= 300 && page.dots <= 2 * 400); /* thinned out, not left out */
     g_string_free(html, TRUE);
     record_free(many);
 }
@@ -219,7 +220,7 @@ static void test_sizes(void)
         record_add(record, "put", RECORD_ALL, metric, sizes[i] / 1e4, "GB/s");
         record_add(record, "store", RECORD_ALL, metric, sizes[i] / 1e3, "GB/s");
     }
-    record_add(record, "copy", RECORD_ALL, "read_gbs_64", 1, "GB/s");       /* one size is no line */
+    record_add(record, "copy", RECORD_ALL, "read_gbs_64", 1, "GB/s"); /* one size is no line */
     record_add(record, "copy", RECORD_ALL, "time_us_64", 1, "us");
     const char *const path = "measured";
     GString *html = page_of(&record, &path, 1);

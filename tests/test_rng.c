@@ -11,12 +11,19 @@
 static void test_published_outputs(void)
 {
     static const uint64_t splitmix_1234567[] = {
-        UINT64_C(6457827717110365317), UINT64_C(3203168211198807973), UINT64_C(9817491932198370423),
+        UINT64_C(6457827717110365317),
+        UINT64_C(3203168211198807973),
+        UINT64_C(9817491932198370423),
         UINT64_C(4593380528125082431),
     };
     static const uint64_t xoshiro_1234[] = {
-        11520, 0, 1509978240, UINT64_C(1215971899390074240), UINT64_C(1216172134540287360),
-        UINT64_C(607988272756665600), UINT64_C(16172922978634559625),
+        11520,
+        0,
+        1509978240,
+        UINT64_C(1215971899390074240),
+        UINT64_C(1216172134540287360),
+        UINT64_C(607988272756665600),
+        UINT64_C(16172922978634559625),
     };
     struct rng rng;
 
@@ -32,7 +39,7 @@ static void test_seeds(void)
     struct rng first, second, other;
     int equal = 0;
 
-    rng_seed(&first, 0);        /* a seed like any other */
+    rng_seed(&first, 0); /* a seed like any other */
     rng_seed(&second, 0);
     rng_seed(&other, 1);
     for (int i = 0; i < 1000; i++) {
@@ -60,8 +67,7 @@ static void test_below_is_uniform(void)
             CU_ASSERT_FATAL(number < limit);
             counts[number]++;
         }
-        for (uint64_t k = 0; k < limit; k++)
-            CU_ASSERT(fabs(counts[k] - expected) <= 5 * sqrt(expected));
+        for (uint64_t k = 0; k < limit; k++) CU_ASSERT(fabs(counts[k] - expected) <= 5 * sqrt(expected));
     }
 }
 
@@ -80,8 +86,7 @@ static void test_below_is_unbiased_at_large_limits(void)
         low += number < limit / 3;
     }
     CU_ASSERT(fabs(low - 30000.0) < 5 * sqrt(30000.0 * 2 / 3));
-    for (int i = 0; i < 1000; i++)
-        CU_ASSERT_FATAL(rng_below(&rng, UINT64_MAX) < UINT64_MAX);
+    for (int i = 0; i < 1000; i++) CU_ASSERT_FATAL(rng_below(&rng, UINT64_MAX) < UINT64_MAX);
 }
 
 static void test_uniform(void)

@@ -19,21 +19,27 @@
 
 enum { EVENT_COUNT = 3000 };
 
-struct planned { uint64_t time_ps, order; int index; };
+struct planned {
+    uint64_t time_ps, order;
+    int index;
+};
 
-struct member { struct sim_event event; struct world *world; };     /* event first: a cast finds it again */
+struct member {
+    struct sim_event event;
+    struct world *world;
+}; /* event first: a cast finds it again */
 
 /* The reference and the plan: how events breed and how far ahead they are scheduled. */
 struct world {
-    struct sim    *sim;
-    struct rng     rng;
-    uint64_t     (*delay_ps)(struct rng *rng);
-    struct member  members[EVENT_COUNT];
-    int            idle[EVENT_COUNT], idle_count;   /* stack of members that are not pending */
-    struct planned planned[EVENT_COUNT];            /* pending, sorted, the next to run last */
-    int            planned_count;
-    int            planned_count_wanted;            /* about as many should be pending */
-    uint64_t       order, run_count, wrong_count, digest, now_ps;
+    struct sim *sim;
+    struct rng rng;
+    uint64_t (*delay_ps)(struct rng *rng);
+    struct member members[EVENT_COUNT];
+    int idle[EVENT_COUNT], idle_count;   /* stack of members that are not pending */
+    struct planned planned[EVENT_COUNT]; /* pending, sorted, the next to run last */
+    int planned_count;
+    int planned_count_wanted; /* about as many should be pending */
+    uint64_t order, run_count, wrong_count, digest, now_ps;
 };
 
 static void world_schedule(struct world *world, uint64_t time_ps)
@@ -53,7 +59,7 @@ static void world_schedule(struct world *world, uint64_t time_ps)
 static void world_breed(struct world *world)
 {
     const uint64_t room = UINT64_MAX - 1 - sim_now_ps(world->sim);
-    const int wanted = world->planned_count_wanted;     /* 0: no more */
+    const int wanted = world->planned_count_wanted; /* 0: no more */
     uint64_t count = wanted == 0 ? 0 : rng_below(&world->rng, world->planned_count < wanted ? 4 : 2);
 
     while (count-- > 0 && world->idle_count > 0) {
@@ -69,8 +75,8 @@ static void member_run(struct sim *sim, struct sim_event *event)
     const struct planned planned = world->planned[--world->planned_count];
 
     world->run_count++;
-    world->wrong_count += event != &world->members[planned.index].event || sim_now_ps(sim) != planned.time_ps
-                          || sim_now_ps(sim) < world->now_ps || sim_event_pending(event);
+    world->wrong_count += event != &world->members[planned.index].event || sim_now_ps(sim) != planned.time_ps ||
+                          sim_now_ps(sim) < world->now_ps || sim_event_pending(event);
     world->now_ps = sim_now_ps(sim);
     world->digest = (world->digest ^ planned.order ^ planned.time_ps) * UINT64_C(0x100000001b3);
     world->idle[world->idle_count++] = planned.index;
@@ -102,15 +108,22 @@ static void world_run(struct world *world, uint64_t run_count)
     while (world->run_count < run_count) {
         world->planned_count_wanted = (int)rng_below(&world->rng, (uint64_t)wanted) + 1;
         for (uint64_t i = rng_below(&world->rng, 3 * (uint64_t)wanted); i > 0; i--)
-            if (!sim_step(world->sim))
-                world_schedule(world, sim_now_ps(world->sim));
+            if (!sim_step(world->sim)) world_schedule(world, sim_now_ps(world->sim));
     }
     world->planned_count_wanted = 0;
     sim_run(world->sim);
 }
 
-static uint64_t delay_zero(struct rng *rng) { (void)rng; return 0; }
-static uint64_t delay_constant(struct rng *rng) { (void)rng; return 1000; }
+static uint64_t delay_zero(struct rng *rng)
+{
+    (void)rng;
+    return 0;
+}
+static uint64_t delay_constant(struct rng *rng)
+{
+    (void)rng;
+    return 1000;
+}
 static uint64_t delay_ties(struct rng *rng) { return 64 * rng_below(rng, 3); }
 static uint64_t delay_near(struct rng *rng) { return rng_below(rng, 100); }
 static uint64_t delay_uniform(struct rng *rng) { return rng_below(rng, 2000000); }
@@ -121,13 +134,13 @@ static uint64_t delay_end(struct rng *rng)
 }
 static uint64_t delay_mixed(struct rng *rng)
 {
-    static uint64_t (*const delays[])(struct rng *rng) = { delay_zero, delay_constant, delay_ties, delay_near,
-                                                           delay_uniform, delay_skewed };
+    static uint64_t (*const delays[])(struct rng * rng) = { delay_zero, delay_constant, delay_ties,
+                                                            delay_near, delay_uniform,  delay_skewed };
     return delays[rng_below(rng, sizeof delays / sizeof delays[0])](rng);
 }
 
-static uint64_t (*const plans[])(struct rng *rng) = { delay_zero, delay_constant, delay_ties, delay_near,
-                                                      delay_uniform, delay_skewed, delay_end, delay_mixed };
+static uint64_t (*const plans[])(struct rng *rng) = { delay_zero,    delay_constant, delay_ties, delay_near,
+                                                      delay_uniform, delay_skewed,   delay_end,  delay_mixed };
 enum { PLAN_COUNT = sizeof plans / sizeof plans[0] };
 
 static struct world *world_new(void)
@@ -171,11 +184,10 @@ static void test_same_seed_same_run(void)
         world_start(first, seed, delay_mixed, 500);
         world_run(first, 3000);
         world_start(second, seed, delay_mixed, 500);
-        for (int i = 0; i < 1000 && sim_step(second->sim); i++)     /* leave events pending, begin again */
+        for (int i = 0; i < 1000 && sim_step(second->sim); i++) /* leave events pending, begin again */
             ;
         sim_reset(second->sim);
-        for (int i = 0; i < EVENT_COUNT; i++)
-            CU_ASSERT_FATAL(!sim_event_pending(&second->members[i].event));
+        for (int i = 0; i < EVENT_COUNT; i++) CU_ASSERT_FATAL(!sim_event_pending(&second->members[i].event));
         CU_ASSERT_EQUAL(sim_now_ps(second->sim), 0);
         CU_ASSERT_EQUAL(sim_event_count(second->sim), 0);
         CU_ASSERT_FALSE(sim_step(second->sim));
@@ -190,12 +202,16 @@ static void test_same_seed_same_run(void)
     world_start(second, 2, delay_mixed, 500);
     world_run(first, 3000);
     world_run(second, 3000);
-    CU_ASSERT_NOT_EQUAL(first->digest, second->digest);     /* else the digest would prove nothing */
+    CU_ASSERT_NOT_EQUAL(first->digest, second->digest); /* else the digest would prove nothing */
     world_free(first);
     world_free(second);
 }
 
-static void ignore_run(struct sim *sim, struct sim_event *event) { (void)sim; (void)event; }
+static void ignore_run(struct sim *sim, struct sim_event *event)
+{
+    (void)sim;
+    (void)event;
+}
 
 /* One event in each place that the queue can tell apart, all pending at once, in an engine that was made for just as
  * many, or for one and must grow, also while it deals out a slot (ASan and valgrind watch). */
@@ -250,20 +266,26 @@ static void test_engine_grows(void)
     sim_free(sim);
 }
 
-struct moved { struct sim_event event; uint64_t order; };
+struct moved {
+    struct sim_event event;
+    uint64_t order;
+};
 
 static int moved_compare(const void *a, const void *b)
 {
     const struct moved *const one = *(struct moved *const *)a, *const other = *(struct moved *const *)b;
 
-    if (one->event.time_ps != other->event.time_ps)
-        return one->event.time_ps < other->event.time_ps ? -1 : 1;
+    if (one->event.time_ps != other->event.time_ps) return one->event.time_ps < other->event.time_ps ? -1 : 1;
     return one->order < other->order ? -1 : 1;
 }
 
 static struct sim_event *ran[2000];
 static uint32_t ran_count;
-static void note_run(struct sim *sim, struct sim_event *event) { (void)sim; ran[ran_count++] = event; }
+static void note_run(struct sim *sim, struct sim_event *event)
+{
+    (void)sim;
+    ran[ran_count++] = event;
+}
 
 /* Half of the events are moved to sooner, and half of these to later again, onto times of the other half, with ties
  * everywhere: each runs once, at its last time; what it left behind is gone when the last has run. */
@@ -297,8 +319,7 @@ static void test_moved_events(void)
         CU_ASSERT_EQUAL(sim_run(sim), count);
         CU_ASSERT_EQUAL(sim_now_ps(sim), last_ps);
         CU_ASSERT_EQUAL_FATAL(ran_count, count);
-        for (uint32_t i = 0; i < count; i++)
-            wrong += ran[i] != &order[i]->event;
+        for (uint32_t i = 0; i < count; i++) wrong += ran[i] != &order[i]->event;
         CU_ASSERT_EQUAL(wrong, 0);
         free(moved);
         free(order);
@@ -309,15 +330,17 @@ static void test_moved_events(void)
 
 static void test_end_of_time(void)
 {
-    static const uint64_t times_ps[] = { UINT64_MAX - 1, UINT64_MAX - 2, UINT64_MAX - 64, UINT64_MAX - 65,
-                                         UINT64_MAX - 1, UINT64_C(1) << 63, (UINT64_C(1) << 63) - 1, 0,
-                                         UINT64_C(15) << 60, (UINT64_C(15) << 60) - 1 };
+    static const uint64_t times_ps[] = { UINT64_MAX - 1,          UINT64_MAX - 2,
+                                         UINT64_MAX - 64,         UINT64_MAX - 65,
+                                         UINT64_MAX - 1,          UINT64_C(1) << 63,
+                                         (UINT64_C(1) << 63) - 1, 0,
+                                         UINT64_C(15) << 60,      (UINT64_C(15) << 60) - 1 };
     enum { COUNT = sizeof times_ps / sizeof times_ps[0] };
     struct sim_event events[COUNT * 10];
     struct sim *const sim = sim_new(COUNT * 10);
     uint64_t before_ps = 0;
 
-    for (int i = 0; i < COUNT * 10; i++) {      /* few: the sorted front; with copies: slots as well */
+    for (int i = 0; i < COUNT * 10; i++) { /* few: the sorted front; with copies: slots as well */
         events[i] = (struct sim_event){ .run = ignore_run };
         sim_schedule_at(sim, &events[i], times_ps[i % COUNT]);
     }
@@ -352,7 +375,7 @@ static void test_run_down(void)
     }
     down_idle = 0;
     sim_run_down(sim, &down_idle);
-    CU_ASSERT_EQUAL(sim_now_ps(sim), 40);       /* at 30 six were left: one more than might be */
+    CU_ASSERT_EQUAL(sim_now_ps(sim), 40); /* at 30 six were left: one more than might be */
     CU_ASSERT_EQUAL(sim_event_count(sim), 5);
     CU_ASSERT_EQUAL(sim_run(sim), 5);
     CU_ASSERT_EQUAL(sim_now_ps(sim), 90);
@@ -362,7 +385,7 @@ static void test_run_down(void)
 /* ---- what must assert ---- */
 
 static struct sim_event two_events[2];
-static struct sim *volatile doomed;      /* not a local: a child that aborts leaks nothing */
+static struct sim *volatile doomed; /* not a local: a child that aborts leaks nothing */
 static uint64_t result;
 
 static void fail_in_the_past(struct sim *sim)
@@ -415,16 +438,14 @@ static bool aborts(void (*fail)(struct sim *sim), uint32_t event_count_max)
         const struct rlimit no_core = { 0, 0 };
 
         setrlimit(RLIMIT_CORE, &no_core);
-        signal(SIGABRT, SIG_DFL);       /* libraries of the fabrics catch it when they are loaded */
-        if (!freopen("/dev/null", "w", stderr))
-            _exit(2);
+        signal(SIGABRT, SIG_DFL); /* libraries of the fabrics catch it when they are loaded */
+        if (!freopen("/dev/null", "w", stderr)) _exit(2);
         two_events[0].run = two_events[1].run = ignore_run;
         doomed = sim_new(event_count_max);
         fail(doomed);
         _exit(result != 0);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status)
-           && WTERMSIG(status) == SIGABRT;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
 static void test_programmer_errors_assert(void)

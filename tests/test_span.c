@@ -6,14 +6,16 @@
 #include "sim/units.h"
 #include "tests/unit.h"
 
-static const struct cluster_gpu gpu = { .launch_ps = 3 * PS_PER_US, .setup_ps = PS_PER_US / 2,
-                                        .flag_ps = PS_PER_US, .host_sync_ps = 50 * PS_PER_US };
+static const struct cluster_gpu gpu = {
+    .launch_ps = 3 * PS_PER_US, .setup_ps = PS_PER_US / 2, .flag_ps = PS_PER_US, .host_sync_ps = 50 * PS_PER_US
+};
 
 /* The first kernel ends at 100 us, lets the next one be at let_us, and has told the host at 20 us. */
 static struct span first(uint64_t let_us)
 {
-    struct span span = { .end_ps = 1 };         /* of an iteration before: forgotten */
-    struct world_result result = { .time_ps = 100 * PS_PER_US, .let_ps = let_us * PS_PER_US,
+    struct span span = { .end_ps = 1 }; /* of an iteration before: forgotten */
+    struct world_result result = { .time_ps = 100 * PS_PER_US,
+                                   .let_ps = let_us * PS_PER_US,
                                    .counts_ps = 20 * PS_PER_US };
     span_add(&span, &result, false, false, &gpu);
     CU_ASSERT_EQUAL(result.time_ps, 100 * PS_PER_US);
@@ -30,7 +32,7 @@ static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t 
     CU_ASSERT_EQUAL(span.end_ps, span_ps);
 }
 
-static void test_waits_for_the_end(void) { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); }    /* from 91 us on */
+static void test_waits_for_the_end(void) { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); } /* from 91 us on */
 
 static void test_is_set_up_behind_the_end(void)
 {
@@ -39,7 +41,7 @@ static void test_is_set_up_behind_the_end(void)
 
 static void test_host_launches_late(void)
 {
-    follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US);          /* at 70 us, 50 after it was told */
+    follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US); /* at 70 us, 50 after it was told */
     struct span span = first(90);
     span.counts_ps = 80 * PS_PER_US;
     struct world_result result = { .time_ps = 13 * PS_PER_US };

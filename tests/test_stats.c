@@ -29,7 +29,7 @@ static void test_small_sets_by_hand(void)
 
 static void test_percentiles_are_numpys(void)
 {
-    const double values[] = { 15, 20, 35, 40, 50, 7 };      /* numpy.percentile(values, p) */
+    const double values[] = { 15, 20, 35, 40, 50, 7 }; /* numpy.percentile(values, p) */
 
     CLOSE(stats_percentile(values, 6, 0), 7);
     CLOSE(stats_percentile(values, 6, 10), 11);
@@ -60,11 +60,9 @@ static void test_gini_is_that_of_all_pairs(void)
     struct rng rng;
 
     rng_seed(&rng, 3);
+    for (int i = 0; i < 100; i++) values[i] = (double)rng_below(&rng, 50) * rng_uniform(&rng);
     for (int i = 0; i < 100; i++)
-        values[i] = (double)rng_below(&rng, 50) * rng_uniform(&rng);
-    for (int i = 0; i < 100; i++)
-        for (int k = 0; k < 100; k++)
-            differences += fabs(values[i] - values[k]);
+        for (int k = 0; k < 100; k++) differences += fabs(values[i] - values[k]);
     CLOSE(stats_gini(values, 100), differences / (100.0 * 100.0) / (2 * stats_mean(values, 100)));
 }
 

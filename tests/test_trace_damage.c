@@ -12,17 +12,19 @@
 #include "traces/stream.h"
 #include "tests/unit.h"
 
-static const struct sample_options small = { .steps = 2, .layers = 2, .ranks = 2, .tokens = 3, .topk = 2,
-    .experts = 10, .none = true, .weights = true, .seed = 8 };
+static const struct sample_options small = {
+    .steps = 2, .layers = 2, .ranks = 2, .tokens = 3, .topk = 2, .experts = 10, .none = true, .weights = true, .seed = 8
+};
 
-struct file { const char *name; bool binary, checked; };
+struct file {
+    const char *name;
+    bool binary, checked;
+};
 
 /* checked: a flipped bit cannot go unseen. */
 static const struct file files[] = {
-    { "a.ept", true, true },          { "a.npy", true, false },
-    { "a.npy.zst", true, true },       { "a.csv", false, false },
-    { "a.csv.zst", true, true },       { "a.jsonl", false, false },
-    { "a.jsonl.zst", true, true },
+    { "a.ept", true, true },     { "a.npy", true, false },    { "a.npy.zst", true, true },   { "a.csv", false, false },
+    { "a.csv.zst", true, true }, { "a.jsonl", false, false }, { "a.jsonl.zst", true, true },
 };
 
 /* Reads everything; false on an error, which must say something.  *sum is what was read. */
@@ -42,14 +44,12 @@ static bool read_sum(const char *path, uint64_t *sum)
                     *sum = *sum * 31 + (uint32_t)routing.rank[r].experts[i] +
                            (routing.rank[r].weights ? (uint64_t)(routing.rank[r].weights[i] * 1e6f) * 7 : 0);
             }
-            if (good)
-                routing_free(&routing);
+            if (good) routing_free(&routing);
         }
     }
     trace_close(trace);
     CU_ASSERT(good == (error == NULL));
-    if (error)
-        CU_ASSERT(strlen(error->message) > 20 && strchr(error->message, '\n') == NULL);
+    if (error) CU_ASSERT(strlen(error->message) > 20 && strchr(error->message, '\n') == NULL);
     g_clear_error(&error);
     return good;
 }
@@ -61,8 +61,8 @@ static uint8_t *sample_file(const struct file *file, gsize *size)
     char *note = NULL;
     const char *const path = temporary_path(file->name);
     sample_make(&sample, &small);
-    CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce,
-                                &sample, &note, NULL));
+    CU_ASSERT_FATAL(
+        trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce, &sample, &note, NULL));
     CU_ASSERT_FATAL(g_file_get_contents(path, &bytes, size, NULL));
     sample_clear(&sample);
     g_free(note);
@@ -109,19 +109,19 @@ static void expect_error(const char *path, const struct trace_options *options, 
 {
     GError *const error = trace_read_all(path, options);
     CU_ASSERT_FATAL(error != NULL);
-    if (!strstr(error->message, words))
-        printf("\nexpected %s\n   found %s\n", words, error->message);
+    if (!strstr(error->message, words)) printf("\nexpected %s\n   found %s\n", words, error->message);
     CU_ASSERT(strstr(error->message, words) != NULL);
     g_error_free(error);
 }
 
-#define CSV "step,layer,rank,token,expert0,expert1\n"
-#define CSVW "step,layer,rank,token,expert0,weight0\n"
+#define CSV        "step,layer,rank,token,expert0,expert1\n"
+#define CSVW       "step,layer,rank,token,expert0,weight0\n"
 #define JSON(rest) "{\"step\": 1, \"layer\": 1, \"rank\": 0, " rest "}\n"
 
 static void test_wrong_text_is_named(void)
 {
-    static const struct { const char *text, *words;
+    static const struct {
+        const char *text, *words;
     } cases[] = {
         { "", "expected a trace" },
         { "hello", "expected a trace (.npy, .csv, .ept or JSON lines" },
@@ -164,8 +164,7 @@ static void test_wrong_text_is_named(void)
                                                                       "a number" },
         { JSON("\"num_tokens\": 1, \"topk\": 300, \"top_indices\": []"), "topk: expected a number below 257, "
                                                                          "found 300" },
-        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [1], \"top_weights\": [\"a\"]"),
-          "top_weights[0][0]" },
+        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [1], \"top_weights\": [\"a\"]"), "top_weights[0][0]" },
     };
     for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
         const char *const path = temporary_path("wrong");
@@ -176,7 +175,8 @@ static void test_wrong_text_is_named(void)
 
 static void test_wrong_prefixed_text_is_named(void)
 {
-    static const struct { const char *prefix, *text, *words;
+    static const struct {
+        const char *prefix, *text, *words;
     } cases[] = {
         { "llama@2:", "layer,expert\n1,2\n", "K lines a token, found 'the end of the file'" },
         { "llama@2:", "layer,expert\n1,2\n2,3\n", "line 3: layer: expected K lines a token" },
@@ -185,8 +185,7 @@ static void test_wrong_prefixed_text_is_named(void)
         { "llama:", "layer,expert\n", "expected FORMAT@NUMBER:FILE" },
         { "splits@0:", "1 2\n", "expected a positive number after @" },
         { "splits@4:", "4 8\n", "as many lines as columns" },
-        { "splits@4:", "4 8\n4 6\n",
-          "line 2: split size: expected a multiple of 4 bytes a token, found '6'" },
+        { "splits@4:", "4 8\n4 6\n", "line 2: split size: expected a multiple of 4 bytes a token, found '6'" },
         { "splits@4:", "4 8\n4 8 0\n", "line 2: columns: expected 2, found '3'" },
         { "splits@1:", "4 x\n4 6\n", "line 1: split size: expected a number, found 'x'" },
         { "splits@1:", "44739242\n",
@@ -217,7 +216,8 @@ static void npy_text(const char *header, uint16_t length, const char *words)
 
 static void test_wrong_numpy_headers_are_named(void)
 {
-    static const struct { const char *header, *words;
+    static const struct {
+        const char *header, *words;
     } cases[] = {
         { "{'descr': '>i4', 'fortran_order': False, 'shape': (1, 1), }", "descr: expected an integer or "
                                                                          "float type" },
@@ -256,8 +256,7 @@ static void test_experts_beyond_range_are_named(void)
     g_byte_array_append(bytes, (const uint8_t *)(const int64_t[2]){ 6, -5 }, 16);
     temporary_write(path, bytes->data, bytes->len);
     expect_error(path, NULL, "rank 1 token 1 place 1: expected an expert 0 to 7 or -1, found -5");
-    expect_error(path, &(struct trace_options){ .experts = 6 },
-                 "rank 1 token 1 place 0: expected an expert 0 to 5");
+    expect_error(path, &(struct trace_options){ .experts = 6 }, "rank 1 token 1 place 0: expected an expert 0 to 5");
     g_byte_array_unref(bytes);
 }
 
@@ -294,7 +293,10 @@ static void test_huge_claims_are_refused(void)
     gsize size;
     uint8_t *const bytes = sample_file(&files[0], &size);
     const char *const path = temporary_path("claims.ept");
-    static const struct { size_t offset; const char *words; } cases[] = {
+    static const struct {
+        size_t offset;
+        const char *words;
+    } cases[] = {
         { offsetof(struct ept_header, experts), "experts" },
         { offsetof(struct ept_header, topk), "topk: expected 1 to 256" },
         { offsetof(struct ept_header, steps), "steps: expected 1 to" },
@@ -323,10 +325,7 @@ static void test_huge_claims_are_refused(void)
 
 const char unit_suite[] = "damage";
 
-void unit_end(void)
-{
-    temporary_clear();
-}
+void unit_end(void) { temporary_clear(); }
 
 void unit_tests(CU_pSuite suite)
 {

@@ -11,8 +11,16 @@
 #include "traces/formats/npy.h"
 #include "tests/unit.h"
 
-static const struct sample_options ragged = { .steps = 3, .layers = 4, .ranks = 5, .tokens = 9, .topk = 3,
-    .experts = 300, .ragged = true, .none = true, .weights = true, .seed = 3 };
+static const struct sample_options ragged = { .steps = 3,
+                                              .layers = 4,
+                                              .ranks = 5,
+                                              .tokens = 9,
+                                              .topk = 3,
+                                              .experts = 300,
+                                              .ragged = true,
+                                              .none = true,
+                                              .weights = true,
+                                              .seed = 3 };
 
 /* Writes a sample, reads it back in random order and compares. */
 static void round_trip(const struct sample_options *o, const char *name, const struct trace_write_options *w,
@@ -25,17 +33,14 @@ static void round_trip(const struct sample_options *o, const char *name, const s
     rng_seed(&rng, 9);
     sample_make(&sample, o);
     const char *const path = temporary_path(name);
-    if (!trace_write(path, w, &sample.info, sample_produce, &sample, &note, &error))
-        printf("\n%s\n", error->message);
+    if (!trace_write(path, w, &sample.info, sample_produce, &sample, &note, &error)) printf("\n%s\n", error->message);
     CU_ASSERT_FATAL(error == NULL);
     char *const opened = g_strconcat(read_as, path, NULL);
     struct trace *const trace = trace_open(opened, &(struct trace_options){ o->experts, weights }, &error);
-    if (!trace)
-        printf("\n%s\n", error->message);
+    if (!trace) printf("\n%s\n", error->message);
     CU_ASSERT_FATAL(trace != NULL);
     for (int i = 0; i < 40; i++) {
-        const uint32_t step = (uint32_t)rng_below(&rng, o->steps),
-                       layer = (uint32_t)rng_below(&rng, o->layers);
+        const uint32_t step = (uint32_t)rng_below(&rng, o->steps), layer = (uint32_t)rng_below(&rng, o->layers);
         struct routing routing;
         CU_ASSERT_FATAL(trace_read(trace, step, layer, 0, &routing, &error));
         CU_ASSERT(routings_same(&routing, &sample.blocks[step * o->layers + layer]));
@@ -98,8 +103,11 @@ static void test_ept_is_narrow(void)
     struct sample_options o = {
         .steps = 1, .layers = 1, .ranks = 2, .tokens = 4000, .topk = 8, .experts = 256, .seed = 5
     };
-    static const struct { uint32_t experts; bool none; double bytes; } cases[] = {
-        { 256, false, 1 }, { 254, true, 1 }, { 256, true, 2 }, { 65536, false, 2 }, { 65536, true, 4 } };
+    static const struct {
+        uint32_t experts;
+        bool none;
+        double bytes;
+    } cases[] = { { 256, false, 1 }, { 254, true, 1 }, { 256, true, 2 }, { 65536, false, 2 }, { 65536, true, 4 } };
     for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
         struct sample sample;
         gchar *bytes;
@@ -108,8 +116,8 @@ static void test_ept_is_narrow(void)
         o.none = cases[c].none;
         sample_make(&sample, &o);
         const char *const path = temporary_path("narrow.ept");
-        CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce,
-                                    &sample, NULL, NULL));
+        CU_ASSERT_FATAL(
+            trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce, &sample, NULL, NULL));
         CU_ASSERT_FATAL(g_file_get_contents(path, &bytes, &size, NULL));
         CU_ASSERT((double)size < 64000 * cases[c].bytes + 400);
         g_free(bytes);
@@ -118,8 +126,8 @@ static void test_ept_is_narrow(void)
 }
 
 /* A .npy file of one array. */
-static const char *npy_make(const char *name, const char *descr, const uint64_t *shape, uint32_t dims,
-                            const void *data, size_t size)
+static const char *npy_make(const char *name, const char *descr, const uint64_t *shape, uint32_t dims, const void *data,
+                            size_t size)
 {
     GByteArray *const bytes = npy_header(descr, shape, dims);
     g_byte_array_append(bytes, data, (guint)size);
@@ -134,12 +142,10 @@ static void expect_experts(const char *path, uint32_t layer, const int32_t *expe
     GError *error = NULL;
     struct routing routing;
     struct trace *const trace = trace_open(path, &(struct trace_options){ .experts = 300 }, &error);
-    if (!trace)
-        printf("\n%s\n", error->message);
+    if (!trace) printf("\n%s\n", error->message);
     CU_ASSERT_FATAL(trace != NULL);
     CU_ASSERT_FATAL(trace_read(trace, 0, layer, 0, &routing, &error));
-    for (uint32_t i = 0; i < count; i++)
-        CU_ASSERT_EQUAL(routing.rank[0].experts[i], expected[i]);
+    for (uint32_t i = 0; i < count; i++) CU_ASSERT_EQUAL(routing.rank[0].experts[i], expected[i]);
     routing_free(&routing);
     trace_close(trace);
 }
@@ -147,7 +153,11 @@ static void expect_experts(const char *path, uint32_t layer, const int32_t *expe
 static void test_every_integer_type_is_read(void)
 {
     static const int32_t expected[4] = { 7, 0, 255, 3 }, negative[4] = { 7, -1, 100, 3 };
-    static const struct { const char *descr; uint32_t width; bool sign; } types[] = {
+    static const struct {
+        const char *descr;
+        uint32_t width;
+        bool sign;
+    } types[] = {
         { "|u1", 1, false }, { "<u2", 2, false }, { "<u4", 4, false }, { "<u8", 8, false },
         { "|i1", 1, true },  { "<i2", 2, true },  { "<i4", 4, true },  { "<i8", 8, true },
     };
@@ -215,8 +225,7 @@ static void test_megatron_lines_are_read(void)
     struct routing routing;
     CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 1, 0, &routing, NULL));
     CU_ASSERT(trace_info(trace)->ranks == 2 && trace_info(trace)->layers == 2 && trace_info(trace)->weights);
-    CU_ASSERT(routing.rank[1].weights[0] == 0.5f && routing.rank[1].experts[1] == 9 &&
-              routing.rank[0].weights[0] == 0);
+    CU_ASSERT(routing.rank[1].weights[0] == 0.5f && routing.rank[1].experts[1] == 9 && routing.rank[0].weights[0] == 0);
     routing_free(&routing);
     trace_close(trace);
 }
@@ -230,11 +239,9 @@ static void test_llama_steps_show_by_falling_layers(void)
     struct trace *const trace = trace_open(llama, NULL, NULL);
     struct routing routing;
     CU_ASSERT_FATAL(trace != NULL);
-    CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->layers == 2 &&
-              trace_info(trace)->tokens_max == 2);
+    CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->layers == 2 && trace_info(trace)->tokens_max == 2);
     CU_ASSERT_FATAL(trace_read(trace, 1, 0, 0, &routing, NULL));
-    CU_ASSERT(routing.rank[0].tokens == 1 && routing.rank[0].experts[0] == 9 &&
-              routing.rank[0].experts[1] == 3);
+    CU_ASSERT(routing.rank[0].tokens == 1 && routing.rank[0].experts[0] == 9 && routing.rank[0].experts[1] == 3);
     routing_free(&routing);
     CU_ASSERT_FATAL(trace_read(trace, 1, 1, 0, &routing, NULL));
     CU_ASSERT_EQUAL(routing.rank[0].tokens, 0);
@@ -253,8 +260,7 @@ static void test_splits_become_tokens(void)
     struct routing routing;
     CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 0, 0, &routing, NULL));
     CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->ranks == 2 && trace_info(trace)->topk == 1);
-    CU_ASSERT(routing.rank[0].tokens == 3 && routing.rank[0].experts[0] == 0 &&
-              routing.rank[0].experts[2] == 1);
+    CU_ASSERT(routing.rank[0].tokens == 3 && routing.rank[0].experts[0] == 0 && routing.rank[0].experts[2] == 1);
     CU_ASSERT(routing.rank[1].tokens == 1 && routing.rank[1].experts[0] == 1);
     routing_free(&routing);
     trace_close(trace);
@@ -329,10 +335,8 @@ static void test_halves_are_exact(void)
     for (uint32_t bits = 0; bits < 65536; bits++) {
         uint16_t back = 0;
         const float value = half_to_float((uint16_t)bits);
-        if (isfinite(value))
-            CU_ASSERT(half_from_float(value, &back) && back == bits)
-        else
-            CU_ASSERT_FALSE(half_from_float(value, &back));
+        if (isfinite(value)) CU_ASSERT(half_from_float(value, &back) && back == bits)
+        else CU_ASSERT_FALSE(half_from_float(value, &back));
     }
     uint16_t half;
     CU_ASSERT_FALSE(half_from_float(0.1f, &half));
@@ -354,16 +358,15 @@ static void test_fewer_ranks_share_the_experts(void)
         struct routing routing;
         GError *error = NULL;
         char *note = NULL;
-        CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info,
-                                    sample_produce, &sample, &note, NULL));
+        CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info, sample_produce,
+                                    &sample, &note, NULL));
         g_free(note);
         struct trace *const trace = trace_open(path, &(struct trace_options){ .experts = 64 }, NULL);
         CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 1, 2, 2, &routing, NULL));
         CU_ASSERT(routing.ranks == 2 && routing.experts == 64);
         const struct routing_rank *const expected = &sample.blocks[1 * 4 + 2].rank[1];
         CU_ASSERT(routing.rank[1].tokens >= expected->tokens);
-        CU_ASSERT(
-            memcmp(routing.rank[1].experts, expected->experts, expected->tokens * 3 * sizeof(int32_t)) == 0);
+        CU_ASSERT(memcmp(routing.rank[1].experts, expected->experts, expected->tokens * 3 * sizeof(int32_t)) == 0);
         routing_free(&routing);
         CU_ASSERT_FALSE(trace_read(trace, 1, 2, 3, &routing, &error));
         CU_ASSERT(error && strstr(error->message, "experts: expected a multiple of 3 ranks") != NULL);
@@ -414,8 +417,8 @@ static void test_failed_writes_leave_nothing(void)
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
         GError *error = NULL;
         const char *const path = temporary_path(names[n]);
-        CU_ASSERT_FALSE(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info,
-                                    produce_failing, &sample, NULL, &error));
+        CU_ASSERT_FALSE(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info, produce_failing,
+                                    &sample, NULL, &error));
         CU_ASSERT(error && strcmp(error->message, "the source is gone") == 0);
         g_clear_error(&error);
         char *const folder = g_path_get_dirname(path);
@@ -425,8 +428,8 @@ static void test_failed_writes_leave_nothing(void)
         g_free(folder);
     }
     GError *error = NULL;
-    CU_ASSERT_FALSE(trace_write(temporary_path("uneven.npy"), &(struct trace_write_options){ 0 },
-                                &sample.info, sample_produce, &sample, NULL, &error));
+    CU_ASSERT_FALSE(trace_write(temporary_path("uneven.npy"), &(struct trace_write_options){ 0 }, &sample.info,
+                                sample_produce, &sample, NULL, &error));
     CU_ASSERT(error && strstr(error->message, "--pad") != NULL);
     g_clear_error(&error);
     sample_clear(&sample);
@@ -434,10 +437,7 @@ static void test_failed_writes_leave_nothing(void)
 
 const char unit_suite[] = "formats";
 
-void unit_end(void)
-{
-    temporary_clear();
-}
+void unit_end(void) { temporary_clear(); }
 
 void unit_tests(CU_pSuite suite)
 {

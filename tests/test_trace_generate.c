@@ -17,13 +17,10 @@ static bool token_distinct(const struct routing *routing, uint32_t rank, uint32_
 {
     const int32_t *const e = routing->rank[rank].experts + (size_t)token * routing->topk;
     for (uint32_t i = 0; i < routing->topk; i++) {
-        if (e[i] == ROUTING_NONE)
-            continue;
-        if (e[i] < 0 || (uint32_t)e[i] >= routing->experts)
-            return false;
+        if (e[i] == ROUTING_NONE) continue;
+        if (e[i] < 0 || (uint32_t)e[i] >= routing->experts) return false;
         for (uint32_t j = 0; j < i; j++)
-            if (e[j] == e[i])
-                return false;
+            if (e[j] == e[i]) return false;
     }
     return true;
 }
@@ -32,8 +29,7 @@ static bool routing_distinct(const struct routing *routing)
 {
     for (uint32_t r = 0; r < routing->ranks; r++)
         for (uint32_t t = 0; t < routing->rank[r].tokens; t++)
-            if (!token_distinct(routing, r, t))
-                return false;
+            if (!token_distinct(routing, r, t)) return false;
     return true;
 }
 
@@ -44,15 +40,20 @@ static void test_every_distribution_is_sound(void)
                                          "local",       "ring" };
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
         for (uint32_t grouped = 0; grouped < 2; grouped++) {
-            const struct routing_options options = { .ranks = 4, .tokens = 300, .topk = 8, .experts = 32,
-                .groups = grouped * 4, .topk_groups = 2, .seed = 5, .distribution = names[n] };
+            const struct routing_options options = { .ranks = 4,
+                                                     .tokens = 300,
+                                                     .topk = 8,
+                                                     .experts = 32,
+                                                     .groups = grouped * 4,
+                                                     .topk_groups = 2,
+                                                     .seed = 5,
+                                                     .distribution = names[n] };
             struct routing first, again;
             GError *error = NULL;
             CU_ASSERT_FATAL(routing_generate(&options, &first, &error));
             CU_ASSERT_FATAL(routing_generate(&options, &again, &error));
             CU_ASSERT(routing_distinct(&first));
-            CU_ASSERT(memcmp(first.rank[0].experts, again.rank[0].experts, 4 * 300 * 8 * sizeof(int32_t)) ==
-                      0);
+            CU_ASSERT(memcmp(first.rank[0].experts, again.rank[0].experts, 4 * 300 * 8 * sizeof(int32_t)) == 0);
             routing_free(&first);
             routing_free(&again);
         }
@@ -72,15 +73,13 @@ static uint32_t outcome_by_scores(struct rng *rng)
     for (int k = 0; k < KEPT; k++) {
         int most = -1;
         for (int g = 0; g < GROUPS; g++)
-            if (!kept[g] && (most < 0 || best[g] > best[most]))
-                most = g;
+            if (!kept[g] && (most < 0 || best[g] > best[most])) most = g;
         kept[most] = true;
     }
     for (int k = 0; k < TOPK; k++) {
         int most = -1;
         for (int e = 0; e < EXPERTS; e++)
-            if (kept[e / (EXPERTS / GROUPS)] && (most < 0 || score[e] > score[most]))
-                most = e;
+            if (kept[e / (EXPERTS / GROUPS)] && (most < 0 || score[e] > score[most])) most = e;
         outcome = outcome * EXPERTS + (uint32_t)most;
         score[most] = 0;
     }
@@ -91,8 +90,7 @@ static uint32_t outcome_by_urn(struct urn *urn)
 {
     uint32_t outcome = 0;
     urn_token_next(urn);
-    for (int k = 0; k < TOPK; k++)
-        outcome = outcome * EXPERTS + urn_draw(urn);
+    for (int k = 0; k < TOPK; k++) outcome = outcome * EXPERTS + urn_draw(urn);
     return outcome;
 }
 
@@ -118,8 +116,7 @@ static double chi_square_sigmas(const uint32_t *a, const uint32_t *b)
     double chi = 0, freedom = -1;
     for (int c = 0; c < CELLS; c++) {
         const double sum = (double)a[c] + b[c], difference = (double)a[c] - b[c];
-        if (sum == 0)
-            continue;
+        if (sum == 0) continue;
         chi += difference * difference / sum;
         freedom++;
     }
@@ -161,10 +158,8 @@ static void test_popularity_is_drawn_without_replacement(void)
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < 4; j++) {
             const double expected = DRAWS * popularity[i] / 15 * popularity[j] / (15 - popularity[i]);
-            if (i == j)
-                CU_ASSERT_EQUAL(count[i][j], 0)
-            else
-                chi += (count[i][j] - expected) * (count[i][j] - expected) / expected;
+            if (i == j) CU_ASSERT_EQUAL(count[i][j], 0)
+            else chi += (count[i][j] - expected) * (count[i][j] - expected) / expected;
         }
     }
     CU_ASSERT(chi < 11 + 4 * sqrt(22));
@@ -220,8 +215,7 @@ static void test_skew_is_what_was_asked(void)
         g_snprintf(text, sizeof text, "imbalance:%g", factors[f]);
         options.distribution = text;
         CU_ASSERT_FATAL(routing_generate(&options, &routing, NULL));
-        for (uint32_t r = 0; r < 8; r++)
-            most = fmax(most, rank_load(&routing, r, &all_on_first));
+        for (uint32_t r = 0; r < 8; r++) most = fmax(most, rank_load(&routing, r, &all_on_first));
         CU_ASSERT_DOUBLE_EQUAL(most, factors[f], 0.05 * factors[f]);
         routing_free(&routing);
     }
@@ -239,18 +233,22 @@ static void test_skew_is_what_was_asked(void)
 
 static void test_steps_are_correlated(void)
 {
-    struct routing_options options = { .ranks = 2, .tokens = 5000, .topk = 4, .experts = 64, .seed = 7,
-                                       .correlation = 0.7, .masked = 3, .weights = true };
+    struct routing_options options = { .ranks = 2,
+                                       .tokens = 5000,
+                                       .topk = 4,
+                                       .experts = 64,
+                                       .seed = 7,
+                                       .correlation = 0.7,
+                                       .masked = 3,
+                                       .weights = true };
     struct routing first, second;
     uint32_t same = 0, none = 0;
     CU_ASSERT_FATAL(routing_generate(&options, &first, NULL));
     options.step = 1;
     CU_ASSERT_FATAL(routing_generate_after(&options, &first, &second, NULL));
     for (uint32_t t = 0; t < 5000; t++)
-        same += memcmp(first.rank[1].experts + t * 4, second.rank[1].experts + t * 4, 4 * sizeof(int32_t)) ==
-                0;
-    for (uint32_t i = 0; i < 5000 * 4; i++)
-        none += first.rank[0].experts[i] == ROUTING_NONE;
+        same += memcmp(first.rank[1].experts + t * 4, second.rank[1].experts + t * 4, 4 * sizeof(int32_t)) == 0;
+    for (uint32_t i = 0; i < 5000 * 4; i++) none += first.rank[0].experts[i] == ROUTING_NONE;
     CU_ASSERT(none >= 1 && none <= 3);
     CU_ASSERT_DOUBLE_EQUAL(same, 3500, 150);
     for (uint32_t t = 0; t < 5000; t++) {
@@ -265,16 +263,18 @@ static void test_steps_are_correlated(void)
 static void test_options_out_of_range_are_named(void)
 {
     const struct routing_options good = { .ranks = 4, .tokens = 1, .topk = 4, .experts = 16 };
-    struct { struct routing_options o; const char *field; } cases[10];
-    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++)
-        cases[i].o = good;
-    cases[0].o.ranks = 0,               cases[0].field = "ranks";
-    cases[1].o.experts = 18,            cases[1].field = "experts";
-    cases[2].o.topk = 17,               cases[2].field = "topk";
+    struct {
+        struct routing_options o;
+        const char *field;
+    } cases[10];
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) cases[i].o = good;
+    cases[0].o.ranks = 0, cases[0].field = "ranks";
+    cases[1].o.experts = 18, cases[1].field = "experts";
+    cases[2].o.topk = 17, cases[2].field = "topk";
     cases[3].o.groups = 3, cases[3].o.topk_groups = 1, cases[3].field = "groups";
     cases[4].o.groups = 8, cases[4].o.topk_groups = 1, cases[4].field = "topk_groups";
-    cases[5].o.correlation = NAN,       cases[5].field = "correlation";
-    cases[6].o.distribution = "zipf",   cases[6].field = "routing: expected zipf:VALUE";
+    cases[5].o.correlation = NAN, cases[5].field = "correlation";
+    cases[6].o.distribution = "zipf", cases[6].field = "routing: expected zipf:VALUE";
     cases[7].o.distribution = "zipf:x", cases[7].field = "zipf:x";
     cases[8].o.distribution = "imbalance:90", cases[8].field = "imbalance of at most";
     cases[9].o.distribution = "ring", cases[9].o.topk = 5, cases[9].field = "topk";
@@ -316,13 +316,19 @@ static void test_traffic_comes_out_exactly(void)
     static const char *const names[] = { "uniform", "zipf:1.5", "hot-rank:0.9", "ring" };
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
         for (int pairs = 0; pairs < 2; pairs++) {
-            const struct routing_options options = { .ranks = 8, .tokens = 200, .topk = 6, .experts = 64,
-                .masked = pairs ? 40 : 0, .seed = 11 + n, .distribution = names[n] };
+            const struct routing_options options = { .ranks = 8,
+                                                     .tokens = 200,
+                                                     .topk = 6,
+                                                     .experts = 64,
+                                                     .masked = pairs ? 40 : 0,
+                                                     .seed = 11 + n,
+                                                     .distribution = names[n] };
             struct routing first, second;
             CU_ASSERT_FATAL(routing_generate(&options, &first, NULL));
             char *const wanted = traffic_text(&first, pairs);
-            const struct traffic_options traffic = { .matrix = wanted, .ranks = 8, .tokens = 200, .topk = 6,
-                                                     .experts = 64, .pairs = pairs, .seed = 1 };
+            const struct traffic_options traffic = {
+                .matrix = wanted, .ranks = 8, .tokens = 200, .topk = 6, .experts = 64, .pairs = pairs, .seed = 1
+            };
             CU_ASSERT_FATAL(routing_from_traffic(&traffic, &second, NULL));
             char *const found = traffic_text(&second, pairs);
             CU_ASSERT_STRING_EQUAL(wanted, found);
@@ -339,8 +345,9 @@ static void test_traffic_comes_out_exactly(void)
 static void test_traffic_by_experts(void)
 {
     static const uint32_t wanted[2][4] = { { 5, 0, 1, 4 }, { 2, 5, 0, 1 } };
-    const struct traffic_options traffic = { .matrix = "5|0|1|4;2|5|0|1", .ranks = 2, .tokens = 5, .topk = 2,
-                                             .experts = 4, .seed = 3 };
+    const struct traffic_options traffic = {
+        .matrix = "5|0|1|4;2|5|0|1", .ranks = 2, .tokens = 5, .topk = 2, .experts = 4, .seed = 3
+    };
     struct routing routing;
     CU_ASSERT_FATAL(routing_from_traffic(&traffic, &routing, NULL));
     CU_ASSERT(routing_distinct(&routing));
@@ -370,8 +377,7 @@ static void test_traffic_with_few_experts(void)
     CU_ASSERT_FATAL(routing_from_traffic(&traffic, &routing, NULL));
     for (uint32_t t = 0; t < 3; t++) {
         uint32_t none = 0;
-        for (uint32_t k = 0; k < 3; k++)
-            none += routing.rank[1].experts[t * 3 + k] == ROUTING_NONE;
+        for (uint32_t k = 0; k < 3; k++) none += routing.rank[1].experts[t * 3 + k] == ROUTING_NONE;
         CU_ASSERT_EQUAL(none, 1);
     }
     routing_free(&routing);
@@ -379,7 +385,11 @@ static void test_traffic_with_few_experts(void)
 
 static void test_impossible_traffic_is_refused(void)
 {
-    static const struct { const char *matrix; bool pairs; const char *found; } cases[] = {
+    static const struct {
+        const char *matrix;
+        bool pairs;
+        const char *found;
+    } cases[] = {
         { "1|2;3", false, "row 1: expected 2 columns" },
         { "", false, "expected 1 rows" },
         { "1|x;0|0", false, "row 0 column 1: expected a number of tokens, found 'x'" },
@@ -399,8 +409,7 @@ static void test_impossible_traffic_is_refused(void)
         const bool good = routing_from_traffic(&traffic, &routing, &error);
         CU_ASSERT_FALSE(good);
         CU_ASSERT_FATAL(error != NULL);
-        if (!strstr(error->message, cases[i].found))
-            printf("\n%s\n", error->message);
+        if (!strstr(error->message, cases[i].found)) printf("\n%s\n", error->message);
         CU_ASSERT(strstr(error->message, cases[i].found) != NULL);
         g_error_free(error);
     }
@@ -412,8 +421,7 @@ void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "every distribution is sound", test_every_distribution_is_sound);
     CU_add_test(suite, "groups are distributed as scores", test_groups_are_distributed_as_scores);
-    CU_add_test(suite, "popularity is drawn without replacement",
-                test_popularity_is_drawn_without_replacement);
+    CU_add_test(suite, "popularity is drawn without replacement", test_popularity_is_drawn_without_replacement);
     CU_add_test(suite, "extreme popularity ends", test_extreme_popularity_ends);
     CU_add_test(suite, "skew is what was asked", test_skew_is_what_was_asked);
     CU_add_test(suite, "steps are correlated", test_steps_are_correlated);

@@ -30,8 +30,7 @@ static void test_a_routing_by_hand(void)
     CU_ASSERT(memcmp(s.node_tokens, node_tokens, sizeof node_tokens) == 0);
     CU_ASSERT(memcmp(s.distinct_ranks, ranks, sizeof ranks) == 0);
     CU_ASSERT(memcmp(s.distinct_nodes, nodes, sizeof nodes) == 0);
-    CU_ASSERT(s.links[0] == 1 && s.links[1] == 1 && s.links[3] == 1 && s.links[4 + 2] == 1 &&
-              s.links[4 + 0] == 0);
+    CU_ASSERT(s.links[0] == 1 && s.links[1] == 1 && s.links[3] == 1 && s.links[4 + 2] == 1 && s.links[4 + 0] == 0);
     CU_ASSERT_DOUBLE_EQUAL(histogram_mean(s.distinct_ranks, 4), 1.25, 1e-12);
     routing_statistics_clear(&s);
     routing_free(&routing);

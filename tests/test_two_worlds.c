@@ -178,7 +178,7 @@ static struct routing sample(const char *path, uint32_t layer, uint32_t ranks, u
 
 static struct moe_options ll_options(const struct routing *routing, uint32_t ranks_per_node)
 {
-    return (struct moe_options) {
+    return (struct moe_options){
         .family = MOE_LOW_LATENCY,
         .ranks = routing->ranks,
         .ranks_per_node = ranks_per_node,
@@ -241,7 +241,7 @@ static void run_normal(uint32_t ranks, uint32_t ranks_per_node)
 {
     for (uint32_t variant = 0; variant < 4; variant++) {
         struct routing routing = sample(SAMPLE, variant % 3, ranks > 8 ? 8 : ranks, 48);
-        if (ranks > 8) {        /* the samples have 8 ranks: each serves two */
+        if (ranks > 8) { /* the samples have 8 ranks: each serves two */
             struct routing_rank *rank = g_new0(struct routing_rank, ranks);
             for (uint32_t r = 0; r < ranks; r++) rank[r] = routing.rank[r % 8];
             struct routing more = { .ranks = ranks, .topk = routing.topk, .experts = routing.experts, .rank = rank };
@@ -270,10 +270,10 @@ static void test_intranode(void)
 
 static void test_internode(void)
 {
-    run_normal(4, 2);       /* 2 nodes of 2 */
-    run_normal(8, 4);       /* 2 of 4 */
-    run_normal(8, 2);       /* 4 of 2 */
-    run_normal(16, 4);      /* 4 of 4 */
+    run_normal(4, 2);  /* 2 nodes of 2 */
+    run_normal(8, 4);  /* 2 of 4 */
+    run_normal(8, 2);  /* 4 of 2 */
+    run_normal(16, 4); /* 4 of 4 */
 }
 
 static void test_v2(void)

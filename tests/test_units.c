@@ -18,11 +18,11 @@ static bool is_least_time(uint64_t size_bytes, uint64_t rate_bps, uint64_t time_
 
 static void test_transfer_known(void)
 {
-    CU_ASSERT_EQUAL(units_transfer_ps(1, UINT64_C(400000000000)), 20);      /* 400 Gb/s: 20 ps a byte */
+    CU_ASSERT_EQUAL(units_transfer_ps(1, UINT64_C(400000000000)), 20); /* 400 Gb/s: 20 ps a byte */
     CU_ASSERT_EQUAL(units_transfer_ps(4096, UINT64_C(400000000000)), 81920);
-    CU_ASSERT_EQUAL(units_transfer_ps(1, 3), UINT64_C(2666666666667));      /* rounded up */
+    CU_ASSERT_EQUAL(units_transfer_ps(1, 3), UINT64_C(2666666666667)); /* rounded up */
     CU_ASSERT_EQUAL(units_transfer_ps(0, 1), 0);
-    CU_ASSERT_EQUAL(units_transfer_ps(1, UINT64_MAX), 1);                   /* never nothing */
+    CU_ASSERT_EQUAL(units_transfer_ps(1, UINT64_MAX), 1); /* never nothing */
     CU_ASSERT_EQUAL(units_transfer_ps(1999999, 1), UINT64_C(15999992) * PS_PER_S);
     CU_ASSERT_EQUAL(units_transfer_ps(UINT64_MAX, UINT64_C(8) * PS_PER_S), UINT64_MAX);
 }

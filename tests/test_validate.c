@@ -27,11 +27,13 @@ static struct validate_table *table_of(const char *text, GError **error)
 
 static void test_columns_and_cells(void)
 {
-    struct validate_table *table = table_of("\xef\xbb\xbf" "Colour,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
-                                            ",notify+dispatch,4,2.5, a b ,9.5\r\n", NULL);
+    struct validate_table *table = table_of("\xef\xbb\xbf"
+                                            "Colour,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
+                                            ",notify+dispatch,4,2.5, a b ,9.5\r\n",
+                                            NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     CU_ASSERT(table->column_count == 6 && table->row_count == 1);
-    CU_ASSERT_STRING_EQUAL(table->column[0], "Colour");             /* no option: a label */
+    CU_ASSERT_STRING_EQUAL(table->column[0], "Colour"); /* no option: a label */
     const struct validate_row *row = &table->row[0];
     CU_ASSERT_PTR_NULL(row->problem);
     CU_ASSERT(row->options.num_ranks == 4 && row->measured_us == 2.5 && isnan(row->measured_gbs));
@@ -52,7 +54,8 @@ static void test_lines(void)
                                             "\n"
                                             "dispatch,\"two\nlines\"\n"
                                             "# between\n"
-                                            "combine,one", NULL);
+                                            "combine,one",
+                                            NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     CU_ASSERT_EQUAL_FATAL(table->row_count, 2);
     CU_ASSERT(table->row[0].line == 4 && table->row[1].line == 7);
@@ -69,7 +72,8 @@ static void test_jobs(void)
                                             "dispatch,9,true,a\n"
                                             "dispatch,none,true,a\n"
                                             "combine,9,yes,c\n"
-                                            "combine,9,no,c\n", NULL);
+                                            "combine,9,no,c\n",
+                                            NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     CU_ASSERT_EQUAL(table->job_count, 3);
     CU_ASSERT(table->row[0].job == table->row[1].job && table->row[2].job == table->row[4].job);
@@ -94,8 +98,8 @@ static void test_bad_tables(void)
     CU_ASSERT(read_fails("# only\n# comments\n", "expected a header line with the names of columns, found nothing"));
     CU_ASSERT(read_fails("num-ranks\n4\n", "expected a column 'phase', found none"));
     CU_ASSERT(read_fails("phase\n", "expected a case a line after the header, found none"));
-    CU_ASSERT(read_fails("phase\nx\n\"open\n\n",
-                         ":3: expected CSV, found a quote within a field or one that is not closed"));
+    CU_ASSERT(
+        read_fails("phase\nx\n\"open\n\n", ":3: expected CSV, found a quote within a field or one that is not closed"));
 }
 
 /* Of two columns for one thing, the last used to win unseen. */
@@ -105,18 +109,18 @@ static void test_columns_twice(void)
                          ":1: expected each column once, found 'num-ranks' and 'num_ranks'"));
     CU_ASSERT(read_fails("# a\nphase,tokens,num-tokens\ndispatch,4,8\n",
                          ":2: expected each column once, found 'tokens' and 'num-tokens'"));
-    CU_ASSERT(read_fails("phase,Phase\ndispatch,combine\n",
-                         ":1: expected each column once, found 'phase' and 'Phase'"));
+    CU_ASSERT(
+        read_fails("phase,Phase\ndispatch,combine\n", ":1: expected each column once, found 'phase' and 'Phase'"));
     CU_ASSERT(read_fails("phase,set,SET", ":1: expected each column once, found 'set' and 'SET'"));
-    struct validate_table *table = table_of("phase,,\ndispatch,,\n", NULL);       /* spreadsheets end rows so */
+    struct validate_table *table = table_of("phase,,\ndispatch,,\n", NULL); /* spreadsheets end rows so */
     CU_ASSERT_PTR_NOT_NULL(table);
     validate_table_free(table);
 }
 
 static void test_measured_twice(void)
 {
-    struct validate_table *table = table_of("phase,measured_us,measured_gbs\ndispatch,4,\ndispatch,,3\ndispatch,4,3\n",
-                                            NULL);
+    struct validate_table *table =
+        table_of("phase,measured_us,measured_gbs\ndispatch,4,\ndispatch,,3\ndispatch,4,3\n", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     CU_ASSERT(!table->row[0].problem && !table->row[1].problem);
     CU_ASSERT_STRING_EQUAL(table->row[2].problem, "measured_us, measured_gbs: expected one of them, found both");
@@ -125,10 +129,22 @@ static void test_measured_twice(void)
 
 static void test_near_misses(void)
 {
-    static const struct { const char *name, *meant; } misses[] = {
-        { "num-rnaks", "num-ranks" }, { "num_tokns", "num-tokens" }, { "measured_ms", "measured_us" },
-        { "phases", "phase" }, { "hiden", "hidden" }, { "token", "tokens" }, { "Kernal", "kernel" },
-        { "colour", NULL }, { "set", NULL }, { "source", NULL }, { "skew", NULL }, { "id", NULL }, { "note", NULL },
+    static const struct {
+        const char *name, *meant;
+    } misses[] = {
+        { "num-rnaks", "num-ranks" },
+        { "num_tokns", "num-tokens" },
+        { "measured_ms", "measured_us" },
+        { "phases", "phase" },
+        { "hiden", "hidden" },
+        { "token", "tokens" },
+        { "Kernal", "kernel" },
+        { "colour", NULL },
+        { "set", NULL },
+        { "source", NULL },
+        { "skew", NULL },
+        { "id", NULL },
+        { "note", NULL },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(misses); i++) {
         g_autofree char *text = g_strdup_printf("%s,phase\nx,dispatch\n", misses[i].name);
@@ -151,7 +167,8 @@ static struct validate_table *table_with_errors(void)
                                             "dispatch,normal,128,y\n"
                                             "combine,normal,8,y\n"
                                             "combine,,8,y\n"
-                                            "combine,,8,unmeasured\n", NULL);
+                                            "combine,,8,unmeasured\n",
+                                            NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     for (uint32_t i = 0; i < table->row_count; i++) table->row[i].error_pct = errors[i];
     return table;
@@ -163,21 +180,20 @@ static void test_summary(void)
     char *by[] = { "set", "phase", "num-experts", NULL };
     GString *text = g_string_new(NULL);
     validate_summary_append(table, by, text);
-    CU_ASSERT_STRING_EQUAL(text->str,
-                           "by                     cases  median %  p90 %  worst %  bias %\n"
-                           "-----------  --------  -----  --------  -----  -------  ------\n"
-                           "all                        5       3.0    7.6    +10.0    +1.6\n"
-                           "phase        combine       2       7.0    9.4    +10.0    +3.0\n"
-                           "phase        dispatch      3       2.0    2.8     +3.0    +0.7\n"
-                           "kernel       ll            1      10.0   10.0    +10.0   +10.0\n"
-                           "kernel       normal        4       2.5    3.7     -4.0    -0.5\n"
-                           "num-tokens   8             3       4.0    8.8    +10.0    +2.3\n"
-                           "num-tokens   16            1       2.0    2.0     -2.0    -2.0\n"
-                           "num-tokens   128           1       3.0    3.0     +3.0    +3.0\n"
-                           "set          x             2       1.5    1.9     -2.0    -0.5\n"
-                           "set          y             3       4.0    8.8    +10.0    +3.0\n"
-                           "num-experts  256           4       2.5    3.7     -4.0    -0.5\n"
-                           "num-experts  288           1      10.0   10.0    +10.0   +10.0\n");
+    CU_ASSERT_STRING_EQUAL(text->str, "by                     cases  median %  p90 %  worst %  bias %\n"
+                                      "-----------  --------  -----  --------  -----  -------  ------\n"
+                                      "all                        5       3.0    7.6    +10.0    +1.6\n"
+                                      "phase        combine       2       7.0    9.4    +10.0    +3.0\n"
+                                      "phase        dispatch      3       2.0    2.8     +3.0    +0.7\n"
+                                      "kernel       ll            1      10.0   10.0    +10.0   +10.0\n"
+                                      "kernel       normal        4       2.5    3.7     -4.0    -0.5\n"
+                                      "num-tokens   8             3       4.0    8.8    +10.0    +2.3\n"
+                                      "num-tokens   16            1       2.0    2.0     -2.0    -2.0\n"
+                                      "num-tokens   128           1       3.0    3.0     +3.0    +3.0\n"
+                                      "set          x             2       1.5    1.9     -2.0    -0.5\n"
+                                      "set          y             3       4.0    8.8    +10.0    +3.0\n"
+                                      "num-experts  256           4       2.5    3.7     -4.0    -0.5\n"
+                                      "num-experts  288           1      10.0   10.0    +10.0   +10.0\n");
     g_string_free(text, TRUE);
     validate_table_free(table);
 }
@@ -186,7 +202,8 @@ static void test_written_rows(void)
 {
     struct validate_table *table = table_of("phase,error_pct,label,predicted_us\n"
                                             "dispatch,99,\"a,b\",7\n"
-                                            "combine,99\n", NULL);
+                                            "combine,99\n",
+                                            NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     table->row[0].predicted_us = 12.3456;
     table->row[0].predicted_gbs = 1e6;

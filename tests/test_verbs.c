@@ -24,12 +24,12 @@ static struct live_options options_for(const char *device, enum live_signalling 
     options.device = device;
     options.signalling = signalling;
     options.nvlink_disabled = true;
-    options.timeout_ms = 15000;         /* dead peers are named within two seconds */
+    options.timeout_ms = 15000; /* dead peers are named within two seconds */
     return options;
 }
 
 #ifdef HAVE_VERBS
-#include "replay/links/verbs.h"
+#    include "replay/links/verbs.h"
 
 static uint32_t device_count;
 
@@ -79,7 +79,10 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, u
     struct fabric *fabric[CONFORMANCE_RANKS];
     for (uint32_t rank = 0; rank < rank_count; rank++) fabric[rank] = live_world_fabric(w.world[rank]);
     const struct conformance_world world = {
-        .context = &w, .rank_count = rank_count, .fabric = fabric, .run = verbs_world_run,
+        .context = &w,
+        .rank_count = rank_count,
+        .fabric = fabric,
+        .run = verbs_world_run,
         .report = verbs_world_report,
     };
     CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
@@ -114,12 +117,11 @@ static void test_devices_shared(void)
 {
     char *first = first_device();
     struct live_options options = options_for(first, LIVE_SIGNAL_WRITE);
-    run_suite(4, &options, 2, 31);          /* the least that puts with signals leave */
+    run_suite(4, &options, 2, 31); /* the least that puts with signals leave */
     if (device_count >= 2) {
         int count;
         struct ibv_device **list = ibv_get_device_list(&count);
-        char *both = g_strdup_printf("%s+%s,%s", ibv_get_device_name(list[0]), ibv_get_device_name(list[1]),
-                                     first);
+        char *both = g_strdup_printf("%s+%s,%s", ibv_get_device_name(list[0]), ibv_get_device_name(list[1]), first);
         ibv_free_device_list(list);
         options.device = both;
         options.signalling = LIVE_SIGNAL_IMM;
@@ -150,8 +152,8 @@ static bool link_make(struct bootstrap *b, void *context)
     struct link_pair *pair = context;
     bool remote[2] = { true, true };
     remote[b->rank] = false;
-    pair->link[b->rank] = link_verbs_new(&pair->options, &pair->needs, b, &pair->memory[b->rank], remote,
-                                         &pair->error[b->rank]);
+    pair->link[b->rank] =
+        link_verbs_new(&pair->options, &pair->needs, b, &pair->memory[b->rank], remote, &pair->error[b->rank]);
     return pair->link[b->rank] != NULL;
 }
 
@@ -212,8 +214,7 @@ static void test_deferred(void)
     CU_ASSERT_EQUAL(memcmp(heap, pair.memory[1].base + LINK_WORDS_BYTES, LINK_HEAP_BYTES), 0);
     /* A single deferred put does not go before it is rung: nothing was posted, so nothing can complete. */
     memset(pair.memory[1].base + LINK_WORDS_BYTES, 0, 64);
-    CU_ASSERT_EQUAL(pair.link[0]->ops->put(pair.link[0], 1, 1, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 64,
-                                           true), 0);
+    CU_ASSERT_EQUAL(pair.link[0]->ops->put(pair.link[0], 1, 1, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 64, true), 0);
     usleep(50000);
     CU_ASSERT_EQUAL(pair.memory[1].base[LINK_WORDS_BYTES + 1], 0);
     CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 1, 8, 42, false), 0);
@@ -294,7 +295,7 @@ static void test_peer_gone(void)
     printf("\n      %s\n", pair.link[0]->failure);
     expect_text(pair.link[0]->failure, "peer 1: QP ");
     expect_text(pair.link[0]->failure, " in state ERR: transport retry counter exceeded "
-                "(no answer to 7 tries in 1.");
+                                       "(no answer to 7 tries in 1.");
     CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1, false), rc);
     pair_close(&pair);
 }
@@ -394,7 +395,9 @@ static void test_memlock(void)
         printf("\n      %s\n", pair.error[0]->message);
         fflush(stdout);
         _exit(strstr(pair.error[0]->message, "the limit of locked memory is 0.06 MiB; raise it (ulimit "
-                     "-l") ? 0 : 5);
+                                             "-l")
+                  ? 0
+                  : 5);
     }
     int status = -1;
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
@@ -459,7 +462,10 @@ static void test_names(void)
 
 static void test_timeouts(void)
 {
-    static const struct { uint32_t timeout_ms; uint8_t hardware, soft; } expected[] = {
+    static const struct {
+        uint32_t timeout_ms;
+        uint8_t hardware, soft;
+    } expected[] = {
         { 3600000, 18, 24 }, { 120000, 18, 19 }, { 60000, 18, 18 }, { 30000, 17, 17 }, { 5000, 15, 15 }, { 1, 12, 12 },
     };
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);

@@ -13,7 +13,7 @@
 #include "tests/support_live.h"
 #include "tests/unit.h"
 #ifdef HAVE_VERBS
-#include <infiniband/verbs.h>
+#    include <infiniband/verbs.h>
 #endif
 
 enum { RANKS_MAX = 8, ITERATIONS = 2, TENSORS_MAX = 32, PHASES_MAX = 8 };
@@ -24,7 +24,7 @@ struct twin {
     bool nvlink_disabled;
     struct kernel_needs needs;
     struct cluster *cluster;
-    struct world *world;                        /* simulated */
+    struct world *world; /* simulated */
     struct bootstrap **b;
     struct live_world *live[RANKS_MAX];
     struct moe_rank *simulated[RANKS_MAX], *real[RANKS_MAX];
@@ -50,9 +50,14 @@ static void twin_simulated_run(struct twin *twin)
 {
     const struct moe_options *o = &twin->options;
     const struct world_options options = {
-        .ranks = o->ranks, .ranks_per_node = o->ranks_per_node, .nvlink_disabled = twin->nvlink_disabled,
-        .payload = true, .heap_bytes = twin->needs.heap_bytes, .word_count = twin->needs.word_count,
-        .queue_count = twin->needs.queue_count, .queue_depth = twin->needs.queue_depth,
+        .ranks = o->ranks,
+        .ranks_per_node = o->ranks_per_node,
+        .nvlink_disabled = twin->nvlink_disabled,
+        .payload = true,
+        .heap_bytes = twin->needs.heap_bytes,
+        .word_count = twin->needs.word_count,
+        .queue_count = twin->needs.queue_count,
+        .queue_depth = twin->needs.queue_depth,
     };
     twin->cluster = cluster_load("h800-cx7", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(twin->cluster);
@@ -79,7 +84,9 @@ static void twin_simulated_run(struct twin *twin)
 static void twin_live_open(struct twin *twin, const struct live_options *options)
 {
     const struct live_needs needs = {
-        twin->needs.heap_bytes, twin->needs.word_count, MAX(twin->needs.queue_count, 1),
+        twin->needs.heap_bytes,
+        twin->needs.word_count,
+        MAX(twin->needs.queue_count, 1),
         MAX(twin->needs.queue_depth, 1),
     };
     GError *error = NULL;
@@ -180,12 +187,12 @@ static void run_case(const char *const *option)
 
 static void test_low_latency(void)
 {
-    CASE("kernel", "ll", "num-ranks", "2", "disable-nvlink", "true", "num-tokens", "40", "hidden", "512",
-         "num-experts", "16", "num-topk", "4", "data", "random", "num-sms", "4");
-    CASE("kernel", "ll", "num-ranks", "4", "disable-nvlink", "true", "num-tokens", "24", "hidden", "512",
-         "num-experts", "32", "num-topk", "8", "routing", "zipf:1.2", "dtype", "bf16", "num-sms", "4");
-    CASE("kernel", "ll", "num-ranks", "8", "ranks-per-node", "2", "num-tokens", "12", "hidden", "512",
-         "num-experts", "64", "num-topk", "8", "routing", "hot-rank:0.3", "data", "random", "num-sms", "4");
+    CASE("kernel", "ll", "num-ranks", "2", "disable-nvlink", "true", "num-tokens", "40", "hidden", "512", "num-experts",
+         "16", "num-topk", "4", "data", "random", "num-sms", "4");
+    CASE("kernel", "ll", "num-ranks", "4", "disable-nvlink", "true", "num-tokens", "24", "hidden", "512", "num-experts",
+         "32", "num-topk", "8", "routing", "zipf:1.2", "dtype", "bf16", "num-sms", "4");
+    CASE("kernel", "ll", "num-ranks", "8", "ranks-per-node", "2", "num-tokens", "12", "hidden", "512", "num-experts",
+         "64", "num-topk", "8", "routing", "hot-rank:0.3", "data", "random", "num-sms", "4");
 }
 
 static void test_internode(void)
@@ -200,10 +207,10 @@ static void test_internode(void)
 
 static void test_v2(void)
 {
-    CASE("kernel", "v2", "num-ranks", "4", "ranks-per-node", "1", "num-tokens", "48", "hidden", "512",
-         "num-experts", "32", "num-topk", "4", "data", "random", "num-sms", "4");
-    CASE("kernel", "v2", "num-ranks", "8", "ranks-per-node", "2", "num-tokens", "32", "hidden", "512",
-         "num-experts", "64", "num-topk", "6", "data", "random", "num-sms", "4");
+    CASE("kernel", "v2", "num-ranks", "4", "ranks-per-node", "1", "num-tokens", "48", "hidden", "512", "num-experts",
+         "32", "num-topk", "4", "data", "random", "num-sms", "4");
+    CASE("kernel", "v2", "num-ranks", "8", "ranks-per-node", "2", "num-tokens", "32", "hidden", "512", "num-experts",
+         "64", "num-topk", "6", "data", "random", "num-sms", "4");
 }
 
 const char unit_suite[] = "two worlds";

@@ -20,19 +20,19 @@ enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY, STAGE, SUM, LOOK };
 struct operation {
     enum verb verb;
     uint16_t peer, queue;
-    uint32_t word;              /* SIGNAL, ADD: raised to 1; WAIT: until it is at least 1 */
+    uint32_t word; /* SIGNAL, ADD: raised to 1; WAIT: until it is at least 1 */
     uint64_t size_bytes;
     uint8_t warps, rows, flags;
-    struct fabric_pattern pattern;      /* STORE, COPY */
-    uint8_t places;             /* COPY: to so many */
-    bool weighted;              /* SUM, of two rows into one */
+    struct fabric_pattern pattern; /* STORE, COPY */
+    uint8_t places;                /* COPY: to so many */
+    bool weighted;                 /* SUM, of two rows into one */
 };
 
 /* A worker that plays operations, all in one step as far as none makes it wait. */
 struct player {
     struct fabric_worker worker;
     struct stage *stage;
-    const uint8_t *source;      /* PUT: of these bytes, or NULL */
+    const uint8_t *source; /* PUT: of these bytes, or NULL */
     uint16_t rank;
     uint32_t at;
     struct operation operation[OPERATIONS_MAX];
@@ -45,7 +45,7 @@ struct stage {
     struct player player[WORKERS_MAX];
     struct world_result result[RANKS_MAX];
     char text[200];
-    const uint8_t *watched;     /* LOOK: at this byte, at these times; what was there */
+    const uint8_t *watched; /* LOOK: at this byte, at these times; what was there */
     uint64_t alarm_ps[OPERATIONS_MAX];
     uint8_t looked[OPERATIONS_MAX];
 };
@@ -63,34 +63,51 @@ static bool byte_look(struct player *p)
 static bool operation_play(struct player *p, const struct operation *o)
 {
     const struct fabric_write write = {
-        .charge_bytes = o->size_bytes, .peer = o->peer, .queue = o->queue, .warps = o->warps,
-        .rows = o->rows, .flags = o->flags, .pattern = &o->pattern,
-        .span_count = p->source != NULL, .span[0] = { p->source, (uint32_t)o->size_bytes },
+        .charge_bytes = o->size_bytes,
+        .peer = o->peer,
+        .queue = o->queue,
+        .warps = o->warps,
+        .rows = o->rows,
+        .flags = o->flags,
+        .pattern = &o->pattern,
+        .span_count = p->source != NULL,
+        .span[0] = { p->source, (uint32_t)o->size_bytes },
     };
     const struct fabric_signal signal = { .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue };
     const struct fabric_work work = {
-        .kind = FABRIC_WORK_COPY, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
-        .write_bytes = o->places * o->size_bytes, .pattern = &o->pattern,
+        .kind = FABRIC_WORK_COPY,
+        .warps = o->warps,
+        .rows = o->rows,
+        .read_bytes = o->size_bytes,
+        .write_bytes = o->places * o->size_bytes,
+        .pattern = &o->pattern,
     };
     const struct fabric_work sum = {
-        .kind = FABRIC_WORK_REDUCE, .warps = o->warps, .rows = o->rows, .read_bytes = o->size_bytes,
-        .write_bytes = o->size_bytes / 2, .weighted = o->weighted,
+        .kind = FABRIC_WORK_REDUCE,
+        .warps = o->warps,
+        .rows = o->rows,
+        .read_bytes = o->size_bytes,
+        .write_bytes = o->size_bytes / 2,
+        .weighted = o->weighted,
     };
     const struct fabric_work stage = {
-        .kind = FABRIC_WORK_STAGE, .rows = 1, .read_bytes = o->size_bytes, .pattern = &o->pattern,
+        .kind = FABRIC_WORK_STAGE,
+        .rows = 1,
+        .read_bytes = o->size_bytes,
+        .pattern = &o->pattern,
     };
     switch (o->verb) {
-    case STORE:  return fabric_store(&p->worker, &write) == 0;
-    case PUT:    return fabric_put(&p->worker, &write) == 0;
+    case STORE: return fabric_store(&p->worker, &write) == 0;
+    case PUT: return fabric_put(&p->worker, &write) == 0;
     case SIGNAL: return fabric_signal(&p->worker, &signal) == 0;
-    case ADD:    fabric_signal_add(&p->worker, o->word, 1, FABRIC_DEVICE); return true;
-    case WAIT:   return fabric_load(p->worker.fabric, o->word) >= 1;
-    case FLUSH:  return fabric_flush(&p->worker, o->peer, o->queue) == 0;
-    case COPY:   fabric_work(&p->worker, &work); return true;
-    case STAGE:  fabric_work(&p->worker, &stage); return true;
-    case SUM:    fabric_work(&p->worker, &sum); return true;
-    case LOOK:   return byte_look(p);
-    case END:    break;
+    case ADD: fabric_signal_add(&p->worker, o->word, 1, FABRIC_DEVICE); return true;
+    case WAIT: return fabric_load(p->worker.fabric, o->word) >= 1;
+    case FLUSH: return fabric_flush(&p->worker, o->peer, o->queue) == 0;
+    case COPY: fabric_work(&p->worker, &work); return true;
+    case STAGE: fabric_work(&p->worker, &stage); return true;
+    case SUM: fabric_work(&p->worker, &sum); return true;
+    case LOOK: return byte_look(p);
+    case END: break;
     }
     return false;
 }
@@ -115,14 +132,16 @@ static struct stage *stage_new(uint32_t ranks, uint32_t ranks_per_node)
     CU_ASSERT_PTR_NOT_NULL_FATAL(s);
     s->cluster = support_cluster(ranks_per_node);
     s->options = (struct world_options){
-        .ranks = ranks, .ranks_per_node = ranks_per_node, .word_count = WORDS, .queue_count = 4,
+        .ranks = ranks,
+        .ranks_per_node = ranks_per_node,
+        .word_count = WORDS,
+        .queue_count = 4,
     };
     return s;
 }
 
 /* Adds a player of warps on an SM of its own; operations up to the first END. */
-static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const struct operation *operation,
-                      uint32_t count)
+static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const struct operation *operation, uint32_t count)
 {
     CU_ASSERT_FATAL(s->player_count < WORKERS_MAX && count <= OPERATIONS_MAX);
     struct player *p = &s->player[s->player_count++];
@@ -130,8 +149,11 @@ static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const stru
     p->stage = s;
     for (uint32_t i = 0; i + 1 < s->player_count; i++) p->worker.index += s->player[i].rank == rank;
     p->worker = (struct fabric_worker){
-        .step = player_step, .describe = player_describe, .index = p->worker.index,
-        .sm = (uint16_t)p->worker.index, .warps = warps,
+        .step = player_step,
+        .describe = player_describe,
+        .index = p->worker.index,
+        .sm = (uint16_t)p->worker.index,
+        .warps = warps,
     };
     memcpy(p->operation, operation, count * sizeof *operation);
 }
@@ -153,8 +175,7 @@ static bool stage_launch(struct stage *s, struct world *world)
         for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
             if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1);
     }
-    return world_run(world, (struct fabric_worker **const *)by_rank, count, s->result, s->text,
-                     sizeof s->text);
+    return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
 }
 
 /* Runs the stage in a new world; frees nothing of it. */
@@ -184,8 +205,8 @@ static void test_one_store(void)
     struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2110000));                 /* 1000 + 10 + 1000 B at 1 GB/s + row 100 */
-    CU_ASSERT(took(s, 1, 1000000));                 /* nothing but a launch */
+    CU_ASSERT(took(s, 0, 2110000)); /* 1000 + 10 + 1000 B at 1 GB/s + row 100 */
+    CU_ASSERT(took(s, 1, 1000000)); /* nothing but a launch */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_SM].busy_ps, 100000);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_HBM].busy_ps, 1000);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 10000);
@@ -197,8 +218,8 @@ static void test_one_store(void)
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 0 });
     PLAY(s, 1, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1110000));                 /* a row without bytes */
-    CU_ASSERT(took(s, 1, 2110000));                 /* to itself: over no link */
+    CU_ASSERT(took(s, 0, 1110000)); /* a row without bytes */
+    CU_ASSERT(took(s, 1, 2110000)); /* to itself: over no link */
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].bytes, 0);
     free(s);
 }
@@ -208,32 +229,35 @@ static void test_rows_and_warps(void)
     struct stage *s = stage_new(1, 1);
     PLAY(s, 0, 4, { .verb = COPY, .rows = 8, .size_bytes = 8000 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 3210000));                 /* 8000 B on 4 warps 2000, two rows a warp 200 */
+    CU_ASSERT(took(s, 0, 3210000)); /* 8000 B on 4 warps 2000, two rows a warp 200 */
     free(s);
     s = stage_new(1, 1);
 
-        PLAY(s, 0, 4, { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
-                      { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
-                      { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
-                      { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 });
+    PLAY(s, 0, 4, { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
+         { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
+         { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
+         { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2110000));                 /* side by side, each on a warp */
+    CU_ASSERT(took(s, 0, 2110000)); /* side by side, each on a warp */
     free(s);
     s = stage_new(1, 1);
     PLAY(s, 0, 1, { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
-                  { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 });
+         { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 3210000));                 /* one warp: one after the other */
+    CU_ASSERT(took(s, 0, 3210000)); /* one warp: one after the other */
     free(s);
 }
 
 /* What an H200 was measured to move, GB/s by one SM, where rows read start at .line of a 128-byte line and the buffers
  * in shared memory at .shared: every kind of mismatch (the benchmark of bulk-skew-rate in models/clusters/h200.ini). */
-static const struct { uint8_t line, shared; double gbs; } bulk_measured[] = {
-    { 0, 0, 50.1 },   { 16, 0, 36.0 },  { 32, 0, 41.9 },  { 48, 0, 31.5 },  { 64, 0, 41.9 },  { 80, 0, 31.5 },
-    { 96, 0, 41.9 },  { 112, 0, 36.0 }, { 0, 16, 25.2 },  { 16, 16, 31.3 }, { 32, 16, 25.2 }, { 48, 16, 27.9 },
-    { 64, 16, 22.9 }, { 80, 16, 27.9 }, { 96, 16, 22.9 }, { 112, 16, 27.9 }, { 0, 32, 41.9 }, { 32, 32, 50.0 },
-    { 0, 48, 23.0 },  { 48, 48, 31.3 }, { 0, 64, 41.9 },  { 64, 64, 50.0 }, { 0, 80, 23.0 },  { 0, 96, 41.9 },
+static const struct {
+    uint8_t line, shared;
+    double gbs;
+} bulk_measured[] = {
+    { 0, 0, 50.1 },   { 16, 0, 36.0 },    { 32, 0, 41.9 },  { 48, 0, 31.5 },   { 64, 0, 41.9 },  { 80, 0, 31.5 },
+    { 96, 0, 41.9 },  { 112, 0, 36.0 },   { 0, 16, 25.2 },  { 16, 16, 31.3 },  { 32, 16, 25.2 }, { 48, 16, 27.9 },
+    { 64, 16, 22.9 }, { 80, 16, 27.9 },   { 96, 16, 22.9 }, { 112, 16, 27.9 }, { 0, 32, 41.9 },  { 32, 32, 50.0 },
+    { 0, 48, 23.0 },  { 48, 48, 31.3 },   { 0, 64, 41.9 },  { 64, 64, 50.0 },  { 0, 80, 23.0 },  { 0, 96, 41.9 },
     { 0, 112, 25.2 }, { 112, 112, 31.4 },
 };
 
@@ -246,9 +270,13 @@ static void test_bulk_copies(void)
         s->cluster.gpu.bulk_skew_rate_bps = 254 * 8000000000ull;
         s->cluster.gpu.shared_align_bytes = 16;
         s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;
-        PLAY(s, 0, 24, { .verb = COPY, .rows = 24, .size_bytes = SIZE,
-                         .pattern = { .engine = FABRIC_BULK, .source_line = bulk_measured[i].line,
-                                      .shared_bytes = bulk_measured[i].shared } });
+        PLAY(s, 0, 24,
+             { .verb = COPY,
+               .rows = 24,
+               .size_bytes = SIZE,
+               .pattern = { .engine = FABRIC_BULK,
+                            .source_line = bulk_measured[i].line,
+                            .shared_bytes = bulk_measured[i].shared } });
         stage_run(s);
         const double gbs = SIZE / ((double)(s->result[0].time_ps - 1010000) * 1e-3);
         CU_ASSERT_DOUBLE_EQUAL(gbs / bulk_measured[i].gbs, 1, 0.02);
@@ -256,14 +284,21 @@ static void test_bulk_copies(void)
     }
 }
 
-#define STAGE_ROW { .verb = STAGE, .size_bytes = 1000, .pattern.engine = FABRIC_BULK }
-#define STAGED_TO(rank) { .verb = STORE, .peer = rank, .size_bytes = 1000, \
-                          .pattern = { .engine = FABRIC_BULK, .staged = true } }
+#define STAGE_ROW \
+    { \
+        .verb = STAGE, .size_bytes = 1000, .pattern.engine = FABRIC_BULK \
+    }
+#define STAGED_TO(rank) \
+    { \
+        .verb = STORE, .peer = rank, .size_bytes = 1000, .pattern = {.engine = FABRIC_BULK, .staged = true } \
+    }
 
 static void bulk_halves(struct stage *s)
 {
-    s->cluster.gpu.engine = (struct cluster_bulk){ .in_ps = 200 * PS_PER_NS, .out_ps = 50 * PS_PER_NS,
-                                                   .in_rate_bps = 80000000000, .out_rate_bps = 40000000000,
+    s->cluster.gpu.engine = (struct cluster_bulk){ .in_ps = 200 * PS_PER_NS,
+                                                   .out_ps = 50 * PS_PER_NS,
+                                                   .in_rate_bps = 80000000000,
+                                                   .out_rate_bps = 40000000000,
                                                    .put_rate_bps = 32000000000 };
 }
 
@@ -274,23 +309,23 @@ static void test_bulk_halves(void)
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW);
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1210000));                 /* 1000 + 10 + waits 200 for it */
+    CU_ASSERT(took(s, 0, 1210000)); /* 1000 + 10 + waits 200 for it */
     free(s);
     s = stage_new(2, 2);
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(0), STAGED_TO(1));
     PLAY(s, 1, 1, STAGE_ROW);
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1550000));                 /* 1000 + 100 + 200 + 250 of the engine */
+    CU_ASSERT(took(s, 0, 1550000)); /* 1000 + 100 + 200 + 250 of the engine */
     CU_ASSERT(took(s, 1, 1210000));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 10000);
-    CU_ASSERT_EQUAL(s->result[0].let_ps, 3600000);  /* written at the peer: 50, and there and back 2 us, later */
+    CU_ASSERT_EQUAL(s->result[0].let_ps, 3600000); /* written at the peer: 50, and there and back 2 us, later */
     free(s);
     s = stage_new(2, 2);
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1), STAGE_ROW);
     stage_run(s);
-    CU_ASSERT(took(s, 0, 3600000));                 /* 1000 + 350 + 50 + 2000 until the buffer is free, 200 */
+    CU_ASSERT(took(s, 0, 3600000)); /* 1000 + 350 + 50 + 2000 until the buffer is free, 200 */
     free(s);
 }
 
@@ -304,8 +339,8 @@ static void test_bulk_mixed(void)
     PLAY(s, 0, 1, STAGED_TO(1));
     PLAY(s, 1, 1, STAGED_TO(1), STAGED_TO(0));
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2000000));                 /* 1000 + 1000 B at 1 GB/s */
-    CU_ASSERT(took(s, 1, 3000000));                 /* at half of it, beside the store to itself */
+    CU_ASSERT(took(s, 0, 2000000)); /* 1000 + 1000 B at 1 GB/s */
+    CU_ASSERT(took(s, 1, 3000000)); /* at half of it, beside the store to itself */
     free(s);
 }
 
@@ -314,7 +349,7 @@ static void test_passes(void)
     struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .pattern.steps = 2 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2310000));                 /* 1000 + 10 + 1000 B at 1 GB/s + three turns of 100 */
+    CU_ASSERT(took(s, 0, 2310000)); /* 1000 + 10 + 1000 B at 1 GB/s + three turns of 100 */
     free(s);
 }
 
@@ -322,9 +357,12 @@ static void test_passes(void)
  * half as long; the L2 answers for what was just written, as far as it holds it. */
 static void test_patterns(void)
 {
-    static const struct { struct fabric_pattern pattern; uint64_t ns; } rows[] = {
-        { { .in_flight = 2 }, 50 + 300 + 2000 },                        /* 2000 B in two turns of 1024 */
-        { { .in_flight = 4 }, 50 + 200 + 2000 },                        /* in one */
+    static const struct {
+        struct fabric_pattern pattern;
+        uint64_t ns;
+    } rows[] = {
+        { { .in_flight = 2 }, 50 + 300 + 2000 }, /* 2000 B in two turns of 1024 */
+        { { .in_flight = 4 }, 50 + 200 + 2000 }, /* in one */
         { { .in_flight = 4, .steps = 1 }, 50 + 400 + 2000 },
         { { .in_flight = 4, .width_bytes = 8 }, 50 + 300 + 2000 },
         { { .in_flight = 4, .fresh = true }, 50 + 80 + 2000 },
@@ -353,7 +391,7 @@ static void test_scopes(void)
     PLAY(s, 0, 1, { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1420000));                 /* 1000 + 10 + release 300 + poll 100 + step 10 */
+    CU_ASSERT(took(s, 0, 1420000)); /* 1000 + 10 + release 300 + poll 100 + step 10 */
     free(s);
 }
 
@@ -363,22 +401,22 @@ static void test_signals(void)
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 3 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2610000));                 /* 1000 + 10 + store 1100 + fence 500 */
-    CU_ASSERT(took(s, 1, 3720000));                 /* 1610 + NVLink 1000 + poll 100 + step 10 */
+    CU_ASSERT(took(s, 0, 2610000)); /* 1000 + 10 + store 1100 + fence 500 */
+    CU_ASSERT(took(s, 1, 3720000)); /* 1610 + NVLink 1000 + poll 100 + step 10 */
     free(s);
-    s = stage_new(2, 2);                            /* nothing stored: no fence */
+    s = stage_new(2, 2); /* nothing stored: no fence */
     PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 3 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 1010000));
-    CU_ASSERT(took(s, 1, 2120000));                 /* 10 + 1000 + 100 + 10 */
+    CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
     free(s);
-    s = stage_new(1, 1);                            /* within the GPU: flag 200 */
+    s = stage_new(1, 1); /* within the GPU: flag 200 */
     PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 0, .word = 1 });
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 1 }, { .verb = WAIT, .word = 2 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1320000));                 /* 10 + 200 + 100 + 10 */
+    CU_ASSERT(took(s, 0, 1320000)); /* 10 + 200 + 100 + 10 */
     free(s);
 }
 
@@ -391,10 +429,10 @@ static void test_signals_overtake(void)
     PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
     PLAY(s, 2, 1, { .verb = WAIT, .word = 4 }, { .verb = SIGNAL, .peer = 1, .word = 5 }, { .verb = WAIT, .word = 3 });
     stage_run(s);
-    CU_ASSERT(took(s, 1, 3230000));                 /* 10 + 1000 + 100 + 10 there, 1000 + 100 + 10 back */
-    CU_ASSERT(took(s, 2, 12720000));                /* 10 + store 10100 + fence 500 + 1000 + 100 + 10 */
+    CU_ASSERT(took(s, 1, 3230000));  /* 10 + 1000 + 100 + 10 there, 1000 + 100 + 10 back */
+    CU_ASSERT(took(s, 2, 12720000)); /* 10 + store 10100 + fence 500 + 1000 + 100 + 10 */
     free(s);
-    s = stage_new(1, 1);                            /* one sum for two that wait for it, one of them already done */
+    s = stage_new(1, 1); /* one sum for two that wait for it, one of them already done */
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 2 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 2 }, { .verb = SIGNAL, .peer = 0, .word = 3 });
@@ -402,7 +440,7 @@ static void test_signals_overtake(void)
     struct world *world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
-    CU_ASSERT(took(s, 0, 1630000));                 /* 10 + 200 + 100 + 10, 200 + 100 + 10 */
+    CU_ASSERT(took(s, 0, 1630000)); /* 10 + 200 + 100 + 10, 200 + 100 + 10 */
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[2], 1);
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[3], 1);
     world_free(world);
@@ -413,17 +451,16 @@ static void test_signals_overtake(void)
 static void test_egress_is_shared(void)
 {
     struct stage *s = stage_new(2, 2);
-    for (int i = 0; i < 16; i++)
-        PLAY(s, 0, 16, { .verb = STORE, .peer = 1, .rows = 16, .size_bytes = 10000 });
+    for (int i = 0; i < 16; i++) PLAY(s, 0, 16, { .verb = STORE, .peer = 1, .rows = 16, .size_bytes = 10000 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2700000));                 /* 16 * 100, row 100 */
+    CU_ASSERT(took(s, 0, 2700000)); /* 16 * 100, row 100 */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_INGRESS].bytes, 160000);
     free(s);
-    s = stage_new(2, 2);                            /* four of them do not fill it: the SM is the limit */
+    s = stage_new(2, 2); /* four of them do not fill it: the SM is the limit */
     for (int i = 0; i < 4; i++) PLAY(s, 0, 16, { .verb = STORE, .peer = 1, .rows = 16, .size_bytes = 10000 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2110000));                 /* 10 + 1000 + row 100 */
+    CU_ASSERT(took(s, 0, 2110000)); /* 10 + 1000 + row 100 */
     free(s);
 }
 
@@ -432,8 +469,7 @@ static void test_ingress_is_shared(void)
 {
     struct stage *s = stage_new(5, 5);
     for (uint16_t r = 1; r <= 4; r++)
-        for (int i = 0; i < 4; i++)
-            PLAY(s, r, 16, { .verb = STORE, .peer = 0, .rows = 16, .size_bytes = 10000 });
+        for (int i = 0; i < 4; i++) PLAY(s, r, 16, { .verb = STORE, .peer = 0, .rows = 16, .size_bytes = 10000 });
     stage_run(s);
     for (uint32_t r = 1; r <= 4; r++) CU_ASSERT(took(s, r, 1000000 + (12 + r) * 100000 + 100000));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps, 1600000);
@@ -452,7 +488,7 @@ static void test_launches_follow_each_other(void)
     for (uint64_t i = 0; i < 3; i++) {
         CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
         CU_ASSERT(took(s, 0, 2110000));
-        CU_ASSERT(took(s, 1, 1360000));             /* 500 B on two warps 250, row 100 */
+        CU_ASSERT(took(s, 1, 1360000)); /* 500 B on two warps 250, row 100 */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].bytes, 1000);
     }
     world_free(world);
@@ -460,7 +496,11 @@ static void test_launches_follow_each_other(void)
 }
 
 /* Which players of a stage a kernel has: those of its number, two a rank. */
-struct two_kernels { struct stage *stage; struct world *world; struct fabric_worker *worker[RANKS_MAX]; };
+struct two_kernels {
+    struct stage *stage;
+    struct world *world;
+    struct fabric_worker *worker[RANKS_MAX];
+};
 
 static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
                                uint32_t *worker_count)
@@ -495,8 +535,9 @@ static void test_kernels_follow_each_other(void)
         CU_ASSERT_PTR_NOT_NULL_FATAL(two.world);
         const uint64_t arrival_ps[2] = { 0, 3000000 };
         struct world_result result[2][2];
-        const struct world_program program = { .kernels = 2, .launch = two_kernels_launch, .context = &two,
-                                               .arrival_ps = arrival_ps, .result = result[0] };
+        const struct world_program program = {
+            .kernels = 2, .launch = two_kernels_launch, .context = &two, .arrival_ps = arrival_ps, .result = result[0]
+        };
         uint32_t kernel = 0;
         CU_ASSERT_TRUE(world_run_program(two.world, &program, &kernel, s->text, sizeof s->text));
         /* Rank 1's signal goes at 3000 + 10 + 500 and is seen 1110 later, or by NIC after 200, 2000, 3.2, 1000, 110. */
@@ -504,7 +545,7 @@ static void test_kernels_follow_each_other(void)
         CU_ASSERT_EQUAL(result[0][0].time_ps, first_ps);
         CU_ASSERT_EQUAL(result[0][1].begin_ps, 3000000);
         CU_ASSERT_EQUAL(result[0][1].time_ps, nics ? 1710000 : 1510000);
-        CU_ASSERT_EQUAL(result[1][0].begin_ps, first_ps);       /* its end, and what a launch takes */
+        CU_ASSERT_EQUAL(result[1][0].begin_ps, first_ps); /* its end, and what a launch takes */
         CU_ASSERT_EQUAL(result[1][0].time_ps, 1000000 + seen_ps - first_ps);
         CU_ASSERT_EQUAL(result[1][1].time_ps, 1010000);
         world_free(two.world);
@@ -522,8 +563,8 @@ static void test_slow_rank(void)
         PLAY(s, r, 1, { .verb = COPY, .rows = 1, .size_bytes = 400 }, { .verb = SIGNAL, .peer = 0, .word = r });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 1 });
     stage_run(s);
-    CU_ASSERT(took(s, 1, 2020000));                 /* twice 10, 100 and 400 */
-    CU_ASSERT(took(s, 0, 3130000));                 /* 1020, 1000, 100, 10 */
+    CU_ASSERT(took(s, 1, 2020000)); /* twice 10, 100 and 400 */
+    CU_ASSERT(took(s, 0, 3130000)); /* 1020, 1000, 100, 10 */
     free(s);
 }
 
@@ -535,7 +576,7 @@ static void test_one_put(void)
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1410000));                 /* 10, twice post 100 and doorbell 100 */
+    CU_ASSERT(took(s, 0, 1410000)); /* 10, twice post 100 and doorbell 100 */
     /* Sent 210 to 1210; in from 2210 (fetch 1000, network 1000) to 3210; the signal's 32 B behind it until
      * 3213.2; delivered 1000 later, poll 100, step 10. */
     CU_ASSERT(took(s, 1, 5323200));
@@ -543,7 +584,7 @@ static void test_one_put(void)
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].busy_ps, 1003200);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NIC_RX].busy_ps, 1003200);
     free(s);
-    s = stage_new(2, 1);            /* headers of 100 B on each of three packets; 5 a request */
+    s = stage_new(2, 1); /* headers of 100 B on each of three packets; 5 a request */
     s->cluster.nic.header_bytes = 100;
     s->cluster.nic.message_ps = 5000;
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 });
@@ -558,18 +599,17 @@ static void test_incast(void)
 {
     struct stage *s = stage_new(3, 1);
     for (uint16_t r = 1; r <= 2; r++)
-        PLAY(s, r, 1, { .verb = PUT, .peer = 0, .size_bytes = 10000 },
-             { .verb = SIGNAL, .peer = 0, .word = r });
+        PLAY(s, r, 1, { .verb = PUT, .peer = 0, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 0, .word = r });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 1 }, { .verb = WAIT, .word = 2 });
     stage_run(s);
     /* Both begin to come in at 2210 and are in at 4210, their signals at 4213.2 and 4216.4.  The poll
      * that sees the first, 100 after 5213.2, sees the second as well. */
     CU_ASSERT(took(s, 0, 6323200));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_RX].bytes, 20064);
-    s->cluster.network.rate_bps = 40000000000;      /* switch ports half as fast: in at 2210 + 4 * 1000 + 6.4 */
+    s->cluster.network.rate_bps = 40000000000; /* switch ports half as fast: in at 2210 + 4 * 1000 + 6.4 */
     stage_run(s);
     CU_ASSERT(took(s, 0, 8326400));
-    s->cluster.network.rate_bps = 160000000000;     /* faster ones: the NIC is the limit */
+    s->cluster.network.rate_bps = 160000000000; /* faster ones: the NIC is the limit */
     stage_run(s);
     CU_ASSERT(took(s, 0, 6323200));
     free(s);
@@ -580,7 +620,7 @@ static void test_deferred_doorbells(void)
     for (int defer = 0; defer <= 1; defer++) {
         struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 4000, .flags = defer ? FABRIC_DEFER : 0 },
-                      { .verb = SIGNAL, .peer = 1, .word = 5 });
+             { .verb = SIGNAL, .peer = 1, .word = 5 });
         PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
         stage_run(s);
         /* Held back: one doorbell less, but the put is sent at 310, with the signal's, instead of 210. */
@@ -588,9 +628,8 @@ static void test_deferred_doorbells(void)
         CU_ASSERT(took(s, 1, defer ? 4823200 : 4723200));
         free(s);
     }
-    struct stage *s = stage_new(2, 1);  /* a flush rings too: sent 110, in 2210, delivered 3210, known 4210 */
-    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000, .flags = FABRIC_DEFER },
-         { .verb = FLUSH, .peer = 1 });
+    struct stage *s = stage_new(2, 1); /* a flush rings too: sent 110, in 2210, delivered 3210, known 4210 */
+    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000, .flags = FABRIC_DEFER }, { .verb = FLUSH, .peer = 1 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 5220000));
     free(s);
@@ -601,12 +640,11 @@ static void test_queue_depth(void)
     for (uint32_t depth = 1; depth <= 2; depth++) {
         struct stage *s = stage_new(2, 1);
         s->options.queue_depth = depth;
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 },
-                      { .verb = PUT, .peer = 1, .size_bytes = 1000 });
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = PUT, .peer = 1, .size_bytes = 1000 });
         stage_run(s);
         /* The first: sent 210, in 2310, delivered 3310, known 4310; then a step and the second's posting. */
         CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
-        s->options.queue_depth = 3 - depth;         /* what the cluster says counts */
+        s->options.queue_depth = 3 - depth; /* what the cluster says counts */
         s->cluster.nic.queue_depth = depth;
         stage_run(s);
         CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
@@ -624,13 +662,11 @@ static void test_window(void)
     for (int i = 0; i < 3; i++) {
         struct stage *s = stage_new(2, 1);
         s->cluster.nic.window_bytes = window[i];
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 },
-                      { .verb = PUT, .peer = 1, .size_bytes = 1000 },
-                      { .verb = PUT, .peer = 1, .size_bytes = 1000 },
-                      { .verb = SIGNAL, .peer = 1, .word = 5 });
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = PUT, .peer = 1, .size_bytes = 1000 },
+             { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
         PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
         stage_run(s);
-        CU_ASSERT(took(s, 1, done_ps[i]));          /* sent, 2000, 3.2 behind what comes before, 1000, 100, 10, 1000 */
+        CU_ASSERT(took(s, 1, done_ps[i])); /* sent, 2000, 3.2 behind what comes before, 1000, 100, 10, 1000 */
         CU_ASSERT(took(s, 0, 1810000));
         free(s);
     }
@@ -645,10 +681,10 @@ static void test_window_bounds_the_rate(void)
         s->cluster.nic.window_bytes = window;
         for (uint16_t peer = 1; peer < 8; peer++)
             PLAY(s, 0, 1, { .verb = PUT, .peer = peer, .size_bytes = 1000 },
-                          { .verb = PUT, .peer = peer, .size_bytes = 1000 }, { .verb = FLUSH, .peer = peer });
+                 { .verb = PUT, .peer = peer, .size_bytes = 1000 }, { .verb = FLUSH, .peer = peer });
         stage_run(s);
         const uint64_t bytes = PUTS * 2 * 1000, took_ns = (s->result[0].time_ps - 1210000) / PS_PER_NS;
-        CU_ASSERT(bytes * ROUND_TRIP_NS <= window * took_ns + 10 * window);     /* a step's 10 */
+        CU_ASSERT(bytes * ROUND_TRIP_NS <= window * took_ns + 10 * window); /* a step's 10 */
         CU_ASSERT(bytes * ROUND_TRIP_NS >= window * took_ns * 8 / 10);
         free(s);
     }
@@ -682,9 +718,12 @@ static void test_room_and_other_things(void)
         struct world *world = world_new(&s->cluster, &s->options);
         CU_ASSERT_PTR_NOT_NULL_FATAL(world);
         struct impatient i = { .puts = 2, .word = 3, .alarm_ps = alarm ? 1500 * PS_PER_NS : 100 * PS_PER_US };
-        i.worker = (struct fabric_worker){ .step = impatient_step, .describe = player_describe, .warps = 1,
-                                           .fabric = world_fabric(world, 0) };
-        struct player other = { .worker = { .step = player_step, .describe = player_describe, .warps = 1,
+        i.worker = (struct fabric_worker){
+            .step = impatient_step, .describe = player_describe, .warps = 1, .fabric = world_fabric(world, 0)
+        };
+        struct player other = { .worker = { .step = player_step,
+                                            .describe = player_describe,
+                                            .warps = 1,
                                             .fabric = world_fabric(world, 2) },
                                 .operation = { { .verb = SIGNAL, .peer = 0, .word = 3 } } };
         struct fabric_worker *first[1] = { &i.worker }, *third[1] = { &other.worker };
@@ -692,8 +731,8 @@ static void test_room_and_other_things(void)
         const uint32_t count[4] = { 1, 0, 1, 0 };
         s->cluster.nvlink.gpus = 2;
         fabric_watch(&i.worker, 3, 1);
-        CU_ASSERT_TRUE(world_run(world, (struct fabric_worker **const *)worker, count, s->result, s->text,
-                                 sizeof s->text));
+        CU_ASSERT_TRUE(
+            world_run(world, (struct fabric_worker * *const *)worker, count, s->result, s->text, sizeof s->text));
         /* The signal: 10, post 100, doorbell 100, 2000, 3.2, 1000; seen at a poll of 100, before 4310. */
         CU_ASSERT_EQUAL(i.seen_ps, 3313200);
         CU_ASSERT_EQUAL(i.rang_ps, alarm ? 1500000 : 0);
@@ -717,7 +756,10 @@ static void test_bytes_come_last(void)
     s->player[0].source = from;
     s->watched = &to[9999];
     /* Rank 1 looks at 4000 and 4300 ns: the first byte has been there since 2210, the last comes at 4210. */
-    struct glance { uint64_t at_ps; uint8_t expected; } const glance[] = { { 4000000, 0 }, { 4300000, 7 } };
+    struct glance {
+        uint64_t at_ps;
+        uint8_t expected;
+    } const glance[] = { { 4000000, 0 }, { 4300000, 7 } };
     for (int i = 0; i < 2; i++) s->alarm_ps[i] = glance[i].at_ps;
     PLAY(s, 1, 1, { .verb = LOOK }, { .verb = LOOK });
     CU_ASSERT_TRUE(stage_launch(s, world));
@@ -734,11 +776,10 @@ static void test_proxy(void)
         s->cluster.nic.proxy_ps = 500 * PS_PER_NS;
         s->cluster.nic.doorbell_ps = 300 * PS_PER_NS;
         s->cluster.nic.proxy_threads = threads;
-        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 1 },
-             { .verb = SIGNAL, .peer = 1, .queue = 1, .word = 2 });
+        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 1 }, { .verb = SIGNAL, .peer = 1, .queue = 1, .word = 2 });
         PLAY(s, 1, 1, { .verb = WAIT, .word = 2 });
         stage_run(s);
-        CU_ASSERT(took(s, 0, 1210000));             /* the worker only hands over: 10 + 2 * 100 */
+        CU_ASSERT(took(s, 0, 1210000)); /* the worker only hands over: 10 + 2 * 100 */
         /* Second handed over at 210, with the proxy at 710; one thread is busy with the first until 910, and
          * 300 with each.  Then 2000 to the peer, 3.2, 1000, 100, 10. */
         CU_ASSERT(took(s, 1, threads == 1 ? 5323200 : 5123200));
@@ -755,7 +796,7 @@ static void test_warps_of_one_qp(void)
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 });
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .queue = queue, .size_bytes = 1000 });
         stage_run(s);
-        CU_ASSERT(took(s, 0, queue ? 1210000 : 1310000));       /* 10, post 100, doorbell 100, the other's 100 */
+        CU_ASSERT(took(s, 0, queue ? 1210000 : 1310000)); /* 10, post 100, doorbell 100, the other's 100 */
         free(s);
     }
 }
@@ -770,13 +811,13 @@ static void test_transports(void)
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
     stage_run(s);
-    CU_ASSERT(took(s, 1, 8423200));                 /* acknowledged at 4310; 2003.2, 1000, 100, 10, 1000 */
+    CU_ASSERT(took(s, 1, 8423200)); /* acknowledged at 4310; 2003.2, 1000, 100, 10, 1000 */
     t.order = TRANSPORT_WIRE;
     t.atomic_ps = 500 * PS_PER_NS;
     stage_run(s);
-    CU_ASSERT(took(s, 1, 5023200));                 /* sent 410; 2003.2, 500, 1000, 100, 10, 1000 */
+    CU_ASSERT(took(s, 1, 5023200)); /* sent 410; 2003.2, 500, 1000, 100, 10, 1000 */
     free(s);
-    s = stage_new(2, 1);                            /* one waits for the thread, a third must wait for that */
+    s = stage_new(2, 1); /* one waits for the thread, a third must wait for that */
     t = transport_of(&s->cluster.nic);
     s->options.transport = &t;
     t.poster = CLUSTER_POST_PROXY;
@@ -784,9 +825,9 @@ static void test_transports(void)
     t.doorbell_ps = 300 * PS_PER_NS;
     t.fifo_depth = 1;
     PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 1 }, { .verb = SIGNAL, .peer = 1, .word = 2 },
-                  { .verb = SIGNAL, .peer = 1, .word = 3 });
+         { .verb = SIGNAL, .peer = 1, .word = 3 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2110000));                 /* handed over at 110, 610 (910 less 300), 1110 (1410 less 300) */
+    CU_ASSERT(took(s, 0, 2110000)); /* handed over at 110, 610 (910 less 300), 1110 (1410 less 300) */
     t.fifo_depth = 0;
     stage_run(s);
     CU_ASSERT(took(s, 0, 1310000));
@@ -803,7 +844,7 @@ static void shared_nic_play(struct stage *s)
 {
     for (uint16_t r = 0; r < 2; r++) {
         PLAY(s, r, 1, { .verb = PUT, .peer = (uint16_t)(2 + r), .size_bytes = 10000 },
-                      { .verb = SIGNAL, .peer = (uint16_t)(2 + r), .word = 1 });
+             { .verb = SIGNAL, .peer = (uint16_t)(2 + r), .word = 1 });
         PLAY(s, (uint16_t)(2 + r), 1, { .verb = WAIT, .word = 1 });
     }
     stage_run(s);
@@ -813,13 +854,13 @@ static void test_shared_nic(void)
 {
     struct stage *s = stage_new(4, 1);
     shared_nic_play(s);
-    CU_ASSERT(took(s, 2, 5323200) && took(s, 3, 5323200));      /* a NIC each: as one put */
+    CU_ASSERT(took(s, 2, 5323200) && took(s, 3, 5323200)); /* a NIC each: as one put */
     free(s);
     s = stage_new(4, 1);
     s->cluster.nic.gpus_per_nic = 2;
     shared_nic_play(s);
-    CU_ASSERT(took(s, 3, 6326400));             /* 210, 2 * 1003.2, 2000, 1000, 110, launch */
-    CU_ASSERT(took(s, 2, 6323200));             /* 3.2 sooner */
+    CU_ASSERT(took(s, 3, 6326400)); /* 210, 2 * 1003.2, 2000, 1000, 110, launch */
+    CU_ASSERT(took(s, 2, 6323200)); /* 3.2 sooner */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 20064);
     free(s);
 }
@@ -846,9 +887,15 @@ static struct stage *host_stage_new(uint32_t cores)
 {
     struct stage *s = stage_new(2, 2);
     s->cluster = (struct cluster){
-        .name = "host", .path = "host", .nic.gpus_per_nic = 1,
-        .host = { .cores = cores, .step_ps = 10 * PS_PER_NS, .poll_ps = 100 * PS_PER_NS,
-                  .store_ps = 100 * PS_PER_NS, .store_rate_bps = 8000000000, .scan_rate_bps = 8000000000,
+        .name = "host",
+        .path = "host",
+        .nic.gpus_per_nic = 1,
+        .host = { .cores = cores,
+                  .step_ps = 10 * PS_PER_NS,
+                  .poll_ps = 100 * PS_PER_NS,
+                  .store_ps = 100 * PS_PER_NS,
+                  .store_rate_bps = 8000000000,
+                  .scan_rate_bps = 8000000000,
                   .copy = { 100 * PS_PER_NS, 8000000000, 0 } },
     };
     return s;
@@ -860,12 +907,12 @@ static void test_host_cores(void)
         struct stage *s = host_stage_new(cores);
         for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
         stage_run(s);
-        CU_ASSERT(took(s, 0, 1110000));             /* step 10, row 100, 1000 B at 1 GB/s; no launch */
-        CU_ASSERT(took(s, 1, 1110000));             /* on one core after the other, but its clock starts with it */
+        CU_ASSERT(took(s, 0, 1110000)); /* step 10, row 100, 1000 B at 1 GB/s; no launch */
+        CU_ASSERT(took(s, 1, 1110000)); /* on one core after the other, but its clock starts with it */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_CORE].busy_ps, cores == 1 ? 2220000 : 1110000);
         free(s);
     }
-    struct stage *s = host_stage_new(2);            /* one process has one thread, however many workers */
+    struct stage *s = host_stage_new(2); /* one process has one thread, however many workers */
     for (int i = 0; i < 2; i++) PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 2220000));
@@ -884,7 +931,7 @@ static void test_host_turns(void)
         PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
         for (int i = 0; i < 2; i++) PLAY(s, 1, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
         stage_run(s);
-        CU_ASSERT(took(s, 1, lasts ? 2227000 : 3444000));       /* 27, 2 * 1100; between them 2 * 50, 17, 1100 */
+        CU_ASSERT(took(s, 1, lasts ? 2227000 : 3444000)); /* 27, 2 * 1100; between them 2 * 50, 17, 1100 */
         CU_ASSERT(took(s, 0, 1117000));
         free(s);
     }
@@ -896,7 +943,7 @@ static void test_host_copies(void)
         struct stage *s = host_stage_new(2);
         PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000, .places = places });
         stage_run(s);
-        CU_ASSERT(took(s, 0, (10 + places * 1100) * PS_PER_NS));        /* 100 and 1000 for each place */
+        CU_ASSERT(took(s, 0, (10 + places * 1100) * PS_PER_NS)); /* 100 and 1000 for each place */
         free(s);
     }
 }
@@ -910,7 +957,7 @@ static void test_host_sums(void)
         s->cluster.host.sum = (struct cluster_work){ .row_ps = 200 * PS_PER_NS, .warp_rate_bps = 8000000000 };
         PLAY(s, 0, 1, { .verb = SUM, .rows = 2, .size_bytes = 4 * 14336, .weighted = weighted });
         stage_run(s);
-        CU_ASSERT(took(s, 0, weighted ? 574250000 : 57754000));     /* 10; 2 rows made; 57344 B read */
+        CU_ASSERT(took(s, 0, weighted ? 574250000 : 57754000)); /* 10; 2 rows made; 57344 B read */
         free(s);
     }
 }
@@ -923,14 +970,14 @@ static void test_host_signals(void)
     PLAY(s, 1, 1, { .verb = WAIT, .word = 4 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 1110000));
-    CU_ASSERT(took(s, 1, 1220000));                 /* 100, 10 */
+    CU_ASSERT(took(s, 1, 1220000)); /* 100, 10 */
     free(s);
     uint64_t time_ps[2];
     for (uint32_t i = 0; i < 2; i++) {
         s = host_stage_new(1);
         s->cluster.host.switch_ps = i * 50 * PS_PER_NS;
         PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 1 }, { .verb = WAIT, .word = 2 },
-                      { .verb = SIGNAL, .peer = 1, .word = 3 });
+             { .verb = SIGNAL, .peer = 1, .word = 3 });
         PLAY(s, 1, 1, { .verb = WAIT, .word = 1 }, { .verb = SIGNAL, .word = 2 }, { .verb = WAIT, .word = 3 });
         stage_run(s);
         time_ps[i] = s->result[1].time_ps;
@@ -958,10 +1005,10 @@ static void test_host_puts(void)
     for (uint8_t flags = 0; flags <= FABRIC_DEFER; flags += FABRIC_DEFER) {
         struct stage *s = host_link_new(8000000000);
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000, .flags = flags },
-                      { .verb = COPY, .rows = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 });
+             { .verb = COPY, .rows = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 });
         PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
         stage_run(s);
-        CU_ASSERT(took(s, 0, 2340000));                         /* 10, 200 + 1000, 100 + 1000, 30 */
+        CU_ASSERT(took(s, 0, 2340000)); /* 10, 200 + 1000, 100 + 1000, 30 */
         /* The put leaves at 1210, or behind the copy at 2310, for 1000; it is there 500 later, and read from then on
          * in 50 and 1200; the signal comes meanwhile, is read in 30, seen in 100, stepped in 10. */
         CU_ASSERT(took(s, 1, flags ? 4200000 : 3100000));
@@ -974,13 +1021,13 @@ static void test_host_slow_link(void)
 {
     struct stage *s = host_link_new(800000000);
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 },
-                  { .verb = WAIT, .word = 2 });
+         { .verb = WAIT, .word = 2 });
     PLAY(s, 1, 1, { .verb = COPY, .rows = 1, .size_bytes = 2000 }, { .verb = ADD, .word = 5 },
-                  { .verb = WAIT, .word = 1 });
+         { .verb = WAIT, .word = 1 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 5 }, { .verb = SIGNAL, .peer = 0, .word = 2 });
     stage_run(s);
-    CU_ASSERT(took(s, 1, 11900000));                /* 1210, 10000, 500, 50 not hidden, 30, 100, 10 */
-    CU_ASSERT(took(s, 0, 2840000));                 /* 2120, its word raised: 30, 500, 50, 30, 100, 10 */
+    CU_ASSERT(took(s, 1, 11900000)); /* 1210, 10000, 500, 50 not hidden, 30, 100, 10 */
+    CU_ASSERT(took(s, 0, 2840000));  /* 2120, its word raised: 30, 500, 50, 30, 100, 10 */
     free(s);
 }
 
@@ -1006,7 +1053,7 @@ static void test_timeline(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(timeline);
     struct stage *s = stage_new(4, 2);
     PLAY(s, 0, 2, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 3 },
-                  { .verb = PUT, .peer = 2, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 2, .word = 3 });
+         { .verb = PUT, .peer = 2, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 2, .word = 3 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
     PLAY(s, 2, 1, { .verb = WAIT, .word = 3 }, { .verb = COPY, .rows = 1, .size_bytes = 100 });
     stage_run(s);
@@ -1021,12 +1068,12 @@ static void test_timeline(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     CU_ASSERT(stage_launch(s, world));
     world_timeline_note(world, "kernel", s->result);
-    CU_ASSERT_EQUAL(timeline_span_count(timeline), 2 * 11 + 4);     /* and the kernel on each rank */
+    CU_ASSERT_EQUAL(timeline_span_count(timeline), 2 * 11 + 4); /* and the kernel on each rank */
     world_free(world);
     s->options.timeline = NULL;
     world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
-    CU_ASSERT_STRING_EQUAL(world_fabric(world, 0)->ops->name, "sim-gpu");    /* nothing stands in between */
+    CU_ASSERT_STRING_EQUAL(world_fabric(world, 0)->ops->name, "sim-gpu"); /* nothing stands in between */
     world_timeline_note(world, "kernel", s->result);
     world_free(world);
     timeline_free(timeline);

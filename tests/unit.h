@@ -7,8 +7,8 @@
 #include <CUnit/Basic.h>
 #include <stdbool.h>
 
-extern const char unit_suite[];         /* the suite's name */
-void unit_tests(CU_pSuite suite);       /* adds the tests */
+extern const char unit_suite[];   /* the suite's name */
+void unit_tests(CU_pSuite suite); /* adds the tests */
 
 /* Before and after all tests, where a program needs it: unit_begin returns false when nothing can be tested. */
 bool unit_begin(int argc, char **argv) __attribute__((weak));

@@ -8,9 +8,13 @@
 void edges_alloc(struct edges *e, uint32_t ranks, uint32_t count)
 {
     *e = (struct edges){
-        .ranks = ranks, .first = g_new0(uint32_t, (gsize)ranks + 1), .target = g_new(uint16_t, (gsize)count + 1),
-        .size_bytes = g_new(uint32_t, (gsize)count + 1), .target_offset = g_new(uint64_t, (gsize)count + 1),
-        .sent_bytes = g_new0(uint64_t, ranks), .received_bytes = g_new0(uint64_t, ranks),
+        .ranks = ranks,
+        .first = g_new0(uint32_t, (gsize)ranks + 1),
+        .target = g_new(uint16_t, (gsize)count + 1),
+        .size_bytes = g_new(uint32_t, (gsize)count + 1),
+        .target_offset = g_new(uint64_t, (gsize)count + 1),
+        .sent_bytes = g_new0(uint64_t, ranks),
+        .received_bytes = g_new0(uint64_t, ranks),
         .received = g_new0(uint32_t, ranks),
     };
 }
@@ -79,8 +83,7 @@ static void edges_draw(struct edges *e, uint32_t ranks, uint32_t bytes, const do
         for (uint32_t i = 1; i < ranks; i++) {
             const uint32_t target = (source + i) % ranks;
             uint64_t size_bytes = bytes;
-            if (popularity)
-                size_bytes = (uint64_t)rows_draw(popularity[target] * bytes / row_bytes, rng) * row_bytes;
+            if (popularity) size_bytes = (uint64_t)rows_draw(popularity[target] * bytes / row_bytes, rng) * row_bytes;
             if (!size_bytes) continue;
             e->target[count] = (uint16_t)target;
             e->size_bytes[count++] = (uint32_t)MIN(size_bytes, EDGE_BYTES_MAX);
@@ -100,7 +103,8 @@ static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, ui
     double deviation = 0.7;
     char *end = NULL;
     if (parts < 2 || parts > (popular ? 3u : 2u) ||
-        !g_ascii_string_to_unsigned(part[1], 10, 1, EDGE_BYTES_MAX, &bytes, NULL)) return draw_refuse(spec, error);
+        !g_ascii_string_to_unsigned(part[1], 10, 1, EDGE_BYTES_MAX, &bytes, NULL))
+        return draw_refuse(spec, error);
     if (parts == 3) deviation = g_ascii_strtod(part[2], &end);
     if (end && (end == part[2] || *end || !(deviation >= 0 && deviation <= 5))) return draw_refuse(spec, error);
     if ((uint64_t)ranks * (ranks - 1) > EDGES_MAX) {

@@ -9,13 +9,13 @@
 enum { EDGES_RANKS_MAX = 65535, EDGES_MAX = 1 << 28, EDGE_BYTES_MAX = 1 << 30 };
 
 struct edges {
-    uint32_t  ranks;
-    uint32_t *first;                /* [ranks + 1]: messages first[s] .. first[s + 1] - 1 are those of source s */
-    uint16_t *target;               /* [message] */
-    uint32_t *size_bytes;           /* [message] */
-    uint64_t *target_offset;        /* [message]: where it lies among what its target receives, by source */
-    uint64_t *sent_bytes, *received_bytes;      /* [rank] */
-    uint32_t *received;                         /* [rank] messages */
+    uint32_t ranks;
+    uint32_t *first;         /* [ranks + 1]: messages first[s] .. first[s + 1] - 1 are those of source s */
+    uint16_t *target;        /* [message] */
+    uint32_t *size_bytes;    /* [message] */
+    uint64_t *target_offset; /* [message]: where it lies among what its target receives, by source */
+    uint64_t *sent_bytes, *received_bytes; /* [rank] */
+    uint32_t *received;                    /* [rank] messages */
 };
 
 static inline uint32_t edges_count(const struct edges *e) { return e->first[e->ranks]; }

@@ -14,8 +14,8 @@ struct reader {
     struct stream *stream;
     char *buffer;
     size_t used, at;
-    uint64_t line;              /* of the next character */
-    bool failed;                /* *error is set */
+    uint64_t line; /* of the next character */
+    bool failed;   /* *error is set */
     GError **error;
 };
 
@@ -68,8 +68,9 @@ static void word_copy(struct reader *r, char *text)
     }
     text[length++] = '\'';
     text[length] = '\0';
-    if (length == 2) g_strlcpy(text, next_peek(r) == '\n' || next_peek(r) == -1 ? "the end of the line" : "no digit",
-                               FIELD_SHOWN + 2);
+    if (length == 2)
+        g_strlcpy(text, next_peek(r) == '\n' || next_peek(r) == -1 ? "the end of the line" : "no digit",
+                  FIELD_SHOWN + 2);
 }
 
 static bool number_read(struct reader *r, const char *field, uint64_t least, uint64_t most, uint64_t *value)
@@ -102,13 +103,17 @@ static bool line_end(struct reader *r)
     return refuse(r, "line", "its end", found);
 }
 
-struct message { uint16_t source, target; uint32_t size_bytes; };
+struct message {
+    uint16_t source, target;
+    uint32_t size_bytes;
+};
 
 static bool message_read(struct reader *r, uint32_t ranks, struct message *m)
 {
     uint64_t source, target, size_bytes;
     if (!number_read(r, "source", 0, ranks - 1, &source) || !number_read(r, "destination", 0, ranks - 1, &target) ||
-        !number_read(r, "bytes", 0, EDGE_BYTES_MAX, &size_bytes) || !line_end(r)) return false;
+        !number_read(r, "bytes", 0, EDGE_BYTES_MAX, &size_bytes) || !line_end(r))
+        return false;
     *m = (struct message){ (uint16_t)source, (uint16_t)target, (uint32_t)size_bytes };
     return true;
 }
@@ -135,7 +140,8 @@ static bool messages_read(struct reader *r, struct edges *e)
     char expected[48], found[32];
     if (!line_find(r)) return refuse(r, "endpoints", "a number of endpoints and of messages", "the end of the file");
     if (!number_read(r, "endpoints", 1, EDGES_RANKS_MAX, &ranks) || !number_read(r, "messages", 0, EDGES_MAX, &count) ||
-        !line_end(r)) return false;
+        !line_end(r))
+        return false;
     GArray *messages = g_array_new(FALSE, FALSE, sizeof(struct message));
     struct message m;
     while (messages->len <= count && line_find(r) && message_read(r, (uint32_t)ranks, &m))

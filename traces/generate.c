@@ -10,24 +10,33 @@
 #include "sim/rng.h"
 #include "traces/urn.h"
 
-enum shape { SHAPE_UNIFORM, SHAPE_ZIPF, SHAPE_ZIPF_PACKED, SHAPE_LOGNORMAL, SHAPE_IMBALANCE, SHAPE_HOT_EXPERT,
-             SHAPE_HOT_RANK, SHAPE_LOCAL, SHAPE_RING };
+enum shape {
+    SHAPE_UNIFORM,
+    SHAPE_ZIPF,
+    SHAPE_ZIPF_PACKED,
+    SHAPE_LOGNORMAL,
+    SHAPE_IMBALANCE,
+    SHAPE_HOT_EXPERT,
+    SHAPE_HOT_RANK,
+    SHAPE_LOCAL,
+    SHAPE_RING
+};
 
 static const struct shape_name {
     const char *name;
     enum shape shape;
-    bool   value;               /* "NAME:VALUE" */
+    bool value; /* "NAME:VALUE" */
     double low, high;
 } shape_names[] = {
-    { "uniform",     SHAPE_UNIFORM,     false, 0, 0 },
-    { "zipf",        SHAPE_ZIPF,        true,  0, 16 },
-    { "zipf-packed", SHAPE_ZIPF_PACKED, true,  0, 16 },
-    { "lognormal",   SHAPE_LOGNORMAL,   true,  0, 16 },
-    { "imbalance",   SHAPE_IMBALANCE,   true,  1, 1e6 },
-    { "hot-expert",  SHAPE_HOT_EXPERT,  true,  0, 1 },
-    { "hot-rank",    SHAPE_HOT_RANK,    true,  0, 1 },
-    { "local",       SHAPE_LOCAL,       false, 0, 0 },
-    { "ring",        SHAPE_RING,        false, 0, 0 },
+    { "uniform", SHAPE_UNIFORM, false, 0, 0 },
+    { "zipf", SHAPE_ZIPF, true, 0, 16 },
+    { "zipf-packed", SHAPE_ZIPF_PACKED, true, 0, 16 },
+    { "lognormal", SHAPE_LOGNORMAL, true, 0, 16 },
+    { "imbalance", SHAPE_IMBALANCE, true, 1, 1e6 },
+    { "hot-expert", SHAPE_HOT_EXPERT, true, 0, 1 },
+    { "hot-rank", SHAPE_HOT_RANK, true, 0, 1 },
+    { "local", SHAPE_LOCAL, false, 0, 0 },
+    { "ring", SHAPE_RING, false, 0, 0 },
 };
 
 struct generator {
@@ -35,7 +44,7 @@ struct generator {
     enum shape shape;
     double value, rank_weight;
     uint32_t local_experts;
-    double *popularity;         /* [experts] or NULL */
+    double *popularity; /* [experts] or NULL */
     struct urn urn;
 };
 
@@ -53,42 +62,40 @@ static bool shape_parse(struct generator *g, GError **error)
     const size_t length = colon ? (size_t)(colon - text) : strlen(text);
     for (size_t i = 0; i < G_N_ELEMENTS(shape_names); i++) {
         const struct shape_name *const s = &shape_names[i];
-        if (strlen(s->name) != length || strncmp(s->name, text, length) != 0)
-            continue;
+        if (strlen(s->name) != length || strncmp(s->name, text, length) != 0) continue;
         g->shape = s->shape;
-        if (!s->value && !colon)
-            return true;
+        if (!s->value && !colon) return true;
         char *end = NULL;
         g->value = colon ? g_ascii_strtod(colon + 1, &end) : 0;
         if (s->value && colon && end != colon + 1 && *end == 0 && g->value >= s->low && g->value <= s->high)
             return true;
         if (s->value)
             g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                        "routing: expected %s:VALUE with VALUE from %g to %g, found '%s'", s->name, s->low,
-                        s->high, text);
+                        "routing: expected %s:VALUE with VALUE from %g to %g, found '%s'", s->name, s->low, s->high,
+                        text);
         else
-            g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                        "routing: expected plain '%s', found '%s'", s->name, text);
+            g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "routing: expected plain '%s', found '%s'",
+                        s->name, text);
         return false;
     }
     g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
                 "routing: expected uniform, zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, "
-                "hot-rank:P, local or ring, found '%s'", text);
+                "hot-rank:P, local or ring, found '%s'",
+                text);
     return false;
 }
 
 static bool option_refuse(GError **error, const char *field, const char *expected, uint64_t found)
 {
-    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %" G_GUINT64_FORMAT,
-                field, expected, found);
+    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %" G_GUINT64_FORMAT, field,
+                expected, found);
     return false;
 }
 
 static bool options_check(const struct generator *g, GError **error)
 {
     const struct routing_options *const o = g->options;
-    if (o->ranks < 1 || o->ranks > ROUTING_RANKS_MAX)
-        return option_refuse(error, "ranks", "1 to 1048576", o->ranks);
+    if (o->ranks < 1 || o->ranks > ROUTING_RANKS_MAX) return option_refuse(error, "ranks", "1 to 1048576", o->ranks);
     if (o->experts < 1 || o->experts > ROUTING_EXPERTS_MAX || o->experts % o->ranks)
         return option_refuse(error, "experts", "a multiple of the ranks, at most 1048576", o->experts);
     if (o->topk < 1 || o->topk > ROUTING_TOPK_MAX || o->topk > o->experts)
@@ -106,8 +113,7 @@ static bool options_check(const struct generator *g, GError **error)
     }
     const bool one_rank = g->shape == SHAPE_HOT_RANK || g->shape == SHAPE_LOCAL || g->shape == SHAPE_RING;
     if (one_rank && g->local_experts < o->topk)
-        return option_refuse(error, "topk", "no more than the experts of one rank with this routing",
-                             o->topk);
+        return option_refuse(error, "topk", "no more than the experts of one rank with this routing", o->topk);
     return true;
 }
 
@@ -119,27 +125,22 @@ static void popularity_fill(struct generator *g, double value)
     struct rng rng;
     rng_seed(&rng, stream_seed(g->options, 1, 0));
     if (g->shape == SHAPE_LOGNORMAL || g->shape == SHAPE_IMBALANCE) {
-        for (uint32_t e = 0; e < n; e++)
-            g->popularity[e] = value * rng_normal(&rng);
+        for (uint32_t e = 0; e < n; e++) g->popularity[e] = value * rng_normal(&rng);
         for (uint32_t r = 0; g->rank_weight > 0 && r < g->options->ranks; r++) {
             const double shared = value * g->rank_weight * rng_normal(&rng);
-            for (uint32_t e = r * g->local_experts; e < (r + 1) * g->local_experts; e++)
-                g->popularity[e] += shared;
+            for (uint32_t e = r * g->local_experts; e < (r + 1) * g->local_experts; e++) g->popularity[e] += shared;
         }
-        for (uint32_t e = 0; e < n; e++)
-            g->popularity[e] = exp(g->popularity[e]);
+        for (uint32_t e = 0; e < n; e++) g->popularity[e] = exp(g->popularity[e]);
         return;
     }
     uint32_t *const order = g_new(uint32_t, n);
-    for (uint32_t e = 0; e < n; e++)
-        order[e] = e;
+    for (uint32_t e = 0; e < n; e++) order[e] = e;
     for (uint32_t e = n; e > 1 && g->shape == SHAPE_ZIPF; e--) {
         const uint32_t other = (uint32_t)rng_below(&rng, e), kept = order[e - 1];
         order[e - 1] = order[other];
         order[other] = kept;
     }
-    for (uint32_t e = 0; e < n; e++)
-        g->popularity[order[e]] = pow(e + 1, -value);
+    for (uint32_t e = 0; e < n; e++) g->popularity[order[e]] = pow(e + 1, -value);
     g_free(order);
 }
 
@@ -154,12 +155,10 @@ static double imbalance_sample(struct generator *g)
     uint32_t *const load = g_new0(uint32_t, o->ranks);
     for (uint32_t t = 0; t < SAMPLE_TOKENS; t++) {
         urn_token_next(&urn);
-        for (uint32_t k = 0; k < o->topk; k++)
-            load[urn_draw(&urn) / g->local_experts]++;
+        for (uint32_t k = 0; k < o->topk; k++) load[urn_draw(&urn) / g->local_experts]++;
     }
     uint32_t most = 0;
-    for (uint32_t r = 0; r < o->ranks; r++)
-        most = MAX(most, load[r]);
+    for (uint32_t r = 0; r < o->ranks; r++) most = MAX(most, load[r]);
     g_free(load);
     urn_clear(&urn);
     return (double)most * o->ranks / ((double)SAMPLE_TOKENS * o->topk);
@@ -184,15 +183,12 @@ static bool imbalance_search(struct generator *g, GError **error)
         for (double high = step; high <= deviation_max; high += step) {
             const double reached = imbalance_at(g, high);
             most = MAX(most, reached);
-            if (reached < g->value)
-                continue;
+            if (reached < g->value) continue;
             double low = high - step;
             for (int i = 0; i < 8; i++) {
                 const double middle = (low + high) / 2;
-                if (imbalance_at(g, middle) < g->value)
-                    low = middle;
-                else
-                    high = middle;
+                if (imbalance_at(g, middle) < g->value) low = middle;
+                else high = middle;
             }
             popularity_fill(g, high);
             return true;
@@ -208,11 +204,9 @@ static bool imbalance_search(struct generator *g, GError **error)
 static bool generator_init(struct generator *g, const struct routing_options *options, GError **error)
 {
     *g = (struct generator){ .options = options };
-    if (!shape_parse(g, error))
-        return false;
+    if (!shape_parse(g, error)) return false;
     g->local_experts = options->ranks ? options->experts / options->ranks : 0;
-    if (!options_check(g, error))
-        return false;
+    if (!options_check(g, error)) return false;
     if (g->shape == SHAPE_ZIPF || g->shape == SHAPE_ZIPF_PACKED || g->shape == SHAPE_LOGNORMAL ||
         g->shape == SHAPE_IMBALANCE) {
         g->popularity = g_new(double, options->experts);
@@ -220,8 +214,7 @@ static bool generator_init(struct generator *g, const struct routing_options *op
             g_free(g->popularity);
             return false;
         }
-        if (g->shape != SHAPE_IMBALANCE)
-            popularity_fill(g, g->value);
+        if (g->shape != SHAPE_IMBALANCE) popularity_fill(g, g->value);
     }
     urn_init(&g->urn, options->experts, options->groups, options->topk_groups, g->popularity);
     return true;
@@ -240,21 +233,16 @@ static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
     struct urn *const urn = &g->urn;
     uint32_t k = 0, home = UINT32_MAX;
     urn_token_next(urn);
-    if (g->shape == SHAPE_LOCAL)
-        home = rank;
-    else if (g->shape == SHAPE_RING)
-        home = (rank + 1) % o->ranks;
-    else if (g->shape == SHAPE_HOT_RANK && urn_uniform(urn) < g->value)
-        home = 0;
+    if (g->shape == SHAPE_LOCAL) home = rank;
+    else if (g->shape == SHAPE_RING) home = (rank + 1) % o->ranks;
+    else if (g->shape == SHAPE_HOT_RANK && urn_uniform(urn) < g->value) home = 0;
     else if (g->shape == SHAPE_HOT_EXPERT && urn_uniform(urn) < g->value) {
         urn_take(urn, 0);
         experts[k++] = 0;
     }
-    if (home == UINT32_MAX)
-        urn_draw_many(urn, o->topk - k, experts + k);
+    if (home == UINT32_MAX) urn_draw_many(urn, o->topk - k, experts + k);
     else
-        for (; k < o->topk; k++)
-            experts[k] = (int32_t)urn_draw_within(urn, home * g->local_experts, g->local_experts);
+        for (; k < o->topk; k++) experts[k] = (int32_t)urn_draw_within(urn, home * g->local_experts, g->local_experts);
 }
 
 /* Gate weights as a softmax leaves them: positive, descending, sum 1. */
@@ -264,17 +252,14 @@ static void token_weigh(struct rng *rng, uint32_t topk, float *weights)
     for (uint32_t k = 0; k < topk; k++) {
         const double drawn = 0.05 + rng_uniform(rng);
         uint32_t at = k;
-        for (; at > 0 && value[at - 1] < drawn; at--)
-            value[at] = value[at - 1];
+        for (; at > 0 && value[at - 1] < drawn; at--) value[at] = value[at - 1];
         value[at] = drawn;
         sum += drawn;
     }
-    for (uint32_t k = 0; k < topk; k++)
-        weights[k] = (float)(value[k] / sum);
+    for (uint32_t k = 0; k < topk; k++) weights[k] = (float)(value[k] / sum);
 }
 
-static void rank_draw(struct generator *g, uint32_t rank, const struct routing_rank *previous,
-                      struct routing_rank *out)
+static void rank_draw(struct generator *g, uint32_t rank, const struct routing_rank *previous, struct routing_rank *out)
 {
     const struct routing_options *const o = g->options;
     urn_seed(&g->urn, stream_seed(o, 0, o->step) + rank);
@@ -283,18 +268,15 @@ static void rank_draw(struct generator *g, uint32_t rank, const struct routing_r
             int32_t *const experts = out->experts + (size_t)t * o->topk;
             if (urn_uniform(&g->urn) < o->correlation)
                 memcpy(experts, previous->experts + (size_t)t * o->topk, o->topk * sizeof *experts);
-            else
-                token_draw(g, rank, experts);
+            else token_draw(g, rank, experts);
         }
     } else {
-        for (uint32_t t = 0; t < o->tokens; t++)
-            token_draw(g, rank, out->experts + (size_t)t * o->topk);
+        for (uint32_t t = 0; t < o->tokens; t++) token_draw(g, rank, out->experts + (size_t)t * o->topk);
     }
     struct rng rng;
     if (out->weights) {
         rng_seed(&rng, stream_seed(o, 3, o->step) + rank);
-        for (uint32_t t = 0; t < o->tokens; t++)
-            token_weigh(&rng, o->topk, out->weights + (size_t)t * o->topk);
+        for (uint32_t t = 0; t < o->tokens; t++) token_weigh(&rng, o->topk, out->weights + (size_t)t * o->topk);
     }
     if (o->masked && o->tokens) {
         rng_seed(&rng, stream_seed(o, 4, o->step) + rank);
@@ -303,15 +285,13 @@ static void rank_draw(struct generator *g, uint32_t rank, const struct routing_r
     }
 }
 
-bool routing_generate_after(const struct routing_options *options, const struct routing *previous,
-                            struct routing *out, GError **error)
+bool routing_generate_after(const struct routing_options *options, const struct routing *previous, struct routing *out,
+                            GError **error)
 {
     struct generator g;
-    if (!generator_init(&g, options, error))
-        return false;
+    if (!generator_init(&g, options, error)) return false;
     uint32_t *const tokens = g_new(uint32_t, options->ranks);
-    for (uint32_t r = 0; r < options->ranks; r++)
-        tokens[r] = options->tokens;
+    for (uint32_t r = 0; r < options->ranks; r++) tokens[r] = options->tokens;
     routing_alloc(out, options->ranks, options->topk, options->experts, tokens, options->weights);
     g_free(tokens);
     for (uint32_t r = 0; r < options->ranks; r++)

@@ -27,12 +27,12 @@ enum { ROUTING_RANKS_MAX = 1 << 20, ROUTING_EXPERTS_MAX = 1 << 20, ROUTING_TOPK_
  *   local           all experts on the token's own rank
  *   ring            all experts on the next rank */
 struct routing_options {
-    uint32_t ranks, tokens, topk, experts;      /* tokens of each rank */
-    uint32_t groups, topk_groups;               /* group-limited top-k; groups 0 or topk_groups 0: plain */
-    uint32_t masked;                            /* that many random places of each rank become ROUTING_NONE */
-    bool     weights;                           /* also draw gate weights (descending, sum 1 a token) */
-    uint32_t step, layer;                       /* popularity depends on the layer, draws on both */
-    double   correlation;                       /* share of tokens that keep the experts of the step before */
+    uint32_t ranks, tokens, topk, experts; /* tokens of each rank */
+    uint32_t groups, topk_groups;          /* group-limited top-k; groups 0 or topk_groups 0: plain */
+    uint32_t masked;                       /* that many random places of each rank become ROUTING_NONE */
+    bool weights;                          /* also draw gate weights (descending, sum 1 a token) */
+    uint32_t step, layer;                  /* popularity depends on the layer, draws on both */
+    double correlation;                    /* share of tokens that keep the experts of the step before */
     uint64_t seed;
     const char *distribution;
 };
@@ -41,15 +41,15 @@ struct routing_options {
 bool routing_generate(const struct routing_options *options, struct routing *out, GError **error);
 
 /* The same, where `correlation` of the tokens keep what they have in previous (same shape, or NULL). */
-bool routing_generate_after(const struct routing_options *options, const struct routing *previous,
-                            struct routing *out, GError **error);
+bool routing_generate_after(const struct routing_options *options, const struct routing *previous, struct routing *out,
+                            GError **error);
 
 struct traffic_options {
     const char *matrix;             /* tokens from each source (rows, ';') to each destination ('|'): a column a rank,
                                      * or, with as many columns as experts, a column an expert */
     uint32_t ranks;                 /* expected size of the matrix; 0: any */
     uint32_t tokens, topk, experts; /* tokens of each rank */
-    bool     pairs;                 /* the matrix counts (token, expert) pairs; else tokens, each once */
+    bool pairs;                     /* the matrix counts (token, expert) pairs; else tokens, each once */
     uint64_t seed;
 };
 

@@ -13,15 +13,14 @@ struct output {
     struct new_file *file;
     uint64_t offset;
     ZSTD_CCtx *context;
-    uint8_t *buffer;                /* bytes on their way to the file */
+    uint8_t *buffer; /* bytes on their way to the file */
     size_t used;
 };
 
 struct output *output_open(const char *path, int zstd_level, GError **error)
 {
     struct new_file *const file = new_file_open(path, error);
-    if (!file)
-        return NULL;
+    if (!file) return NULL;
     struct output *const o = g_new0(struct output, 1);
     o->path = g_strdup(path);
     o->file = file;
@@ -42,8 +41,7 @@ static bool buffer_flush(struct output *o, GError **error)
 }
 
 /* Compresses data, or ends the zstd frame. */
-static bool deflate_some(struct output *o, const void *data, size_t size, ZSTD_EndDirective end,
-                         GError **error)
+static bool deflate_some(struct output *o, const void *data, size_t size, ZSTD_EndDirective end, GError **error)
 {
     ZSTD_inBuffer in = { data, size, 0 };
     for (;;) {
@@ -55,18 +53,15 @@ static bool deflate_some(struct output *o, const void *data, size_t size, ZSTD_E
             return false;
         }
         o->used = out.pos;
-        if (end == ZSTD_e_end ? left == 0 : in.pos == in.size)
-            return true;
-        if (!buffer_flush(o, error))
-            return false;
+        if (end == ZSTD_e_end ? left == 0 : in.pos == in.size) return true;
+        if (!buffer_flush(o, error)) return false;
     }
 }
 
 bool output_write(struct output *o, const void *data, size_t size, GError **error)
 {
     o->offset += size;
-    if (o->context)
-        return deflate_some(o, data, size, ZSTD_e_continue, error);
+    if (o->context) return deflate_some(o, data, size, ZSTD_e_continue, error);
     const uint8_t *at = data;
     while (size) {
         const size_t now = MIN(size, BUFFER_BYTES - o->used);
@@ -74,30 +69,24 @@ bool output_write(struct output *o, const void *data, size_t size, GError **erro
         o->used += now;
         at += now;
         size -= now;
-        if (o->used == BUFFER_BYTES && !buffer_flush(o, error))
-            return false;
+        if (o->used == BUFFER_BYTES && !buffer_flush(o, error)) return false;
     }
     return true;
 }
 
-uint64_t output_offset(const struct output *o)
-{
-    return o->offset;
-}
+uint64_t output_offset(const struct output *o) { return o->offset; }
 
 bool output_commit(struct output *o, GError **error)
 {
     bool good = (!o->context || deflate_some(o, NULL, 0, ZSTD_e_end, error)) && buffer_flush(o, error);
-    if (good)
-        good = new_file_commit(g_steal_pointer(&o->file), error);
+    if (good) good = new_file_commit(g_steal_pointer(&o->file), error);
     output_discard(o);
     return good;
 }
 
 void output_discard(struct output *o)
 {
-    if (!o)
-        return;
+    if (!o) return;
     new_file_discard(o->file);
     ZSTD_freeCCtx(o->context);
     g_free(o->buffer);

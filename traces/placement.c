@@ -13,14 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct item { uint32_t id; double load; };
+struct item {
+    uint32_t id;
+    double load;
+};
 
 /* Heavier first; equal ones by number, so that the outcome is one and the same everywhere. */
 static int item_compare(const void *a, const void *b)
 {
     const struct item *const left = a, *const right = b;
-    if (left->load != right->load)
-        return left->load > right->load ? -1 : 1;
+    if (left->load != right->load) return left->load > right->load ? -1 : 1;
     return left->id < right->id ? -1 : left->id > right->id;
 }
 
@@ -31,14 +33,12 @@ static void items_pack(const double *loads, uint32_t count, uint32_t packs, uint
     struct item *const items = g_new(struct item, count);
     double *const pack_load = g_new0(double, packs);
     uint32_t *const pack_count = g_new0(uint32_t, packs);
-    for (uint32_t i = 0; i < count; i++)
-        items[i] = (struct item){ i, loads[i] };
+    for (uint32_t i = 0; i < count; i++) items[i] = (struct item){ i, loads[i] };
     qsort(items, count, sizeof *items, item_compare);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t best = UINT32_MAX;
         for (uint32_t p = 0; p < packs; p++)
-            if (pack_count[p] < count / packs && (best == UINT32_MAX || pack_load[p] < pack_load[best]))
-                best = p;
+            if (pack_count[p] < count / packs && (best == UINT32_MAX || pack_load[p] < pack_load[best])) best = p;
         pack_of[items[i].id] = best;
         pack_load[best] += items[i].load;
         pack_count[best]++;
@@ -59,10 +59,8 @@ static void placement_alloc(struct placement *p, uint32_t experts, uint32_t rank
 /* Lists the slots of each expert, from expert_of. */
 static void placement_index(struct placement *p)
 {
-    for (uint32_t s = 0; s < p->slots; s++)
-        p->replicas_start[p->expert_of[s] + 1]++;
-    for (uint32_t e = 0; e < p->experts; e++)
-        p->replicas_start[e + 1] += p->replicas_start[e];
+    for (uint32_t s = 0; s < p->slots; s++) p->replicas_start[p->expert_of[s] + 1]++;
+    for (uint32_t e = 0; e < p->experts; e++) p->replicas_start[e + 1] += p->replicas_start[e];
     uint32_t *const used = g_new0(uint32_t, p->experts);
     for (uint32_t s = 0; s < p->slots; s++) {
         const uint32_t e = p->expert_of[s];
@@ -80,8 +78,8 @@ void placement_clear(struct placement *p)
 }
 
 /* One node: replicates its experts into its slots and packs these to its ranks. */
-static void node_fill(struct placement *p, const uint64_t *load, const uint32_t *experts,
-                      uint32_t expert_count, uint32_t rank_first, uint32_t rank_count)
+static void node_fill(struct placement *p, const uint64_t *load, const uint32_t *experts, uint32_t expert_count,
+                      uint32_t rank_first, uint32_t rank_count)
 {
     const uint32_t rank_slots = p->slots / p->ranks, slots = rank_slots * rank_count;
     uint32_t *const replicas = g_new(uint32_t, expert_count);
@@ -96,8 +94,7 @@ static void node_fill(struct placement *p, const uint64_t *load, const uint32_t 
     for (uint32_t s = expert_count; s < slots; s++) {
         uint32_t most = 0;
         for (uint32_t i = 1; i < expert_count; i++)
-            if ((double)load[experts[i]] * replicas[most] > (double)load[experts[most]] * replicas[i])
-                most = i;
+            if ((double)load[experts[i]] * replicas[most] > (double)load[experts[most]] * replicas[i]) most = i;
         slot_expert[s] = most;
         replicas[most]++;
     }
@@ -121,14 +118,12 @@ static void placement_balance(struct placement *p, const uint64_t *load, uint32_
     const uint32_t group_size = p->experts / groups, node_ranks = p->ranks / nodes;
     double *const group_load = g_new0(double, groups);
     uint32_t *const node_of = g_new(uint32_t, groups), *const experts = g_new(uint32_t, p->experts);
-    for (uint32_t e = 0; e < p->experts; e++)
-        group_load[e / group_size] += (double)load[e];
+    for (uint32_t e = 0; e < p->experts; e++) group_load[e / group_size] += (double)load[e];
     items_pack(group_load, groups, nodes, node_of);
     for (uint32_t n = 0; n < nodes; n++) {
         uint32_t count = 0;
         for (uint32_t e = 0; e < p->experts; e++)
-            if (node_of[e / group_size] == n)
-                experts[count++] = e;
+            if (node_of[e / group_size] == n) experts[count++] = e;
         node_fill(p, load, experts, count, n * node_ranks, node_ranks);
     }
     g_free(experts);
@@ -138,14 +133,13 @@ static void placement_balance(struct placement *p, const uint64_t *load, uint32_
 
 static bool spec_error(GError **error, const char *expected, const char *found)
 {
-    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_SPEC, "placement: expected %s, found '%s'", expected,
-                found);
+    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_SPEC, "placement: expected %s, found '%s'", expected, found);
     return false;
 }
 
 /* "eplb:N" or "eplb:N:G". */
-static bool eplb_parse(const char *spec, const struct placement_input *in, uint32_t *redundant,
-                       uint32_t *groups, GError **error)
+static bool eplb_parse(const char *spec, const struct placement_input *in, uint32_t *redundant, uint32_t *groups,
+                       GError **error)
 {
     char **const words = g_strsplit(spec, ":", -1);
     const uint32_t count = g_strv_length(words);
@@ -153,32 +147,28 @@ static bool eplb_parse(const char *spec, const struct placement_input *in, uint3
     guint64 n = 0, g = 1;
     bool good = count >= 2 && count <= 3 && g_ascii_string_to_unsigned(words[1], 10, 0, 1 << 20, &n, NULL) &&
                 (count == 2 || g_ascii_string_to_unsigned(words[2], 10, 1, in->experts, &g, NULL));
-    if (!good)
-        spec_error(error, "eplb:REDUNDANT or eplb:REDUNDANT:GROUPS", spec);
+    if (!good) spec_error(error, "eplb:REDUNDANT or eplb:REDUNDANT:GROUPS", spec);
     if (good && (in->experts + n) % in->ranks) {
         g_snprintf(expected, sizeof expected, "redundant slots that make %u experts a multiple of %u ranks",
                    in->experts, in->ranks);
         good = spec_error(error, expected, spec);
     }
-    if (good && in->experts % g)
-        good = spec_error(error, "groups that divide the experts", spec);
+    if (good && in->experts % g) good = spec_error(error, "groups that divide the experts", spec);
     *redundant = (uint32_t)n;
     *groups = (uint32_t)g;
     g_strfreev(words);
     return good;
 }
 
-static bool file_error(GError **error, const char *path, uint32_t line, const char *expected,
-                       const char *found)
+static bool file_error(GError **error, const char *path, uint32_t line, const char *expected, const char *found)
 {
-    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %u: expected %s, found %.40s", path,
-                line, expected, found);
+    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %u: expected %s, found %.40s", path, line,
+                expected, found);
     return false;
 }
 
 /* Reads a line's experts into the array; skips comments. */
-static bool line_read(const char *path, uint32_t number, char *line, uint32_t experts, GArray *slots,
-                      GError **error)
+static bool line_read(const char *path, uint32_t number, char *line, uint32_t experts, GArray *slots, GError **error)
 {
     char expected[48];
     bool good = true;
@@ -186,8 +176,7 @@ static bool line_read(const char *path, uint32_t number, char *line, uint32_t ex
     char **const words = g_strsplit_set(line, " \t\r,", -1);
     for (char **word = words; *word && good; word++) {
         guint64 expert;
-        if (!**word)
-            continue;
+        if (!**word) continue;
         g_snprintf(expected, sizeof expected, "an expert 0 to %u", experts - 1);
         good = g_ascii_string_to_unsigned(*word, 10, 0, experts - 1, &expert, NULL) ||
                file_error(error, path, number, expected, *word);
@@ -206,7 +195,7 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
     gsize bytes = 0;
     g_autoptr(GError) cause = NULL;
     if (!g_file_get_contents(path, &text, &bytes, &cause)) {
-        const char *const reason = strrchr(cause->message, ':');       /* GLib has the name in a sentence before it */
+        const char *const reason = strrchr(cause->message, ':'); /* GLib has the name in a sentence before it */
         g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: cannot read%s", path, reason ? reason : "");
         return NULL;
     }
@@ -217,23 +206,19 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
     for (uint32_t l = 0; good && lines[l]; l++) {
         const guint before = slots->len;
         good = line_read(path, l + 1, lines[l], in->experts, slots, error);
-        if (!good || slots->len == before)
-            continue;
+        if (!good || slots->len == before) continue;
         a_rank = ranks ? a_rank : slots->len;
         g_snprintf(expected, sizeof expected, "%u experts on each of %u ranks", a_rank, in->ranks);
         g_snprintf(found, sizeof found, "%u on rank %u", slots->len - before, ranks);
-        good = (slots->len - before == a_rank && ranks < in->ranks) ||
-               file_error(error, path, l + 1, expected, found);
+        good = (slots->len - before == a_rank && ranks < in->ranks) || file_error(error, path, l + 1, expected, found);
         ranks++;
     }
     g_snprintf(expected, sizeof expected, "%u lines of experts, one a rank", in->ranks);
     g_snprintf(found, sizeof found, "%u", ranks);
-    if (good && ranks != in->ranks)
-        good = file_error(error, path, g_strv_length(lines), expected, found);
+    if (good && ranks != in->ranks) good = file_error(error, path, g_strv_length(lines), expected, found);
     g_strfreev(lines);
     g_free(text);
-    if (good)
-        return slots;
+    if (good) return slots;
     g_array_unref(slots);
     return NULL;
 }
@@ -242,19 +227,16 @@ static bool placement_from_file(const char *path, const struct placement_input *
                                 GError **error)
 {
     GArray *const slots = file_read(path, in, error);
-    if (!slots)
-        return false;
+    if (!slots) return false;
     bool *const seen = g_new0(bool, in->experts);
-    for (guint s = 0; s < slots->len; s++)
-        seen[g_array_index(slots, uint32_t, s)] = true;
+    for (guint s = 0; s < slots->len; s++) seen[g_array_index(slots, uint32_t, s)] = true;
     uint32_t missing = 0;
-    while (missing < in->experts && seen[missing])
-        missing++;
+    while (missing < in->experts && seen[missing]) missing++;
     g_free(seen);
     if (missing < in->experts) {
         g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE,
-                    "%s: expected every expert 0 to %u at least once, found no expert %u", path,
-                    in->experts - 1, missing);
+                    "%s: expected every expert 0 to %u at least once, found no expert %u", path, in->experts - 1,
+                    missing);
     } else {
         placement_alloc(out, in->experts, in->ranks, slots->len);
         memcpy(out->expert_of, slots->data, slots->len * sizeof(uint32_t));
@@ -268,12 +250,10 @@ bool placement_make(const char *spec, const struct placement_input *in, struct p
 {
     uint32_t redundant = 0, groups = 1;
     assert(in->ranks > 0 && in->experts > 0);
-    if (g_str_has_prefix(spec, "file:"))
-        return placement_from_file(spec + strlen("file:"), in, out, error);
+    if (g_str_has_prefix(spec, "file:")) return placement_from_file(spec + strlen("file:"), in, out, error);
     const bool identity = strcmp(spec, "identity") == 0;
     if (g_str_has_prefix(spec, "eplb")) {
-        if (!eplb_parse(spec, in, &redundant, &groups, error))
-            return false;
+        if (!eplb_parse(spec, in, &redundant, &groups, error)) return false;
     } else if (!identity && strcmp(spec, "greedy") != 0) {
         return spec_error(error, "identity, greedy, eplb:REDUNDANT[:GROUPS] or file:PATH", spec);
     } else if (in->experts % in->ranks) {
@@ -282,14 +262,11 @@ bool placement_make(const char *spec, const struct placement_input *in, struct p
     const uint32_t slots = in->experts + redundant;
     const bool whole_nodes = in->ranks_per_node && in->ranks % in->ranks_per_node == 0;
     uint32_t nodes = whole_nodes ? in->ranks / in->ranks_per_node : 1;
-    if (groups % nodes)
-        groups = nodes = 1;
-    if (groups == 1)
-        nodes = 1;
+    if (groups % nodes) groups = nodes = 1;
+    if (groups == 1) nodes = 1;
     placement_alloc(out, in->experts, in->ranks, slots);
     if (identity) {
-        for (uint32_t s = 0; s < slots; s++)
-            out->expert_of[s] = s;
+        for (uint32_t s = 0; s < slots; s++) out->expert_of[s] = s;
     } else {
         placement_balance(out, in->load, nodes == 1 ? 1 : groups, nodes);
     }
@@ -301,23 +278,19 @@ void placement_apply(const struct placement *p, const struct routing *in, struct
 {
     assert(in->experts == p->experts && in->ranks == p->ranks);
     uint32_t *const tokens = g_new(uint32_t, in->ranks), *const turn = g_new(uint32_t, p->experts);
-    for (uint32_t r = 0; r < in->ranks; r++)
-        tokens[r] = in->rank[r].tokens;
+    for (uint32_t r = 0; r < in->ranks; r++) tokens[r] = in->rank[r].tokens;
     routing_alloc(out, in->ranks, in->topk, p->slots, tokens, in->rank[0].weights != NULL);
     for (uint32_t r = 0; r < in->ranks; r++) {
         const size_t places = (size_t)tokens[r] * in->topk;
         /* Sources start at different replicas, so that few tokens a source spread as well. */
-        for (uint32_t e = 0; e < p->experts; e++)
-            turn[e] = r;
+        for (uint32_t e = 0; e < p->experts; e++) turn[e] = r;
         for (size_t i = 0; i < places; i++) {
             const int32_t expert = in->rank[r].experts[i];
-            if (expert == ROUTING_NONE)
-                continue;
+            if (expert == ROUTING_NONE) continue;
             const uint32_t start = p->replicas_start[expert], count = p->replicas_start[expert + 1] - start;
             out->rank[r].experts[i] = (int32_t)p->replicas[start + turn[expert]++ % count];
         }
-        if (out->rank[r].weights && places)
-            memcpy(out->rank[r].weights, in->rank[r].weights, places * sizeof(float));
+        if (out->rank[r].weights && places) memcpy(out->rank[r].weights, in->rank[r].weights, places * sizeof(float));
     }
     g_free(turn);
     g_free(tokens);
@@ -327,8 +300,7 @@ void placement_load_add(const struct routing *routing, uint64_t *load)
 {
     for (uint32_t r = 0; r < routing->ranks; r++)
         for (size_t i = 0; i < (size_t)routing->rank[r].tokens * routing->topk; i++)
-            if (routing->rank[r].experts[i] != ROUTING_NONE)
-                load[routing->rank[r].experts[i]]++;
+            if (routing->rank[r].experts[i] != ROUTING_NONE) load[routing->rank[r].experts[i]]++;
 }
 
 bool routing_place(const struct routing *in, const char *spec, uint32_t ranks_per_node, struct routing *out,

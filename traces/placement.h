@@ -23,19 +23,18 @@ enum placement_error { PLACEMENT_ERROR_SPEC, PLACEMENT_ERROR_FILE };
  *   file:PATH       a line a rank: the logical experts of its slots, separated by blanks; '#': a comment */
 struct placement {
     uint32_t experts, ranks, slots;
-    uint32_t *expert_of;        /* [slots] the logical expert in a slot; rank = slot / (slots / ranks) */
-    uint32_t *replicas_start;   /* [experts + 1] where an expert's slots begin in replicas */
-    uint32_t *replicas;         /* [slots] slots by expert, up to where the next expert's begin */
+    uint32_t *expert_of;      /* [slots] the logical expert in a slot; rank = slot / (slots / ranks) */
+    uint32_t *replicas_start; /* [experts + 1] where an expert's slots begin in replicas */
+    uint32_t *replicas;       /* [slots] slots by expert, up to where the next expert's begin */
 };
 
 struct placement_input {
     uint32_t experts, ranks, ranks_per_node;
-    const uint64_t *load;       /* [experts] tokens that chose each, in the past that placement looks at */
+    const uint64_t *load; /* [experts] tokens that chose each, in the past that placement looks at */
 };
 
 /* Makes the placement that spec asks for.  Clear with placement_clear(); untouched on failure. */
-bool placement_make(const char *spec, const struct placement_input *input, struct placement *out,
-                    GError **error);
+bool placement_make(const char *spec, const struct placement_input *input, struct placement *out, GError **error);
 void placement_clear(struct placement *placement);
 
 /* Renames in's experts; tokens of a source take the replicas of an expert in turn.  in has the placement's

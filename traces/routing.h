@@ -7,23 +7,23 @@
 
 #include <stdint.h>
 
-enum { ROUTING_NONE = -1 };     /* an unused top-k place */
+enum { ROUTING_NONE = -1 }; /* an unused top-k place */
 
 struct routing_rank {
     uint32_t tokens;
-    int32_t *experts;           /* [tokens][topk], ROUTING_NONE or 0 .. experts-1 */
-    float   *weights;           /* [tokens][topk], or NULL: the trace has none */
+    int32_t *experts; /* [tokens][topk], ROUTING_NONE or 0 .. experts-1 */
+    float *weights;   /* [tokens][topk], or NULL: the trace has none */
 };
 
 struct routing {
-    uint32_t ranks, topk, experts;      /* expert e lives on rank e / (experts / ranks) */
-    struct routing_rank *rank;          /* [ranks] */
+    uint32_t ranks, topk, experts; /* expert e lives on rank e / (experts / ranks) */
+    struct routing_rank *rank;     /* [ranks] */
 };
 
 /* Allocates rank[] and, for each rank, tokens[r] * topk experts set to ROUTING_NONE (and weights 0 when
  * asked).  Aborts when memory is out, as GLib does.  Free with routing_free(). */
-void routing_alloc(struct routing *routing, uint32_t ranks, uint32_t topk, uint32_t experts,
-                   const uint32_t *tokens, int with_weights);
+void routing_alloc(struct routing *routing, uint32_t ranks, uint32_t topk, uint32_t experts, const uint32_t *tokens,
+                   int with_weights);
 
 /* Frees what routing_alloc() made and clears the struct; a cleared struct is accepted. */
 void routing_free(struct routing *routing);

@@ -40,13 +40,14 @@ void routing_statistics_clear(struct routing_statistics *s)
 static bool seen_before(uint32_t *seen, uint32_t *count, uint32_t value)
 {
     for (uint32_t i = 0; i < *count; i++)
-        if (seen[i] == value)
-            return true;
+        if (seen[i] == value) return true;
     seen[(*count)++] = value;
     return false;
 }
 
-struct token_scratch { uint32_t *experts, *ranks, *nodes; };
+struct token_scratch {
+    uint32_t *experts, *ranks, *nodes;
+};
 
 static void token_add(struct routing_statistics *s, const struct token_scratch *seen, uint32_t source,
                       const int32_t *experts, uint32_t local_experts)
@@ -57,18 +58,15 @@ static void token_add(struct routing_statistics *s, const struct token_scratch *
             s->unused++;
             continue;
         }
-        const uint32_t expert = (uint32_t)experts[k], rank = expert / local_experts,
-                       node = rank / s->ranks_per_node;
+        const uint32_t expert = (uint32_t)experts[k], rank = expert / local_experts, node = rank / s->ranks_per_node;
         s->expert_pairs[expert]++;
         s->rank_pairs[rank]++;
         s->repeated += seen_before(seen->experts, &expert_count, expert);
         if (!seen_before(seen->ranks, &rank_count, rank)) {
             s->rank_tokens[rank]++;
-            if (s->links)
-                s->links[(size_t)source * s->ranks + rank]++;
+            if (s->links) s->links[(size_t)source * s->ranks + rank]++;
         }
-        if (!seen_before(seen->nodes, &node_count, node))
-            s->node_tokens[node]++;
+        if (!seen_before(seen->nodes, &node_count, node)) s->node_tokens[node]++;
     }
     s->distinct_ranks[rank_count]++;
     s->distinct_nodes[node_count]++;
@@ -77,8 +75,7 @@ static void token_add(struct routing_statistics *s, const struct token_scratch *
 void routing_statistics_add(struct routing_statistics *s, const struct routing *routing)
 {
     assert(routing->ranks == s->ranks && routing->experts == s->experts && routing->topk == s->topk);
-    const struct token_scratch seen = { g_new(uint32_t, s->topk), g_new(uint32_t, s->topk),
-                                        g_new(uint32_t, s->topk) };
+    const struct token_scratch seen = { g_new(uint32_t, s->topk), g_new(uint32_t, s->topk), g_new(uint32_t, s->topk) };
     for (uint32_t r = 0; r < s->ranks; r++) {
         const struct routing_rank *const rank = &routing->rank[r];
         const size_t places = (size_t)rank->tokens * s->topk;
@@ -98,8 +95,7 @@ struct load_spread load_spread(const uint64_t *load, uint64_t count)
 {
     struct load_spread spread = { 0 };
     double *const values = g_new(double, count);
-    for (uint64_t i = 0; i < count; i++)
-        values[i] = (double)load[i];
+    for (uint64_t i = 0; i < count; i++) values[i] = (double)load[i];
     if (stats_sum(values, count) > 0) {
         spread.max_over_mean = stats_imbalance(values, count);
         spread.min_over_mean = stats_min(values, count) / stats_mean(values, count);

@@ -14,17 +14,17 @@
 enum { SPOOL_CHUNK = 1 << 18 };
 
 struct stream {
-    char    *path;
-    int      file;
+    char *path;
+    int file;
     uint64_t file_bytes;
-    uint64_t offset;            /* decompressed */
+    uint64_t offset; /* decompressed */
     /* compressed files only */
     ZSTD_DCtx *context;
     uint8_t *input;
-    size_t   input_size;
+    size_t input_size;
     ZSTD_inBuffer in;
-    uint64_t file_offset;       /* of the next compressed byte to load */
-    bool     frame_open;        /* the last call ended inside a frame */
+    uint64_t file_offset; /* of the next compressed byte to load */
+    bool frame_open;      /* the last call ended inside a frame */
 };
 
 static bool system_error(GError **error, const char *path, const char *doing)
@@ -51,8 +51,7 @@ static int spool(int source, const char *path, GError **error)
     bool good = true;
     for (;;) {
         const ssize_t got = read(source, chunk, SPOOL_CHUNK);
-        if (got < 0 && errno == EINTR)
-            continue;
+        if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
             good = got == 0 || system_error(error, path, "read");
             break;
@@ -60,8 +59,7 @@ static int spool(int source, const char *path, GError **error)
         ssize_t put = 0;
         while (put < got) {
             const ssize_t n = write(file, chunk + put, (size_t)(got - put));
-            if (n < 0 && errno != EINTR)
-                break;
+            if (n < 0 && errno != EINTR) break;
             put += n > 0 ? n : 0;
         }
         if (put < got) {
@@ -70,25 +68,20 @@ static int spool(int source, const char *path, GError **error)
         }
     }
     g_free(chunk);
-    if (good)
-        return file;
+    if (good) return file;
     close(file);
     return -1;
 }
 
 /* Reads at an offset of the file; short only at its end. */
-static bool file_read(struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got,
-                      GError **error)
+static bool file_read(struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
 {
     *got = 0;
     while (*got < size) {
         const ssize_t n = pread(s->file, (char *)buffer + *got, size - *got, (off_t)(offset + *got));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return system_error(error, s->path, "read");
-        if (n == 0)
-            break;
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return system_error(error, s->path, "read");
+        if (n == 0) break;
         *got += (size_t)n;
     }
     return true;
@@ -98,10 +91,8 @@ static bool stream_detect(struct stream *s, GError **error)
 {
     uint8_t magic[4];
     size_t got;
-    if (!file_read(s, 0, magic, sizeof magic, &got, error))
-        return false;
-    const uint32_t number = got == 4 ? magic[0] | magic[1] << 8 | magic[2] << 16 | (uint32_t)magic[3] << 24
-                                     : 0;
+    if (!file_read(s, 0, magic, sizeof magic, &got, error)) return false;
+    const uint32_t number = got == 4 ? magic[0] | magic[1] << 8 | magic[2] << 16 | (uint32_t)magic[3] << 24 : 0;
     if (number == ZSTD_MAGICNUMBER) {
         s->context = ZSTD_createDCtx();
         s->input_size = ZSTD_DStreamInSize();
@@ -130,8 +121,7 @@ static int path_open(const char *path, uint64_t *file_bytes, GError **error)
         const int copy = spool(file, path, error);
         close(file);
         file = copy;
-        if (file < 0)
-            return -1;
+        if (file < 0) return -1;
         if (fstat(file, &status) != 0) {
             system_error(error, path, "look at");
             goto refuse;
@@ -140,8 +130,7 @@ static int path_open(const char *path, uint64_t *file_bytes, GError **error)
     *file_bytes = (uint64_t)status.st_size;
     return file;
 refuse:
-    if (file >= 0)
-        close(file);
+    if (file >= 0) close(file);
     return -1;
 }
 
@@ -151,8 +140,7 @@ struct stream *stream_open(const char *path, GError **error)
     g_autofree char *shipped = g_file_test(path, G_FILE_TEST_EXISTS) ? NULL : share_find(SHARE_SAMPLES, path);
     path = shipped ? shipped : path;
     const int file = path_open(path, &file_bytes, error);
-    if (file < 0)
-        return NULL;
+    if (file < 0) return NULL;
     struct stream *const s = g_new0(struct stream, 1);
     s->path = g_strdup(strcmp(path, "-") == 0 ? "(standard input)" : path);
     s->file = file;
@@ -166,8 +154,7 @@ struct stream *stream_open(const char *path, GError **error)
 
 void stream_close(struct stream *s)
 {
-    if (!s)
-        return;
+    if (!s) return;
     ZSTD_freeDCtx(s->context);
     g_free(s->input);
     close(s->file);
@@ -182,8 +169,7 @@ uint64_t stream_offset(const struct stream *s) { return s->offset; }
 
 bool stream_check_growth(const struct stream *s, uint64_t bytes, GError **error)
 {
-    if (bytes <= STREAM_FREE_BYTES || bytes / STREAM_RATIO_MAX <= s->file_bytes)
-        return true;
+    if (bytes <= STREAM_FREE_BYTES || bytes / STREAM_RATIO_MAX <= s->file_bytes) return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "%s: expected decompressed data of at most %d times the file's %" G_GUINT64_FORMAT
                 " bytes, found %" G_GUINT64_FORMAT " or more",
@@ -197,14 +183,12 @@ static bool inflate(struct stream *s, void *buffer, size_t size, size_t *got, GE
     bool ended = false;
     while (out.pos < out.size) {
         if (s->in.pos == s->in.size && !ended) {
-            if (!file_read(s, s->file_offset, s->input, s->input_size, &s->in.size, error))
-                return false;
+            if (!file_read(s, s->file_offset, s->input, s->input_size, &s->in.size, error)) return false;
             s->in.pos = 0;
             s->file_offset += s->in.size;
             ended = s->in.size == 0;
         }
-        if (ended && !s->frame_open)
-            break;
+        if (ended && !s->frame_open) break;
         const size_t before_in = s->in.pos, before_out = out.pos;
         const size_t result = ZSTD_decompressStream(s->context, &out, &s->in);
         if (ZSTD_isError(result)) {
@@ -217,7 +201,7 @@ static bool inflate(struct stream *s, void *buffer, size_t size, size_t *got, GE
         if (s->in.pos == before_in && out.pos == before_out && ended) {
             g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
                         "%s: compressed offset %" G_GUINT64_FORMAT ": expected more zstd data, found the end "
-                                                                   "of the file",
+                        "of the file",
                         s->path, s->file_bytes);
             return false;
         }
@@ -230,10 +214,8 @@ static bool inflate(struct stream *s, void *buffer, size_t size, size_t *got, GE
 bool stream_read(struct stream *s, void *buffer, size_t size, size_t *got, GError **error)
 {
     *got = 0;
-    if (s->context)
-        return inflate(s, buffer, size, got, error);
-    if (!file_read(s, s->offset, buffer, size, got, error))
-        return false;
+    if (s->context) return inflate(s, buffer, size, got, error);
+    if (!file_read(s, s->offset, buffer, size, got, error)) return false;
     s->offset += *got;
     return true;
 }
@@ -242,13 +224,11 @@ bool stream_read_exactly(struct stream *s, void *buffer, size_t size, const char
 {
     const uint64_t start = s->offset;
     size_t got;
-    if (!stream_read(s, buffer, size, &got, error))
-        return false;
-    if (got == size)
-        return true;
+    if (!stream_read(s, buffer, size, &got, error)) return false;
+    if (got == size) return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path,
-                start, size, what, got);
+                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path, start,
+                size, what, got);
     return false;
 }
 
@@ -272,16 +252,13 @@ bool stream_seek(struct stream *s, uint64_t offset, GError **error)
     return good;
 }
 
-bool stream_read_raw(struct stream *s, uint64_t offset, void *buffer, size_t size, const char *what,
-                     GError **error)
+bool stream_read_raw(struct stream *s, uint64_t offset, void *buffer, size_t size, const char *what, GError **error)
 {
     size_t got;
-    if (!file_read(s, offset, buffer, size, &got, error))
-        return false;
-    if (got == size)
-        return true;
+    if (!file_read(s, offset, buffer, size, &got, error)) return false;
+    if (got == size) return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path,
-                offset, size, what, got);
+                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path, offset,
+                size, what, got);
     return false;
 }

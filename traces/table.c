@@ -9,11 +9,11 @@
 #include <string.h>
 #include "traces/generate.h"
 
-enum { TABLE_ROWS_MAX = 1 << 22 };      /* over all blocks; also steps x layers */
+enum { TABLE_ROWS_MAX = 1 << 22 }; /* over all blocks; also steps x layers */
 
 struct block {
     uint32_t step, layer;
-    uint32_t ranks;                 /* rows made */
+    uint32_t ranks; /* rows made */
     struct table_rows *rows;
     bool weights;
 };
@@ -23,12 +23,12 @@ struct table {
     uint32_t rows_made;
     int32_t highest;
     bool weights;
-    GHashTable *by_number;          /* (step << 32 | layer) -> block */
-    GPtrArray *blocks;              /* owns them */
-    struct block *last;             /* of the last call: files go block after block */
+    GHashTable *by_number; /* (step << 32 | layer) -> block */
+    GPtrArray *blocks;     /* owns them */
+    struct block *last;    /* of the last call: files go block after block */
     /* when served */
     uint32_t layers;
-    struct block **at;              /* [steps][layers], or NULL where nothing was read */
+    struct block **at; /* [steps][layers], or NULL where nothing was read */
 };
 
 static void block_free(gpointer pointer)
@@ -54,23 +54,18 @@ struct table *table_new(uint32_t topk)
 
 void table_free(struct table *table)
 {
-    if (!table)
-        return;
+    if (!table) return;
     g_free(table->at);
     g_ptr_array_unref(table->blocks);
     g_hash_table_unref(table->by_number);
     g_free(table);
 }
 
-uint32_t table_topk(const struct table *table)
-{
-    return table->topk;
-}
+uint32_t table_topk(const struct table *table) { return table->topk; }
 
 static struct block *table_block(struct table *table, uint32_t step, uint32_t layer)
 {
-    if (table->last && table->last->step == step && table->last->layer == layer)
-        return table->last;
+    if (table->last && table->last->step == step && table->last->layer == layer) return table->last;
     const gint64 number = (gint64)((uint64_t)step << 32 | layer);
     table->last = g_hash_table_lookup(table->by_number, &number);
     if (!table->last) {
@@ -90,8 +85,7 @@ struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer
     assert(rank < ROUTING_RANKS_MAX);
     struct block *const block = table_block(table, step, layer);
     if (rank >= block->ranks) {
-        if (rank + 1 - block->ranks > TABLE_ROWS_MAX - table->rows_made)
-            return NULL;
+        if (rank + 1 - block->ranks > TABLE_ROWS_MAX - table->rows_made) return NULL;
         table->rows_made += rank + 1 - block->ranks;
         block->rows = g_renew(struct table_rows, block->rows, rank + 1);
         memset(block->rows + block->ranks, 0, (rank + 1 - block->ranks) * sizeof *block->rows);
@@ -107,11 +101,10 @@ int32_t *table_row_add(struct table *table, struct table_rows *rows, float **wei
     if (rows->tokens == rows->capacity) {
         rows->capacity = MAX(64, rows->capacity * 2);
         rows->experts = g_renew(int32_t, rows->experts, (size_t)rows->capacity * topk);
-        if (rows->weights)
-            rows->weights = g_renew(float, rows->weights, (size_t)rows->capacity * topk);
+        if (rows->weights) rows->weights = g_renew(float, rows->weights, (size_t)rows->capacity *topk);
     }
     if (weights && !rows->weights) {
-        rows->weights = g_new0(float, (size_t)rows->capacity * topk);
+        rows->weights = g_new0(float, (size_t)rows->capacity *topk);
         table->weights = true;
         table->last->weights = true;
     }
@@ -120,40 +113,33 @@ int32_t *table_row_add(struct table *table, struct table_rows *rows, float **wei
     if (rows->weights) {
         float *const row_weights = rows->weights + (size_t)rows->tokens * topk;
         memset(row_weights, 0, topk * sizeof *row_weights);
-        if (weights)
-            *weights = row_weights;
+        if (weights) *weights = row_weights;
     }
     rows->tokens++;
     return experts;
 }
 
-static bool table_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count,
-                       struct routing *out, GError **error)
+static bool table_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
+                       GError **error)
 {
     (void)error;
     const struct table *const table = trace->state;
     const struct block *const block = table->at[(size_t)step * table->layers + layer];
     const uint32_t present = block ? MIN(block->ranks, rank_count) : 0;
     uint32_t *const tokens = g_new0(uint32_t, rank_count);
-    for (uint32_t r = 0; r < present; r++)
-        tokens[r] = block->rows[r].tokens;
+    for (uint32_t r = 0; r < present; r++) tokens[r] = block->rows[r].tokens;
     routing_alloc(out, rank_count, table->topk, trace->info.experts, tokens, block && block->weights);
     for (uint32_t r = 0; r < present; r++) {
         const struct table_rows *const rows = &block->rows[r];
         const size_t places = (size_t)rows->tokens * table->topk;
-        if (places)
-            memcpy(out->rank[r].experts, rows->experts, places * sizeof *rows->experts);
-        if (places && rows->weights)
-            memcpy(out->rank[r].weights, rows->weights, places * sizeof *rows->weights);
+        if (places) memcpy(out->rank[r].experts, rows->experts, places * sizeof *rows->experts);
+        if (places && rows->weights) memcpy(out->rank[r].weights, rows->weights, places * sizeof *rows->weights);
     }
     g_free(tokens);
     return true;
 }
 
-static void table_close(struct trace *trace)
-{
-    table_free(trace->state);
-}
+static void table_close(struct trace *trace) { table_free(trace->state); }
 
 static const struct trace_source_ops table_ops = { table_read, table_close };
 
@@ -174,33 +160,27 @@ static uint32_t *numbers_sort(const struct table *table, bool of_steps, uint32_t
     qsort(numbers, table->blocks->len, sizeof *numbers, number_compare);
     *count = 0;
     for (uint32_t i = 0; i < table->blocks->len; i++)
-        if (*count == 0 || numbers[*count - 1] != numbers[i])
-            numbers[(*count)++] = numbers[i];
+        if (*count == 0 || numbers[*count - 1] != numbers[i]) numbers[(*count)++] = numbers[i];
     return numbers;
 }
 
-static bool claim_check(const struct trace *trace, const char *field, uint32_t claimed, uint32_t found,
-                        GError **error)
+static bool claim_check(const struct trace *trace, const char *field, uint32_t claimed, uint32_t found, GError **error)
 {
-    if (found <= claimed)
-        return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: %s: expected at most %u (the file says so), found %u", trace->path, field, claimed,
-                found);
+    if (found <= claimed) return true;
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected at most %u (the file says so), found %u",
+                trace->path, field, claimed, found);
     return false;
 }
 
 /* Gives every block its place in [steps][layers]. */
-static bool blocks_place(struct table *table, const struct table_claims *claims, struct trace *trace,
-                         GError **error)
+static bool blocks_place(struct table *table, const struct table_claims *claims, struct trace *trace, GError **error)
 {
     struct trace_info *const info = &trace->info;
     uint32_t step_count, layer_count;
     uint32_t *const steps = numbers_sort(table, true, &step_count);
     uint32_t *const layers = numbers_sort(table, false, &layer_count);
     bool good = true;
-    if (claims->steps && step_count)
-        good = claim_check(trace, "step", claims->steps - 1, steps[step_count - 1], error);
+    if (claims->steps && step_count) good = claim_check(trace, "step", claims->steps - 1, steps[step_count - 1], error);
     if (good && claims->layers && layer_count)
         good = claim_check(trace, "layer", claims->layers - 1, layers[layer_count - 1], error);
     info->steps = claims->steps ? claims->steps : step_count;
@@ -208,18 +188,15 @@ static bool blocks_place(struct table *table, const struct table_claims *claims,
     table->layers = info->layers;
     good = good && trace_info_check(trace, error);
     if (good && (uint64_t)info->steps * info->layers > TABLE_ROWS_MAX) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: expected " TABLE_FULL ", found %u steps and %u layers", trace->path, info->steps,
-                    info->layers);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: expected " TABLE_FULL ", found %u steps and %u layers",
+                    trace->path, info->steps, info->layers);
         good = false;
     }
-    if (good)
-        table->at = g_new0(struct block *, (size_t)info->steps * info->layers);
+    if (good) table->at = g_new0(struct block *, (size_t)info->steps * info->layers);
     for (uint32_t i = 0; good && i < table->blocks->len; i++) {
         struct block *const block = g_ptr_array_index(table->blocks, i);
         const uint32_t *const step = bsearch(&block->step, steps, step_count, sizeof *steps, number_compare);
-        const uint32_t *const layer = bsearch(&block->layer, layers, layer_count, sizeof *layers,
-                                              number_compare);
+        const uint32_t *const layer = bsearch(&block->layer, layers, layer_count, sizeof *layers, number_compare);
         const size_t s = claims->steps ? block->step : (size_t)(step - steps);
         const size_t l = claims->layers ? block->layer : (size_t)(layer - layers);
         table->at[s * info->layers + l] = block;
@@ -247,8 +224,7 @@ bool table_serve(struct table *table, const struct table_claims *claims, struct 
                 table->highest = MAX(table->highest, rows->experts[p]);
         }
     }
-    if (claims->ranks && !claim_check(trace, "ranks", claims->ranks, table->ranks, error))
-        return false;
+    if (claims->ranks && !claim_check(trace, "ranks", claims->ranks, table->ranks, error)) return false;
     info->ranks = claims->ranks ? claims->ranks : table->ranks;
     info->topk = table->topk;
     info->weights = table->weights;

@@ -9,10 +9,10 @@
 
 struct table;
 
-struct table_rows {             /* the tokens of one rank in one (step, layer) */
+struct table_rows { /* the tokens of one rank in one (step, layer) */
     uint32_t tokens, capacity;
-    int32_t *experts;           /* [capacity][topk] */
-    float   *weights;           /* [capacity][topk], or NULL */
+    int32_t *experts; /* [capacity][topk] */
+    float *weights;   /* [capacity][topk], or NULL */
 };
 
 struct table *table_new(uint32_t topk);
@@ -29,7 +29,9 @@ struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer
 int32_t *table_row_add(struct table *table, struct table_rows *rows, float **weights);
 
 /* What a file may say of itself; 0 where it is silent. */
-struct table_claims { uint32_t steps, layers, ranks, experts; };
+struct table_claims {
+    uint32_t steps, layers, ranks, experts;
+};
 
 /* Makes the table the trace's source: fills info (but format) and takes the table over, also on failure.
  * Error: a claim that what was read contradicts. */

@@ -22,26 +22,28 @@ static bool format_error(GError **error, const char *path, const char *expected,
 /* Splits "llama@8:FILE" into format, number and file. */
 static enum path_format path_split(const char *path, uint32_t *number, const char **file, GError **error)
 {
-    static const struct { const char *name; enum path_format format; bool number; } names[] = {
-        { "npy", PATH_NPY, false }, { "vllm", PATH_VLLM, false }, { "llama", PATH_LLAMA, true },
+    static const struct {
+        const char *name;
+        enum path_format format;
+        bool number;
+    } names[] = {
+        { "npy", PATH_NPY, false },
+        { "vllm", PATH_VLLM, false },
+        { "llama", PATH_LLAMA, true },
         { "splits", PATH_SPLITS, true },
     };
     *file = path;
     *number = 0;
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
         const size_t length = strlen(names[i].name);
-        if (strncmp(path, names[i].name, length) != 0 || (path[length] != ':' && path[length] != '@'))
-            continue;
+        if (strncmp(path, names[i].name, length) != 0 || (path[length] != ':' && path[length] != '@')) continue;
         const char *const colon = strchr(path, ':');
-        if (!colon)
-            continue;
+        if (!colon) continue;
         if (names[i].number != (path[length] == '@')) {
             format_error(error, path, names[i].number ? "FORMAT@NUMBER:FILE" : "FORMAT:FILE", "another form");
             return PATH_ANY;
         }
-        char *const digits = names[i].number
-                                 ? g_strndup(path + length + 1, (size_t)(colon - path) - length - 1)
-                                 : NULL;
+        char *const digits = names[i].number ? g_strndup(path + length + 1, (size_t)(colon - path) - length - 1) : NULL;
         guint64 value = 0;
         const bool good = !digits || g_ascii_string_to_unsigned(digits, 10, 1, UINT32_MAX, &value, NULL);
         g_free(digits);
@@ -59,21 +61,22 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
 bool trace_info_check(const struct trace *trace, GError **error)
 {
     const struct trace_info *const i = &trace->info;
-    const struct { const char *name; uint32_t value, low, high; } fields[] = {
-        { "steps", i->steps, 1, 1 << 28 },   { "layers", i->layers, 1, 1 << 16 },
+    const struct {
+        const char *name;
+        uint32_t value, low, high;
+    } fields[] = {
+        { "steps", i->steps, 1, 1 << 28 },           { "layers", i->layers, 1, 1 << 16 },
         { "ranks", i->ranks, 1, ROUTING_RANKS_MAX }, { "tokens", i->tokens_max, 0, 1 << 28 },
         { "topk", i->topk, 1, ROUTING_TOPK_MAX },    { "experts", i->experts, 0, ROUTING_EXPERTS_MAX },
     };
     for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
-        if (fields[f].value >= fields[f].low && fields[f].value <= fields[f].high)
-            continue;
+        if (fields[f].value >= fields[f].low && fields[f].value <= fields[f].high) continue;
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u to %u, found %u", trace->path,
                     fields[f].name, fields[f].low, fields[f].high, fields[f].value);
         return false;
     }
     const uint64_t blocks = (uint64_t)i->steps * i->layers, places = (uint64_t)i->tokens_max * i->topk;
-    if (places <= TRACE_PLACES_MAX / i->ranks && blocks <= TRACE_BLOCKS_MAX)
-        return true;
+    if (places <= TRACE_PLACES_MAX / i->ranks && blocks <= TRACE_BLOCKS_MAX) return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "%s: expected at most 2^28 top-k places in a (step, layer) and 2^28 (step, layer)s, found %u "
                 "ranks x "
@@ -94,8 +97,7 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
 {
     uint8_t head[256] = { 0 };
     size_t got = 0;
-    if (!stream_read(stream, head, sizeof head - 1, &got, error) || !stream_seek(stream, 0, error))
-        goto refuse;
+    if (!stream_read(stream, head, sizeof head - 1, &got, error) || !stream_seek(stream, 0, error)) goto refuse;
     if (got == 0) {
         format_error(error, trace->path, "a trace", "an empty file");
         goto refuse;
@@ -105,27 +107,20 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
     if (npy_magic(head, got)) {
         /* The header of version 1 starts after 10 bytes: enough to see int16 and three dimensions. */
         struct npy npy;
-        if (!npy_open(&npy, stream, error))
-            goto refuse;
+        if (!npy_open(&npy, stream, error)) goto refuse;
         if (npy.kind == 'i' && npy.width == 2 && npy.dims == 3) {
-            format_error(error, trace->path,
-                         "npy:FILE ([ranks, tokens, topk]) or vllm:FILE ([tokens, layers, topk])",
+            format_error(error, trace->path, "npy:FILE ([ranks, tokens, topk]) or vllm:FILE ([tokens, layers, topk])",
                          "an int16 array of three dimensions that may be either");
             goto refuse;
         }
         return npy_trace_open(trace, stream, options, error);
     }
-    if (ept_magic(head, got))
-        return ept_trace_open(trace, stream, options, error);
-    if (*word == '{')
-        return megatron_trace_open(trace, stream, options, error);
-    if (*word == '#' || g_str_has_prefix(word, "step"))
-        return csv_trace_open(trace, stream, options, error);
+    if (ept_magic(head, got)) return ept_trace_open(trace, stream, options, error);
+    if (*word == '{') return megatron_trace_open(trace, stream, options, error);
+    if (*word == '#' || g_str_has_prefix(word, "step")) return csv_trace_open(trace, stream, options, error);
     if (g_str_has_prefix(word, "layer"))
         format_error(error, trace->path, "llama@K:FILE, K experts a token", "a layer,expert file without K");
-    else
-        format_error(error, trace->path, "a trace (.npy, .csv, .ept or JSON lines, plain or zstd)",
-                     "other bytes");
+    else format_error(error, trace->path, "a trace (.npy, .csv, .ept or JSON lines, plain or zstd)", "other bytes");
 refuse:
     stream_close(stream);
     return false;
@@ -134,12 +129,10 @@ refuse:
 /* Errors quote what was found: whatever that is, the message stays one line of text. */
 static void error_clean(GError **error)
 {
-    if (!error || !*error)
-        return;
+    if (!error || !*error) return;
     char *const message = g_utf8_make_valid((*error)->message, -1);
     for (char *at = message; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
-            *at = '?';
+        if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
     g_free((*error)->message);
     (*error)->message = message;
 }
@@ -156,15 +149,14 @@ static bool trace_open_format(struct trace *trace, const char *path, const struc
         return false;
     }
     struct stream *const stream = stream_open(file, error);
-    if (!stream)
-        return false;
+    if (!stream) return false;
     trace->path = g_strdup(stream_path(stream));
     switch (format) {
-    case PATH_NPY:    return npy_trace_open(trace, stream, options, error);
-    case PATH_VLLM:   return vllm_trace_open(trace, stream, options, error);
-    case PATH_LLAMA:  return llama_trace_open(trace, stream, number, options, error);
+    case PATH_NPY: return npy_trace_open(trace, stream, options, error);
+    case PATH_VLLM: return vllm_trace_open(trace, stream, options, error);
+    case PATH_LLAMA: return llama_trace_open(trace, stream, number, options, error);
     case PATH_SPLITS: return splits_trace_open(trace, stream, number, options, error);
-    case PATH_ANY:    break;
+    case PATH_ANY: break;
     }
     return trace_detect(trace, stream, options, error);
 }
@@ -191,78 +183,66 @@ struct trace *trace_open(const char *path, const struct trace_options *options, 
 
 void trace_close(struct trace *trace)
 {
-    if (!trace)
-        return;
+    if (!trace) return;
     trace_weights_close(trace->weights);
-    if (trace->ops)
-        trace->ops->close(trace);
+    if (trace->ops) trace->ops->close(trace);
     g_free(trace->provenance);
     g_free(trace->model);
     g_free(trace->path);
     g_free(trace);
 }
 
-const struct trace_info *trace_info(const struct trace *trace)
-{
-    return &trace->info;
-}
+const struct trace_info *trace_info(const struct trace *trace) { return &trace->info; }
 
 /* Reports the first expert that is out of range. */
-static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t layer,
-                           const struct routing *routing, GError **error)
+static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
+                           GError **error)
 {
     for (uint32_t r = 0; r < routing->ranks; r++) {
         const size_t places = (size_t)routing->rank[r].tokens * routing->topk;
         for (size_t i = 0; i < places; i++) {
             const int32_t expert = routing->rank[r].experts[i];
-            if (expert >= ROUTING_NONE && expert < (int64_t)routing->experts)
-                continue;
+            if (expert >= ROUTING_NONE && expert < (int64_t)routing->experts) continue;
             g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                         "%s: step %u layer %u rank %u token %zu place %zu: expected an expert 0 to %u or -1, "
                         "found %d",
-                        trace->path, step, layer, r, i / routing->topk, i % routing->topk,
-                        routing->experts - 1, expert);
+                        trace->path, step, layer, r, i / routing->topk, i % routing->topk, routing->experts - 1,
+                        expert);
             return false;
         }
     }
     return true;
 }
 
-static bool experts_check(const struct trace *trace, uint32_t step, uint32_t layer,
-                          const struct routing *routing, GError **error)
+static bool experts_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
+                          GError **error)
 {
     /* Loops of a fixed length become vector instructions at any optimisation level. */
     enum { LANES = 16 };
-    uint32_t most[LANES] = { 0 };       /* -1 wraps to 0 */
+    uint32_t most[LANES] = { 0 }; /* -1 wraps to 0 */
     for (uint32_t r = 0; r < routing->ranks; r++) {
         const int32_t *const experts = routing->rank[r].experts;
         const size_t places = (size_t)routing->rank[r].tokens * routing->topk;
         size_t i = 0;
         for (; i + LANES <= places; i += LANES)
-            for (size_t lane = 0; lane < LANES; lane++)
-                most[lane] = MAX(most[lane], (uint32_t)experts[i + lane] + 1);
-        for (; i < places; i++)
-            most[0] = MAX(most[0], (uint32_t)experts[i] + 1);
+            for (size_t lane = 0; lane < LANES; lane++) most[lane] = MAX(most[lane], (uint32_t)experts[i + lane] + 1);
+        for (; i < places; i++) most[0] = MAX(most[0], (uint32_t)experts[i] + 1);
     }
-    for (size_t lane = 1; lane < LANES; lane++)
-        most[0] = MAX(most[0], most[lane]);
+    for (size_t lane = 1; lane < LANES; lane++) most[0] = MAX(most[0], most[lane]);
     return most[0] <= routing->experts || experts_refuse(trace, step, layer, routing, error);
 }
 
-static bool request_refuse(const struct trace *trace, const char *field, uint32_t limit, uint32_t found,
-                           GError **error)
+static bool request_refuse(const struct trace *trace, const char *field, uint32_t limit, uint32_t found, GError **error)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected 0 to %u, found %u", trace->path,
-                field, limit, found);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected 0 to %u, found %u", trace->path, field, limit,
+                found);
     return false;
 }
 
-static bool weights_overlay(struct trace *trace, uint32_t step, uint32_t layer, struct routing *routing,
-                            GError **error)
+static bool weights_overlay(struct trace *trace, uint32_t step, uint32_t layer, struct routing *routing, GError **error)
 {
     size_t places = 0;
-    for (uint32_t r = 0; r < routing->ranks; r++)
-        places += (size_t)routing->rank[r].tokens * routing->topk;
+    for (uint32_t r = 0; r < routing->ranks; r++) places += (size_t)routing->rank[r].tokens * routing->topk;
     if (places != (size_t)routing->ranks * trace->info.tokens_max * trace->info.topk) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                     "%s: step %u layer %u: expected %u tokens on every rank for an array of weights, found "
@@ -286,16 +266,12 @@ bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t ran
 {
     const struct trace_info *const info = &trace->info;
     const uint32_t ranks = rank_count ? rank_count : info->ranks;
-    if (step >= info->steps)
-        return request_refuse(trace, "step", info->steps - 1, step, error);
-    if (layer >= info->layers)
-        return request_refuse(trace, "layer", info->layers - 1, layer, error);
-    if (ranks > info->ranks)
-        return request_refuse(trace, "ranks", info->ranks, ranks, error);
+    if (step >= info->steps) return request_refuse(trace, "step", info->steps - 1, step, error);
+    if (layer >= info->layers) return request_refuse(trace, "layer", info->layers - 1, layer, error);
+    if (ranks > info->ranks) return request_refuse(trace, "ranks", info->ranks, ranks, error);
     if (info->experts % ranks) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: experts: expected a multiple of %u ranks, found %u", trace->path, ranks,
-                    info->experts);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: experts: expected a multiple of %u ranks, found %u",
+                    trace->path, ranks, info->experts);
         return false;
     }
     struct routing routing;
@@ -306,9 +282,7 @@ bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t ran
     bool good = experts_check(trace, step, layer, &routing, error);
     if (good && trace->weights && trace_weights_cover(trace->weights, layer))
         good = weights_overlay(trace, step, layer, &routing, error);
-    if (good)
-        *out = routing;
-    else
-        routing_free(&routing);
+    if (good) *out = routing;
+    else routing_free(&routing);
     return good;
 }

@@ -17,11 +17,11 @@ struct trace;
 
 struct trace_info {
     uint32_t steps, layers, ranks, topk;
-    uint32_t experts;          /* as told, as the file says, or the least multiple of ranks that holds all */
-    uint32_t tokens_max;       /* most tokens of a rank in any (step, layer) */
-    bool     weights;          /* some (step, layer) has gate weights */
-    const char *format;        /* "npy", "npy.zst", "csv", "ept", ... */
-    const char *model, *provenance;     /* what the file says it is a trace of, from where; "" when silent */
+    uint32_t experts;               /* as told, as the file says, or the least multiple of ranks that holds all */
+    uint32_t tokens_max;            /* most tokens of a rank in any (step, layer) */
+    bool weights;                   /* some (step, layer) has gate weights */
+    const char *format;             /* "npy", "npy.zst", "csv", "ept", ... */
+    const char *model, *provenance; /* what the file says it is a trace of, from where; "" when silent */
 };
 
 /* Which file a path means.  "FORMAT:FILE" says how to read FILE where its bytes do not tell:
@@ -35,8 +35,8 @@ struct trace_info {
  * layer belongs to the trace's layer 0, its second to layer 4, and that its third is not in the trace. */
 
 struct trace_options {
-    uint32_t    experts;       /* 0: from the file */
-    const char *weights_path;  /* an .npy[.zst] of the same shape, or of fewer layers, see above; or NULL */
+    uint32_t experts;         /* 0: from the file */
+    const char *weights_path; /* an .npy[.zst] of the same shape, or of fewer layers, see above; or NULL */
 };
 
 /* A struct trace is one thread's at a time; several threads open the path several times. */

@@ -26,20 +26,16 @@ struct trace {
     struct trace_weights *weights;
 };
 
-bool npy_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                    GError **error);
-bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                     GError **error);
-bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                    GError **error);
-bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk,
-                      const struct trace_options *options, GError **error);
+bool npy_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
+bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
+bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
+bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
+                      GError **error);
 bool megatron_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
                          GError **error);
 bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t token_bytes,
                        const struct trace_options *options, GError **error);
-bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                    GError **error);
+bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 
 /* Checks dimensions against the limits of traces and routing; names the one that breaks them. */
 bool trace_info_check(const struct trace *trace, GError **error);

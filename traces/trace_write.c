@@ -6,7 +6,7 @@
 #include "traces/trace_writer.h"
 
 static const struct trace_format *const formats[] = {
-    &trace_format_npy, &trace_format_npy_zst, &trace_format_csv, &trace_format_csv_zst, &trace_format_ept,
+    &trace_format_npy,   &trace_format_npy_zst,   &trace_format_csv,  &trace_format_csv_zst, &trace_format_ept,
     &trace_format_jsonl, &trace_format_jsonl_zst, &trace_format_vllm, &trace_format_llama,
 };
 
@@ -15,15 +15,13 @@ static const struct trace_format *format_choose(const char *path, const char *wo
 {
     for (size_t i = 0; i < G_N_ELEMENTS(formats); i++) {
         if (word) {
-            if (strcmp(word, formats[i]->name) == 0)
-                return formats[i];
+            if (strcmp(word, formats[i]->name) == 0) return formats[i];
             continue;
         }
         char *const ending = g_strdup_printf(".%s", formats[i]->name);
         const bool fits = g_str_has_suffix(path, ending);
         g_free(ending);
-        if (fits)
-            return formats[i];
+        if (fits) return formats[i];
     }
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: format: expected %s, found '%s'", path,
                 word ? "npy, npy.zst, csv, csv.zst, ept, jsonl, jsonl.zst, vllm or llama"
@@ -42,22 +40,18 @@ static void summary_add(struct trace_summary *s, const struct trace_info *info, 
         const struct routing_rank *const rank = &routing->rank[r];
         const size_t places = (size_t)rank->tokens * routing->topk;
         s->ragged = s->ragged || rank->tokens < info->tokens_max;
-        for (size_t i = 0; i < places && !s->none; i++)
-            s->none = rank->experts[i] < 0;
+        for (size_t i = 0; i < places && !s->none; i++) s->none = rank->experts[i] < 0;
         for (size_t i = 0; rank->weights && i < places && !s->weights_inexact; i++)
             s->weights_inexact = !half_from_float(rank->weights[i], &half);
     }
 }
 
-static bool block_check(const char *path, const struct trace_info *info, const struct routing *routing,
-                        GError **error)
+static bool block_check(const char *path, const struct trace_info *info, const struct routing *routing, GError **error)
 {
-    if (routing->ranks == info->ranks && routing->topk == info->topk && routing->experts == info->experts)
-        return true;
+    if (routing->ranks == info->ranks && routing->topk == info->topk && routing->experts == info->experts) return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: expected %u ranks, topk %u and %u experts in every (step, layer), found %u, %u and %u",
-                path, info->ranks, info->topk, info->experts, routing->ranks, routing->topk,
-                routing->experts);
+                "%s: expected %u ranks, topk %u and %u experts in every (step, layer), found %u, %u and %u", path,
+                info->ranks, info->topk, info->experts, routing->ranks, routing->topk, routing->experts);
     return false;
 }
 
@@ -69,22 +63,18 @@ struct walk {
 };
 
 /* Goes once through all (step, layer)s: to the writer, or else to the summary. */
-static bool walk_run(const struct walk *walk, struct trace_summary *summary,
-                     const struct trace_format *format, struct trace_writer *writer, GError **error)
+static bool walk_run(const struct walk *walk, struct trace_summary *summary, const struct trace_format *format,
+                     struct trace_writer *writer, GError **error)
 {
     for (uint32_t step = 0; step < walk->info->steps; step++) {
         for (uint32_t layer = 0; layer < walk->info->layers; layer++) {
             struct routing routing;
-            if (!walk->produce(walk->context, step, layer, &routing, error))
-                return false;
+            if (!walk->produce(walk->context, step, layer, &routing, error)) return false;
             bool good = block_check(walk->path, walk->info, &routing, error);
-            if (good && writer)
-                good = format->block(writer, step, layer, &routing, error);
-            else if (good)
-                summary_add(summary, walk->info, layer, &routing);
+            if (good && writer) good = format->block(writer, step, layer, &routing, error);
+            else if (good) summary_add(summary, walk->info, layer, &routing);
             routing_free(&routing);
-            if (!good)
-                return false;
+            if (!good) return false;
         }
     }
     return true;
@@ -114,29 +104,23 @@ bool trace_write(const char *path, const struct trace_write_options *options, co
                  trace_producer *produce, void *context, char **note, GError **error)
 {
     const struct trace_format *const format = format_choose(path, options->format, error);
-    if (!format)
-        return false;
+    if (!format) return false;
     const struct walk walk = { path, info, produce, context };
     struct trace_summary summary = { .weight_steps = g_new0(uint32_t, info->layers) };
     struct trace_writer writer = { .options = options, .info = info, .path = path };
     bool good = !format->first_pass || walk_run(&walk, &summary, NULL, NULL, error);
-    for (uint32_t l = 0; l < info->layers; l++)
-        summary.weight_layers += summary.weight_steps[l] > 0;
-    if (summary.ragged)
-        summary.none = true;
+    for (uint32_t l = 0; l < info->layers; l++) summary.weight_layers += summary.weight_steps[l] > 0;
+    if (summary.ragged) summary.none = true;
     writer.summary = format->first_pass ? &summary : NULL;
     writer.scratch = g_byte_array_new();
     writer.output = good ? output_open(path, format_level(format, options), error) : NULL;
-    good = writer.output && format->begin(&writer, error) &&
-           walk_run(&walk, &summary, format, &writer, error) && format->end(&writer, error);
-    if (format->clear)
-        format->clear(&writer);
+    good = writer.output && format->begin(&writer, error) && walk_run(&walk, &summary, format, &writer, error) &&
+           format->end(&writer, error);
+    if (format->clear) format->clear(&writer);
     good = outputs_commit(&writer, good, error);
     g_byte_array_unref(writer.scratch);
     g_free(summary.weight_steps);
-    if (good && note)
-        *note = writer.note;
-    else
-        g_free(writer.note);
+    if (good && note) *note = writer.note;
+    else g_free(writer.note);
     return good;
 }

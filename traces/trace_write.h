@@ -8,16 +8,15 @@
 #include "traces/trace.h"
 
 /* Makes the routing of one (step, layer); the writer frees it. */
-typedef bool trace_producer(void *context, uint32_t step, uint32_t layer, struct routing *out,
-                            GError **error);
+typedef bool trace_producer(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error);
 
 struct trace_write_options {
-    const char *format; /* "npy", "npy.zst", "csv", "csv.zst", "ept", "jsonl", "jsonl.zst", "vllm", "llama";
+    const char *format;       /* "npy", "npy.zst", "csv", "csv.zst", "ept", "jsonl", "jsonl.zst", "vllm", "llama";
                          * NULL: by the ending of the name */
-    const char *dtype;  /* numpy's elements, "u1" to "i8"; NULL: the narrowest that holds the experts */
-    const char *weights_path;   /* numpy: where the weights go, or NULL: they are left out */
-    int  level;                 /* of zstd; 0: a fast one */
-    bool pad;                   /* numpy: fill ranks with fewer tokens up with tokens that go nowhere */
+    const char *dtype;        /* numpy's elements, "u1" to "i8"; NULL: the narrowest that holds the experts */
+    const char *weights_path; /* numpy: where the weights go, or NULL: they are left out */
+    int level;                /* of zstd; 0: a fast one */
+    bool pad;                 /* numpy: fill ranks with fewer tokens up with tokens that go nowhere */
 };
 
 /* Writes info's shape; path "-" is standard output.  On success *note (if note is not NULL) is NULL or a

@@ -7,20 +7,20 @@
 
 /* What a first pass over the whole trace found. */
 struct trace_summary {
-    bool none;                  /* some place is -1 */
-    bool ragged;                /* some rank has fewer tokens than the most */
-    bool weights_inexact;       /* some weight is no half-precision number */
-    uint32_t *weight_steps;     /* [layers] steps in which the layer has weights */
-    uint32_t weight_layers;     /* layers with weights in every step */
+    bool none;              /* some place is -1 */
+    bool ragged;            /* some rank has fewer tokens than the most */
+    bool weights_inexact;   /* some weight is no half-precision number */
+    uint32_t *weight_steps; /* [layers] steps in which the layer has weights */
+    uint32_t weight_layers; /* layers with weights in every step */
 };
 
 struct trace_writer {
     const struct trace_write_options *options;
     const struct trace_info *info;
     const char *path;
-    const struct trace_summary *summary;    /* NULL unless the format asks for a first pass */
+    const struct trace_summary *summary; /* NULL unless the format asks for a first pass */
     struct output *output, *weights_output;
-    uint32_t element_bytes;     /* numpy */
+    uint32_t element_bytes; /* numpy */
     GByteArray *scratch;
     void *state;
     char *note;
@@ -33,7 +33,7 @@ struct trace_format {
     bool (*block)(struct trace_writer *writer, uint32_t step, uint32_t layer, const struct routing *routing,
                   GError **error);
     bool (*end)(struct trace_writer *writer, GError **error);
-    void (*clear)(struct trace_writer *writer);         /* or NULL */
+    void (*clear)(struct trace_writer *writer); /* or NULL */
 };
 
 extern const struct trace_format trace_format_ept, trace_format_csv, trace_format_csv_zst, trace_format_jsonl,

@@ -20,21 +20,20 @@
 
 struct row {
     const struct traffic_options *options;
-    uint32_t columns, source, experts_each;     /* destinations, and experts of each: those of a rank, or 1 */
-    bool pairs;                     /* the row counts (token, expert) pairs; else tokens, each once */
-    const uint32_t *count;          /* [columns] of this source */
-    uint32_t *token_at;             /* [tokens] random order of the tokens */
-    uint32_t *column_at;            /* [columns] random order of the destinations */
-    uint32_t *given;                /* [tokens] destinations so far */
-    uint32_t *destination;          /* [tokens][topk] */
+    uint32_t columns, source, experts_each; /* destinations, and experts of each: those of a rank, or 1 */
+    bool pairs;                             /* the row counts (token, expert) pairs; else tokens, each once */
+    const uint32_t *count;                  /* [columns] of this source */
+    uint32_t *token_at;                     /* [tokens] random order of the tokens */
+    uint32_t *column_at;                    /* [columns] random order of the destinations */
+    uint32_t *given;                        /* [tokens] destinations so far */
+    uint32_t *destination;                  /* [tokens][topk] */
     struct urn urn;
 };
 
-static bool matrix_error(GError **error, uint32_t row, uint32_t column, const char *expected,
-                         const char *found)
+static bool matrix_error(GError **error, uint32_t row, uint32_t column, const char *expected, const char *found)
 {
-    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                "traffic: row %u column %u: expected %s, found '%s'", row, column, expected, found);
+    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "traffic: row %u column %u: expected %s, found '%s'", row,
+                column, expected, found);
     return false;
 }
 
@@ -56,8 +55,7 @@ static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t c
         guint64 value = 0;
         good = g_ascii_string_to_unsigned(cell, 10, 0, UINT32_MAX, &value, NULL);
         counts[c] = (uint32_t)value;
-        if (!good)
-            matrix_error(error, row, c, "a number of tokens", cell);
+        if (!good) matrix_error(error, row, c, "a number of tokens", cell);
     }
     g_strfreev(cells);
     return good;
@@ -93,26 +91,23 @@ static bool row_check(const struct row *row, GError **error)
     char expected[96], found[32];
     for (uint32_t d = 0; d < row->columns; d++) {
         sum += row->count[d];
-        if (row->count[d] <= each_max)
-            continue;
-        g_snprintf(expected, sizeof expected, "at most %" G_GUINT64_FORMAT " (tokens %u, topk %u)", each_max,
-                   o->tokens, o->topk);
+        if (row->count[d] <= each_max) continue;
+        g_snprintf(expected, sizeof expected, "at most %" G_GUINT64_FORMAT " (tokens %u, topk %u)", each_max, o->tokens,
+                   o->topk);
         g_snprintf(found, sizeof found, "%u", row->count[d]);
         return matrix_error(error, row->source, d, expected, found);
     }
-    if (sum <= sum_max)
-        return true;
+    if (sum <= sum_max) return true;
     g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
                 "traffic: row %u: expected a sum of at most %" G_GUINT64_FORMAT " (tokens %u, topk %u), "
-                                                                                "found %" G_GUINT64_FORMAT,
+                "found %" G_GUINT64_FORMAT,
                 row->source, sum_max, o->tokens, o->topk, sum);
     return false;
 }
 
 static void shuffle(struct urn *urn, uint32_t *values, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
-        values[i] = i;
+    for (uint32_t i = 0; i < count; i++) values[i] = i;
     for (uint32_t i = count; i > 1; i--) {
         const uint32_t other = urn_below(urn, i), kept = values[i - 1];
         values[i - 1] = values[other];
@@ -147,8 +142,7 @@ static void token_draw(struct row *row, uint32_t token, int32_t *experts)
     const uint32_t *const destination = row->destination + (size_t)token * o->topk;
     const uint32_t given = row->given[token], each = row->experts_each;
     urn_token_next(&row->urn);
-    if (given == 0)
-        return;
+    if (given == 0) return;
     const uint64_t places = row->pairs ? given : MIN((uint64_t)o->topk, (uint64_t)given * each);
     const uint32_t turn = urn_below(&row->urn, given);
     for (uint32_t k = 0; k < places; k++)
@@ -171,8 +165,7 @@ static bool traffic_check(const struct traffic_options *o, uint32_t ranks, GErro
         field = "topk", expected = "1 to 256, and no more than experts", found = o->topk;
     }
     if (field)
-        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %u", field,
-                    expected, found);
+        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %u", field, expected, found);
     return !field;
 }
 
@@ -185,22 +178,22 @@ bool routing_from_traffic(const struct traffic_options *options, struct routing 
         g_free(matrix);
         return false;
     }
-    struct row row = { .options = options, .columns = columns, .experts_each = options->experts / columns,
+    struct row row = { .options = options,
+                       .columns = columns,
+                       .experts_each = options->experts / columns,
                        .pairs = options->pairs || columns != ranks };
     for (row.source = 0; good && row.source < ranks; row.source++) {
         row.count = matrix + (size_t)row.source * columns;
         good = row_check(&row, error);
     }
     uint32_t *const tokens = g_new(uint32_t, ranks);
-    for (uint32_t r = 0; r < ranks; r++)
-        tokens[r] = options->tokens;
+    for (uint32_t r = 0; r < ranks; r++) tokens[r] = options->tokens;
     row.token_at = g_new(uint32_t, options->tokens);
-    row.given = g_new(uint32_t, options->tokens + 1);    /* never a null pointer */
+    row.given = g_new(uint32_t, options->tokens + 1); /* never a null pointer */
     row.destination = g_new(uint32_t, (size_t)options->tokens * options->topk);
     row.column_at = g_new(uint32_t, columns);
     urn_init(&row.urn, options->experts, 0, 0, NULL);
-    if (good)
-        routing_alloc(out, ranks, options->topk, options->experts, tokens, false);
+    if (good) routing_alloc(out, ranks, options->topk, options->experts, tokens, false);
     for (row.source = 0; good && row.source < ranks; row.source++) {
         urn_seed(&row.urn, options->seed + row.source);
         row.count = matrix + (size_t)row.source * columns;

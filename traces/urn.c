@@ -26,8 +26,7 @@ static void urn_alias_build(struct urn *urn)
 {
     const uint32_t n = urn->experts;
     double sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += urn->popularity[i];
+    for (uint32_t i = 0; i < n; i++) sum += urn->popularity[i];
     double *const scaled = g_new(double, n);
     uint32_t *const small = g_new(uint32_t, n), *const large = g_new(uint32_t, n);
     uint32_t small_count = 0, large_count = 0;
@@ -35,10 +34,8 @@ static void urn_alias_build(struct urn *urn)
         scaled[i] = urn->popularity[i] * n / sum;
         urn->alias[i] = i;
         urn->threshold[i] = UINT32_MAX;
-        if (scaled[i] < 1)
-            small[small_count++] = i;
-        else
-            large[large_count++] = i;
+        if (scaled[i] < 1) small[small_count++] = i;
+        else large[large_count++] = i;
     }
     while (small_count && large_count) {
         const uint32_t s = small[--small_count], l = large[large_count - 1];
@@ -55,8 +52,7 @@ static void urn_alias_build(struct urn *urn)
     g_free(scaled);
 }
 
-void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max,
-              const double *popularity)
+void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max, const double *popularity)
 {
     const bool limited = groups && groups_max && groups_max < groups;
     assert(experts > 0 && (!limited || experts % groups == 0));
@@ -114,8 +110,7 @@ static inline uint32_t stream_limit(struct urn_stream *stream, uint32_t limit)
     uint64_t product = (uint64_t)stream_bits(stream) * limit;
     if ((uint32_t)product < limit) {
         const uint32_t uneven = -limit % limit;
-        while ((uint32_t)product < uneven)
-            product = (uint64_t)stream_bits(stream) * limit;
+        while ((uint32_t)product < uneven) product = (uint64_t)stream_bits(stream) * limit;
     }
     return (uint32_t)(product >> 32);
 }
@@ -126,21 +121,16 @@ uint32_t urn_below(struct urn *urn, uint32_t limit)
     return stream_limit(&urn->stream, limit);
 }
 
-double urn_uniform(struct urn *urn)
-{
-    return rng_uniform(&urn->stream.rng);
-}
+double urn_uniform(struct urn *urn) { return rng_uniform(&urn->stream.rng); }
 
 /* Whether the token may have this expert; marks it (and its group) when so. */
 static inline bool urn_accept(struct urn *urn, uint32_t expert)
 {
-    if (urn->drawn[expert] == urn->token)
-        return false;
+    if (urn->drawn[expert] == urn->token) return false;
     if (urn->groups_max) {
         const uint32_t group = expert / urn->group_size;
         if (urn->group_drawn[group] != urn->token) {
-            if (urn->kept_count == urn->groups_max)
-                return false;
+            if (urn->kept_count == urn->groups_max) return false;
             urn->group_drawn[group] = urn->token;
             urn->kept[urn->kept_count++] = group;
         }
@@ -164,9 +154,8 @@ static inline uint32_t urn_candidate(struct urn *urn)
 
 static bool urn_allowed(const struct urn *urn, uint32_t expert)
 {
-    return urn->drawn[expert] != urn->token &&
-           (!urn->groups_max || urn->kept_count < urn->groups_max ||
-            urn->group_drawn[expert / urn->group_size] == urn->token);
+    return urn->drawn[expert] != urn->token && (!urn->groups_max || urn->kept_count < urn->groups_max ||
+                                                urn->group_drawn[expert / urn->group_size] == urn->token);
 }
 
 /* Weighs every expert that may still be drawn. */
@@ -174,19 +163,16 @@ static uint32_t urn_draw_weighed(struct urn *urn)
 {
     double sum = 0;
     for (uint32_t e = 0; e < urn->experts; e++)
-        if (urn_allowed(urn, e))
-            sum += urn->popularity ? urn->popularity[e] : 1;
+        if (urn_allowed(urn, e)) sum += urn->popularity ? urn->popularity[e] : 1;
     double at = urn_uniform(urn) * sum;
     uint32_t last = urn->experts;
     for (uint32_t e = 0; e < urn->experts; e++) {
-        if (!urn_allowed(urn, e))
-            continue;
+        if (!urn_allowed(urn, e)) continue;
         last = e;
         at -= urn->popularity ? urn->popularity[e] : 1;
-        if (at < 0)
-            break;
+        if (at < 0) break;
     }
-    assert(last < urn->experts);        /* more experts were asked for than there are */
+    assert(last < urn->experts); /* more experts were asked for than there are */
     urn_take(urn, last);
     return last;
 }
@@ -195,8 +181,7 @@ uint32_t urn_draw(struct urn *urn)
 {
     for (int i = 0; i < RETRIES_MAX; i++) {
         const uint32_t expert = urn_candidate(urn);
-        if (urn_accept(urn, expert))
-            return expert;
+        if (urn_accept(urn, expert)) return expert;
     }
     return urn_draw_weighed(urn);
 }
@@ -210,8 +195,7 @@ static void urn_draw_plain(struct urn *urn, uint32_t count, int32_t *experts)
     for (uint32_t k = 0; k < count; k++) {
         uint32_t expert = stream_limit(&stream, limit);
         int tries = 1;
-        for (; drawn[expert] == token && tries < RETRIES_MAX; tries++)
-            expert = stream_limit(&stream, limit);
+        for (; drawn[expert] == token && tries < RETRIES_MAX; tries++) expert = stream_limit(&stream, limit);
         if (drawn[expert] == token) {
             urn->stream = stream;
             expert = urn_draw_weighed(urn);
@@ -229,8 +213,7 @@ void urn_draw_many(struct urn *urn, uint32_t count, int32_t *experts)
         urn_draw_plain(urn, count, experts);
         return;
     }
-    for (uint32_t k = 0; k < count; k++)
-        experts[k] = (int32_t)urn_draw(urn);
+    for (uint32_t k = 0; k < count; k++) experts[k] = (int32_t)urn_draw(urn);
 }
 
 uint32_t urn_draw_within(struct urn *urn, uint32_t first, uint32_t count)
@@ -243,12 +226,10 @@ uint32_t urn_draw_within(struct urn *urn, uint32_t first, uint32_t count)
         }
     }
     uint32_t left = 0;
-    for (uint32_t e = first; e < first + count; e++)
-        left += urn->drawn[e] != urn->token;
+    for (uint32_t e = first; e < first + count; e++) left += urn->drawn[e] != urn->token;
     assert(left > 0);
     uint32_t skip = stream_limit(&urn->stream, left), expert = first;
-    while (urn->drawn[expert] == urn->token || skip-- > 0)
-        expert++;
+    while (urn->drawn[expert] == urn->token || skip-- > 0) expert++;
     urn->drawn[expert] = urn->token;
     return expert;
 }

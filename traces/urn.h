@@ -13,24 +13,23 @@
 /* Random numbers of 32 bits. */
 struct urn_stream {
     struct rng rng;
-    uint64_t bits;                  /* the unused half of the last number, while half is set */
-    bool     half;
+    uint64_t bits; /* the unused half of the last number, while half is set */
+    bool half;
 };
 
 struct urn {
     struct urn_stream stream;
-    uint32_t experts, group_size, groups_max;   /* groups_max 0: no limit */
-    const double *popularity;       /* [experts] > 0, or NULL: all alike.  Borrowed */
-    uint32_t *alias, *threshold;    /* [experts] alias table of the popularity, or NULL */
-    uint32_t *drawn;                /* [experts] the token that drew it last */
-    uint32_t *kept, kept_count;     /* [groups_max] groups of this token */
-    uint32_t *group_drawn;          /* [groups] the token that used it last */
-    uint32_t token;                 /* counts tokens, from 1 */
+    uint32_t experts, group_size, groups_max; /* groups_max 0: no limit */
+    const double *popularity;                 /* [experts] > 0, or NULL: all alike.  Borrowed */
+    uint32_t *alias, *threshold;              /* [experts] alias table of the popularity, or NULL */
+    uint32_t *drawn;                          /* [experts] the token that drew it last */
+    uint32_t *kept, kept_count;               /* [groups_max] groups of this token */
+    uint32_t *group_drawn;                    /* [groups] the token that used it last */
+    uint32_t token;                           /* counts tokens, from 1 */
 };
 
 /* groups and groups_max 0: plain.  Experts divide by groups.  Aborts when memory is out. */
-void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max,
-              const double *popularity);
+void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max, const double *popularity);
 void urn_clear(struct urn *urn);
 
 /* Restarts the random numbers. */

@@ -11,7 +11,7 @@ static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
     switch (o->kernel) {
     case COLL_ALLTOALLV: return &coll_alltoallv;
     case COLL_ALLGATHER: return &coll_allgather;
-    case COLL_P2P:       break;
+    case COLL_P2P: break;
     }
     return &coll_p2p;
 }
@@ -74,11 +74,11 @@ static const char *job_phase_name(const struct kernel_job *job, uint32_t phase)
     const struct coll_options *o = &job_of(job)->options;
     uint32_t own;
     switch (part_of(o, phase, &own)) {
-    case PART_SYNC:         return "sync";
-    case PART_COMPUTE:      return "compute";
+    case PART_SYNC: return "sync";
+    case PART_COMPUTE: return "compute";
     case PART_OVERLAP_SYNC: return "overlap_sync";
-    case PART_OVERLAP:      return o->kernel == COLL_ALLTOALLV ? "alltoallv_overlap" : "allgather_overlap";
-    case PART_KERNEL:       break;
+    case PART_OVERLAP: return o->kernel == COLL_ALLTOALLV ? "alltoallv_overlap" : "allgather_overlap";
+    case PART_KERNEL: break;
     }
     return ops_of(o)->phase[own];
 }
@@ -107,7 +107,8 @@ static enum worker_step sync_step(struct fabric_worker *w)
     while ((UINT32_C(1) << sync->seen) < f->rank_count) {
         if (sync->posted == sync->seen) {
             const struct fabric_signal signal = {
-                .value = sync->generation, .word = sync->seen,
+                .value = sync->generation,
+                .word = sync->seen,
                 .peer = (uint16_t)((f->rank + (UINT32_C(1) << sync->seen)) % f->rank_count),
             };
             const int rc = fabric_signal(w, &signal);
@@ -228,8 +229,8 @@ static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phas
     switch (part) {
     case PART_SYNC:
     case PART_OVERLAP_SYNC: sync_launch(r); break;
-    case PART_COMPUTE:      compute_launch(r); break;
-    case PART_KERNEL:       r->ops->launch(r, own); break;
+    case PART_COMPUTE: compute_launch(r); break;
+    case PART_KERNEL: r->ops->launch(r, own); break;
     case PART_OVERLAP:
         r->ops->launch(r, own);
         compute_launch(r);
@@ -257,17 +258,27 @@ static uint32_t rank_check(const struct kernel_rank *rank, char *text, size_t te
 }
 
 static const struct kernel_family coll_family = {
-    .needs = job_needs, .phase_count = job_phase_count, .phase_name = job_phase_name, .rank_new = rank_new,
-    .rank_free = rank_free, .launch = rank_launch, .traffic = rank_traffic, .outputs = rank_outputs,
-    .check = rank_check, .absent = job_absent,
+    .needs = job_needs,
+    .phase_count = job_phase_count,
+    .phase_name = job_phase_name,
+    .rank_new = rank_new,
+    .rank_free = rank_free,
+    .launch = rank_launch,
+    .traffic = rank_traffic,
+    .outputs = rank_outputs,
+    .check = rank_check,
+    .absent = job_absent,
 };
 
 void coll_job_init(struct coll_job *job, const struct coll_options *options, const struct edges *edges)
 {
     *job = (struct coll_job){
-        .job = { .family = &coll_family, .ranks = options->ranks, .ranks_per_node = options->ranks_per_node,
+        .job = { .family = &coll_family,
+                 .ranks = options->ranks,
+                 .ranks_per_node = options->ranks_per_node,
                  .num_sms = options->num_sms },
-        .options = *options, .edges = edges,
+        .options = *options,
+        .edges = edges,
     };
 }
 
@@ -284,9 +295,13 @@ int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *sourc
     const uint64_t chunk = coll_min(size_bytes - *done, COLL_CHUNK_BYTES);
     if (!chunk) return 0;
     const struct fabric_write write = {
-        .target_offset = source ? target_offset + *done : 0, .charge_bytes = chunk, .peer = peer,
-        .span_count = source != NULL, .span = { { source ? source + *done : NULL, (uint32_t)chunk } },
-        .pattern = &coll_store_pattern, .rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES),
+        .target_offset = source ? target_offset + *done : 0,
+        .charge_bytes = chunk,
+        .peer = peer,
+        .span_count = source != NULL,
+        .span = { { source ? source + *done : NULL, (uint32_t)chunk } },
+        .pattern = &coll_store_pattern,
+        .rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES),
     };
     const int rc = fabric_store(w, &write);
     if (rc == 0) *done += chunk;
@@ -316,8 +331,8 @@ void coll_pattern_fill(uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32
     }
 }
 
-uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place,
-                            uint32_t iteration, uint64_t *at)
+uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration,
+                            uint64_t *at)
 {
     const uint64_t key = pattern_key(rank, place, iteration);
     uint64_t wrong = 0;

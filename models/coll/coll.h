@@ -23,12 +23,12 @@ enum coll_algorithm { COLL_HYBRID, COLL_RING };
 struct coll_options {
     enum coll_kernel kernel;
     uint32_t ranks, ranks_per_node;
-    uint32_t num_sms;                   /* that the kernel uses, from SM 0 */
-    uint32_t in_flight;                 /* messages that a worker has on their way by RDMA at most */
-    enum coll_algorithm algorithm;      /* allgather */
-    uint64_t size_bytes;                /* allgather: of a block; p2p: of a message */
-    uint32_t messages;                  /* p2p: of each phase */
-    uint64_t compute_ps;                /* 0: none */
+    uint32_t num_sms;              /* that the kernel uses, from SM 0 */
+    uint32_t in_flight;            /* messages that a worker has on their way by RDMA at most */
+    enum coll_algorithm algorithm; /* allgather */
+    uint64_t size_bytes;           /* allgather: of a block; p2p: of a message */
+    uint32_t messages;             /* p2p: of each phase */
+    uint64_t compute_ps;           /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };
 
@@ -39,7 +39,7 @@ const char *coll_options_refuse(const struct coll_options *options, const struct
 struct coll_job {
     struct kernel_job job;
     struct coll_options options;
-    const struct edges *edges;          /* alltoallv, else NULL */
+    const struct edges *edges; /* alltoallv, else NULL */
 };
 /* options are copied, edges must outlive the job. */
 void coll_job_init(struct coll_job *job, const struct coll_options *options, const struct edges *edges);

@@ -14,33 +14,33 @@
 #include "models/coll/coll_internal.h"
 
 enum { GATHER_WARPS = 16 };
-enum { PIECE_BYTES = 512 << 10 };       /* that a put takes at most */
+enum { PIECE_BYTES = 512 << 10 }; /* that a put takes at most */
 
 struct ring {
     struct fabric_worker worker;
     struct gather_rank *rank;
-    uint32_t sent;              /* blocks handed on */
-    uint64_t stored;            /* of the next one's part */
+    uint32_t sent;   /* blocks handed on */
+    uint64_t stored; /* of the next one's part */
 };
 
-struct putter {                 /* hybrid */
+struct putter { /* hybrid */
     struct fabric_worker worker;
-    uint32_t posted, arrived;   /* pieces, of all nodes: piece after piece, node after node */
+    uint32_t posted, arrived; /* pieces, of all nodes: piece after piece, node after node */
 };
 
-struct copier {                 /* hybrid */
+struct copier { /* hybrid */
     struct fabric_worker worker;
     struct gather_rank *rank;
-    uint32_t block, peer;       /* stored so far: blocks by node, from the own one on; of the next, peers */
-    uint64_t stored;            /* of its part */
+    uint32_t block, peer; /* stored so far: blocks by node, from the own one on; of the next, peers */
+    uint64_t stored;      /* of its part */
 };
 
 struct gather_rank {
     struct coll_rank base;
-    struct ring *ring;          /* [num_sms] */
+    struct ring *ring; /* [num_sms] */
     struct copier *copier;
     struct putter putter;
-    uint32_t nodes, node, place, peers;     /* of the run; own node and place in it; ranks that are stored to */
+    uint32_t nodes, node, place, peers; /* of the run; own node and place in it; ranks that are stored to */
 };
 
 static struct gather_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct gather_rank, base); }
@@ -118,8 +118,11 @@ static struct fabric_write block_write(const struct coll_rank *base, uint16_t pe
 {
     const struct fabric *f = base->fabric;
     const uint64_t offset = f->payload ? block_offset(base->options, block) + begin : 0;
-    return (struct fabric_write){ .target_offset = offset, .charge_bytes = end - begin, .peer = peer,
-                                  .span_count = f->payload, .span = { { f->heap + offset, (uint32_t)(end - begin) } } };
+    return (struct fabric_write){ .target_offset = offset,
+                                  .charge_bytes = end - begin,
+                                  .peer = peer,
+                                  .span_count = f->payload,
+                                  .span = { { f->heap + offset, (uint32_t)(end - begin) } } };
 }
 
 static int block_store(struct coll_rank *base, struct fabric_worker *w, uint16_t peer, uint32_t block, uint64_t begin,
@@ -147,8 +150,10 @@ static int ring_send(struct ring *c, uint16_t next, uint64_t begin, uint64_t end
     const uint32_t block = (f->rank + f->rank_count - c->sent) % f->rank_count;
     const uint32_t number = c->worker.index;
     const struct fabric_signal signal = {
-        .value = (uint64_t)(base->turn - 1) * (f->rank_count - 1) + c->sent + 1, .word = word_ring(number),
-        .peer = next, .queue = (uint16_t)(number % f->queue_count),
+        .value = (uint64_t)(base->turn - 1) * (f->rank_count - 1) + c->sent + 1,
+        .word = word_ring(number),
+        .peer = next,
+        .queue = (uint16_t)(number % f->queue_count),
     };
     if (fabric_path(f, next) == FABRIC_RDMA) {
         struct fabric_write write = block_write(base, next, block, begin, end);
@@ -204,7 +209,9 @@ static int putter_post(struct gather_rank *r)
     const uint64_t begin = (uint64_t)piece * PIECE_BYTES, end = coll_min(begin + PIECE_BYTES, o->size_bytes);
     const struct fabric_write write = block_write(&r->base, target, r->base.fabric->rank, begin, end);
     const struct fabric_signal signal = {
-        .value = (uint64_t)(r->base.turn - 1) * pieces_of(o) + piece + 1, .word = word_node(r->node), .peer = target,
+        .value = (uint64_t)(r->base.turn - 1) * pieces_of(o) + piece + 1,
+        .word = word_node(r->node),
+        .peer = target,
     };
     return fabric_put_signal(&r->putter.worker, &write, &signal);
 }
@@ -265,7 +272,8 @@ static enum worker_step copier_step(struct fabric_worker *w)
             const int rc = block_store(&r->base, w, target, node * r->peers + r->place, begin, end, &c->stored);
             if (rc) return step_of(rc);
             const struct fabric_signal signal = { .value = (uint64_t)(r->base.turn - 1) * r->nodes + c->block + 1,
-                                                  .word = word_peer(r, r->place, number), .peer = target };
+                                                  .word = word_peer(r, r->place, number),
+                                                  .peer = target };
             const int signalled = fabric_signal(w, &signal);
             if (signalled) return step_of(signalled);
         }
@@ -339,8 +347,8 @@ static void gather_traffic(const struct coll_rank *base, uint32_t phase, struct 
 static uint32_t gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
 {
     assert(max >= 1);
-    tensor[0] = (struct kernel_tensor){ "gathered", base->fabric->heap,
-                                        block_offset(base->options, base->options->ranks) };
+    tensor[0] =
+        (struct kernel_tensor){ "gathered", base->fabric->heap, block_offset(base->options, base->options->ranks) };
     return 1;
 }
 
@@ -359,7 +367,15 @@ static uint32_t gather_check(const struct coll_rank *base, char *text, size_t te
 }
 
 const struct coll_kernel_ops coll_allgather = {
-    .phase = (const char *const[]){ "allgather", NULL }, .rank_bytes = sizeof(struct gather_rank),
-    .refuse = gather_refuse, .needs = gather_needs, .init = gather_init, .clear = gather_clear, .fill = gather_fill,
-    .launch = gather_launch, .traffic = gather_traffic, .outputs = gather_outputs, .check = gather_check,
+    .phase = (const char *const[]){ "allgather", NULL },
+    .rank_bytes = sizeof(struct gather_rank),
+    .refuse = gather_refuse,
+    .needs = gather_needs,
+    .init = gather_init,
+    .clear = gather_clear,
+    .fill = gather_fill,
+    .launch = gather_launch,
+    .traffic = gather_traffic,
+    .outputs = gather_outputs,
+    .check = gather_check,
 };

@@ -14,34 +14,34 @@
 #include "models/coll/coll_internal.h"
 
 enum { WORD_RDMA = COLL_WORDS, WORD_STORED, WORDS_END };
-enum { STREAM_POSTS = 16, STORE_WARPS = 16 };       /* that a step posts at most; of a storing worker */
+enum { STREAM_POSTS = 16, STORE_WARPS = 16 }; /* that a step posts at most; of a storing worker */
 enum { PART_BYTES_LEAST = 16 << 10 };
 
 struct stream {
     struct fabric_worker worker;
-    uint32_t next, end;         /* of the list: to be sent next, and behind its last */
-    uint32_t done;              /* the first that may be on its way */
-    uint32_t posted, arrived;   /* that it has sent, and of them those that are there for sure */
-    uint32_t mark[2];           /* where in the list the last two halves of what may be on its way begin */
-    uint64_t offset;            /* of next among what the rank sends */
+    uint32_t next, end;       /* of the list: to be sent next, and behind its last */
+    uint32_t done;            /* the first that may be on its way */
+    uint32_t posted, arrived; /* that it has sent, and of them those that are there for sure */
+    uint32_t mark[2];         /* where in the list the last two halves of what may be on its way begin */
+    uint64_t offset;          /* of next among what the rank sends */
 };
 
 struct storer {
     struct fabric_worker worker;
     struct alltoallv_rank *rank;
-    uint32_t number;            /* among the storing workers */
-    uint32_t next;              /* of the list */
-    uint64_t stored;            /* of its part */
-    uint64_t offset;            /* of next among what the rank sends */
+    uint32_t number; /* among the storing workers */
+    uint32_t next;   /* of the list */
+    uint64_t stored; /* of its part */
+    uint64_t offset; /* of next among what the rank sends */
 };
 
 struct alltoallv_rank {
     struct coll_rank base;
     const struct edges *edges;
     struct stream stream;
-    struct storer *storer;      /* [num_sms] */
-    uint64_t expected[2];       /* in a turn: messages by RDMA, parts of the others */
-    uint64_t bytes[2];          /* that go out */
+    struct storer *storer; /* [num_sms] */
+    uint64_t expected[2];  /* in a turn: messages by RDMA, parts of the others */
+    uint64_t bytes[2];     /* that go out */
 };
 
 static struct alltoallv_rank *of(const struct coll_rank *r)
@@ -63,7 +63,9 @@ static int stream_post(struct stream *s, const struct edges *e)
     const uint32_t size_bytes = e->size_bytes[s->next];
     const struct fabric_write write = {
         .target_offset = f->payload ? received_offset(e, target) + e->target_offset[s->next] : 0,
-        .charge_bytes = size_bytes, .peer = target, .span_count = f->payload,
+        .charge_bytes = size_bytes,
+        .peer = target,
+        .span_count = f->payload,
         .span = { { f->payload ? f->heap + s->offset : NULL, size_bytes } },
     };
     const struct fabric_signal signal = { .value = 1, .word = WORD_RDMA, .peer = target, .add = true };
@@ -261,14 +263,17 @@ static void alltoallv_launch(struct coll_rank *base, uint32_t phase)
     struct alltoallv_rank *r = of(base);
     const uint32_t first = r->edges->first[base->fabric->rank];
     (void)phase;
-    r->stream = (struct stream){ .worker = { .step = stream_step, .describe = stream_describe }, .next = first,
-                                 .end = r->edges->first[base->fabric->rank + 1], .done = first };
+    r->stream = (struct stream){ .worker = { .step = stream_step, .describe = stream_describe },
+                                 .next = first,
+                                 .end = r->edges->first[base->fabric->rank + 1],
+                                 .done = first };
     coll_worker_add(base, &r->stream.worker, 0, 1);
     for (uint32_t kind = 0; kind < 2; kind++)
         fabric_watch_least(&r->stream.worker, WORD_RDMA + kind, base->turn * r->expected[kind]);
     for (uint32_t i = 0; stores_any(r) && i < base->options->num_sms; i++) {
-        r->storer[i] = (struct storer){ .worker = { .step = storer_step, .describe = storer_describe }, .rank = r,
-                                        .number = i, .next = first };
+        r->storer[i] = (struct storer){
+            .worker = { .step = storer_step, .describe = storer_describe }, .rank = r, .number = i, .next = first
+        };
         coll_worker_add(base, &r->storer[i].worker, i, STORE_WARPS);
     }
 }
@@ -285,8 +290,8 @@ static uint32_t alltoallv_outputs(struct coll_rank *base, struct kernel_tensor *
     const struct edges *e = of(base)->edges;
     const uint16_t rank = base->fabric->rank;
     assert(max >= 1);
-    tensor[0] = (struct kernel_tensor){ "received", base->fabric->heap + received_offset(e, rank),
-                                        e->received_bytes[rank] };
+    tensor[0] =
+        (struct kernel_tensor){ "received", base->fabric->heap + received_offset(e, rank), e->received_bytes[rank] };
     return 1;
 }
 
@@ -299,8 +304,9 @@ static uint32_t alltoallv_check(const struct coll_rank *base, char *text, size_t
     for (uint32_t s = 0; s < e->ranks; s++)
         for (uint32_t i = e->first[s]; i < e->first[s + 1]; i++) {
             uint64_t at = 0;
-            if (e->target[i] != rank || !coll_pattern_check(received + e->target_offset[i], e->size_bytes[i], s, i,
-                                                            base->iteration, &at)) continue;
+            if (e->target[i] != rank ||
+                !coll_pattern_check(received + e->target_offset[i], e->size_bytes[i], s, i, base->iteration, &at))
+                continue;
             if (!failed++)
                 snprintf(text, text_size, "received: message %u of rank %u: expected its bytes, others from %llu on",
                          i - e->first[s], s, (unsigned long long)at);
@@ -309,8 +315,15 @@ static uint32_t alltoallv_check(const struct coll_rank *base, char *text, size_t
 }
 
 const struct coll_kernel_ops coll_alltoallv = {
-    .phase = (const char *const[]){ "alltoallv", NULL }, .rank_bytes = sizeof(struct alltoallv_rank),
-    .refuse = alltoallv_refuse, .needs = alltoallv_needs, .init = alltoallv_init, .clear = alltoallv_clear,
-    .fill = alltoallv_fill, .launch = alltoallv_launch, .traffic = alltoallv_traffic, .outputs = alltoallv_outputs,
+    .phase = (const char *const[]){ "alltoallv", NULL },
+    .rank_bytes = sizeof(struct alltoallv_rank),
+    .refuse = alltoallv_refuse,
+    .needs = alltoallv_needs,
+    .init = alltoallv_init,
+    .clear = alltoallv_clear,
+    .fill = alltoallv_fill,
+    .launch = alltoallv_launch,
+    .traffic = alltoallv_traffic,
+    .outputs = alltoallv_outputs,
     .check = alltoallv_check,
 };

@@ -7,31 +7,31 @@
 struct coll_rank;
 
 struct coll_kernel_ops {
-    const char *const *phase;           /* its own phases, NULL after the last */
-    size_t rank_bytes;                  /* of its struct, which begins with a struct coll_rank */
-    uint32_t words;                     /* what needs() adds to come behind the family's own */
+    const char *const *phase; /* its own phases, NULL after the last */
+    size_t rank_bytes;        /* of its struct, which begins with a struct coll_rank */
+    uint32_t words;           /* what needs() adds to come behind the family's own */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct kernel_needs *needs);
-    bool (*init)(struct coll_rank *r);  /* false: out of memory; clear() comes all the same */
+    bool (*init)(struct coll_rank *r); /* false: out of memory; clear() comes all the same */
     void (*clear)(struct coll_rank *r);
-    void (*fill)(struct coll_rank *r);  /* inputs of this iteration; nobody reads or writes them yet */
-    void (*launch)(struct coll_rank *r, uint32_t phase);        /* adds the workers of its phase */
+    void (*fill)(struct coll_rank *r);                   /* inputs of this iteration; nobody reads or writes them yet */
+    void (*launch)(struct coll_rank *r, uint32_t phase); /* adds the workers of its phase */
     void (*traffic)(const struct coll_rank *r, uint32_t phase, struct kernel_traffic *traffic);
     uint32_t (*outputs)(struct coll_rank *r, struct kernel_tensor *tensor, uint32_t max);
     uint32_t (*check)(const struct coll_rank *r, char *text, size_t text_size);
-    bool (*absent)(const struct coll_options *o, uint32_t rank, uint32_t phase);        /* NULL: nobody ever is */
+    bool (*absent)(const struct coll_options *o, uint32_t rank, uint32_t phase); /* NULL: nobody ever is */
 };
 
 extern const struct coll_kernel_ops coll_alltoallv, coll_allgather, coll_p2p;
 
 /* The barrier's words come first, then the kernel's. */
 enum { COLL_SYNC_ROUNDS = 16, COLL_WORDS = COLL_SYNC_ROUNDS };
-enum { COLL_CHUNK_BYTES = 64 << 10 };           /* that a step stores at most */
+enum { COLL_CHUNK_BYTES = 64 << 10 }; /* that a step stores at most */
 
 struct coll_sync {
     struct fabric_worker worker;
-    uint64_t generation;                /* of barriers; what the words become */
-    uint32_t posted, seen;              /* rounds of this one */
+    uint64_t generation;   /* of barriers; what the words become */
+    uint32_t posted, seen; /* rounds of this one */
 };
 
 struct coll_compute {
@@ -45,10 +45,10 @@ struct coll_rank {
     const struct coll_options *options;
     const struct coll_job *job;
     struct fabric *fabric;
-    uint32_t iteration;                 /* from 1 */
-    uint32_t turn;                      /* of the kernel's phases: twice an iteration where they overlap */
+    uint32_t iteration; /* from 1 */
+    uint32_t turn;      /* of the kernel's phases: twice an iteration where they overlap */
     struct coll_sync sync;
-    struct coll_compute *compute;       /* [compute_sms] */
+    struct coll_compute *compute; /* [compute_sms] */
     struct kernel_launch launch;
     uint32_t worker_max;
 };
@@ -59,8 +59,8 @@ void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, uint32_t sm, 
 /* Bytes that rank makes in this iteration for a place of its own choice (kernels number their messages); a reader knows
  * them from the same three numbers.  check: how many of them are wrong, the first in *at. */
 void coll_pattern_fill(uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration);
-uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place,
-                            uint32_t iteration, uint64_t *at);
+uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration,
+                            uint64_t *at);
 
 /* How warps store what is no row: deep in flight. */
 extern const struct fabric_pattern coll_store_pattern;

@@ -24,9 +24,9 @@ struct p2p_rank {
     struct coll_rank base;
     struct fabric_worker worker;
     uint32_t phase;
-    uint32_t begun, done;       /* messages; of put_signal: those that it sent, those that came */
-    uint64_t stored;            /* of a message that is stored */
-    bool first;                 /* of its pair */
+    uint32_t begun, done; /* messages; of put_signal: those that it sent, those that came */
+    uint64_t stored;      /* of a message that is stored */
+    bool first;           /* of its pair */
     uint16_t peer;
 };
 
@@ -81,8 +81,11 @@ static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_s
     const uint8_t *source = f->payload ? f->heap : NULL;
     const uint64_t target = f->payload ? block_offset(o, block) : 0;
     if (fabric_path(f, r->peer) == FABRIC_RDMA) {
-        const struct fabric_write write = { .target_offset = target, .charge_bytes = o->size_bytes, .peer = r->peer,
-                                            .span_count = f->payload, .span = { { source, (uint32_t)o->size_bytes } } };
+        const struct fabric_write write = { .target_offset = target,
+                                            .charge_bytes = o->size_bytes,
+                                            .peer = r->peer,
+                                            .span_count = f->payload,
+                                            .span = { { source, (uint32_t)o->size_bytes } } };
         return signal ? fabric_put_signal(&r->worker, &write, signal) : fabric_put(&r->worker, &write);
     }
     const int rc = coll_store_some(&r->worker, r->peer, source, target, o->size_bytes, &r->stored);
@@ -97,7 +100,8 @@ static int message_get(struct p2p_rank *r)
     const struct coll_options *o = r->base.options;
     const struct fabric *f = r->base.fabric;
     const struct fabric_read read = { .target = f->heap + (f->payload ? block_offset(o, BLOCK_GET) : 0),
-                                      .charge_bytes = o->size_bytes, .peer = r->peer,
+                                      .charge_bytes = o->size_bytes,
+                                      .peer = r->peer,
                                       .size_bytes = f->payload ? (uint32_t)o->size_bytes : 0 };
     return fabric_get(&r->worker, &read);
 }
@@ -156,11 +160,11 @@ static enum worker_step p2p_step(struct fabric_worker *w)
     struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);
     const uint32_t in_flight = r->base.options->in_flight;
     switch (r->phase) {
-    case PHASE_PUT:        return stream_step(r, false, 1);
+    case PHASE_PUT: return stream_step(r, false, 1);
     case PHASE_PUT_SIGNAL: return round_step(r);
-    case PHASE_GET:        return stream_step(r, true, 1);
+    case PHASE_GET: return stream_step(r, true, 1);
     case PHASE_PUT_STREAM: return stream_step(r, false, in_flight);
-    default:               return stream_step(r, true, in_flight);
+    default: return stream_step(r, true, in_flight);
     }
 }
 
@@ -201,7 +205,9 @@ static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct ker
 static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
 {
     static const char *const name[BLOCKS] = {
-        [BLOCK_PUT] = "put", [BLOCK_GET] = "got", [BLOCK_SIGNALLED] = "signalled",
+        [BLOCK_PUT] = "put",
+        [BLOCK_GET] = "got",
+        [BLOCK_SIGNALLED] = "signalled",
     };
     uint32_t count = 0;
     assert(max >= BLOCKS);
@@ -214,7 +220,9 @@ static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor
 static uint32_t p2p_check(const struct coll_rank *base, char *text, size_t text_size)
 {
     static const char *const what[BLOCKS] = {
-        [BLOCK_PUT] = "put", [BLOCK_GET] = "get", [BLOCK_SIGNALLED] = "put_signal",
+        [BLOCK_PUT] = "put",
+        [BLOCK_GET] = "get",
+        [BLOCK_SIGNALLED] = "put_signal",
     };
     const struct p2p_rank *r = of(base);
     uint32_t failed = 0;
@@ -222,7 +230,8 @@ static uint32_t p2p_check(const struct coll_rank *base, char *text, size_t text_
         const bool mine = block == BLOCK_SIGNALLED || r->first == (block == BLOCK_GET);
         uint64_t at = 0;
         if (!mine || !coll_pattern_check(base->fabric->heap + block_offset(base->options, block),
-                                         base->options->size_bytes, r->peer, P2P_PLACE, base->iteration, &at)) continue;
+                                         base->options->size_bytes, r->peer, P2P_PLACE, base->iteration, &at))
+            continue;
         if (!failed++)
             snprintf(text, text_size, "%s: expected the bytes of rank %u, found others from byte %llu on", what[block],
                      r->peer, (unsigned long long)at);
@@ -231,7 +240,16 @@ static uint32_t p2p_check(const struct coll_rank *base, char *text, size_t text_
 }
 
 const struct coll_kernel_ops coll_p2p = {
-    .phase = phase_name, .rank_bytes = sizeof(struct p2p_rank), .refuse = p2p_refuse, .needs = p2p_needs,
-    .init = p2p_init, .clear = p2p_clear, .fill = p2p_fill, .launch = p2p_launch, .traffic = p2p_traffic,
-    .outputs = p2p_outputs, .check = p2p_check, .absent = p2p_absent,
+    .phase = phase_name,
+    .rank_bytes = sizeof(struct p2p_rank),
+    .refuse = p2p_refuse,
+    .needs = p2p_needs,
+    .init = p2p_init,
+    .clear = p2p_clear,
+    .fill = p2p_fill,
+    .launch = p2p_launch,
+    .traffic = p2p_traffic,
+    .outputs = p2p_outputs,
+    .check = p2p_check,
+    .absent = p2p_absent,
 };

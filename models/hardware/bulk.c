@@ -49,14 +49,17 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint
     const bool sum = work->kind == FABRIC_WORK_REDUCE;
     const uint32_t waits = sum ? (uint32_t)((row_bytes + once - 1) / once) : 0;
     const uint64_t wait_ps = p->fresh ? gpu->scan_row_ps : gpu->engine.in_ps;
-    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0;      /* else it stays in shared memory */
+    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* else it stays in shared memory */
     const uint64_t first_ps = out_ps + (sum ? (p->steps + 1) * wait_ps : gpu->engine.in_ps);
     const uint64_t row_ps = out_ps + (sum ? (p->steps + waits) * wait_ps : gpu->engine.in_ps);
     uint64_t end = start_ps + rounds * row_ps;
-    if (!sum) end = later(end, port_reserve(&rank->sm[rank->current->sm], now, rate_time(w->bulk_in, work->read_bytes)
-                                            + rate_time(w->bulk_out, work->write_bytes), work->read_bytes));
-    return later(end, first_ps + port_reserve(&rank->hbm, now, memory_ps(w, work), work->read_bytes
-                                              + work->write_bytes));
+    if (!sum)
+        end =
+            later(end, port_reserve(&rank->sm[rank->current->sm], now,
+                                    rate_time(w->bulk_in, work->read_bytes) + rate_time(w->bulk_out, work->write_bytes),
+                                    work->read_bytes));
+    return later(end,
+                 first_ps + port_reserve(&rank->hbm, now, memory_ps(w, work), work->read_bytes + work->write_bytes));
 }
 
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps)
@@ -68,8 +71,8 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uin
     const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
     const uint32_t rows = work->rows ? work->rows : 1, passes = bulk_in_passes(p->source_line, p->shared_bytes);
     const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_skew, size);
-    uint64_t end = later(start_ps, ww->staged_ps) + rows * (bulk->in_ps + p->steps * w->cluster->gpu.scan_row_ps)
-                   + (rows - 1) * bulk->out_ps;
+    uint64_t end = later(start_ps, ww->staged_ps) + rows * (bulk->in_ps + p->steps * w->cluster->gpu.scan_row_ps) +
+                   (rows - 1) * bulk->out_ps;
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
     return later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm_rows, size), size));
 }
@@ -83,10 +86,10 @@ static uint64_t link_cross(struct world_rank *from, struct world_rank *to, uint3
     struct world *w = from->world;
     const uint16_t source = from->fabric.rank, target = to->fabric.rank;
     const bool mixed = flows_others_busy(&from->sm_flows[sm], target, now_ps);
-    const bool crossed = flows_others_busy(&from->egress_flows, target, now_ps)
-                         && flows_others_busy(&to->ingress_flows, source, now_ps);
-    const uint64_t link_ps = rate_time(mixed ? w->bulk_mixed : w->bulk_link, size_bytes)
-                             + (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0);
+    const bool crossed =
+        flows_others_busy(&from->egress_flows, target, now_ps) && flows_others_busy(&to->ingress_flows, source, now_ps);
+    const uint64_t link_ps = rate_time(mixed ? w->bulk_mixed : w->bulk_link, size_bytes) +
+                             (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0);
     const uint64_t out_ps = port_reserve(&from->egress, now_ps, link_ps, size_bytes);
     const uint64_t in_ps = port_reserve(&to->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes);
     flows_note(&from->egress_flows, target, out_ps);

@@ -26,8 +26,7 @@ static uint64_t lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *la
 
 static void lane_end(struct world_worker *ww, uint64_t end_ps)
 {
-    if (end_ps > ww->lane_start_ps)
-        end_ps = ww->lane_start_ps + rank_slowed_ps(ww->rank, end_ps - ww->lane_start_ps);
+    if (end_ps > ww->lane_start_ps) end_ps = ww->lane_start_ps + rank_slowed_ps(ww->rank, end_ps - ww->lane_start_ps);
     ww->last_end_ps = end_ps;
     if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
 }
@@ -83,7 +82,7 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
 
 static const struct fabric_pattern plain;
 enum { LANES = 32 };
-enum { STORE_IN_FLIGHT = 4 };       /* loads behind store-warp-rate; with more, store-deep-rate */
+enum { STORE_IN_FLIGHT = 4 }; /* loads behind store-warp-rate; with more, store-deep-rate */
 
 /* Turns of load, wait, store that a row takes one after another. */
 static uint32_t turns_of(const struct fabric_pattern *p)
@@ -115,7 +114,7 @@ static uint64_t row_ps(const struct world *w, const struct fabric_pattern *p, ui
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const uint64_t in_flight = p->in_flight ? p->in_flight : 1, wait_ps = load_ps(w, p), steps_ps = p->steps * wait_ps;
-    if (p->engine == FABRIC_BULK) {     /* the first part, then as many at once as are on their way */
+    if (p->engine == FABRIC_BULK) { /* the first part, then as many at once as are on their way */
         const uint64_t turns = p->turns ? p->turns : 1;
         return steps_ps + gpu->bulk.row_ps * (in_flight + turns - 1) / in_flight + rate_time(w->bulk.warp, row_bytes);
     }
@@ -146,13 +145,15 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
     const bool bulk = p->engine == FABRIC_BULK;
-    const uint64_t lead_ps = touch_ps(ww, p) + (p->steps + 1) * load_ps(w, p);      /* until the first byte moves */
+    const uint64_t lead_ps = touch_ps(ww, p) + (p->steps + 1) * load_ps(w, p); /* until the first byte moves */
     uint64_t end = start + lead_ps + ceiling(rows, busy) * row_ps(w, p, size / rows) - (p->steps + 1) * load_ps(w, p);
     end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, rate_time(w->store.sm, size), size));
     end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != rank->fabric.rank)
         end = later(end, lead_ps + nvlink_cross(rank, &w->rank[write->peer], now, size,
-                                      !bulk ? w->egress_unaligned : p->shared_bytes ? w->egress_split : 0));
+                                                !bulk             ? w->egress_unaligned
+                                                : p->shared_bytes ? w->egress_split
+                                                                  : 0));
     lane_end(ww, end);
     moved_note(ww, start, end);
     rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
@@ -295,11 +296,10 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
     lane_end(ww, later(start, ww->staged_ps));
     if (ww->unfenced) lane_end(ww, later(start, rank->sm[ww->sm].free_ps) + w->cluster->gpu.fence_ps);
-    else if (signal->release)
-        lane_end(ww, later(start, rank->stored_ps[ww->sm]) + w->cluster->gpu.release_system_ps);
+    else if (signal->release) lane_end(ww, later(start, rank->stored_ps[ww->sm]) + w->cluster->gpu.release_system_ps);
     ww->unfenced = false;
-    const uint64_t visible_ps = ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps
-                                                                     : w->cluster->nvlink.latency_ps);
+    const uint64_t visible_ps =
+        ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps : w->cluster->nvlink.latency_ps);
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, visible_ps);
     return 0;
 }
@@ -347,9 +347,10 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     struct world *w = rank->world;
     const struct fabric_pattern *p = work->pattern ? work->pattern : &plain;
     const bool bulk = p->engine == FABRIC_BULK;
-    const struct work_rates *k = work->kind == FABRIC_WORK_CAST ? &w->cast
+    const struct work_rates *k = work->kind == FABRIC_WORK_CAST     ? &w->cast
                                  : work->kind == FABRIC_WORK_REDUCE ? &w->reduce
-                                 : bulk ? &w->bulk : &w->copy;
+                                 : bulk                             ? &w->bulk
+                                                                    : &w->copy;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = warps_busy(work->rows, lanes);
     if (p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start);
@@ -359,8 +360,7 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     uint64_t end = start + latency_ps;
     if (work->kind == FABRIC_WORK_REDUCE)
         end += (rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;
-    else
-        end = later(end + rate_time(k->warp, work->read_bytes) / busy, start + sm_share_ps(rank, ww, service_ps));
+    else end = later(end + rate_time(k->warp, work->read_bytes) / busy, start + sm_share_ps(rank, ww, service_ps));
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
     if (work->kind != FABRIC_WORK_REDUCE) moved_note(ww, start, end);
@@ -387,7 +387,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     uint64_t end = start + touched_ps;
     rate_q20 sm = w->copy.sm;
     switch (work->kind) {
-    case FABRIC_WORK_CAST:              /* all warps at a row: one wait for it, then their SM's rate */
+    case FABRIC_WORK_CAST: /* all warps at a row: one wait for it, then their SM's rate */
         end += gpu->cast.row_ps + load_ps(w, p) + rate_time(w->cast.sm, work->read_bytes);
         sm = w->cast.sm;
         break;
@@ -406,8 +406,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
         end += p->steps * gpu->load_ps + gpu->bulk.row_ps * (rows + p->in_flight - 1u) / p->in_flight;
         sm = w->sum_sm;
         break;
-    default:
-        end += ceiling(rows, warps_busy((uint32_t)rows, lanes)) * row_ps(w, p, row_bytes);
+    default: end += ceiling(rows, warps_busy((uint32_t)rows, lanes)) * row_ps(w, p, row_bytes);
     }
     end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, rate_time(sm, work->read_bytes), work->read_bytes));
     moved_note(ww, start, end);
@@ -436,29 +435,40 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         lane_end(ww, start + rate_time(w->scan, work->read_bytes) + work->rows * gpu->scan_row_ps);
         break;
     case FABRIC_WORK_COMPUTE:
-        lane_end(ww, later(start + work->busy_ps,
-                           port_reserve(&rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
+        lane_end(ww,
+                 later(start + work->busy_ps, port_reserve(&rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
         break;
     case FABRIC_WORK_CAST:
     case FABRIC_WORK_COPY:
     case FABRIC_WORK_REDUCE:
-        lane_end(ww, priced_rows(w, work) ? priced_work(rank, work, start, lanes)
-                                              : rows_work(rank, work, start, lanes));
+        lane_end(ww,
+                 priced_rows(w, work) ? priced_work(rank, work, start, lanes) : rows_work(rank, work, start, lanes));
         break;
     }
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
 
 static const struct fabric_ops gpu_fabric_ops = {
-    .name = "sim-gpu", .now_ps = world_now_ps, .store = gpu_store, .put = gpu_put, .signal = gpu_signal,
-    .put_signal = gpu_put_signal, .get = gpu_get, .signal_add = gpu_signal_add,
-    .flush = world_flush, .work = gpu_work, .watch = world_watch,
+    .name = "sim-gpu",
+    .now_ps = world_now_ps,
+    .store = gpu_store,
+    .put = gpu_put,
+    .signal = gpu_signal,
+    .put_signal = gpu_put_signal,
+    .get = gpu_get,
+    .signal_add = gpu_signal_add,
+    .flush = world_flush,
+    .work = gpu_work,
+    .watch = world_watch,
 };
 
 static void gpu_init(struct world *w)
 {
     const struct cluster *c = w->cluster;
-    const struct { struct work_rates *to; const struct cluster_work *from; } kinds[] = {
+    const struct {
+        struct work_rates *to;
+        const struct cluster_work *from;
+    } kinds[] = {
         { &w->store, &c->gpu.store },
         { &w->copy, &c->gpu.copy },
         { &w->bulk, c->gpu.bulk.sm_rate_bps ? &c->gpu.bulk : &c->gpu.copy },
@@ -467,7 +477,7 @@ static void gpu_init(struct world *w)
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
-                                             rate_make(kinds[i].from->sm_rate_bps) };
+                                            rate_make(kinds[i].from->sm_rate_bps) };
     w->hbm = rate_make(c->gpu.hbm_rate_bps);
     w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
     w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
@@ -502,6 +512,9 @@ static uint64_t gpu_step_begin(struct world_rank *rank, uint64_t now_ps)
 static void gpu_step_end(struct world_rank *rank) { (void)rank; }
 
 const struct world_machine gpu_machine = {
-    .ops = &gpu_fabric_ops, .init = gpu_init, .step_due = world_worker_step, .step_begin = gpu_step_begin,
+    .ops = &gpu_fabric_ops,
+    .init = gpu_init,
+    .step_due = world_worker_step,
+    .step_begin = gpu_step_begin,
     .step_end = gpu_step_end,
 };

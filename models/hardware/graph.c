@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { PARTS_MAX = 1 << 20, LINKS_MAX = 1 << 22, PLACES_MAX = 64 };
-enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 };     /* where the file does not say */
+enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 }; /* where the file does not say */
 
 struct part *graph_part(const struct graph *g, uint32_t part) { return &g_array_index(g->part, struct part, part); }
 struct link *graph_link(const struct graph *g, uint32_t link) { return &g_array_index(g->link, struct link, link); }
@@ -307,14 +307,17 @@ static bool written_add(struct graph *g, const struct cluster_link *written, GEr
         end[i] = strlen(name[i]) < PART_NAME_BYTES ? end_find(g, name[i]) : UINT32_MAX;
         const enum part_kind kind = end[i] == UINT32_MAX ? PART_KINDS : graph_part(g, end[i])->kind;
         if (kind == PART_PORT || kind == PART_SWITCH) continue;
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK, "%s: [links]: expected a port as n0.nic0.p0 of %u nodes with "
-                    "%u NICs of %u ports, or a switch's name, found \"%s\"", written->place, g->nodes, g->nics,
-                    g->ports, name[i]);
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
+                    "%s: [links]: expected a port as n0.nic0.p0 of %u nodes with "
+                    "%u NICs of %u ports, or a switch's name, found \"%s\"",
+                    written->place, g->nodes, g->nics, g->ports, name[i]);
         return false;
     }
     if (end[0] == end[1] || graph_link_between(g, end[0], end[1]) != UINT32_MAX) {
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK, "%s: [links]: expected two parts that are not joined yet, "
-                    "found %s and %s", written->place, name[0], name[1]);
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
+                    "%s: [links]: expected two parts that are not joined yet, "
+                    "found %s and %s",
+                    written->place, name[0], name[1]);
         return false;
     }
     const int port = graph_part(g, end[1])->kind == PART_PORT;
@@ -334,19 +337,21 @@ static uint64_t network_links(const struct graph *g)
     const uint64_t leaves = g->nodes / per_leaf + 1, spines = n->spines ? n->spines : SPINES;
     const uint64_t pod = n->leaves_per_pod ? n->leaves_per_pod : LEAVES_PER_POD, pods = leaves / pod + 1;
     switch ((enum cluster_topology)n->topology) {
-    case CLUSTER_RAIL:       return leaves * g->nics * g->ports * spines;
+    case CLUSTER_RAIL: return leaves * g->nics * g->ports * spines;
     case CLUSTER_LEAF_SPINE: return leaves * spines;
-    case CLUSTER_FAT_TREE:   return leaves * spines + pods * (spines + MAX(n->cores, spines));
-    case CLUSTER_DRAGONFLY:  return pods * (pod * pod + pods);
-    default:                 return 0;
+    case CLUSTER_FAT_TREE: return leaves * spines + pods * (spines + MAX(n->cores, spines));
+    case CLUSTER_DRAGONFLY: return pods * (pod * pod + pods);
+    default: return 0;
     }
 }
 
 static bool network_make(struct graph *g, GError **error)
 {
     if (network_links(g) > LINKS_MAX) {
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE, "%s: [network]: expected at most %d links between switches, "
-                    "found more", g->cluster->path, LINKS_MAX);
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE,
+                    "%s: [network]: expected at most %d links between switches, "
+                    "found more",
+                    g->cluster->path, LINKS_MAX);
         return false;
     }
     switch ((enum cluster_topology)g->cluster->network.topology) {
@@ -357,10 +362,10 @@ static bool network_make(struct graph *g, GError **error)
         break;
     }
     case CLUSTER_LEAF_SPINE: leaf_spine_make(g, false); break;
-    case CLUSTER_RAIL:       leaf_spine_make(g, true); break;
-    case CLUSTER_FAT_TREE:   fat_tree_make(g); break;
-    case CLUSTER_DRAGONFLY:  dragonfly_make(g); break;
-    case CLUSTER_LINKS:      break;
+    case CLUSTER_RAIL: leaf_spine_make(g, true); break;
+    case CLUSTER_FAT_TREE: fat_tree_make(g); break;
+    case CLUSTER_DRAGONFLY: dragonfly_make(g); break;
+    case CLUSTER_LINKS: break;
     }
     for (uint32_t i = 0; i < g->cluster->link_count; i++)
         if (!written_add(g, &g->cluster->link[i], error)) return false;
@@ -404,13 +409,17 @@ static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GErro
         const bool linked = graph_port_switch(g, port) != UINT32_MAX;
         if (linked && *up == UINT32_MAX) *up = port;
         if (linked || port_is_cut(g, port)) continue;
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [network]: expected a link from %s to a switch, found "
-                    "none", g->cluster->path, graph_part(g, port)->name);
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH,
+                    "%s: [network]: expected a link from %s to a switch, found "
+                    "none",
+                    g->cluster->path, graph_part(g, port)->name);
         return false;
     }
     if (*up != UINT32_MAX) return true;
-    g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [network]: expected a port of node %u that is up, found "
-                "none", g->cluster->path, node);
+    g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH,
+                "%s: [network]: expected a port of node %u that is up, found "
+                "none",
+                g->cluster->path, node);
     return false;
 }
 
@@ -425,8 +434,10 @@ bool graph_reaches(const struct graph *g, GError **error)
         for (uint32_t i = 0; i < g->nics * g->ports; i++) {
             const uint32_t port = graph_port(g, node, i), above = graph_port_switch(g, port);
             if (above == UINT32_MAX || seen[above]) continue;
-            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [network]: expected a way from %s to %s, found "
-                        "none", g->cluster->path, graph_part(g, first)->name, graph_part(g, port)->name);
+            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH,
+                        "%s: [network]: expected a way from %s to %s, found "
+                        "none",
+                        g->cluster->path, graph_part(g, first)->name, graph_part(g, port)->name);
             return false;
         }
     }
@@ -449,11 +460,15 @@ struct graph *graph_new(const struct cluster *c, uint32_t nodes, uint32_t gpus, 
     g->names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     const uint64_t a_node = (uint64_t)g->gpus + (uint64_t)g->nics * (g->ports + 1);
     if (MAX(c->node.sockets, c->node.pcie_switches) > PLACES_MAX) {
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE, "%s: [node]: expected at most %d sockets and PCIe switches, "
-                    "found %u and %u", c->path, PLACES_MAX, c->node.sockets, c->node.pcie_switches);
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE,
+                    "%s: [node]: expected at most %d sockets and PCIe switches, "
+                    "found %u and %u",
+                    c->path, PLACES_MAX, c->node.sockets, c->node.pcie_switches);
     } else if (nodes * a_node > PARTS_MAX) {
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE, "%s: [node]: expected at most %d parts, found %u nodes of %u "
-                    "GPUs and %u NICs of %u ports", c->path, PARTS_MAX, nodes, g->gpus, g->nics, g->ports);
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE,
+                    "%s: [node]: expected at most %d parts, found %u nodes of %u "
+                    "GPUs and %u NICs of %u ports",
+                    c->path, PARTS_MAX, nodes, g->gpus, g->nics, g->ports);
     } else {
         for (uint32_t i = 0; i < nodes; i++) node_make(g, i);
         if (!g->nics || (network_make(g, error) && graph_reaches(g, error))) return g;

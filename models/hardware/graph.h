@@ -18,7 +18,15 @@
 enum graph_error { GRAPH_ERROR_LINK, GRAPH_ERROR_REACH, GRAPH_ERROR_SIZE };
 
 enum part_kind {
-    PART_GPU, PART_NVLINK, PART_PCIE_SWITCH, PART_ROOT, PART_MEMORY, PART_NIC, PART_PORT, PART_SWITCH, PART_KINDS
+    PART_GPU,
+    PART_NVLINK,
+    PART_PCIE_SWITCH,
+    PART_ROOT,
+    PART_MEMORY,
+    PART_NIC,
+    PART_PORT,
+    PART_SWITCH,
+    PART_KINDS
 };
 
 enum { PART_NAME_BYTES = 32, GRAPH_NO_NODE = UINT32_MAX };
@@ -26,24 +34,24 @@ enum { PART_NAME_BYTES = 32, GRAPH_NO_NODE = UINT32_MAX };
 struct part {
     char name[PART_NAME_BYTES];
     enum part_kind kind;
-    uint32_t node;              /* GRAPH_NO_NODE: of the network */
-    uint32_t tier;              /* of a switch: 0 has nodes below it */
-    GArray *out;                /* uint32_t: links that begin here */
+    uint32_t node; /* GRAPH_NO_NODE: of the network */
+    uint32_t tier; /* of a switch: 0 has nodes below it */
+    GArray *out;   /* uint32_t: links that begin here */
 };
 
 struct link {
-    uint32_t from, to;          /* parts */
+    uint32_t from, to; /* parts */
     uint64_t rate_bps, latency_ps;
-    uint64_t buffer_bytes;      /* before it, at from; 0: as much as there is */
+    uint64_t buffer_bytes; /* before it, at from; 0: as much as there is */
     bool down;
 };
 
 struct graph {
     const struct cluster *cluster;
-    uint32_t nodes, gpus, nics, ports;      /* gpus and nics of a node, ports of a NIC */
-    uint32_t only_nic;                      /* a fault: NIC + 1 that all GPUs of a node use; 0: each its own */
-    GArray *part, *link;                    /* struct part, struct link */
-    GHashTable *names;                      /* name -> part + 1 */
+    uint32_t nodes, gpus, nics, ports; /* gpus and nics of a node, ports of a NIC */
+    uint32_t only_nic;                 /* a fault: NIC + 1 that all GPUs of a node use; 0: each its own */
+    GArray *part, *link;               /* struct part, struct link */
+    GHashTable *names;                 /* name -> part + 1 */
 };
 
 /* The number of GPUs of a node when ranks_per_node of them are used, and the number of its NICs. */

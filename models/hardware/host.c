@@ -63,7 +63,7 @@ static void host_line_up(struct world_worker *ww)
     struct core *core = rank_core(rank);
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
-    ww->settled_ps = 0;             /* it will step, whatever wakes it before */
+    ww->settled_ps = 0; /* it will step, whatever wakes it before */
     ww->ready_next = NULL;
     if (rank->ready_first) rank->ready_last->ready_next = ww;
     else rank->ready_first = ww;
@@ -102,7 +102,7 @@ static void host_step_end(struct world_rank *rank)
 static uint64_t host_link_ps(const struct request *r)
 {
     const struct cluster_host *host = &r->source->world->cluster->host;
-    const bool short_one = !r->put && !r->answer;       /* a signal, or the question of a get */
+    const bool short_one = !r->put && !r->answer; /* a signal, or the question of a get */
     const uint64_t bytes_ps = short_one ? 0 : cluster_curve_ps(&host->put, r->wire_bytes);
     return bytes_ps + (short_one || r->signal ? host->signal_ps : 0);
 }
@@ -186,7 +186,7 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
     world_word_schedule(rank, word, addend, true, rank->current->cursor_ps);
 }
 
-enum { REDUCE_ROW_BYTES = 14336 };      /* of the row made whose time [host] reduce-row and sum-row are */
+enum { REDUCE_ROW_BYTES = 14336 }; /* of the row made whose time [host] reduce-row and sum-row are */
 
 /* A CPU that copies a row to several places reads it again for each. */
 static uint64_t copy_ps(const struct work_rates *copy, const struct fabric_work *work)
@@ -205,22 +205,31 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     uint64_t busy_ps = 0;
     switch (work->kind) {
     case FABRIC_WORK_STAGE:
-    case FABRIC_WORK_PEEK:   return;
+    case FABRIC_WORK_PEEK: return;
     case FABRIC_WORK_COMPUTE: busy_ps = work->busy_ps; break;
-    case FABRIC_WORK_SCAN:   busy_ps = rate_time(w->scan, work->read_bytes); break;
-    case FABRIC_WORK_COPY:   busy_ps = copy_ps(&w->copy, work); break;
-    case FABRIC_WORK_CAST:   busy_ps = work->rows * w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes); break;
-    case FABRIC_WORK_REDUCE: busy_ps = reduce->row_ps * work->write_bytes / REDUCE_ROW_BYTES +
-                                       rate_time(reduce->warp, work->read_bytes); break;
+    case FABRIC_WORK_SCAN: busy_ps = rate_time(w->scan, work->read_bytes); break;
+    case FABRIC_WORK_COPY: busy_ps = copy_ps(&w->copy, work); break;
+    case FABRIC_WORK_CAST: busy_ps = work->rows * w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes); break;
+    case FABRIC_WORK_REDUCE:
+        busy_ps = reduce->row_ps * work->write_bytes / REDUCE_ROW_BYTES + rate_time(reduce->warp, work->read_bytes);
+        break;
     }
     charge(rank, busy_ps);
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
 
 static const struct fabric_ops host_fabric_ops = {
-    .name = "sim-host", .now_ps = world_now_ps, .store = host_store, .put = host_put, .signal = host_signal,
-    .put_signal = host_put_signal, .get = host_get, .signal_add = host_signal_add,
-    .flush = world_flush, .work = host_work, .watch = world_watch,
+    .name = "sim-host",
+    .now_ps = world_now_ps,
+    .store = host_store,
+    .put = host_put,
+    .signal = host_signal,
+    .put_signal = host_put_signal,
+    .get = host_get,
+    .signal_add = host_signal_add,
+    .flush = world_flush,
+    .work = host_work,
+    .watch = world_watch,
 };
 
 static struct work_rates rates_of(const struct cluster_work *work)
@@ -237,7 +246,7 @@ static void host_init(struct world *w)
     w->reduce = rates_of(&c->reduce);
     w->sum = rates_of(&c->sum);
     w->scan = rate_make(c->scan_rate_bps);
-    w->sm_count = UINT16_MAX;           /* it has no SMs to count */
+    w->sm_count = UINT16_MAX; /* it has no SMs to count */
     w->poll_ps = c->poll_ps;
     for (uint32_t i = 0; i < c->cores && i < w->options.ranks; i++)
         w->core[i] = (struct core){ .event.run = core_event_run, .rank = &w->rank[i] };
@@ -260,7 +269,13 @@ static uint64_t host_busy_ps(const struct world_rank *rank)
 }
 
 const struct world_machine host_machine = {
-    .ops = &host_fabric_ops, .init = host_init, .step_due = host_line_up, .step_begin = host_step,
-    .step_end = host_step_end, .link_ps = host_link_ps, .send = host_send, .receive = host_receive,
+    .ops = &host_fabric_ops,
+    .init = host_init,
+    .step_due = host_line_up,
+    .step_begin = host_step,
+    .step_end = host_step_end,
+    .link_ps = host_link_ps,
+    .send = host_send,
+    .receive = host_receive,
     .busy_ps = host_busy_ps,
 };

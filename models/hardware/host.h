@@ -11,10 +11,10 @@ struct world_rank;
 /* A core of a host and the rank whose turn it is. */
 struct core {
     struct port port;
-    struct sim_event event;         /* the step on the core ends: then the core is free, or the next rank's */
-    struct world_rank *rank;        /* the rank whose turn it is, or was last */
-    uint64_t slice_end_ps;          /* from then on other ranks come first */
-    uint64_t received_ps;           /* when its work on the last incoming request is done */
+    struct sim_event event;  /* the step on the core ends: then the core is free, or the next rank's */
+    struct world_rank *rank; /* the rank whose turn it is, or was last */
+    uint64_t slice_end_ps;   /* from then on other ranks come first */
+    uint64_t received_ps;    /* when its work on the last incoming request is done */
 };
 
 #endif

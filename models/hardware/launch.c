@@ -14,7 +14,7 @@
  * need. */
 static void workers_grow(struct world_rank *rank, uint32_t count)
 {
-    const uint32_t max = count + count / 2;     /* the next kernel may have more; what is not used takes no memory */
+    const uint32_t max = count + count / 2; /* the next kernel may have more; what is not used takes no memory */
     struct world_worker *const grown = calloc(max, sizeof *grown);
     if (!grown) abort();
     if (rank->worker_max) {
@@ -68,9 +68,12 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     }
     for (uint32_t i = 0; i < count; i++) {
         assert(worker[i]->index == i && worker[i]->warps > 0);
-        const uint32_t sm = worker[i]->sm % rank->world->sm_count;      /* more blocks than SMs take turns */
-        rank->worker[i] = (struct world_worker){ .event.run = world_worker_event_run, .worker = worker[i], .rank = rank,
-                                                 .cursor_ps = now_ps, .sm = (uint16_t)sm };
+        const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* more blocks than SMs take turns */
+        rank->worker[i] = (struct world_worker){ .event.run = world_worker_event_run,
+                                                 .worker = worker[i],
+                                                 .rank = rank,
+                                                 .cursor_ps = now_ps,
+                                                 .sm = (uint16_t)sm };
         rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] };
         rank->sm_first[sm] = i + 1;
     }
@@ -81,9 +84,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
 
 static void watches_clear(struct world_rank *rank)
 {
-    for (uint32_t i = 0; i < rank->watch_count; i++) {
-        rank->watch_head[rank->watch[i].word] = 0;
-    }
+    for (uint32_t i = 0; i < rank->watch_count; i++) { rank->watch_head[rank->watch[i].word] = 0; }
     for (uint32_t i = 0; i < rank->least_count; i++) rank->fabric.words[rank->least[i].word] += rank->least[i].held;
     rank->watch_count = rank->least_count = 0;
 }
@@ -95,10 +96,16 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps,
                                      .let_ps = rank->let_ps - rank->begin_ps + launch_ps,
                                      .wait_ps = rank->begin_ps - rank->start_ps,
-                                     .begin_ps = rank->start_ps, .end_ps = rank->end_ps };
+                                     .begin_ps = rank->start_ps,
+                                     .end_ps = rank->end_ps };
     if (rank->counts_ps > rank->begin_ps) result->counts_ps = rank->counts_ps - rank->begin_ps + launch_ps;
-    const struct { enum world_resource resource; const struct port *port; } single[] = {
-        { WORLD_HBM, &rank->hbm }, { WORLD_NVLINK_EGRESS, &rank->egress }, { WORLD_NVLINK_INGRESS, &rank->ingress },
+    const struct {
+        enum world_resource resource;
+        const struct port *port;
+    } single[] = {
+        { WORLD_HBM, &rank->hbm },
+        { WORLD_NVLINK_EGRESS, &rank->egress },
+        { WORLD_NVLINK_INGRESS, &rank->ingress },
         { WORLD_POSTING, &rank->posting },
     };
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
@@ -195,8 +202,7 @@ static void program_begin(struct world *w, const struct world_program *program)
     /* Where they begin in the same instant: in turn by worker, not by rank, so that no rank is first everywhere. */
     for (uint32_t i = 0; i < most; i++)
         for (uint32_t r = 0; r < w->options.ranks; r++)
-            if (i < w->rank[r].worker_count)
-                sim_schedule_at(w->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
+            if (i < w->rank[r].worker_count) sim_schedule_at(w->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
     for (uint32_t r = 0; r < w->options.ranks; r++)
         if (!w->rank[r].worker_count) launch_rank_done(&w->rank[r]);
 }
@@ -256,8 +262,9 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
                struct world_result *result, char *text, size_t text_size)
 {
     struct one_kernel one = { worker, worker_count };
-    const struct world_program program = { .kernels = 1, .launch = one_kernel_launch, .context = &one,
-                                           .result = result };
+    const struct world_program program = {
+        .kernels = 1, .launch = one_kernel_launch, .context = &one, .result = result
+    };
     uint32_t kernel;
     return world_run_program(w, &program, &kernel, text, text_size);
 }

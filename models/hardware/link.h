@@ -11,8 +11,8 @@
 
 /* A server, first come, first served. */
 struct port {
-    uint64_t free_ps;           /* when all work asked of it so far will be done */
-    uint64_t busy_ps, bytes;    /* in this launch */
+    uint64_t free_ps;        /* when all work asked of it so far will be done */
+    uint64_t busy_ps, bytes; /* in this launch */
 };
 
 /* Asks at now for service_ps; returns when it is done. */
@@ -37,9 +37,9 @@ static inline uint64_t rate_time(rate_q20 rate, uint64_t size_bytes)
 
 struct link_state {
     struct port port;
-    rate_q20 rate;              /* 0: never the limit */
+    rate_q20 rate; /* 0: never the limit */
     uint64_t latency_ps;
-    uint64_t wait_max_ps;       /* size of its buffer, in time at its rate; UINT64_MAX: there is always room */
+    uint64_t wait_max_ps; /* size of its buffer, in time at its rate; UINT64_MAX: there is always room */
 };
 
 /* Bytes on their way over links one after another, all planned at once. */
@@ -47,11 +47,11 @@ enum { PASSAGE_LINKS_MAX = 24 };
 struct passage {
     uint32_t count;
     uint32_t link[PASSAGE_LINKS_MAX];
-    uint64_t start_ps[PASSAGE_LINKS_MAX];       /* when each takes the first byte */
-    uint64_t ready_ps[PASSAGE_LINKS_MAX];       /* when it could take it if there were always room after it */
-    bool hold_alone;            /* bytes without room wait at the sender and block no link for others */
-    uint64_t push_ps;           /* how long the feeder of the first link must hold the bytes back */
-    uint64_t wait_ps;           /* the longest queueing before one of them */
+    uint64_t start_ps[PASSAGE_LINKS_MAX]; /* when each takes the first byte */
+    uint64_t ready_ps[PASSAGE_LINKS_MAX]; /* when it could take it if there were always room after it */
+    bool hold_alone;                      /* bytes without room wait at the sender and block no link for others */
+    uint64_t push_ps;                     /* how long the feeder of the first link must hold the bytes back */
+    uint64_t wait_ps;                     /* the longest queueing before one of them */
 };
 
 /* Plans the passage of bytes whose first byte reaches the first link at head_ps.  If a buffer is full, the link before

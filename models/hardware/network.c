@@ -7,9 +7,10 @@
 static void link_init(const struct graph *g, struct link_state *state, uint32_t number)
 {
     const struct link *link = graph_link(g, number);
-    const bool inside = graph_part(g, link->from)->node != GRAPH_NO_NODE &&
-                        graph_part(g, link->to)->node != GRAPH_NO_NODE;
-    *state = (struct link_state){ .rate = rate_make(link->rate_bps), .latency_ps = inside ? 0 : link->latency_ps,
+    const bool inside =
+        graph_part(g, link->from)->node != GRAPH_NO_NODE && graph_part(g, link->to)->node != GRAPH_NO_NODE;
+    *state = (struct link_state){ .rate = rate_make(link->rate_bps),
+                                  .latency_ps = inside ? 0 : link->latency_ps,
                                   .wait_max_ps = UINT64_MAX };
     if (link->buffer_bytes && link->rate_bps) state->wait_max_ps = rate_time(state->rate, link->buffer_bytes);
 }
@@ -37,7 +38,7 @@ struct network *network_new(const struct graph *g)
     for (uint32_t i = 0; i < g->nodes * n->ports_per_node; i++) {
         const uint32_t part = graph_port(g, i / n->ports_per_node, i % n->ports_per_node);
         const uint32_t above = graph_port_switch(g, part);
-        if (above == UINT32_MAX) continue;          /* whoever uses it was given another */
+        if (above == UINT32_MAX) continue; /* whoever uses it was given another */
         n->port[i] = (struct network_port){ .out = graph_link_between(g, part, above),
                                             .in = graph_link_between(g, above, part),
                                             .leaf = leaf_number(n, above, numbers) };
@@ -122,8 +123,7 @@ void network_way(struct network *n, uint32_t from, uint32_t to, uint64_t flow_ke
 uint64_t network_back_ps(struct network *n, uint32_t from, uint32_t to)
 {
     uint64_t back_ps = n->link[n->port[to].out].latency_ps + n->link[n->port[from].in].latency_ps;
-    if (n->port[from].leaf != n->port[to].leaf)
-        back_ps += route_latency_ps(n->graph, ways_between(n, to, from)->way);
+    if (n->port[from].leaf != n->port[to].leaf) back_ps += route_latency_ps(n->graph, ways_between(n, to, from)->way);
     return back_ps;
 }
 

@@ -10,30 +10,30 @@
 #include "models/hardware/route.h"
 
 struct network_port {
-    uint32_t out, in;           /* its links, away from the NIC and to it */
-    uint32_t leaf;              /* the number of its switch among those with ports */
+    uint32_t out, in; /* its links, away from the NIC and to it */
+    uint32_t leaf;    /* the number of its switch among those with ports */
 };
 
 /* What lies between a GPU and a port, as far as it can be the limit. */
 struct network_local {
     uint8_t out_count, in_count;
     uint32_t out[6], in[6];
-    uint64_t latency_ps;        /* each way */
+    uint64_t latency_ps; /* each way */
 };
 
 struct network_ways {
-    struct route *way;          /* links between two switches */
-    uint32_t count;             /* 0: not looked for yet */
+    struct route *way; /* links between two switches */
+    uint32_t count;    /* 0: not looked for yet */
 };
 
 struct network {
     const struct graph *graph;
-    struct link_state *link;    /* of the graph's links */
-    struct network_port *port;  /* [nodes * ports of a node] */
+    struct link_state *link;   /* of the graph's links */
+    struct network_port *port; /* [nodes * ports of a node] */
     uint32_t ports_per_node;
-    uint32_t *leaf;             /* [leaf_count] the switches that have ports */
+    uint32_t *leaf; /* [leaf_count] the switches that have ports */
     uint32_t leaf_count;
-    struct network_ways *ways;  /* [leaf_count * leaf_count] */
+    struct network_ways *ways; /* [leaf_count * leaf_count] */
 };
 
 /* The graph must outlive it. */

@@ -21,7 +21,7 @@ static struct qp **qp_place(struct world_rank *rank, uint16_t peer, uint16_t que
     return &rank->qp[(uint32_t)peer * rank->fabric.queue_count + queue];
 }
 
-enum { QUEUE_FIRST = 16 };      /* a port's queues start with so many places; always a power of two */
+enum { QUEUE_FIRST = 16 }; /* a port's queues start with so many places; always a power of two */
 
 struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue) { return *qp_place(rank, peer, queue); }
 
@@ -67,8 +67,8 @@ static uint32_t port_choose(const struct world_rank *source, const struct world_
     if (source->nic_count == 1) return 0;
     if (w->transport.queues) queue %= w->transport.queues;
     switch ((enum cluster_port_map)w->cluster->nic.port_map) {
-    case CLUSTER_PORT_HASH:        return (uint32_t)(mix(qp_key(source, target, queue)) % source->nic_count);
-    case CLUSTER_PORT_QUEUE:       return queue % source->nic_count;
+    case CLUSTER_PORT_HASH: return (uint32_t)(mix(qp_key(source, target, queue)) % source->nic_count);
+    case CLUSTER_PORT_QUEUE: return queue % source->nic_count;
     case CLUSTER_PORT_ROUND_ROBIN: break;
     }
     return ((uint32_t)target->fabric.rank * source->fabric.queue_count + queue) % source->nic_count;
@@ -175,8 +175,7 @@ static void request_landed(struct sim *sim, struct sim_event *event)
         assert(r->target_offset + r->payload_bytes <= target->fabric.heap_bytes);
         memcpy(target->fabric.heap + r->target_offset, r->payload, r->payload_bytes);
     }
-    if (r->answer)
-        qp_complete(target, nic_qp(target, r->source->fabric.rank, r->queue), r->places, sim_now_ps(sim));
+    if (r->answer) qp_complete(target, nic_qp(target, r->source->fabric.rank, r->queue), r->places, sim_now_ps(sim));
     const bool signal = r->signal, add = r->add;
     const uint32_t word = r->word;
     const uint64_t value = r->value;
@@ -192,8 +191,7 @@ static void request_known(struct request *r, uint64_t visible_ps)
     const uint64_t acked_ps = visible_ps + back_ps(r);
     credit_return(nic_of(r->source, r->target, r->queue), (uint32_t)(r->wire_bytes - r->early_bytes), acked_ps);
     acks_owe(r);
-    if (!r->answer)
-        qp_complete(r->source, nic_qp(r->source, r->target->fabric.rank, r->queue), r->places, acked_ps);
+    if (!r->answer) qp_complete(r->source, nic_qp(r->source, r->target->fabric.rank, r->queue), r->places, acked_ps);
     if (r->signal && r->add && world_counter_hold(r->target, r->word, &r->value, &visible_ps)) r->signal = false;
     if (!r->signal && !r->payload_bytes && !r->answer) {
         pool_put(&w->requests, r);
@@ -423,7 +421,8 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     const uint64_t tail_ps = now + rate_time(out->rate, size) + p->push_ps;
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + out->latency_ps;
     const uint64_t in_ps = r->held_ps > there_ps ? r->held_ps
-                           : r->held_ps ? there_ps : passage_take(w->network->link, p, size, there_ps);
+                           : r->held_ps          ? there_ps
+                                                 : passage_take(w->network->link, p, size, there_ps);
     r->held_ps = 0;
     r->sent_bytes += size;
     r->in_ps = in_ps > r->in_ps ? in_ps : r->in_ps;

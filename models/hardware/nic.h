@@ -15,65 +15,79 @@ struct world_rank;
 /* A work request on its way: posted, sent, arrived, visible. */
 struct request {
     struct sim_event event;
-    struct request *next;           /* on its QP's held or ready list */
+    struct request *next; /* on its QP's held or ready list */
     struct world_rank *source, *target;
-    uint64_t value;                 /* of a signal */
+    uint64_t value; /* of a signal */
     uint64_t target_offset;
-    const void *payload;            /* bytes of a put or an answered get; NULL: nothing is stored.  They belong to the
+    const void *payload; /* bytes of a put or an answered get; NULL: nothing is stored.  They belong to the
                                      * source until they have arrived */
-    uint64_t in_ps;                 /* when the last byte sent so far comes in */
-    uint64_t held_ps;               /* when the quantum comes in that has already reserved its way; 0: none has */
+    uint64_t in_ps;      /* when the last byte sent so far comes in */
+    uint64_t held_ps;    /* when the quantum comes in that has already reserved its way; 0: none has */
     uint32_t payload_bytes, wire_bytes;
-    uint32_t sent_bytes, early_bytes;       /* wire bytes sent so far; those of them in quanta before the last */
+    uint32_t sent_bytes, early_bytes; /* wire bytes sent so far; those of them in quanta before the last */
     union {
-        uint32_t word;              /* of a signal */
-        uint32_t answer_bytes;      /* of a get: on the wire, back */
+        uint32_t word;         /* of a signal */
+        uint32_t answer_bytes; /* of a get: on the wire, back */
     };
     uint16_t queue;
-    uint8_t places;                 /* places that it takes on the queue */
-    bool put, signal, add;          /* a put with a signal is one request that takes two places */
-    bool get, answer;               /* a get on its way there; the bytes on their way back, source being the peer */
+    uint8_t places;        /* places that it takes on the queue */
+    bool put, signal, add; /* a put with a signal is one request that takes two places */
+    bool get, answer;      /* a get on its way there; the bytes on their way back, source being the peer */
 };
 
 /* A completion on its way back to a QP, which then has room for one request more. */
-struct ack { struct ack *next; uint64_t time_ps; };
+struct ack {
+    struct ack *next;
+    uint64_t time_ps;
+};
 
 /* A worker that found a QP full, or that flushes a QP with requests under way. */
-struct waiter { struct waiter *next; uint32_t worker; bool flush; };
+struct waiter {
+    struct waiter *next;
+    uint32_t worker;
+    bool flush;
+};
 
 struct qp {
-    struct request *held_first, *held_last;     /* posted, doorbell not rung yet */
-    struct request *ready_first, *ready_last;   /* rung, not sent yet */
-    uint64_t held_ps, ring_ps;                  /* when the last held request is posted; when the last doorbell rings */
-    uint64_t lock_ps;                           /* until then the warp that rings has the QP to itself */
-    uint64_t in_ps;                             /* where ways differ: when the last byte sent so far comes in */
-    uint64_t done_ps;                           /* when all requests with a known completion time are complete */
-    struct ack *ack_first, *ack_last;           /* where requests are limited: completions on their way, in order */
+    struct request *held_first, *held_last;   /* posted, doorbell not rung yet */
+    struct request *ready_first, *ready_last; /* rung, not sent yet */
+    uint64_t held_ps, ring_ps;                /* when the last held request is posted; when the last doorbell rings */
+    uint64_t lock_ps;                         /* until then the warp that rings has the QP to itself */
+    uint64_t in_ps;                           /* where ways differ: when the last byte sent so far comes in */
+    uint64_t done_ps;                         /* when all requests with a known completion time are complete */
+    struct ack *ack_first, *ack_last;         /* where requests are limited: completions on their way, in order */
     struct waiter *waiter;
-    uint32_t unknown;                           /* requests posted whose completion is not known yet */
-    uint32_t unacked;                           /* these and requests whose ack is on its way; where limited */
+    uint32_t unknown; /* requests posted whose completion is not known yet */
+    uint32_t unacked; /* these and requests whose ack is on its way; where limited */
 };
 
 /* Bytes that a window gets back at a time. */
-struct credit { uint64_t time_ps; uint32_t size_bytes; };
+struct credit {
+    uint64_t time_ps;
+    uint32_t size_bytes;
+};
 
 /* A doorbell that will ring, and the requests that it covers. */
-struct ring { uint64_t time_ps; struct qp *qp; struct request *first, *last; };
+struct ring {
+    uint64_t time_ps;
+    struct qp *qp;
+    struct request *first, *last;
+};
 
 /* A port of a NIC, with its number in the network. */
 struct nic {
-    struct sim_event event;         /* sends the next quantum */
+    struct sim_event event; /* sends the next quantum */
     struct world *world;
-    struct qp **active;             /* ring buffer of QPs with pending requests; the one that waited longest is first */
+    struct qp **active; /* ring buffer of QPs with pending requests; the one that waited longest is first */
     uint32_t active_first, active_count, active_max;
-    struct ring *ring;              /* ring buffer of doorbells to come; the soonest is first */
+    struct ring *ring; /* ring buffer of doorbells to come; the soonest is first */
     uint32_t ring_first, ring_count, ring_max;
     struct port atomic;
-    uint64_t owed_bytes;            /* acknowledgements to send */
-    uint64_t outstanding_bytes;     /* sent, not acknowledged; where there is a window */
-    struct credit *credit;          /* a heap, the soonest first */
+    uint64_t owed_bytes;        /* acknowledgements to send */
+    uint64_t outstanding_bytes; /* sent, not acknowledged; where there is a window */
+    struct credit *credit;      /* a heap, the soonest first */
     uint32_t credit_count, credit_max;
-    bool stalled;                   /* the window is full; nobody knows for how long */
+    bool stalled; /* the window is full; nobody knows for how long */
 };
 
 /* ---- qp.c: requests, and who waits for room ---- */

@@ -11,8 +11,13 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
     const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, write->charge_bytes);
     assert(wire <= UINT32_MAX && write->span_count <= 1);
     *r = (struct request){
-        .source = source, .target = &source->world->rank[write->peer], .queue = write->queue,
-        .wire_bytes = (uint32_t)wire, .target_offset = write->target_offset, .put = true, .places = 1,
+        .source = source,
+        .target = &source->world->rank[write->peer],
+        .queue = write->queue,
+        .wire_bytes = (uint32_t)wire,
+        .target_offset = write->target_offset,
+        .put = true,
+        .places = 1,
         .payload = write->span_count ? write->span[0].data : NULL,
         .payload_bytes = write->span_count ? write->span[0].size_bytes : 0,
     };
@@ -23,9 +28,15 @@ struct request *world_request_signal(struct world_rank *source, const struct fab
 {
     struct request *r = pool_get(&source->world->requests);
     *r = (struct request){
-        .source = source, .target = &source->world->rank[signal->peer], .queue = signal->queue, .signal = true,
-        .word = signal->word, .value = signal->value, .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes,
-        .add = signal->add, .places = 1,
+        .source = source,
+        .target = &source->world->rank[signal->peer],
+        .queue = signal->queue,
+        .signal = true,
+        .word = signal->word,
+        .value = signal->value,
+        .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes,
+        .add = signal->add,
+        .places = 1,
     };
     return r;
 }
@@ -51,9 +62,15 @@ struct request *world_request_read(struct world_rank *source, const struct fabri
     const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, read->charge_bytes);
     assert(wire <= UINT32_MAX && read->source_offset + read->size_bytes <= peer->fabric.heap_bytes);
     *r = (struct request){
-        .source = source, .target = peer, .queue = read->queue, .get = true, .places = 1,
-        .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes, .answer_bytes = (uint32_t)wire,
-        .payload = read->size_bytes ? peer->fabric.heap + read->source_offset : NULL, .payload_bytes = read->size_bytes,
+        .source = source,
+        .target = peer,
+        .queue = read->queue,
+        .get = true,
+        .places = 1,
+        .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes,
+        .answer_bytes = (uint32_t)wire,
+        .payload = read->size_bytes ? peer->fabric.heap + read->source_offset : NULL,
+        .payload_bytes = read->size_bytes,
         .target_offset = read->size_bytes ? (uint64_t)((uint8_t *)read->target - source->fabric.heap) : 0,
     };
     return r;
@@ -109,7 +126,7 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     if (!qp) return false;
     acks_read(w, qp, rank->current->cursor_ps);
     if (qp->unacked + places <= w->queue_depth) return false;
-    if (qp->held_first) nic_ring(rank, qp);     /* room comes only from what is on its way */
+    if (qp->held_first) nic_ring(rank, qp); /* room comes only from what is on its way */
     want_space(rank, qp, qp->ack_first ? qp->ack_first->time_ps : 0, false);
     return true;
 }
@@ -121,7 +138,7 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     struct qp *qp = nic_qp_find(rank, peer, queue);
     if (!qp) return 0;
     if (qp->held_first) nic_ring(rank, qp);
-    if (qp->unknown == 0 && qp->done_ps <= sim_now_ps(rank->world->sim)) {      /* memory is as of now */
+    if (qp->unknown == 0 && qp->done_ps <= sim_now_ps(rank->world->sim)) { /* memory is as of now */
         acks_read(rank->world, qp, qp->done_ps);
         nic_qp_rest(rank, peer, queue);
         return 0;

@@ -5,7 +5,7 @@
 
 struct search {
     const struct graph *graph;
-    uint8_t *far;               /* hops to the end + 1, 0: not seen */
+    uint8_t *far; /* hops to the end + 1, 0: not seen */
     struct route *route;
     uint32_t max, found, to;
     struct route way;

@@ -62,9 +62,13 @@ static void operation_note(struct world_rank *rank, const char *name, uint32_t w
     const uint32_t lane = host || ww->lane_warps < taken ? 0 : (ww->lane_warps - taken) % TRACKS_A_WORKER;
     const uint64_t begin_ps = host ? cursor_ps : ww->lane_start_ps;
     timeline_span(rank->world->options.timeline, &(struct timeline_span){
-        .name = name, .begin_ps = begin_ps, .end_ps = ww->last_end_ps > begin_ps ? ww->last_end_ps : begin_ps,
-        .size_bytes = size_bytes, .process = rank->fabric.rank, .track = lane_track(rank, ww->worker->index, lane),
-    });
+                                                     .name = name,
+                                                     .begin_ps = begin_ps,
+                                                     .end_ps = ww->last_end_ps > begin_ps ? ww->last_end_ps : begin_ps,
+                                                     .size_bytes = size_bytes,
+                                                     .process = rank->fabric.rank,
+                                                     .track = lane_track(rank, ww->worker->index, lane),
+                                                 });
 }
 
 /* A port that has just served size_bytes, if it did: it was busy for as long as it is now busy for longer in all. */
@@ -73,9 +77,13 @@ static void port_note(const struct world_rank *rank, uint32_t track, const struc
 {
     if (now->busy_ps == before->busy_ps) return;
     timeline_span(rank->world->options.timeline, &(struct timeline_span){
-        .name = "store", .begin_ps = now->free_ps - (now->busy_ps - before->busy_ps), .end_ps = now->free_ps,
-        .size_bytes = size_bytes, .process = rank->fabric.rank, .track = track,
-    });
+                                                     .name = "store",
+                                                     .begin_ps = now->free_ps - (now->busy_ps - before->busy_ps),
+                                                     .end_ps = now->free_ps,
+                                                     .size_bytes = size_bytes,
+                                                     .process = rank->fabric.rank,
+                                                     .track = track,
+                                                 });
 }
 
 static int spans_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
@@ -135,7 +143,7 @@ static int spans_get(struct fabric *f, struct fabric_worker *worker, const struc
 }
 
 static void spans_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
-                            enum fabric_scope scope)
+                             enum fabric_scope scope)
 {
     rank_of(f)->world->machine->ops->signal_add(f, worker, word, addend, scope);
 }
@@ -143,8 +151,8 @@ static void spans_signal_add(struct fabric *f, struct fabric_worker *worker, uin
 static void spans_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     static const char *const name[] = {
-        [FABRIC_WORK_CAST] = "cast", [FABRIC_WORK_COPY] = "copy", [FABRIC_WORK_REDUCE] = "reduce",
-        [FABRIC_WORK_SCAN] = "scan", [FABRIC_WORK_PEEK] = "peek", [FABRIC_WORK_STAGE] = "bulk load",
+        [FABRIC_WORK_CAST] = "cast",       [FABRIC_WORK_COPY] = "copy", [FABRIC_WORK_REDUCE] = "reduce",
+        [FABRIC_WORK_SCAN] = "scan",       [FABRIC_WORK_PEEK] = "peek", [FABRIC_WORK_STAGE] = "bulk load",
         [FABRIC_WORK_COMPUTE] = "compute",
     };
     struct world_rank *rank = rank_of(f);
@@ -157,23 +165,40 @@ void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, u
 {
     const struct world_rank *rank = transmit ? r->source : r->target;
     timeline_span(rank->world->options.timeline, &(struct timeline_span){
-        .name = r->put ? "put" : r->get ? "get" : r->answer ? "answer" : "signal",
-        .begin_ps = begin_ps, .end_ps = end_ps, .size_bytes = r->wire_bytes,
-        .process = rank->fabric.rank, .track = transmit ? TRACK_NIC_TX : TRACK_NIC_RX,
-    });
+                                                     .name = r->put      ? "put"
+                                                             : r->get    ? "get"
+                                                             : r->answer ? "answer"
+                                                                         : "signal",
+                                                     .begin_ps = begin_ps,
+                                                     .end_ps = end_ps,
+                                                     .size_bytes = r->wire_bytes,
+                                                     .process = rank->fabric.rank,
+                                                     .track = transmit ? TRACK_NIC_TX : TRACK_NIC_RX,
+                                                 });
 }
 
 void world_timeline_note(const struct world *w, const char *name, const struct world_result *result)
 {
     for (uint32_t r = 0; w->options.timeline && r < w->options.ranks; r++)
         timeline_span(w->options.timeline, &(struct timeline_span){
-            .name = name, .begin_ps = result[r].begin_ps, .end_ps = result[r].end_ps, .process = r,
-            .track = TRACK_KERNEL,
-        });
+                                               .name = name,
+                                               .begin_ps = result[r].begin_ps,
+                                               .end_ps = result[r].end_ps,
+                                               .process = r,
+                                               .track = TRACK_KERNEL,
+                                           });
 }
 
 const struct fabric_ops spans_fabric_ops = {
-    .name = "sim-spans", .now_ps = world_now_ps, .store = spans_store, .put = spans_put, .signal = spans_signal,
-    .put_signal = spans_put_signal, .get = spans_get, .signal_add = spans_signal_add,
-    .flush = world_flush, .work = spans_work, .watch = world_watch,
+    .name = "sim-spans",
+    .now_ps = world_now_ps,
+    .store = spans_store,
+    .put = spans_put,
+    .signal = spans_signal,
+    .put_signal = spans_put_signal,
+    .get = spans_get,
+    .signal_add = spans_signal_add,
+    .flush = world_flush,
+    .work = spans_work,
+    .watch = world_watch,
 };

@@ -10,25 +10,25 @@
 #include "models/cluster.h"
 
 enum transport_order {
-    TRANSPORT_WIRE,             /* the NIC keeps a QP's requests in order */
-    TRANSPORT_FENCE,            /* a signal is sent when the requests before it are acknowledged */
-    TRANSPORT_RECEIVER,         /* requests come in any order; the receiver's software restores it */
+    TRANSPORT_WIRE,     /* the NIC keeps a QP's requests in order */
+    TRANSPORT_FENCE,    /* a signal is sent when the requests before it are acknowledged */
+    TRANSPORT_RECEIVER, /* requests come in any order; the receiver's software restores it */
 };
 
 struct transport {
     const char *name, *what, *source;
     enum cluster_posting poster;
-    uint64_t post_ps;           /* the poster's time for one request (the warp, also one that hands over to a thread) */
-    uint64_t doorbell_ps;       /* the ringer's time: the warp's, which locks the QP meanwhile, or the thread's */
-    uint64_t proxy_ps;          /* from the GPU to a thread of the host */
-    uint32_t threads;           /* of a GPU */
-    uint32_t fifo_depth;        /* requests that wait for a thread; 0: any number */
-    uint32_t queue_depth;       /* requests outstanding on a QP; 0: as the kernels ask */
-    uint64_t window_bytes;      /* outstanding on a port; 0: no limit */
-    uint32_t queues;            /* QPs of a peer; 0: as the kernels ask */
-    uint64_t atomic_ps;         /* a receiver thread's time for a signal, where NICs lack atomics; 0: NICs have them */
+    uint64_t post_ps;      /* the poster's time for one request (the warp, also one that hands over to a thread) */
+    uint64_t doorbell_ps;  /* the ringer's time: the warp's, which locks the QP meanwhile, or the thread's */
+    uint64_t proxy_ps;     /* from the GPU to a thread of the host */
+    uint32_t threads;      /* of a GPU */
+    uint32_t fifo_depth;   /* requests that wait for a thread; 0: any number */
+    uint32_t queue_depth;  /* requests outstanding on a QP; 0: as the kernels ask */
+    uint64_t window_bytes; /* outstanding on a port; 0: no limit */
+    uint32_t queues;       /* QPs of a peer; 0: as the kernels ask */
+    uint64_t atomic_ps;    /* a receiver thread's time for a signal, where NICs lack atomics; 0: NICs have them */
     enum transport_order order;
-    uint64_t mapped_ps;         /* more for a thread that reads GPU memory without GDRCopy */
+    uint64_t mapped_ps; /* more for a thread that reads GPU memory without GDRCopy */
 };
 
 /* The transport that the cluster's [nic] describes. */

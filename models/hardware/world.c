@@ -12,9 +12,8 @@ enum { ITEMS_A_BLOCK = 512, EVENTS_AT_FIRST = 64 * 1024 };
 
 const char *world_resource_name(enum world_resource resource)
 {
-    static const char *const name[WORLD_RESOURCE_COUNT] = {
-        "sm", "hbm", "nvlink_egress", "nvlink_ingress", "nic_tx", "nic_rx", "posting", "core"
-    };
+    static const char *const name[WORLD_RESOURCE_COUNT] = { "sm",     "hbm",    "nvlink_egress", "nvlink_ingress",
+                                                            "nic_tx", "nic_rx", "posting",       "core" };
     return name[resource];
 }
 
@@ -81,7 +80,7 @@ void world_mail_read(struct world_worker *ww, uint64_t now_ps)
         struct letter *const next = l->next;
         uint64_t *place = &rank->fabric.words[l->word];
         if (l->add) *place += l->value;
-        else if (l->value > *place) *place = l->value;      /* another letter may have been newer */
+        else if (l->value > *place) *place = l->value; /* another letter may have been newer */
         pool_put(&rank->world->letters, l);
         l = next;
     }
@@ -189,10 +188,7 @@ void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t valu
     world_word_event(target, word, value, add, time_ps);
 }
 
-uint64_t world_now_ps(const struct fabric *f)
-{
-    return sim_now_ps(((const struct world_rank *)f)->world->sim);
-}
+uint64_t world_now_ps(const struct fabric *f) { return sim_now_ps(((const struct world_rank *)f)->world->sim); }
 
 /* Returns the new entry's place + 1. */
 static uint32_t least_add(struct world_rank *rank, uint32_t word, uint64_t value)
@@ -250,8 +246,9 @@ static void wake_schedule(struct world_worker *ww)
     const uint64_t wanted_ps = ww->worker->wake_ps;
     if (wanted_ps <= sim_now_ps(w->sim) || (ww->wake_ps && ww->wake_ps <= wanted_ps)) return;
     struct request *r = pool_get(&w->requests);
-    *r = (struct request){ .event.run = wake_event_run, .target = ww->rank, .word = ww->worker->index,
-                           .value = ww->rank->launch };
+    *r = (struct request){
+        .event.run = wake_event_run, .target = ww->rank, .word = ww->worker->index, .value = ww->rank->launch
+    };
     ww->wake_ps = wanted_ps;
     w->wakes_pending++;
     sim_schedule_at(w->sim, &r->event, wanted_ps);
@@ -272,7 +269,7 @@ void world_worker_step(struct world_worker *ww)
     rank->current = ww;
     switch (ww->worker->step(ww->worker)) {
     case WORKER_MORE:
-        assert(ww->cursor_ps > now || machine->busy_ps);    /* on a host the rank's next round costs time */
+        assert(ww->cursor_ps > now || machine->busy_ps); /* on a host the rank's next round costs time */
         sim_schedule_at(sim, &ww->event, ww->cursor_ps);
         ww->settled_ps = now;
         break;
@@ -367,10 +364,16 @@ static bool rank_init(struct world *w, uint32_t index)
     rank->watch_head = calloc((size_t)o->word_count + 1, sizeof rank->watch_head[0]);
     rank->fabric = (struct fabric){
         .ops = o->timeline ? &spans_fabric_ops : w->machine->ops,
-        .words = calloc((size_t)o->word_count + 1, sizeof(uint64_t)), .word_count = o->word_count,
-        .heap = calloc(o->heap_bytes + 1, 1), .heap_bytes = o->heap_bytes,
-        .rank = (uint16_t)index, .rank_count = (uint16_t)o->ranks, .ranks_per_node = (uint16_t)o->ranks_per_node,
-        .queue_count = o->queue_count, .nvlink_disabled = o->nvlink_disabled, .payload = o->payload,
+        .words = calloc((size_t)o->word_count + 1, sizeof(uint64_t)),
+        .word_count = o->word_count,
+        .heap = calloc(o->heap_bytes + 1, 1),
+        .heap_bytes = o->heap_bytes,
+        .rank = (uint16_t)index,
+        .rank_count = (uint16_t)o->ranks,
+        .ranks_per_node = (uint16_t)o->ranks_per_node,
+        .queue_count = o->queue_count,
+        .nvlink_disabled = o->nvlink_disabled,
+        .payload = o->payload,
     };
     return rank->sm && rank->stored_ps && rank->sm_flows && rank->sm_first && rank->proxy && rank->qp &&
            rank->watch_head && rank->fabric.words && rank->fabric.heap && rank_ports_init(rank);
@@ -463,4 +466,3 @@ bool world_busiest_link(const struct world *w, const char **from, const char **t
 }
 
 uint64_t world_event_count(const struct world *w) { return sim_event_count(w->sim); }
-

@@ -28,38 +28,45 @@ struct timeline;
 struct world_options {
     uint32_t ranks;
     uint32_t ranks_per_node;
-    bool     nvlink_disabled;
-    bool     payload;               /* store and move all bytes */
+    bool nvlink_disabled;
+    bool payload; /* store and move all bytes */
     uint64_t heap_bytes;
     uint32_t word_count;
     uint16_t queue_count;
     uint32_t queue_depth;
-    const uint32_t *slow;           /* [ranks] time of a GPU's own work in 1024ths of the normal; 0: normal; or NULL */
-    const struct graph *graph;      /* of the cluster, with as many nodes; must outlive the world.  NULL: built here */
-    const struct transport *transport;      /* NULL: as the cluster's [nic] says */
-    struct timeline *timeline;      /* where to record operations (sim/timeline.h), or NULL */
+    const uint32_t *slow;      /* [ranks] time of a GPU's own work in 1024ths of the normal; 0: normal; or NULL */
+    const struct graph *graph; /* of the cluster, with as many nodes; must outlive the world.  NULL: built here */
+    const struct transport *transport; /* NULL: as the cluster's [nic] says */
+    struct timeline *timeline;         /* where to record operations (sim/timeline.h), or NULL */
 };
 
 /* What a part did during one launch. */
 enum world_resource {
-    WORLD_SM, WORLD_HBM, WORLD_NVLINK_EGRESS, WORLD_NVLINK_INGRESS, WORLD_NIC_TX, WORLD_NIC_RX, WORLD_POSTING,
-    WORLD_CORE, WORLD_RESOURCE_COUNT
+    WORLD_SM,
+    WORLD_HBM,
+    WORLD_NVLINK_EGRESS,
+    WORLD_NVLINK_INGRESS,
+    WORLD_NIC_TX,
+    WORLD_NIC_RX,
+    WORLD_POSTING,
+    WORLD_CORE,
+    WORLD_RESOURCE_COUNT
 };
-const char *world_resource_name(enum world_resource resource);      /* "nvlink_egress", ... */
+const char *world_resource_name(enum world_resource resource); /* "nvlink_egress", ... */
 
 struct world_use {
-    uint64_t busy_ps;           /* of the port; SMs: of the busiest one; cores: the mean over the node's */
-    uint64_t bytes;             /* bytes that crossed it, headers included */
+    uint64_t busy_ps; /* of the port; SMs: of the busiest one; cores: the mean over the node's */
+    uint64_t bytes;   /* bytes that crossed it, headers included */
 };
 
 enum { WORLD_SLOW_ONE = 1024 };
 
-struct world_result {           /* of one rank and kernel */
-    uint64_t time_ps;           /* kernel duration */
-    uint64_t let_ps;            /* from its begin until the next kernel may be launched; at most time_ps */
-    uint64_t counts_ps;         /* from its begin until the host knows how many rows come; 0: as let_ps */
-    uint64_t wait_ps;           /* before it, for the first turn on a core of a host */
-    uint64_t begin_ps, end_ps;  /* on the world's clock: of the launch, of its last worker */
+struct world_result {          /* of one rank and kernel */
+    uint64_t time_ps;          /* kernel duration */
+    uint64_t let_ps;           /* from its begin until the next kernel may be launched; at most time_ps */
+    uint64_t counts_ps;        /* from its begin until the host knows how many rows come; 0: as let_ps */
+    uint64_t wait_ps;          /* before it, for the first turn on a core of a host */
+    uint64_t begin_ps, end_ps; /* on the world's clock: of the launch, of its last worker */
     struct world_use use[WORLD_RESOURCE_COUNT];
 };
 
@@ -85,8 +92,8 @@ struct world_program {
     void (*launch)(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
                    uint32_t *worker_count);
     void *context;
-    const uint64_t *arrival_ps;     /* [ranks] how long after the start each launches its first kernel; NULL: all 0 */
-    struct world_result *result;    /* [kernels][ranks] */
+    const uint64_t *arrival_ps;  /* [ranks] how long after the start each launches its first kernel; NULL: all 0 */
+    struct world_result *result; /* [kernels][ranks] */
 };
 /* As world_run().  On failure *kernel is the kernel that cannot end.  The program must stay until the next run. */
 bool world_run_program(struct world *world, const struct world_program *program, uint32_t *kernel, char *text,

@@ -16,7 +16,7 @@ struct world_rank;
 /* A value on its way to a word, for one worker that watches the word. */
 struct letter {
     struct letter *next, *previous;
-    uint64_t time_ps;               /* when it arrives */
+    uint64_t time_ps; /* when it arrives */
     uint64_t value;
     uint32_t word;
     bool add;
@@ -24,41 +24,44 @@ struct letter {
 
 /* A worker while its kernel runs. */
 struct world_worker {
-    struct sim_event event;         /* its next step */
+    struct sim_event event; /* its next step */
     struct fabric_worker *worker;
     struct world_rank *rank;
-    uint64_t cursor_ps;             /* when all its operations so far are done */
-    uint64_t lane_start_ps;         /* when the operations that now run side by side began */
-    uint64_t last_end_ps;           /* when the last one is done */
-    uint64_t staged_ps;             /* when its stores from shared memory are written */
-    uint64_t touched;               /* a bit for each pattern whose array it has read */
-    uint64_t moved_from_ps;         /* when it last began to move rows */
-    struct letter *mail, *mail_last;        /* letters that it has not read yet, the soonest first */
-    uint64_t settled_ps;            /* from then on its next step is not moved any more; UINT64_MAX: not settled */
-    uint64_t wake_ps;               /* its soonest scheduled wake, 0: none */
-    uint64_t space_ps;              /* in a step: when the soonest place on a full QP is free, if known; 0: none */
-    struct world_worker *ready_next;        /* host: the worker of its rank behind it in line for the core */
-    uint16_t sm;                    /* the SM whose port it uses */
-    uint16_t lane_warps;            /* warps that the operations running side by side have taken */
+    uint64_t cursor_ps;              /* when all its operations so far are done */
+    uint64_t lane_start_ps;          /* when the operations that now run side by side began */
+    uint64_t last_end_ps;            /* when the last one is done */
+    uint64_t staged_ps;              /* when its stores from shared memory are written */
+    uint64_t touched;                /* a bit for each pattern whose array it has read */
+    uint64_t moved_from_ps;          /* when it last began to move rows */
+    struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
+    uint64_t settled_ps;             /* from then on its next step is not moved any more; UINT64_MAX: not settled */
+    uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
+    uint64_t space_ps;               /* in a step: when the soonest place on a full QP is free, if known; 0: none */
+    struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
+    uint16_t sm;                     /* the SM whose port it uses */
+    uint16_t lane_warps;             /* warps that the operations running side by side have taken */
     bool done;
-    bool unfenced;                  /* it has stored since its last signal: the next one must wait for the stores */
+    bool unfenced; /* it has stored since its last signal: the next one must wait for the stores */
 };
 
 /* The part of a worker's state that other workers of its SM read.  Kept apart, so that it lies close together. */
 struct mover {
-    uint64_t moved_to_ps;           /* when the worker had moved the last rows */
-    uint32_t sm_next;               /* next worker of its SM + 1, 0: none */
+    uint64_t moved_to_ps; /* when the worker had moved the last rows */
+    uint32_t sm_next;     /* next worker of its SM + 1, 0: none */
 };
 
 /* Memory for items of one size.  All of it is freed together at the end. */
 struct pool {
-    void *free;                     /* list, linked by their first bytes */
+    void *free; /* list, linked by their first bytes */
     void **block;
     uint32_t block_count, item_bytes;
 };
 
 /* Until when a port is busy for the last peer and for any other. */
-struct flows { uint64_t end_ps, others_end_ps; uint16_t peer; };
+struct flows {
+    uint64_t end_ps, others_end_ps;
+    uint16_t peer;
+};
 
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
@@ -78,55 +81,60 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 }
 
 /* least: place + 1 in the rank's list of least values; 0: this watch has none. */
-struct watch { uint32_t word, next, worker, least; };
+struct watch {
+    uint32_t word, next, worker, least;
+};
 
 /* The value that a watch waits for.  For a counter, held is the sum of the additions up to held_ps that are held back
  * because they do not reach the value yet. */
-struct least { uint64_t value, held, held_ps; uint32_t word; };
+struct least {
+    uint64_t value, held, held_ps;
+    uint32_t word;
+};
 
 struct world_rank {
     struct fabric fabric;
     struct world *world;
-    uint32_t *nic;                  /* [nic_count] ports that it uses */
+    uint32_t *nic; /* [nic_count] ports that it uses */
     uint32_t nic_count;
-    struct network_local *local;    /* [nic_count] the links between these ports and its GPU */
-    uint32_t slow;                  /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
-    struct port *sm;                /* [sms] */
-    struct flows *sm_flows;         /* [sms] of bulk stores */
-    uint64_t *stored_ps;            /* [sms] when the stores of its warps so far are done */
-    uint32_t *sm_first;             /* [sms] first worker of the SM + 1, 0: none */
-    struct mover *mover;            /* [mover_max] */
+    struct network_local *local; /* [nic_count] the links between these ports and its GPU */
+    uint32_t slow;               /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
+    struct port *sm;             /* [sms] */
+    struct flows *sm_flows;      /* [sms] of bulk stores */
+    uint64_t *stored_ps;         /* [sms] when the stores of its warps so far are done */
+    uint32_t *sm_first;          /* [sms] first worker of the SM + 1, 0: none */
+    struct mover *mover;         /* [mover_max] */
     struct port hbm, egress, ingress, posting;
     struct flows egress_flows, ingress_flows;
-    struct port *proxy;             /* [threads] */
-    struct qp **qp;                 /* [ranks * queue_count], made when first used */
-    struct world_worker *worker;    /* [worker_count] */
-    struct world_worker *current;   /* the one being stepped */
-    uint32_t *watch_head;           /* [words], 0: none, else place in watch + 1 */
+    struct port *proxy;           /* [threads] */
+    struct qp **qp;               /* [ranks * queue_count], made when first used */
+    struct world_worker *worker;  /* [worker_count] */
+    struct world_worker *current; /* the one being stepped */
+    uint32_t *watch_head;         /* [words], 0: none, else place in watch + 1 */
     struct watch *watch;
-    struct least *least;            /* [least_max] */
+    struct least *least; /* [least_max] */
     uint32_t least_count, least_max;
     uint32_t watch_count, watch_max;
     uint32_t worker_count, worker_max, mover_max, running;
-    struct world_worker *ready_first, *ready_last;  /* host: workers that are due to step when the rank gets its turn */
-    uint32_t ready_count, round_left;               /* number of these; steps left in this round of its loop */
-    uint64_t let_ps, counts_ps;     /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
-    struct sim_event launch_event;  /* its next kernel begins */
-    uint32_t kernel;                /* of the program */
-    uint32_t launch;                /* number of its last one, in all programs */
-    uint64_t start_ps, begin_ps, end_ps;    /* of the launch: its own, its first worker's step, its last one's end */
+    struct world_worker *ready_first, *ready_last; /* host: workers that are due to step when the rank gets its turn */
+    uint32_t ready_count, round_left;              /* number of these; steps left in this round of its loop */
+    uint64_t let_ps, counts_ps;    /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
+    struct sim_event launch_event; /* its next kernel begins */
+    uint32_t kernel;               /* of the program */
+    uint32_t launch;               /* number of its last one, in all programs */
+    uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
     bool begun;
-    struct world_use nic_tx, nic_rx;        /* of its NIC before the launch */
-    uint64_t *lanes_named;          /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
+    struct world_use nic_tx, nic_rx; /* of its NIC before the launch */
+    uint64_t *lanes_named;           /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
     uint32_t lanes_named_count;
 };
 
 /* The two machines that ranks run on, each one row: GPUs (gpu.c) or the cores of a host (host.c). */
 struct world_machine {
-    const struct fabric_ops *ops;                                       /* what operations cost */
-    void (*init)(struct world *w);                                      /* rates, SMs, launch_ps, poll_ps */
-    void (*step_due)(struct world_worker *ww);                          /* the worker would step */
-    uint64_t (*step_begin)(struct world_rank *rank, uint64_t now_ps);   /* returns when the worker may go on */
+    const struct fabric_ops *ops;                                     /* what operations cost */
+    void (*init)(struct world *w);                                    /* rates, SMs, launch_ps, poll_ps */
+    void (*step_due)(struct world_worker *ww);                        /* the worker would step */
+    uint64_t (*step_begin)(struct world_rank *rank, uint64_t now_ps); /* returns when the worker may go on */
     void (*step_end)(struct world_rank *rank);
     /* NULL unless links cost CPU time.  link_ps() is the CPU time of a request at each end.  send() charges the stepped
      * worker for a request that it sends.  receive() charges the receiver's core for a request that comes in.  Both
@@ -134,45 +142,50 @@ struct world_machine {
     uint64_t (*link_ps)(const struct request *r);
     uint64_t (*send)(struct world_rank *source, const struct request *r);
     uint64_t (*receive)(struct world_rank *target, uint64_t now_ps, const struct request *r);
-    uint64_t (*busy_ps)(const struct world_rank *rank);                 /* of its cores; NULL: it has none */
+    uint64_t (*busy_ps)(const struct world_rank *rank); /* of its cores; NULL: it has none */
 };
 extern const struct world_machine gpu_machine, host_machine;
 
 /* Bytes that went from the lower half of the ranks to the upper, and back, in one kernel. */
-struct bisection { uint64_t size_bytes[2]; };
+struct bisection {
+    uint64_t size_bytes[2];
+};
 
-struct work_rates { uint64_t row_ps; rate_q20 warp, sm; };
+struct work_rates {
+    uint64_t row_ps;
+    rate_q20 warp, sm;
+};
 
 struct world {
     const struct cluster *cluster;
     const struct world_machine *machine;
-    uint64_t launch_ps;             /* of a kernel, beside its workers' time */
+    uint64_t launch_ps; /* of a kernel, beside its workers' time */
     const struct world_program *program;
     struct world_options options;
     struct sim *sim;
     struct world_rank *rank;
     struct transport transport;
-    struct graph *graph;            /* its own, unless it was given one */
+    struct graph *graph; /* its own, unless it was given one */
     struct network *network;
-    struct nic *nic;                /* [nic_count] ports of all nodes */
-    bool ways_differ;               /* what is sent later may come earlier */
-    uint32_t quantum_bytes;         /* 0: whole messages */
+    struct nic *nic;        /* [nic_count] ports of all nodes */
+    bool ways_differ;       /* what is sent later may come earlier */
+    uint32_t quantum_bytes; /* 0: whole messages */
     uint32_t nic_count, sm_count;
-    uint32_t queue_depth;           /* requests outstanding on a QP, 0: no limit */
-    struct core *core;              /* [cores] of a host cluster, for all ranks */
+    uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
+    struct core *core;    /* [cores] of a host cluster, for all ranks */
     struct pool requests, letters, acks, waiters, qps;
-    struct world_worker *retired;   /* arrays that became too small: the engine may still look at their events */
-    bool letters_used;              /* false: words change by events, whoever waits */
-    uint64_t mail_ps;               /* when the last letter arrives */
-    uint64_t poll_ps;               /* from when a word changes until a waiting worker steps */
+    struct world_worker *retired; /* arrays that became too small: the engine may still look at their events */
+    bool letters_used;            /* false: words change by events, whoever waits */
+    uint64_t mail_ps;             /* when the last letter arrives */
+    uint64_t poll_ps;             /* from when a word changes until a waiting worker steps */
     uint32_t ranks_running;
-    uint32_t wakes_pending;         /* wakes that are scheduled */
-    uint32_t idle;                  /* wakes that nobody needs: all of them once all ranks are done, else 0 */
-    struct bisection *bisection;    /* [kernels] */
+    uint32_t wakes_pending;      /* wakes that are scheduled */
+    uint32_t idle;               /* wakes that nobody needs: all of them once all ranks are done, else 0 */
+    struct bisection *bisection; /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;
     rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress;
-    rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split;   /* 0: not known */
+    rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */
 };
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }

@@ -19,10 +19,7 @@ void check_fail(struct check_report *report, uint32_t number, const char *format
     report->failed |= 1u << number;
 }
 
-uint32_t check_failures(const struct check_report *report)
-{
-    return (uint32_t)__builtin_popcount(report->failed);
-}
+uint32_t check_failures(const struct check_report *report) { return (uint32_t)__builtin_popcount(report->failed); }
 
 void check_diff_add(struct check_diff *diff, double x, double y)
 {

@@ -8,26 +8,37 @@
 
 /* Checks are numbered as in PROTOCOLS.md 4. */
 enum {
-    CHECK_LAYOUT = 1, CHECK_RECV_ROWS = 2, CHECK_EXPERT_COUNTS = 3, CHECK_ORDER = 4, CHECK_TOPK_INDEX = 5,
-    CHECK_TOPK_WEIGHTS = 6, CHECK_WORST_TOKENS = 7, CHECK_CACHED = 8, CHECK_COMBINE = 9, CHECK_COMBINE_WEIGHTS = 10,
-    CHECK_HASH = 12, CHECK_V2 = 16,
+    CHECK_LAYOUT = 1,
+    CHECK_RECV_ROWS = 2,
+    CHECK_EXPERT_COUNTS = 3,
+    CHECK_ORDER = 4,
+    CHECK_TOPK_INDEX = 5,
+    CHECK_TOPK_WEIGHTS = 6,
+    CHECK_WORST_TOKENS = 7,
+    CHECK_CACHED = 8,
+    CHECK_COMBINE = 9,
+    CHECK_COMBINE_WEIGHTS = 10,
+    CHECK_HASH = 12,
+    CHECK_V2 = 16,
 };
 
 struct check_report {
-    uint32_t failed;                /* bit n: check n */
-    char    *text;
-    size_t   text_size;
+    uint32_t failed; /* bit n: check n */
+    char *text;
+    size_t text_size;
 };
 
 /* Notes that a check failed; the first failure's place, expected and found become the text. */
-void __attribute__((format(printf, 3, 4))) check_fail(struct check_report *report, uint32_t number,
-                                                      const char *format, ...);
+void __attribute__((format(printf, 3, 4)))
+check_fail(struct check_report *report, uint32_t number, const char *format, ...);
 /* How many checks failed. */
 uint32_t check_failures(const struct check_report *report);
 
 /* calc_diff of the public tests: 1 - 2 sum((x+1)(y+1)) / sum((x+1)^2 + (y+1)^2), in double; NaN if a value is. */
-struct check_diff { double product, squares; };
-void   check_diff_add(struct check_diff *diff, double x, double y);
+struct check_diff {
+    double product, squares;
+};
+void check_diff_add(struct check_diff *diff, double x, double y);
 double check_diff_value(const struct check_diff *diff);
 
 /* The sum of a tensor's 32-bit words: the same whatever the order of rows (check 12).  A tail of fewer than four

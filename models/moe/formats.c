@@ -34,10 +34,7 @@ static inline float f32_make(uint32_t bits)
 
 /* All ones where condition holds: selections without branches, whatever the optimiser thinks of them.
  * Comparisons are signed, as narrow vector units have no others. */
-static inline uint32_t mask_greater(uint32_t a, uint32_t b)
-{
-    return (uint32_t)-((int32_t)a > (int32_t)b);
-}
+static inline uint32_t mask_greater(uint32_t a, uint32_t b) { return (uint32_t) - ((int32_t)a > (int32_t)b); }
 
 static inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) { return (yes & mask) | (no & ~mask); }
 
@@ -53,7 +50,7 @@ static inline uint8_t e4m3_round(uint32_t bits)
     const uint32_t sign = bits >> 24 & 0x80;
     const uint32_t magnitude = bits & ~F32_SIGN;
     const uint32_t nan = mask_greater(magnitude, F32_INFINITY);
-    const uint32_t limit = UINT32_C(0x43e00000);                     /* 448 */
+    const uint32_t limit = UINT32_C(0x43e00000); /* 448 */
     const uint32_t clamped = select(mask_greater(magnitude, limit), limit, magnitude);
     /* Normal: rebias by 7 - 127, round the 20 bits that go to nearest even; a carry moves the exponent up. */
     const uint32_t normal = (clamped - (UINT32_C(120) << 23) + 0x7ffff + (clamped >> 20 & 1)) >> 20;
@@ -84,7 +81,7 @@ float format_f32_from_e4m3(uint8_t bits) { return f32_make(e4m3_widen(bits)); }
 uint8_t format_ue8m0_from_f32(float scale)
 {
     const uint32_t bits = f32_bits(scale);
-    assert((bits & ~F32_INFINITY) == 0);         /* positive, a power of two */
+    assert((bits & ~F32_INFINITY) == 0); /* positive, a power of two */
     return (uint8_t)(bits >> 23);
 }
 
@@ -141,7 +138,7 @@ void format_row_from_fp8(const uint8_t *restrict row, const float *restrict scal
     }
 }
 
-enum { REDUCE_PIECE = 256 };    /* sums kept in registers and the first cache level */
+enum { REDUCE_PIECE = 256 }; /* sums kept in registers and the first cache level */
 
 static void piece_add(float *restrict sum, const uint16_t *restrict row)
 {

@@ -11,14 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FORMATS_BLOCK = 128 };       /* values that share a scale */
+enum { FORMATS_BLOCK = 128 }; /* values that share a scale */
 
 uint16_t format_bf16_from_f32(float value);
-float    format_f32_from_bf16(uint16_t bits);
-uint8_t  format_e4m3_from_f32(float value);
-float    format_f32_from_e4m3(uint8_t bits);
-uint8_t  format_ue8m0_from_f32(float scale);        /* scale: a power of two */
-float    format_f32_from_ue8m0(uint8_t bits);
+float format_f32_from_bf16(uint16_t bits);
+uint8_t format_e4m3_from_f32(float value);
+float format_f32_from_e4m3(uint8_t bits);
+uint8_t format_ue8m0_from_f32(float scale); /* scale: a power of two */
+float format_f32_from_ue8m0(uint8_t bits);
 
 /* Quantises hidden (a multiple of 128) BF16 values.  scales gets hidden/128 floats. */
 void format_row_to_fp8(const uint16_t *row, uint32_t hidden, bool round_scale, uint8_t *out, float *scales);

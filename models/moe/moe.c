@@ -10,8 +10,8 @@ static const struct moe_family *family_of(const struct moe_options *o)
 {
     switch (o->family) {
     case MOE_LOW_LATENCY: return &moe_family_ll;
-    case MOE_V2:          return &moe_family_v2;
-    case MOE_NORMAL:      break;
+    case MOE_V2: return &moe_family_v2;
+    case MOE_NORMAL: break;
     }
     return o->ranks <= o->ranks_per_node ? &moe_family_intranode : &moe_family_internode;
 }
@@ -45,16 +45,15 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
  * nodes are of nodes of eight; what their limits depend on is the number of nodes. */
 void moe_options_recommend(struct moe_options *o)
 {
-    static const struct { uint32_t ranks; struct moe_chunks dispatch, combine; } table[] = {
-        {   2, { 24, 256,  6, 128 }, { 10, 256,  6, 128 } },
-        {   4, {  6, 256,  6, 128 }, {  9, 256,  6, 128 } },
-        {   8, {  6, 256,  6, 128 }, {  4, 256,  6, 128 } },
-        {  16, { 36, 288, 20, 128 }, {  4, 288, 12, 128 } },
-        {  64, { 32, 288,  8, 128 }, {  1, 288,  8, 128 } },
-        {  96, { 20, 480, 12, 128 }, {  1, 480,  8, 128 } },
-        { 128, { 20, 560, 12, 128 }, {  1, 560,  8, 128 } },
-        { 144, { 32, 720, 12, 128 }, {  2, 720,  8, 128 } },
-        { 160, { 28, 720, 12, 128 }, {  2, 720,  8, 128 } },
+    static const struct {
+        uint32_t ranks;
+        struct moe_chunks dispatch, combine;
+    } table[] = {
+        { 2, { 24, 256, 6, 128 }, { 10, 256, 6, 128 } },   { 4, { 6, 256, 6, 128 }, { 9, 256, 6, 128 } },
+        { 8, { 6, 256, 6, 128 }, { 4, 256, 6, 128 } },     { 16, { 36, 288, 20, 128 }, { 4, 288, 12, 128 } },
+        { 64, { 32, 288, 8, 128 }, { 1, 288, 8, 128 } },   { 96, { 20, 480, 12, 128 }, { 1, 480, 8, 128 } },
+        { 128, { 20, 560, 12, 128 }, { 1, 560, 8, 128 } }, { 144, { 32, 720, 12, 128 }, { 2, 720, 8, 128 } },
+        { 160, { 28, 720, 12, 128 }, { 2, 720, 8, 128 } },
     };
     const uint32_t ranks = o->ranks > o->ranks_per_node ? o->ranks / o->ranks_per_node * 8 : o->ranks;
     uint32_t i = 0;
@@ -84,10 +83,7 @@ void moe_options_needs(const struct moe_options *o, bool payload, struct kernel_
 
 uint32_t moe_phase_count(const struct moe_options *o) { return family_of(o)->phase_count(o); }
 
-const char *moe_phase_name(const struct moe_options *o, uint32_t phase)
-{
-    return family_of(o)->phase_name(o, phase);
-}
+const char *moe_phase_name(const struct moe_options *o, uint32_t phase) { return family_of(o)->phase_name(o, phase); }
 
 struct moe_rank *moe_rank_new(const struct moe_options *o, struct fabric *f, const struct routing *r)
 {
@@ -137,8 +133,8 @@ static uint64_t input_hash(uint64_t x)
 /* Near-normal deviate x 0.1: the sum of four uniforms, centred, scaled to deviation 0.1. */
 static float input_random(uint64_t hash)
 {
-    const float sum = (float)(hash & 0xffff) + (float)(hash >> 16 & 0xffff) + (float)(hash >> 32 & 0xffff)
-                      + (float)(hash >> 48);
+    const float sum =
+        (float)(hash & 0xffff) + (float)(hash >> 16 & 0xffff) + (float)(hash >> 32 & 0xffff) + (float)(hash >> 48);
     return (sum / 65535.0f - 2.0f) * 0.17320508f;
 }
 

@@ -15,17 +15,17 @@
 #include "traces/routing.h"
 
 enum moe_kernel_family {
-    MOE_LOW_LATENCY,        /* PROTOCOLS.md 1.4 */
-    MOE_NORMAL,             /* 1.1 to 1.3: intranode up to ranks_per_node ranks, else internode */
-    MOE_V2,                 /* 1.7 */
+    MOE_LOW_LATENCY, /* PROTOCOLS.md 1.4 */
+    MOE_NORMAL,      /* 1.1 to 1.3: intranode up to ranks_per_node ranks, else internode */
+    MOE_V2,          /* 1.7 */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };
 
 enum moe_data {
-    MOE_DATA_PATTERN,       /* x = rank - 128, last 128 columns the token index (public low-latency test) */
-    MOE_DATA_CONSTANT,      /* x = rank (public normal test) */
-    MOE_DATA_RANDOM,        /* normal deviates x 0.1, from the seed */
+    MOE_DATA_PATTERN,  /* x = rank - 128, last 128 columns the token index (public low-latency test) */
+    MOE_DATA_CONSTANT, /* x = rank (public normal test) */
+    MOE_DATA_RANDOM,   /* normal deviates x 0.1, from the seed */
 };
 
 /* Ring and chunk sizes of the normal kernels, in tokens (PROTOCOLS.md 2). */
@@ -44,26 +44,26 @@ enum { MOE_FAILURES_MAX = 16 };
 struct moe_options {
     enum moe_kernel_family family;
     uint32_t ranks, ranks_per_node;
-    uint32_t tokens_max;            /* most tokens of any rank (num_max_dispatch_tokens_per_rank) */
+    uint32_t tokens_max; /* most tokens of any rank (num_max_dispatch_tokens_per_rank) */
     uint32_t hidden, topk, experts;
-    enum moe_dtype dtype;           /* of dispatch; combine is BF16 */
+    enum moe_dtype dtype; /* of dispatch; combine is BF16 */
     enum moe_data data;
     uint64_t seed;
-    bool round_scale, ue8m0;        /* FP8 scales as powers of two; stored as exponents */
-    bool hook;                      /* low latency: send and receive as kernels of their own */
-    uint64_t mask_timeout_ps;       /* low latency: whoever keeps a rank waiting longer is masked; 0: nobody is */
+    bool round_scale, ue8m0;  /* FP8 scales as powers of two; stored as exponents */
+    bool hook;                /* low latency: send and receive as kernels of their own */
+    uint64_t mask_timeout_ps; /* low latency: whoever keeps a rank waiting longer is masked; 0: nobody is */
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
-    bool zero_copy;                 /* low latency combine: the rows already lie in the send buffer */
-    bool cached;                    /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
-    bool expand;                    /* V2: a row for each expert of a token here, not one for each token */
-    bool single_reduction;          /* V2 combine: rows are summed only at the token's source */
-    bool weights;                   /* combine carries top-k weights */
-    uint32_t expert_alignment;      /* normal: per-expert counts are rounded up to this */
-    bool worst_tokens;              /* normal: outputs sized at the worst case, no host wait */
-    uint32_t bias_count;            /* normal combine: 0 to 2 bias tensors */
-    uint32_t num_sms;               /* SMs that the kernels use */
-    uint32_t device_sms;            /* of the GPU, which some kernels use all of; 0: as num_sms */
+    bool zero_copy;            /* low latency combine: the rows already lie in the send buffer */
+    bool cached;               /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
+    bool expand;               /* V2: a row for each expert of a token here, not one for each token */
+    bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
+    bool weights;              /* combine carries top-k weights */
+    uint32_t expert_alignment; /* normal: per-expert counts are rounded up to this */
+    bool worst_tokens;         /* normal: outputs sized at the worst case, no host wait */
+    uint32_t bias_count;       /* normal combine: 0 to 2 bias tensors */
+    uint32_t num_sms;          /* SMs that the kernels use */
+    uint32_t device_sms;       /* of the GPU, which some kernels use all of; 0: as num_sms */
     struct moe_chunks dispatch, combine;
 };
 
@@ -86,8 +86,7 @@ struct moe_rank;
 /* Makes the rank's state on a connected fabric.  options, fabric and routing (of all ranks; a rank reads only
  * its own row, the checks read all) must outlive it.  When memory is out: NULL from the low-latency kernels; the others
  * say so in a line and abort. */
-struct moe_rank *moe_rank_new(const struct moe_options *options, struct fabric *fabric,
-                              const struct routing *routing);
+struct moe_rank *moe_rank_new(const struct moe_options *options, struct fabric *fabric, const struct routing *routing);
 void moe_rank_free(struct moe_rank *rank);
 
 /* The phases of one iteration, in launch order.  All ranks launch the same ones. */

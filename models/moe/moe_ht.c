@@ -43,8 +43,7 @@ const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
 }
 
 /* A slot's parts follow one another; internode slots are padded to 16 bytes. */
-static void slot_finish(struct ht_slot *slot, uint32_t meta_bytes, uint32_t weight_bytes, bool payload,
-                        uint32_t align)
+static void slot_finish(struct ht_slot *slot, uint32_t meta_bytes, uint32_t weight_bytes, bool payload, uint32_t align)
 {
     slot->scale = slot->row_bytes;
     slot->meta_bytes = meta_bytes;
@@ -58,7 +57,8 @@ static void slot_finish(struct ht_slot *slot, uint32_t meta_bytes, uint32_t weig
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot)
 {
     const bool fp8 = o->dtype == MOE_FP8;
-    *slot = (struct ht_slot){ .row_bytes = fp8 ? o->hidden : 2 * o->hidden, .topk = o->cached ? 0 : o->topk,
+    *slot = (struct ht_slot){ .row_bytes = fp8 ? o->hidden : 2 * o->hidden,
+                              .topk = o->cached ? 0 : o->topk,
                               .scale_bytes = fp8 ? o->hidden / 128 * (o->ue8m0 ? 1 : 4) : 0,
                               .index_bytes = internode ? 4 : 8 };
     slot_finish(slot, internode ? 8 : 4, 4, payload, internode ? 16 : 1);
@@ -121,10 +121,19 @@ void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric 
     assert(o->ranks <= HT_RANKS_MAX && f->rank < o->ranks);
     h->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
     h->g = (struct ht_geometry){
-        .ranks = o->ranks, .nodes = o->ranks / local, .local = local, .groups = (local + 7) / 8,
-        .rank = f->rank, .node = f->rank / local,
-        .self = f->rank % local, .channels = (o->num_sms + 1) / 2, .tokens = routing->rank[f->rank].tokens,
-        .hidden = o->hidden, .topk = o->topk, .experts = o->experts, .local_experts = o->experts / o->ranks,
+        .ranks = o->ranks,
+        .nodes = o->ranks / local,
+        .local = local,
+        .groups = (local + 7) / 8,
+        .rank = f->rank,
+        .node = f->rank / local,
+        .self = f->rank % local,
+        .channels = (o->num_sms + 1) / 2,
+        .tokens = routing->rank[f->rank].tokens,
+        .hidden = o->hidden,
+        .topk = o->topk,
+        .experts = o->experts,
+        .local_experts = o->experts / o->ranks,
     };
     assert(h->g.tokens <= o->tokens_max);
     layout_alloc(h);
@@ -139,8 +148,9 @@ void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric 
     if (!o->cached) return;
     ht_layout_make(h);
     for (uint32_t source = 0; source < o->ranks; source++)
-        h->recv_before[source + 1] = h->recv_before[source]
-            + (source == f->rank ? h->layout.tokens_per_rank[source] : ht_tokens_between(h, source, f->rank));
+        h->recv_before[source + 1] =
+            h->recv_before[source] +
+            (source == f->rank ? h->layout.tokens_per_rank[source] : ht_tokens_between(h, source, f->rank));
 }
 
 void ht_rank_clear(struct ht_rank *h)
@@ -148,10 +158,31 @@ void ht_rank_clear(struct ht_rank *h)
     struct ht_layout *l = &h->layout;
     struct ht_tensors *t = &h->t;
     void *owned[] = {
-        l->tokens_per_rank, l->tokens_per_node, l->tokens_per_expert, l->bits, l->rank_prefix, l->node_prefix,
-        l->mask, l->position, l->list, h->expert_counts, h->scan, h->kernel.worker, t->x, t->scales, t->weights,
-        t->recv_x, t->recv_scales, t->recv_meta, t->recv_index, t->recv_weights, t->combine_x, t->bias[0], t->bias[1],
-        t->combined_x, t->combined_weights,
+        l->tokens_per_rank,
+        l->tokens_per_node,
+        l->tokens_per_expert,
+        l->bits,
+        l->rank_prefix,
+        l->node_prefix,
+        l->mask,
+        l->position,
+        l->list,
+        h->expert_counts,
+        h->scan,
+        h->kernel.worker,
+        t->x,
+        t->scales,
+        t->weights,
+        t->recv_x,
+        t->recv_scales,
+        t->recv_meta,
+        t->recv_index,
+        t->recv_weights,
+        t->combine_x,
+        t->bias[0],
+        t->bias[1],
+        t->combined_x,
+        t->combined_weights,
     };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
@@ -175,8 +206,8 @@ uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t ta
     const struct routing_rank *row = &h->base.routing->rank[source];
     const uint32_t count = h->g.local_experts, first = target * count;
     switch (h->g.topk) {
-    case 8:  return tokens_count(row, 8, first, count);
-    case 4:  return tokens_count(row, 4, first, count);
+    case 8: return tokens_count(row, 8, first, count);
+    case 4: return tokens_count(row, 4, first, count);
     default: return tokens_count(row, h->g.topk, first, count);
     }
 }
@@ -258,8 +289,8 @@ static inline void layout_add(const struct ht_layout *l, uint32_t tokens, uint32
 static void layout_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_t token, uint32_t end)
 {
     switch (l->targets) {
-    case 4:  layout_add(l, tokens, token, end, 4); break;
-    case 8:  layout_add(l, tokens, token, end, 8); break;
+    case 4: layout_add(l, tokens, token, end, 4); break;
+    case 8: layout_add(l, tokens, token, end, 8); break;
     default: layout_add(l, tokens, token, end, l->targets);
     }
 }
@@ -307,8 +338,10 @@ void ht_layout_make(struct ht_rank *h)
         moe_channel_range(g->tokens, g->channels, c, &start, &end);
         memcpy(first, l->tokens_per_node, g->nodes * sizeof(uint32_t));
         if (g->nodes == 1 && g->groups == 1) layout_add_ranks(l, g->tokens, start, end);
-        else if (g->nodes == 1) for (uint32_t t = start; t < end; t++) layout_token_add_wide(l, g, t);
-        else for (uint32_t t = start; t < end; t++) layout_token_add_nodes(l, g, t, first);
+        else if (g->nodes == 1)
+            for (uint32_t t = start; t < end; t++) layout_token_add_wide(l, g, t);
+        else
+            for (uint32_t t = start; t < end; t++) layout_token_add_nodes(l, g, t, first);
         for (uint32_t r = 0; r < g->ranks; r++)
             l->rank_prefix[(size_t)r * (g->channels + 1) + c + 1] = l->tokens_per_rank[r];
         for (uint32_t n = 0; n < g->nodes; n++)
@@ -338,8 +371,8 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, uint32_t sm, uint
 
 void ht_scan_charge(struct fabric_worker *w, uint32_t rows, uint64_t read_bytes, uint64_t write_bytes)
 {
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = rows, .read_bytes = read_bytes,
-                                          .write_bytes = write_bytes });
+    fabric_work(w, &(struct fabric_work){
+                       .kind = FABRIC_WORK_SCAN, .rows = rows, .read_bytes = read_bytes, .write_bytes = write_bytes });
 }
 
 static enum worker_step scan_step(struct fabric_worker *w)
@@ -360,8 +393,11 @@ void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks,
 {
     assert(h->scan_count < h->scan_max);
     struct ht_scan *s = &h->scan[h->scan_count++];
-    *s = (struct ht_scan){ .worker = { .step = scan_step, .describe = scan_describe }, .rank = h, .looks = looks,
-                           .read_bytes = read_bytes, .write_bytes = write_bytes };
+    *s = (struct ht_scan){ .worker = { .step = scan_step, .describe = scan_describe },
+                           .rank = h,
+                           .looks = looks,
+                           .read_bytes = read_bytes,
+                           .write_bytes = write_bytes };
     ht_kernel_add(h, &s->worker, sm, warps);
 }
 
@@ -384,8 +420,10 @@ void ht_layout_launch(struct ht_rank *h)
 bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t peer, uint32_t queue, uint32_t word,
                   uint32_t value)
 {
-    return fabric_signal(w, &(struct fabric_signal){ .value = moe_word_make(h->epoch, value), .word = word,
-                                                     .peer = (uint16_t)peer, .queue = (uint16_t)queue }) == 0;
+    return fabric_signal(w, &(struct fabric_signal){ .value = moe_word_make(h->epoch, value),
+                                                     .word = word,
+                                                     .peer = (uint16_t)peer,
+                                                     .queue = (uint16_t)queue }) == 0;
 }
 
 void ht_barrier_begin(struct ht_barrier *b)
@@ -406,14 +444,15 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
     static const struct fabric_pattern own_word = { .fresh = true };
-    if (!b->sent && !b->entered)        /* the block meets, and its own word is raised first, an atomic */
+    if (!b->sent && !b->entered) /* the block meets, and its own word is raised first, an atomic */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &own_word, .rows = 1 });
     b->entered = true;
     for (; b->sent < b->count; b->sent++) {
         if (b->sent == b->number) continue;
-        const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round), .word = b->word + b->number,
+        const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round),
+                                              .word = b->word + b->number,
                                               .peer = (uint16_t)(b->first + b->sent * b->stride),
-                                              .release = b->sent == (b->number == 0) };   /* a thread a peer */
+                                              .release = b->sent == (b->number == 0) }; /* a thread a peer */
         if (fabric_signal(w, &signal)) return false;
     }
     return ht_barrier_missing(w->fabric, b, epoch) < 0;
@@ -425,13 +464,16 @@ uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring)
 }
 
 /* A run of slots on their way to a ring. */
-struct ring_run { const struct fabric_worker *worker; ht_fill *fill; uint32_t first, count, stored; };
+struct ring_run {
+    const struct fabric_worker *worker;
+    ht_fill *fill;
+    uint32_t first, count, stored;
+};
 
 static void ring_run_fill(const void *context, uint8_t *target)
 {
     const struct ring_run *run = context;
-    for (uint32_t i = 0; i < run->count; i++)
-        run->fill(run->worker, run->first + i, target + (size_t)i * run->stored);
+    for (uint32_t i = 0; i < run->count; i++) run->fill(run->worker, run->first + i, target + (size_t)i * run->stored);
 }
 
 bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill)
@@ -439,8 +481,11 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct h
     while (ring->pending) {
         const uint32_t at = ring->tail % ring->slots, run = moe_min(ring->pending, ring->slots - at);
         struct fabric_write write = {
-            .target_offset = ring->offset + (uint64_t)at * slot->stored, .peer = ring->peer, .rows = (uint8_t)run,
-            .charge_bytes = (uint64_t)run * slot->bytes, .warps = (uint8_t)(run < w->warps ? run : 0),
+            .target_offset = ring->offset + (uint64_t)at * slot->stored,
+            .peer = ring->peer,
+            .rows = (uint8_t)run,
+            .charge_bytes = (uint64_t)run * slot->bytes,
+            .warps = (uint8_t)(run < w->warps ? run : 0),
             .pattern = ring->pattern,
         };
         const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };

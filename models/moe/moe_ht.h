@@ -14,58 +14,60 @@
 #include "models/moe/moe_internal.h"
 
 enum {
-    HT_LOCAL_MAX = 8,                       /* ranks of a node; V2 has more (moe_v2.h) */
-    HT_NODES_MAX = 32, HT_RANKS_MAX = 2048, HT_TOPK_MAX = 32,
+    HT_LOCAL_MAX = 8, /* ranks of a node; V2 has more (moe_v2.h) */
+    HT_NODES_MAX = 32,
+    HT_RANKS_MAX = 2048,
+    HT_TOPK_MAX = 32,
 };
 
 struct ht_geometry {
-    uint32_t ranks, nodes, local;           /* local: ranks of one node */
-    uint32_t groups;                        /* of eight ranks in a node: a byte of ht_layout.bits for each */
-    uint32_t rank, node, self;              /* self: this rank's number within its node */
-    uint32_t channels, tokens;              /* tokens: of this rank */
+    uint32_t ranks, nodes, local; /* local: ranks of one node */
+    uint32_t groups;              /* of eight ranks in a node: a byte of ht_layout.bits for each */
+    uint32_t rank, node, self;    /* self: this rank's number within its node */
+    uint32_t channels, tokens;    /* tokens: of this rank */
     uint32_t hidden, topk, experts, local_experts;
 };
 
 /* The layout kernel's result for this rank's own tokens, and the order of each token within its channel. */
 struct ht_layout {
-    uint32_t *tokens_per_rank;              /* [ranks] tokens with at least one expert there */
-    uint32_t *tokens_per_node;              /* [nodes] */
-    uint32_t *tokens_per_expert;            /* [experts] */
-    uint8_t  *bits;                         /* [tokens][nodes][groups] bit i: rank i of the eight needs the token */
-    uint32_t *rank_prefix;                  /* [ranks][channels + 1] tokens for the rank before channel c */
-    uint32_t *node_prefix;                  /* [nodes][channels + 1] */
-    uint32_t  targets;                      /* rings that a token may enter: ranks of the only node, else nodes */
-    uint32_t *mask;                         /* [tokens] bit i: enters the ring of target i; not with more groups on
+    uint32_t *tokens_per_rank;   /* [ranks] tokens with at least one expert there */
+    uint32_t *tokens_per_node;   /* [nodes] */
+    uint32_t *tokens_per_expert; /* [experts] */
+    uint8_t *bits;               /* [tokens][nodes][groups] bit i: rank i of the eight needs the token */
+    uint32_t *rank_prefix;       /* [ranks][channels + 1] tokens for the rank before channel c */
+    uint32_t *node_prefix;       /* [nodes][channels + 1] */
+    uint32_t targets;            /* rings that a token may enter: ranks of the only node, else nodes */
+    uint32_t *mask;              /* [tokens] bit i: enters the ring of target i; not with more groups on
                                              * one node */
-    uint32_t *position;                     /* [tokens][targets] slots of the target's ring used before the token,
+    uint32_t *position;          /* [tokens][targets] slots of the target's ring used before the token,
                                              * counted from the start of its channel (send_head where it enters) */
-    uint32_t *list;                         /* one node only: [ranks][tokens] the tokens for each rank, in order */
+    uint32_t *list;              /* one node only: [ranks][tokens] the tokens for each rank, in order */
 };
 
 /* A token on a link.  Offsets are of the parts behind the row, which is at 0. */
 struct ht_slot {
-    uint32_t bytes;                         /* on the wire */
-    uint32_t stored;                        /* in memory */
+    uint32_t bytes;  /* on the wire */
+    uint32_t stored; /* in memory */
     uint32_t row_bytes, scale_bytes;
     uint32_t scale, meta, index, weight;
     uint32_t meta_bytes;
-    uint32_t topk;                          /* 0: carries no top-k choice */
-    uint32_t index_bytes;                   /* of one index; 0: none, only weights */
+    uint32_t topk;        /* 0: carries no top-k choice */
+    uint32_t index_bytes; /* of one index; 0: none, only weights */
 };
 
 struct ht_tensors {
-    uint8_t  *x, *scales;                   /* [tokens] rows as dispatched */
-    float    *weights;                      /* [tokens][topk] */
-    uint32_t  recv_rows_max;
-    uint8_t  *recv_x, *recv_scales;         /* [recv rows] */
-    uint32_t *recv_meta;                    /* [recv rows][2] intranode: source token, 0; internode: node, bits;
+    uint8_t *x, *scales; /* [tokens] rows as dispatched */
+    float *weights;      /* [tokens][topk] */
+    uint32_t recv_rows_max;
+    uint8_t *recv_x, *recv_scales; /* [recv rows] */
+    uint32_t *recv_meta;           /* [recv rows][2] intranode: source token, 0; internode: node, bits;
                                              * V2: rank and token in one, bits of the first four nodes */
-    int64_t  *recv_index;                   /* [recv rows][topk] local expert or -1 */
-    float    *recv_weights;                 /* [recv rows][topk] 0 where the index is -1 */
-    uint16_t *combine_x;                    /* [recv rows][hidden] what the experts give back */
-    uint16_t *bias[2];                      /* [tokens][hidden] */
-    uint16_t *combined_x;                   /* [tokens][hidden] */
-    float    *combined_weights;             /* [tokens][topk] */
+    int64_t *recv_index;           /* [recv rows][topk] local expert or -1 */
+    float *recv_weights;           /* [recv rows][topk] 0 where the index is -1 */
+    uint16_t *combine_x;           /* [recv rows][hidden] what the experts give back */
+    uint16_t *bias[2];             /* [tokens][hidden] */
+    uint16_t *combined_x;          /* [tokens][hidden] */
+    float *combined_weights;       /* [tokens][topk] */
 };
 
 struct ht_rank;
@@ -74,9 +76,9 @@ struct ht_rank;
 struct ht_scan {
     struct fabric_worker worker;
     struct ht_rank *rank;
-    uint32_t looks;                         /* reads of a thread that wait for one another */
+    uint32_t looks; /* reads of a thread that wait for one another */
     uint64_t read_bytes, write_bytes;
-    bool layout;                            /* it also makes the layout */
+    bool layout; /* it also makes the layout */
 };
 
 struct ht_rank {
@@ -91,7 +93,7 @@ struct ht_rank {
     struct ht_tensors t;
     struct ht_scan *scan;
     uint32_t scan_count, scan_max;
-    struct kernel_launch kernel;               /* the one being launched */
+    struct kernel_launch kernel; /* the one being launched */
     uint32_t worker_max;
 };
 
@@ -140,7 +142,7 @@ void ht_scan_charge(struct fabric_worker *w, uint32_t rows, uint64_t read_bytes,
 /* A barrier over count ranks first, first + stride, ...; each owns word + its number at all the others. */
 struct ht_barrier {
     uint32_t word;
-    uint16_t first, stride, count, number;  /* number: of this rank */
+    uint16_t first, stride, count, number; /* number: of this rank */
     uint16_t sent;
     bool entered;
     uint32_t round;
@@ -153,12 +155,12 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 
 /* The producing end of a ring of slots at an NVLink peer (or at home).  fill() writes slot number sequence. */
 struct ht_ring {
-    uint64_t offset;                        /* of the ring in the peer's heap */
+    uint64_t offset; /* of the ring in the peer's heap */
     uint32_t slots;
-    uint32_t tail, published, pending;      /* written; told to the peer; decided on but not yet written */
-    uint32_t tail_word, head_word;          /* of the peer; own */
+    uint32_t tail, published, pending; /* written; told to the peer; decided on but not yet written */
+    uint32_t tail_word, head_word;     /* of the peer; own */
     uint16_t peer;
-    const struct fabric_pattern *pattern;   /* of its stores */
+    const struct fabric_pattern *pattern; /* of its stores */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* Slots that are free now. */
@@ -177,20 +179,20 @@ struct ht_reducer {
     struct ht_rank *rank;
     uint32_t channel, group;
     uint32_t first_token, first_warp, stride;
-    uint32_t done, count;                   /* tokens, in the order in which the group takes them */
-    uint32_t tail_word;                     /* of target 0; the others follow */
-    uint32_t done_word;                     /* private, how many tokens are done */
-    uint64_t done_base;                     /* its value at the launch: private words only grow */
-    uint64_t ring_offset, ring_bytes;       /* of target 0; from one to the next */
+    uint32_t done, count;             /* tokens, in the order in which the group takes them */
+    uint32_t tail_word;               /* of target 0; the others follow */
+    uint32_t done_word;               /* private, how many tokens are done */
+    uint64_t done_base;               /* its value at the launch: private words only grow */
+    uint64_t ring_offset, ring_bytes; /* of target 0; from one to the next */
     uint32_t slots;
-    uint32_t tail[HT_NODES_MAX];            /* last seen */
+    uint32_t tail[HT_NODES_MAX]; /* last seen */
 };
 
 /* One warp that tells each target how far the slowest warp has read its ring, in steps of at least least slots. */
 struct ht_head_keeper {
     struct fabric_worker worker;
     struct ht_rank *rank;
-    const struct ht_reducer *reducer;       /* [group_count] */
+    const struct ht_reducer *reducer; /* [group_count] */
     uint32_t channel, group_count, least;
     uint32_t head_word, queue, peer_first, peer_stride;
     uint32_t published[HT_NODES_MAX];
@@ -216,9 +218,9 @@ void ht_row_make(const struct moe_options *o, uint32_t rank, uint32_t token, uin
 void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t *scales, uint16_t *out);
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place);
 void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row);
-void ht_inputs_make(struct ht_rank *h);         /* once: rows, weights, bias */
-void ht_tensors_recv(struct ht_rank *h);        /* sized for the rows to come, top-k tail set to -1 */
-void ht_tensors_combine(struct ht_rank *h);     /* combine's input and output */
+void ht_inputs_make(struct ht_rank *h);     /* once: rows, weights, bias */
+void ht_tensors_recv(struct ht_rank *h);    /* sized for the rows to come, top-k tail set to -1 */
+void ht_tensors_combine(struct ht_rank *h); /* combine's input and output */
 void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot);
 void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_first, uint32_t row);
 void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot);

@@ -92,7 +92,7 @@ static void expert_counts_check(const struct ht_rank *h, struct check_report *re
         for (uint32_t source = 0; source < h->g.ranks; source++)
             count += expert_total(h, source, h->g.rank * h->g.local_experts + e);
         count = (uint32_t)moe_align(count, o->expert_alignment);
-        if (o->worst_tokens) count = 0;     /* the list is empty */
+        if (o->worst_tokens) count = 0; /* the list is empty */
         if (h->expert_counts[e] != count)
             check_fail(report, o->worst_tokens ? CHECK_WORST_TOKENS : CHECK_EXPERT_COUNTS,
                        "num_recv_tokens_per_expert[%u]: expected %u, found %u", e, count, h->expert_counts[e]);
@@ -169,7 +169,7 @@ static void rows_check(const struct ht_rank *h, struct check_report *report)
     for (uint32_t source = 0; source < h->g.ranks; source++)
         for (uint32_t t = 0; t < h->base.routing->rank[source].tokens; t++) {
             if (!token_wants(h, source, t, h->g.rank)) continue;
-            if (row == ht_recv_rows(h)) return;         /* check 2 has said so */
+            if (row == ht_recv_rows(h)) return; /* check 2 has said so */
             row_check(h, report, row, source, t);
             row_topk_check(h, report, row, source, t, counts);
             row++;

@@ -116,8 +116,9 @@ static void inter_needs(const struct moe_options *o, bool payload, struct kernel
     map_make(o, payload, &map);
     *needs = (struct kernel_needs){
         .heap_bytes = map.end,
-        .word_count = local + nodes + channels * (INTER_RAIL_WORDS * nodes + INTER_NVL_WORDS * local * nodes + 1
-                                                  + nodes * local + nodes + INTER_GROUPS),
+        .word_count = local + nodes +
+                      channels * (INTER_RAIL_WORDS * nodes + INTER_NVL_WORDS * local * nodes + 1 + nodes * local +
+                                  nodes + INTER_GROUPS),
         .queue_count = (uint16_t)(2 * channels),
         .queue_depth = (uint32_t)moe_align(2 * (chunks_d > chunks_c ? chunks_d : chunks_c) + 16, 64),
     };
@@ -183,9 +184,11 @@ static struct moe_rank *inter_create(const struct moe_options *o, struct fabric 
 static void inter_destroy(struct moe_rank *rank)
 {
     struct inter_rank *r = (struct inter_rank *)rank;
-    void *owned[] = { r->counts, r->bits, r->rail_first, r->rail_count, r->rows_first, r->rows_count,
-                      r->forwarded_base, r->sent_base, r->sender, r->coordinator, r->forwarder, r->head_keeper,
-                      r->receiver, r->returner, r->merger, r->merge_keeper, r->reducer, r->reduce_keeper };
+    void *owned[] = {
+        r->counts,         r->bits,      r->rail_first, r->rail_count,   r->rows_first, r->rows_count,
+        r->forwarded_base, r->sent_base, r->sender,     r->coordinator,  r->forwarder,  r->head_keeper,
+        r->receiver,       r->returner,  r->merger,     r->merge_keeper, r->reducer,    r->reduce_keeper
+    };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     ht_rank_clear(&r->ht);
     free(r);
@@ -220,12 +223,20 @@ const struct moe_family moe_family_internode = {
 /* ---- notify -------------------------------------------------------------------------------------------- */
 
 enum notify_stage {
-    NOTIFY_END, NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_RDMA_BARRIER, NOTIFY_NVL_BARRIER, NOTIFY_ZERO, NOTIFY_COUNTS_RDMA,
-    NOTIFY_QUIET_FIRST, NOTIFY_COUNTS_NVL, NOTIFY_SUM,
+    NOTIFY_END,
+    NOTIFY_QUIET,
+    NOTIFY_BARRIER,
+    NOTIFY_RDMA_BARRIER,
+    NOTIFY_NVL_BARRIER,
+    NOTIFY_ZERO,
+    NOTIFY_COUNTS_RDMA,
+    NOTIFY_QUIET_FIRST,
+    NOTIFY_COUNTS_NVL,
+    NOTIFY_SUM,
 };
 static const uint8_t notify_program[] = {
-    NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_COUNTS_RDMA, NOTIFY_QUIET_FIRST, NOTIFY_RDMA_BARRIER,
-    NOTIFY_COUNTS_NVL, NOTIFY_NVL_BARRIER, NOTIFY_SUM, NOTIFY_BARRIER, NOTIFY_END,
+    NOTIFY_QUIET,      NOTIFY_BARRIER,     NOTIFY_ZERO, NOTIFY_COUNTS_RDMA, NOTIFY_QUIET_FIRST, NOTIFY_RDMA_BARRIER,
+    NOTIFY_COUNTS_NVL, NOTIFY_NVL_BARRIER, NOTIFY_SUM,  NOTIFY_BARRIER,     NOTIFY_END,
 };
 static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER,
                                                  NOTIFY_END };
@@ -258,8 +269,11 @@ static bool counts_rdma_send(struct inter_notify *n)
         memcpy(row + g->local, h->layout.tokens_per_expert + (size_t)node * experts, experts * 4);
         row[words - 1] = h->layout.tokens_per_node[node];
         const struct fabric_write write = {
-            .target_offset = r->map.counts_recv + (uint64_t)g->node * words * 4, .charge_bytes = words * 4,
-            .peer = (uint16_t)inter_rail(r, node), .span_count = 1, .span = { { row, words * 4 } },
+            .target_offset = r->map.counts_recv + (uint64_t)g->node * words * 4,
+            .charge_bytes = words * 4,
+            .peer = (uint16_t)inter_rail(r, node),
+            .span_count = 1,
+            .span = { { row, words * 4 } },
         };
         if (!home && fabric_put(&n->worker, &write)) return false;
     }
@@ -284,8 +298,11 @@ static bool counts_nvl_send(struct inter_notify *n)
                 r->counts[g->nodes + e] += row[g->local + n->next * g->local_experts + e];
         }
         const struct fabric_write write = {
-            .target_offset = r->map.counts_nvl + (uint64_t)g->self * counts_nvl_words(o) * 4, .peer = (uint16_t)peer,
-            .charge_bytes = used * 4, .span_count = 1, .span = { { r->counts, used * 4 } },
+            .target_offset = r->map.counts_nvl + (uint64_t)g->self * counts_nvl_words(o) * 4,
+            .peer = (uint16_t)peer,
+            .charge_bytes = used * 4,
+            .span_count = 1,
+            .span = { { r->counts, used * 4 } },
         };
         if (peer == g->rank) memcpy(heap + write.target_offset, r->counts, used * 4);
         else if (fabric_store(&n->worker, &write)) return false;
@@ -332,16 +349,16 @@ static bool notify_stage(struct inter_notify *n)
 {
     struct inter_rank *r = n->rank;
     switch (*n->program) {
-    case NOTIFY_QUIET:        return notify_quiet(n, 2 * r->ht.g.channels);
-    case NOTIFY_QUIET_FIRST:  return notify_quiet(n, 1);
-    case NOTIFY_BARRIER:      return notify_barriers(n);
+    case NOTIFY_QUIET: return notify_quiet(n, 2 * r->ht.g.channels);
+    case NOTIFY_QUIET_FIRST: return notify_quiet(n, 1);
+    case NOTIFY_BARRIER: return notify_barriers(n);
     case NOTIFY_RDMA_BARRIER: return ht_barrier_step(&n->worker, &n->rdma, r->ht.epoch);
-    case NOTIFY_NVL_BARRIER:  return ht_barrier_step(&n->worker, &n->nvl, r->ht.epoch);
-    case NOTIFY_ZERO:         ht_scan_charge(&n->worker, 0, 0, n->zero_bytes); return true;
-    case NOTIFY_COUNTS_RDMA:  return counts_rdma_send(n);
-    case NOTIFY_COUNTS_NVL:   return counts_nvl_send(n);
-    case NOTIFY_SUM:          counts_sum(n); return true;
-    default:                  assert(!"unknown stage"); return true;
+    case NOTIFY_NVL_BARRIER: return ht_barrier_step(&n->worker, &n->nvl, r->ht.epoch);
+    case NOTIFY_ZERO: ht_scan_charge(&n->worker, 0, 0, n->zero_bytes); return true;
+    case NOTIFY_COUNTS_RDMA: return counts_rdma_send(n);
+    case NOTIFY_COUNTS_NVL: return counts_nvl_send(n);
+    case NOTIFY_SUM: counts_sum(n); return true;
+    default: assert(!"unknown stage"); return true;
     }
 }
 
@@ -368,7 +385,7 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
         snprintf(text, text_size, "notify waits for rank %d in a barrier", rdma >= 0 ? rdma : nvl);
         break;
     case NOTIFY_RDMA_BARRIER: snprintf(text, text_size, "notify waits for rank %d in a network barrier", rdma); break;
-    case NOTIFY_NVL_BARRIER:  snprintf(text, text_size, "notify waits for rank %d in an NVLink barrier", nvl); break;
+    case NOTIFY_NVL_BARRIER: snprintf(text, text_size, "notify waits for rank %d in an NVLink barrier", nvl); break;
     case NOTIFY_QUIET:
         snprintf(text, text_size, "notify waits for QP %u to rank %u to be quiet", n->next % queues,
                  inter_rail(n->rank, n->next / queues));
@@ -403,14 +420,21 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     r->notify = (struct inter_notify){
-        .worker = { .step = notify_step, .describe = notify_describe }, .rank = r,
+        .worker = { .step = notify_step, .describe = notify_describe },
+        .rank = r,
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
-        .nvl = { .word = 0, .first = (uint16_t)(g->node * g->local), .stride = 1, .count = (uint16_t)g->local,
+        .nvl = { .word = 0,
+                 .first = (uint16_t)(g->node * g->local),
+                 .stride = 1,
+                 .count = (uint16_t)g->local,
                  .number = (uint16_t)g->self },
-        .rdma = { .word = g->local, .first = (uint16_t)g->self, .stride = (uint16_t)g->local,
-                  .count = (uint16_t)g->nodes, .number = (uint16_t)g->node },
-        .zero_bytes = (uint64_t)(2 * g->local + 4) * g->nodes * 2 * g->channels * 4
-                      + (uint64_t)g->channels * g->local * (2 * g->nodes + 3) * 4,
+        .rdma = { .word = g->local,
+                  .first = (uint16_t)g->self,
+                  .stride = (uint16_t)g->local,
+                  .count = (uint16_t)g->nodes,
+                  .number = (uint16_t)g->node },
+        .zero_bytes = (uint64_t)(2 * g->local + 4) * g->nodes * 2 * g->channels * 4 +
+                      (uint64_t)g->channels * g->local * (2 * g->nodes + 3) * 4,
     };
     ht_barrier_begin(&r->notify.rdma);
     ht_barrier_begin(&r->notify.nvl);

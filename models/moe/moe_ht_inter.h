@@ -21,8 +21,8 @@
 
 enum {
     INTER_SENDER_WARPS = 7,
-    INTER_WARPS = 24,                       /* that combine's forwarders share, at least one a node */
-    INTER_GROUPS = 24,                      /* workers that the RDMA reducers of a channel are stepped as, at most */
+    INTER_WARPS = 24,  /* that combine's forwarders share, at least one a node */
+    INTER_GROUPS = 24, /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
 };
 enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };
@@ -33,9 +33,9 @@ struct inter_rank;
 struct inter_notify {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    const uint8_t *program;                 /* what remains to be done */
+    const uint8_t *program; /* what remains to be done */
     struct ht_barrier nvl, rdma;
-    uint32_t next;                          /* peer, or QP, that the stage has come to */
+    uint32_t next; /* peer, or QP, that the stage has come to */
     uint64_t zero_bytes;
 };
 
@@ -44,8 +44,8 @@ struct inter_sender {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, token, first, end;
-    uint32_t announced;                     /* nodes told of the channel's ranges */
-    bool announcing;                        /* the next one's data is on its way, its signal is not */
+    uint32_t announced; /* nodes told of the channel's ranges */
+    bool announcing;    /* the next one's data is on its way, its signal is not */
 };
 
 /* One warp that sends off what lies in the send rings. */
@@ -60,14 +60,14 @@ struct inter_coordinator {
 struct inter_forwarder {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    uint32_t channel, target;               /* number of the rank within the node */
-    uint32_t relayed;                       /* words of the ranges passed on */
-    uint32_t node;                          /* the last one served */
-    uint32_t scanned;                       /* tokens read in the chunk under way */
+    uint32_t channel, target; /* number of the rank within the node */
+    uint32_t relayed;         /* words of the ranges passed on */
+    uint32_t node;            /* the last one served */
+    uint32_t scanned;         /* tokens read in the chunk under way */
     uint32_t head[HT_NODES_MAX], tail[HT_NODES_MAX], count[HT_NODES_MAX];
     struct ht_ring ring;
-    uint8_t pick[UINT8_MAX];                /* tokens of the chunk, counted from its first */
-    uint32_t pick_tail;                     /* ring.tail when they were picked */
+    uint8_t pick[UINT8_MAX]; /* tokens of the chunk, counted from its first */
+    uint32_t pick_tail;      /* ring.tail when they were picked */
 };
 
 /* One warp that gives back slots of the RDMA rings once all forwarders have passed them. */
@@ -81,17 +81,17 @@ struct inter_head_keeper {
 struct inter_receiver {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    uint32_t channel, source;               /* number of the forwarding rank within the node */
+    uint32_t channel, source; /* number of the forwarding rank within the node */
     bool known;
     uint32_t head, published, count;
-    uint32_t row[HT_NODES_MAX];             /* next, of each source node */
+    uint32_t row[HT_NODES_MAX]; /* next, of each source node */
 };
 
 /* Combine: one warp that returns rows to the rank of the node that forwarded them. */
 struct inter_returner {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    uint32_t channel, target, filling;      /* filling: the node whose ring is being written */
+    uint32_t channel, target, filling; /* filling: the node whose ring is being written */
     struct ht_ring ring[HT_NODES_MAX];
     uint32_t row[HT_NODES_MAX], count[HT_NODES_MAX];
 };
@@ -101,10 +101,10 @@ struct inter_merger {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, node;
-    const uint8_t *bits;                    /* [count] which ranks of this node have a row */
+    const uint8_t *bits; /* [count] which ranks of this node have a row */
     uint32_t count, done, chunk_end, issued, told;
-    uint32_t position[HT_LOCAL_MAX];        /* rows read of each rank's ring */
-    uint32_t tail[HT_LOCAL_MAX];            /* last seen */
+    uint32_t position[HT_LOCAL_MAX]; /* rows read of each rank's ring */
+    uint32_t tail[HT_LOCAL_MAX];     /* last seen */
     uint64_t reduced_base;
 };
 
@@ -113,13 +113,13 @@ struct inter_merge_keeper {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel;
-    uint32_t upto[HT_NODES_MAX];            /* tokens counted in head */
+    uint32_t upto[HT_NODES_MAX]; /* tokens counted in head */
     uint32_t head[HT_NODES_MAX][HT_LOCAL_MAX], published[HT_NODES_MAX][HT_LOCAL_MAX];
 };
 
 struct inter_map {
     uint64_t counts_send, counts_recv, counts_nvl, meta_send, meta_recv, rdma_send, rdma_recv, nvl, end;
-    uint64_t rdma_bytes, nvl_bytes;         /* of one ring */
+    uint64_t rdma_bytes, nvl_bytes; /* of one ring */
 };
 
 struct inter_rank {
@@ -128,22 +128,22 @@ struct inter_rank {
     struct ht_slot nvl_slot;                /* dispatch's slot as the NVLink rings store it */
     uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from the rail's lower nodes; last: all */
     uint32_t *counts;                       /* rows for NVLink peers in the making */
-    uint8_t  *bits;                         /* [rail tokens] ranks of this node that need it */
-    uint32_t  bits_max;
-    uint32_t *rail_first, *rail_count;      /* [channel][node] tokens that came, by their place in bits */
-    uint32_t *rows_first, *rows_count;      /* [rank][channel] where its rows lie in recv_x */
-    uint64_t *forwarded_base, *sent_base;   /* private words only grow */
+    uint8_t *bits;                          /* [rail tokens] ranks of this node that need it */
+    uint32_t bits_max;
+    uint32_t *rail_first, *rail_count;    /* [channel][node] tokens that came, by their place in bits */
+    uint32_t *rows_first, *rows_count;    /* [rank][channel] where its rows lie in recv_x */
+    uint64_t *forwarded_base, *sent_base; /* private words only grow */
     struct inter_notify notify;
-    struct inter_sender *sender;            /* [channel] */
-    struct inter_coordinator *coordinator;  /* [channel] */
-    struct inter_forwarder *forwarder;      /* [channel][local] */
-    struct inter_head_keeper *head_keeper;  /* [channel] */
-    struct inter_receiver *receiver;        /* [channel][local] */
-    struct inter_returner *returner;        /* [channel][local] */
-    struct inter_merger *merger;            /* [channel][node] */
-    struct inter_merge_keeper *merge_keeper;/* [channel] */
-    struct ht_reducer *reducer;             /* [channel][group] */
-    struct ht_head_keeper *reduce_keeper;   /* [channel] */
+    struct inter_sender *sender;             /* [channel] */
+    struct inter_coordinator *coordinator;   /* [channel] */
+    struct inter_forwarder *forwarder;       /* [channel][local] */
+    struct inter_head_keeper *head_keeper;   /* [channel] */
+    struct inter_receiver *receiver;         /* [channel][local] */
+    struct inter_returner *returner;         /* [channel][local] */
+    struct inter_merger *merger;             /* [channel][node] */
+    struct inter_merge_keeper *merge_keeper; /* [channel] */
+    struct ht_reducer *reducer;              /* [channel][group] */
+    struct ht_head_keeper *reduce_keeper;    /* [channel] */
 };
 
 /* The rank of node on this rank's rail. */
@@ -166,8 +166,8 @@ static inline uint32_t inter_word_nvl(const struct inter_rank *r, enum inter_nvl
                                       uint32_t number, uint32_t node)
 {
     const struct ht_geometry *g = &r->ht.g;
-    return inter_word_rail(r, INTER_RAIL_WORDS, 0, 0)
-           + (((uint32_t)kind * g->channels + channel) * g->local + number) * g->nodes + node;
+    return inter_word_rail(r, INTER_RAIL_WORDS, 0, 0) +
+           (((uint32_t)kind * g->channels + channel) * g->local + number) * g->nodes + node;
 }
 static inline uint32_t inter_word_sent(const struct inter_rank *r, uint32_t channel)
 {
@@ -213,7 +213,7 @@ const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_
 static inline uint32_t inter_merge_warps(uint32_t nodes) { return nodes < INTER_WARPS ? INTER_WARPS / nodes : 1; }
 
 void inter_dispatch_launch(struct inter_rank *r);
-void inter_forward_launch(struct inter_rank *r, uint32_t channel);     /* what SM 2c runs, and the receivers */
+void inter_forward_launch(struct inter_rank *r, uint32_t channel); /* what SM 2c runs, and the receivers */
 void inter_combine_launch(struct inter_rank *r);
 
 #endif

@@ -57,9 +57,10 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
     const struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
     uint32_t n = 0;
     while (n + 1 < s->rank->ht.g.nodes && s->ring[n].tail == s->count[n]) n++;
-    snprintf(text, text_size, "combine sender of channel %u waits for rank %u to free slots of node %u: %u of %u sent, "
-             "%u read", s->channel, s->ring[n].peer, n, s->ring[n].tail, s->count[n],
-             ht_word(&s->rank->ht, s->ring[n].head_word));
+    snprintf(text, text_size,
+             "combine sender of channel %u waits for rank %u to free slots of node %u: %u of %u sent, "
+             "%u read",
+             s->channel, s->ring[n].peer, n, s->ring[n].tail, s->count[n], ht_word(&s->rank->ht, s->ring[n].head_word));
 }
 
 static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
@@ -68,15 +69,19 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
     const struct ht_geometry *g = &h->g;
     struct inter_returner *s = &r->returner[channel * g->local + target];
     const uint32_t slots = h->base.options->combine.nvl_recv / g->nodes;
-    *s = (struct inter_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
-                                  .channel = channel, .target = target };
+    *s = (struct inter_returner){ .worker = { .step = returner_step, .describe = returner_describe },
+                                  .rank = r,
+                                  .channel = channel,
+                                  .target = target };
     for (uint32_t n = 0; n < g->nodes; n++) {
         const uint32_t at = (n * g->local + target) * g->channels + channel;
         s->row[n] = r->rows_first[at];
         s->count[n] = r->rows_count[at];
         s->ring[n] = (struct ht_ring){
             .offset = inter_nvl_ring(r, channel, g->self) + (uint64_t)n * slots * h->combine_slot.stored,
-            .slots = slots, .pattern = &return_row, .peer = (uint16_t)inter_neighbour(r, target),
+            .slots = slots,
+            .pattern = &return_row,
+            .peer = (uint16_t)inter_neighbour(r, target),
             .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, n),
             .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, n),
         };
@@ -111,8 +116,8 @@ static uint64_t merger_slot(const struct inter_merger *m, uint32_t position)
     const struct inter_rank *r = m->rank;
     const struct ht_rank *h = &r->ht;
     const uint64_t rings = m->node == h->g.node ? r->map.rdma_recv : r->map.rdma_send;
-    return inter_rail_ring(r, rings, m->channel, m->node)
-           + (uint64_t)(position % h->base.options->combine.rdma_recv) * h->combine_slot.stored;
+    return inter_rail_ring(r, rings, m->channel, m->node) +
+           (uint64_t)(position % h->base.options->combine.rdma_recv) * h->combine_slot.stored;
 }
 
 /* Sums the next argument tokens. */
@@ -147,10 +152,13 @@ static bool merger_send(struct inter_merger *m)
     if (count) {
         const uint32_t at = m->issued % h->base.options->combine.rdma_recv, bytes = count * h->combine_slot.stored;
         const struct fabric_write write = {
-            .target_offset = inter_rail_ring(r, r->map.rdma_recv, m->channel, h->g.node)
-                             + (uint64_t)at * h->combine_slot.stored,
-            .charge_bytes = (uint64_t)count * h->combine_slot.bytes, .peer = (uint16_t)peer,
-            .queue = (uint16_t)m->channel, .rows = (uint8_t)moe_min(count, UINT8_MAX), .span_count = 1,
+            .target_offset =
+                inter_rail_ring(r, r->map.rdma_recv, m->channel, h->g.node) + (uint64_t)at * h->combine_slot.stored,
+            .charge_bytes = (uint64_t)count * h->combine_slot.bytes,
+            .peer = (uint16_t)peer,
+            .queue = (uint16_t)m->channel,
+            .rows = (uint8_t)moe_min(count, UINT8_MAX),
+            .span_count = 1,
             .span = { { h->base.fabric->heap + merger_slot(m, m->issued), bytes } },
         };
         if (m->node != h->g.node && fabric_put(&m->worker, &write)) return false;
@@ -187,10 +195,15 @@ static enum worker_step merger_step(struct fabric_worker *w)
     const uint32_t count = merger_ready(m, moe_min(w->warps, m->chunk_end - m->done), position, &rows);
     if (count == 0) return WORKER_WAIT;
     const uint64_t row = h->combine_slot.row_bytes + h->combine_slot.topk * sizeof(float);
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .pattern = &merge_row,
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
+                                          .pattern = &merge_row,
                                           .warps = (uint16_t)(count < w->warps ? count : 0),
-                                          .rows = count, .read_bytes = rows * row, .write_bytes = count * row,
-                                          .run = merger_run, .context = m, .argument = count });
+                                          .rows = count,
+                                          .read_bytes = rows * row,
+                                          .write_bytes = count * row,
+                                          .run = merger_run,
+                                          .context = m,
+                                          .argument = count });
     for (uint32_t i = 0; i < h->g.local; i++) m->position[i] = position[i];
     m->done += count;
     fabric_signal_add(w, inter_word_reduced(m->rank, m->channel, m->node), count, FABRIC_BLOCK);
@@ -203,8 +216,10 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
     const struct inter_merger *m = fabric_container_of(w, struct inter_merger, worker);
     const struct inter_rank *r = m->rank;
     if (m->done == m->count || m->done == m->chunk_end) {
-        snprintf(text, text_size, "combine forwarder of channel %u waits for rank %u to free slots: %u of %u sent, "
-                 "%u read", m->channel, inter_rail(r, m->node), m->told, m->count,
+        snprintf(text, text_size,
+                 "combine forwarder of channel %u waits for rank %u to free slots: %u of %u sent, "
+                 "%u read",
+                 m->channel, inter_rail(r, m->node), m->told, m->count,
                  ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, m->channel, m->node)));
         return;
     }
@@ -220,8 +235,12 @@ static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node)
     struct inter_merger *m = &r->merger[channel * g->nodes + node];
     const uint32_t at = channel * g->nodes + node;
     *m = (struct inter_merger){
-        .worker = { .step = merger_step, .describe = merger_describe }, .rank = r, .channel = channel, .node = node,
-        .bits = r->bits + r->rail_first[at], .count = r->rail_count[at],
+        .worker = { .step = merger_step, .describe = merger_describe },
+        .rank = r,
+        .channel = channel,
+        .node = node,
+        .bits = r->bits + r->rail_first[at],
+        .count = r->rail_count[at],
         .reduced_base = fabric_load(r->ht.base.fabric, inter_word_reduced(r, channel, node)),
     };
     ht_kernel_add(&r->ht, &m->worker, 2 * channel + 1, inter_merge_warps(g->nodes));
@@ -240,7 +259,7 @@ static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
     const uint32_t word = inter_word_reduced(r, k->channel, node);
     const uint32_t done = (uint32_t)(fabric_load(k->worker.fabric, word) - m->reduced_base);
     if (done == m->count) return false;
-    const uint32_t lag = m->worker.warps - 1u;      /* the other warps may be on later tokens */
+    const uint32_t lag = m->worker.warps - 1u; /* the other warps may be on later tokens */
     for (; k->upto[node] + lag < done; k->upto[node]++)
         for (uint32_t left = m->bits[k->upto[node]]; left; left &= left - 1) k->head[node][__builtin_ctz(left)]++;
     return true;
@@ -276,7 +295,8 @@ static void merge_keeper_launch(struct inter_rank *r, uint32_t channel)
 {
     struct inter_merge_keeper *k = &r->merge_keeper[channel];
     *k = (struct inter_merge_keeper){ .worker = { .step = merge_keeper_step, .describe = merge_keeper_describe },
-                                      .rank = r, .channel = channel };
+                                      .rank = r,
+                                      .channel = channel };
     ht_kernel_add(&r->ht, &k->worker, 2 * channel + 1, 1);
     fabric_watch(&k->worker, inter_word_reduced(r, channel, 0), r->ht.g.nodes);
 }
@@ -292,17 +312,26 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
     for (uint32_t i = 0; i < groups; i++) {
         struct ht_reducer *d = &r->reducer[channel * INTER_GROUPS + i];
         *d = (struct ht_reducer){
-            .rank = h, .channel = channel, .group = i, .tail_word = inter_word_rail(r, INTER_RDMA_TAIL, channel, 0),
+            .rank = h,
+            .channel = channel,
+            .group = i,
+            .tail_word = inter_word_rail(r, INTER_RDMA_TAIL, channel, 0),
             .done_word = inter_word_done(r, channel, i),
-            .ring_offset = inter_rail_ring(r, r->map.rdma_recv, channel, 0), .ring_bytes = r->map.rdma_bytes,
+            .ring_offset = inter_rail_ring(r, r->map.rdma_recv, channel, 0),
+            .ring_bytes = r->map.rdma_bytes,
             .slots = h->base.options->combine.rdma_recv,
         };
         ht_reducer_launch(h, d, groups, warps, 2 * channel);
     }
     r->reduce_keeper[channel] = (struct ht_head_keeper){
-        .rank = h, .reducer = &r->reducer[channel * INTER_GROUPS], .channel = channel, .group_count = groups,
-        .least = h->base.options->combine.rdma_send, .queue = g->channels + channel,
-        .head_word = inter_word_rail(r, INTER_RDMA_HEAD, channel, g->node), .peer_first = g->self,
+        .rank = h,
+        .reducer = &r->reducer[channel * INTER_GROUPS],
+        .channel = channel,
+        .group_count = groups,
+        .least = h->base.options->combine.rdma_send,
+        .queue = g->channels + channel,
+        .head_word = inter_word_rail(r, INTER_RDMA_HEAD, channel, g->node),
+        .peer_first = g->self,
         .peer_stride = g->local,
     };
     ht_head_keeper_launch(h, &r->reduce_keeper[channel], 2 * channel);

@@ -19,8 +19,8 @@ static uint8_t *sender_slot(const struct inter_sender *s, uint32_t node, uint32_
     const struct inter_rank *r = s->rank;
     const struct ht_rank *h = &r->ht;
     const uint64_t rings = node == h->g.node ? r->map.rdma_recv : r->map.rdma_send;
-    return h->base.fabric->heap + inter_rail_ring(r, rings, s->channel, node)
-           + (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
+    return h->base.fabric->heap + inter_rail_ring(r, rings, s->channel, node) +
+           (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
 }
 
 /* Writes the ranges of the channel as start and end, for each rank of the node and for the node. */
@@ -51,8 +51,11 @@ static bool sender_announce(struct inter_sender *s)
         uint32_t *meta = (void *)(r->ht.base.fabric->heap + from);
         if (!s->announcing) {
             ranges_make(s, node, meta);
-            const struct fabric_write write = { .target_offset = target, .charge_bytes = bytes, .peer = (uint16_t)peer,
-                                                .queue = (uint16_t)s->channel, .span_count = 1,
+            const struct fabric_write write = { .target_offset = target,
+                                                .charge_bytes = bytes,
+                                                .peer = (uint16_t)peer,
+                                                .queue = (uint16_t)s->channel,
+                                                .span_count = 1,
                                                 .span = { { meta, bytes } } };
             if (node != g->node && fabric_put(&s->worker, &write)) return false;
             s->announcing = true;
@@ -116,12 +119,15 @@ static void tokens_put(struct inter_sender *s, uint32_t count)
     ht_scan_charge(&s->worker, count, (uint64_t)count * h->g.ranks,
                    h->base.options->cached ? 0 : (uint64_t)count * h->g.nodes * 4);
     if (rows)
-        fabric_work(&s->worker, &(struct fabric_work){
-            .kind = FABRIC_WORK_COPY, .pattern = &put_row, .rows = rows,
-            .warps = (uint16_t)(rows < s->worker.warps ? rows : 0),
-            .read_bytes = (uint64_t)rows * h->dispatch_slot.bytes,
-            .write_bytes = (uint64_t)copies * h->dispatch_slot.bytes,
-            .run = sender_run, .context = s, .argument = (uint64_t)count << 32 | s->token });
+        fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                       .pattern = &put_row,
+                                                       .rows = rows,
+                                                       .warps = (uint16_t)(rows < s->worker.warps ? rows : 0),
+                                                       .read_bytes = (uint64_t)rows * h->dispatch_slot.bytes,
+                                                       .write_bytes = (uint64_t)copies * h->dispatch_slot.bytes,
+                                                       .run = sender_run,
+                                                       .context = s,
+                                                       .argument = (uint64_t)count << 32 | s->token });
 }
 
 static enum worker_step sender_step(struct fabric_worker *w)
@@ -148,9 +154,10 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
         snprintf(text, text_size, "dispatch sender of channel %u has no room for ranges to rank %u", s->channel,
                  inter_rail(r, s->announced));
     else
-        snprintf(text, text_size, "dispatch sender of channel %u waits for free slots: token %u of %u to %u needs "
-                 "nodes %#x", s->channel, s->token, s->first, s->end,
-                 s->token < s->end ? r->ht.layout.mask[s->token] : 0);
+        snprintf(text, text_size,
+                 "dispatch sender of channel %u waits for free slots: token %u of %u to %u needs "
+                 "nodes %#x",
+                 s->channel, s->token, s->first, s->end, s->token < s->end ? r->ht.layout.mask[s->token] : 0);
 }
 
 /* ---- coordinator --------------------------------------------------------------------------------------- */
@@ -174,8 +181,11 @@ static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t coun
     const uint64_t source = inter_rail_ring(r, r->map.rdma_send, k->channel, node) + (uint64_t)at * stored;
     const struct fabric_write write = {
         .target_offset = inter_rail_ring(r, r->map.rdma_recv, k->channel, h->g.node) + (uint64_t)at * stored,
-        .charge_bytes = (uint64_t)count * h->dispatch_slot.bytes, .peer = (uint16_t)inter_rail(r, node),
-        .queue = (uint16_t)k->channel, .rows = (uint8_t)moe_min(count, UINT8_MAX), .span_count = 1,
+        .charge_bytes = (uint64_t)count * h->dispatch_slot.bytes,
+        .peer = (uint16_t)inter_rail(r, node),
+        .queue = (uint16_t)k->channel,
+        .rows = (uint8_t)moe_min(count, UINT8_MAX),
+        .span_count = 1,
         .span = { { h->base.fabric->heap + source, count * stored } },
     };
     if (node != h->g.node && fabric_put(&k->worker, &write)) return false;
@@ -247,14 +257,16 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
     struct ht_rank *h = &r->ht;
     struct inter_sender *s = &r->sender[channel];
     struct inter_coordinator *k = &r->coordinator[channel];
-    *s = (struct inter_sender){ .worker = { .step = sender_step, .describe = sender_describe }, .rank = r,
+    *s = (struct inter_sender){ .worker = { .step = sender_step, .describe = sender_describe },
+                                .rank = r,
                                 .channel = channel };
     moe_channel_range(h->g.tokens, h->g.channels, channel, &s->first, &s->end);
     s->token = s->first;
     ht_kernel_add(h, &s->worker, 2 * channel + 1, INTER_SENDER_WARPS);
     fabric_watch(&s->worker, inter_word_rail(r, INTER_RDMA_HEAD, channel, 0), h->g.nodes);
     *k = (struct inter_coordinator){ .worker = { .step = coordinator_step, .describe = coordinator_describe },
-                                     .rank = r, .channel = channel };
+                                     .rank = r,
+                                     .channel = channel };
     r->sent_base[channel] = fabric_load(h->base.fabric, inter_word_sent(r, channel));
     ht_kernel_add(h, &k->worker, 2 * channel + 1, 1);
     fabric_watch(&k->worker, inter_word_sent(r, channel), 1);

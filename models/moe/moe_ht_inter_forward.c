@@ -21,8 +21,8 @@ static const struct fabric_pattern forward_row = { .engine = FABRIC_BULK, .packe
 static const uint8_t *rail_slot(const struct inter_rank *r, uint32_t channel, uint32_t node, uint32_t position)
 {
     const struct ht_rank *h = &r->ht;
-    return h->base.fabric->heap + inter_rail_ring(r, r->map.rdma_recv, channel, node)
-           + (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
+    return h->base.fabric->heap + inter_rail_ring(r, r->map.rdma_recv, channel, node) +
+           (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
 }
 
 /* Passes the ranges on to the receiver, as they come from each node: start and end, plus one. */
@@ -145,16 +145,21 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
     struct inter_forwarder *d = &r->forwarder[channel * g->local + target];
     const uint32_t peer = inter_neighbour(r, target);
     *d = (struct inter_forwarder){
-        .worker = { .step = forwarder_step, .describe = forwarder_describe }, .rank = r, .channel = channel,
-        .target = target, .node = 2 * channel % g->nodes,
-        .ring = { .pattern = &forward_row, .offset = inter_nvl_ring(r, channel, g->self),
+        .worker = { .step = forwarder_step, .describe = forwarder_describe },
+        .rank = r,
+        .channel = channel,
+        .target = target,
+        .node = 2 * channel % g->nodes,
+        .ring = { .pattern = &forward_row,
+                  .offset = inter_nvl_ring(r, channel, g->self),
                   .slots = h->base.options->dispatch.nvl_recv,
                   .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, 0),
-                  .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0), .peer = (uint16_t)peer },
+                  .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0),
+                  .peer = (uint16_t)peer },
     };
     for (uint32_t n = 0; n < g->nodes; n++)
-        r->forwarded_base[inter_forwarded_at(r, channel, n, target)]
-            = fabric_load(h->base.fabric, inter_word_forwarded(r, channel, n, target));
+        r->forwarded_base[inter_forwarded_at(r, channel, n, target)] =
+            fabric_load(h->base.fabric, inter_word_forwarded(r, channel, n, target));
     ht_kernel_add(h, &d->worker, 2 * channel, 1);
     fabric_watch(&d->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes);
     fabric_watch(&d->worker, inter_word_rail(r, INTER_RDMA_TAIL, channel, 0), g->nodes);
@@ -205,7 +210,8 @@ static void head_keeper_launch(struct inter_rank *r, uint32_t channel)
     struct inter_head_keeper *k = &r->head_keeper[channel];
     const struct ht_geometry *g = &r->ht.g;
     *k = (struct inter_head_keeper){ .worker = { .step = head_keeper_step, .describe = head_keeper_describe },
-                                     .rank = r, .channel = channel };
+                                     .rank = r,
+                                     .channel = channel };
     ht_kernel_add(&r->ht, &k->worker, 2 * channel, 1);
     fabric_watch(&k->worker, inter_word_forwarded(r, channel, 0, 0), g->nodes * g->local);
     fabric_watch(&k->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes);
@@ -268,8 +274,13 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     const uint32_t count = tail - v->head;
     if (count == 0) return WORKER_WAIT;
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .pattern = &receive_row, .rows = count,
-                                          .read_bytes = bytes, .write_bytes = bytes, .run = receiver_run, .context = v,
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                          .pattern = &receive_row,
+                                          .rows = count,
+                                          .read_bytes = bytes,
+                                          .write_bytes = bytes,
+                                          .run = receiver_run,
+                                          .context = v,
                                           .argument = (uint64_t)count << 32 | v->head });
     v->head += count;
     if (!receiver_publish(v)) return WORKER_WAIT;
@@ -287,8 +298,10 @@ static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t sou
 {
     const struct ht_geometry *g = &r->ht.g;
     struct inter_receiver *v = &r->receiver[channel * g->local + source];
-    *v = (struct inter_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe }, .rank = r,
-                                  .channel = channel, .source = source };
+    *v = (struct inter_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe },
+                                  .rank = r,
+                                  .channel = channel,
+                                  .source = source };
     ht_kernel_add(&r->ht, &v->worker, 2 * channel + 1, 1);
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_START, channel, source, 0), g->nodes);
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_END, channel, source, 0), g->nodes);

@@ -79,8 +79,8 @@ static void intra_destroy(struct moe_rank *rank)
 /* A thread copies the counts of one peer's experts, eight reads of an unrolled loop on their way. */
 static const struct fabric_pattern counts_read = { .in_flight = 8, .fresh = true };
 enum notify_stage { NOTIFY_END, NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_SUM, NOTIFY_ZERO };
-static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_BARRIER, NOTIFY_SUM, NOTIFY_ZERO,
-                                          NOTIFY_BARRIER, NOTIFY_END };
+static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_BARRIER, NOTIFY_SUM,
+                                          NOTIFY_ZERO,    NOTIFY_BARRIER,  NOTIFY_END };
 static const uint8_t cached_notify_program[] = { NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER, NOTIFY_END };
 
 /* Every peer gets this rank's row: tokens for each rank, and for each of the peer's experts. */
@@ -93,8 +93,11 @@ static bool counts_send(struct intra_notify *n)
     for (; n->peer < g->ranks; n->peer++) {
         const uint32_t *experts = h->layout.tokens_per_expert + (size_t)n->peer * g->local_experts;
         const struct fabric_write write = {
-            .target_offset = offset, .charge_bytes = rank_bytes + expert_bytes, .peer = (uint16_t)n->peer,
-            .span_count = 2, .span = { { h->layout.tokens_per_rank, rank_bytes }, { experts, expert_bytes } },
+            .target_offset = offset,
+            .charge_bytes = rank_bytes + expert_bytes,
+            .peer = (uint16_t)n->peer,
+            .span_count = 2,
+            .span = { { h->layout.tokens_per_rank, rank_bytes }, { experts, expert_bytes } },
         };
         if (n->peer == g->rank) {
             uint8_t *row = h->base.fabric->heap + offset;
@@ -122,7 +125,7 @@ static void counts_sum(struct intra_notify *n)
     /* At the worst-case size nobody waits for the counts: the list stays empty. */
     for (uint32_t e = 0; e < g->local_experts; e++)
         h->expert_counts[e] = o->worst_tokens ? 0 : (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
-    ht_scan_charge(&n->worker, 2 * g->ranks, g->ranks * row_bytes, g->ranks * row_bytes);   /* by ranks, by experts */
+    ht_scan_charge(&n->worker, 2 * g->ranks, g->ranks * row_bytes, g->ranks * row_bytes); /* by ranks, by experts */
 }
 
 static enum worker_step notify_step(struct fabric_worker *w)
@@ -136,18 +139,14 @@ static enum worker_step notify_step(struct fabric_worker *w)
             break;
         case NOTIFY_EXCHANGE:
             if (!n->peer)
-                fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &counts_read,
+                fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                                      .pattern = &counts_read,
                                                       .rows = n->rank->ht.g.local_experts });
             if (!counts_send(n)) return WORKER_WAIT;
             break;
-        case NOTIFY_SUM:
-            counts_sum(n);
-            break;
-        case NOTIFY_ZERO:
-            ht_scan_charge(w, 0, 0, n->zero_bytes);
-            break;
-        default:
-            assert(!"unknown stage");
+        case NOTIFY_SUM: counts_sum(n); break;
+        case NOTIFY_ZERO: ht_scan_charge(w, 0, 0, n->zero_bytes); break;
+        default: assert(!"unknown stage");
         }
     }
     return WORKER_DONE;
@@ -166,20 +165,21 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     r->notify = (struct intra_notify){
-        .worker = { .step = notify_step, .describe = notify_describe }, .rank = r,
+        .worker = { .step = notify_step, .describe = notify_describe },
+        .rank = r,
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
         .barrier = { .word = 0, .stride = 1, .count = (uint16_t)g->ranks, .number = (uint16_t)g->rank },
         .zero_bytes = (uint64_t)g->channels * g->ranks * 4 * (phase == HT_CACHED_NOTIFY_COMBINE ? 2 : 4),
     };
     ht_barrier_begin(&r->notify.barrier);
-    const uint32_t warps = phase == HT_CACHED_NOTIFY_COMBINE && g->ranks > INTRA_NOTIFY_WARPS ? g->ranks
-                                                                                             : INTRA_NOTIFY_WARPS;
+    const uint32_t warps =
+        phase == HT_CACHED_NOTIFY_COMBINE && g->ranks > INTRA_NOTIFY_WARPS ? g->ranks : INTRA_NOTIFY_WARPS;
     ht_kernel_add(h, &r->notify.worker, 0, warps);
     fabric_watch(&r->notify.worker, 0, g->ranks);
-    if (phase == HT_NOTIFY)     /* SM 1 + r counts the channels' tokens for rank r */
+    if (phase == HT_NOTIFY) /* SM 1 + r counts the channels' tokens for rank r */
         for (uint32_t peer = 0; peer < g->ranks; peer++)
             ht_scan_add(h, 1 + peer, warps, g->tokens / (32 * warps) + 1, g->tokens, g->channels * 4);
-    if (phase == HT_CACHED_NOTIFY_COMBINE)      /* SM 1 + c fills the gaps in its channel's send_head */
+    if (phase == HT_CACHED_NOTIFY_COMBINE) /* SM 1 + c fills the gaps in its channel's send_head */
         for (uint32_t c = 0; c < g->channels; c++) {
             const uint32_t rows = (g->tokens + g->channels - 1) / g->channels;
             const uint64_t bytes = (uint64_t)rows * g->ranks * 4;
@@ -195,8 +195,11 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
     const struct ht_geometry *g = &r->ht.g;
     *s = (struct intra_sender){ .rank = r, .channel = channel, .chunk = chunks->nvl_send };
     s->ring = (struct ht_ring){
-        .offset = intra_ring_offset(r, channel, g->rank), .slots = chunks->nvl_recv, .peer = (uint16_t)peer,
-        .tail_word = intra_word(r, INTRA_TAIL, channel, g->rank), .head_word = intra_word(r, INTRA_HEAD, channel, peer),
+        .offset = intra_ring_offset(r, channel, g->rank),
+        .slots = chunks->nvl_recv,
+        .peer = (uint16_t)peer,
+        .tail_word = intra_word(r, INTRA_TAIL, channel, g->rank),
+        .head_word = intra_word(r, INTRA_HEAD, channel, peer),
     };
 }
 

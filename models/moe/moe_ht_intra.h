@@ -11,9 +11,9 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    INTRA_WARPS = 24,                       /* of an SM */
-    INTRA_REDUCER_WARPS = INTRA_WARPS - 1,  /* the first publishes the heads */
-    INTRA_GROUPS = INTRA_REDUCER_WARPS,     /* workers that these are stepped as, at most */
+    INTRA_WARPS = 24,                      /* of an SM */
+    INTRA_REDUCER_WARPS = INTRA_WARPS - 1, /* the first publishes the heads */
+    INTRA_GROUPS = INTRA_REDUCER_WARPS,    /* workers that these are stepped as, at most */
     INTRA_NOTIFY_WARPS = 4,
 };
 enum intra_word { INTRA_START, INTRA_END, INTRA_TAIL, INTRA_HEAD, INTRA_WORDS };
@@ -23,9 +23,9 @@ struct intra_rank;
 struct intra_notify {
     struct fabric_worker worker;
     struct intra_rank *rank;
-    const uint8_t *program;                 /* what remains to be done */
+    const uint8_t *program; /* what remains to be done */
     struct ht_barrier barrier;
-    uint32_t peer;                          /* next to get the counts */
+    uint32_t peer; /* next to get the counts */
     uint64_t zero_bytes;
 };
 
@@ -35,29 +35,29 @@ struct intra_sender {
     struct intra_rank *rank;
     uint32_t channel;
     struct ht_ring ring;
-    uint32_t count, chunk, first;           /* slots to send; at most at once; first token place or row */
-    uint32_t announced;                     /* dispatch: words sent of start and end */
-    uint32_t scanned, scan_end;             /* dispatch: tokens looked at */
+    uint32_t count, chunk, first; /* slots to send; at most at once; first token place or row */
+    uint32_t announced;           /* dispatch: words sent of start and end */
+    uint32_t scanned, scan_end;   /* dispatch: tokens looked at */
 };
 
 struct intra_receiver {
     struct fabric_worker worker;
     struct intra_rank *rank;
     uint32_t channel, source;
-    bool known;                             /* start and end have come */
+    bool known; /* start and end have come */
     uint32_t head, published, count;
 };
 
 struct intra_rank {
     struct ht_rank ht;
-    uint64_t ring_offset, ring_bytes;       /* of one ring */
-    uint32_t *channel_row, *channel_count;  /* [source][channel] where its rows lie in recv_x */
-    struct fabric_pattern receive_row;      /* dispatch */
+    uint64_t ring_offset, ring_bytes;      /* of one ring */
+    uint32_t *channel_row, *channel_count; /* [source][channel] where its rows lie in recv_x */
+    struct fabric_pattern receive_row;     /* dispatch */
     struct intra_notify notify;
-    struct intra_sender *sender;            /* [channel][rank] */
-    struct intra_receiver *receiver;        /* [channel][rank] */
-    struct ht_reducer *reducer;             /* [channel][group] */
-    struct ht_head_keeper *keeper;          /* [channel] */
+    struct intra_sender *sender;     /* [channel][rank] */
+    struct intra_receiver *receiver; /* [channel][rank] */
+    struct ht_reducer *reducer;      /* [channel][group] */
+    struct ht_head_keeper *keeper;   /* [channel] */
 };
 
 static inline uint32_t intra_pair(const struct intra_rank *r, uint32_t channel, uint32_t peer)

@@ -18,10 +18,7 @@ static void sender_fill(const struct fabric_worker *w, uint32_t sequence, uint8_
     ht_slot_pack_combine(&s->rank->ht, s->first + sequence, slot);
 }
 
-static uint32_t sender_chunk(const struct intra_sender *s)
-{
-    return moe_min(s->chunk, s->count - s->ring.tail);
-}
+static uint32_t sender_chunk(const struct intra_sender *s) { return moe_min(s->chunk, s->count - s->ring.tail); }
 
 static enum worker_step sender_step(struct fabric_worker *w)
 {
@@ -68,15 +65,25 @@ static void receivers_launch(struct intra_rank *r, uint32_t channel)
     struct ht_rank *h = &r->ht;
     const uint32_t groups = ht_reducer_groups(h, INTRA_REDUCER_WARPS);
     r->keeper[channel] = (struct ht_head_keeper){
-        .rank = h, .reducer = &r->reducer[channel * INTRA_GROUPS], .channel = channel, .group_count = groups,
-        .least = 1, .head_word = intra_word(r, INTRA_HEAD, channel, h->g.rank), .peer_stride = 1,
+        .rank = h,
+        .reducer = &r->reducer[channel * INTRA_GROUPS],
+        .channel = channel,
+        .group_count = groups,
+        .least = 1,
+        .head_word = intra_word(r, INTRA_HEAD, channel, h->g.rank),
+        .peer_stride = 1,
     };
     for (uint32_t g = 0; g < groups; g++) {
         struct ht_reducer *d = &r->reducer[channel * INTRA_GROUPS + g];
         *d = (struct ht_reducer){
-            .rank = h, .channel = channel, .group = g, .tail_word = intra_word(r, INTRA_TAIL, channel, 0),
-            .done_word = intra_word_done(r, channel, g), .ring_offset = intra_ring_offset(r, channel, 0),
-            .ring_bytes = r->ring_bytes, .slots = h->base.options->combine.nvl_recv,
+            .rank = h,
+            .channel = channel,
+            .group = g,
+            .tail_word = intra_word(r, INTRA_TAIL, channel, 0),
+            .done_word = intra_word_done(r, channel, g),
+            .ring_offset = intra_ring_offset(r, channel, 0),
+            .ring_bytes = r->ring_bytes,
+            .slots = h->base.options->combine.nvl_recv,
         };
         ht_reducer_launch(h, d, groups, INTRA_REDUCER_WARPS, 2 * channel + 1);
     }

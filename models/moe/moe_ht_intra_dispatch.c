@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 /* Five loads in flight; scales and top-k choices are read after the row. */
-static const struct fabric_pattern send_row[3] = { { .in_flight = 5 }, { .in_flight = 5, .steps = 1 },
+static const struct fabric_pattern send_row[3] = { { .in_flight = 5 },
+                                                   { .in_flight = 5, .steps = 1 },
                                                    { .in_flight = 5, .steps = 2 } };
 
 /* ---- sender -------------------------------------------------------------------------------------------- */
@@ -147,10 +148,15 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     const uint32_t count = ht_word(h, intra_word(v->rank, INTRA_TAIL, v->channel, v->source)) - v->head;
     if (count == 0) return WORKER_WAIT;
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
-    fabric_work(w, &(struct fabric_work){
-        .kind = FABRIC_WORK_COPY, .pattern = &v->rank->receive_row,
-        .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count, .read_bytes = bytes, .write_bytes = bytes,
-        .run = receiver_run, .context = v, .argument = (uint64_t)count << 32 | v->head });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                          .pattern = &v->rank->receive_row,
+                                          .warps = (uint16_t)(count < w->warps ? count : 0),
+                                          .rows = count,
+                                          .read_bytes = bytes,
+                                          .write_bytes = bytes,
+                                          .run = receiver_run,
+                                          .context = v,
+                                          .argument = (uint64_t)count << 32 | v->head });
     v->head += count;
     if (!receiver_publish(v)) return WORKER_WAIT;
     return v->head == v->count ? WORKER_DONE : WORKER_WAIT;
@@ -170,8 +176,10 @@ static void receiver_describe(const struct fabric_worker *w, char *text, size_t 
 static void receiver_launch(struct intra_rank *r, uint32_t channel, uint32_t source)
 {
     struct intra_receiver *v = &r->receiver[intra_pair(r, channel, source)];
-    *v = (struct intra_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe }, .rank = r,
-                                  .channel = channel, .source = source };
+    *v = (struct intra_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe },
+                                  .rank = r,
+                                  .channel = channel,
+                                  .source = source };
     ht_kernel_add(&r->ht, &v->worker, 2 * channel + 1, INTRA_WARPS / r->ht.g.ranks);
     fabric_watch(&v->worker, intra_word(r, INTRA_START, channel, source), 1);
     fabric_watch(&v->worker, intra_word(r, INTRA_END, channel, source), 1);
@@ -180,9 +188,12 @@ static void receiver_launch(struct intra_rank *r, uint32_t channel, uint32_t sou
 
 void intra_dispatch_launch(struct intra_rank *r)
 {
-    r->receive_row = (struct fabric_pattern){       /* each half of a row in and out */
-        .engine = FABRIC_BULK, .turns = 2, .source_line = ring_line_offset(&r->ht),
-        .shared_bytes = (uint8_t)(r->ht.g.ranks * sizeof(uint32_t)),    /* the tail last seen of each rank */
+    r->receive_row = (struct fabric_pattern){
+        /* each half of a row in and out */
+        .engine = FABRIC_BULK,
+        .turns = 2,
+        .source_line = ring_line_offset(&r->ht),
+        .shared_bytes = (uint8_t)(r->ht.g.ranks * sizeof(uint32_t)), /* the tail last seen of each rank */
     };
     if (r->ht.base.fabric->payload) ht_tensors_recv(&r->ht);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {

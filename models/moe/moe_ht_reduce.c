@@ -43,8 +43,8 @@ static void reducer_run(void *context, uint64_t argument)
         for (uint32_t left = l->mask[token]; left; left &= left - 1) {
             const uint32_t target = (uint32_t)__builtin_ctz(left);
             const uint32_t at = l->position[(size_t)token * l->targets + target] % d->slots;
-            slot[slot_count++] = h->base.fabric->heap + d->ring_offset + target * d->ring_bytes
-                                 + (size_t)at * h->combine_slot.stored;
+            slot[slot_count++] =
+                h->base.fabric->heap + d->ring_offset + target * d->ring_bytes + (size_t)at * h->combine_slot.stored;
         }
         ht_token_combine(h, token, slot, slot_count);
     }
@@ -65,11 +65,16 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     if (count == 0) return WORKER_WAIT;
     const struct ht_slot *slot = &h->combine_slot;
     const uint64_t row = slot->row_bytes + slot->topk * sizeof(float);
-    fabric_work(w, &(struct fabric_work){
-        .kind = FABRIC_WORK_REDUCE, .pattern = &h->sum_row,
-        .warps = (uint16_t)(count < w->warps ? count : 0), .rows = count,
-        .read_bytes = rows * row + (uint64_t)count * h->base.options->bias_count * slot->row_bytes,
-        .write_bytes = count * row, .run = reducer_run, .context = d, .argument = (uint64_t)count << 32 | d->done });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
+                                          .pattern = &h->sum_row,
+                                          .warps = (uint16_t)(count < w->warps ? count : 0),
+                                          .rows = count,
+                                          .read_bytes = rows * row +
+                                                        (uint64_t)count * h->base.options->bias_count * slot->row_bytes,
+                                          .write_bytes = count * row,
+                                          .run = reducer_run,
+                                          .context = d,
+                                          .argument = (uint64_t)count << 32 | d->done });
     d->done += count;
     fabric_signal_add(w, d->done_word, count, FABRIC_BLOCK);
     if (d->done == d->count) return WORKER_DONE;
@@ -126,7 +131,7 @@ static bool heads_min(const struct ht_head_keeper *k, uint32_t *head)
         const uint32_t done = (uint32_t)(fabric_load(k->worker.fabric, d->done_word) - d->done_base);
         if (done == d->count) continue;
         busy = true;
-        if (done < d->worker.warps) {       /* some warp has not read anything yet */
+        if (done < d->worker.warps) { /* some warp has not read anything yet */
             for (uint32_t i = 0; i < l->targets; i++) head[i] = 0;
             continue;
         }

@@ -45,8 +45,7 @@ void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t
     float scale[o->hidden / FORMATS_BLOCK];
     if (o->ue8m0)
         for (uint32_t i = 0; i < o->hidden / FORMATS_BLOCK; i++) scale[i] = format_f32_from_ue8m0(scales[i]);
-    else
-        memcpy(scale, scales, sizeof scale);
+    else memcpy(scale, scales, sizeof scale);
     format_row_from_fp8(row, scale, o->hidden, out);
 }
 
@@ -210,8 +209,7 @@ void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *s
     struct ht_tensors *t = &h->t;
     const uint16_t *row[2 + HT_NODES_MAX + HT_TOPK_MAX];
     uint32_t count = 0;
-    for (uint32_t b = 0; b < h->base.options->bias_count; b++)
-        row[count++] = t->bias[b] + (size_t)token * h->g.hidden;
+    for (uint32_t b = 0; b < h->base.options->bias_count; b++) row[count++] = t->bias[b] + (size_t)token * h->g.hidden;
     for (uint32_t i = 0; i < slot_count; i++) row[count++] = (const uint16_t *)(const void *)slot[i];
     format_rows_reduce(row, NULL, count, h->g.hidden, t->combined_x + (size_t)token * h->g.hidden);
     for (uint32_t j = 0; j < s->topk; j++)

@@ -19,18 +19,18 @@ struct moe_family {
 
 /* Embedded first in each family's own rank struct. */
 struct moe_rank {
-    struct kernel_rank kernel;          /* as part of a job (moe_kernel.c) */
+    struct kernel_rank kernel; /* as part of a job (moe_kernel.c) */
     const struct moe_family *family;
     const struct moe_options *options;
     struct fabric *fabric;
     const struct routing *routing;
-    uint8_t *mask;                      /* [ranks] 1: masked; NULL: no rank ever is */
+    uint8_t *mask; /* [ranks] 1: masked; NULL: no rank ever is */
 };
 
-extern const struct moe_family moe_family_ll;           /* moe_ll.c */
-extern const struct moe_family moe_family_intranode;    /* moe_ht_intra.c */
-extern const struct moe_family moe_family_internode;    /* moe_ht_inter.c */
-extern const struct moe_family moe_family_v2;           /* moe_v2.c */
+extern const struct moe_family moe_family_ll;        /* moe_ll.c */
+extern const struct moe_family moe_family_intranode; /* moe_ht_intra.c */
+extern const struct moe_family moe_family_internode; /* moe_ht_inter.c */
+extern const struct moe_family moe_family_v2;        /* moe_v2.c */
 
 /* Row token of rank's input x as BF16, from the options' data mode and seed: any rank can recompute any row.
  * hidden values. */

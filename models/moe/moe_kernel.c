@@ -67,16 +67,29 @@ static uint32_t rank_check(const struct kernel_rank *rank, char *text, size_t te
 static bool rank_masks(const struct kernel_rank *rank, uint32_t peer) { return moe_rank_masks(rank_of(rank), peer); }
 
 static const struct kernel_family moe_family = {
-    .needs = job_needs, .phase_count = job_phase_count, .phase_name = job_phase_name, .rank_new = rank_new,
-    .rank_free = rank_free, .launch = rank_launch, .traffic = rank_traffic, .outputs = rank_outputs,
-    .check = rank_check, .called = job_called, .absent = job_absent, .masks = rank_masks,
+    .needs = job_needs,
+    .phase_count = job_phase_count,
+    .phase_name = job_phase_name,
+    .rank_new = rank_new,
+    .rank_free = rank_free,
+    .launch = rank_launch,
+    .traffic = rank_traffic,
+    .outputs = rank_outputs,
+    .check = rank_check,
+    .called = job_called,
+    .absent = job_absent,
+    .masks = rank_masks,
 };
 
 void moe_job_init(struct moe_job *job, const struct moe_options *options, const struct routing *routing)
 {
     *job = (struct moe_job){
-        .job = { .family = &moe_family, .ranks = options->ranks, .ranks_per_node = options->ranks_per_node,
-                 .num_sms = options->num_sms, .mask_timeout_ps = options->mask_timeout_ps },
-        .options = *options, .routing = routing,
+        .job = { .family = &moe_family,
+                 .ranks = options->ranks,
+                 .ranks_per_node = options->ranks_per_node,
+                 .num_sms = options->num_sms,
+                 .mask_timeout_ps = options->mask_timeout_ps },
+        .options = *options,
+        .routing = routing,
     };
 }

@@ -10,8 +10,12 @@
 
 static struct ll_geometry geometry_of(const struct moe_options *o)
 {
-    struct ll_geometry g = { .experts = o->experts, .ranks = o->ranks, .local_experts = o->experts / o->ranks,
-                             .tokens_max = o->tokens_max, .topk = o->topk, .hidden = o->hidden };
+    struct ll_geometry g = { .experts = o->experts,
+                             .ranks = o->ranks,
+                             .local_experts = o->experts / o->ranks,
+                             .tokens_max = o->tokens_max,
+                             .topk = o->topk,
+                             .hidden = o->hidden };
     g.groups = (o->experts + o->num_sms - 1) / o->num_sms;
     g.warps_per_group = g.groups < LL_WARPS_PER_SM ? LL_WARPS_PER_SM / g.groups : 1;
     g.grid = (o->experts + g.groups - 1) / g.groups;
@@ -81,9 +85,10 @@ static void ll_destroy(struct moe_rank *rank)
 {
     struct ll_rank *r = ll_rank_of(rank);
     void *owned[] = {
-        r->base.mask, r->experts_left, r->cleaner, r->finish_target, r->slot_counter, r->packed_count, r->range,
-        r->sender, r->counter, r->receiver, r->reducer, r->worker, r->input, r->recv_x, r->recv_scale,
-        r->recv_source_token, r->expert_out, r->combined, r->canonical[0], r->canonical[1], r->canonical[2],
+        r->base.mask,    r->experts_left, r->cleaner,      r->finish_target,     r->slot_counter, r->packed_count,
+        r->range,        r->sender,       r->counter,      r->receiver,          r->reducer,      r->worker,
+        r->input,        r->recv_x,       r->recv_scale,   r->recv_source_token, r->expert_out,   r->combined,
+        r->canonical[0], r->canonical[1], r->canonical[2],
     };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     free(r);
@@ -135,9 +140,9 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     const size_t receiver_bytes = sizeof r->receiver[0], returner_bytes = sizeof r->returner[0];
     r->receiver = calloc(g.experts, receiver_bytes > returner_bytes ? receiver_bytes : returner_bytes);
     r->worker = calloc(2 * (size_t)g.sms + g.experts + 2, sizeof r->worker[0]);
-    const bool complete = r->finish_target && r->slot_counter && r->packed_count && r->range && r->sender && r->counter
-                          && r->reducer && r->receiver && r->worker
-                          && (!o->mask_timeout_ps || mask_alloc(r)) && (!f->payload || tensors_alloc(r));
+    const bool complete = r->finish_target && r->slot_counter && r->packed_count && r->range && r->sender &&
+                          r->counter && r->reducer && r->receiver && r->worker &&
+                          (!o->mask_timeout_ps || mask_alloc(r)) && (!f->payload || tensors_alloc(r));
     if (complete) return &r->base;
     ll_destroy(&r->base);
     return NULL;
@@ -212,7 +217,14 @@ void ll_gate_add(struct ll_rank *r)
 }
 
 const struct moe_family moe_family_ll = {
-    .refuse = ll_refuse, .needs = ll_needs, .phase_count = ll_phase_count, .phase_name = ll_phase_name,
-    .create = ll_create, .destroy = ll_destroy, .launch = ll_launch, .traffic = ll_traffic,
-    .outputs = ll_outputs, .check = ll_check,
+    .refuse = ll_refuse,
+    .needs = ll_needs,
+    .phase_count = ll_phase_count,
+    .phase_name = ll_phase_name,
+    .create = ll_create,
+    .destroy = ll_destroy,
+    .launch = ll_launch,
+    .traffic = ll_traffic,
+    .outputs = ll_outputs,
+    .check = ll_check,
 };

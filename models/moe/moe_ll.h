@@ -16,8 +16,14 @@
 
 #include "models/moe/moe_internal.h"
 
-enum { LL_HEADER_BYTES = 16, LL_WARPS_PER_SM = 32, LL_LANES = 32, LL_TOPK_MAX = 11, LL_DOORBELL_EVERY = 4,
-       LL_SUM_WARP_BYTES = 1024 };
+enum {
+    LL_HEADER_BYTES = 16,
+    LL_WARPS_PER_SM = 32,
+    LL_LANES = 32,
+    LL_TOPK_MAX = 11,
+    LL_DOORBELL_EVERY = 4,
+    LL_SUM_WARP_BYTES = 1024
+};
 
 struct ll_geometry {
     uint32_t experts, ranks, local_experts, tokens_max, topk, hidden;
@@ -25,65 +31,99 @@ struct ll_geometry {
     uint32_t sum_warps, sum_groups, sms;            /* combine's sums: warps of a token, groups an SM; SMs at most */
     uint32_t message_bytes, row_bytes, scale_count; /* dispatch: on the wire; values; scales */
     uint32_t combine_bytes, combine_stride;
-    uint64_t send_bytes, recv_bytes;                /* of one half */
+    uint64_t send_bytes, recv_bytes; /* of one half */
 };
 
 struct ll_rank;
 
-struct ll_sender   { struct fabric_worker worker; struct ll_rank *rank; uint32_t token, place; bool cast; };
-struct ll_counter  { struct fabric_worker worker; struct ll_rank *rank; uint32_t expert, expert_end,
-                     raised; };
-struct ll_gate     { struct fabric_worker worker; struct ll_rank *rank; };
+struct ll_sender {
+    struct fabric_worker worker;
+    struct ll_rank *rank;
+    uint32_t token, place;
+    bool cast;
+};
+struct ll_counter {
+    struct fabric_worker worker;
+    struct ll_rank *rank;
+    uint32_t expert, expert_end, raised;
+};
+struct ll_gate {
+    struct fabric_worker worker;
+    struct ll_rank *rank;
+};
 /* The warp group of an expert: it tells the expert's rank how many tokens come and, of its own rank's experts, unpacks
  * those that came from one source; in combine it returns them, and waits for the expert's own flag. */
-struct ll_receiver { struct fabric_worker worker; struct ll_rank *rank; uint32_t expert, local_expert, source;
-                     bool tell, receive; };
-struct ll_returner { struct fabric_worker worker; struct ll_rank *rank; bool send, receive, opened, flagged;
-                     uint32_t expert, local_expert, destination, row, packed; };
-struct ll_zeroer   { struct fabric_worker worker; struct ll_rank *rank; };
-struct ll_cleaner  { struct fabric_worker worker; struct ll_rank *rank; uint32_t round; uint16_t peer; bool sent; };
-struct ll_reducer  { struct fabric_worker worker; struct ll_rank *rank; uint32_t token, stride;
-                     bool chosen; };
+struct ll_receiver {
+    struct fabric_worker worker;
+    struct ll_rank *rank;
+    uint32_t expert, local_expert, source;
+    bool tell, receive;
+};
+struct ll_returner {
+    struct fabric_worker worker;
+    struct ll_rank *rank;
+    bool send, receive, opened, flagged;
+    uint32_t expert, local_expert, destination, row, packed;
+};
+struct ll_zeroer {
+    struct fabric_worker worker;
+    struct ll_rank *rank;
+};
+struct ll_cleaner {
+    struct fabric_worker worker;
+    struct ll_rank *rank;
+    uint32_t round;
+    uint16_t peer;
+    bool sent;
+};
+struct ll_reducer {
+    struct fabric_worker worker;
+    struct ll_rank *rank;
+    uint32_t token, stride;
+    bool chosen;
+};
 
 /* Rows that local expert le received from one source: packed at [begin, begin + count). */
-struct ll_range { uint32_t begin, count; };
+struct ll_range {
+    uint32_t begin, count;
+};
 
 struct ll_rank {
     struct moe_rank base;
     struct ll_geometry g;
     const struct routing_rank *own;
-    const int32_t *experts;             /* [own tokens][topk] without those of masked ranks */
-    int32_t *experts_left;              /* with masking, where they lie: the routing itself stays as it is */
-    bool failed;                        /* as planned */
-    uint32_t call;                      /* number of this dispatch or combine, from 1; its parity picks the half */
-    uint64_t gate_target, open_target, clean_target, block_target;      /* private words only grow */
-    uint64_t *finish_target;            /* [experts] */
-    uint32_t *slot_counter;             /* [experts] tokens sent to it in this call */
-    uint32_t *packed_count;             /* [local experts] rows received */
-    struct ll_range *range;             /* [local experts][ranks] */
+    const int32_t *experts; /* [own tokens][topk] without those of masked ranks */
+    int32_t *experts_left;  /* with masking, where they lie: the routing itself stays as it is */
+    bool failed;            /* as planned */
+    uint32_t call;          /* number of this dispatch or combine, from 1; its parity picks the half */
+    uint64_t gate_target, open_target, clean_target, block_target; /* private words only grow */
+    uint64_t *finish_target;                                       /* [experts] */
+    uint32_t *slot_counter;                                        /* [experts] tokens sent to it in this call */
+    uint32_t *packed_count;                                        /* [local experts] rows received */
+    struct ll_range *range;                                        /* [local experts][ranks] */
 
-    struct ll_sender   *sender;         /* [grid] */
-    struct ll_counter  *counter;        /* [grid] */
-    union {                             /* [experts]; no kernel has both */
+    struct ll_sender *sender;   /* [grid] */
+    struct ll_counter *counter; /* [grid] */
+    union {                     /* [experts]; no kernel has both */
         struct ll_receiver *receiver;
         struct ll_returner *returner;
     };
-    struct ll_reducer  *reducer;        /* [SMs][groups of sums] */
-    struct ll_zeroer    zeroer;
-    struct fabric_pattern return_row;   /* combine */
-    struct ll_gate      gate;
-    struct ll_cleaner  *cleaner;        /* [ranks], with masking */
-    struct fabric_worker **worker;      /* of the kernel being launched */
+    struct ll_reducer *reducer; /* [SMs][groups of sums] */
+    struct ll_zeroer zeroer;
+    struct fabric_pattern return_row; /* combine */
+    struct ll_gate gate;
+    struct ll_cleaner *cleaner;    /* [ranks], with masking */
+    struct fabric_worker **worker; /* of the kernel being launched */
     struct kernel_launch kernel;
 
     /* Tensors, only with payload. */
-    uint16_t *input;                    /* [own tokens][hidden]: x */
-    uint8_t  *recv_x;                   /* [local experts][ranks * tokens_max][row_bytes] */
-    float    *recv_scale;               /* [local experts][ranks * tokens_max][scale_count] */
-    uint32_t *recv_source_token;        /* [local experts][ranks * tokens_max] */
-    uint16_t *expert_out;               /* [local experts][ranks * tokens_max][hidden]: combine's input */
-    uint16_t *combined;                 /* [own tokens][hidden] */
-    uint8_t  *canonical[3];             /* moe_rank_outputs() */
+    uint16_t *input;             /* [own tokens][hidden]: x */
+    uint8_t *recv_x;             /* [local experts][ranks * tokens_max][row_bytes] */
+    float *recv_scale;           /* [local experts][ranks * tokens_max][scale_count] */
+    uint32_t *recv_source_token; /* [local experts][ranks * tokens_max] */
+    uint16_t *expert_out;        /* [local experts][ranks * tokens_max][hidden]: combine's input */
+    uint16_t *combined;          /* [own tokens][hidden] */
+    uint8_t *canonical[3];       /* moe_rank_outputs() */
 };
 
 static inline struct ll_rank *ll_rank_of(struct moe_rank *rank) { return (struct ll_rank *)rank; }

@@ -57,14 +57,14 @@ static void check_row(const struct ll_rank *r, struct report *report, uint32_t e
         uint8_t out[o->hidden];
         float scale[r->g.scale_count];
         format_row_to_fp8(in, o->hidden, o->round_scale, out, scale);
-        same = !memcmp(out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes)
-               && !memcmp(scale, r->recv_scale + row * r->g.scale_count, sizeof scale);
+        same = !memcmp(out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes) &&
+               !memcmp(scale, r->recv_scale + row * r->g.scale_count, sizeof scale);
     } else {
         same = !memcmp(in, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
     }
     if (!same)
-        fail(report, "check 13: expert %u, token %u of rank %u: received row differs from the one sent",
-             expert, token, source);
+        fail(report, "check 13: expert %u, token %u of rank %u: received row differs from the one sent", expert, token,
+             source);
 }
 
 static int compare_u32(const void *a, const void *b)
@@ -77,7 +77,10 @@ static int compare_u32(const void *a, const void *b)
 static void check_dispatch(const struct ll_rank *r, struct report *report)
 {
     uint32_t *tokens = malloc(((size_t)r->g.tokens_max + 1) * sizeof *tokens);
-    if (!tokens) { fail(report, "check 13: out of memory"); return; }
+    if (!tokens) {
+        fail(report, "check 13: out of memory");
+        return;
+    }
     for (uint32_t e = 0; e < r->g.local_experts; e++) {
         const uint32_t expert = r->base.fabric->rank * r->g.local_experts + e;
         uint64_t total = 0;
@@ -86,8 +89,8 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
             const uint32_t expected = expected_count(r, s, expert);
             total += expected;
             if (range.count != expected) {
-                fail(report, "check 13: expert %u from rank %u: expected %u tokens, found %u", expert, s,
-                     expected, range.count);
+                fail(report, "check 13: expert %u from rank %u: expected %u tokens, found %u", expert, s, expected,
+                     range.count);
                 continue;
             }
             const uint64_t first = (uint64_t)e * r->g.ranks * r->g.tokens_max + range.begin;
@@ -112,8 +115,8 @@ static float weight_sum(const struct ll_rank *r, uint32_t token)
     float sum = 0;
     for (uint32_t j = 0; j < r->g.topk; j++) {
         const int32_t expert = r->own->experts[(uint64_t)token * r->g.topk + j];
-        if (expert != ROUTING_NONE
-            && !moe_options_failed(o, (uint32_t)expert / r->g.local_experts, o->hook ? 2 : 1, ll_iteration(r)))
+        if (expert != ROUTING_NONE &&
+            !moe_options_failed(o, (uint32_t)expert / r->g.local_experts, o->hook ? 2 : 1, ll_iteration(r)))
             sum += ll_weight(r, token, j);
     }
     return sum;
@@ -132,7 +135,10 @@ static void check_combine(const struct ll_rank *r, struct report *report)
         for (uint32_t i = 0; i < o->hidden; i++) {
             const double x = format_f32_from_bf16(in[i]) * weight + 1;
             const double y = (double)format_f32_from_bf16(r->combined[(uint64_t)t * o->hidden + i]) + 1;
-            if (y != y) { fail(report, "check 14: token %u, column %u is NaN", t, i); return; }
+            if (y != y) {
+                fail(report, "check 14: token %u, column %u is NaN", t, i);
+                return;
+            }
             product += x * y;
             squares += x * x + y * y;
         }
@@ -152,8 +158,8 @@ static void check_mask(const struct ll_rank *r, struct report *report)
     const uint32_t last = moe_phase_count(o) - 1;
     for (uint32_t i = 0; r->base.mask && i < r->g.ranks; i++) {
         const bool expected = moe_options_failed(o, i, last, ll_iteration(r)), found = ll_masks(r, i);
-        if (expected != found) fail(report, "check 15: rank %u: expected it %s, found it %s", i, word[expected],
-                                    word[found]);
+        if (expected != found)
+            fail(report, "check 15: rank %u: expected it %s, found it %s", i, word[expected], word[found]);
     }
 }
 
@@ -205,8 +211,7 @@ uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_
     uint64_t rows = 0;
     for (uint32_t i = 0; i < r->g.experts; i++) rows += r->range[i].count;
     const uint64_t scale_bytes = rank->options->ue8m0 ? 1 : sizeof(float);
-    const uint64_t bytes[3] = { rows * r->g.row_bytes, rows * r->g.scale_count * scale_bytes,
-                                rows * sizeof(uint32_t) };
+    const uint64_t bytes[3] = { rows * r->g.row_bytes, rows * r->g.scale_count * scale_bytes, rows * sizeof(uint32_t) };
     static const char *const name[3] = { "recv_x", "recv_scales", "recv_source_token" };
     uint32_t count = 0;
     for (; count < 3 && count < max; count++) {
@@ -217,7 +222,7 @@ uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_
     }
     if (count == 3) canonical_rows(r);
     if (count < max)
-        tensor[count++] = (struct kernel_tensor) { "combined_x", r->combined,
-                                                (uint64_t)r->own->tokens * r->g.combine_bytes };
+        tensor[count++] =
+            (struct kernel_tensor){ "combined_x", r->combined, (uint64_t)r->own->tokens * r->g.combine_bytes };
     return count;
 }

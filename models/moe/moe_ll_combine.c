@@ -24,7 +24,10 @@ static const struct fabric_pattern sum_rows = { .engine = FABRIC_BULK, .in_fligh
 
 static struct fabric_pattern return_row(const struct ll_rank *r)
 {
-    return (struct fabric_pattern){ .engine = FABRIC_BULK, .in_flight = 2, .steps = 1, .shared_bytes = 16,
+    return (struct fabric_pattern){ .engine = FABRIC_BULK,
+                                    .in_flight = 2,
+                                    .steps = 1,
+                                    .shared_bytes = 16,
                                     .turns = (uint8_t)((r->g.combine_bytes + PIECE_BYTES - 1) / PIECE_BYTES) };
 }
 
@@ -32,15 +35,15 @@ static struct fabric_pattern return_row(const struct ll_rank *r)
 static uint64_t packed_row(const struct ll_returner *t)
 {
     const struct ll_rank *r = t->rank;
-    return (uint64_t)t->local_expert * r->g.ranks * r->g.tokens_max
-           + r->range[t->local_expert * r->g.ranks + t->destination].begin;
+    return (uint64_t)t->local_expert * r->g.ranks * r->g.tokens_max +
+           r->range[t->local_expert * r->g.ranks + t->destination].begin;
 }
 
 static uint64_t send_slot_offset(const struct ll_returner *t, uint32_t row)
 {
     const struct ll_rank *r = t->rank;
-    return ll_send_offset(r) + (((uint64_t)t->local_expert * r->g.ranks + t->destination) * r->g.tokens_max + row)
-                                   * r->g.combine_stride;
+    return ll_send_offset(r) +
+           (((uint64_t)t->local_expert * r->g.ranks + t->destination) * r->g.tokens_max + row) * r->g.combine_stride;
 }
 
 /* Rows [packed - count, packed) into the send buffer, from where the NIC takes them. */
@@ -58,15 +61,18 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
     struct ll_rank *r = t->rank;
     struct fabric *f = t->worker.fabric;
     struct fabric_write write = {
-        .peer = (uint16_t)t->destination, .queue = (uint16_t)t->local_expert,
-        .charge_bytes = r->g.combine_bytes, .warps = 1, .pattern = &r->return_row,
+        .peer = (uint16_t)t->destination,
+        .queue = (uint16_t)t->local_expert,
+        .charge_bytes = r->g.combine_bytes,
+        .warps = 1,
+        .pattern = &r->return_row,
         .flags = (t->row + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
     };
     if (f->payload) {
         const uint64_t row = packed_row(t) + t->row;
         const uint32_t expert = f->rank * r->g.local_experts + t->local_expert;
-        write.target_offset = ll_recv_offset(r)
-            + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
+        write.target_offset =
+            ll_recv_offset(r) + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
         write.span_count = 1;
         write.span[0].size_bytes = r->g.combine_bytes;
         write.span[0].data = path == FABRIC_RDMA ? (const void *)(f->heap + send_slot_offset(t, t->row))
@@ -84,8 +90,14 @@ static enum worker_step returner_rows(struct ll_returner *t, uint32_t count, enu
         const uint32_t rows = t->row + batch - t->packed;
         t->packed += rows;
         const uint64_t bytes = (uint64_t)rows * r->g.combine_bytes;
-        fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .pattern = &r->return_row,
-            .rows = rows, .read_bytes = bytes, .write_bytes = bytes, .run = pack_run, .context = t, .argument = rows });
+        fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                       .pattern = &r->return_row,
+                                                       .rows = rows,
+                                                       .read_bytes = bytes,
+                                                       .write_bytes = bytes,
+                                                       .run = pack_run,
+                                                       .context = t,
+                                                       .argument = rows });
     }
     for (const uint32_t end = t->row + batch; t->row < end; t->row++) {
         const int rc = row_return(t, path);
@@ -102,7 +114,9 @@ static bool returner_flag(struct ll_returner *t)
     struct ll_rank *r = t->rank;
     if (fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target) return false;
     const struct fabric_signal signal = {
-        .peer = (uint16_t)t->destination, .queue = (uint16_t)t->local_expert, .release = true,
+        .peer = (uint16_t)t->destination,
+        .queue = (uint16_t)t->local_expert,
+        .release = true,
         .word = ll_word_flag(r, w->fabric->rank * r->g.local_experts + t->local_expert),
         .value = moe_word_make(r->call, 1),
     };
@@ -142,8 +156,7 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
     if (t->send && !t->flagged)
         snprintf(text, text_size, "combine sender of local expert %u has no room on the queue to rank %u",
                  t->local_expert, t->destination);
-    else
-        snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", t->expert, t->destination);
+    else snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", t->expert, t->destination);
 }
 
 static enum worker_step zeroer_step(struct fabric_worker *w)
@@ -169,8 +182,8 @@ static void reduce_run(void *context, uint64_t token)
         const int32_t expert = r->experts[token * r->g.topk + j];
         if (expert == ROUTING_NONE) continue;
         weight[count] = ll_weight(r, (uint32_t)token, j);
-        row[count++] = (const uint16_t *)(r->base.fabric->heap + ll_recv_offset(r)
-            + ((uint64_t)expert * r->g.tokens_max + token) * r->g.combine_stride);
+        row[count++] = (const uint16_t *)(r->base.fabric->heap + ll_recv_offset(r) +
+                                          ((uint64_t)expert * r->g.tokens_max + token) * r->g.combine_stride);
     }
     format_rows_reduce(row, weight, count, r->g.hidden, r->combined + token * r->g.hidden);
 }
@@ -187,11 +200,16 @@ static enum worker_step reducer_step(struct fabric_worker *w)
         return WORKER_MORE;
     }
     uint32_t rows = 0;
-    for (uint32_t j = 0; j < r->g.topk; j++)
-        rows += r->experts[(uint64_t)d->token * r->g.topk + j] != ROUTING_NONE;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE, .weighted = true, .rows = rows,
-        .pattern = &sum_rows, .read_bytes = (uint64_t)rows * r->g.combine_bytes, .write_bytes = r->g.combine_bytes,
-        .run = reduce_run, .context = r, .argument = d->token });
+    for (uint32_t j = 0; j < r->g.topk; j++) rows += r->experts[(uint64_t)d->token * r->g.topk + j] != ROUTING_NONE;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
+                                          .weighted = true,
+                                          .rows = rows,
+                                          .pattern = &sum_rows,
+                                          .read_bytes = (uint64_t)rows * r->g.combine_bytes,
+                                          .write_bytes = r->g.combine_bytes,
+                                          .run = reduce_run,
+                                          .context = r,
+                                          .argument = d->token });
     d->token += d->stride;
     return d->token < r->own->tokens ? WORKER_MORE : WORKER_DONE;
 }
@@ -210,8 +228,7 @@ void ll_expert_run(struct ll_rank *r)
             if (r->g.scale_count)
                 format_row_from_fp8(r->recv_x + row * r->g.row_bytes, r->recv_scale + row * r->g.scale_count,
                                     r->g.hidden, out);
-            else
-                memcpy(out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
+            else memcpy(out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
         }
     }
 }
@@ -227,9 +244,13 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
     for (uint32_t e = 0; e < r->g.experts; e++) {
         struct ll_returner *t = &r->returner[e];
         if (ll_masks(r, e / r->g.local_experts)) continue;
-        *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
-            .expert = e, .local_expert = e % r->g.local_experts, .destination = e / r->g.local_experts,
-            .send = send, .receive = receive };
+        *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe },
+                                   .rank = r,
+                                   .expert = e,
+                                   .local_expert = e % r->g.local_experts,
+                                   .destination = e / r->g.local_experts,
+                                   .send = send,
+                                   .receive = receive };
         ll_worker_add(r, &t->worker, e / r->g.groups, r->g.warps_per_group);
         if (send) fabric_watch(&t->worker, ll_word_clean(r), 1);
         if (receive) fabric_watch(&t->worker, ll_word_flag(r, e), 1);
@@ -253,7 +274,9 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     const uint32_t sms = sum_sms(r);
     for (uint32_t i = 0; i < sms * r->g.sum_groups && i < r->own->tokens; i++) {
         r->reducer[i] = (struct ll_reducer){ .worker = { .step = reducer_step, .describe = reducer_describe },
-                                             .rank = r, .token = i, .stride = sms * r->g.sum_groups };
+                                             .rank = r,
+                                             .token = i,
+                                             .stride = sms * r->g.sum_groups };
         ll_worker_add(r, &r->reducer[i].worker, i % sms, r->g.sum_warps);
         fabric_watch(&r->reducer[i].worker, ll_word_open(r), 1);
     }

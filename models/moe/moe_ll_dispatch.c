@@ -53,8 +53,11 @@ static int message_send(struct ll_sender *s, uint32_t expert)
     const uint32_t local_expert = expert % r->g.local_experts;
     const uint64_t place = ((uint64_t)local_expert * r->g.ranks + f->rank) * r->g.tokens_max + slot;
     struct fabric_write write = {
-        .peer = (uint16_t)(expert / r->g.local_experts), .queue = (uint16_t)local_expert,
-        .charge_bytes = r->g.message_bytes, .warps = 1, .pattern = &message_row,
+        .peer = (uint16_t)(expert / r->g.local_experts),
+        .queue = (uint16_t)local_expert,
+        .charge_bytes = r->g.message_bytes,
+        .warps = 1,
+        .pattern = &message_row,
         .flags = (slot + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
     };
     if (f->payload) {
@@ -63,8 +66,8 @@ static int message_send(struct ll_sender *s, uint32_t expert)
         write.span[0] = (struct fabric_span){ f->heap + ll_send_offset(r) + (uint64_t)s->token * r->g.message_bytes,
                                               r->g.message_bytes };
     }
-    const int rc = fabric_path(f, write.peer) == FABRIC_RDMA ? fabric_put(&s->worker, &write)
-                                                              : fabric_store(&s->worker, &write);
+    const int rc =
+        fabric_path(f, write.peer) == FABRIC_RDMA ? fabric_put(&s->worker, &write) : fabric_store(&s->worker, &write);
     if (rc) return rc;
     r->slot_counter[expert]++;
     fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1, FABRIC_DEVICE);
@@ -77,10 +80,15 @@ static enum worker_step sender_step(struct fabric_worker *w)
     struct ll_rank *r = s->rank;
     if (s->token < r->own->tokens) {
         if (!s->cast) {
-            fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_CAST, .rows = w->warps,
-                .pattern = &cast_row, .read_bytes = 2 * r->g.hidden, .write_bytes = r->g.message_bytes,
-                .run = cast_run, .context = r, .argument = s->token });
-            if (s->token == w->sm)          /* where the peers' memory lies is looked up once */
+            fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_CAST,
+                                                  .rows = w->warps,
+                                                  .pattern = &cast_row,
+                                                  .read_bytes = 2 * r->g.hidden,
+                                                  .write_bytes = r->g.message_bytes,
+                                                  .run = cast_run,
+                                                  .context = r,
+                                                  .argument = s->token });
+            if (s->token == w->sm) /* where the peers' memory lies is looked up once */
                 fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &peers_read, .rows = 1 });
             s->cast = true;
             return WORKER_MORE;
@@ -106,14 +114,16 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
     const struct ll_sender *s = fabric_container_of(w, struct ll_sender, worker);
     const struct ll_rank *r = s->rank;
     const int32_t expert = s->token < r->own->tokens && s->place < r->g.topk
-                               ? r->experts[(uint64_t)s->token * r->g.topk + s->place] : ROUTING_NONE;
+                               ? r->experts[(uint64_t)s->token * r->g.topk + s->place]
+                               : ROUTING_NONE;
     snprintf(text, text_size, "dispatch sender %u has no room on the queue to rank %d", s->worker.sm,
              expert == ROUTING_NONE ? -1 : expert / (int32_t)r->g.local_experts);
 }
 
 static void choices_charge(struct fabric_worker *w, uint32_t entries)
 {
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_read,
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                          .pattern = &choices_read,
                                           .rows = (entries + LL_LANES - 1) / LL_LANES });
 }
 
@@ -123,7 +133,7 @@ static enum worker_step counter_step(struct fabric_worker *w)
 {
     struct ll_counter *c = fabric_container_of(w, struct ll_counter, worker);
     struct ll_rank *r = c->rank;
-    if (w->sm == 0 && c->raised < r->g.experts) {       /* a lane each, 32 at a time, in an unrolled loop */
+    if (w->sm == 0 && c->raised < r->g.experts) { /* a lane each, 32 at a time, in an unrolled loop */
         const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
         for (; c->raised < end; c->raised++)
             fabric_signal_add(w, ll_word_finish(r, c->raised), 1, c->raised % LL_LANES ? FABRIC_ALONG : FABRIC_DEVICE);
@@ -147,8 +157,9 @@ static void receive_run(void *context, uint64_t argument)
     const struct ll_receiver *v = context;
     struct ll_rank *r = v->rank;
     const struct ll_range range = r->range[v->local_expert * r->g.ranks + v->source];
-    const uint8_t *message = r->base.fabric->heap + ll_recv_offset(r)
-        + ((uint64_t)v->local_expert * r->g.ranks + v->source) * r->g.tokens_max * r->g.message_bytes;
+    const uint8_t *message =
+        r->base.fabric->heap + ll_recv_offset(r) +
+        ((uint64_t)v->local_expert * r->g.ranks + v->source) * r->g.tokens_max * r->g.message_bytes;
     for (uint32_t i = 0; i < range.count; i++, message += r->g.message_bytes) {
         const uint64_t row = (uint64_t)v->local_expert * r->g.ranks * r->g.tokens_max + range.begin + i;
         memcpy(&r->recv_source_token[row], message, sizeof(uint32_t));
@@ -167,10 +178,12 @@ static bool receiver_tell(struct ll_receiver *v)
     const uint32_t e = v->expert;
     if (!v->tell) return true;
     if (fabric_load(w->fabric, ll_word_block(r, w->sm)) < r->block_target) return false;
-    const bool masked = ll_masks(r, v->source);     /* it is told nothing */
+    const bool masked = ll_masks(r, v->source); /* it is told nothing */
     if (!masked && fabric_load(w->fabric, ll_word_finish(r, e)) < r->finish_target[e]) return false;
     const struct fabric_signal signal = {
-        .peer = (uint16_t)v->source, .queue = (uint16_t)v->local_expert, .release = true,
+        .peer = (uint16_t)v->source,
+        .queue = (uint16_t)v->local_expert,
+        .release = true,
         .word = ll_word_count_at(r, v->local_expert, w->fabric->rank),
         .value = moe_word_make(r->call, r->slot_counter[e] + 1),
     };
@@ -184,8 +197,8 @@ static bool receiver_tell(struct ll_receiver *v)
 
 static bool receiver_open(struct ll_receiver *v)
 {
-    return receiver_tell(v) && v->receive
-           && fabric_load(v->worker.fabric, ll_word_open(v->rank)) >= v->rank->open_target;
+    return receiver_tell(v) && v->receive &&
+           fabric_load(v->worker.fabric, ll_word_open(v->rank)) >= v->rank->open_target;
 }
 
 static enum worker_step receiver_step(struct fabric_worker *w)
@@ -193,8 +206,8 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
     struct ll_rank *r = v->rank;
     if (!receiver_open(v)) return v->tell || v->receive ? WORKER_WAIT : WORKER_DONE;
-    const uint32_t value = moe_word_value(
-        fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
+    const uint32_t value =
+        moe_word_value(fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
     if (!value) return WORKER_WAIT;
     struct ll_range *range = &r->range[v->local_expert * r->g.ranks + v->source];
     *range = (struct ll_range){ .begin = r->packed_count[v->local_expert], .count = value - 1 };
@@ -203,9 +216,13 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &place_take, .rows = 1 });
     if (range->count) {
         const uint64_t bytes = (uint64_t)range->count * r->g.message_bytes;
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .pattern = &receive_row[r->g.scale_count > 0],
-                                              .rows = range->count, .read_bytes = bytes, .write_bytes = bytes,
-                                              .run = receive_run, .context = v });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                              .pattern = &receive_row[r->g.scale_count > 0],
+                                              .rows = range->count,
+                                              .read_bytes = bytes,
+                                              .write_bytes = bytes,
+                                              .run = receive_run,
+                                              .context = v });
     }
     return WORKER_DONE;
 }
@@ -238,15 +255,17 @@ static void send_side_prepare(struct ll_rank *r)
     memset(r->slot_counter, 0, r->g.experts * sizeof r->slot_counter[0]);
     for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
         if (r->experts[i] != ROUTING_NONE) r->finish_target[r->experts[i]]++;
-    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2;       /* SM 0's and its own counter */
+    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* SM 0's and its own counter */
     r->block_target += 2;
     for (uint32_t i = 0; i < r->g.grid; i++) {
-        r->sender[i] = (struct ll_sender){ .worker = { .step = sender_step, .describe = sender_describe },
-                                           .rank = r, .token = i };
+        r->sender[i] =
+            (struct ll_sender){ .worker = { .step = sender_step, .describe = sender_describe }, .rank = r, .token = i };
         ll_worker_add(r, &r->sender[i].worker, i, r->g.groups * r->g.warps_per_group - 1);
         const uint32_t first = i * r->g.groups;
         r->counter[i] = (struct ll_counter){ .worker = { .step = counter_step, .describe = counter_describe },
-            .rank = r, .expert = first, .expert_end = moe_min(first + r->g.groups, r->g.experts) };
+                                             .rank = r,
+                                             .expert = first,
+                                             .expert_end = moe_min(first + r->g.groups, r->g.experts) };
         ll_worker_add(r, &r->counter[i].worker, i, 1);
     }
 }
@@ -256,9 +275,13 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
 {
     struct ll_receiver *v = &r->receiver[expert];
     *v = (struct ll_receiver){ .worker = { .step = r->base.mask ? receiver_masking_step : receiver_step,
-                                           .describe = receiver_describe }, .rank = r, .expert = expert,
-                               .local_expert = expert % r->g.local_experts, .source = expert / r->g.local_experts,
-                               .tell = tell, .receive = receive };
+                                           .describe = receiver_describe },
+                               .rank = r,
+                               .expert = expert,
+                               .local_expert = expert % r->g.local_experts,
+                               .source = expert / r->g.local_experts,
+                               .tell = tell,
+                               .receive = receive };
     ll_worker_add(r, &v->worker, expert / r->g.groups, r->g.warps_per_group);
     if (tell) {
         fabric_watch(&v->worker, ll_word_block(r, v->worker.sm), 1);
@@ -273,7 +296,7 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive)
 {
     if (send) send_side_prepare(r);
-    if (send && receive) ll_gate_add(r);        /* both in one launch: the grid synchronises in between */
+    if (send && receive) ll_gate_add(r); /* both in one launch: the grid synchronises in between */
     if (receive) memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
     for (uint32_t e = 0; e < r->g.experts; e++) {
         const uint32_t rank = e / r->g.local_experts;

@@ -53,7 +53,7 @@ bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
     if (r->base.mask[source]) return true;
     const uint64_t now_ps = fabric_now_ps(w->fabric);
     if (!w->wake_ps) w->wake_ps = now_ps + r->base.options->mask_timeout_ps;
-    if (now_ps < w->wake_ps || source == w->fabric->rank) return false;     /* a rank never gives itself up */
+    if (now_ps < w->wake_ps || source == w->fabric->rank) return false; /* a rank never gives itself up */
     rank_mask(r, source);
     return true;
 }
@@ -68,7 +68,8 @@ static enum worker_step cleaner_step(struct fabric_worker *w)
     struct ll_cleaner *c = fabric_container_of(w, struct ll_cleaner, worker);
     struct ll_rank *r = c->rank;
     for (; c->round < CLEAN_ROUNDS; c->round++, c->sent = false, w->wake_ps = 0) {
-        const struct fabric_signal signal = { .peer = c->peer, .word = ll_word_sync(r, w->fabric->rank),
+        const struct fabric_signal signal = { .peer = c->peer,
+                                              .word = ll_word_sync(r, w->fabric->rank),
                                               .value = moe_word_make(r->call, c->round + 1) };
         const int rc = c->sent ? 0 : fabric_signal(w, &signal);
         if (rc == -EAGAIN) return WORKER_WAIT;
@@ -93,7 +94,8 @@ struct kernel_launch *ll_clean_launch(struct ll_rank *r)
     for (uint16_t peer = 0; peer < r->g.ranks; peer++) {
         struct ll_cleaner *c = &r->cleaner[peer];
         if (peer == r->base.fabric->rank || r->base.mask[peer]) continue;
-        *c = (struct ll_cleaner){ .worker = { .step = cleaner_step, .describe = cleaner_describe }, .rank = r,
+        *c = (struct ll_cleaner){ .worker = { .step = cleaner_step, .describe = cleaner_describe },
+                                  .rank = r,
                                   .peer = peer };
         ll_worker_add(r, &c->worker, 0, 1);
         fabric_watch(&c->worker, ll_word_sync(r, peer), 1);

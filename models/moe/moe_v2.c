@@ -21,8 +21,7 @@ static const char *v2_refuse(const struct moe_options *o, char *text, size_t tex
     if (o->ranks / local > HT_NODES_MAX)
         REFUSE("num-ranks: v2 takes at most %d nodes, found %u", HT_NODES_MAX, o->ranks / local);
     if (o->ranks % local) REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", local, o->ranks);
-    if (hybrid(o) && o->num_sms < 2)
-        REFUSE("num-sms: v2 takes at least 2 over several nodes, found %u", o->num_sms);
+    if (hybrid(o) && o->num_sms < 2) REFUSE("num-sms: v2 takes at least 2 over several nodes, found %u", o->num_sms);
     if (hybrid(o) && o->single_reduction) REFUSE("single-reduction: v2 has it within one node only here");
     if (o->expand && o->single_reduction && o->weights)
         REFUSE("weights: v2 carries none back where it sends the rows of all experts");
@@ -133,8 +132,8 @@ static void warps_make(struct v2_rank *r)
     r->copy_warps = warps_of(dispatch, 0, 0);
     r->reduce_warps = warps_of(aligned(r->ht.combine_slot.row_bytes), 0, 0);
     for (uint32_t i = 0; i < sizeof r->stage / sizeof r->stage[0]; i++)
-        r->stage[i] = r->stage_token[i] = (struct fabric_pattern){
-            .engine = FABRIC_BULK, .shared_bytes = (uint8_t)(i * V2_SHARED_ALIGN) };
+        r->stage[i] = r->stage_token[i] =
+            (struct fabric_pattern){ .engine = FABRIC_BULK, .shared_bytes = (uint8_t)(i * V2_SHARED_ALIGN) };
     /* A token's choices, then its place at the target from a counter, then its place for the way back. */
     for (uint32_t i = 0; i < sizeof r->stage / sizeof r->stage[0]; i++) r->stage_token[i].steps = o->cached ? 1 : 3;
 }
@@ -192,9 +191,10 @@ static struct moe_rank *v2_create(const struct moe_options *o, struct fabric *f,
 static void v2_destroy(struct moe_rank *rank)
 {
     struct v2_rank *r = (struct v2_rank *)rank;
-    void *owned[] = { r->way, r->merge_way, r->expanded_at, r->expanded_index, r->expanded_x, r->expanded_scales,
-                      r->position, r->pass, r->pass_count, r->up_count, r->up_row, r->row_slot, r->sender,
-                      r->forwarder, r->returner, r->merger, r->warp, r->notify, r->epilogue };
+    void *owned[] = { r->way,      r->merge_way, r->expanded_at, r->expanded_index, r->expanded_x, r->expanded_scales,
+                      r->position, r->pass,      r->pass_count,  r->up_count,       r->up_row,     r->row_slot,
+                      r->sender,   r->forwarder, r->returner,    r->merger,         r->warp,       r->notify,
+                      r->epilogue };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     ht_rank_clear(&r->ht);
     free(r);
@@ -206,8 +206,8 @@ const struct fabric_pattern v2_staged = { .engine = FABRIC_BULK, .staged = true 
 
 void v2_stage_rows(struct fabric_worker *w, const struct fabric_pattern *stage, uint32_t rows, uint64_t read_bytes)
 {
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_STAGE, .rows = rows, .read_bytes = read_bytes,
-                                          .pattern = stage });
+    fabric_work(w, &(struct fabric_work){
+                       .kind = FABRIC_WORK_STAGE, .rows = rows, .read_bytes = read_bytes, .pattern = stage });
 }
 
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
@@ -255,7 +255,7 @@ static void up_counts_read(struct v2_rank *r)
 
 static struct kernel_launch *v2_launch(struct moe_rank *rank, uint32_t phase)
 {
-    static void (*const launch[2][4])(struct v2_rank *r) = {
+    static void (*const launch[2][4])(struct v2_rank * r) = {
         { v2_direct_dispatch_launch, v2_copy_launch, v2_direct_combine_launch, v2_reduce_launch },
         { v2_dispatch_launch, v2_copy_launch, v2_combine_launch, v2_reduce_launch },
     };
@@ -279,7 +279,7 @@ static void v2_traffic(const struct moe_rank *rank, uint32_t phase, struct kerne
     if (phase != 0 && phase != 2) return;
     const struct ht_slot *s = phase == 0 ? &h->dispatch_slot : &h->combine_slot;
     const uint64_t row = s->row_bytes + s->scale_bytes + (uint64_t)s->topk * (phase == 0 ? 12 : 4);
-    const bool told = r->launched == 0;     /* only words say so far how many came */
+    const bool told = r->launched == 0; /* only words say so far how many came */
     uint64_t sent = 0, rows = told ? 0 : ht_recv_rows(h);
     for (uint32_t from = 0; told && from < h->g.local; from++)
         for (uint32_t c = 0; c < r->channels; c++) rows += up_count(r, c, from);
@@ -309,7 +309,7 @@ uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs
     const double to_ranks = groups_expected(o->experts, o->ranks, o->topk);
     const double rdma = to_nodes * (nodes - 1) / nodes, nvl = to_ranks * (local - 1) / local;
     const double read = nodes > 1 ? 1 + to_nodes : 1;
-    const double write = nodes > 1 ? 1 + to_nodes / nodes + to_ranks : to_ranks;    /* send buffer, own node, ranks */
+    const double write = nodes > 1 ? 1 + to_nodes / nodes + to_ranks : to_ranks; /* send buffer, own node, ranks */
     const bool by_rdma = nodes > 1 && rdma / rdma_gbs > nvl / nvl_gbs;
     const double tokens_gbs = by_rdma ? rdma_gbs / rdma : nvl_gbs / nvl;
     const double sms = slack * larger(tokens_gbs * read / sm_read_gbs, tokens_gbs * write / sm_write_gbs);

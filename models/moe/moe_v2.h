@@ -25,13 +25,16 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    V2_SHARED_BYTES = 232448,               /* of an SM, that every kernel takes: 227 KB */
-    V2_SHARED_ALIGN = 32,                   /* of the parts of a token in memory */
-    V2_NOTIFY_WARPS = 4, V2_WARPS_MAX = 32,
-    V2_CHANNELS = 4,                        /* of an SM, hybrid, where nothing else needs its registers */
-    V2_OUT_EVERY = 6, V2_UP_EVERY = 3,      /* tokens between tails, and in a forwarder's chunk */
-    V2_LOADS = 4, V2_ROWS_AT_ONCE = 4,      /* of a lane in flight for a row to be summed; for how many rows */
-    V2_LOCAL_MAX = 64,                      /* ranks of a node, hybrid */
+    V2_SHARED_BYTES = 232448, /* of an SM, that every kernel takes: 227 KB */
+    V2_SHARED_ALIGN = 32,     /* of the parts of a token in memory */
+    V2_NOTIFY_WARPS = 4,
+    V2_WARPS_MAX = 32,
+    V2_CHANNELS = 4, /* of an SM, hybrid, where nothing else needs its registers */
+    V2_OUT_EVERY = 6,
+    V2_UP_EVERY = 3, /* tokens between tails, and in a forwarder's chunk */
+    V2_LOADS = 4,
+    V2_ROWS_AT_ONCE = 4, /* of a lane in flight for a row to be summed; for how many rows */
+    V2_LOCAL_MAX = 64,   /* ranks of a node, hybrid */
     V2_META_MAX = 4 + HT_RANKS_MAX / 8,
     V2_QUEUES_MAX = 129,
 };
@@ -39,23 +42,27 @@ enum {
 struct v2_rank;
 
 /* What a forwarder has passed on to its node, in order. */
-struct v2_pass { uint64_t bits; uint32_t sequence; uint16_t node; };
+struct v2_pass {
+    uint64_t bits;
+    uint32_t sequence;
+    uint16_t node;
+};
 
 /* Hybrid: the way of a channel to one rank of the node. */
 struct v2_way {
     struct ht_ring area;                    /* that is being written */
     uint32_t pick[V2_OUT_EVERY], pick_tail; /* a forwarder's: tokens under way that are for it, from this slot on */
     uint32_t told;
-    uint32_t position;                      /* a merger's: rows of it that are summed */
+    uint32_t position; /* a merger's: rows of it that are summed */
 };
 
 /* Hybrid: one warp that sends a channel's tokens to the nodes that need them. */
 struct v2_sender {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, token;                /* next one */
-    uint32_t node;                          /* that is next to get it */
-    bool copied;                            /* it lies in the send area */
+    uint32_t channel, token; /* next one */
+    uint32_t node;           /* that is next to get it */
+    bool copied;             /* it lies in the send area */
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
@@ -63,28 +70,28 @@ struct v2_sender {
 struct v2_forwarder {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, node, target;         /* node last served; rank whose area is being written */
+    uint32_t channel, node, target; /* node last served; rank whose area is being written */
     uint32_t read[HT_NODES_MAX];
-    uint32_t picked;                        /* tokens of the chunk under way */
-    struct v2_way *way;                     /* [local] */
+    uint32_t picked;    /* tokens of the chunk under way */
+    struct v2_way *way; /* [local] */
 };
 
 /* Hybrid combine: one warp that takes a channel's rows back to the ranks of the node that passed them on. */
 struct v2_returner {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, target;               /* number of the rank whose rows are under way */
-    struct v2_way *way;                     /* [local] */
+    uint32_t channel, target; /* number of the rank whose rows are under way */
+    struct v2_way *way;       /* [local] */
 };
 
 /* Hybrid combine: one warp that sums the node's rows of each token and sends the sum to its source. */
 struct v2_merger {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, done;                 /* tokens, in the order of pass */
-    uint32_t flushed;                       /* nodes */
-    bool reduced;                           /* the next one's sum is made but not sent */
-    struct v2_way *way;                     /* [local] of its own */
+    uint32_t channel, done; /* tokens, in the order of pass */
+    uint32_t flushed;       /* nodes */
+    bool reduced;           /* the next one's sum is made but not sent */
+    struct v2_way *way;     /* [local] of its own */
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
@@ -92,10 +99,10 @@ struct v2_merger {
 struct v2_warp {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t item, end, stride;             /* dispatch: tokens; combine: rows, one after another */
-    uint32_t target;                        /* dispatch: the next rank to get the token; combine: its source */
-    uint32_t place;                         /* combine, where all of a row's expanded ones go back: of the next one */
-    bool staged;                            /* it lies in shared memory */
+    uint32_t item, end, stride; /* dispatch: tokens; combine: rows, one after another */
+    uint32_t target;            /* dispatch: the next rank to get the token; combine: its source */
+    uint32_t place;             /* combine, where all of a row's expanded ones go back: of the next one */
+    bool staged;                /* it lies in shared memory */
     const struct fabric_pattern *stage;
 };
 
@@ -111,9 +118,9 @@ struct v2_notify {
 struct v2_gate {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t kind, from_count;              /* words that must say finished in the end; of how many producers */
+    uint32_t kind, from_count; /* words that must say finished in the end; of how many producers */
     uint32_t stage, next;
-    bool told_self;                         /* that its own workers' stores are done */
+    bool told_self; /* that its own workers' stores are done */
     struct ht_barrier nvl, rdma;
 };
 
@@ -127,41 +134,41 @@ struct v2_epilogue {
 
 struct v2_map {
     uint64_t up, combine_up, out_send, out, combine_out_send, combine_out, end;
-    uint32_t up_slots, out_slots;           /* of a channel from one source */
+    uint32_t up_slots, out_slots; /* of a channel from one source */
 };
 
 struct v2_rank {
     struct ht_rank ht;
     struct v2_map map;
-    struct ht_slot up_slot;                 /* dispatch's slot as the up areas store it */
+    struct ht_slot up_slot; /* dispatch's slot as the up areas store it */
     uint32_t channels;
-    uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps;     /* of an SM; the first two in direct mode */
-    uint32_t combine_buffer_bytes;          /* of a warp, in shared memory */
-    struct fabric_pattern stage[128 / V2_SHARED_ALIGN], stage_token[128 / V2_SHARED_ALIGN];   /* by place in a line */
+    uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* of an SM; the first two in direct mode */
+    uint32_t combine_buffer_bytes;                                    /* of a warp, in shared memory */
+    struct fabric_pattern stage[128 / V2_SHARED_ALIGN], stage_token[128 / V2_SHARED_ALIGN]; /* by place in a line */
     struct fabric_pattern copy, reduce, merge, gather[V2_ROWS_AT_ONCE];
-    uint32_t *position;                     /* [tokens][targets] as in struct ht_layout, for these channels */
+    uint32_t *position; /* [tokens][targets] as in struct ht_layout, for these channels */
     uint32_t pass_max;
-    struct v2_pass *pass;                   /* [channel][pass_max] */
-    uint32_t *pass_count;                   /* [channel] */
-    uint32_t *up_count;                     /* [channel][local] slots that came from each rank of the node */
-    uint32_t *up_row;                       /* [local][channel][up_slots] row of recv_x of each slot; payload only */
-    uint64_t *row_slot;                     /* [rows] heap offset of each row's slot; payload only */
-    struct v2_way *way, *merge_way;         /* [channel][local] */
-    struct v2_sender *sender;               /* [channel] */
-    struct v2_forwarder *forwarder;         /* [channel] */
-    struct v2_returner *returner;           /* [channel] */
-    struct v2_merger *merger;               /* [channel] */
-    struct v2_warp *warp;                   /* [num_sms][V2_WARPS_MAX] */
-    struct v2_notify *notify;               /* [num_sms] */
-    struct v2_epilogue *epilogue;           /* [epilogue_sms] */
+    struct v2_pass *pass;           /* [channel][pass_max] */
+    uint32_t *pass_count;           /* [channel] */
+    uint32_t *up_count;             /* [channel][local] slots that came from each rank of the node */
+    uint32_t *up_row;               /* [local][channel][up_slots] row of recv_x of each slot; payload only */
+    uint64_t *row_slot;             /* [rows] heap offset of each row's slot; payload only */
+    struct v2_way *way, *merge_way; /* [channel][local] */
+    struct v2_sender *sender;       /* [channel] */
+    struct v2_forwarder *forwarder; /* [channel] */
+    struct v2_returner *returner;   /* [channel] */
+    struct v2_merger *merger;       /* [channel] */
+    struct v2_warp *warp;           /* [num_sms][V2_WARPS_MAX] */
+    struct v2_notify *notify;       /* [num_sms] */
+    struct v2_epilogue *epilogue;   /* [epilogue_sms] */
     uint32_t epilogue_sms;
     struct v2_gate gate;
-    uint32_t *expanded_at;                  /* [rows + 1] expand: expanded rows of the rows before */
-    uint32_t *expanded_index;               /* [expanded rows] where each lies: by expert, then by row; payload only */
-    uint32_t expanded_rows;                 /* of the output, the gaps between experts included; payload only */
-    uint8_t  *expanded_x, *expanded_scales;
-    uint32_t launched;                      /* the last phase */
-    uint64_t opened, notified, finished;    /* what the private words are when all launched so far has */
+    uint32_t *expanded_at;    /* [rows + 1] expand: expanded rows of the rows before */
+    uint32_t *expanded_index; /* [expanded rows] where each lies: by expert, then by row; payload only */
+    uint32_t expanded_rows;   /* of the output, the gaps between experts included; payload only */
+    uint8_t *expanded_x, *expanded_scales;
+    uint32_t launched;                   /* the last phase */
+    uint64_t opened, notified, finished; /* what the private words are when all launched so far has */
 };
 
 static inline bool v2_hybrid(const struct v2_rank *r) { return r->ht.g.nodes > 1; }
@@ -210,8 +217,10 @@ static inline uint32_t v2_target(const struct v2_rank *r, uint32_t token, uint32
 {
     const struct ht_layout *l = &r->ht.layout;
     const uint8_t *bits = &l->bits[(size_t)token * r->ht.g.groups];
-    if (v2_hybrid(r)) while (from < l->targets && !(l->mask[token] >> from & 1)) from++;
-    else while (from < l->targets && !(bits[from / 8] >> from % 8 & 1)) from++;
+    if (v2_hybrid(r))
+        while (from < l->targets && !(l->mask[token] >> from & 1)) from++;
+    else
+        while (from < l->targets && !(bits[from / 8] >> from % 8 & 1)) from++;
     return from;
 }
 
@@ -271,7 +280,7 @@ static inline void v2_stage(struct fabric_worker *w, const struct fabric_pattern
 {
     v2_stage_rows(w, stage, 1, read_bytes);
 }
-extern const struct fabric_pattern v2_staged;           /* of a store from there */
+extern const struct fabric_pattern v2_staged; /* of a store from there */
 /* Tells a peer how many slots of an area are written and whether they are all, unless it knows. */
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);

@@ -56,14 +56,17 @@ static void returner_launch(struct v2_rank *r, uint32_t channel)
 {
     const struct ht_geometry *g = &r->ht.g;
     struct v2_returner *s = &r->returner[channel];
-    *s = (struct v2_returner){ .worker = { .step = returner_step, .describe = returner_describe }, .rank = r,
-                               .channel = channel, .target = (channel + g->self) % g->local,
-                                .way = &r->way[channel * g->local] };
+    *s = (struct v2_returner){ .worker = { .step = returner_step, .describe = returner_describe },
+                               .rank = r,
+                               .channel = channel,
+                               .target = (channel + g->self) % g->local,
+                               .way = &r->way[channel * g->local] };
     for (uint32_t i = 0; i < g->local; i++)
-        s->way[i] = (struct v2_way){ .area = {
-            .pattern = &v2_staged,
-            .offset = r->map.combine_up + (uint64_t)v2_up_at(r, g->self, channel) * r->ht.combine_slot.stored,
-            .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) } };
+        s->way[i] = (struct v2_way){ .area = { .pattern = &v2_staged,
+                                               .offset = r->map.combine_up + (uint64_t)v2_up_at(r, g->self, channel) *
+                                                                                 r->ht.combine_slot.stored,
+                                               .slots = r->map.up_slots,
+                                               .peer = (uint16_t)v2_neighbour(r, i) } };
     v2_worker_add(r, &s->worker, channel / V2_CHANNELS, 1);
 }
 
@@ -103,8 +106,8 @@ static void merger_run(void *context, uint64_t argument)
     (void)argument;
     for (uint64_t left = merger_pass(m)->bits; left; left &= left - 1) {
         const uint32_t i = (uint32_t)__builtin_ctzll(left);
-        slot[count++] = heap + r->map.combine_up
-                        + (uint64_t)(v2_up_at(r, i, m->channel) + m->way[i].position) * r->ht.combine_slot.stored;
+        slot[count++] = heap + r->map.combine_up +
+                        (uint64_t)(v2_up_at(r, i, m->channel) + m->way[i].position) * r->ht.combine_slot.stored;
     }
     ht_slots_reduce(&r->ht, slot, count, heap + merger_slot(m));
 }
@@ -117,9 +120,12 @@ static bool merger_put(struct v2_merger *m)
     if (pass->node == r->ht.g.node) return true;
     const struct fabric_write write = {
         .target_offset = r->map.combine_out + v2_out_at(r, r->ht.g.node, m->channel, pass->sequence) * slot->stored,
-        .charge_bytes = slot->bytes, .peer = (uint16_t)v2_rail(r, pass->node),
-        .queue = v2_queue(r, m->channel), .rows = 1,
-        .flags = (m->sent[pass->node] + 1) % V2_OUT_EVERY ? FABRIC_DEFER : 0, .span_count = 1,
+        .charge_bytes = slot->bytes,
+        .peer = (uint16_t)v2_rail(r, pass->node),
+        .queue = v2_queue(r, m->channel),
+        .rows = 1,
+        .flags = (m->sent[pass->node] + 1) % V2_OUT_EVERY ? FABRIC_DEFER : 0,
+        .span_count = 1,
         .span = { { r->ht.base.fabric->heap + merger_slot(m), slot->stored } },
     };
     return fabric_put(&m->worker, &write) == 0;
@@ -131,8 +137,8 @@ static bool merger_end(struct v2_merger *m)
     const struct v2_rank *r = m->rank;
     const uint32_t word = v2_word(r, V2_COMBINE_OUT, m->channel, r->ht.g.node);
     for (; m->flushed < r->ht.g.nodes; m->flushed++)
-        if (m->sent[m->flushed] && m->flushed != r->ht.g.node
-            && fabric_flush(&m->worker, (uint16_t)v2_rail(r, m->flushed), v2_queue(r, m->channel)))
+        if (m->sent[m->flushed] && m->flushed != r->ht.g.node &&
+            fabric_flush(&m->worker, (uint16_t)v2_rail(r, m->flushed), v2_queue(r, m->channel)))
             return false;
     for (uint32_t n = 0; n < r->ht.g.nodes; n++)
         if (!v2_tell(&m->worker, r, v2_rail(r, n), m->channel, word, m->sent[n], true, &m->told[n])) return false;
@@ -149,9 +155,13 @@ static enum worker_step merger_step(struct fabric_worker *w)
     if (!m->reduced) {
         if (merger_missing(m) >= 0) return WORKER_WAIT;
         const uint64_t bytes = r->ht.combine_slot.row_bytes;
-        fabric_work(w, &(struct fabric_work){
-            .kind = FABRIC_WORK_REDUCE, .rows = 1, .pattern = &r->merge, .write_bytes = bytes,
-            .read_bytes = (uint64_t)__builtin_popcountll(pass->bits) * bytes, .run = merger_run, .context = m });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
+                                              .rows = 1,
+                                              .pattern = &r->merge,
+                                              .write_bytes = bytes,
+                                              .read_bytes = (uint64_t)__builtin_popcountll(pass->bits) * bytes,
+                                              .run = merger_run,
+                                              .context = m });
         m->reduced = true;
     }
     if (!merger_put(m)) return WORKER_WAIT;
@@ -169,15 +179,16 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
     if (missing >= 0)
         snprintf(text, text_size, "v2 merger of channel %u waits for a row of rank %u", m->channel,
                  v2_neighbour(m->rank, (uint32_t)missing));
-    else
-        snprintf(text, text_size, "v2 merger of channel %u has no room on a queue", m->channel);
+    else snprintf(text, text_size, "v2 merger of channel %u has no room on a queue", m->channel);
 }
 
 static void merger_launch(struct v2_rank *r, uint32_t channel)
 {
     struct v2_merger *m = &r->merger[channel];
-    *m = (struct v2_merger){ .worker = { .step = merger_step, .describe = merger_describe }, .rank = r,
-                             .channel = channel, .way = &r->merge_way[channel * r->ht.g.local] };
+    *m = (struct v2_merger){ .worker = { .step = merger_step, .describe = merger_describe },
+                             .rank = r,
+                             .channel = channel,
+                             .way = &r->merge_way[channel * r->ht.g.local] };
     memset(m->way, 0, r->ht.g.local * sizeof m->way[0]);
     v2_worker_add(r, &m->worker, channel / V2_CHANNELS, 1);
     fabric_watch(&m->worker, v2_word(r, V2_COMBINE_UP, channel, 0), r->ht.g.local);
@@ -186,7 +197,9 @@ static void merger_launch(struct v2_rank *r, uint32_t channel)
 void v2_combine_launch(struct v2_rank *r)
 {
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
-    r->merge = (struct fabric_pattern){ .in_flight = 7, .steps = 2, .fresh = true,
+    r->merge = (struct fabric_pattern){ .in_flight = 7,
+                                        .steps = 2,
+                                        .fresh = true,
                                         .footprint_bytes = ht_recv_rows(&r->ht) * (uint64_t)r->ht.combine_slot.bytes };
     v2_gate_launch(r, V2_COMBINE_OUT, r->ht.g.nodes);
     for (uint32_t c = 0; c < r->channels; c++) {

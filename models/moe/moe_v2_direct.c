@@ -29,8 +29,13 @@ static bool token_store(struct v2_warp *p)
     const uint32_t at = r->position[(size_t)p->item * r->ht.layout.targets + p->target];
     const struct fabric_write write = {
         .target_offset = r->map.up + (uint64_t)(v2_up_at(r, r->ht.g.self, 0) + at) * slot->stored,
-        .charge_bytes = slot->bytes, .peer = (uint16_t)p->target, .rows = 1, .pattern = &v2_staged,
-        .fill = slot->stored ? token_fill : NULL, .context = p, .fill_bytes = slot->stored,
+        .charge_bytes = slot->bytes,
+        .peer = (uint16_t)p->target,
+        .rows = 1,
+        .pattern = &v2_staged,
+        .fill = slot->stored ? token_fill : NULL,
+        .context = p,
+        .fill_bytes = slot->stored,
     };
     return fabric_store(&p->worker, &write) == 0;
 }
@@ -70,9 +75,10 @@ static enum worker_step row_stage(struct v2_warp *p)
     const uint32_t rows = v2_expanded_count(r, p->item);
     const uint64_t row_bytes = r->ht.combine_slot.row_bytes;
     if (rows == 1 || v2_sends_all(r->ht.base.options)) return warp_stage(p, row_bytes);
-    fabric_work(&p->worker, &(struct fabric_work){
-        .kind = FABRIC_WORK_REDUCE, .rows = 1, .read_bytes = rows * row_bytes,
-        .pattern = &r->gather[moe_min(rows, V2_ROWS_AT_ONCE) - 1] });
+    fabric_work(&p->worker, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
+                                                   .rows = 1,
+                                                   .read_bytes = rows * row_bytes,
+                                                   .pattern = &r->gather[moe_min(rows, V2_ROWS_AT_ONCE) - 1] });
     p->staged = true;
     return WORKER_MORE;
 }
@@ -90,9 +96,14 @@ static enum worker_step row_step(struct fabric_worker *w)
     const uint32_t row = v2_up_at(r, r->ht.g.self, 0) + p->item - r->ht.recv_before[p->target];
     const uint64_t at = all ? (uint64_t)row * r->ht.g.topk + p->place : row;
     const struct fabric_write write = {
-        .target_offset = r->map.combine_up + at * slot->stored, .charge_bytes = slot->bytes,
-        .peer = (uint16_t)p->target, .rows = 1, .pattern = &v2_staged, .fill = slot->stored ? row_fill : NULL,
-        .context = p, .fill_bytes = slot->stored,
+        .target_offset = r->map.combine_up + at * slot->stored,
+        .charge_bytes = slot->bytes,
+        .peer = (uint16_t)p->target,
+        .rows = 1,
+        .pattern = &v2_staged,
+        .fill = slot->stored ? row_fill : NULL,
+        .context = p,
+        .fill_bytes = slot->stored,
     };
     if (fabric_store(w, &write)) return WORKER_WAIT;
     p->staged = false;
@@ -124,8 +135,11 @@ void v2_direct_dispatch_launch(struct v2_rank *r)
     if (!r->ht.base.options->cached) v2_notify_launch(r);
     for (uint32_t i = 0; i < sms * warps; i++) {
         struct v2_warp *p = &r->warp[i];
-        *p = (struct v2_warp){ .worker = { .step = token_step, .describe = warp_describe }, .rank = r,
-                               .item = i, .end = r->ht.g.tokens, .stride = sms * warps,
+        *p = (struct v2_warp){ .worker = { .step = token_step, .describe = warp_describe },
+                               .rank = r,
+                               .item = i,
+                               .end = r->ht.g.tokens,
+                               .stride = sms * warps,
                                .stage = &r->stage_token[line_of(i / sms, buffer_bytes)] };
         v2_worker_add(r, &p->worker, i % sms, 1);
     }
@@ -138,13 +152,16 @@ void v2_direct_combine_launch(struct v2_rank *r)
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     v2_gate_launch(r, V2_UP, 0);
     for (uint32_t i = 0; i < V2_ROWS_AT_ONCE; i++)
-        r->gather[i] = (struct fabric_pattern){ .in_flight = (uint8_t)v2_sum_loads(r, i + 1), .steps = 2,
-                                                .footprint_bytes = 1 };
+        r->gather[i] =
+            (struct fabric_pattern){ .in_flight = (uint8_t)v2_sum_loads(r, i + 1), .steps = 2, .footprint_bytes = 1 };
     for (uint32_t i = 0; i < sms * warps; i++) {
         struct v2_warp *p = &r->warp[i];
         const uint32_t warp = (i / sms + r->ht.g.self) % warps, first = moe_min((warp * sms + i % sms) * share, rows);
-        *p = (struct v2_warp){ .worker = { .step = row_step, .describe = warp_describe }, .rank = r,
-                               .item = first, .end = moe_min(first + share, rows), .stride = 1,
+        *p = (struct v2_warp){ .worker = { .step = row_step, .describe = warp_describe },
+                               .rank = r,
+                               .item = first,
+                               .end = moe_min(first + share, rows),
+                               .stride = 1,
                                .stage = &r->stage[line_of(warp, r->combine_buffer_bytes)] };
         v2_worker_add(r, &p->worker, i % sms, 1);
     }

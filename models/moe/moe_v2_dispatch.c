@@ -44,13 +44,17 @@ static void token_copy(struct v2_sender *s)
     uint8_t meta[V2_META_MAX];
     s->copied = true;
     if (!mask) return;
-    v2_meta_make(r, s->token, meta);        /* the part that control flow needs */
+    v2_meta_make(r, s->token, meta); /* the part that control flow needs */
     memcpy(send_slot(r, s->token) + slot->meta, meta, slot->meta_bytes);
     if (token_at_home(r, s->token)) memcpy(home_slot(s, s->token) + slot->meta, meta, slot->meta_bytes);
     v2_stage(&s->worker, &r->stage[0], slot->row_bytes);
-    fabric_work(&s->worker, &(struct fabric_work){
-        .kind = FABRIC_WORK_COPY, .rows = 1, .pattern = &v2_staged, .write_bytes = (uint64_t)copies * slot->bytes,
-        .run = sender_run, .context = s, .argument = s->token });
+    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                   .rows = 1,
+                                                   .pattern = &v2_staged,
+                                                   .write_bytes = (uint64_t)copies * slot->bytes,
+                                                   .run = sender_run,
+                                                   .context = s,
+                                                   .argument = s->token });
 }
 
 /* Tells a node about its tokens, every few of them and in the end. */
@@ -71,9 +75,13 @@ static bool node_put(struct v2_sender *s, uint32_t node)
     const uint32_t at = r->position[(size_t)s->token * r->ht.layout.targets + node];
     const struct fabric_write write = {
         .target_offset = r->map.out + v2_out_at(r, r->ht.g.node, s->channel, at) * slot->stored,
-        .charge_bytes = slot->bytes, .peer = (uint16_t)v2_rail(r, node), .rows = 1,
-        .queue = v2_queue(r, s->channel), .flags = FABRIC_DEFER,
-        .span_count = 1, .span = { { send_slot(r, s->token), slot->stored } },
+        .charge_bytes = slot->bytes,
+        .peer = (uint16_t)v2_rail(r, node),
+        .rows = 1,
+        .queue = v2_queue(r, s->channel),
+        .flags = FABRIC_DEFER,
+        .span_count = 1,
+        .span = { { send_slot(r, s->token), slot->stored } },
     };
     return fabric_put(&s->worker, &write) == 0;
 }
@@ -110,8 +118,9 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
 static void sender_launch(struct v2_rank *r, uint32_t channel)
 {
     struct v2_sender *s = &r->sender[channel];
-    *s = (struct v2_sender){ .worker = { .step = sender_step, .describe = sender_describe }, .rank = r,
-                             .channel = channel, .token = channel };
+    *s = (struct v2_sender){
+        .worker = { .step = sender_step, .describe = sender_describe }, .rank = r, .channel = channel, .token = channel
+    };
     v2_worker_add(r, &s->worker, channel / V2_CHANNELS, 1);
 }
 
@@ -171,8 +180,8 @@ static void forwarder_pick(struct v2_forwarder *d)
     for (uint32_t i = 0; i < r->ht.g.local; i++) d->way[i].pick_tail = d->way[i].area.tail;
     for (uint32_t i = 0; i < d->picked; i++) {
         const uint64_t bits = token_bits(d, first + i);
-        r->pass[(size_t)d->channel * r->pass_max + r->pass_count[d->channel]++]
-            = (struct v2_pass){ .node = (uint16_t)d->node, .bits = bits, .sequence = first + i };
+        r->pass[(size_t)d->channel * r->pass_max + r->pass_count[d->channel]++] =
+            (struct v2_pass){ .node = (uint16_t)d->node, .bits = bits, .sequence = first + i };
         for (uint64_t left = bits; left; left &= left - 1) {
             struct v2_way *way = &d->way[__builtin_ctzll(left)];
             way->pick[way->area.pending++] = first + i;
@@ -233,12 +242,17 @@ static void forwarder_launch(struct v2_rank *r, uint32_t channel)
 {
     const struct ht_geometry *g = &r->ht.g;
     struct v2_forwarder *d = &r->forwarder[channel];
-    *d = (struct v2_forwarder){ .worker = { .step = forwarder_step, .describe = forwarder_describe }, .rank = r,
-                                .channel = channel, .node = channel % g->nodes, .way = &r->way[channel * g->local] };
+    *d = (struct v2_forwarder){ .worker = { .step = forwarder_step, .describe = forwarder_describe },
+                                .rank = r,
+                                .channel = channel,
+                                .node = channel % g->nodes,
+                                .way = &r->way[channel * g->local] };
     for (uint32_t i = 0; i < g->local; i++)
-        d->way[i] = (struct v2_way){ .area = {
-            .pattern = &v2_staged, .offset = r->map.up + (uint64_t)v2_up_at(r, g->self, channel) * r->up_slot.stored,
-            .slots = r->map.up_slots, .peer = (uint16_t)v2_neighbour(r, i) } };
+        d->way[i] = (struct v2_way){ .area = { .pattern = &v2_staged,
+                                               .offset = r->map.up +
+                                                         (uint64_t)v2_up_at(r, g->self, channel) * r->up_slot.stored,
+                                               .slots = r->map.up_slots,
+                                               .peer = (uint16_t)v2_neighbour(r, i) } };
     r->pass_count[channel] = 0;
     v2_worker_add(r, &d->worker, channel / V2_CHANNELS, 1);
     fabric_watch(&d->worker, v2_word(r, V2_OUT, channel, 0), g->nodes);

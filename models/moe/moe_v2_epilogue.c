@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct arrival { uint32_t source_token, up; uint64_t offset; };
+struct arrival {
+    uint32_t source_token, up;
+    uint64_t offset;
+};
 
 static int arrival_compare(const void *a, const void *b)
 {
@@ -127,11 +130,13 @@ static enum worker_step epilogue_step(struct fabric_worker *w)
         else written += v2_expanded_count(r, i);
     }
     if (rows)
-        fabric_work(w, &(struct fabric_work){
-            .kind = p->combine ? FABRIC_WORK_REDUCE : FABRIC_WORK_COPY, .rows = rows,
-            .read_bytes = read * (p->combine ? slot->row_bytes : slot->bytes),
-            .write_bytes = written * (slot->row_bytes + slot->scale_bytes),
-            .pattern = p->combine ? &r->reduce : &r->copy, .run = p->combine ? reduce_run : copy_run, .context = p });
+        fabric_work(w, &(struct fabric_work){ .kind = p->combine ? FABRIC_WORK_REDUCE : FABRIC_WORK_COPY,
+                                              .rows = rows,
+                                              .read_bytes = read * (p->combine ? slot->row_bytes : slot->bytes),
+                                              .write_bytes = written * (slot->row_bytes + slot->scale_bytes),
+                                              .pattern = p->combine ? &r->reduce : &r->copy,
+                                              .run = p->combine ? reduce_run : copy_run,
+                                              .context = p });
     return WORKER_DONE;
 }
 
@@ -146,8 +151,10 @@ static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uin
     const uint32_t sms = r->epilogue_sms, share = items / sms, more = items % sms;
     for (uint32_t sm = 0; sm < sms; sm++) {
         struct v2_epilogue *p = &r->epilogue[sm];
-        *p = (struct v2_epilogue){ .worker = { .step = epilogue_step, .describe = epilogue_describe }, .rank = r,
-                                   .combine = combine, .first = sm * share + moe_min(sm, more) };
+        *p = (struct v2_epilogue){ .worker = { .step = epilogue_step, .describe = epilogue_describe },
+                                   .rank = r,
+                                   .combine = combine,
+                                   .first = sm * share + moe_min(sm, more) };
         p->end = p->first + share + (sm < more);
         ht_kernel_add(&r->ht, &p->worker, sm, warps);
     }
@@ -169,7 +176,8 @@ void v2_copy_launch(struct v2_rank *r)
         ht_tensors_recv(h);
         experts_count(r);
     }
-    r->copy = (struct fabric_pattern){ .engine = FABRIC_BULK, .fresh = true,
+    r->copy = (struct fabric_pattern){ .engine = FABRIC_BULK,
+                                       .fresh = true,
                                        .footprint_bytes = (uint64_t)rows * h->dispatch_slot.bytes };
     epilogue_launch(r, false, rows, r->copy_warps);
 }
@@ -180,7 +188,8 @@ void v2_reduce_launch(struct v2_rank *r)
     const uint32_t most = moe_min(h->layout.targets, h->g.topk), in_flight = V2_LOADS * moe_min(most, V2_ROWS_AT_ONCE);
     uint64_t rows = 0;
     for (uint32_t t = 0; t < h->g.tokens; t++) rows += back_rows(r, t);
-    r->reduce = (struct fabric_pattern){ .in_flight = (uint8_t)in_flight, .steps = 3, .fresh = true,
-                                         .footprint_bytes = rows * h->combine_slot.row_bytes };
+    r->reduce = (struct fabric_pattern){
+        .in_flight = (uint8_t)in_flight, .steps = 3, .fresh = true, .footprint_bytes = rows * h->combine_slot.row_bytes
+    };
     epilogue_launch(r, true, h->g.tokens, r->reduce_warps);
 }

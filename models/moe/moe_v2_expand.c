@@ -100,7 +100,8 @@ uint32_t v2_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_
     const struct v2_rank *r = (const struct v2_rank *)rank;
     const uint32_t count = ht_outputs(rank, tensor, max);
     if (!r->expanded_x || count == max) return count;
-    tensor[count] = (struct kernel_tensor){ .name = "expanded_x", .data = r->expanded_x,
+    tensor[count] = (struct kernel_tensor){ .name = "expanded_x",
+                                            .data = r->expanded_x,
                                             .size_bytes = (uint64_t)r->expanded_rows * r->ht.dispatch_slot.row_bytes };
     return count + 1;
 }

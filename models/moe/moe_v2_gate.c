@@ -76,7 +76,7 @@ static bool gate_close(struct v2_gate *k)
 
 static enum worker_step gate_step(struct fabric_worker *w)
 {
-    static bool (*const pass[GATE_END])(struct v2_gate *k) = {
+    static bool (*const pass[GATE_END])(struct v2_gate * k) = {
         gate_phase, gate_come, gate_open, gate_workers, gate_close,
     };
     struct v2_gate *k = fabric_container_of(w, struct v2_gate, worker);
@@ -93,13 +93,11 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
     const int rdma = ht_barrier_missing(w->fabric, &k->rdma, r->ht.epoch);
     const char *end = k->stage <= GATE_COME ? "begin" : "end";
     const uint32_t from = k->from_count ? k->next % k->from_count : 0;
-    if (k->stage == GATE_WORKERS)
-        snprintf(text, text_size, "the end of the kernel waits for its own workers");
+    if (k->stage == GATE_WORKERS) snprintf(text, text_size, "the end of the kernel waits for its own workers");
     else if (k->stage == GATE_CLOSE && (k->kind == V2_COMBINE_OUT || nvl < 0))
         snprintf(text, text_size, "the end of the kernel waits for channel %u of rank %u", k->next / k->from_count,
                  k->kind < V2_OUT ? v2_neighbour(r, from) : v2_rail(r, from));
-    else
-        snprintf(text, text_size, "the %s of the kernel waits for rank %d in a barrier", end, nvl >= 0 ? nvl : rdma);
+    else snprintf(text, text_size, "the %s of the kernel waits for rank %d in a barrier", end, nvl >= 0 ? nvl : rdma);
 }
 
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
@@ -107,11 +105,22 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
     const struct ht_geometry *g = &r->ht.g;
     const uint32_t nvl_round = r->gate.nvl.round, rdma_round = r->gate.rdma.round;
     r->gate = (struct v2_gate){
-        .worker = { .step = gate_step, .describe = gate_describe }, .rank = r, .kind = kind, .from_count = from_count,
-        .nvl = { .word = 0, .first = (uint16_t)(g->node * g->local), .stride = 1, .count = (uint16_t)g->local,
-                 .number = (uint16_t)g->self, .round = nvl_round },
-        .rdma = { .word = g->local, .first = (uint16_t)g->self, .stride = (uint16_t)g->local,
-                  .count = (uint16_t)g->nodes, .number = (uint16_t)g->node, .round = rdma_round },
+        .worker = { .step = gate_step, .describe = gate_describe },
+        .rank = r,
+        .kind = kind,
+        .from_count = from_count,
+        .nvl = { .word = 0,
+                 .first = (uint16_t)(g->node * g->local),
+                 .stride = 1,
+                 .count = (uint16_t)g->local,
+                 .number = (uint16_t)g->self,
+                 .round = nvl_round },
+        .rdma = { .word = g->local,
+                  .first = (uint16_t)g->self,
+                  .stride = (uint16_t)g->local,
+                  .count = (uint16_t)g->nodes,
+                  .number = (uint16_t)g->node,
+                  .round = rdma_round },
     };
     ht_barrier_begin(&r->gate.nvl);
     ht_barrier_begin(&r->gate.rdma);
@@ -135,7 +144,8 @@ static void counts_charge(struct v2_notify *n, uint32_t more)
     const uint32_t threads = 32 * V2_NOTIFY_WARPS, counts = g->ranks + g->experts;
     fabric_work(&n->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
                                                    .rows = (counts + threads - 1) / threads + more,
-                                                   .read_bytes = (uint64_t)counts * 8, .pattern = &passes });
+                                                   .read_bytes = (uint64_t)counts * 8,
+                                                   .pattern = &passes });
 }
 
 /* Top-k choices of the SM's share of tokens, each waited for, counted in shared memory. */
@@ -143,9 +153,10 @@ static bool notify_count(struct v2_notify *n)
 {
     const struct ht_rank *h = &n->rank->ht;
     const uint32_t warps = V2_NOTIFY_WARPS * h->base.options->num_sms;
-    fabric_work(&n->worker, &(struct fabric_work){
-        .kind = FABRIC_WORK_SCAN, .rows = (h->g.tokens + warps - 1) / warps,
-        .read_bytes = (uint64_t)h->g.tokens * h->g.topk * 4 / h->base.options->num_sms });
+    fabric_work(&n->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                                   .rows = (h->g.tokens + warps - 1) / warps,
+                                                   .read_bytes = (uint64_t)h->g.tokens * h->g.topk * 4 /
+                                                                 h->base.options->num_sms });
     fabric_signal_add(&n->worker, v2_word_private(n->rank, V2_NOTIFIED), 1, FABRIC_DEVICE);
     return true;
 }
@@ -200,7 +211,7 @@ static bool notify_came(struct v2_notify *n)
 
 static enum worker_step notify_step(struct fabric_worker *w)
 {
-    static bool (*const pass[NOTIFY_END])(struct v2_notify *n) = {
+    static bool (*const pass[NOTIFY_END])(struct v2_notify * n) = {
         notify_count, notify_gather, notify_nodes, notify_nodes_came, notify_ranks, notify_came,
     };
     struct v2_notify *n = fabric_container_of(w, struct v2_notify, worker);

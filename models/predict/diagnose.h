@@ -22,23 +22,23 @@ enum diagnose_error { DIAGNOSE_ERROR_INPUT, DIAGNOSE_ERROR_RUN };
 enum { CAUSE_SETTINGS_MAX = 6, CAUSE_OPTIONS_MAX = 3 };
 
 enum cause_scope {
-    CAUSE_NETWORK = 1,          /* needs ranks that reach each other by NICs */
-    CAUSE_NVLINK = 2,           /* needs ranks that share an NVLink domain */
-    CAUSE_SMS = 4,              /* kernels whose number of SMs one chooses */
-    CAUSE_RATES = 8,            /* rows that give a bandwidth */
-    CAUSE_PORTS = 32,           /* needs NICs of several ports */
-    CAUSE_DRAWN = 16,           /* rows whose routing is drawn, not given by a trace or a matrix */
+    CAUSE_NETWORK = 1, /* needs ranks that reach each other by NICs */
+    CAUSE_NVLINK = 2,  /* needs ranks that share an NVLink domain */
+    CAUSE_SMS = 4,     /* kernels whose number of SMs one chooses */
+    CAUSE_RATES = 8,   /* rows that give a bandwidth */
+    CAUSE_PORTS = 32,  /* needs NICs of several ports */
+    CAUSE_DRAWN = 16,  /* rows whose routing is drawn, not given by a trace or a matrix */
 };
 
 struct cause {
-    const char *id;             /* "one-nic" */
-    const char *text;           /* "all ranks of a node use one NIC" */
-    const char *check;          /* how one finds out */
-    const char *change;         /* what to change where it is so */
-    unsigned    scope;          /* enum cause_scope, together */
+    const char *id;     /* "one-nic" */
+    const char *text;   /* "all ranks of a node use one NIC" */
+    const char *check;  /* how one finds out */
+    const char *change; /* what to change where it is so */
+    unsigned scope;     /* enum cause_scope, together */
     /* What it does to the cluster file and the options; "N%" of a rate or count is that share of what is there. */
     const char *setting[CAUSE_SETTINGS_MAX], *option[CAUSE_OPTIONS_MAX];
-    bool        leaves_local_out;       /* the measured bandwidth counts no tokens that stay on the node */
+    bool leaves_local_out; /* the measured bandwidth counts no tokens that stay on the node */
 };
 
 /* The table, ended by one without an id. */
@@ -48,19 +48,19 @@ bool cause_plant(const struct cause *cause, const struct cluster *cluster, struc
 
 struct verdict {
     const struct cause *cause;
-    double  explains;           /* share of the squares, up to 1; below 0: it makes matters worse */
-    double  left;               /* root mean square of what is left, as a factor: 1.1 is 10 % */
-    uint32_t contradicting;     /* rows whose residual it makes larger by more than a tenth */
-    uint32_t applied;           /* rows to which it applies */
-    uint32_t first_contradicting;       /* the line of the first of these */
+    double explains;              /* share of the squares, up to 1; below 0: it makes matters worse */
+    double left;                  /* root mean square of what is left, as a factor: 1.1 is 10 % */
+    uint32_t contradicting;       /* rows whose residual it makes larger by more than a tenth */
+    uint32_t applied;             /* rows to which it applies */
+    uint32_t first_contradicting; /* the line of the first of these */
 };
 
 struct diagnosis {
-    uint32_t rows;              /* that were compared */
-    double   before;            /* root mean square of the residuals as a factor */
-    struct verdict *verdict;    /* [verdict_count], the best first */
+    uint32_t rows;           /* that were compared */
+    double before;           /* root mean square of the residuals as a factor */
+    struct verdict *verdict; /* [verdict_count], the best first */
     uint32_t verdict_count;
-    struct verdict second;      /* beside the first; cause NULL: none helps */
+    struct verdict second; /* beside the first; cause NULL: none helps */
 };
 
 /* Compares table's rows (predicted or not) with every cause, on so many worker processes.  table keeps the predictions

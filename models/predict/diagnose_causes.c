@@ -228,9 +228,9 @@ static char *setting_resolve(const char *setting, const struct cluster *cluster,
     const uint32_t gpus = cluster->node.gpus ? cluster->node.gpus : cluster->nvlink.gpus;
     const uint32_t a_node = row->options.ranks_per_node ? row->options.ranks_per_node : gpus;
     const uint32_t nics = cluster->node.nics ? cluster->node.nics : MAX(a_node / MAX(cluster->nic.gpus_per_nic, 1), 1);
-    const uint64_t rate = !strcmp(key, "nic.rate") ? cluster->nic.rate_bps
+    const uint64_t rate = !strcmp(key, "nic.rate")             ? cluster->nic.rate_bps
                           : !strcmp(key, "nvlink.egress-rate") ? cluster->nvlink.egress_rate_bps
-                          : cluster->nvlink.ingress_rate_bps;
+                                                               : cluster->nvlink.ingress_rate_bps;
     if (!strcmp(key, "node.nics")) return g_strdup_printf("%s=%u", key, MAX((uint32_t)(nics * share), 1u));
     return g_strdup_printf("%s=%.6g GB/s", key, (double)rate / 8e9 * share);
 }
@@ -241,7 +241,7 @@ static bool option_plant(struct case_options *c, const char *option, const struc
     g_autofree char *name = g_strndup(option, (gsize)(equals - option));
     g_autofree char *value = g_strdup(equals + 1);
     if (!strcmp(name, "num-sms")) {
-        const uint32_t sms = (c->num_sms ? c->num_sms : 24) / 4 * 2;        /* half, and even */
+        const uint32_t sms = (c->num_sms ? c->num_sms : 24) / 4 * 2; /* half, and even */
         g_free(value);
         value = g_strdup_printf("%u", MAX(sms, 2u));
     } else if (!strcmp(name, "tokens-per-rank")) {

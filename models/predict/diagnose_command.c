@@ -25,8 +25,8 @@ static const char diagnose_description[] =
 
 struct diagnose_options {
     struct case_options base;
-    char   **paths;
-    int      jobs, most;
+    char **paths;
+    int jobs, most;
     gboolean list;
 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_WORTH 0.5        /* of what the first cause left, a second one must explain */
+#define SECOND_WORTH 0.5 /* of what the first cause left, a second one must explain */
 
-#define ALIKE 0.05              /* shares of the squares that differ by less say nothing */
+#define ALIKE        0.05 /* shares of the squares that differ by less say nothing */
 
 /* ln of measured over predicted time; NAN where the row cannot be compared. */
 static double residual(const struct validate_row *row)
@@ -43,8 +43,8 @@ static struct validate_table *causes_predict(const struct validate_table *table,
             *copy = validate_row_copy(row);
             if (!cluster || validate_row_idle(copy)) continue;
             if (first) cause_plant(first, cluster, copy);
-            applied[c * table->row_count + i] = cause_plant(g_array_index(causes, const struct cause *, c), cluster,
-                                                            copy);
+            applied[c * table->row_count + i] =
+                cause_plant(g_array_index(causes, const struct cause *, c), cluster, copy);
         }
     validate_jobs_number(many);
     if (validate_table_run(many, workers, error)) return many;
@@ -62,7 +62,7 @@ static struct verdict verdict_make(const struct cause *cause, const struct valid
     for (uint32_t i = 0; i < table->row_count; i++) {
         if (isnan(before[i])) continue;
         const double after = applied[i] ? residual(&planted[i]) : before[i];
-        if (isnan(after)) return (struct verdict){ 0 };         /* what cannot run here explains nothing */
+        if (isnan(after)) return (struct verdict){ 0 }; /* what cannot run here explains nothing */
         rows++;
         v.applied += applied[i];
         had += before[i] * before[i];
@@ -101,9 +101,9 @@ static bool round_run(const struct validate_table *table, const struct cause *fi
     struct validate_table *many = causes_predict(table, first, causes, applied, workers, error);
     if (!many) return false;
     for (guint c = 0; c < causes->len; c++) {
-        const struct verdict v = verdict_make(g_array_index(causes, const struct cause *, c), table, before,
-                                              many->row + (gsize)c * table->row_count,
-                                              applied + (gsize)c * table->row_count);
+        const struct verdict v =
+            verdict_make(g_array_index(causes, const struct cause *, c), table, before,
+                         many->row + (gsize)c * table->row_count, applied + (gsize)c * table->row_count);
         if (v.cause) g_array_append_val(verdicts, v);
     }
     validate_table_free(many);
@@ -131,7 +131,8 @@ static bool second_find(struct diagnosis *d, const struct validate_table *table,
     g_autofree double *after = g_new(double, table->row_count);
     g_autoptr(GArray) verdicts = g_array_new(FALSE, TRUE, sizeof(struct verdict));
     if (!residuals_after(table, d->verdict[0].cause, after, workers, error) ||
-        !round_run(table, d->verdict[0].cause, after, verdicts, workers, error)) return false;
+        !round_run(table, d->verdict[0].cause, after, verdicts, workers, error))
+        return false;
     if (verdicts->len && g_array_index(verdicts, struct verdict, 0).explains >= SECOND_WORTH)
         d->second = g_array_index(verdicts, struct verdict, 0);
     return true;
@@ -165,8 +166,8 @@ struct diagnosis *diagnose_run(struct validate_table *table, uint32_t workers, G
     const bool good = round_run(table, NULL, before, verdicts, workers, error);
     d->verdict_count = verdicts->len;
     d->verdict = (struct verdict *)(void *)g_array_free(verdicts, FALSE);
-    const bool more = good && d->verdict_count && d->verdict[0].explains > 0.3 && d->verdict[0].left > 1.12 &&
-                      d->rows > 1;
+    const bool more =
+        good && d->verdict_count && d->verdict[0].explains > 0.3 && d->verdict[0].left > 1.12 && d->rows > 1;
     if (good && (!more || second_find(d, table, workers, error))) return d;
     diagnosis_free(d);
     return NULL;

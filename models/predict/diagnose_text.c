@@ -5,8 +5,8 @@
 
 #include "reports/text_table.h"
 
-#define AGREES 1.15             /* within 15 % there is nothing to explain */
-#define CONVINCES 0.6           /* of the squares */
+#define AGREES    1.15 /* within 15 % there is nothing to explain */
+#define CONVINCES 0.6  /* of the squares */
 
 static void rows_append(const struct validate_table *table, GString *out)
 {

@@ -45,8 +45,10 @@ static bool nic_fault(const struct fault_target *t, const char *where, const cha
     const uint32_t number = graph_find(g, where);
     const struct part *part = number == UINT32_MAX ? NULL : graph_part(g, number);
     if (!part || !g->nics || (part->kind != PART_GPU && part->kind != PART_NIC)) {
-        g_set_error(error, FAULT_ERROR, 0, "fault: nic: expected a GPU as n0.g0 or a NIC as n0.nic0 of %u nodes with "
-                    "%u GPUs and %u NICs, found \"%s\"", g->nodes, g->gpus, g->nics, fault);
+        g_set_error(error, FAULT_ERROR, 0,
+                    "fault: nic: expected a GPU as n0.g0 or a NIC as n0.nic0 of %u nodes with "
+                    "%u GPUs and %u NICs, found \"%s\"",
+                    g->nodes, g->gpus, g->nics, fault);
         return false;
     }
     const uint32_t node = part->node;
@@ -96,8 +98,10 @@ static bool table_fault(const struct fault_target *t, const char *what, const ch
                g_ascii_string_to_unsigned(edit + strlen("all-on="), 10, 0, t->graph->nics - 1, &nic, NULL)) {
         t->graph->only_nic = (uint32_t)nic + 1;
     } else {
-        return refuse(fault, "nic:NAME, link:A-B or rank:N and an edit, \"qp: one\", \"nics: all-on=N\" of a NIC that "
-                      "there is, or \"gdrcopy: off\"", error);
+        return refuse(fault,
+                      "nic:NAME, link:A-B or rank:N and an edit, \"qp: one\", \"nics: all-on=N\" of a NIC that "
+                      "there is, or \"gdrcopy: off\"",
+                      error);
     }
     return true;
 }

@@ -13,7 +13,7 @@
 struct fault_target {
     struct graph *graph;
     struct transport *transport;
-    uint32_t ranks, *slow;              /* as of world_options */
+    uint32_t ranks, *slow; /* as of world_options */
 };
 
 /* Faults divided by '|', each "WHAT:WHERE EDIT":

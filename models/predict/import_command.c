@@ -56,8 +56,8 @@ static int import_fail(GError *error)
 static bool import_parse(struct import_arguments *a, int argc, char **argv, GError **error)
 {
     const GOptionEntry own[] = {
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output,
-          "Where the table goes (default '-': standard output)", "FILE" },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output, "Where the table goes (default '-': standard output)",
+          "FILE" },
         { "record", 0, 0, G_OPTION_ARG_FILENAME, &a->record, "Write the record of one case here instead", "FILE" },
         { "case", 0, 0, G_OPTION_ARG_INT, &a->case_number, "With --record: which of several cases", "N" },
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "A row for each rank and line of the logs", NULL },
@@ -106,8 +106,12 @@ static GArray *given_options(const struct case_options *given)
 /* Times and bandwidths by phase and rank; several lines of a rank count as their mean. */
 static void phase_record(struct record *record, const GPtrArray *rows, const char *phase)
 {
-    static const struct { enum import_number number; const char *metric, *unit; } kept[] = {
-        { IMPORT_US, "time_us", "us" }, { IMPORT_LOGICAL_RDMA_GBS, "logical_rdma_gbs", "GB/s" },
+    static const struct {
+        enum import_number number;
+        const char *metric, *unit;
+    } kept[] = {
+        { IMPORT_US, "time_us", "us" },
+        { IMPORT_LOGICAL_RDMA_GBS, "logical_rdma_gbs", "GB/s" },
         { IMPORT_LOGICAL_NVL_GBS, "logical_nvl_gbs", "GB/s" },
     };
     for (size_t k = 0; k < G_N_ELEMENTS(kept); k++) {
@@ -117,12 +121,14 @@ static void phase_record(struct record *record, const GPtrArray *rows, const cha
         for (guint i = 0; i < rows->len; i++) {
             const struct import_row *row = g_ptr_array_index(rows, i);
             if (strcmp(row->cell[IMPORT_PHASE], phase) != 0 || !(row->number[kept[k].number] > 0) ||
-                !g_hash_table_add(seen, GINT_TO_POINTER(row->rank))) continue;
+                !g_hash_table_add(seen, GINT_TO_POINTER(row->rank)))
+                continue;
             uint32_t count = 0;
             for (guint j = i; j < rows->len; j++) {
                 const struct import_row *other = g_ptr_array_index(rows, j);
                 if (strcmp(other->cell[IMPORT_PHASE], phase) == 0 && other->rank == row->rank &&
-                    other->number[kept[k].number] > 0) value[count++] = other->number[kept[k].number];
+                    other->number[kept[k].number] > 0)
+                    value[count++] = other->number[kept[k].number];
             }
             of_rank[ranks++] = stats_mean(value, count);
             if (row->rank != IMPORT_NO_RANK)
@@ -252,8 +258,8 @@ static bool import_run(const struct import_arguments *a, GError **error)
     import_rows_fill(all, (const struct import_given *)(const void *)given->data, given->len);
     g_autoptr(GPtrArray) merged = import_rows_merge(all);
     const bool to_stdout = strcmp(a->record ? a->record : a->output ? a->output : "-", "-") == 0;
-    const bool good = a->record ? record_output(a, all, error)
-                                : table_output(a, a->per_rank ? all : merged, given, error);
+    const bool good =
+        a->record ? record_output(a, all, error) : table_output(a, a->per_rank ? all : merged, given, error);
     if (good) summary_print(logs, merged, to_stdout ? stderr : stdout);
     for (guint i = 0; i < given->len; i++) g_free((char *)g_array_index(given, struct import_given, i).text);
     g_array_unref(given);

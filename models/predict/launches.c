@@ -9,7 +9,7 @@
 #include "sim/units.h"
 
 #define ARRIVAL_PS_MAX (10 * PS_PER_S)
-#define SLOW_MAX 1000.0
+#define SLOW_MAX       1000.0
 
 static bool refuse(const char *option, const char *expected, const char *text, GError **error)
 {

@@ -14,11 +14,11 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-enum { LATENCY_BOUND_PERCENT = 50 };    /* no part busier than this: waiting, not moving, takes the time */
+enum { LATENCY_BOUND_PERCENT = 50 }; /* no part busier than this: waiting, not moving, takes the time */
 
 /* What of a run is wanted beside the times of all ranks. */
 struct wishes {
-    const char *const *phases;      /* nothing after these; NULL: all */
+    const char *const *phases; /* nothing after these; NULL: all */
     bool per_rank;
     struct timeline *timeline;
 };
@@ -28,17 +28,17 @@ struct run {
     struct kernel_job *job;
     struct world *world;
     struct kernel_rank **rank;
-    struct world_result *result;        /* of the phase that is recorded, [ranks] */
-    struct world_result *results;       /* [phases][ranks] */
-    struct kernel_launch *launch;       /* [phases] as rank 0 launched them, but for its workers */
+    struct world_result *result;  /* of the phase that is recorded, [ranks] */
+    struct world_result *results; /* [phases][ranks] */
+    struct kernel_launch *launch; /* [phases] as rank 0 launched them, but for its workers */
     struct graph *graph;
     struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
-    uint32_t first_phase;               /* of the program that runs */
-    uint32_t program_phase;             /* the phase that is recorded, in it */
-    struct span *span;                  /* [ranks] */
-    bool host_waits;                    /* for counts, before it launches a kernel that follows */
+    uint32_t first_phase;   /* of the program that runs */
+    uint32_t program_phase; /* the phase that is recorded, in it */
+    struct span *span;      /* [ranks] */
+    bool host_waits;        /* for counts, before it launches a kernel that follows */
 };
 
 static void run_clear(struct run *run)
@@ -89,10 +89,17 @@ static bool run_init(struct run *run, const struct case_options *c, struct timel
     struct kernel_needs needs;
     kernel_job_needs(o, false, &needs);
     const struct world_options world = {
-        .ranks = o->ranks, .ranks_per_node = o->ranks_per_node, .nvlink_disabled = c->disable_nvlink,
-        .heap_bytes = needs.heap_bytes, .word_count = needs.word_count, .queue_count = needs.queue_count,
-        .queue_depth = needs.queue_depth, .slow = run->slow,
-        .timeline = timeline, .graph = run->graph, .transport = &run->transport,
+        .ranks = o->ranks,
+        .ranks_per_node = o->ranks_per_node,
+        .nvlink_disabled = c->disable_nvlink,
+        .heap_bytes = needs.heap_bytes,
+        .word_count = needs.word_count,
+        .queue_count = needs.queue_count,
+        .queue_depth = needs.queue_depth,
+        .slow = run->slow,
+        .timeline = timeline,
+        .graph = run->graph,
+        .transport = &run->transport,
     };
     run->world = world_new(run->cluster, &world);
     run->rank = g_new0(struct kernel_rank *, o->ranks);
@@ -142,13 +149,13 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
                         const struct kernel_traffic *traffic)
 {
     record_add(record, phase, rank, "time_us", units_us(result->time_ps), "us");
-    record_add(record, phase, rank, "logical_rdma_gbs",
-               units_gbs(traffic->logical_rdma_bytes, result->time_ps), "GB/s");
+    record_add(record, phase, rank, "logical_rdma_gbs", units_gbs(traffic->logical_rdma_bytes, result->time_ps),
+               "GB/s");
     record_add(record, phase, rank, "logical_nvl_gbs", units_gbs(traffic->logical_nvl_bytes, result->time_ps), "GB/s");
     if (traffic->messages)
         record_add(record, phase, rank, "message_us", units_us(result->time_ps) / (double)traffic->messages, "us");
-    record_add(record, phase, rank, "physical_nic_gbs",
-               units_gbs(result->use[WORLD_NIC_TX].bytes, result->time_ps), "GB/s");
+    record_add(record, phase, rank, "physical_nic_gbs", units_gbs(result->use[WORLD_NIC_TX].bytes, result->time_ps),
+               "GB/s");
     record_add(record, phase, rank, "physical_nvl_gbs",
                units_gbs(result->use[WORLD_NVLINK_EGRESS].bytes, result->time_ps), "GB/s");
 }
@@ -157,9 +164,9 @@ static double latency_bound_us(const struct run *run, bool rdma)
 {
     const struct cluster *c = run->cluster;
     if (c->host.cores) return units_us(c->host.step_ps + c->host.poll_ps);
-    const uint64_t path_ps = rdma ? c->nic.post_ps + c->nic.doorbell_ps + c->nic.fetch_ps +
-                                        c->network.latency_ps + c->nic.deliver_ps
-                                  : c->gpu.fence_ps + c->nvlink.latency_ps;
+    const uint64_t path_ps =
+        rdma ? c->nic.post_ps + c->nic.doorbell_ps + c->nic.fetch_ps + c->network.latency_ps + c->nic.deliver_ps
+             : c->gpu.fence_ps + c->nvlink.latency_ps;
     return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
 }
 
@@ -168,7 +175,7 @@ enum bound { BOUND_SEND, BOUND_RECEIVE, BOUND_BISECTION, BOUND_WORK, BOUND_LATEN
 
 struct bounds {
     double us[BOUND_COUNT];
-    const char *resource[BOUND_COUNT];  /* the part that needs so long */
+    const char *resource[BOUND_COUNT]; /* the part that needs so long */
     enum bound tightest;
 };
 
@@ -242,8 +249,8 @@ static void record_bounds(struct record *record, const char *phase, const struct
         record_add(record, phase, RECORD_ALL, metric, b->us[i], "us");
     }
     record_add_text(record, phase, RECORD_ALL, "bound_tightest", name[b->tightest]);
-    record_add(record, phase, RECORD_ALL, "efficiency_pct",
-               slowest_us > 0 ? 100 * b->us[b->tightest] / slowest_us : 0, "%");
+    record_add(record, phase, RECORD_ALL, "efficiency_pct", slowest_us > 0 ? 100 * b->us[b->tightest] / slowest_us : 0,
+               "%");
 }
 
 /* Where switches are joined: how busy the busiest link between two is, and which that is. */
@@ -334,8 +341,9 @@ static bool run_phases(struct run *run, const struct case_options *c, uint32_t f
     const uint32_t ranks = run->job->ranks;
     if (!launches_arrival(c->arrival, ranks, c->seed, first, run->arrival_ps, error)) return false;
     run->first_phase = first;
-    const struct world_program program = { .kernels = count, .launch = phase_launch, .context = run,
-                                           .arrival_ps = run->arrival_ps, .result = run->results };
+    const struct world_program program = {
+        .kernels = count, .launch = phase_launch, .context = run, .arrival_ps = run->arrival_ps, .result = run->results
+    };
     char text[256] = "";
     uint32_t stuck = 0;
     if (world_run_program(run->world, &program, &stuck, text, sizeof text)) return true;
@@ -392,7 +400,7 @@ static bool simulate_run(const struct case_options *c, const struct cluster *clu
 }
 
 bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
-                      bool per_rank, struct timeline *timeline, struct record *record, GError **error)
+                   bool per_rank, struct timeline *timeline, struct record *record, GError **error)
 {
     const struct wishes wishes = { .per_rank = per_rank, .timeline = timeline };
     return simulate_run(c, cluster, load, &wishes, record, error);

@@ -11,14 +11,14 @@
 #include "sim/timeline.h"
 
 #define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
-enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN };      /* the case is wrong; the run failed */
+enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN }; /* the case is wrong; the run failed */
 
 /* Simulates the case (load from case_load()) with sizes only.  Adds the rows of every phase to record:
  * time_us and bandwidths for each rank where per_rank is set, and for all; bounds, busy shares, bottleneck.
  * Operations go to timeline (sim/timeline.h), if it is not NULL.  False and *error when the case does not fit the
  * cluster or the protocol refuses it. */
 bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
-                      bool per_rank, struct timeline *timeline, struct record *record, GError **error);
+                   bool per_rank, struct timeline *timeline, struct record *record, GError **error);
 
 /* The same for all ranks, but nothing after the last phase of phases (NULL-terminated) is simulated, where every
  * one of them exists. */

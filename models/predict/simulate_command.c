@@ -28,7 +28,8 @@ static const char summary[] =
     "  eptwin simulate --cluster h800-cx7 --num-ranks 16 --explain\n"
     "      what full rates would give, and where the rest of the time goes\n"
     "  eptwin simulate --cluster h800-cx7 --kernel alltoallv --matrix uniform:65536 --num-ranks 256\n"
-    "      other kernels: all-to-allv (of a file, drawn, or of the routing), allgather, p2p\n"    "\n"
+    "      other kernels: all-to-allv (of a file, drawn, or of the routing), allgather, p2p\n"
+    "\n"
     "A terminal gets a table to read, and so does whoever asks for --format text; a pipe gets the record.";
 
 enum { TIMELINE_SPANS_MAX = 100000000 };
@@ -60,11 +61,9 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
           "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
           "SECTION.KEY=VALUE" },
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all",
-          "A:B" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all", "A:B" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers A:B of the trace, or all", "A:B" },
-        { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs,
-          "With --steps or --layers: threads (default: one a core)", "N" },
+        { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs, "With --steps or --layers: threads (default: one a core)", "N" },
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
           "Write what every worker and port did here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },
         { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &a->timeline_spans,
@@ -84,15 +83,15 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--cluster: expected a file or a name that eptwin cluster list prints, found none");
     else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--format: expected csv, json or text, found \"%s\"", a->format);
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--format: expected csv, json or text, found \"%s\"",
+                    a->format);
     else if (a->explain && (a->steps || a->layers))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--explain: expected one --step and one --layer, found several");
     else if (a->explain && a->output && !strcmp(a->output, "-"))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--explain: expected --output FILE or none: standard output takes the "
-                                              "words");
+                    "words");
     else if ((a->steps || a->layers) && !c->trace)
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--steps, --layers: need --trace");
     else if (a->timeline && (a->steps || a->layers))
@@ -101,11 +100,11 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
     else if (a->timeline && !strcmp(a->timeline, "-") && (!a->output || !strcmp(a->output, "-")))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--timeline: expected a file, or --output FILE too: standard output "
-                                              "takes the record");
+                    "takes the record");
     else if (a->timeline_spans < 1 || a->timeline_spans > TIMELINE_SPANS_MAX)
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--timeline-spans: expected a whole number from 1 to %d, found %d",
-                    TIMELINE_SPANS_MAX, a->timeline_spans);
+                    "--timeline-spans: expected a whole number from 1 to %d, found %d", TIMELINE_SPANS_MAX,
+                    a->timeline_spans);
     else return true;
     return false;
 }
@@ -138,8 +137,8 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     if (!good)
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "--timeline: out of memory for %d spans",
                     a->timeline_spans);
-    good = good && simulate_load(c, cluster, &load, a->per_rank || a->explain, timeline, record, error)
-           && (!timeline || timeline_put(timeline, a->timeline, timeline_file, error));
+    good = good && simulate_load(c, cluster, &load, a->per_rank || a->explain, timeline, record, error) &&
+           (!timeline || timeline_put(timeline, a->timeline, timeline_file, error));
     timeline_free(timeline);
     case_load_free(&load);
     return good;
@@ -150,8 +149,8 @@ static bool wants_words(const struct arguments *a)
 {
     const bool to_stdout = !a->output;
     const bool text = a->format && !strcmp(a->format, "text");
-    return a->explain || text || (isatty(STDOUT_FILENO) && (!a->format || !to_stdout) &&
-                                  (to_stdout || strcmp(a->output, "-") != 0));
+    return a->explain || text ||
+           (isatty(STDOUT_FILENO) && (!a->format || !to_stdout) && (to_stdout || strcmp(a->output, "-") != 0));
 }
 
 static bool words_write(const struct arguments *a, const struct cluster *cluster, const struct record *record,
@@ -189,8 +188,7 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
     if (!new_file_possible(output, error)) return false;
     struct new_file *timeline = a->timeline ? new_file_open(a->timeline, error) : NULL;
     if (a->timeline && !timeline) return false;
-    const bool good = run(c, a, cluster, timeline, record, error)
-                      && results_write(a, cluster, record, error);
+    const bool good = run(c, a, cluster, timeline, record, error) && results_write(a, cluster, record, error);
     if (good && timeline) return new_file_commit(timeline, error);
     new_file_discard(timeline);
     return good;

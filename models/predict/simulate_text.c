@@ -65,16 +65,15 @@ static void phase_cells(const struct record *record, const char *phase, struct t
 
 void simulate_table_append(const struct record *record, GString *out)
 {
-    static const char *const titles[] = { "phase", "median us", "slowest us", "logical RDMA", "logical NVL", "NIC",
-                                          "NVLink", "bound by", "efficiency" };
+    static const char *const titles[] = { "phase", "median us", "slowest us", "logical RDMA", "logical NVL",
+                                          "NIC",   "NVLink",    "bound by",   "efficiency" };
     struct text_table *table = text_table_new("lrrrrrrll", titles);
     g_autoptr(GPtrArray) phases = compare_phases(record);
     for (guint i = 0; i < phases->len; i++) phase_cells(record, g_ptr_array_index(phases, i), table);
     g_string_append_printf(out, "%s: %s kernels, %s ranks, %s tokens of %s each, %s of %s experts\n\n",
-                           record_get(record, "cluster"), record_get(record, "kernel"),
-                           record_get(record, "num-ranks"), record_get(record, "num-tokens"),
-                           record_get(record, "hidden"), record_get(record, "num-topk"),
-                           record_get(record, "num-experts"));
+                           record_get(record, "cluster"), record_get(record, "kernel"), record_get(record, "num-ranks"),
+                           record_get(record, "num-tokens"), record_get(record, "hidden"),
+                           record_get(record, "num-topk"), record_get(record, "num-experts"));
     text_table_append(table, out);
     text_table_free(table);
     g_string_append(out, "\nBandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
@@ -87,20 +86,23 @@ void simulate_table_append(const struct record *record, GString *out)
 struct phase_facts {
     const char *phase, *resource, *bound;
     double mean_us, median_us, slowest_us;
-    double nic_bytes, nvl_bytes;                /* that a rank sends, mean */
-    double nic_full_us, nvl_full_us;            /* these at full rate; 0 without a rate */
-    double bound_us, latency_us;                /* of the bottleneck's busiest rank; of one message */
-    int32_t slowest_rank, heaviest_rank;        /* RECORD_ALL: not known */
-    double heaviest_share;                      /* bytes of the latter over the mean */
+    double nic_bytes, nvl_bytes;         /* that a rank sends, mean */
+    double nic_full_us, nvl_full_us;     /* these at full rate; 0 without a rate */
+    double bound_us, latency_us;         /* of the bottleneck's busiest rank; of one message */
+    int32_t slowest_rank, heaviest_rank; /* RECORD_ALL: not known */
+    double heaviest_share;               /* bytes of the latter over the mean */
     const char *heaviest_link;
 };
 
 /* The bound that belongs to a resource: what its busiest rank needs. */
 static const char *bound_of(const char *resource)
 {
-    static const struct { const char *resource, *bound; } known[] = {
-        { "nic_tx", "bound_send_us" },         { "nvlink_egress", "bound_send_us" },  { "nic_rx", "bound_receive_us" },
-        { "nvlink_ingress", "bound_receive_us" }, { "sm", "bound_sm_us" },            { "core", "bound_core_us" },
+    static const struct {
+        const char *resource, *bound;
+    } known[] = {
+        { "nic_tx", "bound_send_us" },    { "nvlink_egress", "bound_send_us" },
+        { "nic_rx", "bound_receive_us" }, { "nvlink_ingress", "bound_receive_us" },
+        { "sm", "bound_sm_us" },          { "core", "bound_core_us" },
     };
     for (size_t i = 0; resource && i < G_N_ELEMENTS(known); i++)
         if (strcmp(resource, known[i].resource) == 0) return known[i].bound;
@@ -146,7 +148,7 @@ static void facts_find(const struct record *record, const struct cluster *cluste
     f->nvl_full_us = full_us(f->nvl_bytes, cluster->nvlink.egress_rate_bps, 1);
     f->latency_us = all_of(record, phase, "bound_latency_us");
     f->bound = bound_of(f->resource);
-    if (!f->bound) {                            /* nothing is busy for long: what is tightest stands for it */
+    if (!f->bound) { /* nothing is busy for long: what is tightest stands for it */
         f->resource = word_of(record, phase, "bound_tightest");
         f->bound_us = limit.bound_us;
     } else {
@@ -168,8 +170,8 @@ static void port_append(const struct record *record, const struct phase_facts *f
     const double busy_pct = all_of(record, f->phase, metric);
     const double busy_us = isfinite(busy_pct) ? MIN(busy_pct / 100 * f->mean_us, f->bound_us) : f->bound_us;
     const double full = MIN(nic ? f->nic_full_us : nvl ? f->nvl_full_us : busy_us, busy_us);
-    g_autofree char *first = g_strdup_printf(nic || nvl ? "bytes of a rank through %s at full rate, even load"
-                                                        : "work of %s, even load", f->resource);
+    g_autofree char *first = g_strdup_printf(
+        nic || nvl ? "bytes of a rank through %s at full rate, even load" : "work of %s, even load", f->resource);
     us_line(out, first, full, f->slowest_us);
     us_line(out, "what it does beside bytes: headers, requests, rows", busy_us - full, f->slowest_us);
     us_line(out, "uneven load: its busiest rank over the mean", f->bound_us - busy_us, f->slowest_us);
@@ -214,8 +216,10 @@ static void full_rates_append(const struct record *record, const struct cluster 
 static void waits_append(const struct phase_facts *f, GString *out)
 {
     if (f->slowest_rank != RECORD_ALL && f->median_us > 0)
-        g_string_append_printf(out, "  rank %d ends last, %.1f %% after the median: whoever needs its rows waits for "
-                               "it\n", f->slowest_rank, 100 * (f->slowest_us / f->median_us - 1));
+        g_string_append_printf(out,
+                               "  rank %d ends last, %.1f %% after the median: whoever needs its rows waits for "
+                               "it\n",
+                               f->slowest_rank, 100 * (f->slowest_us / f->median_us - 1));
     if (f->heaviest_rank != RECORD_ALL && f->heaviest_share > 1.005)
         g_string_append_printf(out, "  rank %d sends most over %s, %.2f times the mean\n", f->heaviest_rank,
                                f->heaviest_link, f->heaviest_share);
@@ -227,9 +231,9 @@ void simulate_explain_append(const struct record *record, const struct cluster *
     for (guint i = 0; i < phases->len; i++) {
         struct phase_facts f;
         facts_find(record, cluster, g_ptr_array_index(phases, i), &f);
-        if (!(f.slowest_us > 0) || !isfinite(f.latency_us)) continue;      /* a span, or many layers together */
-        g_string_append_printf(out, "\n%s: %.2f us in the median, %.2f us for the slowest rank\n", f.phase,
-                               f.median_us, f.slowest_us);
+        if (!(f.slowest_us > 0) || !isfinite(f.latency_us)) continue; /* a span, or many layers together */
+        g_string_append_printf(out, "\n%s: %.2f us in the median, %.2f us for the slowest rank\n", f.phase, f.median_us,
+                               f.slowest_us);
         full_rates_append(record, cluster, &f, out);
         sum_append(record, &f, out);
         waits_append(&f, out);

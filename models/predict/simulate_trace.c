@@ -47,8 +47,8 @@ static bool range_parse(const char *text, const char *name, uint32_t only, uint3
     } else if (text) {
         g_auto(GStrv) part = g_strsplit(text, ":", 2);
         guint64 a = 0, b = 0;
-        good = part[0] && g_ascii_string_to_unsigned(part[0], 10, 0, G_MAXUINT32 - 1, &a, NULL)
-               && (!part[1] || g_ascii_string_to_unsigned(part[1], 10, 0, G_MAXUINT32, &b, NULL));
+        good = part[0] && g_ascii_string_to_unsigned(part[0], 10, 0, G_MAXUINT32 - 1, &a, NULL) &&
+               (!part[1] || g_ascii_string_to_unsigned(part[1], 10, 0, G_MAXUINT32, &b, NULL));
         *begin = (uint32_t)a;
         *end = part[0] && part[1] ? (uint32_t)b : (uint32_t)a + 1;
     }
@@ -87,8 +87,8 @@ static void phase_summarise(struct record *record, const char *phase, const stru
     g_array_free(slowest, TRUE);
 }
 
-static void jobs_summarise(struct record *record, const struct job *jobs, uint32_t count,
-                           uint32_t layer_begin, uint32_t layer_end)
+static void jobs_summarise(struct record *record, const struct job *jobs, uint32_t count, uint32_t layer_begin,
+                           uint32_t layer_end)
 {
     const char *last = NULL;
     for (uint32_t i = 0; i < record_row_count(jobs[0].record); i++) {
@@ -119,8 +119,8 @@ static bool jobs_run(struct batch *batch, struct job *jobs, uint32_t count, uint
     progress_free(batch->progress);
     for (uint32_t i = 0; i < count; i++) {
         if (!jobs[i].error) continue;
-        g_propagate_prefixed_error(error, g_steal_pointer(&jobs[i].error),
-                                   "step %u, layer %u: ", jobs[i].step, jobs[i].layer);
+        g_propagate_prefixed_error(error, g_steal_pointer(&jobs[i].error), "step %u, layer %u: ", jobs[i].step,
+                                   jobs[i].layer);
         return false;
     }
     return true;
@@ -134,8 +134,9 @@ bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
     const struct trace_info info = *trace_info(trace);
     trace_close(trace);
     uint32_t step_begin, step_end, layer_begin, layer_end;
-    if (!range_parse(o->steps, "steps", c->step, info.steps, &step_begin, &step_end, error)
-        || !range_parse(o->layers, "layers", c->layer, info.layers, &layer_begin, &layer_end, error)) return false;
+    if (!range_parse(o->steps, "steps", c->step, info.steps, &step_begin, &step_end, error) ||
+        !range_parse(o->layers, "layers", c->layer, info.layers, &layer_begin, &layer_end, error))
+        return false;
     const uint32_t layers = layer_end - layer_begin, count = (step_end - step_begin) * layers;
     struct job *jobs = g_new0(struct job, count);
     for (uint32_t i = 0; i < count; i++)

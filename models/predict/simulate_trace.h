@@ -5,8 +5,8 @@
 #include "models/predict/simulate.h"
 
 struct simulate_trace_options {
-    const char *steps, *layers;     /* "A:B" (B excluded), "A" or "all"; NULL: the case's step or layer alone */
-    uint32_t jobs;                  /* processes; 0: one a core */
+    const char *steps, *layers; /* "A:B" (B excluded), "A" or "all"; NULL: the case's step or layer alone */
+    uint32_t jobs;              /* processes; 0: one a core */
 };
 
 /* Adds to record, for each phase: mean, median, p99 and worst time over all (step, layer), and rows named

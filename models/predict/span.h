@@ -12,9 +12,9 @@
 /* One rank's kernels since the last one that did not follow another, by the time from that one's start. */
 struct span {
     uint64_t end_ps;
-    uint64_t let_ps;            /* when the next kernel may be launched */
-    uint64_t counts_ps;         /* when the host knew the counts that it waits for; 0: it waits for none */
-    struct kernel_traffic traffic;      /* of the first kernel */
+    uint64_t let_ps;               /* when the next kernel may be launched */
+    uint64_t counts_ps;            /* when the host knew the counts that it waits for; 0: it waits for none */
+    struct kernel_traffic traffic; /* of the first kernel */
 };
 
 /* Adds a kernel of which the world says result.  One that follows others has its duration put right: from its own

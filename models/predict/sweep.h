@@ -24,17 +24,17 @@ enum { SWEEP_VALUES_MAX = 10000, SWEEP_POINTS_MAX = 10000000 };
 /* ---- the plan ---- */
 
 struct sweep_name {
-    char    *name;                  /* of an option ("num-sms"), or a key of the cluster file ("nic.rate") */
-    bool     key;                   /* the latter */
-    char   **value;                 /* NULL-terminated */
+    char *name;   /* of an option ("num-sms"), or a key of the cluster file ("nic.rate") */
+    bool key;     /* the latter */
+    char **value; /* NULL-terminated */
     uint32_t count;
 };
 
 struct sweep_plan {
-    struct case_options base;       /* what all points share */
-    GPtrArray *settings;            /* char *: keys of the cluster file with one value, "nic.rate=25GB/s" */
-    GArray *names;                  /* struct sweep_name: those with several values */
-    char *baseline;                 /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
+    struct case_options base; /* what all points share */
+    GPtrArray *settings;      /* char *: keys of the cluster file with one value, "nic.rate=25GB/s" */
+    GArray *names;            /* struct sweep_name: those with several values */
+    char *baseline;           /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
 };
 
 void sweep_plan_init(struct sweep_plan *plan);
@@ -62,13 +62,13 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
 /* ---- the results ---- */
 
 struct sweep_results {
-    char *header;                   /* lines of what all points share: two files of the same sweep have it alike */
-    uint64_t points;                /* of the whole plan, as the file says */
-    char *baseline;                 /* as sweep_plan_baseline() gives it */
-    char **column;                  /* NULL-terminated */
-    uint32_t names;                 /* columns between "point" and "phase" */
-    GPtrArray *row;                 /* char **: cells, one a column */
-    GHashTable *points_of;          /* values joined by ',' -> GPtrArray of the point's rows (borrowed) */
+    char *header;          /* lines of what all points share: two files of the same sweep have it alike */
+    uint64_t points;       /* of the whole plan, as the file says */
+    char *baseline;        /* as sweep_plan_baseline() gives it */
+    char **column;         /* NULL-terminated */
+    uint32_t names;        /* columns between "point" and "phase" */
+    GPtrArray *row;        /* char **: cells, one a column */
+    GHashTable *points_of; /* values joined by ',' -> GPtrArray of the point's rows (borrowed) */
 };
 
 struct sweep_results *sweep_results_new(const struct sweep_plan *plan);
@@ -94,10 +94,10 @@ char *sweep_results_begin(const struct sweep_results *results);
 /* ---- running ---- */
 
 struct sweep_run_options {
-    const char *path;               /* the results file */
+    const char *path; /* the results file */
     uint32_t jobs;
-    uint32_t shard, shards;         /* the points whose number is shard modulo shards */
-    const char *const *phases;      /* nothing after these; NULL: all */
+    uint32_t shard, shards;    /* the points whose number is shard modulo shards */
+    const char *const *phases; /* nothing after these; NULL: all */
     bool quiet;
 };
 /* Runs what is missing and leaves the file, sorted; results has everything then.  A point that cannot be has a problem
@@ -112,7 +112,11 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
 /* ---- looking ---- */
 
 /* "combine.time_us", "dispatch+combine.time_us_max", "dispatch.logical_rdma_gbs" -> phases and metric. */
-struct sweep_goal { char **phase; char *metric; bool more_is_better; };
+struct sweep_goal {
+    char **phase;
+    char *metric;
+    bool more_is_better;
+};
 bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error);
 void sweep_goal_clear(struct sweep_goal *goal);
 /* A point's figure: times add up over phases, of other metrics the last phase's; NAN where it has none. */

@@ -28,7 +28,7 @@ static const char sweep_summary[] =
 
 struct sweep_arguments {
     struct sweep_plan plan;
-    GPtrArray *values;              /* char *: option, values, option, values, ... as given */
+    GPtrArray *values; /* char *: option, values, option, values, ... as given */
     char **set, *baseline, *output, *best, *shard;
     char **words;
     int jobs, top;
@@ -64,7 +64,10 @@ static bool refuse(GError **error, const char *text)
 static GOptionEntry *value_entries(struct case_options *c)
 {
     GOptionEntry *entry = case_entries(c);
-    union { GOptionArgFunc call; gpointer data; } callback = { .call = entry_keep };
+    union {
+        GOptionArgFunc call;
+        gpointer data;
+    } callback = { .call = entry_keep };
     for (GOptionEntry *e = entry; e->long_name; e++) {
         e->arg_data = callback.data;
         if (e->flags & G_OPTION_FLAG_NO_ARG) e->flags = G_OPTION_FLAG_OPTIONAL_ARG;
@@ -79,8 +82,8 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
           "SECTION.KEY=V,V,..." },
         { "baseline", 0, 0, G_OPTION_ARG_STRING, &a->baseline,
           "What speedups are against (default: the first value of each)", "NAME=V,NAME=V" },
-        { "best", 0, 0, G_OPTION_ARG_STRING, &a->best,
-          "What the table is sorted by (default dispatch+combine.time_us)", "PHASE.METRIC" },
+        { "best", 0, 0, G_OPTION_ARG_STRING, &a->best, "What the table is sorted by (default dispatch+combine.time_us)",
+          "PHASE.METRIC" },
         { "top", 0, 0, G_OPTION_ARG_INT, &a->top, "How many points the table shows (default 15)", "N" },
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output, "The file of results (default sweep.csv)", "FILE" },
         { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs, "Threads (default: one a core; under MPI one)", "N" },
@@ -128,7 +131,10 @@ static bool plan_fill(struct sweep_arguments *a, GError **error)
 }
 
 /* Who shares the work, and which of them this process is. */
-struct share { uint32_t index, count; bool mpi; };
+struct share {
+    uint32_t index, count;
+    bool mpi;
+};
 
 static bool number_of(const char *name, uint32_t *value)
 {
@@ -143,13 +149,15 @@ static bool number_of(const char *name, uint32_t *value)
 static struct share mpi_share(void)
 {
     static const char *const names[][2] = {
-        { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" }, { "PMI_RANK", "PMI_SIZE" },
+        { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+        { "PMI_RANK", "PMI_SIZE" },
         { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS" },
     };
     struct share share = { 0, 1, false };
     for (size_t i = 0; i < G_N_ELEMENTS(names) && share.count < 2; i++)
         if (!number_of(names[i][0], &share.index) || !number_of(names[i][1], &share.count) ||
-            share.index >= share.count) share = (struct share){ 0, 1, false };
+            share.index >= share.count)
+            share = (struct share){ 0, 1, false };
     share.mpi = share.count > 1;
     return share;
 }
@@ -216,11 +224,16 @@ static bool run(struct sweep_arguments *a, GError **error)
     if (!plan_fill(a, error) || !share_find(a, &share, error)) return false;
     if (strcmp(output, "-") == 0)
         return refuse(error, "--output: expected a file, because a sweep goes on from what it has");
-    g_autofree char *own = share.mpi ? g_strdup_printf("%s.%uof%u", output, share.index + 1, share.count)
-                                     : g_strdup(output);
+    g_autofree char *own =
+        share.mpi ? g_strdup_printf("%s.%uof%u", output, share.index + 1, share.count) : g_strdup(output);
     const struct sweep_run_options options = {
-        .path = own, .shard = share.index, .shards = share.count, .quiet = share.index > 0,
-        .jobs = a->jobs ? (uint32_t)a->jobs : share.mpi ? 1 : g_get_num_processors(),
+        .path = own,
+        .shard = share.index,
+        .shards = share.count,
+        .quiet = share.index > 0,
+        .jobs = a->jobs     ? (uint32_t)a->jobs
+                : share.mpi ? 1
+                            : g_get_num_processors(),
     };
     struct sweep_results *results = sweep_results_new(&a->plan);
     bool good = !share.mpi || sweep_results_add_file(results, output, error);
@@ -244,8 +257,10 @@ static bool merge(const struct sweep_arguments *a, GError **error)
             g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: cannot open: no such file", *path);
     }
     if (good && sweep_results_points(all) < all->points) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "merge: expected %" G_GUINT64_FORMAT " points, found %"
-                    G_GUINT64_FORMAT ": a shard is missing or not done", all->points, sweep_results_points(all));
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+                    "merge: expected %" G_GUINT64_FORMAT " points, found %" G_GUINT64_FORMAT
+                    ": a shard is missing or not done",
+                    all->points, sweep_results_points(all));
         good = false;
     }
     good = good && sweep_results_write(all, NULL, a->output, error) && show(a, all, error);

@@ -37,10 +37,13 @@ static bool range_expand(const char *text, GPtrArray *values, GError **error)
     const bool factor = count == 3 && part[2][0] == 'x';
     if (!g_ascii_string_to_unsigned(part[0], 10, 0, UINT32_MAX, &first, NULL) ||
         !g_ascii_string_to_unsigned(part[1], 10, 0, UINT32_MAX, &last, NULL) ||
-        (count == 3 && !g_ascii_string_to_unsigned(part[2] + factor, 10, 0, UINT32_MAX, &step, NULL))) return false;
+        (count == 3 && !g_ascii_string_to_unsigned(part[2] + factor, 10, 0, UINT32_MAX, &step, NULL)))
+        return false;
     if (first > last || step < 1u + factor || (factor && first == 0)) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected FIRST:LAST:STEP or FIRST:LAST:xFACTOR that rise, "
-                    "found '%s'", text);
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+                    "expected FIRST:LAST:STEP or FIRST:LAST:xFACTOR that rise, "
+                    "found '%s'",
+                    text);
         return false;
     }
     for (guint64 at = first; at <= last && values->len <= SWEEP_VALUES_MAX; at = factor ? at * step : at + step)
@@ -145,8 +148,10 @@ static bool baseline_check(const struct sweep_plan *plan, GError **error)
                      g_strv_contains((const char *const *)name->value, equals + 1);
         }
         if (known) continue;
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--baseline: expected NAME=VALUE of a name and a value that "
-                    "are swept, found '%s'", *p);
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+                    "--baseline: expected NAME=VALUE of a name and a value that "
+                    "are swept, found '%s'",
+                    *p);
         return false;
     }
     return true;
@@ -155,7 +160,7 @@ static bool baseline_check(const struct sweep_plan *plan, GError **error)
 bool sweep_plan_settle(struct sweep_plan *plan, GError **error)
 {
     GArray *sorted = g_array_new(FALSE, FALSE, sizeof(struct sweep_name));
-    for (int class = 0; class < 3; class++)
+    for (int class = 0; class < 3; class ++)
         for (guint i = 0; i < plan->names->len; i++)
             if (name_class(name_at(plan, i)) == class) g_array_append_val(sorted, *name_at(plan, i));
     g_array_unref(plan->names);
@@ -206,7 +211,7 @@ void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_
     for (guint i = 0; i < plan->names->len; i++) {
         const struct sweep_name *name = name_at(plan, i);
         const bool good = name->key || case_set(c, name->name, sweep_plan_value(plan, point, i), NULL);
-        g_assert(good);                         /* checked when it was added */
+        g_assert(good); /* checked when it was added */
     }
 }
 

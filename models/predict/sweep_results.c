@@ -14,8 +14,20 @@
 enum { RESULTS_BYTES_MAX = 1 << 30 };
 
 static const char *const metric_columns[] = {
-    "phase", "phases", "time_us", "time_us_median", "time_us_max", "logical_rdma_gbs", "logical_nvl_gbs",
-    "physical_nic_gbs", "physical_nvl_gbs", "bottleneck", "bottleneck_busy_pct", "efficiency_pct", "speedup", "problem",
+    "phase",
+    "phases",
+    "time_us",
+    "time_us_median",
+    "time_us_max",
+    "logical_rdma_gbs",
+    "logical_nvl_gbs",
+    "physical_nic_gbs",
+    "physical_nvl_gbs",
+    "bottleneck",
+    "bottleneck_busy_pct",
+    "efficiency_pct",
+    "speedup",
+    "problem",
 };
 enum { METRIC_COLUMNS = sizeof metric_columns / sizeof metric_columns[0] };
 
@@ -127,8 +139,7 @@ void sweep_results_add_text(struct sweep_results *results, const char *text)
 bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
 {
     GString *key = g_string_new(NULL);
-    for (uint32_t i = 0; i < results->names; i++)
-        g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
+    for (uint32_t i = 0; i < results->names; i++) g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
     const bool have = g_hash_table_contains(results->points_of, key->str);
     g_string_free(key, TRUE);
     return have;
@@ -146,8 +157,8 @@ static const char *header_take(const char *text, GString *header, uint64_t *poin
         if (!end) break;
         if (g_str_has_prefix(text, points_line)) *points = g_ascii_strtoull(text + strlen(points_line), NULL, 10);
         else if (!g_str_has_prefix(text, baseline_line)) g_string_append_len(header, text, end + 1 - text);
-        else if (!*baseline) *baseline = g_strndup(text + strlen(baseline_line),
-                                                   (size_t)(end - text) - strlen(baseline_line));
+        else if (!*baseline)
+            *baseline = g_strndup(text + strlen(baseline_line), (size_t)(end - text) - strlen(baseline_line));
         text = end + 1;
     }
     return text;
@@ -281,8 +292,7 @@ static void cell_set(char **cell, int column, char *text)
 static void point_number(struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
 {
     GString *key = g_string_new(NULL);
-    for (uint32_t i = 0; i < results->names; i++)
-        g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
+    for (uint32_t i = 0; i < results->names; i++) g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
     const GPtrArray *rows = g_hash_table_lookup(results->points_of, key->str);
     for (guint i = 0; rows && i < rows->len; i++)
         cell_set(g_ptr_array_index(rows, i), 0, g_strdup_printf("%" G_GUINT64_FORMAT, point));
@@ -334,13 +344,12 @@ static gint row_order(gconstpointer a, gconstpointer b)
     return left < right ? -1 : left > right;
 }
 
-bool sweep_results_write(struct sweep_results *results, const struct sweep_plan *plan, const char *path,
-                         GError **error)
+bool sweep_results_write(struct sweep_results *results, const struct sweep_plan *plan, const char *path, GError **error)
 {
     const uint64_t points = plan ? sweep_plan_points(plan) : 0;
     for (uint64_t i = 0; i < points; i++) point_number(results, plan, i);
     for (guint i = 0; i < results->row->len; i++) row_speedup(results, g_ptr_array_index(results->row, i));
-    g_ptr_array_sort(results->row, row_order);          /* stable */
+    g_ptr_array_sort(results->row, row_order); /* stable */
     g_autofree char *begin = sweep_results_begin(results);
     GString *text = g_string_new(begin);
     for (guint i = 0; i < results->row->len; i++) {

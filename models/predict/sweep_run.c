@@ -21,12 +21,12 @@ struct sweep_threads {
     const struct sweep_plan *plan;
     const struct sweep_run_options *options;
     struct cluster **cluster;
-    GArray *todo;                   /* uint64_t: points */
+    GArray *todo; /* uint64_t: points */
     atomic_uint next;
-    atomic_bool failed;             /* error is set */
+    atomic_bool failed; /* error is set */
     struct progress *progress;
-    GMutex lock;                    /* of what follows */
-    int part;                       /* the part file */
+    GMutex lock; /* of what follows */
+    int part;    /* the part file */
     struct sweep_results *results;
     GError *error;
 };
@@ -47,9 +47,10 @@ static void point_begin(const struct sweep_plan *plan, uint64_t point, GString *
 
 static void phase_append(const struct record *record, const char *phase, guint phases, GString *line)
 {
-    static const char *const metrics[] = { "time_us", "time_us_median", "time_us_max", "logical_rdma_gbs",
-                                           "logical_nvl_gbs", "physical_nic_gbs", "physical_nvl_gbs", "bottleneck",
-                                           "bottleneck_busy_pct", "efficiency_pct" };
+    static const char *const metrics[] = { "time_us",          "time_us_median",  "time_us_max",
+                                           "logical_rdma_gbs", "logical_nvl_gbs", "physical_nic_gbs",
+                                           "physical_nvl_gbs", "bottleneck",      "bottleneck_busy_pct",
+                                           "efficiency_pct" };
     g_string_append_printf(line, ",%s,%u", phase, phases);
     for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++) {
         const struct record_row *row = record_find(record, phase, RECORD_ALL, metrics[i]);
@@ -98,7 +99,11 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
 /* ---- threads ---- */
 
 /* The load of the point before. */
-struct load_memory { bool filled; struct case_options of; struct case_load load; };
+struct load_memory {
+    bool filled;
+    struct case_options of;
+    struct case_load load;
+};
 
 static bool load_recall(struct load_memory *memory, const struct case_options *c, GError **error)
 {
@@ -139,8 +144,8 @@ static gpointer thread_main(gpointer data)
         sweep_plan_case(t->plan, point, &c);
         case_node_settle(&c, cluster->nvlink.gpus);
         load_recall(&memory, &c, &problem);
-        g_autofree char *text = sweep_point_text(t->plan, point, cluster, &c, &memory.load, problem,
-                                                 t->options->phases);
+        g_autofree char *text =
+            sweep_point_text(t->plan, point, cluster, &c, &memory.load, problem, t->options->phases);
         point_keep(t, text);
         g_clear_error(&problem);
         case_clear(&c);

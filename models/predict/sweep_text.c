@@ -15,8 +15,10 @@ bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error)
     const char *dot = strrchr(text, '.');
     *goal = (struct sweep_goal){ 0 };
     if (!dot || dot == text || !dot[1]) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--best: expected PHASE.METRIC, as in combine.time_us or "
-                    "dispatch+combine.time_us, found '%s'", text);
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+                    "--best: expected PHASE.METRIC, as in combine.time_us or "
+                    "dispatch+combine.time_us, found '%s'",
+                    text);
         return false;
     }
     g_autofree char *phases = g_strndup(text, (gsize)(dot - text));
@@ -56,7 +58,11 @@ double sweep_goal_value(const struct sweep_results *results, const GPtrArray *ro
 }
 
 /* A point with its figure. */
-struct ranked { const GPtrArray *rows; double value, speedup; uint64_t number; };
+struct ranked {
+    const GPtrArray *rows;
+    double value, speedup;
+    uint64_t number;
+};
 
 static gint ranked_order(gconstpointer a, gconstpointer b)
 {
@@ -93,7 +99,8 @@ static GArray *points_rank(const struct sweep_results *results, const struct swe
         const GPtrArray *rows = g_hash_table_lookup(results->points_of, key->str);
         g_string_free(key, TRUE);
         if (!g_hash_table_add(seen, (gpointer)rows)) continue;
-        struct ranked point = { .rows = rows, .value = sweep_goal_value(results, rows, goal),
+        struct ranked point = { .rows = rows,
+                                .value = sweep_goal_value(results, rows, goal),
                                 .speedup = goal_speedup(results, rows, goal),
                                 .number = (uint64_t)cell_value(cell, 0) };
         if (!isfinite(point.value)) continue;
@@ -186,7 +193,7 @@ static void front_append(const struct sweep_results *results, const GArray *list
     const int sms = sweep_results_column(results, "num-sms");
     GArray *front = g_array_new(FALSE, FALSE, sizeof(struct ranked));
     double fewest = INFINITY;
-    for (guint i = 0; i < list->len; i++) {             /* the best first */
+    for (guint i = 0; i < list->len; i++) { /* the best first */
         const struct ranked *point = &g_array_index(list, struct ranked, i);
         g_autofree char *own = work_of(results, point->rows);
         const double count = cell_value(g_ptr_array_index(point->rows, 0), sms);
@@ -227,8 +234,10 @@ bool sweep_text_append(const struct sweep_results *results, const struct sweep_g
                        GError **error)
 {
     if (sweep_results_column(results, goal->metric) < 0) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--best: expected a metric that is a column of the results, "
-                    "found '%s'", goal->metric);
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+                    "--best: expected a metric that is a column of the results, "
+                    "found '%s'",
+                    goal->metric);
         return false;
     }
     GArray *list = points_rank(results, goal);

@@ -33,8 +33,13 @@ enum { DISPATCH, COMBINE, PHASES };
 enum { NVL_CHUNK, RDMA_CHUNK, NVL_RING, RDMA_RING, VALUES };
 
 /* What one kernel is told. */
-struct setting { uint32_t sms, value[VALUES]; };
-struct tried { struct setting setting; double us; };        /* NAN: cannot be */
+struct setting {
+    uint32_t sms, value[VALUES];
+};
+struct tried {
+    struct setting setting;
+    double us;
+}; /* NAN: cannot be */
 
 struct tune {
     struct case_options base;
@@ -43,9 +48,9 @@ struct tune {
     bool internode, v2;
     uint32_t max_sms, jobs;
     double slack;
-    GArray *tried[PHASES];              /* struct tried */
-    GArray *wanted[PHASES];             /* struct setting: the next trials */
-    struct setting standard[PHASES];    /* what the library recommends */
+    GArray *tried[PHASES];           /* struct tried */
+    GArray *wanted[PHASES];          /* struct setting: the next trials */
+    struct setting standard[PHASES]; /* what the library recommends */
     double standard_us[PHASES];
     uint32_t trials;
     atomic_uint next;
@@ -99,8 +104,14 @@ static void trial_run(const struct tune *t, const struct setting setting[PHASES]
     case_clear(&c);
 }
 
-struct trial { struct setting setting[PHASES]; double us[PHASES]; };
-struct trials { struct tune *tune; GArray *list; };
+struct trial {
+    struct setting setting[PHASES];
+    double us[PHASES];
+};
+struct trials {
+    struct tune *tune;
+    GArray *list;
+};
 
 static gpointer trials_thread(gpointer data)
 {
@@ -191,7 +202,9 @@ static const struct tried *best_find(const struct tune *t, int phase, uint32_t s
 
 /* ---- the search ---- */
 
-struct span { uint32_t least, most, step; };
+struct span {
+    uint32_t least, most, step;
+};
 
 /* The ranges that the public tests try. */
 static struct span span_of(const struct tune *t, int phase, int value)
@@ -262,7 +275,7 @@ static double both_us(const struct tune *t, uint32_t sms)
 
 static void sms_scan(struct tune *t)
 {
-    for (uint32_t sms = 2; sms < t->max_sms; sms += t->max_sms > 32 && sms >= 16 ? 4 : 2)
+    for (uint32_t sms = 2; sms<t->max_sms; sms += t->max_sms> 32 && sms >= 16 ? 4 : 2)
         for (int p = 0; p < PHASES; p++) {
             const struct tried *best = best_find(t, p, t->max_sms);
             struct setting setting = best ? best->setting : t->standard[p];
@@ -320,8 +333,9 @@ static bool standard_find(struct tune *t, GError **error)
     if (!good) return false;
     const struct moe_chunks *chunks[PHASES] = { &o.dispatch, &o.combine };
     for (int p = 0; p < PHASES; p++) {
-        t->standard[p] = (struct setting){ o.num_sms, { chunks[p]->nvl_send, chunks[p]->rdma_send, chunks[p]->nvl_recv,
-                                                        chunks[p]->rdma_recv } };
+        t->standard[p] = (struct setting){
+            o.num_sms, { chunks[p]->nvl_send, chunks[p]->rdma_send, chunks[p]->nvl_recv, chunks[p]->rdma_recv }
+        };
         if (t->v2) t->standard[p] = (struct setting){ .sms = o.num_sms };
         want(t, p, &t->standard[p]);
     }
@@ -360,8 +374,8 @@ static void search(struct tune *t, struct setting chosen[PHASES])
 
 /* ---- words ---- */
 
-static void setting_cells(struct text_table *table, const struct tune *t, int phase, const struct setting *s,
-                          double us, const char *who)
+static void setting_cells(struct text_table *table, const struct tune *t, int phase, const struct setting *s, double us,
+                          const char *who)
 {
     const double ratio = t->standard_us[phase] / us;
     text_table_cell(table, "%s", phase_names[phase]);
@@ -379,8 +393,8 @@ static void setting_cells(struct text_table *table, const struct tune *t, int ph
 
 static void table_print(const struct tune *t, const struct setting chosen[PHASES], GString *out)
 {
-    static const char *const titles[] = { "phase", "", "SMs", "NVL chunk", "RDMA chunk", "NVL ring", "RDMA ring", "us",
-                                          "against default" };
+    static const char *const titles[] = { "phase",    "",          "SMs", "NVL chunk",      "RDMA chunk",
+                                          "NVL ring", "RDMA ring", "us",  "against default" };
     struct text_table *table = text_table_new("llrrrrrrr", titles);
     for (int p = 0; p < PHASES; p++) {
         setting_cells(table, t, p, &t->standard[p], t->standard_us[p], "default");
@@ -419,13 +433,15 @@ static void paste_print(const struct tune *t, const struct setting chosen[PHASES
         g_string_append_printf(out, "           %s_config = Config(%u, %u, %u, %u, %u)\n", phase_names[p],
                                chosen[p].sms, chosen[p].value[NVL_CHUNK], chosen[p].value[NVL_RING],
                                chosen[p].value[RDMA_CHUNK], chosen[p].value[RDMA_RING]);
-    g_string_append_printf(out, "  eptwin   --num-sms %u --nvl-chunk %u --nvl-buffer %u --combine-nvl-chunk %u "
-                           "--combine-nvl-buffer %u", d->sms, d->value[NVL_CHUNK], d->value[NVL_RING],
-                           c->value[NVL_CHUNK], c->value[NVL_RING]);
+    g_string_append_printf(out,
+                           "  eptwin   --num-sms %u --nvl-chunk %u --nvl-buffer %u --combine-nvl-chunk %u "
+                           "--combine-nvl-buffer %u",
+                           d->sms, d->value[NVL_CHUNK], d->value[NVL_RING], c->value[NVL_CHUNK], c->value[NVL_RING]);
     if (t->internode)
-        g_string_append_printf(out, " --rdma-chunk %u --rdma-buffer %u --combine-rdma-chunk %u "
-                               "--combine-rdma-buffer %u", d->value[RDMA_CHUNK], d->value[RDMA_RING],
-                               c->value[RDMA_CHUNK], c->value[RDMA_RING]);
+        g_string_append_printf(out,
+                               " --rdma-chunk %u --rdma-buffer %u --combine-rdma-chunk %u "
+                               "--combine-rdma-buffer %u",
+                               d->value[RDMA_CHUNK], d->value[RDMA_RING], c->value[RDMA_CHUNK], c->value[RDMA_RING]);
     g_string_append(out, "\n");
 }
 
@@ -455,8 +471,10 @@ static bool tune_parse(struct tune *t, int argc, char **argv, GError **error)
     if (argc > 1) g_set_error(error, TUNE_ERROR, 0, "unexpected argument \"%s\"; options begin with --", argv[1]);
     else if (!t->base.cluster) g_set_error(error, TUNE_ERROR, 0, "--cluster: expected a cluster file, found none");
     else if (!kernel)
-        g_set_error(error, TUNE_ERROR, 0, "--kernel: expected normal or v2, found %s: the low-latency kernels take all "
-                    "SMs and have no chunks", t->base.kernel ? t->base.kernel : "none, which is ll");
+        g_set_error(error, TUNE_ERROR, 0,
+                    "--kernel: expected normal or v2, found %s: the low-latency kernels take all "
+                    "SMs and have no chunks",
+                    t->base.kernel ? t->base.kernel : "none, which is ll");
     else if (max_sms < 2 || max_sms > 4096)
         g_set_error(error, TUNE_ERROR, 0, "--max-sms: expected 2 to 4096, found %d", max_sms);
     else if (!(slack >= 0 && slack <= 100))

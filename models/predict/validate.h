@@ -17,27 +17,27 @@
 enum validate_error { VALIDATE_ERROR_OPTION, VALIDATE_ERROR_TABLE, VALIDATE_ERROR_RUN };
 
 struct validate_row {
-    uint32_t line;                      /* where it begins in the file */
-    char   **cell;                      /* one a column, as read; NULL-terminated */
+    uint32_t line; /* where it begins in the file */
+    char **cell;   /* one a column, as read; NULL-terminated */
     struct case_options options;
-    char   **settings;                  /* keys of the cluster file with other values, "nic.rate=25 GB/s"; or NULL */
-    char   **phase;                     /* whose times add up: "dispatch", or "cached_notify+dispatch" */
-    const char *metric;                 /* a cell; NULL: by kernel */
-    bool     native;                    /* a figure of another tool (metric native_...): kept, not predicted */
-    double   measured_us, measured_gbs; /* NAN: not given */
-    double   outside_us;                /* what the measurement holds beside its phases */
-    char    *problem;                   /* why there is no prediction; NULL: fine so far */
-    uint32_t job;                       /* rows of the same case share one */
-    double   predicted_us, predicted_gbs, error_pct;    /* NAN: none */
-    char    *bottleneck;
+    char **settings;                  /* keys of the cluster file with other values, "nic.rate=25 GB/s"; or NULL */
+    char **phase;                     /* whose times add up: "dispatch", or "cached_notify+dispatch" */
+    const char *metric;               /* a cell; NULL: by kernel */
+    bool native;                      /* a figure of another tool (metric native_...): kept, not predicted */
+    double measured_us, measured_gbs; /* NAN: not given */
+    double outside_us;                /* what the measurement holds beside its phases */
+    char *problem;                    /* why there is no prediction; NULL: fine so far */
+    uint32_t job;                     /* rows of the same case share one */
+    double predicted_us, predicted_gbs, error_pct; /* NAN: none */
+    char *bottleneck;
 };
 
 struct validate_table {
-    char  *path;
-    char **column;                      /* names; NULL-terminated */
+    char *path;
+    char **column; /* names; NULL-terminated */
     uint32_t column_count, row_count, job_count;
     struct validate_row *row;
-    char  *warning;                     /* lines about columns whose names are nearly an option's; NULL: none */
+    char *warning; /* lines about columns whose names are nearly an option's; NULL: none */
 };
 
 /* Reads path ("-": standard input).  base holds the options of rows that do not say otherwise.  A bad row gets its

@@ -34,9 +34,9 @@ static const char validate_description[] =
 
 struct validate_options {
     struct case_options base;
-    char  *output;
+    char *output;
     char **by, **paths;
-    int    jobs;
+    int jobs;
 };
 
 static bool options_refuse(GError **error, const char *text)
@@ -98,8 +98,7 @@ static bool options_check(const struct validate_options *o, const struct validat
     for (char **by = o->by; by && *by; by++)
         if (validate_column_find(table, *by) < 0 && !case_has(*by)) {
             g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_OPTION,
-                        "--by: expected a column of %s or an option, found '%s'",
-                        table->path, *by);
+                        "--by: expected a column of %s or an option, found '%s'", table->path, *by);
             return false;
         }
     if (o->output && !new_file_possible(o->output, error)) return false;
@@ -130,8 +129,8 @@ static bool results_write(const struct validate_options *o, const struct validat
     validate_summary_append(table, o->by, text);
     if (problems) g_string_append_printf(text, "%u of %u rows could not be predicted\n", problems, table->row_count);
     const uint32_t native = native_count(table);
-    if (native) g_string_append_printf(text, "%u rows are figures of other tools (metric native_...): not predicted\n",
-                                       native);
+    if (native)
+        g_string_append_printf(text, "%u rows are figures of other tools (metric native_...): not predicted\n", native);
     if (good) fputs(text->str, rows_to_stdout ? stderr : stdout);
     g_string_free(text, TRUE);
     return good;

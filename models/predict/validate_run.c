@@ -20,8 +20,15 @@
 enum { TEXT_BYTES = 400, POLL_US = 5000 };
 
 /* What workers tell the parent. */
-struct shared_row { double time_us, rate_gbs; char bottleneck[48]; char problem[TEXT_BYTES]; };
-struct shared_job { pid_t worker; bool done; };     /* worker 0: nobody has taken it */
+struct shared_row {
+    double time_us, rate_gbs;
+    char bottleneck[48];
+    char problem[TEXT_BYTES];
+};
+struct shared_job {
+    pid_t worker;
+    bool done;
+}; /* worker 0: nobody has taken it */
 struct shared {
     atomic_uint next, done;
     struct shared_row *row;
@@ -32,10 +39,10 @@ struct run {
     struct validate_table *table;
     struct shared *shared;
     size_t shared_bytes;
-    GHashTable *cluster;        /* path and settings, a line each -> struct cluster */
-    uint32_t *row_of;           /* indices of rows, those of one job together */
-    uint32_t *row_start;        /* [job_count + 1] into row_of */
-    uint32_t *order;            /* jobs, the heaviest first */
+    GHashTable *cluster; /* path and settings, a line each -> struct cluster */
+    uint32_t *row_of;    /* indices of rows, those of one job together */
+    uint32_t *row_start; /* [job_count + 1] into row_of */
+    uint32_t *order;     /* jobs, the heaviest first */
 };
 
 /* What names a row's cluster in the table of them; freed by the caller. */
@@ -96,7 +103,10 @@ static void row_predict(const struct validate_row *row, const struct record *rec
 }
 
 /* The load of the job before: sweeps of SMs or chunks come one after another and share it. */
-struct load_memory { const struct case_options *of; struct case_load load; };
+struct load_memory {
+    const struct case_options *of;
+    struct case_load load;
+};
 
 static bool load_recall(struct load_memory *memory, const struct case_options *c, GError **error)
 {
@@ -111,7 +121,7 @@ static bool load_recall(struct load_memory *memory, const struct case_options *c
 static void job_run(const struct run *run, uint32_t job, struct load_memory *memory)
 {
     const uint32_t start = run->row_start[job], end = run->row_start[job + 1];
-    if (start == end) return;           /* its rows have no cluster */
+    if (start == end) return; /* its rows have no cluster */
     const struct case_options *c = &run->table->row[run->row_of[start]].options;
     struct record *record = record_new();
     GError *error = NULL;
@@ -180,7 +190,7 @@ static void rows_group(struct run *run)
     const struct validate_table *table = run->table;
     run->row_start = g_new0(uint32_t, table->job_count + 2);
     run->row_of = g_new(uint32_t, table->row_count);
-    uint32_t *fill = run->row_start + 1;        /* moves to the end of each job's rows, which is the next's start */
+    uint32_t *fill = run->row_start + 1; /* moves to the end of each job's rows, which is the next's start */
     for (uint32_t i = 0; i < table->row_count; i++)
         if (!validate_row_idle(&table->row[i])) fill[table->row[i].job + 1]++;
     for (uint32_t j = 1; j <= table->job_count; j++) fill[j] += fill[j - 1];

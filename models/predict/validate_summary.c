@@ -9,8 +9,8 @@
 #include "sim/stats.h"
 
 struct group {
-    char   *name;           /* "128", "dispatch" */
-    GArray *error;          /* double: error_pct of its rows */
+    char *name;    /* "128", "dispatch" */
+    GArray *error; /* double: error_pct of its rows */
 };
 
 static void group_free(gpointer data)

@@ -21,17 +21,17 @@ static const char *const result_names[] = { "predicted_us", "predicted_gbs", "er
 struct reader {
     struct validate_table *table;
     const struct case_options *base;
-    GPtrArray *cell;            /* of the line so far */
-    GArray    *row;             /* struct validate_row */
-    uint32_t   line;            /* where the row so far began */
-    GError    *error;           /* what is wrong with the header */
+    GPtrArray *cell; /* of the line so far */
+    GArray *row;     /* struct validate_row */
+    uint32_t line;   /* where the row so far began */
+    GError *error;   /* what is wrong with the header */
 };
 
 static void reader_cell(void *text, size_t size_bytes, void *context)
 {
     struct reader *reader = context;
     char *cell = g_strndup(text, size_bytes);
-    g_ptr_array_add(reader->cell, g_strstrip(g_strdelimit(cell, "\r\n", ' ')));     /* a label is one line */
+    g_ptr_array_add(reader->cell, g_strstrip(g_strdelimit(cell, "\r\n", ' '))); /* a label is one line */
 }
 
 static char **reader_cells_take(struct reader *reader)
@@ -42,10 +42,7 @@ static char **reader_cells_take(struct reader *reader)
     return cells;
 }
 
-static bool column_is(const char *name, const char *wanted)
-{
-    return g_ascii_strcasecmp(name, wanted) == 0;
-}
+static bool column_is(const char *name, const char *wanted) { return g_ascii_strcasecmp(name, wanted) == 0; }
 
 static bool measured_parse(const char *name, const char *text, double *value, char **problem)
 {
@@ -61,7 +58,7 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
 {
     GError *error = NULL;
     if (column_is(name, "metric")) return row->metric = *text ? text : NULL, true;
-    if (*text == '\0') return true;             /* the default */
+    if (*text == '\0') return true; /* the default */
     if (column_is(name, "phase")) return row->phase = g_strsplit(text, "+", 0), true;
     if (column_is(name, "outside_us")) return measured_parse(name, text, &row->outside_us, &row->problem);
     if (column_is(name, "measured_us")) return measured_parse(name, text, &row->measured_us, &row->problem);
@@ -116,8 +113,8 @@ static void header_check(struct reader *reader)
         for (uint32_t j = 0; j < i && !reader->error; j++)
             if (*name && column_is(column_meaning(name), column_meaning(table->column[j])))
                 g_set_error(&reader->error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE,
-                            "%s:%u: expected each column once, found '%s' and '%s'",
-                            table->path, reader->line, table->column[j], name);
+                            "%s:%u: expected each column once, found '%s' and '%s'", table->path, reader->line,
+                            table->column[j], name);
         if (nearest)
             g_string_append_printf(warning, "%s:%u: warning: column '%s' is taken as a label; did you mean '%s'?\n",
                                    table->path, reader->line, name, nearest);
@@ -138,8 +135,13 @@ static void reader_row(int end, void *context)
         return;
     }
     struct validate_row row = {
-        .line = reader->line, .cell = cells, .measured_us = NAN, .measured_gbs = NAN,
-        .predicted_us = NAN, .predicted_gbs = NAN, .error_pct = NAN,
+        .line = reader->line,
+        .cell = cells,
+        .measured_us = NAN,
+        .measured_gbs = NAN,
+        .predicted_us = NAN,
+        .predicted_gbs = NAN,
+        .error_pct = NAN,
     };
     case_copy(&row.options, reader->base);
     row_fill(&row, table);
@@ -149,8 +151,8 @@ static void reader_row(int end, void *context)
 static bool parse_refuse(const struct reader *reader, struct csv_parser *parser, GError **error)
 {
     const int code = csv_error(parser);
-    g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE,
-                "%s:%u: expected CSV, found %s", reader->table->path, reader->line,
+    g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE, "%s:%u: expected CSV, found %s", reader->table->path,
+                reader->line,
                 code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
     return false;
 }
@@ -165,7 +167,7 @@ static bool reader_parse(struct reader *reader, const char *text, size_t size_by
     }
     bool good = true;
     uint32_t line = 1;
-    const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text;      /* spreadsheets begin so */
+    const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text; /* spreadsheets begin so */
     for (const char *end = text + size_bytes; good && !reader->error && at < end; line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const size_t line_bytes = (size_t)((newline ? newline + 1 : end) - at);
@@ -235,7 +237,9 @@ struct validate_table *validate_table_read(const char *path, const struct case_o
     struct validate_table *table = g_new0(struct validate_table, 1);
     table->path = g_strdup(path);
     struct reader reader = {
-        .table = table, .base = base, .cell = g_ptr_array_new(),
+        .table = table,
+        .base = base,
+        .cell = g_ptr_array_new(),
         .row = g_array_new(FALSE, FALSE, sizeof(struct validate_row)),
     };
     bool good = reader_parse(&reader, text, size_bytes, error);
@@ -255,10 +259,18 @@ struct validate_table *validate_table_read(const char *path, const struct case_o
 struct validate_row validate_row_copy(const struct validate_row *row)
 {
     struct validate_row copy = {
-        .line = row->line, .phase = g_strdupv(row->phase), .settings = g_strdupv(row->settings), .native = row->native,
-        .metric = row->metric, .measured_us = row->measured_us, .measured_gbs = row->measured_gbs,
-        .outside_us = row->outside_us, .problem = g_strdup(row->problem),
-        .predicted_us = NAN, .predicted_gbs = NAN, .error_pct = NAN,
+        .line = row->line,
+        .phase = g_strdupv(row->phase),
+        .settings = g_strdupv(row->settings),
+        .native = row->native,
+        .metric = row->metric,
+        .measured_us = row->measured_us,
+        .measured_gbs = row->measured_gbs,
+        .outside_us = row->outside_us,
+        .problem = g_strdup(row->problem),
+        .predicted_us = NAN,
+        .predicted_gbs = NAN,
+        .error_pct = NAN,
     };
     case_copy(&copy.options, &row->options);
     return copy;
@@ -304,7 +316,6 @@ uint32_t validate_problems_print(const struct validate_table *table)
     return count;
 }
 
-
 static bool column_is_result(const char *name)
 {
     for (uint32_t i = 0; i < G_N_ELEMENTS(result_names); i++)
@@ -320,7 +331,7 @@ static void number_append(GString *out, double value, const char *format)
 
 static void row_append(const struct validate_table *table, const struct validate_row *row, GString *out)
 {
-    const uint32_t cells = g_strv_length(row->cell);        /* of a bad row: any number */
+    const uint32_t cells = g_strv_length(row->cell); /* of a bad row: any number */
     for (uint32_t i = 0; i < table->column_count; i++) {
         if (column_is_result(table->column[i])) continue;
         if (i < cells) record_csv_field_append(out, row->cell[i]);

@@ -48,8 +48,7 @@ char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count)
     GString *const text = g_string_new(NULL);
     uint32_t total = 0, named = 0;
 
-    for (uint32_t r = 0; r < rank_count; r++)
-        total += listed[r];
+    for (uint32_t r = 0; r < rank_count; r++) total += listed[r];
     const uint32_t shown = total > NAMED_MAX + 1 ? NAMED_MAX : total;
 
     g_string_append(text, total == 1 ? "rank " : "ranks ");

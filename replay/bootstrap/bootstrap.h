@@ -14,20 +14,20 @@
 #define BOOTSTRAP_ERROR (g_quark_from_static_string("eptwin-bootstrap"))
 
 enum bootstrap_error {
-    BOOTSTRAP_FAILED,           /* this rank is the first to know */
-    BOOTSTRAP_PEER_FAILED,      /* another process already reports it: no need to print it once more */
-    BOOTSTRAP_BAD_INPUT,        /* an option or a secret is wrong */
+    BOOTSTRAP_FAILED,      /* this rank is the first to know */
+    BOOTSTRAP_PEER_FAILED, /* another process already reports it: no need to print it once more */
+    BOOTSTRAP_BAD_INPUT,   /* an option or a secret is wrong */
 };
 
 enum { BOOTSTRAP_WAIT_PEERS = 24 };
 
 /* What a rank that makes no progress waits for. */
 struct bootstrap_wait {
-    uint64_t serial;            /* of what it runs: all ranks run the same things in the same order, counted from 1;
+    uint64_t serial; /* of what it runs: all ranks run the same things in the same order, counted from 1;
                                  * 0: it is between them */
     uint32_t peer_count;
-    uint16_t peer[BOOTSTRAP_WAIT_PEERS];        /* whom it waits for, as far as there is room */
-    char     text[148];
+    uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* whom it waits for, as far as there is room */
+    char text[148];
 };
 _Static_assert(sizeof(struct bootstrap_wait) == 208, "crosses the bootstrap");
 
@@ -37,22 +37,22 @@ struct bootstrap_ops {
     const char *name;
     bool (*allgather)(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error);
     void (*abort)(struct bootstrap *b, const char *reason);
-    bool (*check)(struct bootstrap *b, GError **error);     /* NULL: nothing to look at */
+    bool (*check)(struct bootstrap *b, GError **error); /* NULL: nothing to look at */
     void (*free)(struct bootstrap *b);
-    bool (*hang)(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error);  /* NULL: cannot ask */
+    bool (*hang)(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error); /* NULL: cannot ask */
 };
 
 struct bootstrap {
     const struct bootstrap_ops *ops;
     uint32_t rank, rank_count;
-    uint32_t timeout_ms;        /* of one call; its error names the ranks that did not come */
+    uint32_t timeout_ms; /* of one call; its error names the ranks that did not come */
     /* Called again and again while a call waits, so that a rank that waits here still serves its links, which
      * others may need to get this far.  Returns whether anything moved.  NULL: nothing to serve. */
     bool (*serve)(void *context);
-    void  *serve_context;
+    void *serve_context;
     /* Fills in what this rank waits for just now, when another that hangs has all asked.  NULL: for an exchange. */
     void (*tell)(void *context, struct bootstrap_wait *wait);
-    void  *tell_context;
+    void *tell_context;
 };
 
 /* out[rank_count][size_bytes] gets every rank's in.  All ranks call it with the same size; a rank with another
@@ -103,8 +103,8 @@ char *bootstrap_peer_text(const char *text, size_t size_bytes);
  * their exchanges, watches them, and returns the run's exit status: 0 when all returned 0, else the first
  * failure, after it ended the others and reported which rank failed and how (exit status or signal).  No child
  * outlives the parent.  b belongs to bootstrap_fork_run (freeing it is harmless). */
-int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms,
-                       int (*child)(struct bootstrap *b, void *context), void *context);
+int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(struct bootstrap *b, void *context),
+                       void *context);
 
 /* Any bytes, NULs too. */
 struct bootstrap_secret {
@@ -114,8 +114,8 @@ struct bootstrap_secret {
 
 struct bootstrap_tcp_options {
     uint32_t rank, rank_count;
-    const char *root;           /* "host:port" of rank 0, who listens there and nowhere else; ":port" is loopback */
-    struct bootstrap_secret secret;     /* shared by all; every message is authenticated with it */
+    const char *root;               /* "host:port" of rank 0, who listens there and nowhere else; ":port" is loopback */
+    struct bootstrap_secret secret; /* shared by all; every message is authenticated with it */
     uint32_t timeout_ms;
 };
 /* Returns when all ranks have joined.  Processes without the secret are refused and change nothing; a rank that a flood

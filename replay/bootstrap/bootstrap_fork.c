@@ -50,13 +50,15 @@ static bool child_fail(const struct fork_child *c, GError **error, const char *w
 static bool child_send(struct fork_child *c, uint32_t kind, const void *data, size_t size_bytes)
 {
     const struct fork_header header = { .kind = kind, .size_bytes = size_bytes };
-    const struct { const void *data; size_t size_bytes; } parts[] = { { &header, sizeof header },
-                                                                      { data, size_bytes } };
+    const struct {
+        const void *data;
+        size_t size_bytes;
+    } parts[] = { { &header, sizeof header }, { data, size_bytes } };
 
     for (int i = 0; i < 2; i++)
         for (size_t sent = 0; sent < parts[i].size_bytes;) {
-            const ssize_t n = send(c->socket, (const char *)parts[i].data + sent, parts[i].size_bytes - sent,
-                                   MSG_NOSIGNAL);
+            const ssize_t n =
+                send(c->socket, (const char *)parts[i].data + sent, parts[i].size_bytes - sent, MSG_NOSIGNAL);
 
             if (n < 0 && errno == EINTR) continue;
             if (n < 0) return false;
@@ -65,8 +67,7 @@ static bool child_send(struct fork_child *c, uint32_t kind, const void *data, si
     return true;
 }
 
-static bool child_receive(struct fork_child *c, void *data, size_t size_bytes, uint64_t deadline_ms,
-                          GError **error)
+static bool child_receive(struct fork_child *c, void *data, size_t size_bytes, uint64_t deadline_ms, GError **error)
 {
     for (size_t received = 0; received < size_bytes;) {
         struct pollfd poller = { .fd = c->socket, .events = POLLIN };
@@ -84,8 +85,7 @@ static bool child_receive(struct fork_child *c, void *data, size_t size_bytes, u
     return true;
 }
 
-static bool child_receive_failure(struct fork_child *c, uint64_t size_bytes, uint64_t deadline_ms,
-                                  GError **error)
+static bool child_receive_failure(struct fork_child *c, uint64_t size_bytes, uint64_t deadline_ms, GError **error)
 {
     char reason[BOOTSTRAP_REASON_BYTES_MAX + 1];
 
@@ -132,7 +132,7 @@ static bool child_check(struct bootstrap *b, GError **error)
 
     if (n == 0) return child_fail(c, error, "the parent process is gone");
     if (n < (ssize_t)sizeof header) return true;
-    g_assert(header.kind == FORK_FAILED || header.kind == FORK_ASK);       /* no exchange is under way */
+    g_assert(header.kind == FORK_FAILED || header.kind == FORK_ASK); /* no exchange is under way */
     if (!child_receive(c, &header, sizeof header, deadline_ms, error)) return false;
     if (header.kind == FORK_FAILED) return child_receive_failure(c, header.size_bytes, deadline_ms, error);
     const struct bootstrap_wait wait = bootstrap_wait_of(b);
@@ -161,36 +161,36 @@ static void child_abort(struct bootstrap *b, const char *reason)
 
 static void child_free(struct bootstrap *b) { (void)b; }
 
-static const struct bootstrap_ops child_ops = { "fork", child_allgather, child_abort,
-                                                child_check, child_free, child_hang };
+static const struct bootstrap_ops child_ops = { "fork",      child_allgather, child_abort,
+                                                child_check, child_free,      child_hang };
 
 /* --- the parent's side --- */
 
 struct fork_rank {
-    pid_t   pid;
-    int     socket;
-    bool    running, judged;    /* judged: its end has been looked at */
-    bool    came;               /* its share of the current exchange lies in share */
-    bool    closed;             /* its end of the socket is gone */
-    bool    answered;           /* wait says what it waits for */
+    pid_t pid;
+    int socket;
+    bool running, judged; /* judged: its end has been looked at */
+    bool came;            /* its share of the current exchange lies in share */
+    bool closed;          /* its end of the socket is gone */
+    bool answered;        /* wait says what it waits for */
     struct bootstrap_wait wait;
-    GByteArray *in;             /* bytes that do not yet make a message */
+    GByteArray *in; /* bytes that do not yet make a message */
     GByteArray *share;
-    GByteArray *out;            /* bytes that its socket does not yet take */
-    int     wait_status;
+    GByteArray *out; /* bytes that its socket does not yet take */
+    int wait_status;
 };
 
 struct fork_parent {
     uint32_t rank_count, timeout_ms, running, came_count, exchange;
-    uint64_t deadline_ms;       /* of the current exchange, or of the next step of ending all */
+    uint64_t deadline_ms; /* of the current exchange, or of the next step of ending all */
     uint64_t ending_deadline_ms;
     struct fork_rank *ranks;
-    bool     asking;            /* a rank hangs, all are asked whom they wait for until deadline_ms */
+    bool asking; /* a rank hangs, all are asked whom they wait for until deadline_ms */
     uint32_t hung_rank;
-    char    *failure;           /* what broke first; NULL while all is well */
-    uint32_t failed_rank;       /* whose exit status becomes the run's; rank_count: nobody's */
-    int      next_signal;       /* for who is still there at the deadline */
-    int      exit_status;
+    char *failure;        /* what broke first; NULL while all is well */
+    uint32_t failed_rank; /* whose exit status becomes the run's; rank_count: nobody's */
+    int next_signal;      /* for who is still there at the deadline */
+    int exit_status;
 };
 
 static void parent_push(struct fork_rank *r, uint32_t kind, const void *data, size_t size_bytes)
@@ -224,8 +224,8 @@ static void parent_check_sizes(struct fork_parent *p)
         if (p->ranks[i].share->len != p->ranks[0].share->len) {
             parent_fail(p, p->rank_count,
                         g_strdup_printf("exchange %u: rank %u brought %u bytes, rank 0 %u: the ranks do not do "
-                                        "the same", p->exchange, i, p->ranks[i].share->len,
-                                        p->ranks[0].share->len));
+                                        "the same",
+                                        p->exchange, i, p->ranks[i].share->len, p->ranks[0].share->len));
             return;
         }
 }
@@ -252,7 +252,7 @@ static void parent_finish_exchange(struct fork_parent *p)
 
 static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const guint8 *data, size_t size_bytes)
 {
-    if (p->failure) return;         /* the exchange has ended for all; who has not heard it yet may come again */
+    if (p->failure) return; /* the exchange has ended for all; who has not heard it yet may come again */
     g_assert(!r->came && p->came_count < p->rank_count);
     r->came = true;
     if (size_bytes) g_byte_array_append(r->share, data, (guint)size_bytes);
@@ -281,8 +281,7 @@ static void parent_take_state(struct fork_parent *p, uint32_t rank, const guint8
     p->ranks[rank].answered = true;
     bool all = true;
 
-    for (uint32_t i = 0; i < p->rank_count; i++)
-        all &= p->ranks[i].answered || !p->ranks[i].running;
+    for (uint32_t i = 0; i < p->rank_count; i++) all &= p->ranks[i].answered || !p->ranks[i].running;
     if (p->asking && all && !p->failure) parent_verdict(p);
 }
 
@@ -318,8 +317,7 @@ static void parent_take_messages(struct fork_parent *p, uint32_t rank)
             parent_take_hang(p, rank, data, header.size_bytes);
         } else if (header.kind == FORK_STATE) {
             parent_take_state(p, rank, data, header.size_bytes);
-        } else
-            parent_take_share(p, r, data, header.size_bytes);
+        } else parent_take_share(p, r, data, header.size_bytes);
         g_byte_array_remove_range(r->in, 0, (guint)(sizeof header + header.size_bytes));
     }
 }
@@ -334,10 +332,8 @@ static void parent_read(struct fork_parent *p, uint32_t rank)
 
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
-        if (n <= 0)
-            r->closed = true;
-        else
-            g_byte_array_append(r->in, bytes, (guint)n);
+        if (n <= 0) r->closed = true;
+        else g_byte_array_append(r->in, bytes, (guint)n);
         parent_take_messages(p, rank);
     }
 }
@@ -351,10 +347,8 @@ static void parent_write(struct fork_rank *r)
 
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
-        if (n < 0)
-            sent = r->out->len;     /* nobody reads it any more */
-        else
-            sent += (guint)n;
+        if (n < 0) sent = r->out->len; /* nobody reads it any more */
+        else sent += (guint)n;
     }
     if (sent) g_byte_array_remove_range(r->out, 0, sent);
 }
@@ -414,8 +408,7 @@ static void parent_check_absent(struct fork_parent *p)
     for (uint32_t i = 0; i < p->rank_count && p->came_count && !p->failure; i++)
         if (p->ranks[i].judged && !p->ranks[i].came)
             parent_fail(p, p->rank_count,
-                        g_strdup_printf("rank %u ended before exchange %u, for which others wait", i,
-                                        p->exchange));
+                        g_strdup_printf("rank %u ended before exchange %u, for which others wait", i, p->exchange));
 }
 
 static void parent_timeout(struct fork_parent *p)
@@ -433,12 +426,11 @@ static void parent_timeout(struct fork_parent *p)
     }
     bool *const absent = g_new0(bool, p->rank_count);
 
-    for (uint32_t i = 0; i < p->rank_count; i++)
-        absent[i] = !p->ranks[i].came;
+    for (uint32_t i = 0; i < p->rank_count; i++) absent[i] = !p->ranks[i].came;
     char *const ranks = bootstrap_ranks_text(absent, p->rank_count);
 
-    parent_fail(p, p->rank_count, g_strdup_printf("%s did not come to exchange %u within %u ms", ranks,
-                                                  p->exchange, p->timeout_ms));
+    parent_fail(p, p->rank_count,
+                g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, p->exchange, p->timeout_ms));
     g_free(ranks);
     g_free(absent);
 }
@@ -458,8 +450,8 @@ static void parent_run(struct fork_parent *p)
         for (uint32_t i = 0; i < p->rank_count; i++) {
             const struct fork_rank *const r = &p->ranks[i];
 
-            pollers[i] = (struct pollfd){ .fd = r->closed ? -1 : r->socket,
-                                          .events = POLLIN | (r->out->len ? POLLOUT : 0) };
+            pollers[i] =
+                (struct pollfd){ .fd = r->closed ? -1 : r->socket, .events = POLLIN | (r->out->len ? POLLOUT : 0) };
         }
         poll(pollers, p->rank_count, parent_poll_timeout_ms(p));
         for (uint32_t i = 0; i < p->rank_count; i++)
@@ -467,8 +459,7 @@ static void parent_run(struct fork_parent *p)
         parent_reap(p);
         parent_check_absent(p);
         if ((p->failure || p->came_count || p->asking) && bootstrap_now_ms() >= p->deadline_ms) parent_timeout(p);
-        for (uint32_t i = 0; i < p->rank_count; i++)
-            parent_write(&p->ranks[i]);
+        for (uint32_t i = 0; i < p->rank_count; i++) parent_write(&p->ranks[i]);
     }
     g_free(pollers);
 }
@@ -492,8 +483,8 @@ static int child_main(const struct fork_parent *p, uint32_t rank, int socket, pi
 }
 
 /* False if the system has no room for one more process; what was started stays to be ended. */
-static bool parent_start_rank(struct fork_parent *p, uint32_t rank,
-                              int (*child)(struct bootstrap *b, void *context), void *context)
+static bool parent_start_rank(struct fork_parent *p, uint32_t rank, int (*child)(struct bootstrap *b, void *context),
+                              void *context)
 {
     struct fork_rank *const r = &p->ranks[rank];
     const pid_t parent_pid = getpid();
@@ -502,8 +493,7 @@ static bool parent_start_rank(struct fork_parent *p, uint32_t rank,
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
     r->pid = fork();
     if (r->pid == 0) {
-        for (uint32_t i = 0; i < rank; i++)
-            close(p->ranks[i].socket);
+        for (uint32_t i = 0; i < rank; i++) close(p->ranks[i].socket);
         close(ends[0]);
         exit(child_main(p, rank, ends[1], parent_pid, child, context));
     }
@@ -532,19 +522,20 @@ static void parent_free(struct fork_parent *p)
     g_free(p->ranks);
 }
 
-int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms,
-                       int (*child)(struct bootstrap *b, void *context), void *context)
+int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(struct bootstrap *b, void *context),
+                       void *context)
 {
     struct fork_parent p = { .rank_count = rank_count, .timeout_ms = timeout_ms, .failed_rank = rank_count };
 
     g_assert(rank_count > 0);
     p.ranks = g_new0(struct fork_rank, rank_count);
     for (uint32_t i = 0; i < rank_count; i++)
-        p.ranks[i] = (struct fork_rank){ .pid = -1, .socket = -1, .in = g_byte_array_new(),
-                                         .share = g_byte_array_new(), .out = g_byte_array_new() };
-    void (*const child_handler)(int) = signal(SIGCHLD, SIG_DFL);    /* ignored, it would lose exit statuses */
+        p.ranks[i] = (struct fork_rank){
+            .pid = -1, .socket = -1, .in = g_byte_array_new(), .share = g_byte_array_new(), .out = g_byte_array_new()
+        };
+    void (*const child_handler)(int) = signal(SIGCHLD, SIG_DFL); /* ignored, it would lose exit statuses */
 
-    fflush(NULL);       /* or every child would write what is buffered once more */
+    fflush(NULL); /* or every child would write what is buffered once more */
     for (uint32_t i = 0; i < rank_count && !p.failure; i++)
         if (!parent_start_rank(&p, i, child, context))
             parent_fail(&p, rank_count, g_strdup_printf("cannot start rank %u: %s", i, strerror(errno)));

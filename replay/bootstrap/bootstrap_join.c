@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum {
-    CALLERS_MAX = 64,           /* at the door at a time; one more takes the place of the one there longest */
-    GREETING_MS = 5000,         /* that a caller may take, but not more than a share of the time for joining */
+    CALLERS_MAX = 64,   /* at the door at a time; one more takes the place of the one there longest */
+    GREETING_MS = 5000, /* that a caller may take, but not more than a share of the time for joining */
     GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,
     NAME_BYTES = NI_MAXHOST + 16,
@@ -48,8 +48,8 @@ static bool root_resolve(const char *root, struct addrinfo **addresses, GError *
     if (!colon || !colon[1])
         return fail(error, BOOTSTRAP_BAD_INPUT, "--root: expected host:port, found '%s'", root ? root : "");
     const bool bracketed = root[0] == '[' && colon > root && colon[-1] == ']';
-    char *const host = bracketed ? g_strndup(root + 1, (gsize)(colon - root - 2))
-                                 : g_strndup(root, (gsize)(colon - root));
+    char *const host =
+        bracketed ? g_strndup(root + 1, (gsize)(colon - root - 2)) : g_strndup(root, (gsize)(colon - root));
     const int rc = getaddrinfo(*host ? host : "127.0.0.1", colon + 1, &hints, addresses);
 
     g_free(host);
@@ -65,10 +65,7 @@ static void name_address(const struct sockaddr *address, socklen_t size_bytes, c
     g_snprintf(name, NAME_BYTES, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-static void fill_nonce(uint8_t *nonce)
-{
-    g_assert(getrandom(nonce, WIRE_NONCE_BYTES, 0) == WIRE_NONCE_BYTES);
-}
+static void fill_nonce(uint8_t *nonce) { g_assert(getrandom(nonce, WIRE_NONCE_BYTES, 0) == WIRE_NONCE_BYTES); }
 
 static void send_at_once(int socket)
 {
@@ -80,25 +77,25 @@ static void send_at_once(int socket)
 /* --- rank 0 --- */
 
 struct caller {
-    int      socket;            /* -1: free */
+    int socket; /* -1: free */
     uint64_t deadline_ms;
-    size_t   arrived_bytes;
+    size_t arrived_bytes;
     struct wire_challenge challenge;
     struct wire_hello hello;
-    char     name[NAME_BYTES];
+    char name[NAME_BYTES];
 };
 
 struct door {
     const struct bootstrap_tcp_options *options;
     struct wire_channel *channels;
-    int      listener;
+    int listener;
     uint32_t joined;
-    uint32_t turned_away;       /* callers that could not be accepted */
-    int      turned_away_errno;
-    uint64_t accept_again_ms;   /* until then nobody is accepted */
+    uint32_t turned_away; /* callers that could not be accepted */
+    int turned_away_errno;
+    uint64_t accept_again_ms; /* until then nobody is accepted */
     uint32_t refused;
-    char     refused_last[NAME_BYTES];
-    char     address[NAME_BYTES];
+    char refused_last[NAME_BYTES];
+    char address[NAME_BYTES];
     struct caller callers[CALLERS_MAX];
 };
 
@@ -123,16 +120,14 @@ static bool door_open(struct door *d, GError **error)
 
     if (!root_resolve(d->options->root, &addresses, error)) return false;
     d->listener = -1;
-    for (const struct addrinfo *a = addresses; a && d->listener < 0; a = a->ai_next)
-        d->listener = listen_at(a);
+    for (const struct addrinfo *a = addresses; a && d->listener < 0; a = a->ai_next) d->listener = listen_at(a);
     const int reason = errno;
     struct sockaddr_storage own;
     socklen_t own_bytes = sizeof own;
 
     freeaddrinfo(addresses);
     if (d->listener < 0)
-        return fail(error, BOOTSTRAP_FAILED, "rank 0 cannot listen at %s: %s", d->options->root,
-                    g_strerror(reason));
+        return fail(error, BOOTSTRAP_FAILED, "rank 0 cannot listen at %s: %s", d->options->root, g_strerror(reason));
     getsockname(d->listener, (struct sockaddr *)&own, &own_bytes);
     name_address((struct sockaddr *)&own, own_bytes, d->address);
     return true;
@@ -198,8 +193,9 @@ static void door_accept(struct door *d)
     }
     struct caller *const c = door_place(d);
 
-    *c = (struct caller){ .socket = s, .deadline_ms = bootstrap_now_ms() +
-                                                      MIN(GREETING_MS, d->options->timeout_ms / GREETING_SHARE) };
+    *c = (struct caller){ .socket = s,
+                          .deadline_ms =
+                              bootstrap_now_ms() + MIN(GREETING_MS, d->options->timeout_ms / GREETING_SHARE) };
     name_address((struct sockaddr *)&address, address_bytes, c->name);
     send_at_once(s);
     memcpy(c->challenge.magic, WIRE_MAGIC, sizeof c->challenge.magic);
@@ -224,8 +220,8 @@ static enum wire_verdict door_judge(const struct door *d, const struct caller *c
     const uint32_t rank_count = d->options->rank_count;
 
     if (h->rank_count != rank_count) {
-        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s was started for a world of %u, rank 0 for %u", h->rank,
-             c->name, h->rank_count, rank_count);
+        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s was started for a world of %u, rank 0 for %u", h->rank, c->name,
+             h->rank_count, rank_count);
         return WIRE_WRONG_WORLD;
     }
     if (strncmp(h->build, eptwin_version(), sizeof h->build - 1) != 0) {
@@ -236,8 +232,7 @@ static enum wire_verdict door_judge(const struct door *d, const struct caller *c
         return WIRE_WRONG_BUILD;
     }
     if (h->rank == 0 || h->rank >= rank_count) {
-        fail(error, BOOTSTRAP_BAD_INPUT, "%s says it is rank %u, expected 1 to %u", c->name, h->rank,
-             rank_count - 1);
+        fail(error, BOOTSTRAP_BAD_INPUT, "%s says it is rank %u, expected 1 to %u", c->name, h->rank, rank_count - 1);
         return WIRE_WRONG_RANK;
     }
     if (d->channels[h->rank].socket >= 0) {
@@ -273,8 +268,8 @@ static bool door_greet(struct door *d, struct caller *c, GError **error)
 
 static bool door_listen(struct door *d, struct caller *c, GError **error)
 {
-    const ssize_t n = recv(c->socket, (char *)&c->hello + c->arrived_bytes, sizeof c->hello - c->arrived_bytes,
-                           MSG_DONTWAIT);
+    const ssize_t n =
+        recv(c->socket, (char *)&c->hello + c->arrived_bytes, sizeof c->hello - c->arrived_bytes, MSG_DONTWAIT);
 
     if (n > 0) c->arrived_bytes += (size_t)n;
     if (c->arrived_bytes == sizeof c->hello) return door_greet(d, c, error);
@@ -287,8 +282,8 @@ static nfds_t door_pollers(const struct door *d, struct pollfd *pollers, uint32_
 {
     nfds_t count = 0;
 
-    pollers[count++] = (struct pollfd){ .fd = bootstrap_now_ms() >= d->accept_again_ms ? d->listener : -1,
-                                        .events = POLLIN };
+    pollers[count++] =
+        (struct pollfd){ .fd = bootstrap_now_ms() >= d->accept_again_ms ? d->listener : -1, .events = POLLIN };
     for (uint32_t i = 0; i < CALLERS_MAX; i++) {
         if (d->callers[i].socket < 0) continue;
         caller[count] = i;
@@ -320,12 +315,12 @@ static bool door_fail_late(const struct door *d, GError **error)
     const uint32_t rank_count = d->options->rank_count;
     bool *const absent = g_new0(bool, rank_count);
 
-    for (uint32_t r = 1; r < rank_count; r++)
-        absent[r] = d->channels[r].socket < 0;
+    for (uint32_t r = 1; r < rank_count; r++) absent[r] = d->channels[r].socket < 0;
     char *const ranks = bootstrap_ranks_text(absent, rank_count);
 
-    g_autofree char *refused = d->refused ? g_strdup_printf("; refused without the right secret: %u, the last %s",
-                                                            d->refused, d->refused_last) : g_strdup("");
+    g_autofree char *refused =
+        d->refused ? g_strdup_printf("; refused without the right secret: %u, the last %s", d->refused, d->refused_last)
+                   : g_strdup("");
     g_autofree char *turned_away = d->turned_away ? g_strdup_printf("; could not accept callers: %u times: %s",
                                                                     d->turned_away, g_strerror(d->turned_away_errno))
                                                   : g_strdup("");
@@ -344,16 +339,14 @@ bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_chan
 
     d->options = o;
     d->channels = channels;
-    for (int i = 0; i < CALLERS_MAX; i++)
-        d->callers[i].socket = -1;
+    for (int i = 0; i < CALLERS_MAX; i++) d->callers[i].socket = -1;
     bool ok = door_open(d, error);
 
     if (ok) {
         while (ok && d->joined < o->rank_count - 1 && bootstrap_now_ms() < deadline_ms)
             ok = door_step(d, deadline_ms, error);
         if (ok && d->joined < o->rank_count - 1) ok = door_fail_late(d, error);
-        for (int i = 0; i < CALLERS_MAX; i++)
-            caller_leave(&d->callers[i]);
+        for (int i = 0; i < CALLERS_MAX; i++) caller_leave(&d->callers[i]);
         close(d->listener);
     }
     g_free(d);
@@ -380,8 +373,7 @@ static int connect_once(const struct addrinfo *addresses, uint64_t deadline_ms)
         if (reason == EINPROGRESS) {
             if (poll(&poller, 1, bootstrap_remaining_ms(deadline_ms)) > 0)
                 getsockopt(s, SOL_SOCKET, SO_ERROR, &reason, &reason_bytes);
-            else
-                reason = ETIMEDOUT;
+            else reason = ETIMEDOUT;
         }
         if (reason == 0) return s;
         close(s);
@@ -389,8 +381,7 @@ static int connect_once(const struct addrinfo *addresses, uint64_t deadline_ms)
     return -reason;
 }
 
-static bool member_connect(const struct bootstrap_tcp_options *o, uint64_t deadline_ms, int *connected,
-                           GError **error)
+static bool member_connect(const struct bootstrap_tcp_options *o, uint64_t deadline_ms, int *connected, GError **error)
 {
     struct addrinfo *addresses = NULL;
     int s;
@@ -412,22 +403,18 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
     const enum bootstrap_error code = BOOTSTRAP_BAD_INPUT;
 
     switch (w->verdict) {
-    case WIRE_JOINED:
-        return true;
+    case WIRE_JOINED: return true;
     case WIRE_WRONG_WORLD:
-        return fail(error, code, "rank %u was started for a world of %u, rank 0 at %s for %u", o->rank,
-                    o->rank_count, o->root, w->rank_count);
+        return fail(error, code, "rank %u was started for a world of %u, rank 0 at %s for %u", o->rank, o->rank_count,
+                    o->root, w->rank_count);
     case WIRE_WRONG_BUILD: {
         g_autofree char *build = bootstrap_peer_text(w->build, sizeof w->build);
 
         return fail(error, code, "rank %u is eptwin %s, rank 0 at %s is %s", o->rank, eptwin_version(), o->root, build);
     }
-    case WIRE_WRONG_RANK:
-        return fail(error, code, "rank 0 at %s has no place for a rank %u", o->root, o->rank);
-    case WIRE_RANK_TAKEN:
-        return fail(error, code, "rank 0 at %s has a rank %u already", o->root, o->rank);
-    default:
-        return fail(error, code, "rank 0 at %s sent a verdict that this eptwin does not know", o->root);
+    case WIRE_WRONG_RANK: return fail(error, code, "rank 0 at %s has no place for a rank %u", o->root, o->rank);
+    case WIRE_RANK_TAKEN: return fail(error, code, "rank 0 at %s has a rank %u already", o->root, o->rank);
+    default: return fail(error, code, "rank 0 at %s sent a verdict that this eptwin does not know", o->root);
     }
 }
 
@@ -452,8 +439,8 @@ static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t 
     if (!rc) rc = wire_read(s, &welcome, sizeof welcome, deadline_ms);
     *again = rc == -ECONNRESET || rc == -EPIPE;
     if (rc)
-        return fail(error, BOOTSTRAP_FAILED, "rank %u: rank 0 at %s %s before it let this rank join", o->rank,
-                    o->root, wire_describe(rc));
+        return fail(error, BOOTSTRAP_FAILED, "rank %u: rank 0 at %s %s before it let this rank join", o->rank, o->root,
+                    wire_describe(rc));
     wire_welcome_sign(&o->secret, &challenge, &hello, &welcome, mac);
     if (welcome.verdict == WIRE_WRONG_SECRET || !wire_macs_equal(mac, welcome.mac))
         return fail(error, BOOTSTRAP_BAD_INPUT, "rank %u and rank 0 at %s do not have the same secret", o->rank,

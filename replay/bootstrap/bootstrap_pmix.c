@@ -17,13 +17,13 @@ bool bootstrap_pmix_detected(void)
 
 #ifdef HAVE_PMIX
 
-#include <pmix.h>
+#    include <pmix.h>
 
 struct bootstrap_pmix {
     struct bootstrap base;
     pmix_proc_t self;
     uint32_t exchange;
-    char    *gave_up;           /* told to the launcher in the end, who then ends this process too; or NULL */
+    char *gave_up; /* told to the launcher in the end, who then ends this process too; or NULL */
 };
 
 /* In place of a share's size: the share says why its rank gives up. */
@@ -34,8 +34,8 @@ enum { GIVE_UP_MS = 2000 };
 /* Of one fence; shared with the thread of the library that calls back, freed by who is last. */
 struct fence {
     GMutex mutex;
-    GCond  done_changed;
-    bool   done, left;
+    GCond done_changed;
+    bool done, left;
     pmix_status_t status;
 };
 
@@ -51,13 +51,11 @@ static void exchange_key(const struct bootstrap_pmix *p, char *key)
 }
 
 /* label is what the share begins with: its size, or GAVE_UP. */
-static bool share_put(struct bootstrap_pmix *p, uint64_t label, const void *in, uint64_t size_bytes,
-                      GError **error)
+static bool share_put(struct bootstrap_pmix *p, uint64_t label, const void *in, uint64_t size_bytes, GError **error)
 {
     char key[PMIX_MAX_KEYLEN + 1];
     char *const share = g_malloc(sizeof label + size_bytes);
-    pmix_value_t value = { .type = PMIX_BYTE_OBJECT,
-                           .data.bo = { .bytes = share, .size = sizeof label + size_bytes } };
+    pmix_value_t value = { .type = PMIX_BYTE_OBJECT, .data.bo = { .bytes = share, .size = sizeof label + size_bytes } };
 
     memcpy(share, &label, sizeof label);
     if (size_bytes) memcpy(share + sizeof label, in, size_bytes);
@@ -113,8 +111,7 @@ static bool fence_wait(const struct bootstrap_pmix *p, uint32_t timeout_ms, GErr
         const int sleep_ms = bootstrap_serve_ms(&p->base, deadline_ms);
 
         g_mutex_lock(&f->mutex);
-        if (!f->done)
-            g_cond_wait_until(&f->done_changed, &f->mutex, g_get_monotonic_time() + (gint64)sleep_ms * 1000);
+        if (!f->done) g_cond_wait_until(&f->done_changed, &f->mutex, g_get_monotonic_time() + (gint64)sleep_ms * 1000);
     }
     const bool done = f->done;
     const pmix_status_t status = f->status;
@@ -178,7 +175,8 @@ static bool share_check(struct bootstrap_pmix *p, uint32_t rank, const pmix_valu
     } else {
         g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED,
                     "exchange %u: rank %u brought %" G_GUINT64_FORMAT " bytes, rank %u %" G_GUINT64_FORMAT
-                    ": the ranks do not do the same", p->exchange, rank, label, p->base.rank, size_bytes);
+                    ": the ranks do not do the same",
+                    p->exchange, rank, label, p->base.rank, size_bytes);
     }
     return false;
 }
@@ -236,8 +234,9 @@ static void launched_free(struct bootstrap *b)
     g_free(p);
 }
 
-static const struct bootstrap_ops launched_ops = { "pmix", launched_allgather, launched_abort, NULL, launched_free,
-                                                   NULL };
+static const struct bootstrap_ops launched_ops = {
+    "pmix", launched_allgather, launched_abort, NULL, launched_free, NULL
+};
 
 /* The number of processes of this job. */
 static bool job_size(const pmix_proc_t *self, uint32_t *rank_count, GError **error)

@@ -12,16 +12,16 @@
 #include <sys/socket.h>
 
 enum {
-    COME_MS = 100,              /* after which rank 0 says that it has come and waits for others */
-    ROOT_MARGIN_MS = 2000,      /* that the others leave rank 0 to say who is missing */
+    COME_MS = 100,         /* after which rank 0 says that it has come and waits for others */
+    ROOT_MARGIN_MS = 2000, /* that the others leave rank 0 to say who is missing */
 };
 
 struct bootstrap_tcp {
     struct bootstrap base;
-    struct wire_channel *channels;      /* rank 0: one for every rank, its own unused; others: only [0] */
+    struct wire_channel *channels; /* rank 0: one for every rank, its own unused; others: only [0] */
     uint32_t channel_count;
     uint32_t exchange;
-    char *failure;                      /* set once; then every call fails with it */
+    char *failure; /* set once; then every call fails with it */
 };
 
 static bool tcp_fail(struct bootstrap_tcp *t, char *failure, GError **error)
@@ -53,9 +53,9 @@ static size_t body_bytes_max(uint64_t size_bytes) { return MAX(size_bytes, BOOTS
 /* --- rank 0 --- */
 
 struct gathering {
-    size_t   size_bytes;
-    uint8_t *out;               /* rank_count shares */
-    bool    *came;
+    size_t size_bytes;
+    uint8_t *out; /* rank_count shares */
+    bool *came;
     uint32_t came_count;
 };
 
@@ -83,12 +83,12 @@ static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
     const int rc = wire_channel_advance(c, BOOTSTRAP_REASON_BYTES_MAX);
 
     if (rc == -EAGAIN) return false;
-    if (rc && rc != -EMSGSIZE) return true;             /* gone: it never answers */
+    if (rc && rc != -EMSGSIZE) return true; /* gone: it never answers */
     q->answered[rank] = true;
     if (!rc && (c->header.kind == WIRE_HANG || c->header.kind == WIRE_STATE) &&
         c->header.size_bytes == sizeof q->wait[rank])
         memcpy(&q->wait[rank], c->body, sizeof q->wait[rank]);
-    else                                                /* a share or a reason */
+    else /* a share or a reason */
         q->wait[rank] = (struct bootstrap_wait){ .text = "waits for the others in an exchange" };
     return true;
 }
@@ -137,19 +137,21 @@ static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t ran
 
     if (rc == -EAGAIN) return true;
     if (rc == -EMSGSIZE)
-        return root_fail(t, g_strdup_printf("exchange %u: rank %u announced %" G_GUINT64_FORMAT " bytes, rank 0 "
-                                            "expects %zu", t->exchange, rank, c->header.size_bytes,
-                                            g->size_bytes), error);
-    if (rc)
-        return root_fail(t, g_strdup_printf("exchange %u: rank %u %s", t->exchange, rank, wire_describe(rc)),
+        return root_fail(t,
+                         g_strdup_printf("exchange %u: rank %u announced %" G_GUINT64_FORMAT " bytes, rank 0 "
+                                         "expects %zu",
+                                         t->exchange, rank, c->header.size_bytes, g->size_bytes),
                          error);
-    if (c->header.kind == WIRE_GIVE_UP)
-        return root_take_reason(t, rank, error);
+    if (rc)
+        return root_fail(t, g_strdup_printf("exchange %u: rank %u %s", t->exchange, rank, wire_describe(rc)), error);
+    if (c->header.kind == WIRE_GIVE_UP) return root_take_reason(t, rank, error);
     if (c->header.kind == WIRE_HANG) return root_take_hang(t, rank, error);
     if (c->header.kind != WIRE_SHARE || c->header.size_bytes != g->size_bytes)
-        return root_fail(t, g_strdup_printf("exchange %u: rank %u brought %" G_GUINT64_FORMAT " bytes, rank 0 "
-                                            "%zu: the ranks do not do the same", t->exchange, rank,
-                                            c->header.size_bytes, g->size_bytes), error);
+        return root_fail(t,
+                         g_strdup_printf("exchange %u: rank %u brought %" G_GUINT64_FORMAT " bytes, rank 0 "
+                                         "%zu: the ranks do not do the same",
+                                         t->exchange, rank, c->header.size_bytes, g->size_bytes),
+                         error);
     if (g->size_bytes) memcpy(g->out + rank * g->size_bytes, c->body, g->size_bytes);
     wire_channel_next(c);
     g->came[rank] = true;
@@ -161,12 +163,11 @@ static bool root_fail_late(struct bootstrap_tcp *t, const struct gathering *g, G
 {
     bool *const absent = g_new0(bool, t->base.rank_count);
 
-    for (uint32_t r = 0; r < t->base.rank_count; r++)
-        absent[r] = !g->came[r];
+    for (uint32_t r = 0; r < t->base.rank_count; r++) absent[r] = !g->came[r];
     char *const ranks = bootstrap_ranks_text(absent, t->base.rank_count);
 
-    root_fail(t, g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, t->exchange,
-                                 t->base.timeout_ms), error);
+    root_fail(t, g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, t->exchange, t->base.timeout_ms),
+              error);
     g_free(ranks);
     g_free(absent);
     return false;
@@ -214,8 +215,7 @@ static bool root_hand_out(struct bootstrap_tcp *t, const struct gathering *g, GE
         const int rc = wire_channel_send(&t->channels[r], WIRE_RESULT, g->out, total_bytes, deadline_ms);
 
         if (rc)
-            return root_fail(t, g_strdup_printf("exchange %u: rank %u %s", t->exchange, r, wire_describe(rc)),
-                             error);
+            return root_fail(t, g_strdup_printf("exchange %u: rank %u %s", t->exchange, r, wire_describe(rc)), error);
     }
     return true;
 }
@@ -282,15 +282,13 @@ static bool member_take_result(struct bootstrap_tcp *t, size_t total_bytes, void
         deadline_ms = bootstrap_now_ms() + t->base.timeout_ms + ROOT_MARGIN_MS;
     }
     if (c->header.kind == WIRE_FAILED) return member_take_failure(t, error);
-    if (c->header.kind != WIRE_RESULT || c->header.size_bytes != total_bytes)
-        return member_fail(t, -EBADMSG, error);
+    if (c->header.kind != WIRE_RESULT || c->header.size_bytes != total_bytes) return member_fail(t, -EBADMSG, error);
     if (total_bytes) memcpy(out, c->body, total_bytes);
     wire_channel_next(c);
     return true;
 }
 
-static bool member_allgather(struct bootstrap_tcp *t, const void *in, size_t size_bytes, void *out,
-                             GError **error)
+static bool member_allgather(struct bootstrap_tcp *t, const void *in, size_t size_bytes, void *out, GError **error)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + t->base.timeout_ms;
     const int rc = wire_channel_send(&t->channels[0], WIRE_SHARE, in, size_bytes, deadline_ms);
@@ -311,8 +309,8 @@ static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes
         g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
         return false;
     }
-    const bool ok = b->rank == 0 ? root_allgather(t, in, size_bytes, out, error)
-                                 : member_allgather(t, in, size_bytes, out, error);
+    const bool ok =
+        b->rank == 0 ? root_allgather(t, in, size_bytes, out, error) : member_allgather(t, in, size_bytes, out, error);
 
     t->exchange++;
     return ok;
@@ -364,10 +362,11 @@ static bool tcp_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GEr
 
     while (!rc && (rc = member_receive(t, BOOTSTRAP_REASON_BYTES_MAX, deadline_ms)) == 0) {
         if (c->header.kind == WIRE_FAILED) return member_take_failure(t, error);
-        wire_channel_next(c);           /* a question that crossed */
+        wire_channel_next(c); /* a question that crossed */
     }
-    return tcp_fail(t, g_strdup_printf("rank 0 holds up the run: it %s; rank %u: %s", wire_describe(rc), b->rank,
-                                       wait->text), error);
+    return tcp_fail(
+        t, g_strdup_printf("rank 0 holds up the run: it %s; rank %u: %s", wire_describe(rc), b->rank, wait->text),
+        error);
 }
 
 static bool tcp_check(struct bootstrap *b, GError **error)
@@ -380,8 +379,7 @@ static bool tcp_check(struct bootstrap *b, GError **error)
         return false;
     }
     if (b->rank != 0) return member_check(t, error);
-    for (uint32_t r = 1; r < b->rank_count && ok; r++)
-        ok = root_check_rank(t, r, error);
+    for (uint32_t r = 1; r < b->rank_count && ok; r++) ok = root_check_rank(t, r, error);
     return ok;
 }
 
@@ -392,18 +390,15 @@ static void tcp_abort(struct bootstrap *b, const char *reason)
 
     if (t->failure) return;
     t->failure = g_strdup_printf("rank %u gave up: %.*s", b->rank, (int)size_bytes, reason);
-    if (b->rank == 0)
-        tell_all(t, t->failure);
-    else
-        wire_channel_send(&t->channels[0], WIRE_GIVE_UP, reason, size_bytes, bootstrap_now_ms() + ROOT_MARGIN_MS);
+    if (b->rank == 0) tell_all(t, t->failure);
+    else wire_channel_send(&t->channels[0], WIRE_GIVE_UP, reason, size_bytes, bootstrap_now_ms() + ROOT_MARGIN_MS);
 }
 
 static void tcp_free(struct bootstrap *b)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
 
-    for (uint32_t r = 0; r < t->channel_count; r++)
-        wire_channel_close(&t->channels[r]);
+    for (uint32_t r = 0; r < t->channel_count; r++) wire_channel_close(&t->channels[r]);
     g_free(t->channels);
     g_free(t->failure);
     g_free(t);
@@ -435,12 +430,12 @@ struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GErro
     }
     struct bootstrap_tcp *const t = g_new0(struct bootstrap_tcp, 1);
 
-    t->base = (struct bootstrap){ .ops = &tcp_ops, .rank = o->rank, .rank_count = o->rank_count,
-                                  .timeout_ms = o->timeout_ms };
+    t->base = (struct bootstrap){
+        .ops = &tcp_ops, .rank = o->rank, .rank_count = o->rank_count, .timeout_ms = o->timeout_ms
+    };
     t->channel_count = o->rank == 0 ? o->rank_count : 1;
     t->channels = g_new0(struct wire_channel, t->channel_count);
-    for (uint32_t r = 0; r < t->channel_count; r++)
-        t->channels[r].socket = -1;
+    for (uint32_t r = 0; r < t->channel_count; r++) t->channels[r].socket = -1;
     /* The barrier ends when all have joined, or tells everyone who did not. */
     if (tcp_join(t, o, error) && bootstrap_barrier(&t->base, error)) return &t->base;
     bootstrap_free(&t->base);

@@ -15,7 +15,7 @@ _Static_assert(G_BYTE_ORDER == G_LITTLE_ENDIAN, "wire structs are sent as they l
 
 struct span {
     const void *data;
-    size_t      size_bytes;
+    size_t size_bytes;
 };
 
 static void sign(const void *key, size_t key_bytes, const struct span *spans, int span_count, uint8_t *mac)
@@ -33,7 +33,8 @@ static void sign(const void *key, size_t key_bytes, const struct span *spans, in
 void wire_hello_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
                      const struct wire_hello *hello, uint8_t *mac)
 {
-    const struct span spans[] = { { "hello", 5 }, { challenge->nonce, WIRE_NONCE_BYTES },
+    const struct span spans[] = { { "hello", 5 },
+                                  { challenge->nonce, WIRE_NONCE_BYTES },
                                   { hello, offsetof(struct wire_hello, mac) } };
 
     sign(secret->bytes, secret->size_bytes, spans, 3, mac);
@@ -42,8 +43,10 @@ void wire_hello_sign(const struct bootstrap_secret *secret, const struct wire_ch
 void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
                        const struct wire_hello *hello, const struct wire_welcome *welcome, uint8_t *mac)
 {
-    const struct span spans[] = { { "welcome", 7 }, { challenge->nonce, WIRE_NONCE_BYTES },
-                                  { hello->mac, WIRE_MAC_BYTES }, { welcome, offsetof(struct wire_welcome, mac) } };
+    const struct span spans[] = { { "welcome", 7 },
+                                  { challenge->nonce, WIRE_NONCE_BYTES },
+                                  { hello->mac, WIRE_MAC_BYTES },
+                                  { welcome, offsetof(struct wire_welcome, mac) } };
 
     sign(secret->bytes, secret->size_bytes, spans, 4, mac);
 }
@@ -52,8 +55,7 @@ bool wire_macs_equal(const uint8_t *a, const uint8_t *b)
 {
     unsigned difference = 0;
 
-    for (int i = 0; i < WIRE_MAC_BYTES; i++)
-        difference |= a[i] ^ b[i];
+    for (int i = 0; i < WIRE_MAC_BYTES; i++) difference |= a[i] ^ b[i];
     return difference == 0;
 }
 
@@ -72,12 +74,9 @@ int wire_write(int socket, const void *data, size_t size_bytes, uint64_t deadlin
         const ssize_t n = send(socket, (const char *)data + sent, size_bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         int rc = 0;
 
-        if (n >= 0)
-            sent += (size_t)n;
-        else if (errno == EAGAIN)
-            rc = wait_for(socket, POLLOUT, deadline_ms);
-        else if (errno != EINTR)
-            rc = -errno;
+        if (n >= 0) sent += (size_t)n;
+        else if (errno == EAGAIN) rc = wait_for(socket, POLLOUT, deadline_ms);
+        else if (errno != EINTR) rc = -errno;
         if (rc) return rc;
     }
     return 0;
@@ -111,7 +110,8 @@ int wire_read(int socket, void *data, size_t size_bytes, uint64_t deadline_ms)
 void wire_channel_open(struct wire_channel *c, int socket, bool root, const struct bootstrap_secret *secret,
                        const struct wire_challenge *challenge, const struct wire_hello *hello)
 {
-    const struct span spans[] = { { "key", 3 }, { challenge->nonce, WIRE_NONCE_BYTES },
+    const struct span spans[] = { { "key", 3 },
+                                  { challenge->nonce, WIRE_NONCE_BYTES },
                                   { hello->mac, WIRE_MAC_BYTES } };
 
     *c = (struct wire_channel){ .socket = socket, .root = root };
@@ -126,17 +126,17 @@ void wire_channel_close(struct wire_channel *c)
     c->body = NULL;
 }
 
-static void channel_sign(const struct wire_channel *c, bool by_root, const struct wire_header *header,
-                         const void *body, uint8_t *mac)
+static void channel_sign(const struct wire_channel *c, bool by_root, const struct wire_header *header, const void *body,
+                         uint8_t *mac)
 {
-    const struct span spans[] = { { by_root ? "root" : "rank", 4 }, { header, sizeof *header },
+    const struct span spans[] = { { by_root ? "root" : "rank", 4 },
+                                  { header, sizeof *header },
                                   { body, header->size_bytes } };
 
     sign(c->key, sizeof c->key, spans, 3, mac);
 }
 
-int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes,
-                      uint64_t deadline_ms)
+int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes, uint64_t deadline_ms)
 {
     const struct wire_header header = { .kind = kind, .sequence = c->sent++, .size_bytes = size_bytes };
     uint8_t mac[WIRE_MAC_BYTES];
@@ -208,10 +208,10 @@ const char *wire_describe(int result)
 {
     switch (-result) {
     case ECONNRESET:
-    case EPIPE:     return "closed the connection";
+    case EPIPE: return "closed the connection";
     case ETIMEDOUT: return "does not answer";
-    case EMSGSIZE:  return "announced a message larger than this exchange allows";
-    case EBADMSG:   return "sent a message that is forged, altered or repeated";
-    default:        return strerror(-result);
+    case EMSGSIZE: return "announced a message larger than this exchange allows";
+    case EBADMSG: return "sent a message that is forged, altered or repeated";
+    default: return strerror(-result);
     }
 }

@@ -23,29 +23,34 @@
 enum { WIRE_MAC_BYTES = 32, WIRE_NONCE_BYTES = 32, WIRE_BUILD_BYTES = 64 };
 
 struct wire_challenge {
-    char    magic[8];
+    char magic[8];
     uint8_t nonce[WIRE_NONCE_BYTES];
 };
 
 struct wire_hello {
-    char     magic[8];
+    char magic[8];
     uint32_t rank, rank_count;
-    char     build[WIRE_BUILD_BYTES];       /* versions that differ may place things differently */
-    uint8_t  nonce[WIRE_NONCE_BYTES];
-    uint8_t  mac[WIRE_MAC_BYTES];
+    char build[WIRE_BUILD_BYTES]; /* versions that differ may place things differently */
+    uint8_t nonce[WIRE_NONCE_BYTES];
+    uint8_t mac[WIRE_MAC_BYTES];
 };
 
-enum wire_verdict { WIRE_JOINED = 1, WIRE_WRONG_SECRET, WIRE_WRONG_WORLD, WIRE_WRONG_RANK, WIRE_RANK_TAKEN,
-                    WIRE_WRONG_BUILD };
+enum wire_verdict {
+    WIRE_JOINED = 1,
+    WIRE_WRONG_SECRET,
+    WIRE_WRONG_WORLD,
+    WIRE_WRONG_RANK,
+    WIRE_RANK_TAKEN,
+    WIRE_WRONG_BUILD
+};
 
 struct wire_welcome {
-    uint32_t verdict, rank_count;           /* rank_count and build: the root's */
-    char     build[WIRE_BUILD_BYTES];
-    uint8_t  mac[WIRE_MAC_BYTES];
+    uint32_t verdict, rank_count; /* rank_count and build: the root's */
+    char build[WIRE_BUILD_BYTES];
+    uint8_t mac[WIRE_MAC_BYTES];
 };
 
-enum wire_kind { WIRE_SHARE = 1, WIRE_COME, WIRE_RESULT, WIRE_FAILED, WIRE_GIVE_UP, WIRE_HANG, WIRE_ASK,
-                 WIRE_STATE };
+enum wire_kind { WIRE_SHARE = 1, WIRE_COME, WIRE_RESULT, WIRE_FAILED, WIRE_GIVE_UP, WIRE_HANG, WIRE_ASK, WIRE_STATE };
 
 struct wire_header {
     uint32_t kind, reserved;
@@ -70,22 +75,21 @@ int wire_read(int socket, void *data, size_t size_bytes, uint64_t deadline_ms);
 
 /* One side of a connection after the welcome. */
 struct wire_channel {
-    int      socket;                        /* -1: none */
-    bool     root;                          /* this side is the root's */
-    uint8_t  key[WIRE_MAC_BYTES];
-    uint64_t sent, received;                /* messages */
+    int socket; /* -1: none */
+    bool root;  /* this side is the root's */
+    uint8_t key[WIRE_MAC_BYTES];
+    uint64_t sent, received; /* messages */
     /* The message that is coming in. */
     struct wire_header header;
     uint8_t *body;
-    size_t   body_bytes_allocated, arrived_bytes;
-    uint8_t  mac[WIRE_MAC_BYTES];
+    size_t body_bytes_allocated, arrived_bytes;
+    uint8_t mac[WIRE_MAC_BYTES];
 };
 
 void wire_channel_open(struct wire_channel *c, int socket, bool root, const struct bootstrap_secret *secret,
                        const struct wire_challenge *challenge, const struct wire_hello *hello);
 void wire_channel_close(struct wire_channel *c);
-int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes,
-                      uint64_t deadline_ms);
+int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes, uint64_t deadline_ms);
 /* Takes in what has come, never waits: 0 when a whole message is there (its header.kind, body and
  * header.size_bytes hold until wire_channel_next()), -EAGAIN before.  -EMSGSIZE: larger than size_bytes_max;
  * -EBADMSG: not made by the other side for this place in the conversation. */

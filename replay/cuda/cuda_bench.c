@@ -16,8 +16,13 @@ _Static_assert((ARG_TARGET_COUNT) == offsetof(struct cuda_args, target_count), "
 _Static_assert((ARG_FLAGS) == offsetof(struct cuda_args, flags), "as the PTX has it");
 _Static_assert((ARG_INDEX) == offsetof(struct cuda_args, index), "as the PTX has it");
 
-enum { RESULTS_BYTES = 1 << 20, TABLE_BYTES = CUDA_TARGETS_MOST * 8, FILL_BYTES = 16 << 20, DELAY_US = 100,
-       HOST_MAPPED = 2 };
+enum {
+    RESULTS_BYTES = 1 << 20,
+    TABLE_BYTES = CUDA_TARGETS_MOST * 8,
+    FILL_BYTES = 16 << 20,
+    DELAY_US = 100,
+    HOST_MAPPED = 2
+};
 
 static bool check(const struct cuda_bench *b, cuda_result result, const char *call, GError **error)
 {
@@ -104,7 +109,8 @@ static bool peers_enable(struct cuda_bench *b, GError **error)
             if (!can) {
                 g_set_error(error, CUDA_ERROR, CUDA_ABSENT,
                             "--fabric cuda: expected GPUs that reach each other's memory, found that %u cannot reach "
-                            "%u (--ranks 1 measures one)", i, k);
+                            "%u (--ranks 1 measures one)",
+                            i, k);
                 return false;
             }
             if (!CALL(context_set, b->gpu[i].context) || !CALL(peer_enable, b->gpu[k].context, 0)) return false;
@@ -133,8 +139,8 @@ struct cuda_bench *cuda_bench_new(uint32_t gpu_count, bool quick, GError **error
     if (!CALL(count, &count)) goto failed;
     if ((uint32_t)count < gpu_count || gpu_count > CUDA_GPUS_MOST) {
         g_set_error(error, CUDA_ERROR, CUDA_BAD_INPUT,
-                    "--ranks: expected at most %d, the GPUs of this machine, found %u",
-                    MIN(count, CUDA_GPUS_MOST), gpu_count);
+                    "--ranks: expected at most %d, the GPUs of this machine, found %u", MIN(count, CUDA_GPUS_MOST),
+                    gpu_count);
         goto failed;
     }
     b->gpu_count = gpu_count ? gpu_count : MIN((uint32_t)count, CUDA_GPUS_MOST);
@@ -197,16 +203,20 @@ static bool run_launch(struct cuda_bench *b, const struct cuda_run *run, GError 
     struct cuda_launch_attribute attribute[3];
     unsigned attributes = 0;
     if (run->cooperative)
-        attribute[attributes++] = (struct cuda_launch_attribute){ .id = CUDA_LAUNCH_COOPERATIVE,
-                                                                  .value = { .cooperative = 1 } };
+        attribute[attributes++] =
+            (struct cuda_launch_attribute){ .id = CUDA_LAUNCH_COOPERATIVE, .value = { .cooperative = 1 } };
     if (run->cluster)
         attribute[attributes++] =
             (struct cuda_launch_attribute){ .id = CUDA_LAUNCH_CLUSTER, .value = { .cluster = { run->cluster, 1, 1 } } };
     if (run->early)
         attribute[attributes++] = (struct cuda_launch_attribute){ .id = CUDA_LAUNCH_EARLY, .value = { .early = 1 } };
     const struct cuda_launch launch = {
-        .grid = { run->blocks, 1, 1 }, .block = { run->threads, 1, 1 }, .shared_bytes = run->shared_bytes,
-        .stream = g->stream[run->beside], .attributes = attribute, .attribute_count = attributes,
+        .grid = { run->blocks, 1, 1 },
+        .block = { run->threads, 1, 1 },
+        .shared_bytes = run->shared_bytes,
+        .stream = g->stream[run->beside],
+        .attributes = attribute,
+        .attribute_count = attributes,
     };
     struct cuda_args args = run->args;
     void *parameters[] = { &args };
@@ -230,12 +240,14 @@ static bool run_prepare(struct cuda_bench *b, struct cuda_run *run, GError **err
 
 static bool run_collect(struct cuda_bench *b, const struct cuda_run *run, struct cuda_outcome *o, GError **error)
 {
-    struct left { uint64_t from_ns, to_ns, cycles, rows; };
+    struct left {
+        uint64_t from_ns, to_ns, cycles, rows;
+    };
     _Static_assert(sizeof(struct left) == RESULT_BYTES, "as the PTX has it");
     const uint32_t warps = run->blocks * ((run->threads + 31) / 32);
     struct left *left = g_new(struct left, warps);
-    const bool fine = CALL(context_set, b->gpu[run->gpu].context) && CALL(download, left, run->args.out,
-                                                                          warps * sizeof *left);
+    const bool fine =
+        CALL(context_set, b->gpu[run->gpu].context) && CALL(download, left, run->args.out, warps * sizeof *left);
     uint64_t from = UINT64_MAX, last_from = 0, to = 0, rows = 0;
     *o = (struct cuda_outcome){ .warps = 0 };
     for (uint32_t i = 0; fine && i < warps; i++) {
@@ -294,8 +306,7 @@ bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const s
     second.args.targets = first.args.targets;
     second.args.out = first.args.out + RESULTS_BYTES;
     if (!cuda_bench_delay(b, DELAY_US, error) || !run_launch(b, &first, error) || !run_launch(b, &second, error) ||
-        !cuda_bench_wait(b, error) || !run_collect(b, &first, &ended, error) ||
-        !run_collect(b, &second, &began, error))
+        !cuda_bench_wait(b, error) || !run_collect(b, &first, &ended, error) || !run_collect(b, &second, &began, error))
         return false;
     *gap_us = (double)(int64_t)(began.from_ns - ended.to_ns) / 1e3;
     return true;
@@ -324,7 +335,7 @@ bool cuda_bench_run(struct cuda_bench *b, struct cuda_run *runs, uint32_t count,
 void cuda_bench_keep(struct cuda_bench *b, const char *metric, const char *unit, uint32_t size_bytes, double value,
                      const char *format, ...)
 {
-    char phase[sizeof ((struct cuda_row *)NULL)->phase];
+    char phase[sizeof((struct cuda_row *)NULL)->phase];
     va_list arguments;
     va_start(arguments, format);
     g_vsnprintf(phase, sizeof phase, format, arguments);

@@ -40,11 +40,11 @@ struct cuda_gpu {
     int device;
     cuda_context context;
     cuda_module module[3];
-    GHashTable *functions;                  /* by the name of their kernel, which is kept as a pointer */
-    cuda_stream stream[2];                  /* the second: what runs beside the first */
+    GHashTable *functions; /* by the name of their kernel, which is kept as a pointer */
+    cuda_stream stream[2]; /* the second: what runs beside the first */
     cuda_event event[2];
     uint64_t source, target, zeros, words, table, results;
-    void *host;                             /* 4 KiB of the host's memory that the GPU reaches at host_words */
+    void *host; /* 4 KiB of the host's memory that the GPU reaches at host_words */
     uint64_t host_words;
     char name[64];
 };
@@ -53,40 +53,44 @@ struct cuda_gpu {
 struct cuda_run {
     const char *kernel;
     uint32_t gpu, blocks, threads;
-    uint32_t shared_bytes;                  /* dynamic */
-    uint32_t cluster;                       /* blocks of one; 0: none */
+    uint32_t shared_bytes; /* dynamic */
+    uint32_t cluster;      /* blocks of one; 0: none */
     bool cooperative;
-    bool early;                             /* may be launched before the kernel before it has ended */
-    bool beside;                            /* on the GPU's second stream */
+    bool early;  /* may be launched before the kernel before it has ended */
+    bool beside; /* on the GPU's second stream */
     uint32_t target_count;
-    uint64_t target[CUDA_TARGETS_MOST];     /* addresses; none: the GPU's own target area */
-    struct cuda_args args;                  /* but for out, targets, target_count and go */
+    uint64_t target[CUDA_TARGETS_MOST]; /* addresses; none: the GPU's own target area */
+    struct cuda_args args;              /* but for out, targets, target_count and go */
 };
 
 /* What a run's warps left, put together. */
 struct cuda_outcome {
-    uint64_t from_ns, to_ns;                /* the first warp's begin, the last one's end, by the GPU's timer */
-    uint64_t last_from_ns;                  /* the last warp's begin */
-    double rows_per_ns;                     /* sum over warps of what each did in its time */
-    double rows, cycles;                    /* sum, mean over warps that did something */
-    uint32_t warps;                         /* those that did something */
+    uint64_t from_ns, to_ns; /* the first warp's begin, the last one's end, by the GPU's timer */
+    uint64_t last_from_ns;   /* the last warp's begin */
+    double rows_per_ns;      /* sum over warps of what each did in its time */
+    double rows, cycles;     /* sum, mean over warps that did something */
+    uint32_t warps;          /* those that did something */
 };
 
-struct cuda_row { char phase[96], metric[32], unit[8]; uint32_t size_bytes; double *sample; };
+struct cuda_row {
+    char phase[96], metric[32], unit[8];
+    uint32_t size_bytes;
+    double *sample;
+};
 
 struct cuda_bench {
     struct cuda_driver driver;
     uint32_t gpu_count;
     struct cuda_gpu gpu[CUDA_GPUS_MOST];
     uint32_t sms, shared_most, l2_bytes;
-    double cycles_per_ns;                   /* of the SMs, measured at the start */
+    double cycles_per_ns; /* of the SMs, measured at the start */
     bool quick;
-    const char *kernel;                     /* launched last: messages name it */
+    const char *kernel; /* launched last: messages name it */
     uint32_t repeat, pass;
-    uint32_t go_count;                      /* blocks that have ever joined at GPU 0's first word */
-    GArray *rows;                           /* struct cuda_row */
-    uint32_t row;                           /* that the next value of this pass goes to */
-    struct rng rng;                         /* where rows beyond L2 begin */
+    uint32_t go_count; /* blocks that have ever joined at GPU 0's first word */
+    GArray *rows;      /* struct cuda_row */
+    uint32_t row;      /* that the next value of this pass goes to */
+    struct rng rng;    /* where rows beyond L2 begin */
     struct progress *progress;
 };
 

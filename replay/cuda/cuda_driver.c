@@ -6,7 +6,10 @@
 
 static const char cuda_library_name[] = "libcuda.so.1";
 
-static const struct { const char *symbol, *member; size_t place; } functions[] = {
+static const struct {
+    const char *symbol, *member;
+    size_t place;
+} functions[] = {
 #define CUDA_ENTRY(name, member, parameters) { #name, #member, offsetof(struct cuda_driver, member) },
     CUDA_FUNCTIONS(CUDA_ENTRY)
 #undef CUDA_ENTRY
@@ -21,7 +24,7 @@ static bool functions_find(struct cuda_driver *driver, GError **error)
                         cuda_library_name, functions[i].symbol);
             return false;
         }
-        memcpy((char *)driver + functions[i].place, &found, sizeof found);  /* functions are no objects in C */
+        memcpy((char *)driver + functions[i].place, &found, sizeof found); /* functions are no objects in C */
     }
     return true;
 }

@@ -13,9 +13,9 @@
 
 #define CUDA_ERROR (g_quark_from_static_string("eptwin-cuda"))
 enum cuda_error {
-    CUDA_ABSENT,                    /* no driver, no GPU, or none that these kernels run on */
-    CUDA_FAILED,                    /* a call failed */
-    CUDA_BAD_INPUT,                 /* an option */
+    CUDA_ABSENT,    /* no driver, no GPU, or none that these kernels run on */
+    CUDA_FAILED,    /* a call failed */
+    CUDA_BAD_INPUT, /* an option */
 };
 
 typedef int cuda_result;
@@ -26,7 +26,10 @@ typedef struct cuda_stream *cuda_stream;
 typedef struct cuda_event *cuda_event;
 
 enum cuda_attribute {
-    CUDA_SMS = 16, CUDA_L2_BYTES = 38, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76,
+    CUDA_SMS = 16,
+    CUDA_L2_BYTES = 38,
+    CUDA_CAPABILITY_MAJOR = 75,
+    CUDA_CAPABILITY_MINOR = 76,
     CUDA_SHARED_MOST = 97,
 };
 enum { CUDA_FUNCTION_SHARED_MOST = 8 };
@@ -34,8 +37,12 @@ enum { CUDA_LAUNCH_COOPERATIVE = 2, CUDA_LAUNCH_CLUSTER = 4, CUDA_LAUNCH_EARLY =
 enum { CUDA_JIT_ERRORS = 5, CUDA_JIT_ERRORS_BYTES = 6 };
 
 struct cuda_launch_attribute {
-    int  id, pad;
-    union { int cooperative, early; unsigned cluster[3]; char all[64]; } value;
+    int id, pad;
+    union {
+        int cooperative, early;
+        unsigned cluster[3];
+        char all[64];
+    } value;
 };
 struct cuda_launch {
     unsigned grid[3], block[3], shared_bytes;
@@ -56,38 +63,38 @@ _Static_assert(offsetof(struct cuda_launch, stream) == 32 && sizeof(struct cuda_
     X(cuDeviceGetName, name, (char *name, int name_size, int device)) \
     X(cuDeviceGetAttribute, attribute, (int *value, int attribute, int device)) \
     X(cuDeviceCanAccessPeer, can_access_peer, (int *can, int device, int peer)) \
-    X(cuDevicePrimaryCtxRetain, context_retain, (cuda_context *context, int device)) \
+    X(cuDevicePrimaryCtxRetain, context_retain, (cuda_context * context, int device)) \
     X(cuDevicePrimaryCtxRelease_v2, context_release, (int device)) \
     X(cuCtxSetCurrent, context_set, (cuda_context context)) \
     X(cuCtxEnablePeerAccess, peer_enable, (cuda_context peer, unsigned flags)) \
-    X(cuModuleLoadDataEx, module_load, (cuda_module *module, const void *image, unsigned options, int *option, \
-                                        void **value)) \
+    X(cuModuleLoadDataEx, module_load, \
+      (cuda_module * module, const void *image, unsigned options, int *option, void **value)) \
     X(cuModuleUnload, module_unload, (cuda_module module)) \
-    X(cuModuleGetFunction, function, (cuda_function *function, cuda_module module, const char *name)) \
+    X(cuModuleGetFunction, function, (cuda_function * function, cuda_module module, const char *name)) \
     X(cuFuncSetAttribute, function_set, (cuda_function function, int attribute, int value)) \
-    X(cuMemAlloc_v2, alloc, (uint64_t *address, size_t size_bytes)) \
+    X(cuMemAlloc_v2, alloc, (uint64_t * address, size_t size_bytes)) \
     X(cuMemFree_v2, free, (uint64_t address)) \
     X(cuMemHostAlloc, host_alloc, (void **memory, size_t size_bytes, unsigned flags)) \
-    X(cuMemHostGetDevicePointer_v2, host_address, (uint64_t *address, void *memory, unsigned flags)) \
+    X(cuMemHostGetDevicePointer_v2, host_address, (uint64_t * address, void *memory, unsigned flags)) \
     X(cuMemFreeHost, host_free, (void *memory)) \
     X(cuMemsetD8_v2, set, (uint64_t address, unsigned char value, size_t size_bytes)) \
     X(cuMemcpyHtoD_v2, upload, (uint64_t target, const void *source, size_t size_bytes)) \
     X(cuMemcpyDtoH_v2, download, (void *target, uint64_t source, size_t size_bytes)) \
     X(cuMemcpyDtoD_v2, copy, (uint64_t target, uint64_t source, size_t size_bytes)) \
-    X(cuStreamCreate, stream_create, (cuda_stream *stream, unsigned flags)) \
+    X(cuStreamCreate, stream_create, (cuda_stream * stream, unsigned flags)) \
     X(cuStreamDestroy_v2, stream_destroy, (cuda_stream stream)) \
     X(cuStreamSynchronize, stream_wait, (cuda_stream stream)) \
     X(cuCtxSynchronize, wait, (void)) \
-    X(cuEventCreate, event_create, (cuda_event *event, unsigned flags)) \
+    X(cuEventCreate, event_create, (cuda_event * event, unsigned flags)) \
     X(cuEventDestroy_v2, event_destroy, (cuda_event event)) \
     X(cuEventRecord, event_record, (cuda_event event, cuda_stream stream)) \
     X(cuEventElapsedTime, event_elapsed, (float *ms, cuda_event from, cuda_event to)) \
-    X(cuLaunchKernelEx, launch, (const struct cuda_launch *launch, cuda_function function, void **parameters, \
-                                 void **extra))
+    X(cuLaunchKernelEx, launch, \
+      (const struct cuda_launch *launch, cuda_function function, void **parameters, void **extra))
 
 struct cuda_driver {
     void *library;
-#define CUDA_MEMBER(symbol, member, parameters) cuda_result (*member) parameters;
+#define CUDA_MEMBER(symbol, member, parameters) cuda_result(*member) parameters;
     CUDA_FUNCTIONS(CUDA_MEMBER)
 #undef CUDA_MEMBER
 };

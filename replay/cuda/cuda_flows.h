@@ -11,22 +11,22 @@
 #define CUDA_BEYOND_L2 CUDA_SOURCE_BYTES
 
 struct cuda_flow {
-    const char *kernel;                     /* copy_5, load_8, store_8, bulk, cast, sum, ... */
+    const char *kernel; /* copy_5, load_8, store_8, bulk, cast, sum, ... */
     uint32_t gpu, blocks, warps, row_bytes;
-    uint64_t footprint;                     /* of rows at the source and at each target; 0: CUDA_IN_L2 */
-    uint64_t source;                        /* 0: the GPU's own */
-    uint32_t source_offset, target_offset;  /* bytes that rows lie behind the begin of a 128-byte line */
-    uint32_t target_count;                  /* 0: the GPU's own */
+    uint64_t footprint;                    /* of rows at the source and at each target; 0: CUDA_IN_L2 */
+    uint64_t source;                       /* 0: the GPU's own */
+    uint32_t source_offset, target_offset; /* bytes that rows lie behind the begin of a 128-byte line */
+    uint32_t target_count;                 /* 0: the GPU's own */
     uint64_t target[CUDA_TARGETS_MOST];
-    uint32_t by_block, by_warp;             /* which target a warp has */
-    bool     packed;                        /* rows lie one behind the other,
+    uint32_t by_block, by_warp; /* which target a warp has */
+    bool packed;                /* rows lie one behind the other,
         16 bytes apart; else each in its own lines */
-    uint32_t rows;                          /* of a warp; 0: as many as there is time for */
+    uint32_t rows;              /* of a warp; 0: as many as there is time for */
     /* bulk: */
     uint32_t flags, fan, stages, ahead, shared_offset;
     /* sum: rows of a sum, and whether a block makes one together */
     uint32_t count, team;
-    double   time_us;                       /* 0: what is usual */
+    double time_us; /* 0: what is usual */
 };
 
 /* Whether the warps' stages have room in an SM's shared memory. */

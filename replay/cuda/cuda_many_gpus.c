@@ -11,7 +11,10 @@
 
 enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168, LINK_US = 1000 };
 
-#define EACH(i, list) uint32_t i = 0; i < G_N_ELEMENTS(list); i++
+#define EACH(i, list) \
+    uint32_t i = 0; \
+    i < G_N_ELEMENTS(list); \
+    i++
 
 /* Each GPU has a place of its own in the target area of every other. */
 static uint64_t place_at(const struct cuda_bench *b, uint32_t target, uint32_t source)
@@ -19,18 +22,32 @@ static uint64_t place_at(const struct cuda_bench *b, uint32_t target, uint32_t s
     return b->gpu[target].target + source * CUDA_TARGET_BYTES;
 }
 
-static const struct mover { const char *name; uint32_t flags; } movers[] = {
-    { "copy_5", 0 }, { "store_8", 0 }, { "bulk", FLAG_IN | FLAG_OUT },
+static const struct mover {
+    const char *name;
+    uint32_t flags;
+} movers[] = {
+    { "copy_5", 0 },
+    { "store_8", 0 },
+    { "bulk", FLAG_IN | FLAG_OUT },
 };
 enum { BULK = 2 };
 static const struct mover packed_movers[] = {
-    { "copy_8", 0 }, { "bulk", FLAG_IN | FLAG_OUT }, { "bulk", FLAG_IN | FLAG_OUT | FLAG_WHOLE },
+    { "copy_8", 0 },
+    { "bulk", FLAG_IN | FLAG_OUT },
+    { "bulk", FLAG_IN | FLAG_OUT | FLAG_WHOLE },
 };
 
 static struct cuda_flow flow_of(const struct mover *m, uint32_t gpu, uint32_t sms, uint32_t warps, uint32_t row_bytes)
 {
-    return (struct cuda_flow){ .kernel = m->name, .gpu = gpu, .blocks = sms, .warps = warps, .row_bytes = row_bytes,
-                               .flags = m->flags, .stages = 1, .fan = 1, .time_us = LINK_US };
+    return (struct cuda_flow){ .kernel = m->name,
+                               .gpu = gpu,
+                               .blocks = sms,
+                               .warps = warps,
+                               .row_bytes = row_bytes,
+                               .flags = m->flags,
+                               .stages = 1,
+                               .fan = 1,
+                               .time_us = LINK_US };
 }
 
 static void target_add(const struct cuda_bench *b, struct cuda_flow *flow, uint32_t peer)
@@ -46,8 +63,7 @@ static bool flows_keep(struct cuda_bench *b, const struct cuda_flow *flows, uint
     if (!cuda_flows_run(b, flows, count, rate_gbs, error)) return false;
     for (uint32_t i = 0; i < count; i++) sum += rate_gbs[i];
     cuda_bench_keep(b, together ? "total_gbs" : "rate_gbs", "GB/s", flows[0].row_bytes, together ? sum : sum / count,
-                    "%s",
-                    phase);
+                    "%s", phase);
     return true;
 }
 
@@ -70,8 +86,8 @@ static bool pair_by_sms(struct cuda_bench *b, GError **error)
         for (EACH(w, warps))
             for (EACH(s, sms)) {
                 const bool half = movers[m].flags && warps[w] > 15;
-                const struct cuda_flow flow = flow_of(&movers[m], 0, sms[s], warps[w],
-                                                      half ? HALF_ROW_BYTES : ROW_BYTES);
+                const struct cuda_flow flow =
+                    flow_of(&movers[m], 0, sms[s], warps[w], half ? HALF_ROW_BYTES : ROW_BYTES);
                 if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || cuda_quick_skips(b, w, G_N_ELEMENTS(warps))) continue;
                 if (!pair_keep(b, flow, "", error)) return false;
             }
@@ -81,13 +97,15 @@ static bool pair_by_sms(struct cuda_bench *b, GError **error)
 static bool pair_by_size(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 16, 64, 128, 512, 1024, 2048, 4096, HALF_ROW_BYTES };
-    const struct { uint32_t sms, warps; } crowds[] = { { 1, 1 }, { 1, 24 }, { 24, 24 }, { b->sms, 24 } };
+    const struct {
+        uint32_t sms, warps;
+    } crowds[] = { { 1, 1 }, { 1, 24 }, { 24, 24 }, { b->sms, 24 } };
     for (EACH(m, movers))
         for (EACH(c, crowds))
             for (EACH(i, sizes)) {
                 if (cuda_quick_skips(b, i, G_N_ELEMENTS(sizes))) continue;
-                if (!pair_keep(b, flow_of(&movers[m], 0, crowds[c].sms, crowds[c].warps, sizes[i]), "",
-                               error)) return false;
+                if (!pair_keep(b, flow_of(&movers[m], 0, crowds[c].sms, crowds[c].warps, sizes[i]), "", error))
+                    return false;
             }
     return true;
 }
@@ -118,8 +136,10 @@ static bool pair_by_place(struct cuda_bench *b, GError **error)
 static bool pair_unaligned(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 2064, 7408, 14352, 14464 };
-    const struct { uint32_t sms, warps; } crowds[] = { { 1, 1 }, { 1, 4 }, { 1, 8 }, { 1, 15 }, { 8, 15 }, { 16, 8 },
-                                                       { 24, 15 }, { 64, 8 }, { b->sms, 8 }, { b->sms, 15 } };
+    const struct {
+        uint32_t sms, warps;
+    } crowds[] = { { 1, 1 },  { 1, 4 },   { 1, 8 },  { 1, 15 },     { 8, 15 },
+                   { 16, 8 }, { 24, 15 }, { 64, 8 }, { b->sms, 8 }, { b->sms, 15 } };
     for (uint32_t m = 0; m < 3; m++)
         for (EACH(i, sizes))
             for (EACH(c, crowds)) {
@@ -138,11 +158,19 @@ static bool pair_unaligned(struct cuda_bench *b, GError **error)
 }
 
 /* One load feeds stores to the own GPU and to peers; or blocks and warps take turns between them. */
-static const struct mix { const char *name; uint32_t warps, row_bytes; bool token; } mixes[] = {
-    { "fan", 15, ROW_BYTES, false }, { "fan", 28, HALF_ROW_BYTES, false }, { "blocks", 15, ROW_BYTES, false },
+static const struct mix {
+    const char *name;
+    uint32_t warps, row_bytes;
+    bool token;
+} mixes[] = {
+    { "fan", 15, ROW_BYTES, false },
+    { "fan", 28, HALF_ROW_BYTES, false },
+    { "blocks", 15, ROW_BYTES, false },
     { "warps", 15, ROW_BYTES, false },
     /* As V2 dispatch: tokens from memory, packed, each wholly written before its place is taken again. */
-    { "fan", 15, 14464, true }, { "fan", 28, 7520, true }, { "warps", 15, 14464, true },
+    { "fan", 15, 14464, true },
+    { "fan", 28, 7520, true },
+    { "warps", 15, 14464, true },
 };
 
 static bool mixed_keep(struct cuda_bench *b, const struct mover *m, uint32_t x, uint32_t gpus, uint32_t sms,
@@ -218,12 +246,12 @@ static bool sends(enum pattern pattern, uint32_t gpu, uint32_t peer, uint32_t gp
 {
     if (gpu == peer) return false;
     switch (pattern) {
-    case ONE_WAY:    return gpu % 2 == 0 && peer == gpu + 1;
-    case BOTH_WAYS:  return (gpu ^ 1) == peer;
-    case RING:       return (gpu + 1) % gpus == peer;
-    case INCAST:     return peer == 0;
-    case OUTCAST:    return gpu == 0;
-    default:         return true;
+    case ONE_WAY: return gpu % 2 == 0 && peer == gpu + 1;
+    case BOTH_WAYS: return (gpu ^ 1) == peer;
+    case RING: return (gpu + 1) % gpus == peer;
+    case INCAST: return peer == 0;
+    case OUTCAST: return gpu == 0;
+    default: return true;
     }
 }
 
@@ -234,10 +262,10 @@ static uint32_t pattern_flows(const struct cuda_bench *b, enum pattern pattern, 
     for (uint32_t g = 0; g < gpus; g++) {
         struct cuda_flow f = flow_of(m, g, sms, warps, ROW_BYTES);
         f.by_block = 1;
-        for (uint32_t i = 1; i < gpus; i++)                 /* each begins with another */
+        for (uint32_t i = 1; i < gpus; i++) /* each begins with another */
             if (sends(pattern, g, (g + i) % gpus, gpus)) target_add(b, &f, (g + i) % gpus);
         if (!f.target_count) continue;
-        f.blocks = MIN(sms * f.target_count, b->sms);       /* sms a flow */
+        f.blocks = MIN(sms * f.target_count, b->sms); /* sms a flow */
         flow[count++] = f;
     }
     return count;
@@ -253,8 +281,7 @@ static bool patterns_keep(struct cuda_bench *b, const struct mover *m, enum patt
         if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms))) continue;
         const uint32_t count = pattern_flows(b, pattern, m, gpus, sms[s], m->flags ? 15 : 32, flow);
         g_snprintf(phase, sizeof phase, "%s %s gpus=%u sms=%u/flow warps=%u", pattern_names[pattern], m->name, gpus,
-                   sms[s],
-                   flow[0].warps);
+                   sms[s], flow[0].warps);
         if (!flows_keep(b, flow, count, pattern == INCAST, phase, error)) return false;
     }
     return true;
@@ -266,7 +293,7 @@ static bool patterns(struct cuda_bench *b, GError **error)
         for (uint32_t gpus = 2; gpus <= b->gpu_count; gpus++)
             for (uint32_t p = 0; p < PATTERNS; p++) {
                 const bool pairs = p == ONE_WAY || p == BOTH_WAYS, two_only = gpus == 2 && p != BOTH_WAYS;
-                if ((pairs && gpus % 2) || two_only) continue;       /* with two, both ways is all that there is */
+                if ((pairs && gpus % 2) || two_only) continue; /* with two, both ways is all that there is */
                 if (!patterns_keep(b, &movers[m], p, gpus, error)) return false;
             }
     return true;
@@ -327,8 +354,7 @@ static bool flag_keep(struct cuda_bench *b, const char *kernel, uint32_t blocks,
     cuda_flag_runs(b, kernel, 0, 1, blocks, threads, bytes, b->quick ? 32 : 128, run);
     if (!cuda_bench_words_clear(b, error) || !cuda_bench_run(b, run, 2, o, error)) return false;
     cuda_bench_keep(b, "time_ns", "ns", bytes, turn_ns(b, &run[0], &o[0]), "%s pairs=%u warps=%u at=peer", kernel,
-                    blocks,
-                    (threads + 31) / 32);
+                    blocks, (threads + 31) / 32);
     return true;
 }
 
@@ -360,14 +386,17 @@ static bool barriers(struct cuda_bench *b, GError **error)
         struct cuda_run run[CUDA_GPUS_MOST];
         struct cuda_outcome o[CUDA_GPUS_MOST];
         for (uint32_t g = 0; g < gpus; g++) {
-            run[g] = (struct cuda_run){ .kernel = "gpu_barrier", .gpu = g, .blocks = 1, .threads = 32,
+            run[g] = (struct cuda_run){ .kernel = "gpu_barrier",
+                                        .gpu = g,
+                                        .blocks = 1,
+                                        .threads = 32,
                                         .target_count = gpus,
                                         .args = { .own = cuda_words(b, g), .rows = b->quick ? 32 : 128, .index = g } };
             for (uint32_t k = 0; k < gpus; k++) run[g].target[k] = cuda_words(b, k);
         }
         if (!cuda_bench_words_clear(b, error) || !cuda_bench_run(b, run, gpus, o, error)) return false;
-        cuda_bench_keep(b, "time_ns", "ns", 0, o[0].cycles / b->cycles_per_ns / run[0].args.rows,
-                        "gpu_barrier gpus=%u", gpus);
+        cuda_bench_keep(b, "time_ns", "ns", 0, o[0].cycles / b->cycles_per_ns / run[0].args.rows, "gpu_barrier gpus=%u",
+                        gpus);
     }
     return true;
 }
@@ -418,11 +447,21 @@ static bool loaded(struct cuda_bench *b, GError **error)
 }
 
 const struct cuda_part cuda_many_gpus_parts[] = {
-    { "peer-waits", peer_waits }, { "peer-after", peer_ends }, { "peer-adding", peer_additions }, { "peer-flag",
-        flags },
-    { "peer-barrier", barriers }, { "peer-sms", pair_by_sms }, { "peer-size", pair_by_size },
-    { "peer-place", pair_by_place }, { "mixed", mixed }, { "peer-loads", loads }, { "peer-bulk-loads", bulk_loads },
+    { "peer-waits", peer_waits },
+    { "peer-after", peer_ends },
+    { "peer-adding", peer_additions },
+    { "peer-flag", flags },
+    { "peer-barrier", barriers },
+    { "peer-sms", pair_by_sms },
+    { "peer-size", pair_by_size },
+    { "peer-place", pair_by_place },
+    { "mixed", mixed },
+    { "peer-loads", loads },
+    { "peer-bulk-loads", bulk_loads },
     { "patterns", patterns },
-    { "whole-flows", whole_flows }, { "peer-unaligned", pair_unaligned }, { "small-rows", small_rows }, { "loaded",
-        loaded }, { NULL, NULL },
+    { "whole-flows", whole_flows },
+    { "peer-unaligned", pair_unaligned },
+    { "small-rows", small_rows },
+    { "loaded", loaded },
+    { NULL, NULL },
 };

@@ -8,10 +8,10 @@
 #include "reports/record.h"
 
 struct cuda_measure_options {
-    uint32_t gpus;                          /* 0: all of this machine */
-    uint32_t repeat;                        /* passes over all, a sample of each value */
-    bool quick;                             /* fewer rows, shorter samples */
-    const char *only;                       /* the one part that is measured; NULL: all */
+    uint32_t gpus;    /* 0: all of this machine */
+    uint32_t repeat;  /* passes over all, a sample of each value */
+    bool quick;       /* fewer rows, shorter samples */
+    const char *only; /* the one part that is measured; NULL: all */
 };
 
 /* Adds header and rows to the record.  False and *error: CUDA_ABSENT (cuda_driver.h) where there is nothing to measure,

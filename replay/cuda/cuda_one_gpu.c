@@ -7,14 +7,21 @@
 
 #include <math.h>
 
-enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168 };          /* 7168 channels in BF16; in FP8, or half a row */
+enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168 }; /* 7168 channels in BF16; in FP8, or half a row */
 
-static const struct { const char *name; uint64_t footprint; } places[] = {
-    { "l2", CUDA_IN_L2 }, { "hbm", CUDA_BEYOND_L2 },
+static const struct {
+    const char *name;
+    uint64_t footprint;
+} places[] = {
+    { "l2", CUDA_IN_L2 },
+    { "hbm", CUDA_BEYOND_L2 },
 };
 static const uint32_t warp_counts[] = { 1, 2, 4, 8, 16, 24, 32 };
 
-#define EACH(i, list) uint32_t i = 0; i < G_N_ELEMENTS(list); i++
+#define EACH(i, list) \
+    uint32_t i = 0; \
+    i < G_N_ELEMENTS(list); \
+    i++
 
 /* One flow of GPU 0 as a row "KERNEL sms=.. warps=.. at=..", with more words behind. */
 static bool flow_keep(struct cuda_bench *b, const struct cuda_flow *flow, const char *at, const char *more,
@@ -29,17 +36,19 @@ static bool flow_keep(struct cuda_bench *b, const struct cuda_flow *flow, const 
 
 /* ---- loads and stores ---- */
 
-static const char *const row_kernels[] = { "copy_1", "copy_2", "copy_5", "copy_8", "load_1", "load_2", "load_5",
-                                           "load_8",
-                                           "store_1", "store_8" };
+static const char *const row_kernels[] = { "copy_1", "copy_2", "copy_5", "copy_8",  "load_1",
+                                           "load_2", "load_5", "load_8", "store_1", "store_8" };
 
 static bool rows_by_warps(struct cuda_bench *b, GError **error)
 {
     for (EACH(k, row_kernels))
         for (EACH(p, places))
             for (EACH(w, warp_counts)) {
-                const struct cuda_flow flow = { .kernel = row_kernels[k], .blocks = 1, .warps = warp_counts[w],
-                                                .row_bytes = ROW_BYTES, .footprint = places[p].footprint };
+                const struct cuda_flow flow = { .kernel = row_kernels[k],
+                                                .blocks = 1,
+                                                .warps = warp_counts[w],
+                                                .row_bytes = ROW_BYTES,
+                                                .footprint = places[p].footprint };
                 if (cuda_quick_skips(b, w, G_N_ELEMENTS(warp_counts))) continue;
                 if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
             }
@@ -55,8 +64,11 @@ static bool rows_by_sms(struct cuda_bench *b, GError **error)
         for (EACH(p, places))
             for (EACH(w, warps))
                 for (EACH(s, sms)) {
-                    const struct cuda_flow flow = { .kernel = kernels[k], .blocks = sms[s], .warps = warps[w],
-                                                    .row_bytes = ROW_BYTES, .footprint = places[p].footprint };
+                    const struct cuda_flow flow = { .kernel = kernels[k],
+                                                    .blocks = sms[s],
+                                                    .warps = warps[w],
+                                                    .row_bytes = ROW_BYTES,
+                                                    .footprint = places[p].footprint };
                     if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms))) continue;
                     if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
                 }
@@ -71,8 +83,11 @@ static bool rows_by_size(struct cuda_bench *b, GError **error)
         for (EACH(s, sms))
             for (EACH(w, warps))
                 for (EACH(i, sizes)) {
-                    const struct cuda_flow flow = { .kernel = "copy_5", .blocks = sms[s], .warps = warps[w],
-                                                    .row_bytes = sizes[i], .footprint = places[p].footprint };
+                    const struct cuda_flow flow = { .kernel = "copy_5",
+                                                    .blocks = sms[s],
+                                                    .warps = warps[w],
+                                                    .row_bytes = sizes[i],
+                                                    .footprint = places[p].footprint };
                     if (cuda_quick_skips(b, i, G_N_ELEMENTS(sizes))) continue;
                     if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
                 }
@@ -86,9 +101,12 @@ static bool rows_by_footprint(struct cuda_bench *b, GError **error)
     for (EACH(k, kernels))
         for (EACH(i, footprints_mb)) {
             char at[16];
-            const struct cuda_flow flow = { .kernel = kernels[k], .blocks = b->sms, .warps = 32,
+            const struct cuda_flow flow = { .kernel = kernels[k],
+                                            .blocks = b->sms,
+                                            .warps = 32,
                                             .row_bytes = 16384 - 128,
-                                            .footprint = (uint64_t)footprints_mb[i] << 20, .time_us = 300 };
+                                            .footprint = (uint64_t)footprints_mb[i] << 20,
+                                            .time_us = 300 };
             if (cuda_quick_skips(b, i, G_N_ELEMENTS(footprints_mb))) continue;
             g_snprintf(at, sizeof at, "%uMiB", footprints_mb[i]);
             if (!flow_keep(b, &flow, at, "", error)) return false;
@@ -102,8 +120,12 @@ static bool rows_by_offset(struct cuda_bench *b, GError **error)
     for (uint32_t side = 0; side < 2; side++)
         for (uint32_t offset = 16; offset < 128; offset += 16) {
             char more[24];
-            const struct cuda_flow flow = { .kernel = "copy_5", .blocks = 1, .warps = 24, .row_bytes = ROW_BYTES,
-                                            .source_offset = side ? 0 : offset, .target_offset = side ? offset : 0 };
+            const struct cuda_flow flow = { .kernel = "copy_5",
+                                            .blocks = 1,
+                                            .warps = 24,
+                                            .row_bytes = ROW_BYTES,
+                                            .source_offset = side ? 0 : offset,
+                                            .target_offset = side ? offset : 0 };
             if (cuda_quick_skips(b, offset / 16, 8)) continue;
             g_snprintf(more, sizeof more, " %s=%u", side ? "target" : "source", offset);
             if (!flow_keep(b, &flow, "l2", more, error)) return false;
@@ -120,8 +142,11 @@ static bool words_by_warps(struct cuda_bench *b, GError **error)
         for (EACH(p, places))
             for (EACH(s, sms))
                 for (EACH(w, warps)) {
-                    const struct cuda_flow flow = { .kernel = kernels[k], .blocks = sms[s], .warps = warps[w],
-                                                    .row_bytes = ROW_BYTES, .footprint = places[p].footprint };
+                    const struct cuda_flow flow = { .kernel = kernels[k],
+                                                    .blocks = sms[s],
+                                                    .warps = warps[w],
+                                                    .row_bytes = ROW_BYTES,
+                                                    .footprint = places[p].footprint };
                     double rate_gbs;
                     if (!cuda_flows_run(b, &flow, 1, &rate_gbs, error)) return false;
                     /* A lane brings 4 of each 16 bytes. */
@@ -135,13 +160,18 @@ static bool words_by_warps(struct cuda_bench *b, GError **error)
 static bool messages(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 2064, 7408, 14352 };
-    const struct { uint32_t sms, warps; } crowds[] = { { 1, 1 }, { 1, 4 }, { 1, 8 }, { 1, 16 }, { 1, 30 }, { 16, 8 },
-                                                       { 64, 8 }, { b->sms, 8 }, { b->sms, 30 } };
+    const struct {
+        uint32_t sms, warps;
+    } crowds[] = { { 1, 1 },  { 1, 4 },  { 1, 8 },      { 1, 16 },     { 1, 30 },
+                   { 16, 8 }, { 64, 8 }, { b->sms, 8 }, { b->sms, 30 } };
     for (EACH(p, places))
         for (EACH(i, sizes))
             for (EACH(c, crowds)) {
-                const struct cuda_flow flow = { .kernel = "copy_8", .blocks = crowds[c].sms, .warps = crowds[c].warps,
-                                                .row_bytes = sizes[i], .footprint = places[p].footprint,
+                const struct cuda_flow flow = { .kernel = "copy_8",
+                                                .blocks = crowds[c].sms,
+                                                .warps = crowds[c].warps,
+                                                .row_bytes = sizes[i],
+                                                .footprint = places[p].footprint,
                                                 .packed = true };
                 if (cuda_quick_skips(b, c, G_N_ELEMENTS(crowds))) continue;
                 if (!flow_keep(b, &flow, places[p].name, " packed", error)) return false;
@@ -151,11 +181,18 @@ static bool messages(struct cuda_bench *b, GError **error)
 
 /* ---- bulk copies ---- */
 
-static const struct { const char *name; uint32_t flags; } ways[] = {
-    { "in", FLAG_IN }, { "out", FLAG_OUT }, { "both", FLAG_IN | FLAG_OUT },
+static const struct {
+    const char *name;
+    uint32_t flags;
+} ways[] = {
+    { "in", FLAG_IN },
+    { "out", FLAG_OUT },
+    { "both", FLAG_IN | FLAG_OUT },
 };
 /* Stages of shared memory, and how many rows are asked for before the one that is sent on. */
-static const struct { uint32_t stages, ahead; } rings[] = { { 1, 0 }, { 2, 1 }, { 3, 1 }, { 4, 3 } };
+static const struct {
+    uint32_t stages, ahead;
+} rings[] = { { 1, 0 }, { 2, 1 }, { 3, 1 }, { 4, 3 } };
 
 static bool bulk_keep(struct cuda_bench *b, struct cuda_flow flow, uint32_t way, uint32_t ring, uint32_t place,
                       const char *more, GError **error)
@@ -213,22 +250,25 @@ static bool bulk_by_size(struct cuda_bench *b, GError **error)
 }
 
 /* Rows in pieces of 4 KiB, three under way, as low-latency combine has them; whole tokens with their scales and
- * indices,
- * each written before its place is taken again, as the V2 kernels have them. */
+ * indices, each written before its place is taken again, as the V2 kernels have them. */
 static bool bulk_tokens(struct cuda_bench *b, GError **error)
 {
-    static const struct { uint32_t row_bytes, warps, ring; bool whole; } kinds[] = {
-        { 4096, 1, 2, false }, { 4096, 8, 2, false }, { 4096, 16, 2, false }, { 2048, 15, 0, true },
-        { 14464, 1, 0, true }, { 14464, 4, 0, true }, { 14464, 15, 0, true }, { 7520, 1, 0, true },
-        { 7520, 28, 0, true },
+    static const struct {
+        uint32_t row_bytes, warps, ring;
+        bool whole;
+    } kinds[] = {
+        { 4096, 1, 2, false },  { 4096, 8, 2, false }, { 4096, 16, 2, false },
+        { 2048, 15, 0, true },  { 14464, 1, 0, true }, { 14464, 4, 0, true },
+        { 14464, 15, 0, true }, { 7520, 1, 0, true },  { 7520, 28, 0, true },
     };
     const uint32_t sms[] = { 1, 8, 16, b->sms };
     for (EACH(k, kinds))
         for (EACH(p, places))
             for (EACH(y, ways))
                 for (EACH(s, sms)) {
-                    struct cuda_flow flow = { .blocks = sms[s], .warps = kinds[k].warps,
-                                              .row_bytes = kinds[k].row_bytes, .packed = true };
+                    struct cuda_flow flow = {
+                        .blocks = sms[s], .warps = kinds[k].warps, .row_bytes = kinds[k].row_bytes, .packed = true
+                    };
                     if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || (y == 0 && kinds[k].whole)) continue;
                     flow.flags = kinds[k].whole ? FLAG_WHOLE : 0;
                     if (!bulk_keep(b, flow, y, kinds[k].ring, p, kinds[k].whole ? " packed whole" : " packed", error))
@@ -246,8 +286,12 @@ static bool bulk_by_offset(struct cuda_bench *b, GError **error)
             for (uint32_t offset = 16; offset < 128; offset += 16) {
                 char more[24];
                 const struct cuda_flow flow = {
-                    .blocks = 1, .warps = 24, .row_bytes = HALF_ROW_BYTES, .source_offset = side == 0 ? offset : 0,
-                    .target_offset = side == 1 ? offset : 0, .shared_offset = side == 2 ? offset : 0,
+                    .blocks = 1,
+                    .warps = 24,
+                    .row_bytes = HALF_ROW_BYTES,
+                    .source_offset = side == 0 ? offset : 0,
+                    .target_offset = side == 1 ? offset : 0,
+                    .shared_offset = side == 2 ? offset : 0,
                 };
                 if (cuda_quick_skips(b, offset / 16, 8) || (y == 0 && side == 1) || (y == 1 && side == 0)) continue;
                 g_snprintf(more, sizeof more, " %s=%u", sides[side], offset);
@@ -266,8 +310,11 @@ static bool casts(struct cuda_bench *b, GError **error)
         for (EACH(s, sms))
             for (EACH(w, warps))
                 for (EACH(i, sizes)) {
-                    const struct cuda_flow flow = { .kernel = "cast", .blocks = sms[s], .warps = warps[w],
-                                                    .row_bytes = sizes[i], .footprint = places[p].footprint };
+                    const struct cuda_flow flow = { .kernel = "cast",
+                                                    .blocks = sms[s],
+                                                    .warps = warps[w],
+                                                    .row_bytes = sizes[i],
+                                                    .footprint = places[p].footprint };
                     if (cuda_quick_skips(b, w, G_N_ELEMENTS(warps))) continue;
                     if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
                 }
@@ -293,9 +340,12 @@ static bool sums(struct cuda_bench *b, GError **error)
             for (EACH(i, sizes))
                 for (EACH(c, counts))
                     for (uint32_t w = 0; w <= G_N_ELEMENTS(warps); w++) {
-                        const bool team = w == G_N_ELEMENTS(warps);     /* the whole of the largest block */
-                        const struct cuda_flow flow = { .blocks = sms[s], .warps = warps[team ? w - 1 : w],
-                                                        .row_bytes = sizes[i], .count = counts[c], .team = team };
+                        const bool team = w == G_N_ELEMENTS(warps); /* the whole of the largest block */
+                        const struct cuda_flow flow = { .blocks = sms[s],
+                                                        .warps = warps[team ? w - 1 : w],
+                                                        .row_bytes = sizes[i],
+                                                        .count = counts[c],
+                                                        .team = team };
                         if (cuda_quick_skips(b, c, G_N_ELEMENTS(counts))) continue;
                         if (!sum_keep(b, flow, p, error)) return false;
                     }
@@ -309,8 +359,9 @@ static bool sums_shared(struct cuda_bench *b, GError **error)
     for (EACH(c, counts))
         for (EACH(w, warps)) {
             char more[32];
-            const struct cuda_flow flow = { .kernel = "sum_shared", .blocks = 1, .warps = warps[w],
-                                            .row_bytes = ROW_BYTES, .count = counts[c] };
+            const struct cuda_flow flow = {
+                .kernel = "sum_shared", .blocks = 1, .warps = warps[w], .row_bytes = ROW_BYTES, .count = counts[c]
+            };
             g_snprintf(more, sizeof more, " by=warp rows=%u", counts[c]);
             if (!flow_keep(b, &flow, "sm", more, error)) return false;
         }
@@ -318,14 +369,28 @@ static bool sums_shared(struct cuda_bench *b, GError **error)
 }
 
 const struct cuda_part cuda_one_gpu_parts[] = {
-    { "clock", cuda_clock_pass }, { "launch", cuda_launch_pass }, { "alone", cuda_alone_pass },
-    { "chase", cuda_chase_pass }, { "after", cuda_after_pass }, { "flag", cuda_flag_pass },
-    { "adding", cuda_adding_pass }, { "barrier", cuda_barrier_pass }, { "rows-warps", rows_by_warps },
-    { "rows-sms", rows_by_sms }, { "rows-size", rows_by_size }, { "rows-footprint", rows_by_footprint },
-    { "rows-offset", rows_by_offset }, { "words", words_by_warps }, { "messages", messages }, { "bulk-warps",
-        bulk_by_warps },
-    { "bulk-sms", bulk_by_sms }, { "bulk-size", bulk_by_size }, { "bulk-tokens", bulk_tokens },
-    { "bulk-offset", bulk_by_offset }, { "cast", casts },
+    { "clock", cuda_clock_pass },
+    { "launch", cuda_launch_pass },
+    { "alone", cuda_alone_pass },
+    { "chase", cuda_chase_pass },
+    { "after", cuda_after_pass },
+    { "flag", cuda_flag_pass },
+    { "adding", cuda_adding_pass },
+    { "barrier", cuda_barrier_pass },
+    { "rows-warps", rows_by_warps },
+    { "rows-sms", rows_by_sms },
+    { "rows-size", rows_by_size },
+    { "rows-footprint", rows_by_footprint },
+    { "rows-offset", rows_by_offset },
+    { "words", words_by_warps },
+    { "messages", messages },
+    { "bulk-warps", bulk_by_warps },
+    { "bulk-sms", bulk_by_sms },
+    { "bulk-size", bulk_by_size },
+    { "bulk-tokens", bulk_tokens },
+    { "bulk-offset", bulk_by_offset },
+    { "cast", casts },
     { "sum", sums },
-    { "sum-shared", sums_shared }, { NULL, NULL },
+    { "sum-shared", sums_shared },
+    { NULL, NULL },
 };

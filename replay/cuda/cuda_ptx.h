@@ -9,6 +9,9 @@
 
 #include "replay/cuda/cuda_args.h"
 
+/* What follows is PTX, not C. */
+/* clang-format off */
+
 #define PTX(...)   PTX_TEXT(__VA_ARGS__)
 #define PTX_TEXT(...) #__VA_ARGS__ "\n"
 
@@ -94,6 +97,7 @@ said: \
     ret; \
     }
 
+/* clang-format on */
 extern const char cuda_ptx_copies[], cuda_ptx_latencies[], cuda_ptx_works[];
 
 #endif

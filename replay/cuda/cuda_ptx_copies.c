@@ -2,6 +2,9 @@
  * copies through shared memory, additions to many words.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
+/* What follows is PTX, not C. */
+/* clang-format off */
+
 /* Loads that leave nothing in L1, and stores that do the same: what dispatch and combine move rows with. */
 #define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
 #define STORE_16 st.global.L1::no_allocate.v4.u32

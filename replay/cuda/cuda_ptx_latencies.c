@@ -2,6 +2,9 @@
  * barriers, launches.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
+/* What follows is PTX, not C. */
+/* clang-format off */
+
 /* ---- one thread, one operation after another ---- */
 
 /* The word at own holds 0.  A result v is added to the address, so that the next operation waits for it. */

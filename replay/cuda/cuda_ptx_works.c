@@ -1,7 +1,9 @@
 /* cuda_ptx_works.c - PTX of work on rows: BF16 quantised to FP8 with a scale for 128 channels, and weighted sums of
- * rows
- * in FP32, as the public low-latency and normal kernels do them.  See cuda_ptx.h for the language. */
+ * rows in FP32, as the public low-latency and normal kernels do them.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
+
+/* What follows is PTX, not C. */
+/* clang-format off */
 
 #define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
 #define STORE_16 st.global.L1::no_allocate.v4.u32
@@ -43,9 +45,9 @@ loaded: \
 #define FROM_MEMORY ld.param.u64 source, [ARG_SOURCE];
 #define FROM_SHARED mov.u64 source, shared_memory;
 
-/* A team (a warp, or a whole block) sums count rows for each of its tokens, at most eight, all loads of a column
- * under way
- * at once; rows lie one after another in the footprint, weighted by 1/8.  where and load say which memory that is. */
+/* A team (a warp, or a whole block) sums count rows for each of its tokens, at most eight.  All loads of a column are
+ * under way at once.  Rows lie one after another in the footprint, weighted by 1/8.  where and load say which memory
+ * that is. */
 #define SUM_KERNEL(name, where, load) \
 ENTRY_UP_TO(768, name) { \
     HEAD \

@@ -7,7 +7,10 @@
 #include <time.h>
 #include "replay/cuda/cuda_flows.h"
 
-#define EACH(i, list) uint32_t i = 0; i < G_N_ELEMENTS(list); i++
+#define EACH(i, list) \
+    uint32_t i = 0; \
+    i < G_N_ELEMENTS(list); \
+    i++
 #define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
 
 static double now_us(void)
@@ -33,14 +36,24 @@ bool cuda_clock_pass(struct cuda_bench *b, GError **error)
 
 /* ---- launches ---- */
 
-static const struct launch_kind { const char *name; bool cooperative; uint32_t cluster, shared_kb; } launch_kinds[] = {
-    { "plain", false, 0, 0 }, { "cooperative", true, 0, 0 }, { "cooperative+cluster2+200KB", true, 2, 200 },
+static const struct launch_kind {
+    const char *name;
+    bool cooperative;
+    uint32_t cluster, shared_kb;
+} launch_kinds[] = {
+    { "plain", false, 0, 0 },
+    { "cooperative", true, 0, 0 },
+    { "cooperative+cluster2+200KB", true, 2, 200 },
 };
 
 static struct cuda_run launch_run(const struct launch_kind *kind, const char *kernel, uint32_t blocks)
 {
-    return (struct cuda_run){ .kernel = kernel, .blocks = blocks, .threads = 768, .cooperative = kind->cooperative,
-                              .cluster = kind->cluster, .shared_bytes = kind->shared_kb << 10 };
+    return (struct cuda_run){ .kernel = kernel,
+                              .blocks = blocks,
+                              .threads = 768,
+                              .cooperative = kind->cooperative,
+                              .cluster = kind->cluster,
+                              .shared_bytes = kind->shared_kb << 10 };
 }
 
 /* Time of each of many empty kernels one after another, by events; CPU time of the call; launch and wait. */
@@ -50,8 +63,8 @@ static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, 
     const struct cuda_run run = launch_run(kind, "empty", blocks);
     struct cuda_gpu *g = &b->gpu[0];
     float ms = 0;
-    if (!CALL(context_set, g->context) || !cuda_bench_launch(b, &run, error) || !CALL(stream_wait,
-        g->stream[0])) return false;
+    if (!CALL(context_set, g->context) || !cuda_bench_launch(b, &run, error) || !CALL(stream_wait, g->stream[0]))
+        return false;
     if (!cuda_bench_delay(b, MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0])) return false;
     for (uint32_t i = 0; i < MANY; i++)
         if (!cuda_bench_launch(b, &run, error)) return false;
@@ -90,8 +103,9 @@ static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, 
 /* A kernel that is launched while the one before it runs, and then waits for that one's end. */
 static bool launches_early(struct cuda_bench *b, uint32_t blocks, GError **error)
 {
-    const struct cuda_run before = { .kernel = "early", .blocks = blocks, .threads = 512,
-                                     .args = { .cycles = cuda_cycles(b, 20) } };
+    const struct cuda_run before = {
+        .kernel = "early", .blocks = blocks, .threads = 512, .args = { .cycles = cuda_cycles(b, 20) }
+    };
     const struct cuda_run after = { .kernel = "late", .blocks = blocks, .threads = 512, .early = true };
     double gap_us;
     if (!cuda_bench_gap(b, &before, &after, &gap_us, error)) return false;
@@ -112,8 +126,8 @@ bool cuda_launch_pass(struct cuda_bench *b, GError **error)
     for (EACH(i, blocks))
         if (!launches_early(b, blocks[i], error)) return false;
     if (!cuda_bench_delay(b, 200, error) || !CALL(event_record, g->event[0], g->stream[0]) ||
-        !CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) || !CALL(event_elapsed, &ms,
-            g->event[0], g->event[1]))
+        !CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
+        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
         return false;
     cuda_bench_keep(b, "time_us", "us", 0, ms * 1e3, "events");
     return true;
@@ -122,18 +136,21 @@ bool cuda_launch_pass(struct cuda_bench *b, GError **error)
 /* ---- one thread ---- */
 
 static const char *const alone_kernels[] = {
-    "alone_ld_relaxed_gpu", "alone_ld_relaxed_sys", "alone_ld_acquire_gpu", "alone_ld_acquire_sys", "alone_ld_volatile",
-    "alone_ld_nc", "alone_ld_weak", "alone_atom_gpu", "alone_atom_sys", "alone_atom_release_gpu",
-        "alone_atom_release_sys",
-    "alone_red_gpu", "alone_red_sys", "alone_st_relaxed_sys", "alone_st_release_gpu", "alone_st_release_sys",
-    "alone_store_fence_cta", "alone_store_fence_gpu", "alone_store_fence_sys",
+    "alone_ld_relaxed_gpu",   "alone_ld_relaxed_sys",   "alone_ld_acquire_gpu",
+    "alone_ld_acquire_sys",   "alone_ld_volatile",      "alone_ld_nc",
+    "alone_ld_weak",          "alone_atom_gpu",         "alone_atom_sys",
+    "alone_atom_release_gpu", "alone_atom_release_sys", "alone_red_gpu",
+    "alone_red_sys",          "alone_st_relaxed_sys",   "alone_st_release_gpu",
+    "alone_st_release_sys",   "alone_store_fence_cta",  "alone_store_fence_gpu",
+    "alone_store_fence_sys",
 };
 
 static bool alone_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint64_t word, const char *place,
                        GError **error)
 {
-    struct cuda_run run = { .kernel = kernel, .gpu = gpu, .blocks = 1, .threads = 1,
-                            .args = { .own = word, .rows = b->quick ? 128 : 512 } };
+    struct cuda_run run = {
+        .kernel = kernel, .gpu = gpu, .blocks = 1, .threads = 1, .args = { .own = word, .rows = b->quick ? 128 : 512 }
+    };
     struct cuda_outcome o;
     if (!cuda_bench_words_clear(b, error)) return false;
     if (!cuda_bench_run(b, &run, 1, &o, error) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
@@ -160,8 +177,10 @@ static bool alone_at_host(struct cuda_bench *b, GError **error)
 
 bool cuda_alone_pass(struct cuda_bench *b, GError **error)
 {
-    static const char *const within[] = { "alone_nothing", "alone_ld_shared", "alone_atom_shared", "alone_fence_cta",
-                                          "alone_fence_gpu", "alone_fence_sys", "alone_clock", "alone_globaltimer" };
+    static const char *const within[] = {
+        "alone_nothing",   "alone_ld_shared", "alone_atom_shared", "alone_fence_cta",
+        "alone_fence_gpu", "alone_fence_sys", "alone_clock",       "alone_globaltimer"
+    };
     for (EACH(k, within))
         if (!alone_keep(b, within[k], 0, cuda_words(b, 0), "sm", error)) return false;
     return cuda_alone_to(b, 0, 0, "own", error) && alone_at_host(b, error);
@@ -171,9 +190,15 @@ bool cuda_alone_pass(struct cuda_bench *b, GError **error)
 static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint64_t zeros, uint32_t bits,
                        const char *place, GError **error)
 {
-    struct cuda_run run = { .kernel = kernel, .gpu = gpu, .blocks = 1, .threads = 1,
-                            .args = { .source = zeros, .rows = b->quick ? 256 : 1024, .team = 32 - bits,
-                                      .source_stride = 128, .index = bits > 20 ? (uint32_t)rng_next(&b->rng) : 1 } };
+    struct cuda_run run = { .kernel = kernel,
+                            .gpu = gpu,
+                            .blocks = 1,
+                            .threads = 1,
+                            .args = { .source = zeros,
+                                      .rows = b->quick ? 256 : 1024,
+                                      .team = 32 - bits,
+                                      .source_stride = 128,
+                                      .index = bits > 20 ? (uint32_t)rng_next(&b->rng) : 1 } };
     struct cuda_outcome o;
     /* The same places twice where they fit L2; others where they do not. */
     const bool again = bits <= 20;
@@ -185,9 +210,15 @@ static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
 /* Places 2 MiB apart, each looked at for the first time in this kernel: beside the load, where the page lies. */
 static bool pages_keep(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
 {
-    struct cuda_run run = { .kernel = "chase_sys", .gpu = gpu, .blocks = 1, .threads = 1,
-                            .args = { .source = b->gpu[peer].zeros, .rows = 16, .team = 32 - 9,
-                                      .source_stride = 2 << 20, .index = (uint32_t)rng_next(&b->rng) } };
+    struct cuda_run run = { .kernel = "chase_sys",
+                            .gpu = gpu,
+                            .blocks = 1,
+                            .threads = 1,
+                            .args = { .source = b->gpu[peer].zeros,
+                                      .rows = 16,
+                                      .team = 32 - 9,
+                                      .source_stride = 2 << 20,
+                                      .index = (uint32_t)rng_next(&b->rng) } };
     struct cuda_outcome o;
     run.args.source += rng_next(&b->rng) % (1 << 20) / 128 * 128;
     if (!cuda_bench_run(b, &run, 1, &o, error)) return false;
@@ -210,16 +241,22 @@ bool cuda_chase_pass(struct cuda_bench *b, GError **error) { return cuda_chase_t
 /* ---- ends of stores ---- */
 
 static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint32_t peer, uint32_t sms,
-                       uint32_t warps,
-                       bool every,
-                       uint32_t bytes, const char *place, GError **error)
+                       uint32_t warps, bool every, uint32_t bytes, const char *place, GError **error)
 {
     const uint64_t peer_words = cuda_words(b, peer);
     struct cuda_run run = {
-        .kernel = kernel, .gpu = gpu, .blocks = sms, .threads = 32 * warps, .target_count = 1,
+        .kernel = kernel,
+        .gpu = gpu,
+        .blocks = sms,
+        .threads = 32 * warps,
+        .target_count = 1,
         .target = { b->gpu[peer].target + CUDA_TARGET_BYTES / 2 },
-        .args = { .peer = peer_words, .rows = b->quick ? 32 : 64, .row_bytes = bytes, .target_stride = 14336,
-                  .target_mask = 255, .flags = every ? FLAG_EVERY_WARP : 0 },
+        .args = { .peer = peer_words,
+                  .rows = b->quick ? 32 : 64,
+                  .row_bytes = bytes,
+                  .target_stride = 14336,
+                  .target_mask = 255,
+                  .flags = every ? FLAG_EVERY_WARP : 0 },
     };
     struct cuda_outcome o;
     if (!cuda_bench_words_clear(b, error)) return false;
@@ -233,9 +270,9 @@ static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
 
 bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
 {
-    static const char *const kernels[] = { "after_nothing", "after_fence_cta", "after_fence_gpu", "after_fence_sys",
-                                           "after_st_release_gpu", "after_st_release_sys", "after_atom_release_gpu",
-                                           "after_red_release_gpu", "after_red_release_sys" };
+    static const char *const kernels[] = { "after_nothing",          "after_fence_cta",       "after_fence_gpu",
+                                           "after_fence_sys",        "after_st_release_gpu",  "after_st_release_sys",
+                                           "after_atom_release_gpu", "after_red_release_gpu", "after_red_release_sys" };
     static const uint32_t bytes[] = { 16, 1024, 14336 }, warps[] = { 1, 8, 24 };
     const uint32_t sms[] = { 1, b->sms };
     for (EACH(k, kernels))
@@ -261,9 +298,16 @@ void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t first, ui
     const uint32_t gpu[2] = { first, second };
     for (uint32_t i = 0; i < 2; i++)
         run[i] = (struct cuda_run){
-            .kernel = kernel, .gpu = gpu[i], .blocks = blocks, .threads = threads, .target_count = 1,
+            .kernel = kernel,
+            .gpu = gpu[i],
+            .blocks = blocks,
+            .threads = threads,
+            .target_count = 1,
             .target = { b->gpu[gpu[!i]].target + CUDA_TARGET_BYTES / 2 },
-            .args = { .own = cuda_words(b, gpu[i]), .peer = cuda_words(b, gpu[!i]), .rows = rounds, .row_bytes = bytes,
+            .args = { .own = cuda_words(b, gpu[i]),
+                      .peer = cuda_words(b, gpu[!i]),
+                      .rows = rounds,
+                      .row_bytes = bytes,
                       .index = i },
         };
 }
@@ -272,8 +316,14 @@ static bool flag_keep(struct cuda_bench *b, const char *kernel, uint32_t pairs, 
                       GError **error)
 {
     struct cuda_run run = {
-        .kernel = kernel, .blocks = 2 * pairs, .threads = threads, .cooperative = true,
-        .args = { .own = cuda_words(b, 0), .peer = cuda_words(b, 0), .rows = b->quick ? 32 : 128, .row_bytes = bytes,
+        .kernel = kernel,
+        .blocks = 2 * pairs,
+        .threads = threads,
+        .cooperative = true,
+        .args = { .own = cuda_words(b, 0),
+                  .peer = cuda_words(b, 0),
+                  .rows = b->quick ? 32 : 128,
+                  .row_bytes = bytes,
                   .flags = FLAG_PAIRS },
     };
     struct cuda_outcome o;
@@ -300,19 +350,28 @@ bool cuda_flag_pass(struct cuda_bench *b, GError **error)
 
 /* ---- additions and stores of words ---- */
 
-static const struct { const char *name; uint32_t stride, mask; } spreads[] = {
-    { "one", 0, 0 }, { "words", 4, 0xffff }, { "lines", 128, 0xfff },
+static const struct {
+    const char *name;
+    uint32_t stride, mask;
+} spreads[] = {
+    { "one", 0, 0 },
+    { "words", 4, 0xffff },
+    { "lines", 128, 0xfff },
 };
 
 static bool adding_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint32_t peer, uint32_t sms,
-                        uint32_t warps,
-                        uint32_t spread, const char *place, GError **error)
+                        uint32_t warps, uint32_t spread, const char *place, GError **error)
 {
     struct cuda_run run = {
-        .kernel = kernel, .gpu = gpu, .blocks = sms, .threads = 32 * warps,
-        .args = { .own = cuda_words(b, peer), .source_stride = spreads[spread].stride,
+        .kernel = kernel,
+        .gpu = gpu,
+        .blocks = sms,
+        .threads = 32 * warps,
+        .args = { .own = cuda_words(b, peer),
+                  .source_stride = spreads[spread].stride,
                   .source_mask = spreads[spread].mask,
-                  .rows = 1024, .cycles = cuda_cycles(b, 100) },
+                  .rows = 1024,
+                  .cycles = cuda_cycles(b, 100) },
     };
     struct cuda_outcome o;
     if (!cuda_bench_run(b, &run, 1, &o, error)) return false;
@@ -323,15 +382,17 @@ static bool adding_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, 
 
 bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
 {
-    static const char *const kernels[] = { "red_gpu", "red_sys", "atom_gpu", "atom_sys", "atom_release_gpu",
-                                           "atom_release_sys", "store_words" };
-    const struct { uint32_t sms, warps; } crowds[] = { { 1, 1 }, { 1, 32 }, { 24, 32 }, { b->sms, 32 } };
+    static const char *const kernels[] = { "red_gpu",          "red_sys",          "atom_gpu",   "atom_sys",
+                                           "atom_release_gpu", "atom_release_sys", "store_words" };
+    const struct {
+        uint32_t sms, warps;
+    } crowds[] = { { 1, 1 }, { 1, 32 }, { 24, 32 }, { b->sms, 32 } };
     for (EACH(k, kernels))
         for (EACH(s, spreads))
             for (EACH(c, crowds)) {
                 if (cuda_quick_skips(b, c, G_N_ELEMENTS(crowds))) continue;
-                if (!adding_keep(b, kernels[k], gpu, peer, crowds[c].sms, crowds[c].warps, s, place,
-                                 error)) return false;
+                if (!adding_keep(b, kernels[k], gpu, peer, crowds[c].sms, crowds[c].warps, s, place, error))
+                    return false;
             }
     return true;
 }
@@ -347,14 +408,17 @@ bool cuda_barrier_pass(struct cuda_bench *b, GError **error)
     const uint32_t sms[] = { 1, 2, 8, 16, 22, 64, b->sms };
     struct cuda_outcome o;
     for (EACH(w, warps)) {
-        struct cuda_run run = { .kernel = "block_barrier", .blocks = 1, .threads = 32 * warps[w],
-                                .args = { .rows = 512 } };
+        struct cuda_run run = {
+            .kernel = "block_barrier", .blocks = 1, .threads = 32 * warps[w], .args = { .rows = 512 }
+        };
         if (!cuda_bench_run(b, &run, 1, &o, error)) return false;
         cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "block_barrier warps=%u", warps[w]);
     }
     for (EACH(s, sms))
         for (EACH(t, threads)) {
-            struct cuda_run run = { .kernel = "grid_barrier", .blocks = sms[s], .threads = threads[t],
+            struct cuda_run run = { .kernel = "grid_barrier",
+                                    .blocks = sms[s],
+                                    .threads = threads[t],
                                     .cooperative = true,
                                     .args = { .own = cuda_words(b, 0), .rows = b->quick ? 32 : 128 } };
             if (!cuda_bench_words_clear(b, error) || !cuda_bench_run(b, &run, 1, &o, error)) return false;

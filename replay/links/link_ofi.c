@@ -18,18 +18,18 @@
 #include "replay/live.h"
 
 #ifdef HAVE_OFI
-#include "replay/bootstrap/bootstrap_internal.h"
-#include "replay/links/ofi.h"
+#    include "replay/bootstrap/bootstrap_internal.h"
+#    include "replay/links/ofi.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <rdma/fi_atomic.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
-#include <stdio.h>
-#include <string.h>
+#    include <assert.h>
+#    include <errno.h>
+#    include <rdma/fi_atomic.h>
+#    include <rdma/fi_errno.h>
+#    include <rdma/fi_rma.h>
+#    include <stdio.h>
+#    include <string.h>
 
-enum { OFI_POLL_MAX = 32 };     /* completions of one progress() */
+enum { OFI_POLL_MAX = 32 }; /* completions of one progress() */
 
 enum ofi_kind { OFI_PUT, OFI_SIGNAL, OFI_FENCE, OFI_GREETING, OFI_RECEIVE, OFI_GET };
 
@@ -37,13 +37,13 @@ struct ofi_op {
     struct fi_context2 context; /* the provider's while the operation is in flight; first, so that it is the op */
     struct ofi_op *next;        /* in the list of free ones */
     uint32_t queue;             /* index of its ofi_queue */
-    uint8_t  kind;
-    uint64_t number;            /* PUT: among the puts of its queue; FENCE: how many operations it vouches for */
+    uint8_t kind;
+    uint64_t number; /* PUT: among the puts of its queue; FENCE: how many operations it vouches for */
 };
 
 struct ofi_held {
     uint64_t target, value;
-    uint64_t after_puts;        /* how many puts of the queue must have been delivered before */
+    uint64_t after_puts; /* how many puts of the queue must have been delivered before */
     bool add;
 };
 
@@ -52,11 +52,11 @@ struct ofi_queue {
     uint64_t gets, gets_done;   /* posted; here */
     uint64_t fenced, delivered; /* ordered: how many operations the last fence is for, are known to be delivered */
     /* not ordered: */
-    uint64_t puts, puts_done;   /* posted; delivered without a gap */
-    bool    *put_done;          /* [depth], a ring from puts_done on */
-    struct ofi_held *held;      /* [depth], a ring */
+    uint64_t puts, puts_done; /* posted; delivered without a gap */
+    bool *put_done;           /* [depth], a ring from puts_done on */
+    struct ofi_held *held;    /* [depth], a ring */
     uint64_t held_first, held_end;
-    bool     signal_in_flight, listed;
+    bool signal_in_flight, listed;
 };
 
 struct link_ofi {
@@ -64,27 +64,24 @@ struct link_ofi {
     struct ofi_port port;
     const struct live_memory *memory;
     struct bootstrap *bootstrap;
-    bool    *remote;            /* [rank] reached by this link */
+    bool *remote; /* [rank] reached by this link */
     uint32_t rank, rank_count, queue_count, depth;
-    uint32_t word_count;        /* all before the heap */
-    uint64_t dropped;           /* messages that are of no peer */
-    int      broken;            /* the negative errno that every call returns from then on */
-    struct ofi_op *op;          /* [send_count + receive_count] */
+    uint32_t word_count; /* all before the heap */
+    uint64_t dropped;    /* messages that are of no peer */
+    int broken;          /* the negative errno that every call returns from then on */
+    struct ofi_op *op;   /* [send_count + receive_count] */
     struct ofi_op *free_ops;
-    struct ofi_queue *queue;    /* [peer][queue] */
-    uint32_t *holding;          /* indexes of queues that hold signals back */
+    struct ofi_queue *queue; /* [peer][queue] */
+    uint32_t *holding;       /* indexes of queues that hold signals back */
     uint32_t holding_count;
-    uint64_t **sent;            /* [peer]: atomics: [word], the last value sent */
-    uint32_t *sent_words;       /* [peer]: length of it */
-    struct ofi_op *free_receives;       /* that could not be posted again */
-    bool    *greeted;           /* [rank] whose message has come */
-    uint32_t greetings;         /* own ones in flight */
+    uint64_t **sent;              /* [peer]: atomics: [word], the last value sent */
+    uint32_t *sent_words;         /* [peer]: length of it */
+    struct ofi_op *free_receives; /* that could not be posted again */
+    bool *greeted;                /* [rank] whose message has come */
+    uint32_t greetings;           /* own ones in flight */
 };
 
-static struct link_ofi *link_ofi_of(struct live_link *link)
-{
-    return fabric_container_of(link, struct link_ofi, link);
-}
+static struct link_ofi *link_ofi_of(struct live_link *link) { return fabric_container_of(link, struct link_ofi, link); }
 
 static struct ofi_message *ofi_message_of(const struct link_ofi *f, const struct ofi_op *op)
 {
@@ -141,11 +138,15 @@ static int ofi_write(struct link_ofi *f, struct ofi_op *op, const void *source, 
     void *desc = fi_mr_desc(from_arena ? f->port.arena_mr : f->port.memory_mr);
     const struct iovec iov = { .iov_base = (void *)(uintptr_t)source, .iov_len = size_bytes };
     const struct fi_rma_iov rma = { .addr = target, .len = size_bytes, .key = key };
-    const struct fi_msg_rma msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = t->address,
-                                    .rma_iov = &rma, .rma_iov_count = 1, .context = op };
+    const struct fi_msg_rma msg = { .msg_iov = &iov,
+                                    .desc = &desc,
+                                    .iov_count = 1,
+                                    .addr = t->address,
+                                    .rma_iov = &rma,
+                                    .rma_iov_count = 1,
+                                    .context = op };
 
-    return ofi_posted(f, op,
-                      fi_writemsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
+    return ofi_posted(f, op, fi_writemsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
 }
 
 static int ofi_send(struct link_ofi *f, struct ofi_op *op, uint32_t word, uint64_t value, bool delivered)
@@ -153,13 +154,15 @@ static int ofi_send(struct link_ofi *f, struct ofi_op *op, uint32_t word, uint64
     struct ofi_message *const message = ofi_message_of(f, op);
     void *desc = fi_mr_desc(f->port.arena_mr);
     const struct iovec iov = { .iov_base = message, .iov_len = sizeof *message };
-    const struct fi_msg msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1,
-                                .addr = f->port.target[op->queue / f->queue_count].address, .context = op };
+    const struct fi_msg msg = { .msg_iov = &iov,
+                                .desc = &desc,
+                                .iov_count = 1,
+                                .addr = f->port.target[op->queue / f->queue_count].address,
+                                .context = op };
 
     *message = (struct ofi_message){ .value = value, .word = word, .rank = f->rank };
     memcpy(message->token, f->port.target[f->rank].token, sizeof message->token);
-    return ofi_posted(f, op,
-                      fi_sendmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
+    return ofi_posted(f, op, fi_sendmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
 }
 
 /* The last value sent to the peer's word. */
@@ -185,13 +188,19 @@ static int ofi_sum(struct link_ofi *f, struct ofi_op *op, uint64_t target, uint6
     void *desc = fi_mr_desc(f->port.arena_mr);
     const struct fi_ioc ioc = { .addr = &message->value, .count = 1 };
     const struct fi_rma_ioc rma = { .addr = t->memory_base + target, .count = 1, .key = t->memory_key };
-    const struct fi_msg_atomic msg = { .msg_iov = &ioc, .desc = &desc, .iov_count = 1, .addr = t->address,
-                                       .rma_iov = &rma, .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM,
+    const struct fi_msg_atomic msg = { .msg_iov = &ioc,
+                                       .desc = &desc,
+                                       .iov_count = 1,
+                                       .addr = t->address,
+                                       .rma_iov = &rma,
+                                       .rma_iov_count = 1,
+                                       .datatype = FI_UINT64,
+                                       .op = FI_SUM,
                                        .context = op };
 
     message->value = add ? value : value - *sent;
-    const int rc = ofi_posted(f, op,
-                              fi_atomicmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
+    const int rc =
+        ofi_posted(f, op, fi_atomicmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
 
     if (rc == 0 && !add) *sent = value;
     return rc;
@@ -207,10 +216,8 @@ static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, 
     const uint32_t word = (uint32_t)(target / sizeof(uint64_t)) | (add ? OFI_ADD : 0);
     /* A write cannot add: a message takes its place. */
     switch (add && f->port.carrier == OFI_CARRY_WRITE ? OFI_CARRY_MESSAGE : f->port.carrier) {
-    case OFI_CARRY_ATOMIC:
-        return ofi_sum(f, op, target, value, add, delivered);
-    case OFI_CARRY_MESSAGE:
-        return ofi_send(f, op, word, value, delivered);
+    case OFI_CARRY_ATOMIC: return ofi_sum(f, op, target, value, add, delivered);
+    case OFI_CARRY_MESSAGE: return ofi_send(f, op, word, value, delivered);
     case OFI_CARRY_WRITE:
         ofi_message_of(f, op)->value = value;
         return ofi_write(f, op, &ofi_message_of(f, op)->value, true, sizeof value, t->memory_base + target,
@@ -226,8 +233,8 @@ static void ofi_hold(struct link_ofi *f, uint32_t index, uint64_t target, uint64
     struct ofi_queue *const q = &f->queue[index];
 
     if (!q->held) q->held = g_new(struct ofi_held, f->depth);
-    q->held[q->held_end++ % f->depth] = (struct ofi_held){ .target = target, .value = value,
-                                                           .after_puts = q->puts, .add = add };
+    q->held[q->held_end++ % f->depth] =
+        (struct ofi_held){ .target = target, .value = value, .after_puts = q->puts, .add = add };
     if (!q->listed) f->holding[f->holding_count++] = index;
     q->listed = true;
 }
@@ -276,14 +283,14 @@ static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     struct ofi_queue *const q = &f->queue[index];
     const struct ofi_target *const t = &f->port.target[peer];
 
-    (void)defer;                /* libfabric has no doorbell to hold back that a flush could ring */
+    (void)defer; /* libfabric has no doorbell to hold back that a flush could ring */
     if (f->broken) return f->broken;
     if (q->accepted - q->completed == f->depth) return -EAGAIN;
     struct ofi_op *const op = ofi_op_take(f, index, OFI_PUT, q->puts);
 
     if (!op) return -EAGAIN;
-    const int rc = ofi_write(f, op, f->memory->base + source, false, size_bytes, t->memory_base + target,
-                             t->memory_key, !f->port.ordered);
+    const int rc = ofi_write(f, op, f->memory->base + source, false, size_bytes, t->memory_base + target, t->memory_key,
+                             !f->port.ordered);
 
     if (rc) return rc;
     if (!f->port.ordered && !q->put_done) q->put_done = g_new0(bool, f->depth);
@@ -348,8 +355,13 @@ static int ofi_get(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     void *desc = fi_mr_desc(f->port.memory_mr);
     const struct iovec iov = { .iov_base = f->memory->base + target, .iov_len = size_bytes };
     const struct fi_rma_iov rma = { .addr = t->memory_base + source, .len = size_bytes, .key = t->memory_key };
-    const struct fi_msg_rma msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = t->address,
-                                    .rma_iov = &rma, .rma_iov_count = 1, .context = op };
+    const struct fi_msg_rma msg = { .msg_iov = &iov,
+                                    .desc = &desc,
+                                    .iov_count = 1,
+                                    .addr = t->address,
+                                    .rma_iov = &rma,
+                                    .rma_iov_count = 1,
+                                    .context = op };
     const int rc = ofi_posted(f, op, fi_readmsg(f->port.ep, &msg, FI_COMPLETION));
 
     if (rc == 0) q->gets++;
@@ -371,8 +383,8 @@ static int ofi_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     struct ofi_op *const op = ofi_op_take(f, index, OFI_FENCE, q->accepted);
 
     if (!op) return -EAGAIN;
-    const int rc = ofi_write(f, op, ofi_message_of(f, op), true, sizeof(struct ofi_message), t->arena_base,
-                             t->arena_key, true);
+    const int rc =
+        ofi_write(f, op, ofi_message_of(f, op), true, sizeof(struct ofi_message), t->arena_base, t->arena_key, true);
 
     if (rc) return rc;
     q->fenced = q->accepted;
@@ -393,8 +405,7 @@ static void ofi_put_complete(struct link_ofi *f, struct ofi_queue *q, uint64_t n
 static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
 {
     struct ofi_message *const message = ofi_message_of(f, op);
-    const ssize_t rc = fi_recv(f->port.ep, message, sizeof *message, fi_mr_desc(f->port.arena_mr),
-                               FI_ADDR_UNSPEC, op);
+    const ssize_t rc = fi_recv(f->port.ep, message, sizeof *message, fi_mr_desc(f->port.arena_mr), FI_ADDR_UNSPEC, op);
 
     if (rc == 0) return 0;
     op->next = f->free_receives;
@@ -407,8 +418,7 @@ static bool ofi_tokens_equal(const uint8_t *a, const uint8_t *b)
 {
     unsigned difference = 0;
 
-    for (int i = 0; i < OFI_TOKEN_BYTES; i++)
-        difference |= a[i] ^ b[i];
+    for (int i = 0; i < OFI_TOKEN_BYTES; i++) difference |= a[i] ^ b[i];
     return difference == 0;
 }
 
@@ -423,8 +433,10 @@ static bool ofi_message_genuine(const struct link_ofi *f, const struct ofi_messa
 static void ofi_message_drop(struct link_ofi *f)
 {
     if (f->dropped++ == 0)
-        fprintf(stderr, "eptwin: rank %u: warning: drops messages that no rank of this run sent: "
-                "somebody else reaches its libfabric port (%s)\n", f->rank, f->port.provider);
+        fprintf(stderr,
+                "eptwin: rank %u: warning: drops messages that no rank of this run sent: "
+                "somebody else reaches its libfabric port (%s)\n",
+                f->rank, f->port.provider);
 }
 
 static void ofi_message_arrived(struct link_ofi *f, struct ofi_op *op, size_t size_bytes)
@@ -432,14 +444,11 @@ static void ofi_message_arrived(struct link_ofi *f, struct ofi_op *op, size_t si
     const struct ofi_message *const message = ofi_message_of(f, op);
     const uint32_t word = message->word & ~OFI_ADD;
 
-    if (!ofi_message_genuine(f, message, size_bytes))
-        ofi_message_drop(f);
-    else if (message->word == OFI_HELLO)
-        f->greeted[message->rank] = true;
+    if (!ofi_message_genuine(f, message, size_bytes)) ofi_message_drop(f);
+    else if (message->word == OFI_HELLO) f->greeted[message->rank] = true;
     else if (message->word & OFI_ADD)
         __atomic_fetch_add((uint64_t *)(void *)f->memory->base + word, message->value, __ATOMIC_RELEASE);
-    else
-        __atomic_store_n((uint64_t *)(void *)f->memory->base + word, message->value, __ATOMIC_RELEASE);
+    else __atomic_store_n((uint64_t *)(void *)f->memory->base + word, message->value, __ATOMIC_RELEASE);
     ofi_receive_post(f, op);
 }
 
@@ -448,25 +457,15 @@ static void ofi_complete(struct link_ofi *f, struct ofi_op *op, size_t size_byte
     struct ofi_queue *const q = &f->queue[op->queue];
 
     switch ((enum ofi_kind)op->kind) {
-    case OFI_PUT:
-        ofi_put_complete(f, q, op->number);
-        break;
+    case OFI_PUT: ofi_put_complete(f, q, op->number); break;
     case OFI_SIGNAL:
         q->completed++;
         q->signal_in_flight = false;
         break;
-    case OFI_FENCE:
-        q->delivered = op->number;
-        break;
-    case OFI_GREETING:
-        f->greetings--;
-        break;
-    case OFI_RECEIVE:
-        ofi_message_arrived(f, op, size_bytes);
-        return;
-    case OFI_GET:
-        q->gets_done++;
-        break;
+    case OFI_FENCE: q->delivered = op->number; break;
+    case OFI_GREETING: f->greetings--; break;
+    case OFI_RECEIVE: ofi_message_arrived(f, op, size_bytes); return;
+    case OFI_GET: q->gets_done++; break;
     }
     ofi_op_give(f, op);
 }
@@ -481,7 +480,7 @@ static int ofi_read_failure(struct link_ofi *f)
     struct ofi_op *const op = entry.op_context;
     char detail[128] = "";
 
-    if (op && op->kind == OFI_RECEIVE && entry.err == FI_ETRUNC) {      /* peers send nothing that long */
+    if (op && op->kind == OFI_RECEIVE && entry.err == FI_ETRUNC) { /* peers send nothing that long */
         ofi_message_drop(f);
         return ofi_receive_post(f, op);
     }
@@ -524,8 +523,7 @@ static void ofi_free(struct live_link *link)
         g_free(f->queue[i].put_done);
         g_free(f->queue[i].held);
     }
-    for (uint32_t r = 0; r < f->rank_count; r++)
-        g_free(f->sent[r]);
+    for (uint32_t r = 0; r < f->rank_count; r++) g_free(f->sent[r]);
     g_free(f->sent);
     g_free(f->sent_words);
     g_free(f->queue);
@@ -536,15 +534,13 @@ static void ofi_free(struct live_link *link)
     g_free(f);
 }
 
-static const struct live_link_ops ofi_ops = {
-    "ofi", ofi_put, ofi_signal, ofi_put_signal, ofi_get, ofi_flush, ofi_progress, ofi_free
-};
+static const struct live_link_ops ofi_ops = { "ofi",   ofi_put,   ofi_signal,   ofi_put_signal,
+                                              ofi_get, ofi_flush, ofi_progress, ofi_free };
 
 static int ofi_ops_make(struct link_ofi *f)
 {
     f->op = g_new0(struct ofi_op, f->port.send_count + f->port.receive_count);
-    for (uint32_t i = 0; i < f->port.send_count; i++)
-        ofi_op_give(f, &f->op[i]);
+    for (uint32_t i = 0; i < f->port.send_count; i++) ofi_op_give(f, &f->op[i]);
     for (uint32_t i = 0; i < f->port.receive_count; i++) {
         struct ofi_op *const op = &f->op[f->port.send_count + i];
 
@@ -561,8 +557,7 @@ static bool *ofi_strangers(const struct link_ofi *f, const bool *said)
 {
     bool *const strangers = g_new0(bool, f->rank_count);
 
-    for (uint32_t r = 0; r < f->rank_count; r++)
-        strangers[r] = f->remote[r] && (!f->greeted[r] || !said[r]);
+    for (uint32_t r = 0; r < f->rank_count; r++) strangers[r] = f->remote[r] && (!f->greeted[r] || !said[r]);
     return strangers;
 }
 
@@ -629,9 +624,8 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
     return rc == 0;
 }
 
-struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs,
-                               struct bootstrap *b, const struct live_memory *memory, const bool *remote,
-                               GError **error)
+struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+                               const struct live_memory *memory, const bool *remote, GError **error)
 {
     struct link_ofi *const f = g_new0(struct link_ofi, 1);
     const uint32_t queues = b->rank_count * needs->queue_count;
@@ -673,9 +667,8 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct live_n
 
 #else
 
-struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs,
-                               struct bootstrap *b, const struct live_memory *memory, const bool *remote,
-                               GError **error)
+struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+                               const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;
     g_set_error(error, LIVE_ERROR, 0, "--fabric ofi: this eptwin was built without libfabric (libfabric-dev)");

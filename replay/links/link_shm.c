@@ -12,21 +12,21 @@
 #include "sim/rng.h"
 
 enum {
-    SHM_PROGRESS_ENTRIES = 16,          /* most operations of one progress() */
-    SHM_PROGRESS_BYTES = 64 << 10,     /* and where it stops within them */
+    SHM_PROGRESS_ENTRIES = 16,     /* most operations of one progress() */
+    SHM_PROGRESS_BYTES = 64 << 10, /* and where it stops within them */
     SHM_SEED = 0x51,
 };
 
 struct shm_entry {
-    uint64_t source;                    /* own offset; of a signal: the value; of a get: offset at the peer */
-    uint64_t target;                    /* offset at the peer; of a get: own offset */
-    uint32_t size_bytes;                /* 0: a signal */
-    bool     add, get;
+    uint64_t source;     /* own offset; of a signal: the value; of a get: offset at the peer */
+    uint64_t target;     /* offset at the peer; of a get: own offset */
+    uint32_t size_bytes; /* 0: a signal */
+    bool add, get;
 };
 
 /* completed <= rung <= posted <= completed + depth */
 struct shm_queue {
-    struct shm_entry *entry;            /* [depth], a ring; made when first used */
+    struct shm_entry *entry; /* [depth], a ring; made when first used */
     uint64_t posted, rung, completed;
 };
 
@@ -35,16 +35,13 @@ struct link_shm {
     const struct live_memory *memory;
     uint8_t *const *peer_base;
     uint32_t rank_count, queue_count, depth;
-    struct shm_queue *queue;            /* [peer][queue] */
-    uint32_t *active;                   /* queues with completed < rung */
+    struct shm_queue *queue; /* [peer][queue] */
+    uint32_t *active;        /* queues with completed < rung */
     uint32_t active_count;
     struct rng rng;
 };
 
-static struct link_shm *link_shm_of(struct live_link *link)
-{
-    return fabric_container_of(link, struct link_shm, link);
-}
+static struct link_shm *link_shm_of(struct live_link *link) { return fabric_container_of(link, struct link_shm, link); }
 
 static void shm_ring(struct link_shm *shm, uint32_t index)
 {
@@ -54,8 +51,7 @@ static void shm_ring(struct link_shm *shm, uint32_t index)
     queue->rung = queue->posted;
 }
 
-static int shm_post(struct link_shm *shm, uint16_t peer, uint16_t number, const struct shm_entry *entry,
-                    bool defer)
+static int shm_post(struct link_shm *shm, uint16_t peer, uint16_t number, const struct shm_entry *entry, bool defer)
 {
     const uint32_t index = (uint32_t)peer * shm->queue_count + number;
     struct shm_queue *queue = &shm->queue[index];
@@ -121,14 +117,10 @@ static void shm_complete(struct link_shm *shm, uint32_t index)
     const struct shm_entry *entry = &queue->entry[queue->completed % shm->depth];
     uint8_t *const peer = shm->peer_base[index / shm->queue_count];
     uint64_t *const word = (uint64_t *)(void *)(peer + entry->target);
-    if (entry->get)
-        memcpy(shm->memory->base + entry->target, peer + entry->source, entry->size_bytes);
-    else if (entry->size_bytes)
-        memcpy(peer + entry->target, shm->memory->base + entry->source, entry->size_bytes);
-    else if (entry->add)
-        __atomic_fetch_add(word, entry->source, __ATOMIC_RELEASE);
-    else
-        __atomic_store_n(word, entry->source, __ATOMIC_RELEASE);
+    if (entry->get) memcpy(shm->memory->base + entry->target, peer + entry->source, entry->size_bytes);
+    else if (entry->size_bytes) memcpy(peer + entry->target, shm->memory->base + entry->source, entry->size_bytes);
+    else if (entry->add) __atomic_fetch_add(word, entry->source, __ATOMIC_RELEASE);
+    else __atomic_store_n(word, entry->source, __ATOMIC_RELEASE);
     queue->completed++;
 }
 
@@ -170,9 +162,9 @@ static const struct live_link_ops shm_ops = {
     .free = shm_free,
 };
 
-struct live_link *link_shm_new(const struct live_options *o, const struct live_needs *needs,
-                               struct bootstrap *b, const struct live_memory *memory, const bool *remote,
-                               uint8_t *const *peer_base, GError **error)
+struct live_link *link_shm_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+                               const struct live_memory *memory, const bool *remote, uint8_t *const *peer_base,
+                               GError **error)
 {
     (void)o;
     for (uint32_t peer = 0; peer < b->rank_count; peer++) {

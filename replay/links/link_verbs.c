@@ -22,30 +22,30 @@
 #include "replay/live.h"
 
 #ifdef HAVE_VERBS
-#include "replay/links/verbs.h"
+#    include "replay/links/verbs.h"
 
-#include <arpa/inet.h>
-#include <assert.h>
-#include <errno.h>
-#include <string.h>
-#include <sys/random.h>
-#include <time.h>
+#    include <arpa/inet.h>
+#    include <assert.h>
+#    include <errno.h>
+#    include <string.h>
+#    include <sys/random.h>
+#    include <time.h>
 
 enum {
-    VERBS_SIGNAL_EVERY = 16,            /* work requests that share a completion */
-    VERBS_POLL_MAX = 32,                /* completions of one progress() and NIC */
-    VERBS_EVENT_POLLS = 1024,           /* calls of progress() between looks at events and at the clock */
-    VERBS_PROBE_S = 1,                  /* between probes of a peer to which nothing is under way */
-    VERBS_INLINE_BYTES = 256,           /* wish */
+    VERBS_SIGNAL_EVERY = 16,  /* work requests that share a completion */
+    VERBS_POLL_MAX = 32,      /* completions of one progress() and NIC */
+    VERBS_EVENT_POLLS = 1024, /* calls of progress() between looks at events and at the clock */
+    VERBS_PROBE_S = 1,        /* between probes of a peer to which nothing is under way */
+    VERBS_INLINE_BYTES = 256, /* wish */
     VERBS_SLOT_BYTES = 16,
-    VERBS_RECEIVES_POSTED_MAX = 32,     /* by one doorbell */
+    VERBS_RECEIVES_POSTED_MAX = 32, /* by one doorbell */
 };
 
 /* What a signal leaves in a slot: of the sender (WRITE: the value; ATOMIC: the old value comes here) and of
  * the receiver's ring (IMM: both). */
 struct verbs_slot {
     uint64_t value;
-    uint32_t word, add;                 /* add 1: value is added to the word */
+    uint32_t word, add; /* add 1: value is added to the word */
 };
 _Static_assert(sizeof(struct verbs_slot) == VERBS_SLOT_BYTES, "crosses the link");
 
@@ -54,20 +54,20 @@ struct link_verbs {
     struct live_options options;
     const struct live_memory *memory;
     uint32_t rank, rank_count, queue_count;
-    uint32_t queue_depth;               /* as asked: the same on all ranks */
-    uint32_t send_depth;                /* work requests of a QP: one more, for the write that ends a flush */
-    uint32_t receive_depth;             /* <= queue_depth; 0 but with IMM */
+    uint32_t queue_depth;   /* as asked: the same on all ranks */
+    uint32_t send_depth;    /* work requests of a QP: one more, for the write that ends a flush */
+    uint32_t receive_depth; /* <= queue_depth; 0 but with IMM */
     uint32_t signal_every;
-    uint32_t word_count;                /* all before the heap */
+    uint32_t word_count; /* all before the heap */
     uint32_t polls;
     time_t probed_s;
     bool broken;
     struct verbs_nic nic[VERBS_NICS_MAX];
     uint32_t nic_count;
-    struct verbs_qp *qp;                /* [peer][queue] */
-    uint64_t *shadow;                   /* ATOMIC: [peer][word], the last value sent */
-    struct verbs_slot *slot;            /* [peer][queue][send_depth], then the rings */
-    struct verbs_slot *ring;            /* IMM: [peer][queue][2 queue_depth] */
+    struct verbs_qp *qp;     /* [peer][queue] */
+    uint64_t *shadow;        /* ATOMIC: [peer][word], the last value sent */
+    struct verbs_slot *slot; /* [peer][queue][send_depth], then the rings */
+    struct verbs_slot *ring; /* IMM: [peer][queue][2 queue_depth] */
 };
 
 static struct link_verbs *link_verbs_of(struct live_link *link)
@@ -75,10 +75,7 @@ static struct link_verbs *link_verbs_of(struct live_link *link)
     return fabric_container_of(link, struct link_verbs, link);
 }
 
-static uint32_t verbs_index(const struct link_verbs *v, const struct verbs_qp *qp)
-{
-    return (uint32_t)(qp - v->qp);
-}
+static uint32_t verbs_index(const struct link_verbs *v, const struct verbs_qp *qp) { return (uint32_t)(qp - v->qp); }
 
 /* Which slot of a rank's rings the QP that has this index there gets its n-th signal in. */
 static uint64_t verbs_ring_slot(const struct link_verbs *v, uint32_t index, uint64_t signal)
@@ -110,8 +107,8 @@ static int verbs_completion_fail(struct link_verbs *v, const struct verbs_qp *qp
 static int verbs_post_fail(struct link_verbs *v, const struct verbs_qp *qp, int code)
 {
     char text[sizeof v->link.failure];
-    g_snprintf(text, sizeof text, "peer %u: QP %u (queue %u) of %s takes no work request: %s", qp->peer,
-               qp->qp->qp_num, qp->queue, qp->nic->name, g_strerror(code));
+    g_snprintf(text, sizeof text, "peer %u: QP %u (queue %u) of %s takes no work request: %s", qp->peer, qp->qp->qp_num,
+               qp->queue, qp->nic->name, g_strerror(code));
     return verbs_fail(v, text);
 }
 
@@ -147,8 +144,7 @@ static int verbs_receives_post(struct link_verbs *v, struct verbs_qp *qp, uint32
     struct ibv_recv_wr wr[VERBS_RECEIVES_POSTED_MAX], *bad;
     assert(count >= 1 && count <= VERBS_RECEIVES_POSTED_MAX);
     for (uint32_t i = 0; i < count; i++)
-        wr[i] = (struct ibv_recv_wr){ .wr_id = verbs_id(v, qp, 0), .next = i + 1 < count ? &wr[i + 1] :
-        NULL };
+        wr[i] = (struct ibv_recv_wr){ .wr_id = verbs_id(v, qp, 0), .next = i + 1 < count ? &wr[i + 1] : NULL };
     const int rc = ibv_post_recv(qp->qp, wr, &bad);
     return rc ? verbs_post_fail(v, qp, rc) : 0;
 }
@@ -161,10 +157,11 @@ static int verbs_signal_receive(struct link_verbs *v, const struct ibv_wc *wc)
     if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || ntohl(wc->imm_data) != (uint32_t)qp->signals_received ||
         slot->word >= v->word_count) {
         char text[sizeof v->link.failure];
-        g_snprintf(text, sizeof text, "peer %u: QP %u (queue %u): expected signal %u for a word below %u, "
+        g_snprintf(text, sizeof text,
+                   "peer %u: QP %u (queue %u): expected signal %u for a word below %u, "
                    "found %u for "
-                   "word %u", qp->peer, qp->qp->qp_num, qp->queue, (uint32_t)qp->signals_received,
-                   v->word_count,
+                   "word %u",
+                   qp->peer, qp->qp->qp_num, qp->queue, (uint32_t)qp->signals_received, v->word_count,
                    ntohl(wc->imm_data), slot->word);
         return verbs_fail(v, text);
     }
@@ -288,7 +285,7 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     struct verbs_slot *slot = &v->slot[first + qp->posted % v->send_depth];
     *slot = (struct verbs_slot){ .value = value, .word = word, .add = add };
     if (how == LIVE_SIGNAL_IMM) {
-        const uint32_t there = v->rank * v->queue_count + qp->queue;    /* our index among its QPs */
+        const uint32_t there = v->rank * v->queue_count + qp->queue; /* our index among its QPs */
         const uint64_t at = verbs_ring_slot(v, there, qp->signals_sent);
         wr->wr.rdma.remote_addr = qp->peer_ring + at * sizeof *slot;
         wr->wr.rdma.rkey = qp->peer_scratch_key;
@@ -319,8 +316,8 @@ static int verbs_adds_check(struct link_verbs *v, const struct verbs_qp *qp)
     return verbs_fail(v, text);
 }
 
-static int verbs_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target,
-                        uint64_t value, bool add)
+static int verbs_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value,
+                        bool add)
 {
     struct link_verbs *v = link_verbs_of(link);
     struct verbs_qp *qp = &v->qp[(uint32_t)peer * v->queue_count + queue];
@@ -381,10 +378,8 @@ static int verbs_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     int rc = 0;
     if (v->broken) return -EIO;
     if (qp->signalled != qp->posted && qp->nic->completions_free) {
-        if (qp->chained)
-            verbs_completion_ask(qp, &qp->wr[qp->chained - 1]);
-        else if (verbs_room(v, qp, 1, v->send_depth, &rc))
-            verbs_nothing_write(v, qp);
+        if (qp->chained) verbs_completion_ask(qp, &qp->wr[qp->chained - 1]);
+        else if (verbs_room(v, qp, 1, v->send_depth, &rc)) verbs_nothing_write(v, qp);
     }
     if (rc == 0) rc = verbs_ring(v, qp);
     if (rc == 0 && qp->completed != qp->posted) rc = verbs_sends_poll(v, qp->nic);
@@ -466,7 +461,7 @@ static const struct live_link_ops verbs_ops = {
 /* What a rank tells the others, followed by the number of its QP for each [peer][queue].  A rank that could
  * not prepare says why, so that all of them end with the same error. */
 struct verbs_hello {
-    char     failure[240];
+    char failure[240];
     uint64_t memory, memory_bytes, ring;
     uint32_t word_count, queue_depth, signalling, packet_number;
     uint32_t nic_count, reserved;
@@ -478,7 +473,7 @@ struct verbs_hello {
 static bool verbs_local_rank(struct bootstrap *b, uint32_t *local_rank, GError **error)
 {
     char mine[80] = "", *boot = NULL;
-    char (*host)[sizeof mine] = g_malloc0(sizeof mine * b->rank_count);
+    char(*host)[sizeof mine] = g_malloc0(sizeof mine * b->rank_count);
     g_file_get_contents("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL);
     g_strlcpy(mine, boot ? boot : g_get_host_name(), sizeof mine);
     g_free(boot);
@@ -495,14 +490,13 @@ static bool verbs_options_check(const struct live_options *o, const struct live_
     if (o->service_level > 15)
         g_set_error(error, LIVE_ERROR, EINVAL, "sl: expected 0 to 15, found %u", o->service_level);
     else if (o->traffic_class > 255)
-        g_set_error(error, LIVE_ERROR, EINVAL, "traffic-class: expected 0 to 255, found %u",
-                    o->traffic_class);
+        g_set_error(error, LIVE_ERROR, EINVAL, "traffic-class: expected 0 to 255, found %u", o->traffic_class);
     else if (!needs->queue_count || !needs->queue_depth)
-        g_set_error(error, LIVE_ERROR, EINVAL, "verbs: expected at least one queue of depth 1, found %u of "
+        g_set_error(error, LIVE_ERROR, EINVAL,
+                    "verbs: expected at least one queue of depth 1, found %u of "
                     "%u",
                     needs->queue_count, needs->queue_depth);
-    else
-        return true;
+    else return true;
     return false;
 }
 
@@ -534,10 +528,11 @@ static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GErro
         if (imm) v->receive_depth = MIN(v->receive_depth, (uint32_t)attr->max_cqe / MAX(each, 1));
     }
     if (v->send_depth < 2 || (imm && !v->receive_depth)) {
-        g_set_error(error, LIVE_ERROR, ENOSPC, "device %s: expected room for two sends and a receive on each "
+        g_set_error(error, LIVE_ERROR, ENOSPC,
+                    "device %s: expected room for two sends and a receive on each "
                     "of %u "
-                    "QPs, found %d work requests and %d completions: use fewer queues", v->nic[0].name, each,
-                    v->nic[0].device_attr.max_qp_wr, v->nic[0].device_attr.max_cqe);
+                    "QPs, found %d work requests and %d completions: use fewer queues",
+                    v->nic[0].name, each, v->nic[0].device_attr.max_qp_wr, v->nic[0].device_attr.max_cqe);
         return false;
     }
     v->signal_every = MAX(1, MIN(VERBS_SIGNAL_EVERY, v->send_depth / 4));
@@ -549,8 +544,8 @@ static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GErro
     v->ring = v->slot + all * v->send_depth;
     for (uint32_t i = 0; i < v->nic_count; i++) {
         struct verbs_nic *nic = &v->nic[i];
-        nic->scratch_mr = verbs_memory_register(nic, v->slot, bytes, IBV_ACCESS_LOCAL_WRITE |
-                                                IBV_ACCESS_REMOTE_WRITE, "signal slots", error);
+        nic->scratch_mr = verbs_memory_register(nic, v->slot, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+                                                "signal slots", error);
         if (!nic->scratch_mr) return false;
         if (!verbs_nic_queues_make(nic, each * v->send_depth, each * v->receive_depth, error)) return false;
     }
@@ -560,7 +555,8 @@ static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GErro
 static bool verbs_qps_make(struct link_verbs *v, const bool *remote, GError **error)
 {
     struct verbs_qp_limits limits = {
-        .send_depth = v->send_depth, .receive_depth = MAX(v->receive_depth, 1),
+        .send_depth = v->send_depth,
+        .receive_depth = MAX(v->receive_depth, 1),
         .inline_bytes = VERBS_INLINE_BYTES,
     };
     for (uint32_t i = 0; i < v->rank_count * v->queue_count; i++) {
@@ -569,7 +565,7 @@ static bool verbs_qps_make(struct link_verbs *v, const bool *remote, GError **er
         qp->queue = (uint16_t)(i % v->queue_count);
         if (!remote[qp->peer]) continue;
         if (!verbs_qp_make(qp, &v->nic[qp->queue % v->nic_count], &limits, error)) return false;
-        for (uint32_t left = v->receive_depth; left; ) {
+        for (uint32_t left = v->receive_depth; left;) {
             const uint32_t count = MIN(left, VERBS_RECEIVES_POSTED_MAX);
             if (verbs_receives_post(v, qp, count) < 0) {
                 g_set_error(error, LIVE_ERROR, EIO, "%s", v->link.failure);
@@ -581,8 +577,8 @@ static bool verbs_qps_make(struct link_verbs *v, const bool *remote, GError **er
     return true;
 }
 
-static bool verbs_prepare(struct link_verbs *v, const struct live_needs *needs, uint32_t local_rank,
-                          const bool *remote, GError **error)
+static bool verbs_prepare(struct link_verbs *v, const struct live_needs *needs, uint32_t local_rank, const bool *remote,
+                          GError **error)
 {
     uint32_t remote_count = 0;
     for (uint32_t peer = 0; peer < v->rank_count; peer++) remote_count += remote[peer];
@@ -591,8 +587,7 @@ static bool verbs_prepare(struct link_verbs *v, const struct live_needs *needs, 
 }
 
 /* Tells the others; all_hello gets everyone's.  Consumes failure, which is the end for all of them. */
-static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GError *failure,
-                                 uint8_t **all_hello,
+static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GError *failure, uint8_t **all_hello,
                                  size_t *hello_bytes, GError **error)
 {
     const uint32_t qp_count = v->rank_count * v->queue_count;
@@ -609,8 +604,7 @@ static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GErr
     mine->packet_number &= 0xffffff;
     mine->nic_count = v->nic_count;
     for (uint32_t i = 0; !failure && i < v->nic_count; i++) mine->nic[i] = verbs_nic_address(&v->nic[i]);
-    for (uint32_t i = 0; !failure && i < qp_count; i++)
-        mine->qp_number[i] = v->qp[i].qp ? v->qp[i].qp->qp_num : 0;
+    for (uint32_t i = 0; !failure && i < qp_count; i++) mine->qp_number[i] = v->qp[i].qp ? v->qp[i].qp->qp_num : 0;
     *all_hello = g_malloc(*hello_bytes * b->rank_count);
     const bool fine = bootstrap_allgather(b, mine, *hello_bytes, *all_hello, failure ? NULL : error);
     if (failure) g_propagate_error(error, failure);
@@ -622,27 +616,24 @@ static bool verbs_hello_check(const struct link_verbs *v, const struct verbs_hel
                               const struct verbs_hello *peer, uint32_t rank, GError **error)
 {
     g_autofree char *failure = bootstrap_peer_text(peer->failure, sizeof peer->failure);
-    if (*failure)
-        g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
+    if (*failure) g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (peer->memory_bytes != mine->memory_bytes || peer->word_count != mine->word_count ||
              peer->queue_depth != mine->queue_depth || peer->signalling != mine->signalling)
-        g_set_error(error, LIVE_ERROR, EINVAL, "rank %u differs from rank %u: expected %" G_GUINT64_FORMAT " "
+        g_set_error(error, LIVE_ERROR, EINVAL,
+                    "rank %u differs from rank %u: expected %" G_GUINT64_FORMAT " "
                     "bytes, %u "
                     "words, queue depth %u and signalling %u, found %" G_GUINT64_FORMAT ", %u, %u and %u",
-                    rank, v->rank,
-                    mine->memory_bytes, mine->word_count, mine->queue_depth, mine->signalling,
+                    rank, v->rank, mine->memory_bytes, mine->word_count, mine->queue_depth, mine->signalling,
                     peer->memory_bytes, peer->word_count, peer->queue_depth, peer->signalling);
     else if (peer->nic_count < 1 || peer->nic_count > VERBS_NICS_MAX)
-        g_set_error(error, LIVE_ERROR, EINVAL, "rank %u: expected 1 to %d NICs, found %u", rank,
-                    VERBS_NICS_MAX,
+        g_set_error(error, LIVE_ERROR, EINVAL, "rank %u: expected 1 to %d NICs, found %u", rank, VERBS_NICS_MAX,
                     peer->nic_count);
-    else
-        return true;
+    else return true;
     return false;
 }
 
-static bool verbs_peer_connect(struct link_verbs *v, const struct verbs_hello *mine,
-                               const struct verbs_hello *peer, uint32_t rank, GError **error)
+static bool verbs_peer_connect(struct link_verbs *v, const struct verbs_hello *mine, const struct verbs_hello *peer,
+                               uint32_t rank, GError **error)
 {
     for (uint32_t queue = 0; queue < v->queue_count; queue++) {
         struct verbs_qp *qp = &v->qp[rank * v->queue_count + queue];
@@ -671,8 +662,7 @@ static bool verbs_connect(struct link_verbs *v, struct bootstrap *b, const bool 
     for (uint32_t rank = 0; fine && rank < v->rank_count; rank++)
         fine = verbs_hello_check(v, mine, (const void *)(all + hello_bytes * rank), rank, error);
     for (uint32_t rank = 0; fine && rank < v->rank_count; rank++)
-        if (remote[rank]) fine = verbs_peer_connect(v, mine, (const void *)(all + hello_bytes * rank), rank,
-                                                    error);
+        if (remote[rank]) fine = verbs_peer_connect(v, mine, (const void *)(all + hello_bytes * rank), rank, error);
     g_free(all);
     return fine;
 }
@@ -687,9 +677,8 @@ static void verbs_carrier_name(struct link_verbs *v)
     }
 }
 
-struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs,
-                                 struct bootstrap *b, const struct live_memory *memory, const bool *remote,
-                                 GError **error)
+struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+                                 const struct live_memory *memory, const bool *remote, GError **error)
 {
     uint32_t local_rank;
     if (!verbs_local_rank(b, &local_rank, error)) return NULL;
@@ -703,8 +692,7 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct live
     v->queue_depth = needs->queue_depth;
     v->word_count = (uint32_t)((memory->size_bytes - needs->heap_bytes) / sizeof(uint64_t));
     v->qp = g_new0(struct verbs_qp, (gsize)v->rank_count * v->queue_count);
-    if (o->signalling == LIVE_SIGNAL_ATOMIC) v->shadow = g_new0(uint64_t,
-                                                                (gsize)v->rank_count * v->word_count);
+    if (o->signalling == LIVE_SIGNAL_ATOMIC) v->shadow = g_new0(uint64_t, (gsize)v->rank_count * v->word_count);
     GError *failure = NULL;
     verbs_prepare(v, needs, local_rank, remote, &failure);
     bool fine = verbs_connect(v, b, remote, failure, error);
@@ -722,12 +710,12 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct live
 
 #else
 
-struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs,
-                                 struct bootstrap *b, const struct live_memory *memory, const bool *remote,
-                                 GError **error)
+struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+                                 const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;
-    g_set_error(error, LIVE_ERROR, 0, "verbs: this eptwin was built without libibverbs (package "
+    g_set_error(error, LIVE_ERROR, 0,
+                "verbs: this eptwin was built without libibverbs (package "
                 "libibverbs-dev)");
     return NULL;
 }

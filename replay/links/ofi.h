@@ -12,9 +12,9 @@
 
 /* The functions of libfabric that are looked up by name; the others are reached through its objects. */
 struct ofi_library {
-    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
-                   const struct fi_info *hints, struct fi_info **info);
-    struct fi_info *(*dupinfo)(const struct fi_info *info);     /* of NULL: an empty one */
+    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+                   struct fi_info **info);
+    struct fi_info *(*dupinfo)(const struct fi_info *info); /* of NULL: an empty one */
     void (*freeinfo)(struct fi_info *info);
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     const char *(*strerror)(int code);
@@ -24,8 +24,8 @@ const struct ofi_library *ofi_library_load(GError **error);
 
 /* What carries a signal. */
 enum ofi_carrier {
-    OFI_CARRY_WRITE, /* an 8-byte RMA write of the value: where words are placed at once */
-    OFI_CARRY_ATOMIC, /* an atomic sum of the difference */
+    OFI_CARRY_WRITE,   /* an 8-byte RMA write of the value: where words are placed at once */
+    OFI_CARRY_ATOMIC,  /* an atomic sum of the difference */
     OFI_CARRY_MESSAGE, /* a message {value, word}, from which the receiver's progress() sets the word */
 };
 
@@ -40,48 +40,48 @@ enum { OFI_TOKEN_BYTES = 16 };
  * shm) let this program choose or number in order. */
 struct ofi_message {
     uint64_t value;
-    uint32_t word;              /* OFI_HELLO: none, the sender greets; with OFI_ADD in it, value is added */
-    uint32_t rank;              /* the sender */
-    uint8_t  token[OFI_TOKEN_BYTES];    /* the sender's */
+    uint32_t word;                  /* OFI_HELLO: none, the sender greets; with OFI_ADD in it, value is added */
+    uint32_t rank;                  /* the sender */
+    uint8_t token[OFI_TOKEN_BYTES]; /* the sender's */
 };
 _Static_assert(sizeof(struct ofi_message) == 32, "crosses the link");
 #define OFI_HELLO UINT32_MAX
-#define OFI_ADD (UINT32_C(1) << 31)
+#define OFI_ADD   (UINT32_C(1) << 31)
 
 /* Where a peer's registered memory is for RMA. */
 struct ofi_target {
     fi_addr_t address;
-    uint64_t  memory_base, memory_key;      /* words and heap */
-    uint64_t  arena_base, arena_key;        /* its messages; the first takes writes that nobody reads */
-    uint8_t   token[OFI_TOKEN_BYTES];       /* that its messages carry */
+    uint64_t memory_base, memory_key; /* words and heap */
+    uint64_t arena_base, arena_key;   /* its messages; the first takes writes that nobody reads */
+    uint8_t token[OFI_TOKEN_BYTES];   /* that its messages carry */
 };
 
 struct ofi_port {
     const struct ofi_library *library;
-    struct fi_info    *info;
+    struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
-    struct fid_av     *av;
-    struct fid_cq     *cq;
-    struct fid_ep     *ep;
-    struct fid_mr     *memory_mr, *arena_mr;
-    enum ofi_carrier   carrier;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    struct fid_mr *memory_mr, *arena_mr;
+    enum ofi_carrier carrier;
     /* A write or message that follows others to the same peer takes effect after them.  Without that,
      * whatever must come later waits until the others are known to have been delivered. */
-    bool               ordered;
-    uint32_t           send_count, receive_count;   /* operations in flight */
-    struct ofi_message *arena;                      /* [1 + send_count + receive_count] */
-    struct ofi_target  *target;                     /* [rank] */
-    char               *provider;                   /* as it calls itself */
-    char               *names;      /* how the names of the ranks' shared-memory objects begin; NULL: there are none */
+    bool ordered;
+    uint32_t send_count, receive_count; /* operations in flight */
+    struct ofi_message *arena;          /* [1 + send_count + receive_count] */
+    struct ofi_target *target;          /* [rank] */
+    char *provider;                     /* as it calls itself */
+    char *names; /* how the names of the ranks' shared-memory objects begin; NULL: there are none */
 };
 
 /* Where this rank runs among the others, and what they agreed on. */
 struct ofi_place {
-    bool     one_host;          /* all ranks on this host */
-    uint32_t local_rank;        /* among those of this host */
-    uint64_t run;               /* a number of this run and no other: no secret */
-    uint8_t (*token)[OFI_TOKEN_BYTES];      /* [rank], secret; free with ofi_place_clear() */
+    bool one_host;                     /* all ranks on this host */
+    uint32_t local_rank;               /* among those of this host */
+    uint64_t run;                      /* a number of this run and no other: no secret */
+    uint8_t (*token)[OFI_TOKEN_BYTES]; /* [rank], secret; free with ofi_place_clear() */
 };
 /* Collective. */
 bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error);
@@ -90,9 +90,9 @@ void ofi_place_clear(struct ofi_place *place);
 /* What a rank tells the others about its endpoint. */
 enum { OFI_NAME_BYTES = 256, OFI_PROVIDER_BYTES = 64, OFI_FAILURE_BYTES = 256 };
 struct ofi_card {
-    char     failure[OFI_FAILURE_BYTES];            /* "": none */
-    char     provider[OFI_PROVIDER_BYTES];
-    uint8_t  name[OFI_NAME_BYTES];                  /* its address */
+    char failure[OFI_FAILURE_BYTES]; /* "": none */
+    char provider[OFI_PROVIDER_BYTES];
+    uint8_t name[OFI_NAME_BYTES]; /* its address */
     uint64_t memory_base, memory_key, arena_base, arena_key;
     uint32_t carrier, ordered;
 };
@@ -105,8 +105,8 @@ bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struc
                    GError **error);
 /* Collective, also for a rank that has failed before (failure, which it takes; else NULL): exchanges
  * addresses and keys.  Connections are made by the first messages. */
-bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory,
-                       const bool *remote, GError *failure, GError **error);
+bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory, const bool *remote,
+                       GError *failure, GError **error);
 /* Takes away the names that the shared-memory objects of this run have, those of ranks that died too.  For when all
  * ranks have opened all objects; from then on no crash leaves one behind.  Closing does it where a run fails before. */
 void ofi_port_hide(struct ofi_port *p);

@@ -4,19 +4,21 @@
  * linked with it pays for that at every start, whatever it does.  All other calls go through the tables of functions
  * in its objects, so that these five symbols are all that is looked up. */
 #ifdef HAVE_OFI
-#include "replay/links/ofi.h"
+#    include "replay/links/ofi.h"
 
-#include <dlfcn.h>
+#    include <dlfcn.h>
 
 static struct ofi_library library;
 
 static const char *ofi_library_fill(void)
 {
     void *const handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
-    const struct { const char *name; void *place; } symbols[] = {
-        { "fi_getinfo", &library.getinfo }, { "fi_dupinfo", &library.dupinfo },
-        { "fi_freeinfo", &library.freeinfo }, { "fi_fabric", &library.fabric },
-        { "fi_strerror", &library.strerror },
+    const struct {
+        const char *name;
+        void *place;
+    } symbols[] = {
+        { "fi_getinfo", &library.getinfo }, { "fi_dupinfo", &library.dupinfo },   { "fi_freeinfo", &library.freeinfo },
+        { "fi_fabric", &library.fabric },   { "fi_strerror", &library.strerror },
     };
 
     if (!handle) return dlerror();
@@ -24,7 +26,7 @@ static const char *ofi_library_fill(void)
         void *const symbol = dlsym(handle, symbols[i].name);
 
         if (!symbol) return dlerror();
-        *(void **)symbols[i].place = symbol;        /* as POSIX has it for dlsym() */
+        *(void **)symbols[i].place = symbol; /* as POSIX has it for dlsym() */
     }
     return NULL;
 }

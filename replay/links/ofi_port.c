@@ -3,20 +3,21 @@
  * Knows providers by what they say they can do, but for two things that they do not say: which of them place
  * an 8-byte word at once, and whose endpoints have a name in the file system. */
 #ifdef HAVE_OFI
-#include "replay/links/ofi.h"
+#    include "replay/links/ofi.h"
 
-#include <errno.h>
-#include <rdma/fi_atomic.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <unistd.h>
+#    include <errno.h>
+#    include <rdma/fi_atomic.h>
+#    include <string.h>
+#    include <sys/mman.h>
+#    include <sys/random.h>
+#    include <unistd.h>
 
 enum {
     OFI_API = FI_VERSION(1, 15),
     OFI_SENDS_MAX = 4096,
     OFI_RECEIVES_MAX = 256,
-    OFI_KEY_MEMORY = 1, OFI_KEY_ARENA = 2,          /* where the provider leaves the choice */
+    OFI_KEY_MEMORY = 1,
+    OFI_KEY_ARENA = 2, /* where the provider leaves the choice */
 };
 
 /* Write, and send, after write; send after send. */
@@ -27,8 +28,8 @@ static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
 
 static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
 {
-    g_set_error(error, LIVE_ERROR, -rc, "libfabric%s%s: %s: %s", p->provider ? " " : "",
-                p->provider ? p->provider : "", what, p->library->strerror(-rc));
+    g_set_error(error, LIVE_ERROR, -rc, "libfabric%s%s: %s: %s", p->provider ? " " : "", p->provider ? p->provider : "",
+                what, p->library->strerror(-rc));
     return false;
 }
 
@@ -36,9 +37,9 @@ static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GErro
 
 /* Of the first exchange. */
 struct ofi_place_card {
-    char     host[104];
+    char host[104];
     uint64_t run;
-    uint8_t  token[OFI_TOKEN_BYTES];
+    uint8_t token[OFI_TOKEN_BYTES];
 };
 _Static_assert(sizeof(struct ofi_place_card) == 128, "crosses the bootstrap");
 
@@ -47,8 +48,7 @@ static void ofi_place_card_fill(struct ofi_place_card *card)
     g_autofree char *boot = NULL, *space = g_file_read_link("/proc/self/ns/net", NULL);
 
     g_file_get_contents("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL);
-    g_snprintf(card->host, sizeof card->host, "%s %s", boot ? g_strchomp(boot) : g_get_host_name(),
-               space ? space : "");
+    g_snprintf(card->host, sizeof card->host, "%s %s", boot ? g_strchomp(boot) : g_get_host_name(), space ? space : "");
     g_assert(getrandom(&card->run, sizeof card->run, 0) == sizeof card->run);
     g_assert(getrandom(card->token, sizeof card->token, 0) == sizeof card->token);
 }
@@ -60,7 +60,8 @@ bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error
 
     ofi_place_card_fill(&own);
     if (!bootstrap_allgather(b, &own, sizeof own, cards, error)) return false;
-    *place = (struct ofi_place){ .one_host = true, .run = cards[0].run,
+    *place = (struct ofi_place){ .one_host = true,
+                                 .run = cards[0].run,
                                  .token = g_malloc_n(b->rank_count, OFI_TOKEN_BYTES) };
     for (uint32_t r = 0; r < b->rank_count; r++) {
         const bool here = memcmp(cards[r].host, own.host, sizeof own.host) == 0;
@@ -72,10 +73,7 @@ bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error
     return true;
 }
 
-void ofi_place_clear(struct ofi_place *place)
-{
-    g_clear_pointer(&place->token, g_free);
-}
+void ofi_place_clear(struct ofi_place *place) { g_clear_pointer(&place->token, g_free); }
 
 /* --- choosing --- */
 
@@ -89,8 +87,7 @@ static bool places_words_at_once(const char *provider)
     return false;
 }
 
-static struct fi_info *ofi_hints(const struct ofi_library *library, const char *provider, uint64_t caps,
-                                 uint64_t order)
+static struct fi_info *ofi_hints(const struct ofi_library *library, const char *provider, uint64_t caps, uint64_t order)
 {
     struct fi_info *const hints = library->dupinfo(NULL);
 
@@ -100,8 +97,7 @@ static struct fi_info *ofi_hints(const struct ofi_library *library, const char *
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
-                                  FI_MR_ENDPOINT;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
     if (provider) hints->fabric_attr->prov_name = strdup(provider);
     return hints;
 }
@@ -113,8 +109,8 @@ static bool is_second_choice(const char *asked, const char *found)
 }
 
 /* The first that fits, on the device asked for; freed with library->freeinfo(). */
-static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_info *list,
-                                const char *provider, const char *device)
+static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_info *list, const char *provider,
+                                const char *device)
 {
     for (const struct fi_info *i = list; i; i = i->next)
         if ((!device || strcmp(i->domain_attr->name, device) == 0) &&
@@ -137,14 +133,13 @@ static void ofi_tell_rank_count(uint32_t rank_count)
     g_once_init_leave(&told, 1);
 }
 
-static struct fi_info *ofi_query(const struct ofi_library *library, const char *provider,
-                                 const char *device, uint64_t caps, uint64_t order)
+static struct fi_info *ofi_query(const struct ofi_library *library, const char *provider, const char *device,
+                                 uint64_t caps, uint64_t order)
 {
     struct fi_info *const hints = ofi_hints(library, provider, caps, order);
     struct fi_info *list = NULL, *found = NULL;
 
-    if (library->getinfo(OFI_API, NULL, NULL, 0, hints, &list) == 0)
-        found = ofi_pick(library, list, provider, device);
+    if (library->getinfo(OFI_API, NULL, NULL, 0, hints, &list) == 0) found = ofi_pick(library, list, provider, device);
     if (list) library->freeinfo(list);
     library->freeinfo(hints);
     return found;
@@ -153,8 +148,7 @@ static struct fi_info *ofi_query(const struct ofi_library *library, const char *
 /* Whether the order holds for everything up to the largest put there can be. */
 static bool ofi_is_ordered(const struct fi_info *info, uint64_t size_bytes_max)
 {
-    return (info->tx_attr->msg_order & OFI_ORDER) == OFI_ORDER &&
-           (info->rx_attr->msg_order & OFI_ORDER) == OFI_ORDER &&
+    return (info->tx_attr->msg_order & OFI_ORDER) == OFI_ORDER && (info->rx_attr->msg_order & OFI_ORDER) == OFI_ORDER &&
            info->ep_attr->max_order_waw_size >= size_bytes_max;
 }
 
@@ -170,12 +164,9 @@ static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const 
     if (!p->info) return false;
     p->provider = g_strdup(p->info->fabric_attr->prov_name);
     p->ordered = ofi_is_ordered(p->info, size_bytes_max);
-    if (o->signalling == LIVE_SIGNAL_ATOMIC)
-        p->carrier = OFI_CARRY_ATOMIC;
-    else if (o->signalling == LIVE_SIGNAL_WRITE && places_words_at_once(p->provider))
-        p->carrier = OFI_CARRY_WRITE;
-    else
-        p->carrier = OFI_CARRY_MESSAGE;
+    if (o->signalling == LIVE_SIGNAL_ATOMIC) p->carrier = OFI_CARRY_ATOMIC;
+    else if (o->signalling == LIVE_SIGNAL_WRITE && places_words_at_once(p->provider)) p->carrier = OFI_CARRY_WRITE;
+    else p->carrier = OFI_CARRY_MESSAGE;
     return true;
 }
 
@@ -209,8 +200,8 @@ static void ofi_choose_refuse(const struct ofi_port *p, const struct live_option
     g_free(found);
 }
 
-static bool ofi_choose_near(struct ofi_port *p, const char *provider, const char *device,
-                            const struct live_options *o, const struct ofi_place *place, uint64_t size_bytes_max)
+static bool ofi_choose_near(struct ofi_port *p, const char *provider, const char *device, const struct live_options *o,
+                            const struct ofi_place *place, uint64_t size_bytes_max)
 {
     return (!device && place->one_host && ofi_choose_provider(p, provider, "lo", o, size_bytes_max)) ||
            ofi_choose_provider(p, provider, device, o, size_bytes_max);
@@ -258,7 +249,8 @@ static int ofi_name_endpoint(struct ofi_port *p, const struct ofi_place *place, 
 static int ofi_open_endpoint(struct ofi_port *p, const struct ofi_place *place, uint32_t rank)
 {
     struct fi_av_attr av = { .type = FI_AV_TABLE };
-    struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE,
+    struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_MSG,
+                             .wait_obj = FI_WAIT_NONE,
                              .size = p->send_count + p->receive_count };
     int rc = p->library->fabric(p->info->fabric_attr, &p->fabric, NULL);
 
@@ -295,14 +287,12 @@ bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struc
     p->send_count = (uint32_t)MIN(MIN(wanted, OFI_SENDS_MAX), p->info->tx_attr->size);
     p->receive_count = (uint32_t)MIN(OFI_RECEIVES_MAX, p->info->rx_attr->size);
     p->target = g_new0(struct ofi_target, rank_count);
-    for (uint32_t r = 0; r < rank_count; r++)
-        memcpy(p->target[r].token, place->token[r], OFI_TOKEN_BYTES);
+    for (uint32_t r = 0; r < rank_count; r++) memcpy(p->target[r].token, place->token[r], OFI_TOKEN_BYTES);
     int rc = ofi_open_endpoint(p, place, b->rank);
 
     if (rc) return ofi_refuse(p, "cannot open an endpoint", rc, error);
     rc = ofi_open_memory(p, memory);
-    if (rc == -FI_ENOMEM || rc == -FI_EPERM)
-        return ofi_refuse(p, "cannot register memory, see ulimit -l", rc, error);
+    if (rc == -FI_ENOMEM || rc == -FI_EPERM) return ofi_refuse(p, "cannot register memory, see ulimit -l", rc, error);
     if (rc) return ofi_refuse(p, "cannot register memory", rc, error);
     size_t count = 0;
 
@@ -337,16 +327,14 @@ static bool ofi_card_check(const struct ofi_port *p, uint32_t rank, const struct
     g_autofree char *failure = bootstrap_peer_text(card->failure, sizeof card->failure);
     g_autofree char *provider = bootstrap_peer_text(card->provider, sizeof card->provider);
 
-    if (*failure)
-        g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
+    if (*failure) g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (strncmp(card->provider, own->provider, sizeof card->provider) != 0)
         g_set_error(error, LIVE_ERROR, EPROTO, "libfabric: rank %u uses %s, this one %s: name a --provider", rank,
                     provider, own->provider);
     else if (card->carrier != own->carrier || card->ordered != own->ordered)
         g_set_error(error, LIVE_ERROR, EPROTO, "libfabric %s: rank %u signals otherwise than this one", p->provider,
                     rank);
-    else
-        return true;
+    else return true;
     return false;
 }
 
@@ -370,8 +358,8 @@ static bool ofi_targets_fill(struct ofi_port *p, const struct bootstrap *b, cons
     return true;
 }
 
-bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory,
-                       const bool *remote, GError *failure, GError **error)
+bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory, const bool *remote,
+                       GError *failure, GError **error)
 {
     struct ofi_card own = { .failure = "" };
     struct ofi_card *const cards = g_new0(struct ofi_card, b->rank_count);

@@ -14,60 +14,60 @@
 
 enum {
     VERBS_NICS_MAX = 4,
-    VERBS_BATCH_MAX = 32,           /* work requests of one doorbell */
-    VERBS_SOFT_ROCE = 0xffffff,     /* what rdma_rxe gives as its vendor */
-    VERBS_RETRIES = 6,              /* of a packet before its QP gives up; soft-RoCE takes 7 for "for ever" */
+    VERBS_BATCH_MAX = 32,       /* work requests of one doorbell */
+    VERBS_SOFT_ROCE = 0xffffff, /* what rdma_rxe gives as its vendor */
+    VERBS_RETRIES = 6,          /* of a packet before its QP gives up; soft-RoCE takes 7 for "for ever" */
 };
 
 /* An opened device with one of its ports and one of its GIDs, and all that belongs to it. */
 struct verbs_nic {
     struct ibv_context *context;
     struct ibv_pd *pd;
-    struct ibv_mr *mr;              /* the rank's memory: words and heap */
-    struct ibv_mr *scratch_mr;      /* link_verbs.c's own */
+    struct ibv_mr *mr;         /* the rank's memory: words and heap */
+    struct ibv_mr *scratch_mr; /* link_verbs.c's own */
     struct ibv_cq *send_cq;
-    struct ibv_cq *receive_cq;      /* LIVE_SIGNAL_IMM only, else NULL */
-    uint32_t completions_free;      /* entries of send_cq that no posted work request will take */
+    struct ibv_cq *receive_cq; /* LIVE_SIGNAL_IMM only, else NULL */
+    uint32_t completions_free; /* entries of send_cq that no posted work request will take */
     struct ibv_device_attr device_attr;
     struct ibv_port_attr port_attr;
     union ibv_gid gid;
     uint8_t port, gid_index;
-    bool global;                    /* addressed by GID (always on Ethernet) */
+    bool global; /* addressed by GID (always on Ethernet) */
     char name[IBV_SYSFS_NAME_MAX];
 };
 
 /* How a NIC is reached by another. */
 struct verbs_address {
-    uint8_t  gid[16];
+    uint8_t gid[16];
     uint32_t memory_key, scratch_key;
     uint16_t lid;
-    uint8_t  mtu;                   /* enum ibv_mtu */
-    uint8_t  ethernet;
+    uint8_t mtu; /* enum ibv_mtu */
+    uint8_t ethernet;
 };
 _Static_assert(sizeof(struct verbs_address) == 28, "crosses the bootstrap");
 
 /* completed <= posted - chained <= posted; those after the last signalled complete unseen until one after
  * them is signalled. */
 struct verbs_qp {
-    struct ibv_qp *qp;              /* NULL: this peer is not reached by verbs */
+    struct ibv_qp *qp; /* NULL: this peer is not reached by verbs */
     struct verbs_nic *nic;
-    uint64_t posted, completed;     /* work requests, as counters that only grow; chained ones included */
-    uint64_t signalled;             /* the last one that asked for a completion */
-    uint64_t probe;                 /* the last probe's number, 0: none yet */
-    uint64_t signals_sent, signals_received;                /* LIVE_SIGNAL_IMM */
-    uint64_t peer_memory, peer_ring;                        /* its addresses */
+    uint64_t posted, completed;              /* work requests, as counters that only grow; chained ones included */
+    uint64_t signalled;                      /* the last one that asked for a completion */
+    uint64_t probe;                          /* the last probe's number, 0: none yet */
+    uint64_t signals_sent, signals_received; /* LIVE_SIGNAL_IMM */
+    uint64_t peer_memory, peer_ring;         /* its addresses */
     uint32_t peer_memory_key, peer_scratch_key;
     uint32_t inline_bytes;
     uint16_t peer, queue;
-    uint16_t chained;               /* built, doorbell not rung */
-    uint16_t receives_owed;         /* receive requests to post again */
-    struct ibv_send_wr *wr;         /* [VERBS_BATCH_MAX], a chain */
-    struct ibv_sge *sge;            /* [VERBS_BATCH_MAX] */
+    uint16_t chained;       /* built, doorbell not rung */
+    uint16_t receives_owed; /* receive requests to post again */
+    struct ibv_send_wr *wr; /* [VERBS_BATCH_MAX], a chain */
+    struct ibv_sge *sge;    /* [VERBS_BATCH_MAX] */
 };
 
 struct verbs_qp_limits {
     uint32_t send_depth, receive_depth;
-    uint32_t inline_bytes;          /* wish; lowered to what the device grants */
+    uint32_t inline_bytes; /* wish; lowered to what the device grants */
 };
 
 /* ---- verbs_nic.c -------------------------------------------------------------------------------------- */
@@ -93,8 +93,7 @@ static inline bool verbs_nic_atomics(const struct verbs_nic *nic)
 struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, uint64_t size_bytes, int access,
                                      const char *what, GError **error);
 /* The completion queues: send_entries is lowered to what the device has; receive_entries 0 makes none. */
-bool verbs_nic_queues_make(struct verbs_nic *nic, uint32_t send_entries, uint32_t receive_entries,
-                           GError **error);
+bool verbs_nic_queues_make(struct verbs_nic *nic, uint32_t send_entries, uint32_t receive_entries, GError **error);
 
 struct verbs_address verbs_nic_address(const struct verbs_nic *nic);
 
@@ -107,8 +106,7 @@ bool verbs_nic_port_active(const struct verbs_nic *nic);
 
 /* Makes the QP, ready to receive posts of receive requests.  limits->inline_bytes becomes what was granted.
  * */
-bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic,
-                   struct verbs_qp_limits *limits, GError **error);
+bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic, struct verbs_qp_limits *limits, GError **error);
 
 struct verbs_connection {
     struct verbs_address peer;
@@ -124,7 +122,7 @@ bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const s
 uint8_t verbs_timeout_exponent(const struct verbs_nic *nic, const struct live_options *o);
 
 /* "QP 17 (queue 2) in state ERR: transport retry counter exceeded (...)" */
-void verbs_qp_describe(const struct verbs_qp *qp, const struct live_options *o, const struct ibv_wc *wc,
-                       char *text, size_t text_size);
+void verbs_qp_describe(const struct verbs_qp *qp, const struct live_options *o, const struct ibv_wc *wc, char *text,
+                       size_t text_size);
 
 #endif

@@ -3,13 +3,13 @@
  *
  * Knows no peers and no queue pairs. */
 #ifdef HAVE_VERBS
-#include "replay/links/verbs.h"
+#    include "replay/links/verbs.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/resource.h>
+#    include <errno.h>
+#    include <fcntl.h>
+#    include <stdio.h>
+#    include <string.h>
+#    include <sys/resource.h>
 
 /* ---- choosing ------------------------------------------------------------------------------------------ */
 
@@ -71,10 +71,11 @@ static char **verbs_names_automatic(uint32_t local_rank, GError **error)
         chosen[0] = g_strdup(names->pdata[local_rank % names->len]);
     } else {
         char *all = verbs_devices_text();
-        g_set_error(error, LIVE_ERROR, ENODEV, "verbs: expected an RDMA device with an active port, found: "
+        g_set_error(error, LIVE_ERROR, ENODEV,
+                    "verbs: expected an RDMA device with an active port, found: "
                     "%s%s%s "
-                    "(see ibv_devinfo; without such a device use --fabric ofi or shm)", all,
-                    list_errno ? ", " : "", list_errno ? g_strerror(list_errno) : "");
+                    "(see ibv_devinfo; without such a device use --fabric ofi or shm)",
+                    all, list_errno ? ", " : "", list_errno ? g_strerror(list_errno) : "");
         g_free(all);
     }
     g_ptr_array_free(names, TRUE);
@@ -90,8 +91,10 @@ char **verbs_nic_names(const struct live_options *o, uint32_t local_rank, GError
     bool fine = g_strv_length(names) >= 1 && g_strv_length(names) <= VERBS_NICS_MAX;
     for (uint32_t i = 0; names[i]; i++) fine &= names[i][0] != '\0';
     if (fine) return names;
-    g_set_error(error, LIVE_ERROR, EINVAL, "device: expected names as \"a,b\" (dealt out by local rank) or "
-                "\"a+b\" (up to %d used by one rank), found '%s'", VERBS_NICS_MAX, o->device);
+    g_set_error(error, LIVE_ERROR, EINVAL,
+                "device: expected names as \"a,b\" (dealt out by local rank) or "
+                "\"a+b\" (up to %d used by one rank), found '%s'",
+                VERBS_NICS_MAX, o->device);
     g_strfreev(names);
     return NULL;
 }
@@ -108,16 +111,20 @@ static struct ibv_context *verbs_context_open(const char *name, GError **error)
         if (!found) continue;
         context = ibv_open_device(list[i]);
         if (!context)
-            g_set_error(error, LIVE_ERROR, errno, "device %s: cannot be opened: %s (is "
+            g_set_error(error, LIVE_ERROR, errno,
+                        "device %s: cannot be opened: %s (is "
                         "/dev/infiniband/uverbs* "
-                        "writable?)", name, g_strerror(errno));
+                        "writable?)",
+                        name, g_strerror(errno));
     }
     if (list) ibv_free_device_list(list);
     if (!found) {
         char *all = verbs_devices_text();
-        g_set_error(error, LIVE_ERROR, ENODEV, "device: expected one of this machine's RDMA devices (%s), "
+        g_set_error(error, LIVE_ERROR, ENODEV,
+                    "device: expected one of this machine's RDMA devices (%s), "
                     "found "
-                    "'%s'", all, name);
+                    "'%s'",
+                    all, name);
         g_free(all);
     }
     return context;
@@ -146,8 +153,10 @@ static bool verbs_port_choose(struct verbs_nic *nic, const struct live_options *
         nic->port = (uint8_t)port;
         if (nic->port_attr.state == IBV_PORT_ACTIVE) return true;
     }
-    g_set_error(error, LIVE_ERROR, ENETDOWN, "device %s port %u: expected an active port, found state %s (see "
-                "ibv_devinfo)", nic->name, nic->port, verbs_port_state_name(nic->port_attr.state));
+    g_set_error(error, LIVE_ERROR, ENETDOWN,
+                "device %s port %u: expected an active port, found state %s (see "
+                "ibv_devinfo)",
+                nic->name, nic->port, verbs_port_state_name(nic->port_attr.state));
     return false;
 }
 
@@ -156,10 +165,8 @@ static int verbs_gid_worth(const struct ibv_gid_entry *entry)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
     int worth = entry->gid_type == IBV_GID_TYPE_ROCE_V1 ? 1 : 10;
-    if (memcmp(entry->gid.raw, mapped, sizeof mapped) == 0)
-        worth += 3;
-    else if (!(entry->gid.raw[0] == 0xfe && (entry->gid.raw[1] & 0xc0) == 0x80))
-        worth += 2;
+    if (memcmp(entry->gid.raw, mapped, sizeof mapped) == 0) worth += 3;
+    else if (!(entry->gid.raw[0] == 0xfe && (entry->gid.raw[1] & 0xc0) == 0x80)) worth += 2;
     return worth;
 }
 
@@ -181,13 +188,17 @@ static bool verbs_gid_choose(struct verbs_nic *nic, const struct live_options *o
     }
     if (best) return true;
     if (o->gid_index >= 0)
-        g_set_error(error, LIVE_ERROR, EINVAL, "device %s port %u: expected the index of a GID (see "
+        g_set_error(error, LIVE_ERROR, EINVAL,
+                    "device %s port %u: expected the index of a GID (see "
                     "ibv_devinfo "
-                    "-v), found --gid-index %d", nic->name, nic->port, o->gid_index);
+                    "-v), found --gid-index %d",
+                    nic->name, nic->port, o->gid_index);
     else
-        g_set_error(error, LIVE_ERROR, EADDRNOTAVAIL, "device %s port %u: no GID: its network interface has "
+        g_set_error(error, LIVE_ERROR, EADDRNOTAVAIL,
+                    "device %s port %u: no GID: its network interface has "
                     "no "
-                    "address", nic->name, nic->port);
+                    "address",
+                    nic->name, nic->port);
     return false;
 }
 
@@ -198,9 +209,11 @@ bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_o
     nic->context = verbs_context_open(name, error);
     if (!nic->context) return false;
     if (nic->context->device->transport_type != IBV_TRANSPORT_IB) {
-        g_set_error(error, LIVE_ERROR, EPROTONOSUPPORT, "device %s: expected InfiniBand or RoCE, found "
+        g_set_error(error, LIVE_ERROR, EPROTONOSUPPORT,
+                    "device %s: expected InfiniBand or RoCE, found "
                     "another "
-                    "transport (try --fabric ofi --provider verbs)", name);
+                    "transport (try --fabric ofi --provider verbs)",
+                    name);
         return false;
     }
     int rc = ibv_query_device(nic->context, &nic->device_attr);
@@ -210,7 +223,8 @@ bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_o
     }
     if (!verbs_port_choose(nic, o, error) || !verbs_gid_choose(nic, o, error)) return false;
     if (o->signalling == LIVE_SIGNAL_ATOMIC && !verbs_nic_atomics(nic)) {
-        g_set_error(error, LIVE_ERROR, EOPNOTSUPP, "device %s has no atomics: expected --signalling write or "
+        g_set_error(error, LIVE_ERROR, EOPNOTSUPP,
+                    "device %s has no atomics: expected --signalling write or "
                     "imm",
                     name);
         return false;
@@ -221,8 +235,7 @@ bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_o
         return false;
     }
     nic->pd = ibv_alloc_pd(nic->context);
-    if (!nic->pd)
-        g_set_error(error, LIVE_ERROR, errno, "device %s: no protection domain: %s", name, g_strerror(errno));
+    if (!nic->pd) g_set_error(error, LIVE_ERROR, errno, "device %s: no protection domain: %s", name, g_strerror(errno));
     return nic->pd != NULL;
 }
 
@@ -239,19 +252,17 @@ void verbs_nic_close(struct verbs_nic *nic)
 
 /* ---- memory and completion queues ---------------------------------------------------------------------- */
 
-static void verbs_register_refuse(const struct verbs_nic *nic, uint64_t size_bytes, const char *what,
-                                  int code,
+static void verbs_register_refuse(const struct verbs_nic *nic, uint64_t size_bytes, const char *what, int code,
                                   GError **error)
 {
     struct rlimit limit = { 0 };
     getrlimit(RLIMIT_MEMLOCK, &limit);
     const double mib = 1.0 / (1 << 20);
-    if ((code == ENOMEM || code == EAGAIN) && limit.rlim_cur != RLIM_INFINITY &&
-        limit.rlim_cur < 2 * size_bytes)
-        g_set_error(error, LIVE_ERROR, code, "device %s: cannot register %.1f MiB of %s: the limit of locked "
+    if ((code == ENOMEM || code == EAGAIN) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 2 * size_bytes)
+        g_set_error(error, LIVE_ERROR, code,
+                    "device %s: cannot register %.1f MiB of %s: the limit of locked "
                     "memory is %.2f MiB; raise it (ulimit -l unlimited, or memlock in limits.conf)",
-                    nic->name,
-                    (double)size_bytes * mib, what, (double)limit.rlim_cur * mib);
+                    nic->name, (double)size_bytes * mib, what, (double)limit.rlim_cur * mib);
     else
         g_set_error(error, LIVE_ERROR, code, "device %s: cannot register %.1f MiB of %s: %s", nic->name,
                     (double)size_bytes * mib, what, g_strerror(code));
@@ -274,25 +285,25 @@ static bool verbs_dmabuf_probe(const struct verbs_nic *nic, GError **error)
     const int code = mr ? 0 : errno;
     if (mr) ibv_dereg_mr(mr);
     if (code == 0 || code == EBADF) return true;
-    g_set_error(error, LIVE_ERROR, code, "device %s: GPU memory: its driver registers no dma-bufs (%s); "
+    g_set_error(error, LIVE_ERROR, code,
+                "device %s: GPU memory: its driver registers no dma-bufs (%s); "
                 "expected "
-                "one that does (mlx5 with Linux 5.12 or newer), or a run without GPU memory", nic->name,
-                g_strerror(code));
+                "one that does (mlx5 with Linux 5.12 or newer), or a run without GPU memory",
+                nic->name, g_strerror(code));
     return false;
 }
 
-static bool verbs_dmabuf_register(struct verbs_nic *nic, const struct live_memory *memory, int access,
-                                  GError **error)
+static bool verbs_dmabuf_register(struct verbs_nic *nic, const struct live_memory *memory, int access, GError **error)
 {
     if (!verbs_dmabuf_probe(nic, error)) return false;
     if (!memory->dmabuf) {
-        g_set_error(error, LIVE_ERROR, EOPNOTSUPP, "GPU memory: the heap of this build lies in host memory, "
+        g_set_error(error, LIVE_ERROR, EOPNOTSUPP,
+                    "GPU memory: the heap of this build lies in host memory, "
                     "nothing "
                     "exports it as a dma-buf");
         return false;
     }
-    nic->mr = ibv_reg_dmabuf_mr(nic->pd, memory->dmabuf->offset, memory->size_bytes,
-                                (uint64_t)(uintptr_t)memory->base,
+    nic->mr = ibv_reg_dmabuf_mr(nic->pd, memory->dmabuf->offset, memory->size_bytes, (uint64_t)(uintptr_t)memory->base,
                                 memory->dmabuf->fd, access);
     if (!nic->mr) verbs_register_refuse(nic, memory->size_bytes, "GPU memory (dma-buf)", errno, error);
     return nic->mr != NULL;
@@ -304,8 +315,7 @@ bool verbs_nic_register(struct verbs_nic *nic, const struct live_options *o, con
     int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     if (verbs_nic_atomics(nic)) access |= IBV_ACCESS_REMOTE_ATOMIC;
     if (o->gpu_memory) return verbs_dmabuf_register(nic, memory, access, error);
-    nic->mr = verbs_memory_register(nic, memory->base, memory->size_bytes, access, "the rank's memory",
-                                    error);
+    nic->mr = verbs_memory_register(nic, memory->base, memory->size_bytes, access, "the rank's memory", error);
     return nic->mr != NULL;
 }
 
@@ -314,15 +324,15 @@ static struct ibv_cq *verbs_cq_make(const struct verbs_nic *nic, uint32_t entrie
     errno = 0;
     struct ibv_cq *cq = ibv_create_cq(nic->context, (int)entries, NULL, NULL, 0);
     if (!cq)
-        g_set_error(error, LIVE_ERROR, errno, "device %s: no completion queue of %u entries (at most %d): %s "
+        g_set_error(error, LIVE_ERROR, errno,
+                    "device %s: no completion queue of %u entries (at most %d): %s "
                     "(a "
-                    "limit of the device, or rdma.max of the cgroup)", nic->name, entries,
-                    nic->device_attr.max_cqe, g_strerror(errno));
+                    "limit of the device, or rdma.max of the cgroup)",
+                    nic->name, entries, nic->device_attr.max_cqe, g_strerror(errno));
     return cq;
 }
 
-bool verbs_nic_queues_make(struct verbs_nic *nic, uint32_t send_entries, uint32_t receive_entries,
-                           GError **error)
+bool verbs_nic_queues_make(struct verbs_nic *nic, uint32_t send_entries, uint32_t receive_entries, GError **error)
 {
     nic->completions_free = MAX(MIN(send_entries, (uint32_t)nic->device_attr.max_cqe), 1);
     nic->send_cq = verbs_cq_make(nic, nic->completions_free, error);
@@ -354,12 +364,10 @@ bool verbs_nic_port_active(const struct verbs_nic *nic)
 static bool verbs_event_ends(const struct verbs_nic *nic, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
-    case IBV_EVENT_PORT_ERR:
-        return event->element.port_num == nic->port;
+    case IBV_EVENT_PORT_ERR: return event->element.port_num == nic->port;
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:
-    case IBV_EVENT_QP_FATAL:
-        return true;
+    case IBV_EVENT_QP_FATAL: return true;
     default:
         /* Among others QP_REQ_ERR and QP_ACCESS_ERR: the work completion that follows says more. */
         return false;
@@ -375,8 +383,7 @@ bool verbs_nic_events_check(struct verbs_nic *nic, char *text, size_t text_size)
         if (!fine && event.event_type == IBV_EVENT_PORT_ERR)
             g_snprintf(text, (gulong)text_size, "device %s port %u went down", nic->name, nic->port);
         else if (!fine)
-            g_snprintf(text, (gulong)text_size, "device %s: %s", nic->name,
-                       ibv_event_type_str(event.event_type));
+            g_snprintf(text, (gulong)text_size, "device %s: %s", nic->name, ibv_event_type_str(event.event_type));
         ibv_ack_async_event(&event);
     }
     return fine;

@@ -2,19 +2,19 @@
  *
  * Knows nothing of what is posted to them. */
 #ifdef HAVE_VERBS
-#include "replay/links/verbs.h"
+#    include "replay/links/verbs.h"
 
-#include <errno.h>
-#include <string.h>
+#    include <errno.h>
+#    include <string.h>
 
 enum {
     VERBS_TIMEOUT_EXPONENT_MIN = 12,
-       /* 17 ms; with shorter ones a busy host would be taken for a dead one */
-    VERBS_TIMEOUT_EXPONENT_MAX = 18,    /* 1.07 s: longer than full queues of a slow link delay an answer */
-    VERBS_TIMEOUT_EXPONENT_SOFT = 24,   /* 69 s: the same of soft-RoCE */
-    VERBS_READS_MAX = 16,               /* atomics in flight of one QP */
-    VERBS_RNR_TIMER = 5,                /* 60 us until a receiver without receive requests is asked again */
-    VERBS_RNR_RETRIES_FOREVER = 7,      /* the receiver lives: waiting for it has the world's own timeout */
+    /* 17 ms; with shorter ones a busy host would be taken for a dead one */
+    VERBS_TIMEOUT_EXPONENT_MAX = 18,  /* 1.07 s: longer than full queues of a slow link delay an answer */
+    VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* 69 s: the same of soft-RoCE */
+    VERBS_READS_MAX = 16,             /* atomics in flight of one QP */
+    VERBS_RNR_TIMER = 5,              /* 60 us until a receiver without receive requests is asked again */
+    VERBS_RNR_RETRIES_FOREVER = 7,    /* the receiver lives: waiting for it has the world's own timeout */
     VERBS_HOP_LIMIT = 64,
 };
 
@@ -38,27 +38,26 @@ static const char *verbs_qp_state_name(const struct verbs_qp *qp)
     return (unsigned)attr.qp_state < G_N_ELEMENTS(names) ? names[attr.qp_state] : "unknown";
 }
 
-void verbs_qp_describe(const struct verbs_qp *qp, const struct live_options *o, const struct ibv_wc *wc,
-                       char *text, size_t text_size)
+void verbs_qp_describe(const struct verbs_qp *qp, const struct live_options *o, const struct ibv_wc *wc, char *text,
+                       size_t text_size)
 {
     char more[96] = "";
     const double try_ms = 4.096e-3 * (double)(1u << verbs_timeout_exponent(qp->nic, o));
     if (wc->status == IBV_WC_RETRY_EXC_ERR)
         g_snprintf(more, sizeof more, " (no answer to %d tries in %.1f s)", VERBS_RETRIES + 1,
                    try_ms * (VERBS_RETRIES + 1) / 1000);
-    else if (wc->vendor_err)
-        g_snprintf(more, sizeof more, " (vendor error 0x%x)", wc->vendor_err);
+    else if (wc->vendor_err) g_snprintf(more, sizeof more, " (vendor error 0x%x)", wc->vendor_err);
     g_snprintf(text, (gulong)text_size, "QP %u (queue %u) of %s in state %s: %s%s", qp->qp->qp_num, qp->queue,
                qp->nic->name, verbs_qp_state_name(qp), ibv_wc_status_str(wc->status), more);
 }
 
 /* ---- making -------------------------------------------------------------------------------------------- */
 
-static void verbs_qp_refuse(const struct verbs_qp *qp, const struct verbs_qp_limits *limits, int code,
-                            GError **error)
+static void verbs_qp_refuse(const struct verbs_qp *qp, const struct verbs_qp_limits *limits, int code, GError **error)
 {
     const struct verbs_nic *nic = qp->nic;
-    g_set_error(error, LIVE_ERROR, code, "device %s: no QP for rank %u, queue %u (%u sends): %s; the device "
+    g_set_error(error, LIVE_ERROR, code,
+                "device %s: no QP for rank %u, queue %u (%u sends): %s; the device "
                 "allows "
                 "%d QPs of %d, the cgroup may allow less (rdma.max): use fewer SMs (queues) or more devices",
                 nic->name, qp->peer, qp->queue, limits->send_depth, g_strerror(code), nic->device_attr.max_qp,
@@ -73,16 +72,14 @@ static bool verbs_qp_init(const struct verbs_qp *qp, GError **error)
         .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
     };
     if (verbs_nic_atomics(qp->nic)) attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-    const int rc = ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                 IBV_QP_ACCESS_FLAGS);
+    const int rc = ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (rc)
         g_set_error(error, LIVE_ERROR, rc, "device %s: QP %u to INIT: %s", qp->nic->name, qp->qp->qp_num,
                     g_strerror(rc));
     return rc == 0;
 }
 
-bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic,
-                   struct verbs_qp_limits *limits, GError **error)
+bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic, struct verbs_qp_limits *limits, GError **error)
 {
     struct ibv_qp_init_attr init = {
         .send_cq = nic->send_cq,
@@ -96,7 +93,7 @@ bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic,
         errno = 0;
         qp->qp = ibv_create_qp(nic->pd, &init);
         if (qp->qp || errno != EINVAL || !limits->inline_bytes) break;
-        limits->inline_bytes /= 2;      /* devices differ in how they grant less: most refuse */
+        limits->inline_bytes /= 2; /* devices differ in how they grant less: most refuse */
     } while (true);
     if (!qp->qp) {
         verbs_qp_refuse(qp, limits, errno ? errno : EIO, error);
@@ -134,8 +131,9 @@ static int verbs_qp_receive_ready(const struct verbs_qp *qp, const struct live_o
         attr.ah_attr.grh.hop_limit = VERBS_HOP_LIMIT;
         attr.ah_attr.grh.traffic_class = (uint8_t)o->traffic_class;
     }
-    return ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                         IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    return ibv_modify_qp(qp->qp, &attr,
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 static int verbs_qp_send_ready(const struct verbs_qp *qp, const struct live_options *o,
@@ -149,15 +147,17 @@ static int verbs_qp_send_ready(const struct verbs_qp *qp, const struct live_opti
         .sq_psn = c->packet_number,
         .max_rd_atomic = (uint8_t)MIN(qp->nic->device_attr.max_qp_init_rd_atom, VERBS_READS_MAX),
     };
-    return ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                         IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    return ibv_modify_qp(qp->qp, &attr,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                             IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const struct verbs_connection *c,
                       GError **error)
 {
     if (c->peer.ethernet != (qp->nic->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET)) {
-        g_set_error(error, LIVE_ERROR, EPROTOTYPE, "device %s: expected rank %u on the same kind of link, "
+        g_set_error(error, LIVE_ERROR, EPROTOTYPE,
+                    "device %s: expected rank %u on the same kind of link, "
                     "found %s",
                     qp->nic->name, qp->peer, c->peer.ethernet ? "Ethernet" : "InfiniBand");
         return false;
@@ -169,8 +169,7 @@ bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const s
         rc = verbs_qp_send_ready(qp, o, c);
     }
     if (rc)
-        g_set_error(error, LIVE_ERROR, rc, "device %s: cannot connect to rank %u (QP %u to %s): %s",
-                    qp->nic->name,
+        g_set_error(error, LIVE_ERROR, rc, "device %s: cannot connect to rank %u (QP %u to %s): %s", qp->nic->name,
                     qp->peer, qp->qp->qp_num, step, g_strerror(rc));
     return rc == 0;
 }

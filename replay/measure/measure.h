@@ -14,46 +14,49 @@
 #include "reports/record.h"
 
 enum {
-    MEASURE_VALUES = 5,                     /* metrics that one benchmark gives at once */
-    MEASURE_QUEUES = 8,                     /* to each peer; kernels have one for each channel or expert */
-    MEASURE_AREA_BYTES = 16 << 20,          /* of the heap: sources; as much again: targets */
+    MEASURE_VALUES = 5,            /* metrics that one benchmark gives at once */
+    MEASURE_QUEUES = 8,            /* to each peer; kernels have one for each channel or expert */
+    MEASURE_AREA_BYTES = 16 << 20, /* of the heap: sources; as much again: targets */
     MEASURE_QUEUE_DEPTH = 128,
-    MEASURE_PUT_CHAIN = 4,                  /* puts behind one doorbell, as low-latency kernels have them */
-    MEASURE_WORDS = 1024,                   /* one a source rank */
+    MEASURE_PUT_CHAIN = 4, /* puts behind one doorbell, as low-latency kernels have them */
+    MEASURE_WORDS = 1024,  /* one a source rank */
     MEASURE_ROWS_MAX = 4096,
-    MEASURE_STRIDE = 7919,                  /* prime: rows that follow each other lie apart, as a kernel's slots do */
+    MEASURE_STRIDE = 7919, /* prime: rows that follow each other lie apart, as a kernel's slots do */
 };
 
 /* Where the i-th of the rows of an area lies that holds so many: all of them have their turn. */
 static inline uint64_t measure_place(uint64_t i, uint64_t rows) { return i % rows * MEASURE_STRIDE % rows; }
 
 /* Rows cross from rank 0 to the process that writes the record in memory that both have. */
-struct measure_row { char phase[32], metric[24], unit[8]; uint32_t size_bytes; };   /* no size: 0 */
+struct measure_row {
+    char phase[32], metric[24], unit[8];
+    uint32_t size_bytes;
+}; /* no size: 0 */
 struct measure_rows {
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
     uint32_t count;
     struct measure_row row[MEASURE_ROWS_MAX];
-    double sample[];                        /* [row][repeat]; NAN: nobody took part */
+    double sample[]; /* [row][repeat]; NAN: nobody took part */
 };
 
 struct measure {
     struct live_command *command;
     struct bootstrap *bootstrap;
     uint32_t repeat, sample_ms;
-    bool memory;                            /* this run has as many ranks as CPUs, or comes closest */
-    bool most;                              /* this run has the most ranks */
+    bool memory; /* this run has as many ranks as CPUs, or comes closest */
+    bool most;   /* this run has the most ranks */
     struct measure_rows *rows;
 
     /* of the rank, while it runs */
-    struct live_world *store_world;         /* all ranks by shared memory; NULL: they are on several hosts */
-    struct live_world *link_world;          /* all ranks by the link */
-    struct live_world *atomic_world;        /* the same, signals by fetch-and-add; NULL: not asked or not there */
-    bool alone;                             /* this benchmark runs on rank 0 only */
-    uint8_t *sums;                          /* what measure_sum() makes, MEASURE_AREA_BYTES; NULL before the first */
-    uint64_t serial;                        /* grows alike on all ranks; what signal words become */
-    uint32_t pass;                          /* over all benchmarks: one sample of each */
-    uint32_t row;                           /* that the next metric of this pass goes to */
-    uint32_t *operations;                   /* [row of its first metric]: of a sample, found in the first pass */
+    struct live_world *store_world;  /* all ranks by shared memory; NULL: they are on several hosts */
+    struct live_world *link_world;   /* all ranks by the link */
+    struct live_world *atomic_world; /* the same, signals by fetch-and-add; NULL: not asked or not there */
+    bool alone;                      /* this benchmark runs on rank 0 only */
+    uint8_t *sums;                   /* what measure_sum() makes, MEASURE_AREA_BYTES; NULL before the first */
+    uint64_t serial;                 /* grows alike on all ranks; what signal words become */
+    uint32_t pass;                   /* over all benchmarks: one sample of each */
+    uint32_t row;                    /* that the next metric of this pass goes to */
+    uint32_t *operations;            /* [row of its first metric]: of a sample, found in the first pass */
 };
 
 /* One benchmark: count operations of size_bytes, on every rank.  value[]: what this rank found, NAN where it
@@ -63,7 +66,7 @@ struct measure_test {
     const char *phase;
     const char *metric[MEASURE_VALUES], *unit[MEASURE_VALUES];
     bool (*run)(struct measure *m, uint32_t size_bytes, uint32_t count, double *value, GError **error);
-    const uint32_t *sizes;                  /* ends with 0; NULL: it has no size, metrics have no suffix */
+    const uint32_t *sizes; /* ends with 0; NULL: it has no size, metrics have no suffix */
 };
 
 /* A sample of test at each of its sizes, which rank 0 keeps.  suffix is put after the phase. */

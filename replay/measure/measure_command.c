@@ -28,8 +28,10 @@ static const char description[] =
 static struct live_world *world_open(const struct measure *m, bool link, enum live_signalling signalling,
                                      GError **error)
 {
-    const struct live_needs needs = { .heap_bytes = 2 * MEASURE_AREA_BYTES, .word_count = MEASURE_WORDS,
-                                      .queue_count = MEASURE_QUEUES, .queue_depth = MEASURE_QUEUE_DEPTH };
+    const struct live_needs needs = { .heap_bytes = 2 * MEASURE_AREA_BYTES,
+                                      .word_count = MEASURE_WORDS,
+                                      .queue_count = MEASURE_QUEUES,
+                                      .queue_depth = MEASURE_QUEUE_DEPTH };
     struct live_options options = m->command->live;
     options.ranks_per_node = link ? 1 : m->bootstrap->rank_count;
     options.signalling = signalling;
@@ -154,7 +156,10 @@ static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
     return fine;
 }
 
-struct measure_choice { gboolean quick; char *only; };      /* of --fabric cuda alone */
+struct measure_choice {
+    gboolean quick;
+    char *only;
+}; /* of --fabric cuda alone */
 
 static bool cuda_asked(const struct measure *m) { return g_strcmp0(m->command->fabric, "cuda") == 0; }
 
@@ -167,10 +172,8 @@ static bool fabric_check(struct measure *m, const struct measure_choice *choice,
                     c->fabric ? c->fabric : "shm");
     else if (!cuda_asked(m) && c->ranks == 1)
         g_set_error(error, LIVE_ERROR, 0, "--ranks: expected at least 2, found 1");
-    else if (cuda_asked(m))
-        return live_command_output_check(c, error);
-    else
-        return live_command_check(c, error);
+    else if (cuda_asked(m)) return live_command_output_check(c, error);
+    else return live_command_check(c, error);
     return false;
 }
 
@@ -182,8 +185,7 @@ static bool options_parse(int argc, char **argv, struct measure *m, struct measu
         { "sample-ms", 0, 0, G_OPTION_ARG_INT, &sample_ms, "Milliseconds of one sample (default 20)", "MS" },
         { "quick", 0, 0, G_OPTION_ARG_NONE, &choice->quick, "cuda: a third of the rows, shorter samples", NULL },
         { "only", 0, 0, G_OPTION_ARG_STRING, &choice->only,
-          "cuda: one part of the benchmarks (a wrong name lists them)",
-          "PART" },
+          "cuda: one part of the benchmarks (a wrong name lists them)", "PART" },
         { 0 },
     };
     GOptionContext *context = g_option_context_new("- measure the links and the work of this machine");
@@ -197,23 +199,21 @@ static bool options_parse(int argc, char **argv, struct measure *m, struct measu
     m->repeat = (uint32_t)repeat;
     m->sample_ms = (uint32_t)sample_ms;
     if (!fine) return false;
-    if (argc > 1)
-        g_set_error(error, LIVE_ERROR, 0, "expected options only, found '%s'", argv[1]);
+    if (argc > 1) g_set_error(error, LIVE_ERROR, 0, "expected options only, found '%s'", argv[1]);
     else if (repeat < 1 || repeat > 1000)
         g_set_error(error, LIVE_ERROR, 0, "--repeat: expected a whole number from 1 to 1000, found %d", repeat);
     else if (sample_ms < 1 || sample_ms > 60000)
         g_set_error(error, LIVE_ERROR, 0, "--sample-ms: expected 1 to 60000, found %d", sample_ms);
-    else
-        return fabric_check(m, choice, error);
+    else return fabric_check(m, choice, error);
     return false;
 }
 
 static int cuda_run(const struct measure *m, const struct measure_choice *choice)
 {
     const struct live_command *c = m->command;
-    const struct cuda_measure_options options = { .gpus = c->ranks > 0 ? (uint32_t)c->ranks : 0, .repeat = m->repeat,
-                                                  .quick = choice->quick,
-                                                  .only = choice->only };
+    const struct cuda_measure_options options = {
+        .gpus = c->ranks > 0 ? (uint32_t)c->ranks : 0, .repeat = m->repeat, .quick = choice->quick, .only = choice->only
+    };
     cpu_set_t set;
     m->command->cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
     struct record *record = record_new();

@@ -11,24 +11,24 @@
 #include "sim/units.h"
 
 enum {
-    BATCH = 64,                 /* operations of one step: few looks at the clock for each */
+    BATCH = 64, /* operations of one step: few looks at the clock for each */
 };
 
 /* ---- a stream of writes to one or more peers ---- */
 
 struct stream {
     struct fabric_worker worker;
-    uint32_t size_bytes, count;             /* count to each peer */
-    uint16_t first_peer, peer_count;        /* peers first_peer, first_peer + 1, ... modulo ranks, never itself */
-    uint32_t posted;                        /* over all peers, round robin */
-    uint32_t queues;                        /* that writes to a peer go round; 0: one */
-    uint32_t flushed, signalled;            /* queues of peers; peers */
-    uint32_t chain;                         /* puts to a peer behind one doorbell; 0: each has its own */
-    uint32_t pause, paused;                 /* steps between an operation and the next, 0: in bursts; those so far */
-    bool     signals;                       /* signals, not writes */
-    bool     deliver;                       /* say so to the peers in the end */
+    uint32_t size_bytes, count;      /* count to each peer */
+    uint16_t first_peer, peer_count; /* peers first_peer, first_peer + 1, ... modulo ranks, never itself */
+    uint32_t posted;                 /* over all peers, round robin */
+    uint32_t queues;                 /* that writes to a peer go round; 0: one */
+    uint32_t flushed, signalled;     /* queues of peers; peers */
+    uint32_t chain;                  /* puts to a peer behind one doorbell; 0: each has its own */
+    uint32_t pause, paused;          /* steps between an operation and the next, 0: in bursts; those so far */
+    bool signals;                    /* signals, not writes */
+    bool deliver;                    /* say so to the peers in the end */
     uint64_t done_value;
-    double   post_us;                       /* CPU time in the calls that post */
+    double post_us; /* CPU time in the calls that post */
 };
 
 static uint16_t stream_peer(const struct stream *s, uint32_t i)
@@ -37,14 +37,12 @@ static uint16_t stream_peer(const struct stream *s, uint32_t i)
     return (uint16_t)((s->first_peer + i % s->peer_count) % f->rank_count);
 }
 
-static uint32_t stream_queues(const struct stream *s)
-{
-    return s->queues ? s->queues : 1;
-}
+static uint32_t stream_queues(const struct stream *s) { return s->queues ? s->queues : 1; }
 
 static int stream_signal(struct stream *s, uint32_t peer, uint64_t value)
 {
-    const struct fabric_signal signal = { .value = value, .word = s->worker.fabric->rank,
+    const struct fabric_signal signal = { .value = value,
+                                          .word = s->worker.fabric->rank,
                                           .peer = stream_peer(s, peer) };
     return fabric_signal(&s->worker, &signal);
 }
@@ -57,8 +55,11 @@ static int stream_post(struct stream *s)
     const uint32_t places = MEASURE_AREA_BYTES / s->size_bytes;
     const uint64_t place = measure_place(turn, places) * s->size_bytes;
     const struct fabric_write write = {
-        .target_offset = MEASURE_AREA_BYTES + place, .charge_bytes = s->size_bytes,
-        .peer = stream_peer(s, s->posted), .span_count = 1, .span = { { f->heap + place, s->size_bytes } },
+        .target_offset = MEASURE_AREA_BYTES + place,
+        .charge_bytes = s->size_bytes,
+        .peer = stream_peer(s, s->posted),
+        .span_count = 1,
+        .span = { { f->heap + place, s->size_bytes } },
         .queue = (uint16_t)(turn / (s->chain ? s->chain : 1) % stream_queues(s)),
         .flags = s->chain && (turn + 1) % s->chain ? FABRIC_DEFER : 0,
     };
@@ -151,7 +152,8 @@ static bool test_store(struct measure *m, uint32_t size, uint32_t count, double 
 {
     if (m->bootstrap->rank != 0) return true;
     struct stream s = { .size_bytes = size, .count = count, .first_peer = 1, .peer_count = 1 };
-    s.worker = (struct fabric_worker){ .step = stream_step, .describe = stream_describe,
+    s.worker = (struct fabric_worker){ .step = stream_step,
+                                       .describe = stream_describe,
                                        .fabric = live_world_fabric(m->store_world) };
     struct fabric_worker *worker = &s.worker;
     const double start_us = measure_cpu_us();
@@ -192,8 +194,10 @@ static struct stream stream_to_all(const struct measure *m, uint32_t size, uint3
 {
     const struct bootstrap *b = m->bootstrap;
     const uint32_t peers = b->rank_count - 1;
-    return (struct stream){ .size_bytes = size, .count = (count + peers - 1) / peers,
-                            .first_peer = (uint16_t)(b->rank + 1), .peer_count = (uint16_t)peers };
+    return (struct stream){ .size_bytes = size,
+                            .count = (count + peers - 1) / peers,
+                            .first_peer = (uint16_t)(b->rank + 1),
+                            .peer_count = (uint16_t)peers };
 }
 
 static bool to_all(struct live_world *world, struct measure *m, uint32_t size, uint32_t count, double *value,
@@ -211,7 +215,7 @@ static bool test_put_to_all(struct measure *m, uint32_t size, uint32_t count, do
 static bool test_store_to_all(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     if (!to_all(m->store_world, m, size, count, value, error)) return false;
-    value[2] = value[4];            /* nothing is polled: the calls are all that the CPU does */
+    value[2] = value[4]; /* nothing is polled: the calls are all that the CPU does */
     value[0] = value[2] * measure_turns(m);
     value[1] = size / value[0] / 1e3;
     return true;
@@ -237,16 +241,16 @@ static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, do
 struct beside {
     struct fabric_worker worker;
     struct measure *measure;
-    const struct stream *stream;            /* it ends when these have; NULL: after rounds_left */
+    const struct stream *stream; /* it ends when these have; NULL: after rounds_left */
     const struct sink *sink;
     uint32_t rounds_left;
-    double   start_us, cpu_us;
-    GArray  *round_us;                      /* when each round ended */
+    double start_us, cpu_us;
+    GArray *round_us; /* when each round ended */
 };
 
 enum {
     BESIDE_ROUNDS_ALONE = 1000,
-    LOAD_MANY = 4,              /* as many operations as in other samples: longer than the scheduler's slices */
+    LOAD_MANY = 4, /* as many operations as in other samples: longer than the scheduler's slices */
 };
 
 static enum worker_step beside_step(struct fabric_worker *w)
@@ -260,15 +264,17 @@ static enum worker_step beside_step(struct fabric_worker *w)
 }
 
 /* What all ranks did while all of them were at it: from the first's start to the first's end. */
-struct besides { double time_us, rounds; };
+struct besides {
+    double time_us, rounds;
+};
 
 static bool besides_gather(struct measure *m, const struct beside *b, struct besides *all, GError **error)
 {
     const uint32_t ranks = m->bootstrap->rank_count;
-    const double base_us = live_world_local_ranks(m->link_world) == ranks ? 0 : b->start_us;    /* clocks of hosts */
+    const double base_us = live_world_local_ranks(m->link_world) == ranks ? 0 : b->start_us; /* clocks of hosts */
     const double last_us = g_array_index(b->round_us, double, b->round_us->len - 1);
     const double mine[2] = { b->start_us - base_us, last_us - base_us };
-    double (*span)[2] = g_malloc(sizeof mine * ranks), *rounds = g_new(double, ranks);
+    double(*span)[2] = g_malloc(sizeof mine * ranks), *rounds = g_new(double, ranks);
     bool fine = bootstrap_allgather(m->bootstrap, mine, sizeof mine, span, error);
     double first_us = mine[0], end_us = mine[1], count = 0;
     for (uint32_t r = 0; fine && r < ranks; r++) {
@@ -302,7 +308,10 @@ static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker
 }
 
 /* Nothing but the work beside: its rounds in a time, and the CPU time of one. */
-struct alone { struct besides all; double round_cpu_us; };
+struct alone {
+    struct besides all;
+    double round_cpu_us;
+};
 
 static bool beside_alone(struct measure *m, struct alone *alone, GError **error)
 {
@@ -324,7 +333,8 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     s.deliver = true;
     s.worker = (struct fabric_worker){ .step = stream_step, .describe = stream_describe, .fabric = f };
     struct sink k = { .worker = { .step = sink_step, .describe = sink_describe, .fabric = f, .index = 1 },
-                      .last = f->rank_count, .done_value = m->serial };
+                      .last = f->rank_count,
+                      .done_value = m->serial };
     struct beside b = { .worker = { .step = beside_step, .fabric = f, .index = 2 }, .stream = &s, .sink = &k };
     struct fabric_worker *workers[] = { &s.worker, &k.worker, &b.worker };
     struct besides all;
@@ -377,11 +387,11 @@ static bool test_signal_load(struct measure *m, uint32_t size, uint32_t count, d
 
 struct pong {
     struct fabric_worker worker;
-    uint32_t size_bytes, count;             /* 0 bytes: the signal alone */
+    uint32_t size_bytes, count; /* 0 bytes: the signal alone */
     uint64_t base;
     uint32_t sent, seen;
-    bool     written;
-    double  *sent_us;                       /* [count] when each went out */
+    bool written;
+    double *sent_us; /* [count] when each went out */
 };
 
 static int pong_send(struct pong *p)
@@ -392,11 +402,15 @@ static int pong_send(struct pong *p)
         const uint32_t places = MEASURE_AREA_BYTES / p->size_bytes;
         const uint64_t place = (uint64_t)(p->sent % places) * p->size_bytes;
         const struct fabric_write write = {
-            .target_offset = MEASURE_AREA_BYTES + place, .charge_bytes = p->size_bytes, .peer = peer,
-            .flags = FABRIC_DEFER, .span_count = 1, .span = { { f->heap + place, p->size_bytes } },
+            .target_offset = MEASURE_AREA_BYTES + place,
+            .charge_bytes = p->size_bytes,
+            .peer = peer,
+            .flags = FABRIC_DEFER,
+            .span_count = 1,
+            .span = { { f->heap + place, p->size_bytes } },
         };
-        const int rc = fabric_path(f, peer) == FABRIC_RDMA ? fabric_put(&p->worker, &write)
-                                                           : fabric_store(&p->worker, &write);
+        const int rc =
+            fabric_path(f, peer) == FABRIC_RDMA ? fabric_put(&p->worker, &write) : fabric_store(&p->worker, &write);
         if (rc < 0) return rc;
         p->written = true;
     }
@@ -432,8 +446,8 @@ static bool pong_run(struct measure *m, struct live_world *world, uint32_t size,
     struct pong p = { .size_bytes = size, .count = count, .base = m->serial };
     m->serial += count + 1;
     if (m->bootstrap->rank > 1) return true;
-    p.worker = (struct fabric_worker){ .step = pong_step, .describe = pong_describe,
-                                       .fabric = live_world_fabric(world) };
+    p.worker =
+        (struct fabric_worker){ .step = pong_step, .describe = pong_describe, .fabric = live_world_fabric(world) };
     struct fabric_worker *worker = &p.worker;
     p.sent_us = g_new(double, count);
     const bool fine = live_world_run(world, &worker, 1, error);
@@ -466,7 +480,7 @@ struct signals {
     struct fabric_worker worker;
     uint32_t count, sent;
     uint64_t base;
-    double   post_us;
+    double post_us;
 };
 
 static enum worker_step signals_step(struct fabric_worker *w)
@@ -543,13 +557,15 @@ static bool test_barrier(struct measure *m, uint32_t size, uint32_t count, doubl
 static const uint32_t stream_sizes[] = { 8, 64, 512, 1024, 2048, 4096, 7408, 14336, 65536, 262144, 1048576, 0 };
 static const uint32_t latency_sizes[] = { 8, 512, 4096, 7408, 14336, 65536, 0 };
 static const uint32_t crowd_sizes[] = { 1024, 7408, 14336, 65536, 0 };
-static const uint32_t load_sizes[] = { 1024, 4096, 7408, 10240, 14336, 20480, 28672, 45056, 65536, 98304, 131072,
-                                       196608, 0 };
+static const uint32_t load_sizes[] = { 1024,  4096,  7408,  10240,  14336,  20480, 28672,
+                                       45056, 65536, 98304, 131072, 196608, 0 };
 
-#define STREAM_METRICS { "stream_us", "bandwidth_gbs", "rate_mops", "post_us", "cpu_us" }, \
-    { "us", "GB/s", "M/s", "us", "us" }
-#define STREAM_OF_STORES { "time_us", "bandwidth_gbs", "cpu_us" }, { "us", "GB/s", "us" }
-#define SIGNAL_METRICS { "stream_us", "post_us", "cpu_us" }, { "us", "us", "us" }
+#define STREAM_METRICS \
+    { "stream_us", "bandwidth_gbs", "rate_mops", "post_us", "cpu_us" }, { "us", "GB/s", "M/s", "us", "us" }
+#define STREAM_OF_STORES \
+    { "time_us", "bandwidth_gbs", "cpu_us" }, { "us", "GB/s", "us" }
+#define SIGNAL_METRICS \
+    { "stream_us", "post_us", "cpu_us" }, { "us", "us", "us" }
 
 enum { NEEDS_STORE = 1, NEEDS_ATOMIC = 2 };
 
@@ -578,13 +594,12 @@ bool measure_pair_run(struct measure *m, GError **error)
         { "atomic", SIGNAL_METRICS, test_atomic_signal, NULL },
         { "atomic", { "latency_us" }, { "us" }, test_atomic_latency, NULL },
     };
-    static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE, [1] = NEEDS_STORE, [2] = NEEDS_STORE,
-                                                        [3] = NEEDS_STORE, [9] = NEEDS_ATOMIC,
-                                                        [10] = NEEDS_ATOMIC };
+    static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE, [1] = NEEDS_STORE,  [2] = NEEDS_STORE,
+                                                        [3] = NEEDS_STORE, [9] = NEEDS_ATOMIC, [10] = NEEDS_ATOMIC };
     /* Each of the two on a CPU of its own, where there are two: not as the scheduler happens to have put them. */
     cpu_set_t was;
-    const bool fine = measure_cpu_pin(m, m->bootstrap->rank, &was, error)
-                      && tests_run(m, tests, G_N_ELEMENTS(tests), needs, "", error);
+    const bool fine = measure_cpu_pin(m, m->bootstrap->rank, &was, error) &&
+                      tests_run(m, tests, G_N_ELEMENTS(tests), needs, "", error);
     sched_setaffinity(0, sizeof was, &was);
     return fine;
 }
@@ -592,7 +607,10 @@ bool measure_pair_run(struct measure *m, GError **error)
 bool measure_load_run(struct measure *m, const char *suffix, GError **error)
 {
     static const struct measure_test tests[] = {
-        { "put_load", { "stream_us", "cpu_us", "chained_us", "alone_us" }, { "us", "us", "us", "us" }, test_put_load,
+        { "put_load",
+          { "stream_us", "cpu_us", "chained_us", "alone_us" },
+          { "us", "us", "us", "us" },
+          test_put_load,
           load_sizes },
         { "signal_load", { "stream_us", "cpu_us" }, { "us", "us" }, test_signal_load, NULL },
     };

@@ -20,9 +20,9 @@ static struct live_world *any_world(const struct measure *m) { return m->store_w
 
 struct row_work {
     uint8_t *from, *to;
-    uint32_t size_bytes;            /* of a BF16 row */
+    uint32_t size_bytes; /* of a BF16 row */
     uint32_t rows_in_area;
-    uint32_t reduced;               /* reduce: rows summed to one */
+    uint32_t reduced; /* reduce: rows summed to one */
     uint64_t sum;
 };
 
@@ -72,7 +72,7 @@ static void work_scan(void *context, uint64_t i)
 static void area_fill(struct fabric *f)
 {
     uint16_t *values = (uint16_t *)(void *)f->heap;
-    if (values[1]) return;          /* done before */
+    if (values[1]) return; /* done before */
     for (uint32_t i = 0; i < MEASURE_AREA_BYTES / sizeof *values; i++)
         values[i] = format_bf16_from_f32((float)(i % 251) / 64.0f - 1.5f);
 }
@@ -85,7 +85,10 @@ void measure_sum(struct measure *m, uint64_t i)
         area_fill(f);
         m->sums = memset(g_malloc(MEASURE_AREA_BYTES), 1, MEASURE_AREA_BYTES);
     }
-    const struct row_work r = { .from = f->heap, .to = m->sums, .size_bytes = REDUCE_ROW_BYTES, .reduced = 2,
+    const struct row_work r = { .from = f->heap,
+                                .to = m->sums,
+                                .size_bytes = REDUCE_ROW_BYTES,
+                                .reduced = 2,
                                 .rows_in_area = MEASURE_AREA_BYTES / REDUCE_ROW_BYTES };
     rows_sum(&r, NULL, i);
 }
@@ -102,20 +105,23 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
     struct fabric *f = live_world_fabric(any_world(m));
     area_fill(f);
     const bool reduce = kind == FABRIC_WORK_REDUCE;
-    struct row_work r = { .from = f->heap, .to = f->heap + MEASURE_AREA_BYTES,
-                          .size_bytes = reduce ? REDUCE_ROW_BYTES : size, .reduced = size / REDUCE_ROW_BYTES };
+    struct row_work r = { .from = f->heap,
+                          .to = f->heap + MEASURE_AREA_BYTES,
+                          .size_bytes = reduce ? REDUCE_ROW_BYTES : size,
+                          .reduced = size / REDUCE_ROW_BYTES };
     r.rows_in_area = MEASURE_AREA_BYTES / r.size_bytes;
     struct fabric_worker worker = { .step = no_step, .fabric = f };
     const double start_us = measure_cpu_us();
     for (uint32_t i = 0; i < count; i++) {
-        const struct fabric_work work = { .kind = kind, .rows = 1, .read_bytes = size, .run = run, .context = &r,
-                                          .argument = i };
+        const struct fabric_work work = {
+            .kind = kind, .rows = 1, .read_bytes = size, .run = run, .context = &r, .argument = i
+        };
         fabric_work(&worker, &work);
     }
     value[2] = (measure_cpu_us() - start_us) / count;
     value[0] = value[2] * measure_turns(m);
     value[1] = size / value[0] / 1e3;
-    __asm__ volatile("" : : "r"(r.sum));        /* the scan's result counts as used */
+    __asm__ volatile("" : : "r"(r.sum)); /* the scan's result counts as used */
 }
 
 static bool test_copy(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
@@ -157,9 +163,9 @@ static bool test_scan(struct measure *m, uint32_t size, uint32_t count, double *
 
 struct step_worker {
     struct fabric_worker worker;
-    uint32_t left;                  /* steps until this one ends */
-    const bool *over;               /* a waiting one ends when this is set */
-    bool *ends;                     /* what a counting one sets in the end */
+    uint32_t left;    /* steps until this one ends */
+    const bool *over; /* a waiting one ends when this is set */
+    bool *ends;       /* what a counting one sets in the end */
 };
 
 static enum worker_step waiting_step(struct fabric_worker *w)
@@ -189,7 +195,8 @@ static bool test_step(struct measure *m, uint32_t size, uint32_t count, double *
     for (uint32_t i = 0; i < WORKERS; i++) {
         s[i] = (struct step_worker){ .left = count, .over = &over, .ends = &over };
         s[i].worker = (struct fabric_worker){ .step = i ? waiting_step : counting_step,
-                                              .fabric = live_world_fabric(any_world(m)), .index = i };
+                                              .fabric = live_world_fabric(any_world(m)),
+                                              .index = i };
         worker[i] = &s[i].worker;
     }
     const double start_us = measure_now_us();
@@ -331,8 +338,11 @@ bool measure_pages_touch(struct measure *m, GError **error)
         if (peer == f->rank || fabric_path(f, peer) == FABRIC_RDMA) continue;
         for (uint32_t at = 0; at < MEASURE_AREA_BYTES; at += PIECE_BYTES) {
             const struct fabric_write write = {
-                .target_offset = MEASURE_AREA_BYTES + at, .charge_bytes = PIECE_BYTES, .peer = peer,
-                .span_count = 1, .span = { { f->heap + at, PIECE_BYTES } },
+                .target_offset = MEASURE_AREA_BYTES + at,
+                .charge_bytes = PIECE_BYTES,
+                .peer = peer,
+                .span_count = 1,
+                .span = { { f->heap + at, PIECE_BYTES } },
             };
             if (fabric_store(&worker, &write) < 0) break;
         }
@@ -376,8 +386,9 @@ static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double
 
 bool measure_memory_run(struct measure *m, GError **error)
 {
-    static const struct measure_test test = { "memory", { "time_us", "total_gbs" }, { "us", "GB/s" }, test_memory,
-                                              NULL };
+    static const struct measure_test test = {
+        "memory", { "time_us", "total_gbs" }, { "us", "GB/s" }, test_memory, NULL
+    };
     return measure_test_run(m, &test, "", error);
 }
 

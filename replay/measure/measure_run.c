@@ -31,14 +31,14 @@ double measure_turns(const struct measure *m)
 }
 
 /* One sample: all ranks run, all get the mean over those that took part. */
-static bool sample_take(struct measure *m, const struct measure_test *test, uint32_t size, uint32_t count,
-                        double *mean, GError **error)
+static bool sample_take(struct measure *m, const struct measure_test *test, uint32_t size, uint32_t count, double *mean,
+                        GError **error)
 {
     struct bootstrap *b = m->bootstrap;
     double value[MEASURE_VALUES];
     for (uint32_t i = 0; i < MEASURE_VALUES; i++) value[i] = NAN;
     if (!bootstrap_barrier(b, error) || !test->run(m, size, count, value, error)) return false;
-    double (*all)[MEASURE_VALUES] = g_malloc(sizeof value * b->rank_count);
+    double(*all)[MEASURE_VALUES] = g_malloc(sizeof value * b->rank_count);
     const bool fine = bootstrap_allgather(b, value, sizeof value, all, error);
     for (uint32_t i = 0; fine && i < MEASURE_VALUES; i++) {
         double sum = 0;

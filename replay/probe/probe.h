@@ -20,69 +20,69 @@ enum probe_known { PROBE_UNKNOWN, PROBE_NO, PROBE_YES };
 /* What lies between two devices, in the words of `nvidia-smi topo -m`, nearest first. */
 enum probe_near {
     PROBE_NEAR_UNKNOWN,
-    PROBE_NEAR_C2C,             /* a chip-to-chip link to the CPU, no PCIe */
-    PROBE_NEAR_PIX,             /* at most one PCIe bridge: the same PCIe switch */
-    PROBE_NEAR_PXB,             /* several PCIe bridges, not the host's */
-    PROBE_NEAR_PHB,             /* the host bridge: the same root complex */
-    PROBE_NEAR_NODE,            /* another root complex of the same NUMA node */
-    PROBE_NEAR_SYS,             /* the link between sockets */
+    PROBE_NEAR_C2C,  /* a chip-to-chip link to the CPU, no PCIe */
+    PROBE_NEAR_PIX,  /* at most one PCIe bridge: the same PCIe switch */
+    PROBE_NEAR_PXB,  /* several PCIe bridges, not the host's */
+    PROBE_NEAR_PHB,  /* the host bridge: the same root complex */
+    PROBE_NEAR_NODE, /* another root complex of the same NUMA node */
+    PROBE_NEAR_SYS,  /* the link between sockets */
 };
-const char *probe_near_name(enum probe_near near);      /* "PIX", ... */
+const char *probe_near_name(enum probe_near near); /* "PIX", ... */
 
 /* A PCIe function and the way to it. */
 struct probe_pci {
-    char     *busid;            /* "0000:18:00.0"; NULL: not known */
-    char     *root;             /* of its root complex: "pci0000:16" */
-    char     *bridge[PROBE_BRIDGES_MAX];        /* from the root port to the device's own parent */
-    uint32_t  bridge_count;
-    uint32_t  class_code;       /* 0x030200, ... */
-    uint16_t  vendor, device;
-    int32_t   numa;
-    uint32_t  width, width_max;                 /* lanes; 0: unknown, as in many virtual machines */
-    double    gts, gts_max;                     /* GT/s of a lane; 0: unknown */
+    char *busid;                     /* "0000:18:00.0"; NULL: not known */
+    char *root;                      /* of its root complex: "pci0000:16" */
+    char *bridge[PROBE_BRIDGES_MAX]; /* from the root port to the device's own parent */
+    uint32_t bridge_count;
+    uint32_t class_code; /* 0x030200, ... */
+    uint16_t vendor, device;
+    int32_t numa;
+    uint32_t width, width_max;                  /* lanes; 0: unknown, as in many virtual machines */
+    double gts, gts_max;                        /* GT/s of a lane; 0: unknown */
     enum probe_known relaxed_ordering, atomics; /* the device may ask for them */
     enum probe_known acs_redirect;              /* a bridge above sends peer traffic up to the root complex */
 };
 
 struct probe_gpu {
     struct probe_pci pci;
-    const struct probe_part *part;              /* NULL: not one that eptwin knows */
-    uint32_t nvlinks;                           /* to its domain; 0: none, or unknown where nvlink_known is false */
-    bool     nvlink_known, c2c;
+    const struct probe_part *part; /* NULL: not one that eptwin knows */
+    uint32_t nvlinks;              /* to its domain; 0: none, or unknown where nvlink_known is false */
+    bool nvlink_known, c2c;
 };
 
 struct probe_nic {
     struct probe_pci pci;
     const struct probe_part *part;
-    char    *name;              /* "mlx5_0" */
-    char    *driver;            /* "mlx5_core", "efa", ...; NULL: unknown */
-    char    *link_layer;        /* "InfiniBand", "Ethernet", "Slingshot"; NULL: unknown */
-    char    *state;             /* "ACTIVE", ...; NULL: unknown */
-    uint64_t rate_bps;          /* of a port; 0: unknown */
+    char *name;        /* "mlx5_0" */
+    char *driver;      /* "mlx5_core", "efa", ...; NULL: unknown */
+    char *link_layer;  /* "InfiniBand", "Ethernet", "Slingshot"; NULL: unknown */
+    char *state;       /* "ACTIVE", ...; NULL: unknown */
+    uint64_t rate_bps; /* of a port; 0: unknown */
     uint32_t ports, mtu_bytes;
     uint32_t gids_roce_v1, gids_roce_v2;
-    bool     bond;              /* its ports form a LAG; rate_bps is one port's */
+    bool bond; /* its ports form a LAG; rate_bps is one port's */
 };
 
 /* A prerequisite of a kind of communication, and what to do where it is not met. */
 struct probe_check {
-    const char *topic;          /* "gpudirect", "ibgda", "cxi", ... */
+    const char *topic; /* "gpudirect", "ibgda", "cxi", ... */
     const char *name;
     enum probe_known met;
-    char       *found;
-    const char *remedy;         /* NULL where met */
+    char *found;
+    const char *remedy; /* NULL where met */
 };
 
 struct probe_host {
-    char *source;               /* "this host", or the file that tells of it */
-    struct probe_gpu *gpu;      /* [gpu_count] */
-    struct probe_nic *nic;      /* [nic_count] */
+    char *source;          /* "this host", or the file that tells of it */
+    struct probe_gpu *gpu; /* [gpu_count] */
+    struct probe_nic *nic; /* [nic_count] */
     uint32_t gpu_count, nic_count;
-    enum probe_near *near;      /* [gpu_count][nic_count] */
+    enum probe_near *near; /* [gpu_count][nic_count] */
     uint32_t numa_nodes, cpus;
-    char *cpu;                  /* model name; NULL: unknown */
-    enum probe_known virtual_machine, iommu;    /* iommu: it translates DMA */
-    GArray *check;              /* struct probe_check */
+    char *cpu;                               /* model name; NULL: unknown */
+    enum probe_known virtual_machine, iommu; /* iommu: it translates DMA */
+    GArray *check;                           /* struct probe_check */
 };
 
 /* The three readers.  source_name is what messages and the description call it.  NULL and *error (file, line, expected,
@@ -111,11 +111,11 @@ void probe_checks_run(struct probe_host *host, struct probe_source *source);
 
 /* Known parts, by PCI vendor and device.  Rates are from their data sheets. */
 struct probe_part {
-    uint16_t    vendor, device;
-    const char *name;           /* "H100 SXM" */
-    const char *cluster;        /* the shipped file with this GPU's section: "hopper"; NULL: none */
-    double      nic_gbs;        /* of a NIC: all its ports */
-    uint32_t    nvlinks;        /* of a GPU: links of its data sheet */
+    uint16_t vendor, device;
+    const char *name;    /* "H100 SXM" */
+    const char *cluster; /* the shipped file with this GPU's section: "hopper"; NULL: none */
+    double nic_gbs;      /* of a NIC: all its ports */
+    uint32_t nvlinks;    /* of a GPU: links of its data sheet */
 };
 const struct probe_part *probe_part_find(uint16_t vendor, uint16_t device);
 

@@ -10,7 +10,10 @@
 #include "replay/probe/probe.h"
 #include "replay/probe/probe_source.h"
 
-struct list { struct probe_host *host; struct probe_source *source; };
+struct list {
+    struct probe_host *host;
+    struct probe_source *source;
+};
 
 static void add(const struct list *l, const char *topic, const char *name, enum probe_known met, const char *remedy,
                 const char *format, ...) G_GNUC_PRINTF(6, 7);
@@ -106,7 +109,10 @@ static void gpudirect_checks(const struct list *l)
         far += near >= PROBE_NEAR_NODE;
     }
     if (l->host->gpu_count && l->host->nic_count)
-        add(l, "gpudirect", "a NIC at each GPU's root complex", unknown ? PROBE_UNKNOWN : far ? PROBE_NO : PROBE_YES,
+        add(l, "gpudirect", "a NIC at each GPU's root complex",
+            unknown ? PROBE_UNKNOWN
+            : far   ? PROBE_NO
+                    : PROBE_YES,
             "give each GPU a NIC of its own PCIe switch or root complex; across sockets GPUDirect loses half and more",
             "%u of %u GPUs lack one%s", far, l->host->gpu_count, unknown ? ", for others it cannot be told" : "");
 
@@ -169,9 +175,13 @@ static void ibgda_checks(const struct list *l)
         "/etc/modprobe.d/nvidia.conf, update-initramfs -u, reboot; or let the CPU ring (NVSHMEM_IBGDA_NIC_HANDLER=cpu)";
     const enum probe_known none = params ? PROBE_NO : PROBE_UNKNOWN;
     add(l, "ibgda", "EnableStreamMemOPs", mem_ops ? PROBE_YES : none, modprobe, "%s",
-        mem_ops ? "1" : params ? "not set" : "no NVIDIA driver to be seen");
+        mem_ops  ? "1"
+        : params ? "not set"
+                 : "no NVIDIA driver to be seen");
     add(l, "ibgda", "PeerMappingOverride", mapping ? PROBE_YES : none, modprobe, "%s",
-        mapping ? "1" : params ? "not set" : "no NVIDIA driver to be seen");
+        mapping  ? "1"
+        : params ? "not set"
+                 : "no NVIDIA driver to be seen");
     const bool gdrdrv = module_loaded(l, "gdrdrv"), device = probe_source_has(l->source, "/dev/gdrdrv");
     add(l, "ibgda", "GDRCopy", gdrdrv ? PROBE_YES : PROBE_NO,
         "install gdrdrv-dkms and load gdrdrv; without it the proxy reads flags by cudaMemcpy, which costs up to a "
@@ -193,7 +203,8 @@ static void ibgda_checks(const struct list *l)
 
 static void cxi_checks(const struct list *l)
 {
-    static const struct { const char *name, *value;
+    static const struct {
+        const char *name, *value;
     } wanted[] = {
         { "NVSHMEM_REMOTE_TRANSPORT", "libfabric" },
         { "NVSHMEM_LIBFABRIC_PROVIDER", "cxi" },
@@ -216,21 +227,27 @@ static void memory_checks(const struct list *l)
     gsize size = 0;
     g_autofree char *limits = probe_source_read(l->source, "/proc/self/limits", &size);
     const char *line = limits ? strstr(limits, "Max locked memory") : NULL;
-    const char *soft = line ? line + strlen("Max locked memory") + strspn(line + strlen("Max locked memory"), " ")
-                            : NULL;
+    const char *soft =
+        line ? line + strlen("Max locked memory") + strspn(line + strlen("Max locked memory"), " ") : NULL;
     const bool unlimited = soft && g_str_has_prefix(soft, "unlimited");
     const uint64_t bytes = soft ? g_ascii_strtoull(soft, NULL, 10) : 0;
     const bool enough = unlimited || bytes >= (uint64_t)8 << 30;
     g_autofree char *found = unlimited ? g_strdup("unlimited")
                              : soft    ? g_format_size(bytes)
                                        : g_strdup("cannot be read");
-    add(l, "memory", "locked memory", enough ? PROBE_YES : soft ? PROBE_NO : PROBE_UNKNOWN,
+    add(l, "memory", "locked memory",
+        enough ? PROBE_YES
+        : soft ? PROBE_NO
+               : PROBE_UNKNOWN,
         "ulimit -l unlimited (limits.conf: memlock), or LimitMEMLOCK=infinity for a service", "%s", found);
     g_autofree char *info = probe_source_read(l->source, "/proc/meminfo", &size);
     const char *huge = info ? strstr(info, "HugePages_Total:") : NULL;
     const uint64_t pages = huge ? g_ascii_strtoull(huge + strlen("HugePages_Total:"), NULL, 10) : 0;
     if (nic_with(l->host, "efa"))
-        add(l, "memory", "huge pages", pages ? PROBE_YES : huge ? PROBE_NO : PROBE_UNKNOWN,
+        add(l, "memory", "huge pages",
+            pages  ? PROBE_YES
+            : huge ? PROBE_NO
+                   : PROBE_UNKNOWN,
             "sysctl vm.nr_hugepages=5128: EFA's provider keeps its buffers there", "%" G_GUINT64_FORMAT, pages);
 }
 

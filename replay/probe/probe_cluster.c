@@ -11,7 +11,7 @@
 /* TLPs of 256 bytes of payload carry 24 to 28 bytes more (PROTOCOLS.md 5.3). */
 #define PCIE_PAYLOAD_SHARE 0.90
 /* What a port moves of its data rate: 46.4 to 48.4 of 50 GB/s (PROTOCOLS.md 5.4). */
-#define PORT_SHARE 0.934
+#define PORT_SHARE         0.934
 
 /* How many different values the devices have; NULL values count as none. */
 static uint32_t count_distinct(const struct probe_host *host, const char *(*value)(const struct probe_pci *))
@@ -48,8 +48,7 @@ static void node_append(const struct probe_host *host, GString *out)
     if (gbs > 0)
         g_string_append_printf(out, "pcie-rate = %.1f GB/s        # %.1f raw, as negotiated, times %.2f for headers\n",
                                gbs * PCIE_PAYLOAD_SHARE, gbs, PCIE_PAYLOAD_SHARE);
-    else
-        g_string_append(out, "# pcie-rate: width and speed are hidden here; measure a copy between host and GPU\n");
+    else g_string_append(out, "# pcie-rate: width and speed are hidden here; measure a copy between host and GPU\n");
     for (uint32_t g = 0; g < host->gpu_count; g++) {
         const uint32_t nic = probe_nearest_nic(host, g);
         if (nic == UINT32_MAX) continue;
@@ -69,8 +68,7 @@ static void nic_append(const struct probe_host *host, GString *out)
         g_string_append_printf(
             out, "rate = %.2f GB/s            # %.0f Gbit/s a port, times %.3f as ports of this kind reach\n",
             gbs * PORT_SHARE, gbs * 8, PORT_SHARE);
-    else
-        g_string_append(out, "# rate: not told here; the included file's is taken\n");
+    else g_string_append(out, "# rate: not told here; the included file's is taken\n");
     if (nic->bond)
         g_string_append(out, "ports = 2                    # a LAG; the rate shown is one port's\nport-map = hash\n");
     else if (nic->ports > 1) g_string_append_printf(out, "ports = %u\n", nic->ports);

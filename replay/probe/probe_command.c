@@ -59,7 +59,10 @@ static bool options_parse(struct probe_options *options, int argc, char **argv, 
 }
 
 /* What was told: a host, a network, or one after the other. */
-struct findings { struct probe_host *host; struct probe_ibnet *net; };
+struct findings {
+    struct probe_host *host;
+    struct probe_ibnet *net;
+};
 
 static void findings_clear(struct findings *f)
 {
@@ -91,8 +94,8 @@ static bool file_tell(const char *path, struct findings *f, GString *out, GError
             path, (int)MIN(strcspn(start, "\r\n"), 30), start);
         return false;
     }
-    struct probe_host *host = *start == '<' ? probe_nccl_parse(text, size, path, error)
-                                            : probe_smi_parse(text, path, error);
+    struct probe_host *host =
+        *start == '<' ? probe_nccl_parse(text, size, path, error) : probe_smi_parse(text, path, error);
     if (!host) return false;
     probe_text_append(host, out);
     probe_host_free(f->host);
@@ -131,8 +134,7 @@ int command_probe(int argc, char **argv)
             if (out->len) g_string_append_c(out, '\n');
             good = file_tell(*file, &f, out, &error);
         }
-    else if (good)
-        good = tree_tell(&options, &f, out, &error);
+    else if (good) good = tree_tell(&options, &f, out, &error);
     if (good && options.output) good = cluster_write(&options, &f, &error);
     const int failed = !good && (g_error_matches(error, PROBE_ERROR, PROBE_ERROR_RUN) ||
                                  g_error_matches(error, NEW_FILE_ERROR, NEW_FILE_ERROR_IO))

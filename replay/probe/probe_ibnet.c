@@ -16,9 +16,12 @@ enum { PORTS_MAX = 4096, CABLES_MAX = 1 << 20 };
 uint64_t probe_ib_rate(const char *text)
 {
     /* InfiniBand Architecture Specification, volume 2: data rate of a lane in Mbit/s. */
-    static const struct { const char *name; uint64_t mbps; } speed[] = {
-        { "SDR", 2000 }, { "DDR", 4000 }, { "QDR", 8000 }, { "FDR10", 10000 }, { "FDR", 13640 }, { "EDR", 25000 },
-        { "HDR", 50000 }, { "NDR", 100000 }, { "XDR", 200000 },
+    static const struct {
+        const char *name;
+        uint64_t mbps;
+    } speed[] = {
+        { "SDR", 2000 },  { "DDR", 4000 },  { "QDR", 8000 },   { "FDR10", 10000 }, { "FDR", 13640 },
+        { "EDR", 25000 }, { "HDR", 50000 }, { "NDR", 100000 }, { "XDR", 200000 },
     };
     char *end;
     const uint64_t lanes = g_ascii_strtoull(text, &end, 10);
@@ -37,7 +40,7 @@ static char *quoted(const char *text, const char **rest)
     return g_strndup(from + 1, (gsize)(to - from - 1));
 }
 
-static uint32_t port_parse(const char *text)        /* "[13]..." */
+static uint32_t port_parse(const char *text) /* "[13]..." */
 {
     const uint64_t port = *text == '[' ? g_ascii_strtoull(text + 1, NULL, 10) : 0;
     return port <= PORTS_MAX ? (uint32_t)port : 0;
@@ -67,7 +70,8 @@ static bool switch_read(struct probe_ibnet *net, const char *line, uint32_t numb
     const char *hash = strchr(rest, '#'), *ignored;
     char *name = hash ? quoted(hash, &ignored) : NULL;
     const struct probe_switch sw = {
-        .id = id, .name = name ? name : g_strdup(""),
+        .id = id,
+        .name = name ? name : g_strdup(""),
         .ports = (uint32_t)MIN(g_ascii_strtoull(line + strlen("Switch"), NULL, 10), PORTS_MAX),
     };
     g_array_append_val(net->sw, sw);
@@ -101,10 +105,14 @@ static bool cable_read(struct probe_ibnet *net, const char *line, uint32_t numbe
     if (net->cable->len == CABLES_MAX) return fail(error, net->source, number, "at most 1048576 cables", line);
     const char *hash = strchr(rest, '#'), *ignored;
     g_autofree char *name = hash ? quoted(hash, &ignored) : NULL;
-    if (name) name[strcspn(name, " ")] = 0;             /* "node018 HCA-1" */
+    if (name) name[strcspn(name, " ")] = 0; /* "node018 HCA-1" */
     char *node = !host ? NULL : name && *name ? g_steal_pointer(&name) : g_strdup(to);
-    const struct probe_cable cable = { .from = g_strdup(sw->id), .to = g_steal_pointer(&to), .from_port = port,
-                                       .to_port = port_parse(rest), .rate_bps = rate_bps, .host = host,
+    const struct probe_cable cable = { .from = g_strdup(sw->id),
+                                       .to = g_steal_pointer(&to),
+                                       .from_port = port,
+                                       .to_port = port_parse(rest),
+                                       .rate_bps = rate_bps,
+                                       .host = host,
                                        .node = node };
     g_array_append_val(net->cable, cable);
     return true;

@@ -7,28 +7,28 @@
 #include <stdint.h>
 
 struct probe_switch {
-    char    *id;                /* "S-ec0d9a0300ec8240" */
-    char    *name;              /* its description, or "" */
+    char *id;   /* "S-ec0d9a0300ec8240" */
+    char *name; /* its description, or "" */
     uint32_t ports;
     uint32_t host_ports, switch_ports;
-    uint64_t down_bps, up_bps;  /* rates of its cables to hosts, and to other switches, together */
+    uint64_t down_bps, up_bps; /* rates of its cables to hosts, and to other switches, together */
 };
 
 struct probe_cable {
-    char    *from, *to;         /* identities; from is a switch */
+    char *from, *to; /* identities; from is a switch */
     uint32_t from_port, to_port;
     uint64_t rate_bps;
-    bool     host;              /* to is a host's port */
-    char    *node;              /* of a host's port: the name of its node, else NULL */
-    bool     slow;              /* below the rate that most cables of its kind have */
+    bool host;  /* to is a host's port */
+    char *node; /* of a host's port: the name of its node, else NULL */
+    bool slow;  /* below the rate that most cables of its kind have */
 };
 
 struct probe_ibnet {
-    char    *source;
-    GArray  *sw;                /* struct probe_switch */
-    GArray  *cable;             /* struct probe_cable; between switches once, from the end that comes first */
-    uint32_t hosts;             /* host ports */
-    uint64_t host_bps, switch_bps;      /* what most cables of each kind have; 0: none */
+    char *source;
+    GArray *sw;                    /* struct probe_switch */
+    GArray *cable;                 /* struct probe_cable; between switches once, from the end that comes first */
+    uint32_t hosts;                /* host ports */
+    uint64_t host_bps, switch_bps; /* what most cables of each kind have; 0: none */
 };
 
 /* Reads the text; source_name is for messages.  NULL and *error (file, line, expected, found). */

@@ -11,18 +11,18 @@
 enum { DEPTH_MAX = 64, CLASS_NVIDIA_GPU = 0x0302, CLASS_NET = 0x02, CLASS_BRIDGE = 0x0604, CLASS_GPU_AMD = 0x1200 };
 
 struct level {
-    char     name[16];
-    char     busid[32];
-    struct probe_pci pci;       /* of a <pci>: as read; strings unused */
-    bool     named;             /* it became a GPU or a NIC already */
+    char name[16];
+    char busid[32];
+    struct probe_pci pci; /* of a <pci>: as read; strings unused */
+    bool named;           /* it became a GPU or a NIC already */
 };
 
 struct reader {
     struct probe_host *host;
     struct level level[DEPTH_MAX];
     uint32_t depth;
-    int32_t  numa;
-    bool     system;
+    int32_t numa;
+    bool system;
 };
 
 static const char *attribute(const char **names, const char **values, const char *name)
@@ -152,7 +152,7 @@ static void element_start(GMarkupParseContext *context, const char *element, con
         if (r->host->gpu_count) {
             struct probe_gpu *gpu = &r->host->gpu[r->host->gpu_count - 1];
             gpu->c2c = true;
-            gpu->pci.gts = 0;           /* its PCIe port carries no traffic */
+            gpu->pci.gts = 0; /* its PCIe port carries no traffic */
         }
     } else if (!strcmp(element, "net")) {
         net_read(r, names, values);

@@ -50,7 +50,7 @@ const char *probe_near_name(enum probe_near near)
 
 double probe_pcie_gbs(uint32_t width, double gts)
 {
-    const double coding = gts > 6 ? 128.0 / 130.0 : 0.8;        /* generations 1 and 2 send 10 bits for 8 */
+    const double coding = gts > 6 ? 128.0 / 130.0 : 0.8; /* generations 1 and 2 send 10 bits for 8 */
     return width * gts * coding / 8;
 }
 
@@ -132,8 +132,8 @@ void probe_near_fill(struct probe_host *host)
     host->near = g_new0(enum probe_near, (gsize)host->gpu_count * host->nic_count + 1);
     for (uint32_t g = 0; g < host->gpu_count; g++)
         for (uint32_t n = 0; n < host->nic_count; n++)
-            host->near[g * host->nic_count + n] = host->gpu[g].c2c ? PROBE_NEAR_C2C
-                                                                   : near_of(&host->gpu[g].pci, &host->nic[n].pci);
+            host->near[g * host->nic_count + n] =
+                host->gpu[g].c2c ? PROBE_NEAR_C2C : near_of(&host->gpu[g].pci, &host->nic[n].pci);
 }
 
 enum probe_near probe_host_near(const struct probe_host *host, uint32_t gpu, uint32_t nic)
@@ -148,7 +148,7 @@ uint32_t probe_nearest_nic(const struct probe_host *host, uint32_t gpu)
     for (uint32_t n = 0; n < host->nic_count; n++) {
         const enum probe_near near = probe_host_near(host, gpu, n);
         if (near == PROBE_NEAR_UNKNOWN || near > best_near) continue;
-        uint32_t users = 0;             /* GPUs before this one that are as near: they take it first */
+        uint32_t users = 0; /* GPUs before this one that are as near: they take it first */
         for (uint32_t g = 0; g < gpu; g++) users += probe_host_near(host, g, n) == near;
         if (near == best_near && users >= best_users) continue;
         best = n;

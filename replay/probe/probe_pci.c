@@ -137,7 +137,7 @@ static void pci_read(struct probe_pci *pci, struct probe_source *source, const c
     pci->width_max = (uint32_t)number_read(source, folder, "max_link_width", 10);
     pci->gts = speed_read(source, folder, "current_link_speed");
     pci->gts_max = speed_read(source, folder, "max_link_speed");
-    if (pci->width > 32) pci->width = 0;            /* 63 and 255 stand for "unknown" */
+    if (pci->width > 32) pci->width = 0; /* 63 and 255 stand for "unknown" */
     if (pci->width_max > 32) pci->width_max = 0;
     control_read(pci, source, folder);
     path_read(pci, source, folder);
@@ -145,7 +145,7 @@ static void pci_read(struct probe_pci *pci, struct probe_source *source, const c
 
 /* ---- ports ---- */
 
-static uint64_t rate_of(const char *text)      /* "400 Gb/sec (4X NDR)" */
+static uint64_t rate_of(const char *text) /* "400 Gb/sec (4X NDR)" */
 {
     const double rate = text ? g_ascii_strtod(text, NULL) : 0;
     return rate > 0 && rate < 1e5 ? (uint64_t)(rate * 1e9) : 0;
@@ -164,7 +164,7 @@ static void gids_count(struct probe_nic *nic, struct probe_source *source, const
     }
 }
 
-static char *text_after(const char *text, const char *mark)     /* "4: ACTIVE" -> "ACTIVE" */
+static char *text_after(const char *text, const char *mark) /* "4: ACTIVE" -> "ACTIVE" */
 {
     const char *found = text ? strstr(text, mark) : NULL;
     return found ? g_strstrip(g_strdup(found + strlen(mark))) : text ? g_strdup(text) : NULL;
@@ -296,7 +296,7 @@ static void cpu_read(struct probe_host *host, struct probe_source *source)
         if (!g_str_has_prefix(*n, "node") || !g_ascii_isdigit((*n)[4])) continue;
         g_autofree char *path = g_strdup_printf("/sys/devices/system/node/%s/cpulist", *n);
         g_autofree char *cpus = probe_source_line(source, path);
-        host->numa_nodes += cpus && *cpus;          /* memory-only nodes (HBM of a GH200) hold no CPUs */
+        host->numa_nodes += cpus && *cpus; /* memory-only nodes (HBM of a GH200) hold no CPUs */
     }
 }
 

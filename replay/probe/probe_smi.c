@@ -12,10 +12,10 @@ enum { COLUMNS_MAX = 2 * PROBE_DEVICES_MAX };
 
 struct matrix {
     const char *source;
-    char    *column[COLUMNS_MAX];       /* headings up to the affinities */
+    char *column[COLUMNS_MAX]; /* headings up to the affinities */
     uint32_t column_count, gpu_columns;
     struct probe_host *host;
-    uint32_t rows;                      /* of GPUs, read so far */
+    uint32_t rows; /* of GPUs, read so far */
 };
 
 static void terminal_codes_strip(char *line)
@@ -47,7 +47,7 @@ static bool header_read(struct matrix *m, char *line)
 {
     char *rest = line, *word;
     while ((word = word_next(&rest)) && m->column_count < COLUMNS_MAX) {
-        if (!strcmp(word, "CPU") || !strcmp(word, "NUMA")) break;       /* affinities; a GPU's own NUMA node */
+        if (!strcmp(word, "CPU") || !strcmp(word, "NUMA")) break; /* affinities; a GPU's own NUMA node */
         m->column[m->column_count++] = g_strdup(word);
         m->gpu_columns += g_str_has_prefix(word, "GPU");
     }
@@ -114,7 +114,7 @@ static bool row_read(struct matrix *m, uint32_t line_number, char *rest, GError 
         if (i >= m->gpu_columns && i - m->gpu_columns < m->host->nic_count)
             m->host->near[m->rows * m->host->nic_count + (i - m->gpu_columns)] = near_parse(word);
     }
-    (void)word_next(&rest);                                             /* CPU affinity */
+    (void)word_next(&rest); /* CPU affinity */
     const char *numa = word_next(&rest);
     if (numa && g_ascii_isdigit(*numa)) gpu->pci.numa = (int32_t)g_ascii_strtoll(numa, NULL, 10);
     m->rows++;
@@ -150,7 +150,7 @@ struct probe_host *probe_smi_parse(const char *text, const char *source_name, GE
         if (headed && !m.column_count && g_str_has_prefix(start, "GPU") && g_str_has_prefix(g_strstrip(second), "X")) {
             headed = false;
             header_make(&m, line);
-            i--;                                                        /* this line is the first row */
+            i--; /* this line is the first row */
         } else if (!m.column_count) {
             good = g_str_has_prefix(start, "GPU") && header_read(&m, start);
             if (!good)

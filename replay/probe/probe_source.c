@@ -25,14 +25,14 @@ enum node_kind { NODE_FOLDER, NODE_FILE, NODE_LINK };
 
 struct node {
     enum node_kind kind;
-    char  *data;                /* of a file: its bytes and a NUL; of a link: its target */
-    gsize  size;
+    char *data; /* of a file: its bytes and a NUL; of a link: its target */
+    gsize size;
 };
 
 struct probe_source {
-    int root;                   /* the folder; -1: an archive */
+    int root; /* the folder; -1: an archive */
     bool live;
-    GHashTable *tree;           /* path without the first '/' -> struct node: the archive, or what was read */
+    GHashTable *tree; /* path without the first '/' -> struct node: the archive, or what was read */
 };
 
 static void node_free(void *data)
@@ -230,10 +230,7 @@ char *probe_source_line(struct probe_source *source, const char *path)
     return g_strstrip(text);
 }
 
-static int name_compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int name_compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static void tree_list(GHashTable *tree, const char *path, GPtrArray *names)
 {

@@ -8,7 +8,11 @@
 enum { COLUMNS_MAX = 16 };
 
 /* A table under construction: cells row by row; "?" is what is not known. */
-struct sheet { const char *const *titles; const char *format; GPtrArray *cell; };
+struct sheet {
+    const char *const *titles;
+    const char *format;
+    GPtrArray *cell;
+};
 
 static void sheet_cell(struct sheet *sheet, const char *format, ...) G_GNUC_PRINTF(2, 3);
 

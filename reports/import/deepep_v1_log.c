@@ -22,7 +22,10 @@ static const char counted_ll[] = "all places of top-k, own rank included";
 static const char timed_kernel[] = "kernel", timed_call[] = "call between events";
 
 /* What is known of a run before its results: from its command line or its [config] line.  0: not stated. */
-struct known { uint32_t processes, nodes, tokens, hidden, topk, experts, groups; bool groups_stated, nvlink_disabled; };
+struct known {
+    uint32_t processes, nodes, tokens, hidden, topk, experts, groups;
+    bool groups_stated, nvlink_disabled;
+};
 
 struct v1_state {
     struct known said;
@@ -186,7 +189,7 @@ static void tuning_options(struct import_row *row, const struct tuning *t, bool 
     const uint32_t nvl_buffer = !t->internode ? 256 : many ? 720 : 512;
     import_row_count(row, IMPORT_NUM_SMS, t->sms);
     import_row_word(row, IMPORT_CACHED, "true");
-    if (t->nvl_chunk) {     /* with its default chunk, a test takes the default rings, too */
+    if (t->nvl_chunk) { /* with its default chunk, a test takes the default rings, too */
         import_row_count(row, combine ? IMPORT_COMBINE_NVL_CHUNK : IMPORT_NVL_CHUNK, t->nvl_chunk);
         import_row_count(row, combine ? IMPORT_COMBINE_NVL_BUFFER : IMPORT_NVL_BUFFER, nvl_buffer);
     }
@@ -206,7 +209,7 @@ static struct import_row *tuning_row(struct v1_state *s, struct import_log *log,
     }
     struct import_row *row = row_new(s, log, t->internode ? "internode" : "intranode", "normal", phase);
     uint32_t ranks = 0;
-    if (t->internode) ranks = s->said.nodes * 8;        /* the internode test asserts 8 processes a node */
+    if (t->internode) ranks = s->said.nodes * 8; /* the internode test asserts 8 processes a node */
     else if (s->said.processes) ranks = s->said.processes;
     if (ranks) import_row_count(row, IMPORT_NUM_RANKS, ranks);
     else if (t->internode) import_row_word(row, IMPORT_NUM_RANKS, "?");
@@ -240,8 +243,8 @@ static void tuning_settle(struct v1_state *s, struct import_log *log, const char
         const struct tuning *t = &g_array_index(s->tuning, struct tuning, i);
         for (guint k = 0; k < i && !s->interleaved; k++) {
             const struct tuning *other = &g_array_index(s->tuning, struct tuning, k);
-            s->interleaved = t->sms == other->sms && t->nvl_chunk == other->nvl_chunk &&
-                             t->rdma_chunk == other->rdma_chunk;
+            s->interleaved =
+                t->sms == other->sms && t->nvl_chunk == other->nvl_chunk && t->rdma_chunk == other->rdma_chunk;
         }
     }
     for (guint i = 0; i < s->tuning->len; i++) {
@@ -257,7 +260,7 @@ static void best_combine_join(struct v1_state *s, const struct import_log *log, 
 {
     const struct import_row *dispatch = s->dispatch[0] ? s->dispatch[0] : s->dispatch[1];
     if (!dispatch || strcmp(dispatch->cell[IMPORT_TEST], combine->cell[IMPORT_TEST]) != 0) return;
-    for (guint i = 0; i < log->rows->len; i++) {        /* a line's rows: the kernel and its notify */
+    for (guint i = 0; i < log->rows->len; i++) { /* a line's rows: the kernel and its notify */
         struct import_row *row = g_ptr_array_index(log->rows, i);
         if (row->line != dispatch->line && row->line != combine->line) continue;
         word_share(row, dispatch, IMPORT_NVL_CHUNK, IMPORT_RDMA_BUFFER);
@@ -398,8 +401,10 @@ static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
         else import_row_word(row, IMPORT_NUM_RANKS, "?");
     }
     if (complete && !told)
-        import_log_note(log, "low latency: num-ranks %u because ranks 0 to %u are in the log; a console of one node "
-                        "shows only its own: then give --num-ranks", ranks, ranks - 1);
+        import_log_note(log,
+                        "low latency: num-ranks %u because ranks 0 to %u are in the log; a console of one node "
+                        "shows only its own: then give --num-ranks",
+                        ranks, ranks - 1);
     g_ptr_array_set_size(s->ll_rows, 0);
     g_hash_table_remove_all(s->ranks);
     s->ranks_seen = 0;
@@ -411,18 +416,20 @@ static void ll_counted_check(struct import_log *log)
     for (guint i = 0; i < log->rows->len; i++) {
         const struct import_row *row = g_ptr_array_index(log->rows, i);
         if (strcmp(row->cell[IMPORT_TOOL], "deepep-v1") != 0 || g_strcmp0(row->cell[IMPORT_KERNEL], "ll") != 0 ||
-            strcmp(row->cell[IMPORT_PHASE], "combine") != 0 || !(row->number[IMPORT_COUNTED_BYTES] > 0)) continue;
-        double value[3] = { 7168, 128, 8 };     /* defaults of the test */
+            strcmp(row->cell[IMPORT_PHASE], "combine") != 0 || !(row->number[IMPORT_COUNTED_BYTES] > 0))
+            continue;
+        double value[3] = { 7168, 128, 8 }; /* defaults of the test */
         static const enum import_column column[3] = { IMPORT_HIDDEN, IMPORT_NUM_TOKENS, IMPORT_NUM_TOPK };
         for (int k = 0; k < 3; k++)
             if (row->cell[column[k]]) import_number_read(row->cell[column[k]], &value[k]);
         const double places = row->number[IMPORT_COUNTED_BYTES] / (2 * value[0]);
         const double expected = value[1] * value[2] - LL_MASKED;
-        const double digits = 0.006 / row->number[IMPORT_LOGICAL_RDMA_GBS];     /* printed with two behind the point */
+        const double digits = 0.006 / row->number[IMPORT_LOGICAL_RDMA_GBS]; /* printed with two behind the point */
         if (fabs(places / expected - 1) <= 0.02 + digits) continue;
-        import_log_note(log, "low latency: combine counted %.0f rows of %.0f bytes, which %.0f tokens x %.0f are not: "
-                        "give --num-tokens, --hidden and --num-topk of the run", places, 2 * value[0], value[1],
-                        value[2]);
+        import_log_note(log,
+                        "low latency: combine counted %.0f rows of %.0f bytes, which %.0f tokens x %.0f are not: "
+                        "give --num-tokens, --hidden and --num-topk of the run",
+                        places, 2 * value[0], value[1], value[2]);
         return;
     }
 }
@@ -472,5 +479,8 @@ static void v1_end(void *state, struct import_log *log)
 }
 
 const struct import_reader import_deepep_v1 = {
-    .name = "deepep-v1", .state_bytes = sizeof(struct v1_state), .line = v1_line, .end = v1_end,
+    .name = "deepep-v1",
+    .state_bytes = sizeof(struct v1_state),
+    .line = v1_line,
+    .end = v1_end,
 };

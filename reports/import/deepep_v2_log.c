@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct v2_state {
-    uint32_t nodes, node_ranks, topk, experts, tokens, tokens_most, hidden, sms;     /* 0: not stated */
+    uint32_t nodes, node_ranks, topk, experts, tokens, tokens_most, hidden, sms; /* 0: not stated */
     bool fp8, testing;
     uint32_t bias, alignment;
     char *variant;
@@ -46,9 +46,9 @@ static bool testing_take(struct v2_state *s, const char *line)
     s->alignment = field_of(at, "expert_alignment");
     g_free(s->variant);
     s->variant = g_strdup_printf("do_handle_copy=%u with_previous_event=%u async_with_compute_stream=%u "
-                                 "allocate_on_comm_stream=%u", field_of(at, "do_handle_copy"),
-                                 field_of(at, "with_previous_event"), field_of(at, "async_with_compute_stream"),
-                                 field_of(at, "allocate_on_comm_stream"));
+                                 "allocate_on_comm_stream=%u",
+                                 field_of(at, "do_handle_copy"), field_of(at, "with_previous_event"),
+                                 field_of(at, "async_with_compute_stream"), field_of(at, "allocate_on_comm_stream"));
     return true;
 }
 
@@ -68,7 +68,7 @@ static struct import_row *row_new(struct v2_state *s, struct import_log *log, ui
     count_unless_0(row, IMPORT_NUM_TOKENS, s->tokens_most);
     count_unless_0(row, IMPORT_HIDDEN, s->hidden);
     if (s->topk) import_row_count(row, IMPORT_NUM_TOPK, s->topk);
-    else import_row_word(row, IMPORT_NUM_TOPK, "?");        /* the test's default is 6, eptwin's is 8 */
+    else import_row_word(row, IMPORT_NUM_TOPK, "?"); /* the test's default is 6, eptwin's is 8 */
     count_unless_0(row, IMPORT_NUM_EXPERTS, s->experts);
     count_unless_0(row, IMPORT_NUM_SMS, s->sms);
     if (s->testing) {
@@ -81,7 +81,10 @@ static struct import_row *row_new(struct v2_state *s, struct import_log *log, ui
     return row;
 }
 
-struct operation { const char *text, *phase, *epilogue; bool cached, expand; };
+struct operation {
+    const char *text, *phase, *epilogue;
+    bool cached, expand;
+};
 
 static const struct operation operations[] = {
     { "dispatch: ", "dispatch", "dispatch_copy", false, false },
@@ -146,5 +149,8 @@ static void v2_end(void *state, struct import_log *log)
 }
 
 const struct import_reader import_deepep_v2 = {
-    .name = "deepep-v2", .state_bytes = sizeof(struct v2_state), .line = v2_line, .end = v2_end,
+    .name = "deepep-v2",
+    .state_bytes = sizeof(struct v2_state),
+    .line = v2_line,
+    .end = v2_end,
 };

@@ -80,5 +80,8 @@ static bool deepxtrace_line(void *state, struct import_log *log, const char *lin
 static void deepxtrace_end(void *state, struct import_log *log) { matrix_end(state, log); }
 
 const struct import_reader import_deepxtrace = {
-    .name = "deepxtrace", .state_bytes = sizeof(struct matrix_state), .line = deepxtrace_line, .end = deepxtrace_end,
+    .name = "deepxtrace",
+    .state_bytes = sizeof(struct matrix_state),
+    .line = deepxtrace_line,
+    .end = deepxtrace_end,
 };

@@ -12,36 +12,71 @@
 enum { LOG_BYTES_MAX = 1 << 30, LINE_BYTES_MAX = 1 << 20 };
 
 static const struct import_reader *const readers[] = {
-    &import_deepep_v1, &import_deepep_v2, &import_deepxtrace, &import_nccl_tests, &import_perftest, &import_nvshmem,
-    &import_osu, &import_nvbandwidth, &import_mori,
+    &import_deepep_v1, &import_deepep_v2, &import_deepxtrace,  &import_nccl_tests, &import_perftest,
+    &import_nvshmem,   &import_osu,       &import_nvbandwidth, &import_mori,
 };
 enum { READERS = sizeof readers / sizeof readers[0] };
 
 static const char *const column_names[IMPORT_COLUMNS] = {
-    [IMPORT_TOOL] = "tool", [IMPORT_TEST] = "test", [IMPORT_SET] = "set", [IMPORT_KERNEL] = "kernel",
-    [IMPORT_NUM_RANKS] = "num-ranks", [IMPORT_RANKS_PER_NODE] = "ranks-per-node", [IMPORT_NUM_TOKENS] = "num-tokens",
-    [IMPORT_HIDDEN] = "hidden", [IMPORT_NUM_TOPK] = "num-topk", [IMPORT_NUM_EXPERTS] = "num-experts",
-    [IMPORT_NUM_TOPK_GROUPS] = "num-topk-groups", [IMPORT_DTYPE] = "dtype",
-    [IMPORT_DISABLE_NVLINK] = "disable-nvlink", [IMPORT_HOOK] = "hook", [IMPORT_CACHED] = "cached",
+    [IMPORT_TOOL] = "tool",
+    [IMPORT_TEST] = "test",
+    [IMPORT_SET] = "set",
+    [IMPORT_KERNEL] = "kernel",
+    [IMPORT_NUM_RANKS] = "num-ranks",
+    [IMPORT_RANKS_PER_NODE] = "ranks-per-node",
+    [IMPORT_NUM_TOKENS] = "num-tokens",
+    [IMPORT_HIDDEN] = "hidden",
+    [IMPORT_NUM_TOPK] = "num-topk",
+    [IMPORT_NUM_EXPERTS] = "num-experts",
+    [IMPORT_NUM_TOPK_GROUPS] = "num-topk-groups",
+    [IMPORT_DTYPE] = "dtype",
+    [IMPORT_DISABLE_NVLINK] = "disable-nvlink",
+    [IMPORT_HOOK] = "hook",
+    [IMPORT_CACHED] = "cached",
     [IMPORT_EXPAND] = "expand",
-    [IMPORT_MASKED] = "masked", [IMPORT_NUM_SMS] = "num-sms", [IMPORT_NUM_BIAS] = "num-bias",
-    [IMPORT_EXPERT_ALIGNMENT] = "expert-alignment", [IMPORT_NVL_CHUNK] = "nvl-chunk",
-    [IMPORT_RDMA_CHUNK] = "rdma-chunk", [IMPORT_NVL_BUFFER] = "nvl-buffer", [IMPORT_RDMA_BUFFER] = "rdma-buffer",
-    [IMPORT_COMBINE_NVL_CHUNK] = "combine-nvl-chunk", [IMPORT_COMBINE_RDMA_CHUNK] = "combine-rdma-chunk",
-    [IMPORT_COMBINE_NVL_BUFFER] = "combine-nvl-buffer", [IMPORT_COMBINE_RDMA_BUFFER] = "combine-rdma-buffer",
-    [IMPORT_SIZE] = "size_bytes", [IMPORT_VALUE_TYPE] = "value_type", [IMPORT_OPERATOR] = "operator",
-    [IMPORT_IN_PLACE] = "in_place", [IMPORT_SCOPE] = "scope", [IMPORT_DEVICE] = "device", [IMPORT_QPS] = "qps",
-    [IMPORT_TX_DEPTH] = "tx_depth", [IMPORT_MTU] = "mtu", [IMPORT_CONNECTION] = "connection", [IMPORT_LINK] = "link",
-    [IMPORT_MEMORY] = "memory", [IMPORT_ITERATIONS] = "iterations", [IMPORT_RUN_OPTIONS] = "run_options",
-    [IMPORT_PHASE] = "phase", [IMPORT_PEER] = "peer", [IMPORT_METRIC] = "metric", [IMPORT_COUNTED] = "counted",
+    [IMPORT_MASKED] = "masked",
+    [IMPORT_NUM_SMS] = "num-sms",
+    [IMPORT_NUM_BIAS] = "num-bias",
+    [IMPORT_EXPERT_ALIGNMENT] = "expert-alignment",
+    [IMPORT_NVL_CHUNK] = "nvl-chunk",
+    [IMPORT_RDMA_CHUNK] = "rdma-chunk",
+    [IMPORT_NVL_BUFFER] = "nvl-buffer",
+    [IMPORT_RDMA_BUFFER] = "rdma-buffer",
+    [IMPORT_COMBINE_NVL_CHUNK] = "combine-nvl-chunk",
+    [IMPORT_COMBINE_RDMA_CHUNK] = "combine-rdma-chunk",
+    [IMPORT_COMBINE_NVL_BUFFER] = "combine-nvl-buffer",
+    [IMPORT_COMBINE_RDMA_BUFFER] = "combine-rdma-buffer",
+    [IMPORT_SIZE] = "size_bytes",
+    [IMPORT_VALUE_TYPE] = "value_type",
+    [IMPORT_OPERATOR] = "operator",
+    [IMPORT_IN_PLACE] = "in_place",
+    [IMPORT_SCOPE] = "scope",
+    [IMPORT_DEVICE] = "device",
+    [IMPORT_QPS] = "qps",
+    [IMPORT_TX_DEPTH] = "tx_depth",
+    [IMPORT_MTU] = "mtu",
+    [IMPORT_CONNECTION] = "connection",
+    [IMPORT_LINK] = "link",
+    [IMPORT_MEMORY] = "memory",
+    [IMPORT_ITERATIONS] = "iterations",
+    [IMPORT_RUN_OPTIONS] = "run_options",
+    [IMPORT_PHASE] = "phase",
+    [IMPORT_PEER] = "peer",
+    [IMPORT_METRIC] = "metric",
+    [IMPORT_COUNTED] = "counted",
     [IMPORT_TIMED] = "timed",
 };
 
 static const char *const number_names[IMPORT_NUMBERS] = {
-    [IMPORT_US] = "measured_us", [IMPORT_US_MIN] = "time_us_min", [IMPORT_US_MAX] = "time_us_max",
-    [IMPORT_LOGICAL_RDMA_GBS] = "logical_rdma_gbs", [IMPORT_LOGICAL_NVL_GBS] = "logical_nvl_gbs",
-    [IMPORT_NATIVE_GBS] = "native_gbs", [IMPORT_NATIVE_BUS_GBS] = "native_bus_gbs",
-    [IMPORT_NATIVE_PEAK_GBS] = "native_peak_gbs", [IMPORT_NATIVE_CYCLES] = "native_cycles",
+    [IMPORT_US] = "measured_us",
+    [IMPORT_US_MIN] = "time_us_min",
+    [IMPORT_US_MAX] = "time_us_max",
+    [IMPORT_LOGICAL_RDMA_GBS] = "logical_rdma_gbs",
+    [IMPORT_LOGICAL_NVL_GBS] = "logical_nvl_gbs",
+    [IMPORT_NATIVE_GBS] = "native_gbs",
+    [IMPORT_NATIVE_BUS_GBS] = "native_bus_gbs",
+    [IMPORT_NATIVE_PEAK_GBS] = "native_peak_gbs",
+    [IMPORT_NATIVE_CYCLES] = "native_cycles",
     [IMPORT_COUNTED_BYTES] = "counted_bytes",
 };
 
@@ -173,9 +208,9 @@ GPtrArray *import_rows_merge(const GPtrArray *rows)
 
 uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs)
 {
-    if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs)) return 0;      /* too few digits, or no such factor */
+    if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs)) return 0; /* too few digits, or no such factor */
     const double ranks = algorithm_gbs / (algorithm_gbs - bus_gbs);
-    const double doubt = ranks * ranks * 0.01 / algorithm_gbs;              /* of two digits behind the point */
+    const double doubt = ranks * ranks * 0.01 / algorithm_gbs; /* of two digits behind the point */
     return doubt < 0.4 && fabs(ranks - round(ranks)) <= doubt + 0.01 ? (uint32_t)round(ranks) : 0;
 }
 
@@ -273,7 +308,7 @@ static void text_read(struct import_log *log, char *text, size_t size_bytes)
         else if (*line) {
             const int taken = line_offer(state, log, line, last);
             if (taken >= 0) last = taken;
-            else if (line[strspn(line, "-*=_ ")]) unknown_add(log, line);       /* a rule says nothing */
+            else if (line[strspn(line, "-*=_ ")]) unknown_add(log, line); /* a rule says nothing */
         }
         at += line_bytes + 1;
     }
@@ -319,8 +354,8 @@ static bool json_read(struct import_log *log, const char *text, size_t size_byte
         at += blank;
         if (at >= size_bytes) break;
         json_error_t failure;
-        json_t *root = json_loadb(text + at, size_bytes - at, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES,
-                                  &failure);
+        json_t *root =
+            json_loadb(text + at, size_bytes - at, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &failure);
         if (!root) {
             g_set_error(error, IMPORT_ERROR, 0, "%s:%u: expected JSON, found %s", log->source,
                         log->line + (uint32_t)MAX(failure.line, 1) - 1, failure.text);
@@ -365,8 +400,10 @@ struct import_log *import_log_read(const char *path, GError **error)
     if (!log || log->rows->len) return log;
     const struct import_unknown *first = log->unknown->len ? (const void *)log->unknown->data : NULL;
     g_autofree char *where = first ? g_strdup_printf(" (line %u: \"%s\")", first->line, first->text) : g_strdup("");
-    g_set_error(error, IMPORT_ERROR, 0, "%s: expected a measurement of DeepEP, DeepXTrace, nccl-tests, perftest, "
-                "NVSHMEM, OSU, nvbandwidth or MORI, found none in %u lines%s", name, log->line_count, where);
+    g_set_error(error, IMPORT_ERROR, 0,
+                "%s: expected a measurement of DeepEP, DeepXTrace, nccl-tests, perftest, "
+                "NVSHMEM, OSU, nvbandwidth or MORI, found none in %u lines%s",
+                name, log->line_count, where);
     import_log_free(log);
     return NULL;
 }

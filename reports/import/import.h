@@ -19,24 +19,68 @@
 
 /* Words of a row.  Those from KERNEL to COMBINE_RDMA_BUFFER are named as options of simulate. */
 enum import_column {
-    IMPORT_TOOL, IMPORT_TEST, IMPORT_SET,
-    IMPORT_KERNEL, IMPORT_NUM_RANKS, IMPORT_RANKS_PER_NODE, IMPORT_NUM_TOKENS, IMPORT_HIDDEN, IMPORT_NUM_TOPK,
-    IMPORT_NUM_EXPERTS, IMPORT_NUM_TOPK_GROUPS, IMPORT_DTYPE, IMPORT_DISABLE_NVLINK, IMPORT_HOOK, IMPORT_CACHED,
-    IMPORT_EXPAND, IMPORT_MASKED, IMPORT_NUM_SMS, IMPORT_NUM_BIAS, IMPORT_EXPERT_ALIGNMENT, IMPORT_NVL_CHUNK,
-    IMPORT_RDMA_CHUNK, IMPORT_NVL_BUFFER, IMPORT_RDMA_BUFFER, IMPORT_COMBINE_NVL_CHUNK, IMPORT_COMBINE_RDMA_CHUNK,
-    IMPORT_COMBINE_NVL_BUFFER, IMPORT_COMBINE_RDMA_BUFFER,
-    IMPORT_SIZE, IMPORT_VALUE_TYPE, IMPORT_OPERATOR, IMPORT_IN_PLACE, IMPORT_SCOPE, IMPORT_DEVICE, IMPORT_QPS,
-    IMPORT_TX_DEPTH, IMPORT_MTU, IMPORT_CONNECTION, IMPORT_LINK, IMPORT_MEMORY, IMPORT_ITERATIONS, IMPORT_RUN_OPTIONS,
-    IMPORT_PHASE, IMPORT_PEER, IMPORT_METRIC, IMPORT_COUNTED, IMPORT_TIMED,
+    IMPORT_TOOL,
+    IMPORT_TEST,
+    IMPORT_SET,
+    IMPORT_KERNEL,
+    IMPORT_NUM_RANKS,
+    IMPORT_RANKS_PER_NODE,
+    IMPORT_NUM_TOKENS,
+    IMPORT_HIDDEN,
+    IMPORT_NUM_TOPK,
+    IMPORT_NUM_EXPERTS,
+    IMPORT_NUM_TOPK_GROUPS,
+    IMPORT_DTYPE,
+    IMPORT_DISABLE_NVLINK,
+    IMPORT_HOOK,
+    IMPORT_CACHED,
+    IMPORT_EXPAND,
+    IMPORT_MASKED,
+    IMPORT_NUM_SMS,
+    IMPORT_NUM_BIAS,
+    IMPORT_EXPERT_ALIGNMENT,
+    IMPORT_NVL_CHUNK,
+    IMPORT_RDMA_CHUNK,
+    IMPORT_NVL_BUFFER,
+    IMPORT_RDMA_BUFFER,
+    IMPORT_COMBINE_NVL_CHUNK,
+    IMPORT_COMBINE_RDMA_CHUNK,
+    IMPORT_COMBINE_NVL_BUFFER,
+    IMPORT_COMBINE_RDMA_BUFFER,
+    IMPORT_SIZE,
+    IMPORT_VALUE_TYPE,
+    IMPORT_OPERATOR,
+    IMPORT_IN_PLACE,
+    IMPORT_SCOPE,
+    IMPORT_DEVICE,
+    IMPORT_QPS,
+    IMPORT_TX_DEPTH,
+    IMPORT_MTU,
+    IMPORT_CONNECTION,
+    IMPORT_LINK,
+    IMPORT_MEMORY,
+    IMPORT_ITERATIONS,
+    IMPORT_RUN_OPTIONS,
+    IMPORT_PHASE,
+    IMPORT_PEER,
+    IMPORT_METRIC,
+    IMPORT_COUNTED,
+    IMPORT_TIMED,
     IMPORT_COLUMNS
 };
 enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_COMBINE_RDMA_BUFFER };
 
 /* Numbers of a row; NAN where the log has none.  Bandwidths are kept apart by what their bytes are. */
 enum import_number {
-    IMPORT_US, IMPORT_US_MIN, IMPORT_US_MAX,
-    IMPORT_LOGICAL_RDMA_GBS, IMPORT_LOGICAL_NVL_GBS,    /* as DeepEP's tests count, local traffic included */
-    IMPORT_NATIVE_GBS, IMPORT_NATIVE_BUS_GBS, IMPORT_NATIVE_PEAK_GBS, IMPORT_NATIVE_CYCLES,
+    IMPORT_US,
+    IMPORT_US_MIN,
+    IMPORT_US_MAX,
+    IMPORT_LOGICAL_RDMA_GBS,
+    IMPORT_LOGICAL_NVL_GBS, /* as DeepEP's tests count, local traffic included */
+    IMPORT_NATIVE_GBS,
+    IMPORT_NATIVE_BUS_GBS,
+    IMPORT_NATIVE_PEAK_GBS,
+    IMPORT_NATIVE_CYCLES,
     IMPORT_COUNTED_BYTES,
     IMPORT_NUMBERS
 };
@@ -44,11 +88,11 @@ enum import_number {
 enum { IMPORT_NO_RANK = -1 };
 
 struct import_row {
-    const char *source;                 /* the log's name, which the log owns */
+    const char *source; /* the log's name, which the log owns */
     uint32_t line;
-    int32_t rank;                       /* IMPORT_NO_RANK where the log does not tell ranks apart */
-    uint32_t ranks, lines;              /* that this row stands for (import_rows_merge) */
-    char *cell[IMPORT_COLUMNS];         /* NULL: not stated */
+    int32_t rank;               /* IMPORT_NO_RANK where the log does not tell ranks apart */
+    uint32_t ranks, lines;      /* that this row stands for (import_rows_merge) */
+    char *cell[IMPORT_COLUMNS]; /* NULL: not stated */
     double number[IMPORT_NUMBERS];
 };
 
@@ -57,17 +101,23 @@ const char *import_number_name(enum import_number number);
 
 /* ---- a log while it is read ---- */
 
-struct import_skip { char *why; uint32_t count, line; };
-struct import_unknown { uint32_t line; char *text; };
+struct import_skip {
+    char *why;
+    uint32_t count, line;
+};
+struct import_unknown {
+    uint32_t line;
+    char *text;
+};
 enum { IMPORT_UNKNOWN_SHOWN = 5, IMPORT_UNKNOWN_TEXT = 100 };
 
 struct import_log {
     char *source;
-    uint32_t line;                      /* where reading stands, from 1 */
-    GPtrArray *rows;                    /* struct import_row */
-    GArray *skips;                      /* struct import_skip: measurements that the log has but that say nothing */
-    GPtrArray *notes;                   /* char *: what whoever uses the rows should know */
-    GArray *unknown;                    /* struct import_unknown: the first ones */
+    uint32_t line;    /* where reading stands, from 1 */
+    GPtrArray *rows;  /* struct import_row */
+    GArray *skips;    /* struct import_skip: measurements that the log has but that say nothing */
+    GPtrArray *notes; /* char *: what whoever uses the rows should know */
+    GArray *unknown;  /* struct import_unknown: the first ones */
     uint32_t unknown_count, line_count;
 };
 
@@ -111,14 +161,14 @@ char **import_words(const char *line, uint32_t blanks_least);
 /* A decimal number that is all of text. */
 bool import_number_read(const char *text, double *value);
 
-enum { IMPORT_FIELDS_MAX = 40 };        /* words of a line, columns of a table */
+enum { IMPORT_FIELDS_MAX = 40 }; /* words of a line, columns of a table */
 
 struct import_reader {
     const char *name;
-    size_t state_bytes;                                     /* zeroed before the first line */
-    bool (*line)(void *state, struct import_log *log, const char *line);   /* true: the line is known */
-    void (*end)(void *state, struct import_log *log);       /* after the last line; frees what state holds; or NULL */
-    bool (*json)(struct import_log *log, const json_t *root);               /* true: the document is known; or NULL */
+    size_t state_bytes;                                                  /* zeroed before the first line */
+    bool (*line)(void *state, struct import_log *log, const char *line); /* true: the line is known */
+    void (*end)(void *state, struct import_log *log);         /* after the last line; frees what state holds; or NULL */
+    bool (*json)(struct import_log *log, const json_t *root); /* true: the document is known; or NULL */
 };
 
 extern const struct import_reader import_deepep_v1, import_deepep_v2, import_deepxtrace, import_nccl_tests,

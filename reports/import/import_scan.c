@@ -49,7 +49,7 @@ char *import_line_clean(char *line, size_t size_bytes)
     for (const char *from = line; from < end;) {
         if (*from == ESCAPE) from = escape_skip(from, end);
         else if (*from == '\r') {
-            if (from + 1 < end) to = line;      /* a progress display begins its line again */
+            if (from + 1 < end) to = line; /* a progress display begins its line again */
             from++;
         } else {
             *to++ = *from ? *from : '?';
@@ -66,7 +66,7 @@ static const char *decimal_scan(const char *text, double *value)
     if (!g_ascii_isdigit(*text)) return NULL;
     char *end;
     *value = g_ascii_strtod(text, &end);
-    return isfinite(*value) && !memchr(text, 'x', (size_t)(end - text)) ? end : NULL;      /* no hexadecimal */
+    return isfinite(*value) && !memchr(text, 'x', (size_t)(end - text)) ? end : NULL; /* no hexadecimal */
 }
 
 static const char *whole_scan(const char *text, uint32_t *value)

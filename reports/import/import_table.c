@@ -37,7 +37,7 @@ static void field_append(GString *out, const char *text)
 static void number_append(GString *out, double value)
 {
     char text[RECORD_NUMBER_MAX] = "";
-    if (!isnan(value)) g_ascii_formatd(text, sizeof text, "%.10g", value);      /* no log prints more digits */
+    if (!isnan(value)) g_ascii_formatd(text, sizeof text, "%.10g", value); /* no log prints more digits */
     field_append(out, text);
 }
 
@@ -50,7 +50,9 @@ static double rate_of(const struct import_row *row)
     return NAN;
 }
 
-struct used { bool cell[IMPORT_COLUMNS], number[IMPORT_NUMBERS], rank, rate, several; };
+struct used {
+    bool cell[IMPORT_COLUMNS], number[IMPORT_NUMBERS], rank, rate, several;
+};
 
 static struct used columns_used(const GPtrArray *rows)
 {
@@ -119,8 +121,7 @@ void import_table_append(const GPtrArray *rows, const struct import_given *given
 static char *case_key(const struct import_row *row)
 {
     GString *key = g_string_new(row->source);
-    for (int i = 0; i <= IMPORT_OPTION_LAST; i++)
-        g_string_append_printf(key, "\n%s", row->cell[i] ? row->cell[i] : "");
+    for (int i = 0; i <= IMPORT_OPTION_LAST; i++) g_string_append_printf(key, "\n%s", row->cell[i] ? row->cell[i] : "");
     if (row->cell[IMPORT_RUN_OPTIONS]) g_string_append(key, row->cell[IMPORT_RUN_OPTIONS]);
     return g_string_free(key, FALSE);
 }
@@ -133,7 +134,8 @@ GPtrArray *import_cases(const GPtrArray *rows)
         struct import_row *row = g_ptr_array_index(rows, i);
         const char *metric = row->cell[IMPORT_METRIC];
         if (!row->cell[IMPORT_KERNEL] || g_strcmp0(row->cell[IMPORT_SET], "tuning") == 0 ||
-            (metric && g_str_has_prefix(metric, "native_"))) continue;
+            (metric && g_str_has_prefix(metric, "native_")))
+            continue;
         char *key = case_key(row);
         GPtrArray *found = g_hash_table_lookup(case_of, key);
         if (found) {
@@ -181,7 +183,8 @@ static void tools_append(const struct import_log *log, const GPtrArray *rows, GS
         for (; i < rows->len; i++, count++) {
             const struct import_row *row = g_ptr_array_index(rows, i);
             if (row->source != log->source || strcmp(row->cell[IMPORT_TOOL], first->cell[IMPORT_TOOL]) != 0 ||
-                g_strcmp0(row->cell[IMPORT_TEST], first->cell[IMPORT_TEST]) != 0) break;
+                g_strcmp0(row->cell[IMPORT_TEST], first->cell[IMPORT_TEST]) != 0)
+                break;
             tuning += g_strcmp0(row->cell[IMPORT_SET], "tuning") == 0;
         }
         g_string_append_printf(out, "  %s, %s: %u row%s", first->cell[IMPORT_TOOL],
@@ -211,8 +214,7 @@ static void unstated_append(const struct import_log *log, const GPtrArray *rows,
         if (kernel && (absent || open))
             g_string_append_printf(list, "%s--%s", list->len ? ", " : "", import_column_name(wanted[k]));
     }
-    if (needed->len)
-        g_string_append_printf(out, "  not in the log, and no default would do: give %s\n", needed->str);
+    if (needed->len) g_string_append_printf(out, "  not in the log, and no default would do: give %s\n", needed->str);
     if (missing->len)
         g_string_append_printf(out, "  not in the log: %s; unless given, the defaults of simulate stand for them\n",
                                missing->str);

@@ -5,7 +5,9 @@
 #include "reports/import/import.h"
 
 /* An option of a case that the user states where the log does not. */
-struct import_given { const char *name, *text; };
+struct import_given {
+    const char *name, *text;
+};
 
 /* Fills in, for rows of eptwin's kernels, what the log does not state. */
 void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count);

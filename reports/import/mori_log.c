@@ -28,10 +28,10 @@ static void rule_take(struct import_log *log, const json_t *root, const json_t *
     word_copy(row, IMPORT_NUM_TOKENS, rule, "num_tokens");
     word_copy(row, IMPORT_HIDDEN, rule, "hidden_dim");
     word_copy(row, IMPORT_VALUE_TYPE, rule, "dtype");
-    g_autofree char *launch = g_strdup_printf(
-        "block_num=%d rdma_block_num=%d warp_per_block=%d", (int)json_integer_value(json_object_get(rule, "block_num")),
-        (int)json_integer_value(json_object_get(rule, "rdma_block_num")),
-        (int)json_integer_value(json_object_get(rule, "warp_per_block")));
+    g_autofree char *launch = g_strdup_printf("block_num=%d rdma_block_num=%d warp_per_block=%d",
+                                              (int)json_integer_value(json_object_get(rule, "block_num")),
+                                              (int)json_integer_value(json_object_get(rule, "rdma_block_num")),
+                                              (int)json_integer_value(json_object_get(rule, "warp_per_block")));
     import_row_word(row, IMPORT_RUN_OPTIONS, launch);
     import_row_number(row, IMPORT_US, us);
     import_row_number(row, IMPORT_NATIVE_GBS, gbs);

@@ -8,14 +8,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { HEADER_FIRST = 5 };      /* size, count, type, redop, root */
+enum { HEADER_FIRST = 5 }; /* size, count, type, redop, root */
 
-struct side { double us, algorithm_gbs, bus_gbs, least_us, most_us; };
+struct side {
+    double us, algorithm_gbs, bus_gbs, least_us, most_us;
+};
 
 struct nccl_state {
     char *test, *run, *hosts;
     uint32_t ranks, hosts_count;
-    uint32_t columns;                           /* of the header; 0: none so far */
+    uint32_t columns; /* of the header; 0: none so far */
     char *column[IMPORT_FIELDS_MAX];
     bool cpu_time;
 };
@@ -23,8 +25,8 @@ struct nccl_state {
 static const char *phase_of(const char *test)
 {
     static const char *const names[] = {
-        "alltoallv", "alltoall", "all_reduce", "all_gather", "reduce_scatter", "sendrecv", "broadcast", "reduce",
-        "gather", "scatter", "hypercube",
+        "alltoallv", "alltoall", "all_reduce", "all_gather", "reduce_scatter", "sendrecv",
+        "broadcast", "reduce",   "gather",     "scatter",    "hypercube",
     };
     for (size_t i = 0; test && i < G_N_ELEMENTS(names); i++)
         if (strstr(test, names[i])) return names[i];
@@ -66,8 +68,8 @@ static struct import_row *side_add(struct import_log *log, const char *test, con
     import_row_number(row, IMPORT_US_MAX, side->most_us);
     import_row_number(row, IMPORT_NATIVE_GBS, side->algorithm_gbs);
     import_row_number(row, IMPORT_NATIVE_BUS_GBS, side->bus_gbs);
-    import_row_word(row, IMPORT_COUNTED, whole_buffer(phase) ? "algbw: a rank's whole buffer, own share included"
-                                                             : "algbw: the message");
+    import_row_word(row, IMPORT_COUNTED,
+                    whole_buffer(phase) ? "algbw: a rank's whole buffer, own share included" : "algbw: the message");
     return row;
 }
 
@@ -148,8 +150,9 @@ static bool comment_take(struct nccl_state *s, struct import_log *log, const cha
         return true;
     }
     static const char *const known[] = {
-        "# Using devices", "# Avg bus bandwidth", "# Collective test concluded", "# Blocking Enabled",
-        "# Parallel Init", "# Per-Iteration Report", "# GPU memory usage", "# Writing JSON", "#        (B)",
+        "# Using devices",    "# Avg bus bandwidth", "# Collective test concluded",
+        "# Blocking Enabled", "# Parallel Init",     "# Per-Iteration Report",
+        "# GPU memory usage", "# Writing JSON",      "#        (B)",
     };
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
         if (g_str_has_prefix(line, known[i])) return true;
@@ -183,7 +186,8 @@ static bool row_take(struct nccl_state *s, struct import_log *log, const char *l
     const uint32_t count = g_strv_length(word);
     double size, elements;
     if (count < HEADER_FIRST + 3 || !import_number_read(word[0], &size) || !import_number_read(word[1], &elements) ||
-        g_ascii_isdigit(*word[2])) return false;
+        g_ascii_isdigit(*word[2]))
+        return false;
     uint32_t at = HEADER_FIRST;
     for (int place = 0; place < 2 && at < s->columns; place++) {
         const uint32_t start = at;
@@ -227,16 +231,18 @@ static double json_double(const json_t *object, const char *key)
     return json_is_string(value) && import_number_read(json_string_value(value), &number) ? number : NAN;
 }
 
-static void json_side_add(struct import_log *log, const char *test, const json_t *result, bool in_place,
-                          uint32_t ranks, uint32_t hosts)
+static void json_side_add(struct import_log *log, const char *test, const json_t *result, bool in_place, uint32_t ranks,
+                          uint32_t hosts)
 {
     const json_t *object = json_object_get(result, in_place ? "in_place" : "out_of_place");
     const json_t *iterations = json_object_get(result, in_place ? "in_place_per_iter" : "out_of_place_per_iter");
     if (!json_is_object(object)) return;
     const bool cpu = json_object_get(object, "cpu_time") != NULL;
     const struct side side = {
-        .us = json_double(object, cpu ? "cpu_time" : "time"), .algorithm_gbs = json_double(object, "alg_bw"),
-        .bus_gbs = json_double(object, "bus_bw"), .least_us = json_double(iterations, "min_us"),
+        .us = json_double(object, cpu ? "cpu_time" : "time"),
+        .algorithm_gbs = json_double(object, "alg_bw"),
+        .bus_gbs = json_double(object, "bus_bw"),
+        .least_us = json_double(iterations, "min_us"),
         .most_us = json_double(iterations, "max_us"),
     };
     if (json_double(object, "nwrong") > 0)
@@ -283,6 +289,9 @@ static bool nccl_json(struct import_log *log, const json_t *root)
 }
 
 const struct import_reader import_nccl_tests = {
-    .name = "nccl-tests", .state_bytes = sizeof(struct nccl_state), .line = nccl_line, .end = nccl_end,
+    .name = "nccl-tests",
+    .state_bytes = sizeof(struct nccl_state),
+    .line = nccl_line,
+    .end = nccl_end,
     .json = nccl_json,
 };

@@ -8,9 +8,9 @@
 
 struct nvbandwidth_state {
     char *test, *description;
-    uint32_t columns;                   /* of the matrix under way; 0: none */
-    int32_t column[IMPORT_FIELDS_MAX];  /* the device of each */
-    int64_t device_last;                /* rows come in order: other programs' numbers do not */
+    uint32_t columns;                  /* of the matrix under way; 0: none */
+    int32_t column[IMPORT_FIELDS_MAX]; /* the device of each */
+    int64_t device_last;               /* rows come in order: other programs' numbers do not */
 };
 
 static bool unit_known(const char *description)
@@ -21,7 +21,7 @@ static bool unit_known(const char *description)
 static void cell_add(struct import_log *log, const char *test, const char *description, int32_t device, int32_t peer,
                      double value)
 {
-    if (!(value > 0)) return;           /* of a device with itself */
+    if (!(value > 0)) return; /* of a device with itself */
     const bool time = g_str_has_suffix(description, "(ns)");
     struct import_row *row = import_row_add(log, "nvbandwidth", test ? test : "unnamed", time ? "load" : "copy");
     row->rank = device;
@@ -91,8 +91,15 @@ static bool nvbandwidth_line(void *state, struct import_log *log, const char *li
     struct nvbandwidth_state *s = state;
     if (head_take(s, line) || columns_take(s, line) || row_take(s, log, line)) return true;
     static const char *const known[] = {
-        "nvbandwidth Version:", "Built from Git version:", "NOTE: The reported results", "Performance can vary with",
-        "CUDA Runtime Version:", "CUDA Driver Version:", "Driver Version:", "Waived:", "MPI version:",
+        "nvbandwidth Version:",
+        "Built from Git version:",
+        "NOTE: The reported results",
+        "Performance can vary with",
+        "CUDA Runtime Version:",
+        "CUDA Driver Version:",
+        "Driver Version:",
+        "Waived:",
+        "MPI version:",
     };
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
         if (g_str_has_prefix(line, known[i])) return true;
@@ -144,6 +151,9 @@ static bool nvbandwidth_json(struct import_log *log, const json_t *root)
 }
 
 const struct import_reader import_nvbandwidth = {
-    .name = "nvbandwidth", .state_bytes = sizeof(struct nvbandwidth_state), .line = nvbandwidth_line,
-    .end = nvbandwidth_end, .json = nvbandwidth_json,
+    .name = "nvbandwidth",
+    .state_bytes = sizeof(struct nvbandwidth_state),
+    .line = nvbandwidth_line,
+    .end = nvbandwidth_end,
+    .json = nvbandwidth_json,
 };

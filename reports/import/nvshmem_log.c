@@ -13,19 +13,33 @@ struct nvshmem_state {
     char *test, *run;
     uint32_t columns;
     char *column[IMPORT_FIELDS_MAX];
-    GPtrArray *table;                   /* rows of the table under way; NULL: none */
-    double size_last;                   /* sizes rise within a table: other programs' numbers do not */
+    GPtrArray *table; /* rows of the table under way; NULL: none */
+    double size_last; /* sizes rise within a table: other programs' numbers do not */
     double best_algorithm_gbs, best_bus_gbs;
     bool bus_column;
 };
 
 static const char *phase_of(const char *test)
 {
-    static const struct { const char *part, *phase; } known[] = {
-        { "alltoall", "alltoall" }, { "fcollect", "all_gather" }, { "reducescatter", "reduce_scatter" },
-        { "reduction", "all_reduce" }, { "bcast", "broadcast" }, { "broadcast", "broadcast" }, { "put", "put" },
-        { "_p_", "put" }, { "_st_", "put" }, { "get", "get" }, { "_g_", "get" }, { "signal", "signal" },
-        { "atomic", "atomic" }, { "_at_", "atomic" }, { "barrier", "barrier" }, { "sync", "barrier" },
+    static const struct {
+        const char *part, *phase;
+    } known[] = {
+        { "alltoall", "alltoall" },
+        { "fcollect", "all_gather" },
+        { "reducescatter", "reduce_scatter" },
+        { "reduction", "all_reduce" },
+        { "bcast", "broadcast" },
+        { "broadcast", "broadcast" },
+        { "put", "put" },
+        { "_p_", "put" },
+        { "_st_", "put" },
+        { "get", "get" },
+        { "_g_", "get" },
+        { "signal", "signal" },
+        { "atomic", "atomic" },
+        { "_at_", "atomic" },
+        { "barrier", "barrier" },
+        { "sync", "barrier" },
     };
     for (size_t i = 0; test && i < G_N_ELEMENTS(known); i++)
         if (strstr(test, known[i].part)) return known[i].phase;
@@ -37,8 +51,8 @@ static void table_end(struct nvshmem_state *s, struct import_log *log)
 {
     if (s->table && s->table->len && s->bus_column) {
         const char *phase = ((struct import_row *)g_ptr_array_index(s->table, 0))->cell[IMPORT_PHASE];
-        const bool shared = strcmp(phase, "alltoall") == 0 || strcmp(phase, "all_gather") == 0 ||
-                            strcmp(phase, "reduce_scatter") == 0;
+        const bool shared =
+            strcmp(phase, "alltoall") == 0 || strcmp(phase, "all_gather") == 0 || strcmp(phase, "reduce_scatter") == 0;
         const uint32_t ranks = import_bus_ranks(s->best_algorithm_gbs, s->best_bus_gbs);
         if (s->best_bus_gbs == 0 && s->best_algorithm_gbs > 0)
             import_log_note(log, "NVSHMEM, %s: busbw is 0 throughout: a run of one PE, nothing crossed a link",
@@ -59,8 +73,8 @@ static bool name_take(struct nvshmem_state *s, struct import_log *log, const cha
 {
     const char *at = line + 1 + strspn(line + 1, " ");
     if (*line != '#' || !g_ascii_isalpha(*at) || strpbrk(at, " \t")) return false;
-    static const char *const parts[] = { "shmem_", "_device", "_on_stream", "device_", "alltoall", "fcollect", "bcast",
-                                         "reduction", "reducescatter", "barrier", "sync", "broadcast" };
+    static const char *const parts[] = { "shmem_", "_device",   "_on_stream",    "device_", "alltoall", "fcollect",
+                                         "bcast",  "reduction", "reducescatter", "barrier", "sync",     "broadcast" };
     bool known = false;
     for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) known |= strstr(at, parts[i]) != NULL;
     if (!known) return false;
@@ -148,7 +162,8 @@ static bool perf_take(struct nvshmem_state *s, struct import_log *log, const cha
     g_auto(GStrv) parts = g_strsplit(words[0], "___", 0);
     double size, value;
     if (g_strv_length(words) != 3 || g_strv_length(parts) != 4 || !g_str_has_prefix(parts[2], "size__") ||
-        !import_number_read(parts[2] + 6, &size) || !import_number_read(words[1], &value)) return false;
+        !import_number_read(parts[2] + 6, &size) || !import_number_read(words[1], &value))
+        return false;
     const char *unit = words[2] + strspn(words[2], "+-");
     const bool latency = strcmp(unit, "us") == 0, rate = g_str_has_prefix(unit, "GB/s");
     if ((!latency && !rate) || !(value > 0)) {
@@ -194,5 +209,8 @@ static void nvshmem_end(void *state, struct import_log *log)
 }
 
 const struct import_reader import_nvshmem = {
-    .name = "nvshmem", .state_bytes = sizeof(struct nvshmem_state), .line = nvshmem_line, .end = nvshmem_end,
+    .name = "nvshmem",
+    .state_bytes = sizeof(struct nvshmem_state),
+    .line = nvshmem_line,
+    .end = nvshmem_end,
 };

@@ -10,7 +10,7 @@ struct osu_state {
     char *test, *memory;
     uint32_t columns;
     char *column[IMPORT_FIELDS_MAX];
-    double size_last;                   /* sizes rise within a table: other programs' numbers do not */
+    double size_last; /* sizes rise within a table: other programs' numbers do not */
 };
 
 static void columns_clear(struct osu_state *s)
@@ -21,10 +21,20 @@ static void columns_clear(struct osu_state *s)
 
 static const char *phase_of(const char *test)
 {
-    static const struct { const char *part, *phase; } known[] = {
-        { "All-to-All", "alltoall" }, { "Alltoall", "alltoall" }, { "Allgather", "all_gather" },
-        { "Allreduce", "all_reduce" }, { "Reduce_scatter", "reduce_scatter" }, { "Broadcast", "broadcast" },
-        { "Put", "put" }, { "Get", "get" }, { "Barrier", "barrier" }, { "Bandwidth", "send" }, { "Latency", "send" },
+    static const struct {
+        const char *part, *phase;
+    } known[] = {
+        { "All-to-All", "alltoall" },
+        { "Alltoall", "alltoall" },
+        { "Allgather", "all_gather" },
+        { "Allreduce", "all_reduce" },
+        { "Reduce_scatter", "reduce_scatter" },
+        { "Broadcast", "broadcast" },
+        { "Put", "put" },
+        { "Get", "get" },
+        { "Barrier", "barrier" },
+        { "Bandwidth", "send" },
+        { "Latency", "send" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
         if (strstr(test, known[i].part)) return known[i].phase;
@@ -34,7 +44,8 @@ static const char *phase_of(const char *test)
 static bool header_take(struct osu_state *s, const char *line)
 {
     if (!g_str_has_prefix(line, "# Size ") && !g_str_has_prefix(line, "# Avg Latency(us)") &&
-        !g_str_has_prefix(line, "# Overall(us)")) return false;
+        !g_str_has_prefix(line, "# Overall(us)"))
+        return false;
     if (!s->test) return false;
     columns_clear(s);
     s->size_last = -1;
@@ -61,7 +72,7 @@ static bool comment_take(struct osu_state *s, const char *line)
         return true;
     }
     static const char *const known[] = { "# Datatype:", "# Window creation:", "# Synchronization:", "# Overall =",
-                                         "# [ pairs:", "# Using ", "# MPI_Init", "# Allocate" };
+                                         "# [ pairs:",  "# Using ",           "# MPI_Init",         "# Allocate" };
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
         if (g_str_has_prefix(line, known[i])) return true;
     return false;
@@ -74,7 +85,8 @@ static void value_take(struct import_row *row, const char *column, double value)
         import_row_number(row, IMPORT_NATIVE_GBS, value / 1000);
     const bool time = strstr(column, "(us)") != NULL;
     if (time && (g_str_has_prefix(column, "Avg Lat") || g_str_has_prefix(column, "Latency") ||
-                 g_str_has_prefix(column, "Overall"))) import_row_number(row, IMPORT_US, value);
+                 g_str_has_prefix(column, "Overall")))
+        import_row_number(row, IMPORT_US, value);
     if (time && g_str_has_prefix(column, "Min Lat")) import_row_number(row, IMPORT_US_MIN, value);
     if (time && g_str_has_prefix(column, "Max Lat")) import_row_number(row, IMPORT_US_MAX, value);
     if (strcmp(column, "Iterations") == 0) import_row_count(row, IMPORT_ITERATIONS, (uint64_t)MIN(value, 1e18));
@@ -133,5 +145,8 @@ static void osu_end(void *state, struct import_log *log)
 }
 
 const struct import_reader import_osu = {
-    .name = "osu", .state_bytes = sizeof(struct osu_state), .line = osu_line, .end = osu_end,
+    .name = "osu",
+    .state_bytes = sizeof(struct osu_state),
+    .line = osu_line,
+    .end = osu_end,
 };

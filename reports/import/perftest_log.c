@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct perftest_state {
-    bool open;                                  /* a title was seen */
+    bool open; /* a title was seen */
     char *test;
     char *device, *qps, *connection, *depth, *mtu, *link;
     uint32_t columns;
@@ -49,8 +49,8 @@ static const char *phase_of(const char *test)
 static bool title_take(struct perftest_state *s, const char *line)
 {
     const char *at = line + strspn(line, " ");
-    static const char *const verbs[] = { "RDMA_Write ", "RDMA_Read ", "RDMA_Write_With_Imm ", "Send ", "Send_With_Imm ",
-                                         "Atomic " };
+    static const char *const verbs[] = { "RDMA_Write ", "RDMA_Read ",     "RDMA_Write_With_Imm ",
+                                         "Send ",       "Send_With_Imm ", "Atomic " };
     bool verb = false;
     for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++) verb |= g_str_has_prefix(at, verbs[i]);
     if (!verb || !g_str_has_suffix(at, "Test") || (!strstr(at, "BW") && !strstr(at, "Latency"))) return false;
@@ -62,9 +62,12 @@ static bool title_take(struct perftest_state *s, const char *line)
 
 static bool pair_keep(struct perftest_state *s, const char *name, const char *value)
 {
-    const struct { const char *name; char **place; } kept[] = {
-        { "Device", &s->device }, { "Number of qps", &s->qps }, { "Connection type", &s->connection },
-        { "TX depth", &s->depth }, { "Mtu", &s->mtu }, { "Link type", &s->link },
+    const struct {
+        const char *name;
+        char **place;
+    } kept[] = {
+        { "Device", &s->device },  { "Number of qps", &s->qps }, { "Connection type", &s->connection },
+        { "TX depth", &s->depth }, { "Mtu", &s->mtu },           { "Link type", &s->link },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(kept); i++) {
         if (strcmp(name, kept[i].name) != 0) continue;
@@ -72,11 +75,39 @@ static bool pair_keep(struct perftest_state *s, const char *name, const char *va
         *kept[i].place = g_strdup(value);
     }
     static const char *const known[] = {
-        "Dual-port", "Device", "Number of qps", "Transport type", "Connection type", "Using SRQ", "PCIe relax order",
-        "Lock-free", "ibv_wr* API", "Using Enhanced Reorder", "TX depth", "RX depth", "Post List", "Recv Post List",
-        "CQ Moderation", "CQE Poll Batch", "Mtu", "Link type", "GID index", "GID index2", "Max inline data",
-        "Outstand reads", "rdma_cm QPs", "Use ROCm memory", "Use MUSA memory", "Data ex. method", "TOS", "NUMA node",
-        "Buffer size", "DCS num streams", "DCS active num streams", "Number of data encryption keys", "Block Size",
+        "Dual-port",
+        "Device",
+        "Number of qps",
+        "Transport type",
+        "Connection type",
+        "Using SRQ",
+        "PCIe relax order",
+        "Lock-free",
+        "ibv_wr* API",
+        "Using Enhanced Reorder",
+        "TX depth",
+        "RX depth",
+        "Post List",
+        "Recv Post List",
+        "CQ Moderation",
+        "CQE Poll Batch",
+        "Mtu",
+        "Link type",
+        "GID index",
+        "GID index2",
+        "Max inline data",
+        "Outstand reads",
+        "rdma_cm QPs",
+        "Use ROCm memory",
+        "Use MUSA memory",
+        "Data ex. method",
+        "TOS",
+        "NUMA node",
+        "Buffer size",
+        "DCS num streams",
+        "DCS active num streams",
+        "Number of data encryption keys",
+        "Block Size",
     };
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
         if (strcmp(name, known[i]) == 0) return true;
@@ -107,9 +138,10 @@ static bool header_take(struct perftest_state *s, const char *line)
     const char *at = line + strspn(line, " ");
     if (!g_str_has_prefix(at, "#bytes") || !strstr(at, "#iterations")) return false;
     g_autofree char *text = g_strdup(at);
-    static const char *const names[] = { "#iterations", "BW peak", "BW average", "MsgRate", "t_min", "t_max",
-                                         "t_typical", "t_avg", "t_stdev", "99% ", "99.9% ", "tps", "CPU_Util", "#sl" };
-    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {      /* each begins a column, whatever blanks stand before */
+    static const char *const names[] = { "#iterations", "BW peak",   "BW average", "MsgRate", "t_min",
+                                         "t_max",       "t_typical", "t_avg",      "t_stdev", "99% ",
+                                         "99.9% ",      "tps",       "CPU_Util",   "#sl" };
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) { /* each begins a column, whatever blanks stand before */
         char *found = strstr(text, names[i]);
         if (!found || found == text) continue;
         g_autofree char *head = g_strndup(text, (size_t)(found - text));
@@ -210,11 +242,11 @@ static bool perftest_line(void *state, struct import_log *log, const char *line)
     if (row_take(s, log, line) || pairs_take(s, line)) return true;
     const char *at = line + strspn(line, " ");
     if (g_str_has_prefix(at, "-----")) {
-        columns_clear(s);               /* the rule below a table */
+        columns_clear(s); /* the rule below a table */
         return true;
     }
-    static const char *const known[] = { "local address:", "remote address:", "GID:", "*****", "* Waiting for client",
-                                         "WARNING:" };
+    static const char *const known[] = { "local address:", "remote address:",      "GID:",
+                                         "*****",          "* Waiting for client", "WARNING:" };
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
         if (g_str_has_prefix(at, known[i])) return true;
     return false;
@@ -295,6 +327,9 @@ static bool perftest_json(struct import_log *log, const json_t *root)
 }
 
 const struct import_reader import_perftest = {
-    .name = "perftest", .state_bytes = sizeof(struct perftest_state), .line = perftest_line, .end = perftest_end,
+    .name = "perftest",
+    .state_bytes = sizeof(struct perftest_state),
+    .line = perftest_line,
+    .end = perftest_end,
     .json = perftest_json,
 };

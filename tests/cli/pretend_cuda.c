@@ -30,8 +30,19 @@ static int outcome(const char *function)
 }
 #define DONE return outcome(__func__)
 
-#define ONE(type, name) int name(type a) { (void)a; DONE; }
-#define TWO(name, type, other) int name(type a, other b) { (void)a; (void)b; DONE; }
+#define ONE(type, name) \
+    int name(type a) \
+    { \
+        (void)a; \
+        DONE; \
+    }
+#define TWO(name, type, other) \
+    int name(type a, other b) \
+    { \
+        (void)a; \
+        (void)b; \
+        DONE; \
+    }
 ONE(unsigned, cuInit)
 ONE(int, cuDevicePrimaryCtxRelease_v2)
 ONE(void *, cuCtxSetCurrent)
@@ -44,7 +55,13 @@ TWO(cuCtxEnablePeerAccess, void *, unsigned)
 TWO(cuEventRecord, void *, void *)
 
 int cuCtxSynchronize(void) { DONE; }
-int cuFuncSetAttribute(void *function, int attribute, int value) { (void)function; (void)attribute; (void)value; DONE; }
+int cuFuncSetAttribute(void *function, int attribute, int value)
+{
+    (void)function;
+    (void)attribute;
+    (void)value;
+    DONE;
+}
 
 int cuGetErrorName(int result, const char **name)
 {
@@ -52,9 +69,21 @@ int cuGetErrorName(int result, const char **name)
     return 0;
 }
 
-int cuDriverGetVersion(int *version) { *version = 13000; DONE; }
-int cuDeviceGetCount(int *count) { *count = setting("PRETEND_GPUS", 1); DONE; }
-int cuDeviceGet(int *device, int index) { *device = index; DONE; }
+int cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    DONE;
+}
+int cuDeviceGetCount(int *count)
+{
+    *count = setting("PRETEND_GPUS", 1);
+    DONE;
+}
+int cuDeviceGet(int *device, int index)
+{
+    *device = index;
+    DONE;
+}
 
 int cuDeviceGetName(char *name, int size, int device)
 {
@@ -65,8 +94,11 @@ int cuDeviceGetName(char *name, int size, int device)
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     (void)device;
-    *value = attribute == 75 ? setting("PRETEND_CAPABILITY", 9) : attribute == 16 ? 132 : attribute == 38 ? 50 << 20
-             : attribute == 97 ? 232448 : 0;
+    *value = attribute == 75   ? setting("PRETEND_CAPABILITY", 9)
+             : attribute == 16 ? 132
+             : attribute == 38 ? 50 << 20
+             : attribute == 97 ? 232448
+                               : 0;
     DONE;
 }
 
@@ -76,11 +108,17 @@ int cuDeviceCanAccessPeer(int *can, int device, int peer)
     DONE;
 }
 
-int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(intptr_t)(device + 1); DONE; }
+int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+    *context = (void *)(intptr_t)(device + 1);
+    DONE;
+}
 
 int cuModuleLoadDataEx(void **module, const void *image, unsigned options, int *option, void **value)
 {
-    (void)options; (void)option; (void)value;
+    (void)options;
+    (void)option;
+    (void)value;
     *module = (void *)(intptr_t)image;
     DONE;
 }
@@ -100,8 +138,17 @@ int cuMemAlloc_v2(uint64_t *address, size_t size)
     DONE;
 }
 
-int cuMemHostAlloc(void **memory, size_t size, unsigned flags) { (void)flags; *memory = calloc(1, size); DONE; }
-int cuMemFreeHost(void *memory) { free(memory); DONE; }
+int cuMemHostAlloc(void **memory, size_t size, unsigned flags)
+{
+    (void)flags;
+    *memory = calloc(1, size);
+    DONE;
+}
+int cuMemFreeHost(void *memory)
+{
+    free(memory);
+    DONE;
+}
 
 int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags)
 {
@@ -129,16 +176,39 @@ int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t size)
     DONE;
 }
 
-int cuMemcpyDtoD_v2(uint64_t target, uint64_t source, size_t size) { (void)target; (void)source; (void)size; DONE; }
-int cuStreamCreate(void **stream, unsigned flags) { (void)flags; *stream = malloc(1); free(*stream); DONE; }
-int cuEventCreate(void **event, unsigned flags) { (void)flags; *event = (void *)1; DONE; }
-int cuEventElapsedTime(float *ms, void *from, void *to) { (void)from; (void)to; *ms = 0.128f; DONE; }
+int cuMemcpyDtoD_v2(uint64_t target, uint64_t source, size_t size)
+{
+    (void)target;
+    (void)source;
+    (void)size;
+    DONE;
+}
+int cuStreamCreate(void **stream, unsigned flags)
+{
+    (void)flags;
+    *stream = malloc(1);
+    free(*stream);
+    DONE;
+}
+int cuEventCreate(void **event, unsigned flags)
+{
+    (void)flags;
+    *event = (void *)1;
+    DONE;
+}
+int cuEventElapsedTime(float *ms, void *from, void *to)
+{
+    (void)from;
+    (void)to;
+    *ms = 0.128f;
+    DONE;
+}
 
 #ifndef PRETEND_OLD
 int cuLaunchKernelEx(const unsigned *launch, void *function, void **parameters, void **extra)
 {
     const uint32_t warps = launch[0] * ((launch[3] + 31) / 32);
-    uint64_t (*left)[4] = *(uint64_t (**)[4])parameters[0];         /* the first argument is where results go */
+    uint64_t(*left)[4] = *(uint64_t(**)[4])parameters[0]; /* the first argument is where results go */
     (void)extra;
     if (strncmp(function, ".entry empty(", 13) == 0) DONE;
     for (uint32_t i = 0; i < warps; i++) {

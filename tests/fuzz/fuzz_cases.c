@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (!case_set(&base, "num-tokens", "8", NULL) || !case_set(&base, "num-ranks", "2", NULL)) abort();
     GError *error = NULL;
     struct validate_table *table = validate_table_read(path, &base, &error);
-    if (!table != (error != NULL)) abort();         /* exactly one of both */
+    if (!table != (error != NULL)) abort(); /* exactly one of both */
     if (table) {
         rows_draw(table);
         GString *text = g_string_new(NULL);

@@ -15,7 +15,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 enum { RANKS = 4 };
 
 /* Reaches every peer once, then is done; retries what is full. */
-struct caller { struct fabric_worker worker; uint16_t peer; bool written; };
+struct caller {
+    struct fabric_worker worker;
+    uint16_t peer;
+    bool written;
+};
 
 static enum worker_step caller_step(struct fabric_worker *w)
 {
@@ -42,8 +46,9 @@ static void caller_describe(const struct fabric_worker *w, char *text, size_t te
 static void world_play(const struct cluster *cluster)
 {
     const uint32_t a_node = cluster->nic.rate_bps ? 2 : RANKS;
-    const struct world_options options = { .ranks = RANKS, .ranks_per_node = a_node, .word_count = RANKS,
-                                           .queue_count = 1, .queue_depth = 2 };
+    const struct world_options options = {
+        .ranks = RANKS, .ranks_per_node = a_node, .word_count = RANKS, .queue_count = 1, .queue_depth = 2
+    };
     struct world *world = world_new(cluster, &options);
     if (!world) return;
     struct caller caller[RANKS];
@@ -51,14 +56,15 @@ static void world_play(const struct cluster *cluster)
     uint32_t count[RANKS];
     struct world_result result[RANKS];
     for (uint32_t r = 0; r < RANKS; r++) {
-        caller[r] = (struct caller){ .worker = { .step = caller_step, .describe = caller_describe, .warps = 4,
-                                                 .fabric = world_fabric(world, r) } };
+        caller[r] = (struct caller){
+            .worker = { .step = caller_step, .describe = caller_describe, .warps = 4, .fabric = world_fabric(world, r) }
+        };
         worker[r] = &caller[r].worker;
         by_rank[r] = &worker[r];
         count[r] = 1;
     }
     char text[100] = "";
-    if (!world_run(world, (struct fabric_worker **const *)by_rank, count, result, text, sizeof text)) abort();
+    if (!world_run(world, (struct fabric_worker * *const *)by_rank, count, result, text, sizeof text)) abort();
     world_free(world);
 }
 
@@ -70,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     GError *error = NULL;
     struct cluster *cluster = cluster_load(path, &error);
-    if (!cluster != (error != NULL)) abort();           /* exactly one of both */
+    if (!cluster != (error != NULL)) abort(); /* exactly one of both */
     if (error && strlen(error->message) < 10) abort();
     /* Many cores, SMs or threads are no fault and take memory for each; the largest counts are tried by tests. */
     if (cluster && cluster->gpu.sms < 4096 && cluster->host.cores < 4096 && cluster->nic.proxy_threads < 4096)

@@ -10,10 +10,8 @@ static void make(const char *spec)
     const struct placement_input input = { 8, 4, 2, load };
     struct placement placement;
     GError *error = NULL;
-    if (placement_make(spec, &input, &placement, &error))
-        placement_clear(&placement);
-    else if (!error)
-        abort();
+    if (placement_make(spec, &input, &placement, &error)) placement_clear(&placement);
+    else if (!error) abort();
     g_clear_error(&error);
 }
 
@@ -22,8 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *const text = g_strndup((const char *)data, size);
     char *const spec = g_strconcat("file:", fuzz_path(0, data, size), NULL);
     make(spec);
-    if (strlen(text) < 16 && !g_str_has_prefix(text, "file:"))
-        make(text);
+    if (strlen(text) < 16 && !g_str_has_prefix(text, "file:")) make(text);
     g_free(spec);
     g_free(text);
     return 0;

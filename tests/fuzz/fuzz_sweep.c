@@ -17,7 +17,7 @@ static void results_read(const uint8_t *data, size_t size_bytes)
     g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     GError *error = NULL;
     struct sweep_results *results = sweep_results_read(path, &error);
-    if (!results != (error != NULL)) abort();           /* exactly one of both */
+    if (!results != (error != NULL)) abort(); /* exactly one of both */
     if (results) {
         struct sweep_goal goal;
         GString *text = g_string_new(NULL);
@@ -26,7 +26,7 @@ static void results_read(const uint8_t *data, size_t size_bytes)
         sweep_text_append(results, &goal, 3, text, NULL);
         g_string_free(text, TRUE);
         sweep_goal_clear(&goal);
-        if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0) abort();      /* what is open is written as it is */
+        if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0) abort(); /* what is open is written as it is */
         if (!sweep_results_write(results, NULL, path, NULL)) abort();
         struct sweep_results *again = sweep_results_read(path, NULL);
         if (!again || sweep_results_points(again) != points) abort();

@@ -15,11 +15,9 @@ static inline const char *fuzz_path(int place, const uint8_t *data, size_t size)
 {
     static int files[2] = { -1, -1 };
     static char paths[2][64];
-    if (files[place] < 0)
-        files[place] = memfd_create("fuzz", 0);
+    if (files[place] < 0) files[place] = memfd_create("fuzz", 0);
     g_snprintf(paths[place], sizeof paths[place], "/proc/self/fd/%d", files[place]);
-    if (files[place] < 0 || ftruncate(files[place], 0) != 0 ||
-        pwrite(files[place], data, size, 0) != (ssize_t)size)
+    if (files[place] < 0 || ftruncate(files[place], 0) != 0 || pwrite(files[place], data, size, 0) != (ssize_t)size)
         abort();
     return paths[place];
 }
@@ -36,18 +34,15 @@ static inline void fuzz_trace(const char *prefix, const char *path, const struct
         for (uint32_t l = 0; l < trace_info(trace)->layers && reads < 64; l++, reads++) {
             struct routing routing;
             g_clear_error(&error);
-            if (!trace_read(trace, s, l, 0, &routing, &error))
-                continue;
+            if (!trace_read(trace, s, l, 0, &routing, &error)) continue;
             for (uint32_t r = 0; r < routing.ranks; r++)
                 for (size_t i = 0; i < (size_t)routing.rank[r].tokens * routing.topk; i++)
-                    if (routing.rank[r].experts[i] < -1 ||
-                        routing.rank[r].experts[i] >= (int64_t)routing.experts)
+                    if (routing.rank[r].experts[i] < -1 || routing.rank[r].experts[i] >= (int64_t)routing.experts)
                         abort();
             routing_free(&routing);
         }
     }
-    if (!trace && !error)
-        abort();
+    if (!trace && !error) abort();
     g_clear_error(&error);
     trace_close(trace);
 }

@@ -35,8 +35,7 @@ static bool check_read(struct trace *trace, struct routing_statistics *s, uint64
         for (uint32_t layer = 0; layer < i->layers; layer++) {
             struct routing routing;
             const uint64_t before = s->tokens;
-            if (!trace_read(trace, step, layer, 0, &routing, error))
-                return false;
+            if (!trace_read(trace, step, layer, 0, &routing, error)) return false;
             routing_statistics_add(s, &routing);
             *empty += s->tokens == before;
             *weighted += routing.rank[0].weights != NULL;
@@ -49,23 +48,24 @@ static bool check_read(struct trace *trace, struct routing_statistics *s, uint64
 static int check_report(const char *path, const struct trace_info *i, const struct routing_statistics *s,
                         uint64_t empty, uint64_t weighted)
 {
-    const struct { uint64_t count; const char *what; } findings[] = {
+    const struct {
+        uint64_t count;
+        const char *what;
+    } findings[] = {
         { s->repeated, "places name an expert that their token has already" },
         { s->bad_weights, "weights are negative, or not 0 at an unused place" },
         { empty, "(step, layer)s have no tokens" },
     };
     int status = EXIT_OK;
-    printf("%s: %u steps, %u layers, %u ranks, %u experts, top-%u, %" G_GUINT64_FORMAT
-           " tokens, %" G_GUINT64_FORMAT " (step, layer)s with weights\n",
+    printf("%s: %u steps, %u layers, %u ranks, %u experts, top-%u, %" G_GUINT64_FORMAT " tokens, %" G_GUINT64_FORMAT
+           " (step, layer)s with weights\n",
            path, i->steps, i->layers, i->ranks, i->experts, i->topk, s->tokens, weighted);
     for (size_t f = 0; f < G_N_ELEMENTS(findings); f++) {
-        if (findings[f].count == 0)
-            continue;
+        if (findings[f].count == 0) continue;
         printf("%s: %" G_GUINT64_FORMAT " %s\n", path, findings[f].count, findings[f].what);
         status = EXIT_RUN_FAILED;
     }
-    if (status == EXIT_OK)
-        printf("%s: sound\n", path);
+    if (status == EXIT_OK) printf("%s: sound\n", path);
     return status;
 }
 
@@ -76,15 +76,13 @@ int trace_command_check(int argc, char **argv)
     GError *error = NULL;
     struct trace *trace = NULL;
     int status = EXIT_OK;
-    if (command_parse(&check_help, entries, &argc, &argv, 1, 1, &error))
-        trace = command_open(argv[1], &input, &error);
+    if (command_parse(&check_help, entries, &argc, &argv, 1, 1, &error)) trace = command_open(argv[1], &input, &error);
     if (trace) {
         const struct trace_info *const i = trace_info(trace);
         struct routing_statistics s;
         uint64_t empty = 0, weighted = 0;
         routing_statistics_init(&s, i->ranks, i->experts, i->topk, 0);
-        if (check_read(trace, &s, &empty, &weighted, &error))
-            status = check_report(argv[1], i, &s, empty, weighted);
+        if (check_read(trace, &s, &empty, &weighted, &error)) status = check_report(argv[1], i, &s, empty, weighted);
         routing_statistics_clear(&s);
     }
     trace_close(trace);
@@ -93,16 +91,15 @@ int trace_command_check(int argc, char **argv)
 }
 
 struct difference {
-    uint64_t experts, weights, tokens;      /* places that differ; ranks whose number of tokens differs */
+    uint64_t experts, weights, tokens; /* places that differ; ranks whose number of tokens differs */
     bool found;
-    uint32_t step, layer, rank;             /* of the first */
+    uint32_t step, layer, rank; /* of the first */
     size_t place;
 };
 
 static void first_set(struct difference *d, uint32_t step, uint32_t layer, uint32_t rank, size_t place)
 {
-    if (!d->found)
-        *d = (struct difference){ d->experts, d->weights, d->tokens, true, step, layer, rank, place };
+    if (!d->found) *d = (struct difference){ d->experts, d->weights, d->tokens, true, step, layer, rank, place };
 }
 
 static void block_compare(struct difference *d, uint32_t step, uint32_t layer, const struct routing *a,
@@ -122,8 +119,7 @@ static void block_compare(struct difference *d, uint32_t step, uint32_t layer, c
                                       (left->weights && left->weights[i] != right->weights[i]);
             d->experts += other_expert;
             d->weights += other_weight;
-            if (other_expert || other_weight)
-                first_set(d, step, layer, r, i);
+            if (other_expert || other_weight) first_set(d, step, layer, r, i);
         }
     }
 }
@@ -144,14 +140,16 @@ static double shares_distance(const uint64_t *a, const uint64_t *b, uint64_t cou
 /* Prints the dimensions that differ; true when none does. */
 static bool shapes_compare(const struct trace_info *a, const struct trace_info *b)
 {
-    const struct { const char *name; uint32_t first, second; } fields[] = {
-        { "steps", a->steps, b->steps }, { "layers", a->layers, b->layers }, { "ranks", a->ranks, b->ranks },
-        { "topk", a->topk, b->topk }, { "experts", a->experts, b->experts },
+    const struct {
+        const char *name;
+        uint32_t first, second;
+    } fields[] = {
+        { "steps", a->steps, b->steps }, { "layers", a->layers, b->layers },    { "ranks", a->ranks, b->ranks },
+        { "topk", a->topk, b->topk },    { "experts", a->experts, b->experts },
     };
     bool same = true;
     for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
-        if (fields[f].first == fields[f].second)
-            continue;
+        if (fields[f].first == fields[f].second) continue;
         printf("%-8s %u, %u\n", fields[f].name, fields[f].first, fields[f].second);
         same = false;
     }
@@ -163,8 +161,7 @@ static bool contents_compare(struct trace *traces[2], struct difference *d, GErr
     const struct trace_info *const i = trace_info(traces[0]);
     struct routing_statistics s[2];
     bool good = true;
-    for (int t = 0; t < 2; t++)
-        routing_statistics_init(&s[t], i->ranks, i->experts, i->topk, 0);
+    for (int t = 0; t < 2; t++) routing_statistics_init(&s[t], i->ranks, i->experts, i->topk, 0);
     for (uint32_t step = 0; good && step < i->steps; step++) {
         for (uint32_t layer = 0; good && layer < i->layers; layer++) {
             struct routing routing[2] = { { 0 }, { 0 } };
@@ -180,12 +177,11 @@ static bool contents_compare(struct trace *traces[2], struct difference *d, GErr
         }
     }
     if (good && d->found) {
-        printf("experts that differ    %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT "\n", d->experts,
-               s[0].places);
+        printf("experts that differ    %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT "\n", d->experts, s[0].places);
         printf("weights that differ    %" G_GUINT64_FORMAT "\n", d->weights);
         printf("ranks of other size    %" G_GUINT64_FORMAT "\n", d->tokens);
-        printf("first                  step %u layer %u rank %u token %zu place %zu\n", d->step, d->layer,
-               d->rank, d->place / i->topk, d->place % i->topk);
+        printf("first                  step %u layer %u rank %u token %zu place %zu\n", d->step, d->layer, d->rank,
+               d->place / i->topk, d->place % i->topk);
         printf("distance of loads      %.4f an expert, %.4f a rank\n",
                shares_distance(s[0].expert_pairs, s[1].expert_pairs, i->experts),
                shares_distance(s[0].rank_pairs, s[1].rank_pairs, i->ranks));
@@ -199,8 +195,7 @@ int trace_command_diff(int argc, char **argv)
 {
     struct command_input input = { 0 };
     const GOptionEntry entries[] = {
-        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say",
-          "N" },
+        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say", "N" },
         G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;
@@ -212,12 +207,9 @@ int trace_command_diff(int argc, char **argv)
         traces[1] = traces[0] ? command_open(argv[2], &input, &error) : NULL;
     }
     if (traces[1]) {
-        if (!shapes_compare(trace_info(traces[0]), trace_info(traces[1])))
-            status = EXIT_RUN_FAILED;
-        else if (contents_compare(traces, &difference, &error))
-            status = difference.found ? EXIT_RUN_FAILED : EXIT_OK;
-        if (!error && status == EXIT_OK)
-            printf("the same\n");
+        if (!shapes_compare(trace_info(traces[0]), trace_info(traces[1]))) status = EXIT_RUN_FAILED;
+        else if (contents_compare(traces, &difference, &error)) status = difference.found ? EXIT_RUN_FAILED : EXIT_OK;
+        if (!error && status == EXIT_OK) printf("the same\n");
     }
     trace_close(traces[0]);
     trace_close(traces[1]);

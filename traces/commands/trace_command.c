@@ -10,20 +10,21 @@ static const struct subcommand {
     command_function *run;
     const char *purpose;
 } subcommands[] = {
-    { "info",     trace_command_info,     "shape, provenance, loads and how uneven they are" },
-    { "check",    trace_command_check,    "read everything and report what is wrong" },
-    { "convert",  trace_command_convert,  "write it in another format" },
-    { "slice",    trace_command_slice,    "cut out steps, layers, ranks, tokens" },
-    { "merge",    trace_command_merge,    "join traces by steps, layers or ranks" },
+    { "info", trace_command_info, "shape, provenance, loads and how uneven they are" },
+    { "check", trace_command_check, "read everything and report what is wrong" },
+    { "convert", trace_command_convert, "write it in another format" },
+    { "slice", trace_command_slice, "cut out steps, layers, ranks, tokens" },
+    { "merge", trace_command_merge, "join traces by steps, layers or ranks" },
     { "generate", trace_command_generate, "make a synthetic trace: uniform, skewed, correlated" },
-    { "remap",    trace_command_remap,    "change the number of ranks, or which rank holds which expert" },
-    { "diff",     trace_command_diff,     "compare two traces" },
+    { "remap", trace_command_remap, "change the number of ranks, or which rank holds which expert" },
+    { "diff", trace_command_diff, "compare two traces" },
 };
 
 static void trace_help(FILE *out)
 {
     fputs("eptwin trace - routing traces: which experts every token of every rank went to\n\n"
-          "  eptwin trace SUBCOMMAND --help      explain a subcommand\n\n", out);
+          "  eptwin trace SUBCOMMAND --help      explain a subcommand\n\n",
+          out);
     for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
         fprintf(out, "%-10s%s\n", subcommands[i].name, subcommands[i].purpose);
     fputs("\n"
@@ -48,18 +49,15 @@ int command_trace(int argc, char **argv)
         return EXIT_OK;
     }
     for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
-        if (strcmp(name, subcommands[i].name) == 0)
-            return subcommands[i].run(argc - 1, argv + 1);
+        if (strcmp(name, subcommands[i].name) == 0) return subcommands[i].run(argc - 1, argv + 1);
     if (argc > 1)
-        fprintf(stderr,
-                "eptwin trace: unknown subcommand '%s', expected one that eptwin trace --help lists\n", name);
-    else
-        trace_help(stderr);
+        fprintf(stderr, "eptwin trace: unknown subcommand '%s', expected one that eptwin trace --help lists\n", name);
+    else trace_help(stderr);
     return EXIT_BAD_INPUT;
 }
 
-bool command_parse(const struct command_help *help, const GOptionEntry *entries, int *argc, char ***argv,
-                   int files_min, int files_max, GError **error)
+bool command_parse(const struct command_help *help, const GOptionEntry *entries, int *argc, char ***argv, int files_min,
+                   int files_max, GError **error)
 {
     char *const program = g_strdup_printf("eptwin trace %s", help->name);
     g_set_prgname(program);
@@ -71,13 +69,12 @@ bool command_parse(const struct command_help *help, const GOptionEntry *entries,
     bool good = g_option_context_parse(context, argc, argv, error);
     g_option_context_free(context);
     int first = 1;
-    if (good && *argc > 1 && strcmp((*argv)[1], "--") == 0)
-        first = 2;
+    if (good && *argc > 1 && strcmp((*argv)[1], "--") == 0) first = 2;
     *argc -= first - 1;
     *argv += first - 1;
     if (good && (*argc - 1 < files_min || *argc - 1 > files_max)) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "expected %s, found %d file%s (see --help)",
-                    help->usage, *argc - 1, *argc == 2 ? "" : "s");
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "expected %s, found %d file%s (see --help)", help->usage,
+                    *argc - 1, *argc == 2 ? "" : "s");
         good = false;
     }
     return good;
@@ -97,8 +94,7 @@ struct trace *command_open(const char *path, const struct command_input *input, 
                     input->experts);
         return NULL;
     }
-    const struct trace_options options = { .experts = (uint32_t)input->experts,
-                                           .weights_path = input->weights };
+    const struct trace_options options = { .experts = (uint32_t)input->experts, .weights_path = input->weights };
     return trace_open(path, &options, error);
 }
 
@@ -107,20 +103,19 @@ bool command_write(const struct command_help *help, const char *path, const stru
 {
     struct trace_info named = *info;
     if (output->level < 0 || output->level > 19) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--level: expected 1 to 19, found %d",
-                    output->level);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--level: expected 1 to 19, found %d", output->level);
         return false;
     }
-    if (output->model)
-        named.model = output->model;
-    if (output->provenance)
-        named.provenance = output->provenance;
-    const struct trace_write_options options = { .format = output->format, .dtype = output->dtype,
-        .weights_path = output->weights, .level = output->level, .pad = output->pad };
+    if (output->model) named.model = output->model;
+    if (output->provenance) named.provenance = output->provenance;
+    const struct trace_write_options options = { .format = output->format,
+                                                 .dtype = output->dtype,
+                                                 .weights_path = output->weights,
+                                                 .level = output->level,
+                                                 .pad = output->pad };
     char *note = NULL;
     const bool good = trace_write(path, &options, &named, produce, context, &note, error);
-    if (note)
-        fprintf(stderr, "eptwin trace %s: note: %s\n", help->name, note);
+    if (note) fprintf(stderr, "eptwin trace %s: note: %s\n", help->name, note);
     g_free(note);
     return good;
 }
@@ -132,8 +127,7 @@ bool command_measure_shape(struct trace_info *info, trace_producer *produce, voi
     for (uint32_t step = 0; step < info->steps; step++) {
         for (uint32_t layer = 0; layer < info->layers; layer++) {
             struct routing routing;
-            if (!produce(context, step, layer, &routing, error))
-                return false;
+            if (!produce(context, step, layer, &routing, error)) return false;
             info->weights = info->weights || routing.rank[0].weights;
             for (uint32_t r = 0; r < routing.ranks; r++)
                 info->tokens_max = MAX(info->tokens_max, routing.rank[r].tokens);
@@ -150,18 +144,13 @@ static bool range_word(const char *word, uint32_t limit, GArray *numbers)
     if (strcmp(word, "all") != 0) {
         const char *const colon = strchr(word, ':');
         char *const before = colon ? g_strndup(word, (size_t)(colon - word)) : g_strdup(word);
-        bool good = !*before ? colon != NULL
-                             : g_ascii_string_to_unsigned(before, 10, 0, limit - 1, &first, NULL);
+        bool good = !*before ? colon != NULL : g_ascii_string_to_unsigned(before, 10, 0, limit - 1, &first, NULL);
         g_free(before);
-        if (good && !colon)
-            end = first + 1;
-        else if (good && colon[1])
-            good = g_ascii_string_to_unsigned(colon + 1, 10, first + 1, limit, &end, NULL);
-        if (!good)
-            return false;
+        if (good && !colon) end = first + 1;
+        else if (good && colon[1]) good = g_ascii_string_to_unsigned(colon + 1, 10, first + 1, limit, &end, NULL);
+        if (!good) return false;
     }
-    for (uint32_t n = (uint32_t)first; n < end; n++)
-        g_array_append_val(numbers, n);
+    for (uint32_t n = (uint32_t)first; n < end; n++) g_array_append_val(numbers, n);
     return true;
 }
 
@@ -170,24 +159,20 @@ static bool numbers_differ(const GArray *numbers)
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(g_direct_hash, g_direct_equal);
     for (guint i = 0; i < numbers->len; i++)
-        if (!g_hash_table_add(seen, GUINT_TO_POINTER(g_array_index(numbers, uint32_t, i))))
-            return false;
+        if (!g_hash_table_add(seen, GUINT_TO_POINTER(g_array_index(numbers, uint32_t, i)))) return false;
     return true;
 }
 
-uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count,
-                              GError **error)
+uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count, GError **error)
 {
     GArray *const numbers = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     char **const words = g_strsplit(text ? text : "all", ",", -1);
     bool good = *words != NULL;
-    for (char **word = words; good && *word; word++)
-        good = range_word(g_strstrip(*word), limit, numbers);
+    for (char **word = words; good && *word; word++) good = range_word(g_strstrip(*word), limit, numbers);
     g_strfreev(words);
     *count = numbers->len;
     good = good && numbers_differ(numbers);
-    if (good && numbers->len > 0)
-        return (uint32_t *)(void *)g_array_free(numbers, FALSE);
+    if (good && numbers->len > 0) return (uint32_t *)(void *)g_array_free(numbers, FALSE);
     g_array_free(numbers, TRUE);
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "--%s: expected N, A:B, all or a list of these, each once and below %u, found '%s'", field, limit,

@@ -11,28 +11,40 @@ command_function trace_command_info, trace_command_check, trace_command_convert,
     trace_command_merge, trace_command_generate, trace_command_remap, trace_command_diff;
 
 /* What --help says: the line after "eptwin trace NAME [OPTION]", a paragraph, examples. */
-struct command_help { const char *name, *usage, *summary, *examples; };
+struct command_help {
+    const char *name, *usage, *summary, *examples;
+};
 
 /* Parses options; then checks that files_min to files_max words are left in argv[1..].  Prints help and exits
  * when asked to. */
-bool command_parse(const struct command_help *help, const GOptionEntry *entries, int *argc, char ***argv,
-                   int files_min, int files_max, GError **error);
+bool command_parse(const struct command_help *help, const GOptionEntry *entries, int *argc, char ***argv, int files_min,
+                   int files_max, GError **error);
 
 /* Prints the error as "eptwin trace NAME: ..." and frees it; returns EXIT_BAD_INPUT. */
 int command_refuse(const struct command_help *help, GError *error);
 
 /* Options about an input that several subcommands have. */
-struct command_input { int experts; char *weights; };
+struct command_input {
+    int experts;
+    char *weights;
+};
+/* clang-format off */
 #define COMMAND_INPUT_ENTRIES(input) \
     { "experts", 0, 0, G_OPTION_ARG_INT, &(input).experts, \
       "number of experts, where the file does not say", "N" }, \
     { "trace-weights", 0, 0, G_OPTION_ARG_FILENAME, &(input).weights, \
       "gate weights in a numpy array of the trace's shape, or FILE@0,4,-: which layers it has", \
       "FILE[@LAYERS]" }
+/* clang-format on */
 struct trace *command_open(const char *path, const struct command_input *input, GError **error);
 
 /* Options about an output. */
-struct command_output { char *format, *dtype, *weights, *provenance, *model; int level; gboolean pad; };
+struct command_output {
+    char *format, *dtype, *weights, *provenance, *model;
+    int level;
+    gboolean pad;
+};
+/* clang-format off */
 #define COMMAND_OUTPUT_ENTRIES(output) \
     { "to", 0, 0, G_OPTION_ARG_STRING, &(output).format, \
       "npy, npy.zst, csv, csv.zst, ept, jsonl, jsonl.zst, vllm or llama (default: by the name)", "FORMAT" }, \
@@ -45,6 +57,7 @@ struct command_output { char *format, *dtype, *weights, *provenance, *model; int
     { "level", 0, 0, G_OPTION_ARG_INT, &(output).level, "zstd's compression level, 1 to 19", "N" }, \
     { "model", 0, 0, G_OPTION_ARG_STRING, &(output).model, "what model this is a trace of", "TEXT" }, \
     { "provenance", 0, 0, G_OPTION_ARG_STRING, &(output).provenance, "where the trace comes from", "TEXT" }
+/* clang-format on */
 
 /* Writes what produce makes; prints the writer's note on standard error. */
 bool command_write(const struct command_help *help, const char *path, const struct command_output *output,
@@ -55,7 +68,6 @@ bool command_measure_shape(struct trace_info *info, trace_producer *produce, voi
 
 /* "3", "2:5" (2, 3, 4), "2:", ":5", "all", or several separated by commas, each once and below limit.  NULL means all.
  * Returns the numbers in the order given, *count of them; NULL and *error when the text is none of this. */
-uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count,
-                              GError **error);
+uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count, GError **error);
 
 #endif

@@ -29,7 +29,8 @@ static const struct command_help slice_help = {
 };
 
 static const struct command_help merge_help = {
-    "merge", "INPUT... OUTPUT",
+    "merge",
+    "INPUT... OUTPUT",
     "Joins traces of the same model: the second's steps (or layers, or ranks) follow the first's.",
     "Examples:\n"
     "  eptwin trace merge monday.ept tuesday.ept both.ept\n"
@@ -60,8 +61,7 @@ int trace_command_convert(int argc, char **argv)
     if (command_parse(&convert_help, entries, &argc, &argv, 2, 2, &error)) {
         struct trace *const trace = command_open(argv[1], &input, &error);
         if (trace)
-            (void)command_write(&convert_help, argv[2], &output, trace_info(trace), trace_produce, trace,
-                                &error);
+            (void)command_write(&convert_help, argv[2], &output, trace_info(trace), trace_produce, trace, &error);
         trace_close(trace);
     }
     output_clear(&output);
@@ -80,12 +80,10 @@ static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct r
 {
     const struct slice *const s = context;
     struct routing all;
-    if (!trace_read(s->trace, s->steps[step], s->layers[layer], 0, &all, error))
-        return false;
+    if (!trace_read(s->trace, s->steps[step], s->layers[layer], 0, &all, error)) return false;
     uint32_t *const tokens = g_new0(uint32_t, s->rank_count);
     for (uint32_t r = 0; r < s->rank_count; r++)
-        for (uint32_t t = 0; t < s->token_count; t++)
-            tokens[r] += s->tokens[t] < all.rank[s->ranks[r]].tokens;
+        for (uint32_t t = 0; t < s->token_count; t++) tokens[r] += s->tokens[t] < all.rank[s->ranks[r]].tokens;
     routing_alloc(out, s->rank_count, all.topk, all.experts, tokens, all.rank[0].weights != NULL);
     for (uint32_t r = 0; r < s->rank_count; r++) {
         const struct routing_rank *const from = &all.rank[s->ranks[r]];
@@ -93,11 +91,9 @@ static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct r
         size_t at = 0;
         for (uint32_t t = 0; t < s->token_count; t++) {
             const size_t start = (size_t)s->tokens[t] * all.topk;
-            if (s->tokens[t] >= from->tokens)
-                continue;
+            if (s->tokens[t] >= from->tokens) continue;
             memcpy(to->experts + at, from->experts + start, all.topk * sizeof *to->experts);
-            if (from->weights)
-                memcpy(to->weights + at, from->weights + start, all.topk * sizeof *to->weights);
+            if (from->weights) memcpy(to->weights + at, from->weights + start, all.topk * sizeof *to->weights);
             at += all.topk;
         }
     }
@@ -108,26 +104,22 @@ static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct r
 
 static bool experts_divide(const struct trace_info *info, GError **error)
 {
-    if (info->experts % info->ranks == 0)
-        return true;
+    if (info->experts % info->ranks == 0) return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "ranks: expected a divisor of %u experts, found %u",
                 info->experts, info->ranks);
     return false;
 }
 
-static bool slice_run(struct slice *s, char *const texts[4], const char *path,
-                      const struct command_output *output, GError **error)
+static bool slice_run(struct slice *s, char *const texts[4], const char *path, const struct command_output *output,
+                      GError **error)
 {
     struct trace_info info = *trace_info(s->trace);
     s->steps = command_range_parse("steps", texts[0], info.steps, &s->step_count, error);
-    s->layers = s->steps ? command_range_parse("layers", texts[1], info.layers, &s->layer_count, error)
-                         : NULL;
+    s->layers = s->steps ? command_range_parse("layers", texts[1], info.layers, &s->layer_count, error) : NULL;
     s->ranks = s->layers ? command_range_parse("ranks", texts[2], info.ranks, &s->rank_count, error) : NULL;
-    s->tokens = s->ranks
-                    ? command_range_parse("tokens", texts[3], MAX(info.tokens_max, 1), &s->token_count, error)
-                    : NULL;
-    if (!s->tokens)
-        return false;
+    s->tokens =
+        s->ranks ? command_range_parse("tokens", texts[3], MAX(info.tokens_max, 1), &s->token_count, error) : NULL;
+    if (!s->tokens) return false;
     info.steps = s->step_count;
     info.layers = s->layer_count;
     info.ranks = s->rank_count;
@@ -141,8 +133,7 @@ int trace_command_slice(int argc, char **argv)
     struct command_output output = { 0 };
     char *texts[4] = { NULL };
     const GOptionEntry entries[] = {
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "N, A:B (A to B-1), all, or a list of these",
-          "STEPS" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "N, A:B (A to B-1), all, or a list of these", "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "the same for layers", "LAYERS" },
         { "ranks", 0, 0, G_OPTION_ARG_STRING, &texts[2], "the same for ranks", "RANKS" },
         { "tokens", 0, 0, G_OPTION_ARG_STRING, &texts[3], "the same for each rank's tokens", "TOKENS" },
@@ -154,15 +145,13 @@ int trace_command_slice(int argc, char **argv)
     struct slice slice = { 0 };
     if (command_parse(&slice_help, entries, &argc, &argv, 2, 2, &error))
         slice.trace = command_open(argv[1], &input, &error);
-    if (slice.trace)
-        (void)slice_run(&slice, texts, argv[2], &output, &error);
+    if (slice.trace) (void)slice_run(&slice, texts, argv[2], &output, &error);
     trace_close(slice.trace);
     g_free(slice.steps);
     g_free(slice.layers);
     g_free(slice.ranks);
     g_free(slice.tokens);
-    for (int i = 0; i < 4; i++)
-        g_free(texts[i]);
+    for (int i = 0; i < 4; i++) g_free(texts[i]);
     output_clear(&output);
     g_free(input.weights);
     return error ? command_refuse(&slice_help, error) : EXIT_OK;
@@ -181,14 +170,12 @@ static void routing_append(const struct routing *from, struct routing *to, uint3
     for (uint32_t r = 0; r < from->ranks; r++) {
         const size_t places = (size_t)from->rank[r].tokens * from->topk;
         memcpy(to->rank[first + r].experts, from->rank[r].experts, places * sizeof(int32_t));
-        if (from->rank[r].weights)
-            memcpy(to->rank[first + r].weights, from->rank[r].weights, places * sizeof(float));
+        if (from->rank[r].weights) memcpy(to->rank[first + r].weights, from->rank[r].weights, places * sizeof(float));
     }
 }
 
 /* Reads a (step, layer) of all traces and puts their ranks behind each other. */
-static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, struct routing *out,
-                        GError **error)
+static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     struct routing *const parts = g_new0(struct routing, m->count);
     uint32_t read = 0, ranks = 0, experts = 0;
@@ -202,15 +189,12 @@ static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, st
     if (good) {
         uint32_t *const tokens = g_new(uint32_t, ranks);
         for (uint32_t p = 0, at = 0; p < m->count; p++)
-            for (uint32_t r = 0; r < parts[p].ranks; r++)
-                tokens[at++] = parts[p].rank[r].tokens;
+            for (uint32_t r = 0; r < parts[p].ranks; r++) tokens[at++] = parts[p].rank[r].tokens;
         routing_alloc(out, ranks, parts[0].topk, experts, tokens, weights);
-        for (uint32_t p = 0, at = 0; p < m->count; at += parts[p++].ranks)
-            routing_append(&parts[p], out, at);
+        for (uint32_t p = 0, at = 0; p < m->count; at += parts[p++].ranks) routing_append(&parts[p], out, at);
         g_free(tokens);
     }
-    for (uint32_t p = 0; p < read; p++)
-        routing_free(&parts[p]);
+    for (uint32_t p = 0; p < read; p++) routing_free(&parts[p]);
     g_free(parts);
     return good;
 }
@@ -218,15 +202,13 @@ static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, st
 static bool merge_produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     const struct merge *const m = context;
-    if (m->by == MERGE_RANKS)
-        return merge_ranks(m, step, layer, out, error);
+    if (m->by == MERGE_RANKS) return merge_ranks(m, step, layer, out, error);
     uint32_t *const at = m->by == MERGE_STEPS ? &step : &layer;
     uint32_t t = 0;
     for (;; t++) {
         const struct trace_info *const i = trace_info(m->traces[t]);
         const uint32_t length = m->by == MERGE_STEPS ? i->steps : i->layers;
-        if (*at < length)
-            break;
+        if (*at < length) break;
         *at -= length;
     }
     return trace_read(m->traces[t], step, layer, 0, out, error);
@@ -238,7 +220,10 @@ static bool merge_shape(const struct merge *m, char **paths, struct trace_info *
     *info = *trace_info(m->traces[0]);
     for (uint32_t t = 1; t < m->count; t++) {
         const struct trace_info *const i = trace_info(m->traces[t]);
-        const struct { const char *name; uint32_t first, this; bool free;
+        const struct {
+            const char *name;
+            uint32_t first, this;
+            bool free;
         } fields[] = {
             { "steps", info->steps, i->steps, m->by == MERGE_STEPS },
             { "layers", info->layers, i->layers, m->by == MERGE_LAYERS },
@@ -247,10 +232,9 @@ static bool merge_shape(const struct merge *m, char **paths, struct trace_info *
             { "experts", info->experts, i->experts, m->by == MERGE_RANKS },
         };
         for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
-            if (fields[f].free || fields[f].first == fields[f].this)
-                continue;
-            g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u as in %s, found %u",
-                        paths[t], fields[f].name, fields[f].first, paths[0], fields[f].this);
+            if (fields[f].free || fields[f].first == fields[f].this) continue;
+            g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u as in %s, found %u", paths[t],
+                        fields[f].name, fields[f].first, paths[0], fields[f].this);
             return false;
         }
         info->steps += m->by == MERGE_STEPS ? i->steps : 0;
@@ -265,13 +249,11 @@ static bool merge_by_parse(const char *text, enum merge_by *by, GError **error)
 {
     static const char *const names[] = { "steps", "layers", "ranks" };
     for (int i = 0; i < 3; i++) {
-        if (text && strcmp(text, names[i]) != 0)
-            continue;
+        if (text && strcmp(text, names[i]) != 0) continue;
         *by = (enum merge_by)i;
         return true;
     }
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "--by: expected steps, layers or ranks, found '%s'",
-                text);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "--by: expected steps, layers or ranks, found '%s'", text);
     return false;
 }
 
@@ -282,16 +264,15 @@ int trace_command_merge(int argc, char **argv)
     char *by = NULL;
     const GOptionEntry entries[] = {
         { "by", 0, 0, G_OPTION_ARG_STRING, &by, "steps (default), layers or ranks", "WHAT" },
-        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say",
-          "N" },
+        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say", "N" },
         COMMAND_OUTPUT_ENTRIES(output),
         G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;
     struct merge m = { 0 };
     struct trace_info info;
-    bool good = command_parse(&merge_help, entries, &argc, &argv, 2, 10000, &error) &&
-                merge_by_parse(by, &m.by, &error);
+    bool good =
+        command_parse(&merge_help, entries, &argc, &argv, 2, 10000, &error) && merge_by_parse(by, &m.by, &error);
     const uint32_t inputs = good ? (uint32_t)argc - 2 : 0;
     m.traces = g_new0(struct trace *, inputs + 1);
     while (good && m.count < inputs) {
@@ -300,11 +281,9 @@ int trace_command_merge(int argc, char **argv)
         m.count += good;
     }
     if (good)
-        (void)(merge_shape(&m, argv + 1, &info, &error) &&
-               command_measure_shape(&info, merge_produce, &m, &error) &&
+        (void)(merge_shape(&m, argv + 1, &info, &error) && command_measure_shape(&info, merge_produce, &m, &error) &&
                command_write(&merge_help, argv[argc - 1], &output, &info, merge_produce, &m, &error));
-    for (uint32_t t = 0; t < m.count; t++)
-        trace_close(m.traces[t]);
+    for (uint32_t t = 0; t < m.count; t++) trace_close(m.traces[t]);
     g_free(m.traces);
     g_free(by);
     output_clear(&output);

@@ -46,8 +46,7 @@ struct info {
     uint64_t expert_bins[EXPERT_BINS];
 };
 
-static void spread_add(struct spread_sum *s, const uint64_t *load, uint64_t count, uint32_t step,
-                       uint32_t layer)
+static void spread_add(struct spread_sum *s, const uint64_t *load, uint64_t count, uint32_t step, uint32_t layer)
 {
     const struct load_spread one = load_spread(load, count);
     s->sum.max_over_mean += one.max_over_mean;
@@ -65,13 +64,11 @@ static void spread_add(struct spread_sum *s, const uint64_t *load, uint64_t coun
 static void expert_bins_add(uint64_t bins[EXPERT_BINS], const struct routing_statistics *s)
 {
     uint64_t sum = 0;
-    for (uint32_t e = 0; e < s->experts; e++)
-        sum += s->expert_pairs[e];
+    for (uint32_t e = 0; e < s->experts; e++) sum += s->expert_pairs[e];
     for (uint32_t e = 0; e < s->experts && sum; e++) {
         const double share = (double)s->expert_pairs[e] * s->experts / (double)sum;
         int bin = 0;
-        while (share >= expert_bin_upper[bin])
-            bin++;
+        while (share >= expert_bin_upper[bin]) bin++;
         bins[bin]++;
     }
 }
@@ -79,8 +76,7 @@ static void expert_bins_add(uint64_t bins[EXPERT_BINS], const struct routing_sta
 static void block_add(struct info *info, uint32_t step, uint32_t layer, const struct routing *routing)
 {
     struct routing_statistics one;
-    routing_statistics_init(&one, routing->ranks, routing->experts, routing->topk,
-                            info->total.ranks_per_node);
+    routing_statistics_init(&one, routing->ranks, routing->experts, routing->topk, info->total.ranks_per_node);
     routing_statistics_add(&one, routing);
     routing_statistics_add(&info->total, routing);
     if (one.tokens) {
@@ -88,8 +84,7 @@ static void block_add(struct info *info, uint32_t step, uint32_t layer, const st
         spread_add(&info->spread[RANK_PAIRS], one.rank_pairs, one.ranks, step, layer);
         spread_add(&info->spread[RANK_TOKENS], one.rank_tokens, one.ranks, step, layer);
         spread_add(&info->spread[NODE_TOKENS], one.node_tokens, one.nodes, step, layer);
-        if (one.links)
-            spread_add(&info->spread[LINK_TOKENS], one.links, (uint64_t)one.ranks * one.ranks, step, layer);
+        if (one.links) spread_add(&info->spread[LINK_TOKENS], one.links, (uint64_t)one.ranks * one.ranks, step, layer);
     }
     expert_bins_add(info->expert_bins, &one);
     info->weight_blocks += routing->rank[0].weights != NULL;
@@ -103,10 +98,8 @@ static void shape_print(const struct info *info, const char *path)
     const struct routing_statistics *const t = &info->total;
     printf("trace        %s\n", path);
     printf("format       %s\n", i->format);
-    if (*i->model)
-        printf("model        %s\n", i->model);
-    if (*i->provenance)
-        printf("provenance   %s\n", i->provenance);
+    if (*i->model) printf("model        %s\n", i->model);
+    if (*i->provenance) printf("provenance   %s\n", i->provenance);
     printf("steps        %u\nlayers       %u\n", i->steps, i->layers);
     printf("ranks        %u, %u node%s of %u\n", i->ranks, t->nodes, t->nodes == 1 ? "" : "s",
            MIN(t->ranks_per_node, i->ranks));
@@ -114,25 +107,22 @@ static void shape_print(const struct info *info, const char *path)
     printf("experts      %u, %u a rank, top-%u\n", i->experts, i->experts / i->ranks, i->topk);
     printf("read         %u (step, layer), %" G_GUINT64_FORMAT " tokens\n", info->blocks, t->tokens);
     printf("weights      in %u of these\n", info->weight_blocks);
-    printf("unused       %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " places are -1\n", t->unused,
-           t->places);
+    printf("unused       %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " places are -1\n", t->unused, t->places);
 }
 
 static void spreads_print(const struct info *info)
 {
     const uint64_t counts[QUANTITY_COUNT] = { info->total.experts, info->total.ranks, info->total.ranks,
-                                              info->total.nodes,
-                                              (uint64_t)info->total.ranks * info->total.ranks };
+                                              info->total.nodes, (uint64_t)info->total.ranks * info->total.ranks };
     printf("\n%-16s %6s %9s %9s %6s %8s   %s\n", "load", "of", "max/mean", "min/mean", "Gini", "entropy",
            "worst max/mean");
     for (int q = 0; q < QUANTITY_COUNT; q++) {
         const struct spread_sum *const s = &info->spread[q];
         const double n = s->blocks;
-        if (s->blocks == 0 || counts[q] < 2)
-            continue;
-        printf("%-16s %6" G_GUINT64_FORMAT " %9.2f %9.2f %6.3f %8.3f   %.2f at step %u layer %u\n",
-               quantity_names[q], counts[q], s->sum.max_over_mean / n, s->sum.min_over_mean / n,
-               s->sum.gini / n, s->sum.entropy / n, s->worst, s->worst_step, s->worst_layer);
+        if (s->blocks == 0 || counts[q] < 2) continue;
+        printf("%-16s %6" G_GUINT64_FORMAT " %9.2f %9.2f %6.3f %8.3f   %.2f at step %u layer %u\n", quantity_names[q],
+               counts[q], s->sum.max_over_mean / n, s->sum.min_over_mean / n, s->sum.gini / n, s->sum.entropy / n,
+               s->worst, s->worst_step, s->worst_layer);
     }
 }
 
@@ -149,8 +139,7 @@ static void bar_print(const char *label, uint64_t value, uint64_t most)
 static uint64_t most_of(const uint64_t *values, uint32_t count)
 {
     uint64_t most = 0;
-    for (uint32_t i = 0; i < count; i++)
-        most = MAX(most, values[i]);
+    for (uint32_t i = 0; i < count; i++) most = MAX(most, values[i]);
     return most;
 }
 
@@ -165,15 +154,12 @@ static void loads_print(const char *title, const char *unit, const uint64_t *loa
     for (uint32_t l = 0; l < lines; l++) {
         const uint32_t end = MIN(count, (l + 1) * a_line);
         mean[l] = 0;
-        for (uint32_t i = l * a_line; i < end; i++)
-            mean[l] += load[i];
+        for (uint32_t i = l * a_line; i < end; i++) mean[l] += load[i];
         mean[l] /= end - l * a_line;
     }
     for (uint32_t l = 0; l < lines; l++) {
-        if (a_line > 1)
-            g_snprintf(label, sizeof label, "%s %u-%u", unit, l * a_line, MIN(count, (l + 1) * a_line) - 1);
-        else
-            g_snprintf(label, sizeof label, "%s %u", unit, l);
+        if (a_line > 1) g_snprintf(label, sizeof label, "%s %u-%u", unit, l * a_line, MIN(count, (l + 1) * a_line) - 1);
+        else g_snprintf(label, sizeof label, "%s %u", unit, l);
         bar_print(label, mean[l], most_of(mean, lines));
     }
 }
@@ -183,12 +169,9 @@ static void expert_bins_print(const uint64_t bins[EXPERT_BINS])
     char label[32];
     printf("\nexperts by their load over the mean of the (step, layer)\n");
     for (int b = 0; b < EXPERT_BINS; b++) {
-        if (b + 1 < EXPERT_BINS)
-            g_snprintf(label, sizeof label, "< %g", expert_bin_upper[b]);
-        else
-            g_snprintf(label, sizeof label, ">= %g", expert_bin_upper[b - 1]);
-        if (bins[b])
-            bar_print(label, bins[b], most_of(bins, EXPERT_BINS));
+        if (b + 1 < EXPERT_BINS) g_snprintf(label, sizeof label, "< %g", expert_bin_upper[b]);
+        else g_snprintf(label, sizeof label, ">= %g", expert_bin_upper[b - 1]);
+        if (bins[b]) bar_print(label, bins[b], most_of(bins, EXPERT_BINS));
     }
 }
 
@@ -198,8 +181,7 @@ static void distinct_print(const char *what, const uint64_t *histogram, uint32_t
     printf("\n%s a token: mean %.3f\n", what, histogram_mean(histogram, topk + 1));
     for (uint32_t n = 0; n <= topk; n++) {
         g_snprintf(label, sizeof label, "%u", n);
-        if (histogram[n])
-            bar_print(label, histogram[n], most_of(histogram, topk + 1));
+        if (histogram[n]) bar_print(label, histogram[n], most_of(histogram, topk + 1));
     }
 }
 
@@ -208,16 +190,13 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
     const struct trace_info *const i = trace_info(info->trace);
     uint32_t step_count = 0, layer_count = 0;
     uint32_t *const steps = command_range_parse("steps", steps_text, i->steps, &step_count, error);
-    uint32_t *const layers = steps
-                                 ? command_range_parse("layers", layers_text, i->layers, &layer_count, error)
-                                 : NULL;
+    uint32_t *const layers = steps ? command_range_parse("layers", layers_text, i->layers, &layer_count, error) : NULL;
     bool good = steps && layers;
     for (uint32_t s = 0; good && s < step_count; s++) {
         for (uint32_t l = 0; good && l < layer_count; l++) {
             struct routing routing;
             good = trace_read(info->trace, steps[s], layers[l], 0, &routing, error);
-            if (!good)
-                break;
+            if (!good) break;
             block_add(info, steps[s], layers[l], &routing);
             routing_free(&routing);
         }
@@ -234,10 +213,8 @@ int trace_command_info(int argc, char **argv)
     int ranks_per_node = 8;
     const GOptionEntry entries[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &steps, "which steps to read: N, A:B, all (default)", "STEPS" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "which layers to read: N, A:B, all (default)",
-          "LAYERS" },
-        { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &ranks_per_node, "ranks that share a node (default 8)",
-          "N" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "which layers to read: N, A:B, all (default)", "LAYERS" },
+        { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &ranks_per_node, "ranks that share a node (default 8)", "N" },
         COMMAND_INPUT_ENTRIES(input),
         G_OPTION_ENTRY_NULL,
     };
@@ -258,18 +235,15 @@ int trace_command_info(int argc, char **argv)
     if (good && info.trace) {
         shape_print(&info, argv[1]);
         spreads_print(&info);
-        loads_print("pairs a rank receives, over all (step, layer)s", "rank", info.total.rank_pairs,
-                    info.total.ranks);
+        loads_print("pairs a rank receives, over all (step, layer)s", "rank", info.total.rank_pairs, info.total.ranks);
         if (info.total.nodes > 1)
             loads_print("tokens a node receives, over all (step, layer)s", "node", info.total.node_tokens,
                         info.total.nodes);
         expert_bins_print(info.expert_bins);
         distinct_print("ranks", info.total.distinct_ranks, info.total.topk);
-        if (info.total.nodes > 1)
-            distinct_print("nodes", info.total.distinct_nodes, info.total.topk);
+        if (info.total.nodes > 1) distinct_print("nodes", info.total.distinct_nodes, info.total.topk);
     }
-    if (info.trace)
-        routing_statistics_clear(&info.total);
+    if (info.trace) routing_statistics_clear(&info.total);
     trace_close(info.trace);
     g_free(steps);
     g_free(layers);

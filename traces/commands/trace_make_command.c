@@ -58,30 +58,27 @@ static void output_clear(struct command_output *output)
 
 struct generation {
     struct routing_options options;
-    struct routing *previous;       /* [layers], of the step before */
+    struct routing *previous; /* [layers], of the step before */
     struct progress *progress;
 };
 
 static void routing_copy(const struct routing *from, struct routing *to)
 {
     uint32_t *const tokens = g_new(uint32_t, from->ranks);
-    for (uint32_t r = 0; r < from->ranks; r++)
-        tokens[r] = from->rank[r].tokens;
+    for (uint32_t r = 0; r < from->ranks; r++) tokens[r] = from->rank[r].tokens;
     routing_alloc(to, from->ranks, from->topk, from->experts, tokens, false);
     for (uint32_t r = 0; r < from->ranks; r++)
         memcpy(to->rank[r].experts, from->rank[r].experts, (size_t)tokens[r] * from->topk * sizeof(int32_t));
     g_free(tokens);
 }
 
-static bool generate_produce(void *context, uint32_t step, uint32_t layer, struct routing *out,
-                             GError **error)
+static bool generate_produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     struct generation *const g = context;
     struct routing *const previous = &g->previous[layer];
     g->options.step = step;
     g->options.layer = layer;
-    if (!routing_generate_after(&g->options, step ? previous : NULL, out, error))
-        return false;
+    if (!routing_generate_after(&g->options, step ? previous : NULL, out, error)) return false;
     if (g->options.correlation > 0) {
         routing_free(previous);
         routing_copy(out, previous);
@@ -91,23 +88,25 @@ static bool generate_produce(void *context, uint32_t step, uint32_t layer, struc
 }
 
 /* Command-line numbers and what they may be. */
-struct numbers { int ranks, tokens, topk, experts, groups, topk_groups, steps, layers, masked; gint64 seed; };
+struct numbers {
+    int ranks, tokens, topk, experts, groups, topk_groups, steps, layers, masked;
+    gint64 seed;
+};
 
 static bool numbers_check(const struct numbers *n, GError **error)
 {
-    const struct { const char *name; int value, low;
+    const struct {
+        const char *name;
+        int value, low;
     } fields[] = {
-        { "num-ranks", n->ranks, 1 },   { "num-tokens", n->tokens, 1 },
-        { "num-topk", n->topk, 1 },     { "num-experts", n->experts, 1 },
-        { "num-groups", n->groups, 0 }, { "num-topk-groups", n->topk_groups, 0 },
-        { "steps", n->steps, 1 },       { "layers", n->layers, 1 },
-        { "masked", n->masked, 0 },
+        { "num-ranks", n->ranks, 1 },     { "num-tokens", n->tokens, 1 }, { "num-topk", n->topk, 1 },
+        { "num-experts", n->experts, 1 }, { "num-groups", n->groups, 0 }, { "num-topk-groups", n->topk_groups, 0 },
+        { "steps", n->steps, 1 },         { "layers", n->layers, 1 },     { "masked", n->masked, 0 },
     };
     for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
-        if (fields[f].value >= fields[f].low)
-            continue;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--%s: expected %d or more, found %d",
-                    fields[f].name, fields[f].low, fields[f].value);
+        if (fields[f].value >= fields[f].low) continue;
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--%s: expected %d or more, found %d", fields[f].name,
+                    fields[f].low, fields[f].value);
         return false;
     }
     if ((uint64_t)n->steps * (uint64_t)n->layers > TRACE_BLOCKS_MAX) {
@@ -115,8 +114,7 @@ static bool numbers_check(const struct numbers *n, GError **error)
                     "--steps: expected at most 2^28 (step, layer)s, found %d x %d", n->steps, n->layers);
         return false;
     }
-    if ((uint64_t)n->tokens * (uint64_t)n->topk <= TRACE_PLACES_MAX / (uint64_t)n->ranks)
-        return true;
+    if ((uint64_t)n->tokens * (uint64_t)n->topk <= TRACE_PLACES_MAX / (uint64_t)n->ranks) return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "--num-tokens: expected at most 2^28 places (ranks x tokens x topk) in a step, found %d x %d "
                 "x %d",
@@ -135,37 +133,52 @@ static uint64_t size_estimate(const struct numbers *n, bool weights)
 /* Says how much it will be where that is much, and refuses what cannot fit however well routing compresses. */
 static bool size_check(const struct numbers *n, bool weights, const char *path, GError **error)
 {
-    enum { RATIO_MAX = 20 };        /* of captured routing, 1 to 20 */
+    enum { RATIO_MAX = 20 }; /* of captured routing, 1 to 20 */
     const uint64_t bytes = size_estimate(n, weights);
     struct statvfs disk;
     g_autofree char *folder = g_path_get_dirname(path), *size = g_format_size(bytes);
-    const bool file = strcmp(path, "-") != 0 && (!g_file_test(path, G_FILE_TEST_EXISTS)
-                                                 || g_file_test(path, G_FILE_TEST_IS_REGULAR));
+    const bool file =
+        strcmp(path, "-") != 0 && (!g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(path, G_FILE_TEST_IS_REGULAR));
     if (bytes >= UINT64_C(1) << 30)
         fprintf(stderr, "eptwin trace generate: note: %d steps of %d layers are %s before compression\n", n->steps,
                 n->layers, size);
     if (!file || statvfs(folder, &disk) != 0 || bytes / RATIO_MAX <= (uint64_t)disk.f_bavail * disk.f_frsize)
         return true;
     g_autofree char *free_size = g_format_size((uint64_t)disk.f_bavail * disk.f_frsize);
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: expected a trace that fits in the %s free there, found %s "
-                "before compression", path, free_size, size);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                "%s: expected a trace that fits in the %s free there, found %s "
+                "before compression",
+                path, free_size, size);
     return false;
 }
 
 static bool generate_run(const struct numbers *n, const char *routing, double correlation, bool weights,
                          const char *path, const struct command_output *output, GError **error)
 {
-    struct generation g = { .options = { .ranks = (uint32_t)n->ranks, .tokens = (uint32_t)n->tokens,
-        .topk = (uint32_t)n->topk, .experts = (uint32_t)n->experts, .groups = (uint32_t)n->groups,
-        .topk_groups = (uint32_t)n->topk_groups, .masked = (uint32_t)n->masked, .weights = weights,
-        .correlation = correlation, .seed = (uint64_t)n->seed, .distribution = routing } };
-    char *const provenance = g_strdup_printf(
-        "generated: routing %s, correlation %g, groups %d of %d, seed %" G_GINT64_FORMAT,
-        routing ? routing : "uniform", correlation, n->topk_groups, n->groups, n->seed);
-    const struct trace_info info = { .steps = (uint32_t)n->steps, .layers = (uint32_t)n->layers,
-        .ranks = (uint32_t)n->ranks, .topk = (uint32_t)n->topk, .experts = (uint32_t)n->experts,
-        .tokens_max = (uint32_t)n->tokens, .weights = weights, .format = "generated", .model = "",
-        .provenance = provenance };
+    struct generation g = { .options = { .ranks = (uint32_t)n->ranks,
+                                         .tokens = (uint32_t)n->tokens,
+                                         .topk = (uint32_t)n->topk,
+                                         .experts = (uint32_t)n->experts,
+                                         .groups = (uint32_t)n->groups,
+                                         .topk_groups = (uint32_t)n->topk_groups,
+                                         .masked = (uint32_t)n->masked,
+                                         .weights = weights,
+                                         .correlation = correlation,
+                                         .seed = (uint64_t)n->seed,
+                                         .distribution = routing } };
+    char *const provenance =
+        g_strdup_printf("generated: routing %s, correlation %g, groups %d of %d, seed %" G_GINT64_FORMAT,
+                        routing ? routing : "uniform", correlation, n->topk_groups, n->groups, n->seed);
+    const struct trace_info info = { .steps = (uint32_t)n->steps,
+                                     .layers = (uint32_t)n->layers,
+                                     .ranks = (uint32_t)n->ranks,
+                                     .topk = (uint32_t)n->topk,
+                                     .experts = (uint32_t)n->experts,
+                                     .tokens_max = (uint32_t)n->tokens,
+                                     .weights = weights,
+                                     .format = "generated",
+                                     .model = "",
+                                     .provenance = provenance };
     if (!size_check(n, weights, path, error)) {
         g_free(provenance);
         return false;
@@ -173,8 +186,7 @@ static bool generate_run(const struct numbers *n, const char *routing, double co
     g.previous = g_new0(struct routing, info.layers);
     g.progress = progress_new("layers", (uint64_t)info.steps * info.layers);
     const bool good = command_write(&generate_help, path, output, &info, generate_produce, &g, error);
-    for (uint32_t l = 0; l < info.layers; l++)
-        routing_free(&g.previous[l]);
+    for (uint32_t l = 0; l < info.layers; l++) routing_free(&g.previous[l]);
     progress_free(g.progress);
     g_free(g.previous);
     g_free(provenance);
@@ -198,8 +210,7 @@ int trace_command_generate(int argc, char **argv)
         { "steps", 0, 0, G_OPTION_ARG_INT, &n.steps, "steps (default 1)", "N" },
         { "layers", 0, 0, G_OPTION_ARG_INT, &n.layers, "layers (default 1)", "N" },
         { "routing", 0, 0, G_OPTION_ARG_STRING, &routing, "how tokens choose, see above", "NAME[:VALUE]" },
-        { "correlation", 0, 0, G_OPTION_ARG_DOUBLE, &correlation, "share of tokens that keep their experts",
-          "0..1" },
+        { "correlation", 0, 0, G_OPTION_ARG_DOUBLE, &correlation, "share of tokens that keep their experts", "0..1" },
         { "masked", 0, 0, G_OPTION_ARG_INT, &n.masked, "that many random places of each rank are -1", "N" },
         { "weights", 0, 0, G_OPTION_ARG_NONE, &weights, "also draw gate weights", NULL },
         { "seed", 0, 0, G_OPTION_ARG_INT64, &n.seed, "random seed (default 0)", "N" },
@@ -216,8 +227,8 @@ int trace_command_generate(int argc, char **argv)
 
 struct remap {
     struct trace *trace;
-    uint32_t ranks;                 /* of the output */
-    struct placement *placements;   /* [layers], or NULL */
+    uint32_t ranks;               /* of the output */
+    struct placement *placements; /* [layers], or NULL */
 };
 
 /* Deals the tokens of all ranks, in order, to ranks equal parts. */
@@ -225,8 +236,7 @@ static void routing_regroup(const struct routing *in, uint32_t ranks, struct rou
 {
     uint64_t total = 0, done = 0;
     uint32_t *const tokens = g_new(uint32_t, ranks);
-    for (uint32_t r = 0; r < in->ranks; r++)
-        total += in->rank[r].tokens;
+    for (uint32_t r = 0; r < in->ranks; r++) total += in->rank[r].tokens;
     for (uint32_t r = 0; r < ranks; r++) {
         const uint64_t end = total * (r + 1) / ranks;
         tokens[r] = (uint32_t)(end - done);
@@ -243,8 +253,7 @@ static void routing_regroup(const struct routing *in, uint32_t ranks, struct rou
             }
             const size_t from = (size_t)t * in->topk, to = (size_t)token * in->topk;
             memcpy(out->rank[rank].experts + to, in->rank[r].experts + from, in->topk * sizeof(int32_t));
-            if (weights)
-                memcpy(out->rank[rank].weights + to, in->rank[r].weights + from, in->topk * sizeof(float));
+            if (weights) memcpy(out->rank[rank].weights + to, in->rank[r].weights + from, in->topk * sizeof(float));
         }
     }
     g_free(tokens);
@@ -254,8 +263,7 @@ static bool remap_produce(void *context, uint32_t step, uint32_t layer, struct r
 {
     const struct remap *const m = context;
     struct routing read, grouped;
-    if (!trace_read(m->trace, step, layer, 0, &read, error))
-        return false;
+    if (!trace_read(m->trace, step, layer, 0, &read, error)) return false;
     routing_regroup(&read, m->ranks, &grouped);
     routing_free(&read);
     if (!m->placements) {
@@ -268,8 +276,8 @@ static bool remap_produce(void *context, uint32_t step, uint32_t layer, struct r
 }
 
 /* Places one layer by its load over the given steps. */
-static bool layer_place(struct remap *m, uint32_t layer, const uint32_t *steps, uint32_t step_count,
-                        const char *spec, uint32_t ranks_per_node, GError **error)
+static bool layer_place(struct remap *m, uint32_t layer, const uint32_t *steps, uint32_t step_count, const char *spec,
+                        uint32_t ranks_per_node, GError **error)
 {
     const uint32_t experts = trace_info(m->trace)->experts;
     uint64_t *const load = g_new0(uint64_t, experts);
@@ -277,8 +285,7 @@ static bool layer_place(struct remap *m, uint32_t layer, const uint32_t *steps, 
     for (uint32_t s = 0; good && s < step_count; s++) {
         struct routing routing;
         good = trace_read(m->trace, steps[s], layer, 0, &routing, error);
-        if (!good)
-            break;
+        if (!good) break;
         placement_load_add(&routing, load);
         routing_free(&routing);
     }
@@ -288,23 +295,23 @@ static bool layer_place(struct remap *m, uint32_t layer, const uint32_t *steps, 
     return good;
 }
 
-struct remap_options { int ranks, ranks_per_node; char *placement, *placement_steps, *placement_output; };
+struct remap_options {
+    int ranks, ranks_per_node;
+    char *placement, *placement_steps, *placement_output;
+};
 
 static bool placements_make(struct remap *m, const struct remap_options *o, GError **error)
 {
     const struct trace_info *const info = trace_info(m->trace);
     uint32_t step_count;
-    uint32_t *const steps = command_range_parse("placement-steps", o->placement_steps, info->steps,
-                                                &step_count, error);
-    if (!steps)
-        return false;
+    uint32_t *const steps = command_range_parse("placement-steps", o->placement_steps, info->steps, &step_count, error);
+    if (!steps) return false;
     m->placements = g_new0(struct placement, info->layers);
     bool good = true;
     for (uint32_t l = 0; good && l < info->layers; l++)
         good = layer_place(m, l, steps, step_count, o->placement, (uint32_t)o->ranks_per_node, error);
     g_free(steps);
-    if (!good || !o->placement_output)
-        return good;
+    if (!good || !o->placement_output) return good;
     if (info->layers > 1) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                     "--placement-output: expected a trace of one layer (eptwin trace slice --layers N), "
@@ -330,14 +337,12 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
     }
     info.ranks = m->ranks = o->ranks ? (uint32_t)o->ranks : info.ranks;
     if (info.experts % info.ranks) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "--num-ranks: expected a divisor of %u experts, found %u", info.experts, info.ranks);
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--num-ranks: expected a divisor of %u experts, found %u",
+                    info.experts, info.ranks);
         return false;
     }
-    if (o->placement && !placements_make(m, o, error))
-        return false;
-    if (m->placements)
-        info.experts = m->placements[0].slots;
+    if (o->placement && !placements_make(m, o, error)) return false;
+    if (m->placements) info.experts = m->placements[0].slots;
     return command_measure_shape(&info, remap_produce, m, error) &&
            command_write(&remap_help, path, output, &info, remap_produce, m, error);
 }
@@ -349,14 +354,11 @@ int trace_command_remap(int argc, char **argv)
     struct remap_options o = { .ranks_per_node = 8 };
     const GOptionEntry entries[] = {
         { "num-ranks", 0, 0, G_OPTION_ARG_INT, &o.ranks, "ranks of the output (default: as the input)", "N" },
-        { "placement", 0, 0, G_OPTION_ARG_FILENAME, &o.placement, "which rank holds which expert, see above",
-          "HOW" },
-        { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps,
-          "steps whose load decides (default all)", "STEPS" },
-        { "placement-output", 0, 0, G_OPTION_ARG_FILENAME, &o.placement_output, "write the placement here",
-          "FILE" },
-        { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &o.ranks_per_node, "ranks that share a node (default 8)",
-          "N" },
+        { "placement", 0, 0, G_OPTION_ARG_FILENAME, &o.placement, "which rank holds which expert, see above", "HOW" },
+        { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps, "steps whose load decides (default all)",
+          "STEPS" },
+        { "placement-output", 0, 0, G_OPTION_ARG_FILENAME, &o.placement_output, "write the placement here", "FILE" },
+        { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &o.ranks_per_node, "ranks that share a node (default 8)", "N" },
         COMMAND_INPUT_ENTRIES(input),
         COMMAND_OUTPUT_ENTRIES(output),
         G_OPTION_ENTRY_NULL,
@@ -365,10 +367,8 @@ int trace_command_remap(int argc, char **argv)
     struct remap m = { 0 };
     if (command_parse(&remap_help, entries, &argc, &argv, 2, 2, &error))
         m.trace = command_open(argv[1], &input, &error);
-    if (m.trace)
-        (void)remap_run(&m, &o, argv[2], &output, &error);
-    for (uint32_t l = 0; m.placements && l < trace_info(m.trace)->layers; l++)
-        placement_clear(&m.placements[l]);
+    if (m.trace) (void)remap_run(&m, &o, argv[2], &output, &error);
+    for (uint32_t l = 0; m.placements && l < trace_info(m.trace)->layers; l++) placement_clear(&m.placements[l]);
     g_free(m.placements);
     trace_close(m.trace);
     g_free(o.placement);

@@ -18,7 +18,7 @@ struct csv_reader {
     uint32_t number[COLUMNS_FIXED]; /* step, layer, rank, token of this line */
     int32_t experts[ROUTING_TOPK_MAX];
     float weight[ROUTING_TOPK_MAX];
-    uint32_t weight_count;          /* weights of this line that are not empty */
+    uint32_t weight_count; /* weights of this line that are not empty */
 };
 
 static const char *const fixed_names[COLUMNS_FIXED] = { "step", "layer", "rank", "token" };
@@ -27,19 +27,15 @@ static struct csv_reader *csv_of(struct text_reader *text) { return (struct csv_
 
 static void column_name(const struct csv_reader *r, char name[24])
 {
-    if (r->text.column < COLUMNS_FIXED)
-        g_strlcpy(name, fixed_names[r->text.column], 24);
-    else if (r->text.column < COLUMNS_FIXED + r->topk)
-        g_snprintf(name, 24, "expert%u", r->text.column - COLUMNS_FIXED);
-    else
-        g_snprintf(name, 24, "weight%u", r->text.column - COLUMNS_FIXED - r->topk);
+    if (r->text.column < COLUMNS_FIXED) g_strlcpy(name, fixed_names[r->text.column], 24);
+    else if (r->text.column < COLUMNS_FIXED + r->topk) g_snprintf(name, 24, "expert%u", r->text.column - COLUMNS_FIXED);
+    else g_snprintf(name, 24, "weight%u", r->text.column - COLUMNS_FIXED - r->topk);
 }
 
 static bool weight_parse(const char *text, size_t length, float *value)
 {
     char copy[64], *end;
-    if (length == 0 || length >= sizeof copy)
-        return false;
+    if (length == 0 || length >= sizeof copy) return false;
     memcpy(copy, text, length);
     copy[length] = 0;
     const double wide = g_ascii_strtod(copy, &end);
@@ -70,18 +66,16 @@ static void csv_header_end(struct text_reader *text_reader)
 {
     struct csv_reader *const r = csv_of(text_reader);
     if (r->topk == 0 || r->text.column != columns_of(r))
-        text_error(&r->text, "header", "step,layer,rank,token,expert0,... and as many weights or none",
-                   "other columns", 13);
-    else
-        r->text.table = table_new(r->topk);
+        text_error(&r->text, "header", "step,layer,rank,token,expert0,... and as many weights or none", "other columns",
+                   13);
+    else r->text.table = table_new(r->topk);
 }
 
 static void number_field(struct csv_reader *r, const char *text, size_t length)
 {
     const uint32_t column = r->text.column;
     uint32_t *const value = &r->number[column];
-    if (text_digits(text, length, value) && (column != 2 || *value < ROUTING_RANKS_MAX))
-        return;
+    if (text_digits(text, length, value) && (column != 2 || *value < ROUTING_RANKS_MAX)) return;
     text_error(&r->text, fixed_names[column], column == 2 ? "a rank below 1048576" : "a number", text, length);
 }
 
@@ -126,8 +120,7 @@ static void csv_token_add(struct csv_reader *r)
     float *weights = NULL;
     int32_t *const experts = table_row_add(r->text.table, rows, r->weight_count ? &weights : NULL);
     memcpy(experts, r->experts, r->topk * sizeof *experts);
-    if (weights)
-        memcpy(weights, r->weight, r->topk * sizeof *weights);
+    if (weights) memcpy(weights, r->weight, r->topk * sizeof *weights);
 }
 
 static void csv_line(struct text_reader *text_reader)
@@ -145,12 +138,14 @@ static void csv_line(struct text_reader *text_reader)
     r->weight_count = 0;
 }
 
-bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                    GError **error)
+bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error)
 {
     static const struct text_format format = {
-        .header = "step,layer,rank,token,expert0,...", .header_field = csv_header_field,
-        .header_end = csv_header_end, .field = csv_field, .line = csv_line,
+        .header = "step,layer,rank,token,expert0,...",
+        .header_field = csv_header_field,
+        .header_end = csv_header_end,
+        .field = csv_field,
+        .line = csv_line,
     };
     struct csv_reader reader = { .text = { .format = &format, .trace = trace, .stream = stream } };
     trace->info.format = stream_is_compressed(stream) ? "csv.zst" : "csv";

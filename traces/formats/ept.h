@@ -17,40 +17,40 @@ static const uint8_t ept_magic_bytes[8] = { 0x89, 'E', 'P', 'T', '\r', '\n', 0x1
 
 enum {
     EPT_VERSION = 1,
-    EPT_TEXT_MAX = 1 << 16,         /* bytes of model, and of provenance */
-    EPT_FLAG_WEIGHTS = 1,           /* some frame has weights */
-    EPT_TYPE_NONE = 0x80,           /* all bits set in an index means -1 */
+    EPT_TEXT_MAX = 1 << 16, /* bytes of model, and of provenance */
+    EPT_FLAG_WEIGHTS = 1,   /* some frame has weights */
+    EPT_TYPE_NONE = 0x80,   /* all bits set in an index means -1 */
 };
 
 struct ept_header {
-    uint8_t  magic[8];
+    uint8_t magic[8];
     uint16_t version, flags;
     uint32_t experts, topk, steps, layers, ranks, tokens_max;
     uint32_t model_bytes, provenance_bytes;
-    uint32_t reserved;              /* 0 */
+    uint32_t reserved; /* 0 */
 };
 _Static_assert(sizeof(struct ept_header) == 48, "header on disk");
 
 /* Of one (step, layer), step by step.  stored_bytes 0: no rank has tokens. */
 struct ept_entry {
-    uint64_t offset;                /* of the frame in the file */
-    uint32_t stored_bytes;          /* of the frame in the file */
-    uint32_t raw_bytes;             /* decompressed: u32 tokens[ranks], indices, weights */
-    uint32_t tokens;                /* of all ranks */
-    uint8_t  index_type;            /* bytes of an index: 1, 2 or 4; | EPT_TYPE_NONE */
-    uint8_t  weight_type;           /* bytes of a weight: 0 (none), 2 (half) or 4 (float) */
-    uint16_t reserved;              /* 0 */
+    uint64_t offset;       /* of the frame in the file */
+    uint32_t stored_bytes; /* of the frame in the file */
+    uint32_t raw_bytes;    /* decompressed: u32 tokens[ranks], indices, weights */
+    uint32_t tokens;       /* of all ranks */
+    uint8_t index_type;    /* bytes of an index: 1, 2 or 4; | EPT_TYPE_NONE */
+    uint8_t weight_type;   /* bytes of a weight: 0 (none), 2 (half) or 4 (float) */
+    uint16_t reserved;     /* 0 */
 };
 _Static_assert(sizeof(struct ept_entry) == 24, "index entry on disk");
 
 struct ept_footer {
     uint64_t index_offset, index_stored_bytes, index_raw_bytes;
-    uint8_t  magic[8];
+    uint8_t magic[8];
 };
 _Static_assert(sizeof(struct ept_footer) == 32, "footer on disk");
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "these structs are read and written as they lie in memory, which must be little-endian"
+#    error "these structs are read and written as they lie in memory, which must be little-endian"
 #endif
 
 static inline bool ept_magic(const uint8_t *bytes, size_t size)

@@ -13,9 +13,9 @@ struct ept_trace {
     ZSTD_DCtx *context;
     struct ept_header header;
     uint64_t frames_start, frames_end;
-    uint8_t *index;                 /* header copy and entries, as decompressed */
+    uint8_t *index; /* header copy and entries, as decompressed */
     const uint8_t *entries;
-    uint8_t *stored, *raw;          /* buffers, grown to the largest frame read */
+    uint8_t *stored, *raw; /* buffers, grown to the largest frame read */
     size_t stored_size, raw_size;
 };
 
@@ -23,8 +23,8 @@ static bool ept_error(const struct trace *trace, GError **error, uint64_t offset
                       const char *expected, uint64_t found)
 {
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": %s: expected %s, found %" G_GUINT64_FORMAT, trace->path,
-                offset, field, expected, found);
+                "%s: offset %" G_GUINT64_FORMAT ": %s: expected %s, found %" G_GUINT64_FORMAT, trace->path, offset,
+                field, expected, found);
     return false;
 }
 
@@ -43,31 +43,24 @@ static bool frame_inflate(struct trace *trace, uint64_t offset, const uint8_t *s
 }
 
 /* What a compressed part may grow to: see STREAM_RATIO_MAX. */
-static bool growth_check(const struct trace *trace, uint64_t offset, uint64_t stored, uint64_t raw,
-                         GError **error)
+static bool growth_check(const struct trace *trace, uint64_t offset, uint64_t stored, uint64_t raw, GError **error)
 {
     return raw <= STREAM_FREE_BYTES || raw / STREAM_RATIO_MAX <= stored ||
            ept_error(trace, error, offset, "frame", "at most 1000 times its stored size", raw);
 }
 
-static bool header_check(const struct trace *trace, const struct ept_header *h, uint64_t file_bytes,
-                         GError **error)
+static bool header_check(const struct trace *trace, const struct ept_header *h, uint64_t file_bytes, GError **error)
 {
-    if (!ept_magic(h->magic, sizeof h->magic))
-        return ept_error(trace, error, 0, "magic", "an .ept file", h->magic[0]);
-    if (h->version != EPT_VERSION)
-        return ept_error(trace, error, 8, "version", "1", h->version);
-    if (h->flags & ~EPT_FLAG_WEIGHTS)
-        return ept_error(trace, error, 10, "flags", "0 or 1", h->flags);
+    if (!ept_magic(h->magic, sizeof h->magic)) return ept_error(trace, error, 0, "magic", "an .ept file", h->magic[0]);
+    if (h->version != EPT_VERSION) return ept_error(trace, error, 8, "version", "1", h->version);
+    if (h->flags & ~EPT_FLAG_WEIGHTS) return ept_error(trace, error, 10, "flags", "0 or 1", h->flags);
     if (h->model_bytes > EPT_TEXT_MAX)
         return ept_error(trace, error, 36, "model bytes", "at most 65536", h->model_bytes);
     if (h->provenance_bytes > EPT_TEXT_MAX)
         return ept_error(trace, error, 40, "provenance bytes", "at most 65536", h->provenance_bytes);
-    if (h->reserved)
-        return ept_error(trace, error, 44, "reserved", "0", h->reserved);
+    if (h->reserved) return ept_error(trace, error, 44, "reserved", "0", h->reserved);
     const uint64_t least = sizeof *h + h->model_bytes + h->provenance_bytes + sizeof(struct ept_footer);
-    return file_bytes >= least ||
-           ept_error(trace, error, file_bytes, "file", "a footer (truncated?)", file_bytes);
+    return file_bytes >= least || ept_error(trace, error, file_bytes, "file", "a footer (truncated?)", file_bytes);
 }
 
 static bool header_read(struct trace *trace, GError **error)
@@ -80,14 +73,18 @@ static bool header_read(struct trace *trace, GError **error)
         return false;
     e->frames_start = sizeof *h + h->model_bytes + h->provenance_bytes;
     char *const text = g_malloc0((size_t)h->model_bytes + h->provenance_bytes + 1);
-    const bool good = stream_read_raw(e->stream, sizeof *h, text,
-                                      (size_t)h->model_bytes + h->provenance_bytes, "model and provenance",
-                                      error);
+    const bool good = stream_read_raw(e->stream, sizeof *h, text, (size_t)h->model_bytes + h->provenance_bytes,
+                                      "model and provenance", error);
     trace->provenance = g_utf8_make_valid(text + h->model_bytes, h->provenance_bytes);
     trace->model = g_utf8_make_valid(text, h->model_bytes);
     g_free(text);
-    *info = (struct trace_info){ .steps = h->steps, .layers = h->layers, .ranks = h->ranks, .topk = h->topk,
-                                 .experts = h->experts, .tokens_max = h->tokens_max, .format = "ept",
+    *info = (struct trace_info){ .steps = h->steps,
+                                 .layers = h->layers,
+                                 .ranks = h->ranks,
+                                 .topk = h->topk,
+                                 .experts = h->experts,
+                                 .tokens_max = h->tokens_max,
+                                 .format = "ept",
                                  .weights = h->flags & EPT_FLAG_WEIGHTS };
     return good && trace_info_check(trace, error) &&
            (info->experts > 0 || ept_error(trace, error, 12, "experts", "1 or more", 0));
@@ -106,21 +103,17 @@ static bool entry_check(const struct trace *trace, const struct ept_entry *entry
     const unsigned width = entry->index_type & ~EPT_TYPE_NONE;
     const uint64_t places = (uint64_t)entry->tokens * e->header.topk;
     const uint64_t raw = e->header.ranks * sizeof(uint32_t) + places * (width + entry->weight_type);
-    if (entry->reserved)
-        return ept_error(trace, error, entry->offset, "index: reserved", "0", entry->reserved);
+    if (entry->reserved) return ept_error(trace, error, entry->offset, "index: reserved", "0", entry->reserved);
     if (entry->stored_bytes == 0)
         return entry->tokens == 0 ||
                ept_error(trace, error, entry->offset, "index: tokens", "0 without a frame", entry->tokens);
     if (entry->offset < e->frames_start || entry->offset > e->frames_end ||
         entry->stored_bytes > e->frames_end - entry->offset)
-        return ept_error(trace, error, entry->offset, "index: frame", "a frame before the index",
-                         entry->offset);
+        return ept_error(trace, error, entry->offset, "index: frame", "a frame before the index", entry->offset);
     if (width != 1 && width != 2 && width != 4)
-        return ept_error(trace, error, entry->offset, "index: index type", "1, 2 or 4 bytes",
-                         entry->index_type);
+        return ept_error(trace, error, entry->offset, "index: index type", "1, 2 or 4 bytes", entry->index_type);
     if (entry->weight_type != 0 && entry->weight_type != 2 && entry->weight_type != 4)
-        return ept_error(trace, error, entry->offset, "index: weight type", "0, 2 or 4 bytes",
-                         entry->weight_type);
+        return ept_error(trace, error, entry->offset, "index: weight type", "0, 2 or 4 bytes", entry->weight_type);
     if (places > TRACE_PLACES_MAX || entry->raw_bytes != raw)
         return ept_error(trace, error, entry->offset, "index: raw bytes", "what tokens and types make",
                          entry->raw_bytes);
@@ -131,12 +124,10 @@ static bool entry_check(const struct trace *trace, const struct ept_entry *entry
 static bool index_read(struct trace *trace, GError **error)
 {
     struct ept_trace *const e = trace->state;
-    const uint64_t file_bytes = stream_file_bytes(e->stream),
-                   footer_at = file_bytes - sizeof(struct ept_footer);
+    const uint64_t file_bytes = stream_file_bytes(e->stream), footer_at = file_bytes - sizeof(struct ept_footer);
     const uint64_t blocks = (uint64_t)trace->info.steps * trace->info.layers;
     struct ept_footer footer;
-    if (!stream_read_raw(e->stream, footer_at, &footer, sizeof footer, "footer", error))
-        return false;
+    if (!stream_read_raw(e->stream, footer_at, &footer, sizeof footer, "footer", error)) return false;
     if (!ept_magic(footer.magic, sizeof footer.magic))
         return ept_error(trace, error, footer_at + 24, "footer", "the end of an .ept file (truncated?)",
                          footer.magic[0]);
@@ -147,13 +138,11 @@ static bool index_read(struct trace *trace, GError **error)
     if (footer.index_raw_bytes != e->frames_start + blocks * sizeof(struct ept_entry))
         return ept_error(trace, error, footer_at + 16, "footer: index bytes", "one entry a (step, layer)",
                          footer.index_raw_bytes);
-    if (!growth_check(trace, footer_at, footer.index_stored_bytes, footer.index_raw_bytes, error))
-        return false;
+    if (!growth_check(trace, footer_at, footer.index_stored_bytes, footer.index_raw_bytes, error)) return false;
     uint8_t *const stored = g_malloc(footer.index_stored_bytes + 1);
     e->index = g_malloc(footer.index_raw_bytes + e->frames_start + 1);
-    uint8_t *const head = e->index + footer.index_raw_bytes;        /* the file's own header, to compare */
-    bool good = stream_read_raw(e->stream, footer.index_offset, stored, footer.index_stored_bytes, "index",
-                                error) &&
+    uint8_t *const head = e->index + footer.index_raw_bytes; /* the file's own header, to compare */
+    bool good = stream_read_raw(e->stream, footer.index_offset, stored, footer.index_stored_bytes, "index", error) &&
                 frame_inflate(trace, footer.index_offset, stored, footer.index_stored_bytes, e->index,
                               footer.index_raw_bytes, error) &&
                 stream_read_raw(e->stream, 0, head, e->frames_start, "header", error);
@@ -176,12 +165,10 @@ static inline void indices_widen_some(const uint8_t *bytes, unsigned type, size_
     uint16_t pair;
     switch (type) {
     case 1:
-        for (size_t i = 0; i < count; i++)
-            out[i] = bytes[i];
+        for (size_t i = 0; i < count; i++) out[i] = bytes[i];
         break;
     case 1 | EPT_TYPE_NONE:
-        for (size_t i = 0; i < count; i++)
-            out[i] = bytes[i] == 0xff ? -1 : bytes[i];
+        for (size_t i = 0; i < count; i++) out[i] = bytes[i] == 0xff ? -1 : bytes[i];
         break;
     case 2:
         for (size_t i = 0; i < count; i++) {
@@ -195,8 +182,7 @@ static inline void indices_widen_some(const uint8_t *bytes, unsigned type, size_
             out[i] = pair == 0xffff ? -1 : pair;
         }
         break;
-    default:
-        memcpy(out, bytes, count * sizeof *out);
+    default: memcpy(out, bytes, count * sizeof *out);
     }
 }
 
@@ -205,13 +191,12 @@ static void indices_widen(const uint8_t *bytes, unsigned type, size_t count, int
     enum { BLOCK = 128 };
     const unsigned width = type & ~EPT_TYPE_NONE;
     size_t i = 0;
-    for (; i + BLOCK <= count; i += BLOCK)
-        indices_widen_some(bytes + i * width, type, BLOCK, out + i);
+    for (; i + BLOCK <= count; i += BLOCK) indices_widen_some(bytes + i * width, type, BLOCK, out + i);
     indices_widen_some(bytes + i * width, type, count - i, out + i);
 }
 
-static bool weights_widen(const struct trace *trace, uint64_t offset, const uint8_t *bytes, unsigned type,
-                          size_t count, float *out, GError **error)
+static bool weights_widen(const struct trace *trace, uint64_t offset, const uint8_t *bytes, unsigned type, size_t count,
+                          float *out, GError **error)
 {
     for (size_t i = 0; i < count; i++) {
         uint16_t half;
@@ -221,8 +206,7 @@ static bool weights_widen(const struct trace *trace, uint64_t offset, const uint
         } else {
             memcpy(&out[i], bytes + 4 * i, 4);
         }
-        if (!isfinite(out[i]))
-            return ept_error(trace, error, offset, "weights", "finite weights, all but", i);
+        if (!isfinite(out[i])) return ept_error(trace, error, offset, "weights", "finite weights, all but", i);
     }
     return true;
 }
@@ -244,23 +228,23 @@ static bool frame_decode(const struct trace *trace, const struct ept_entry *entr
     }
     if (!good || sum != entry->tokens) {
         g_free(tokens);
-        return ept_error(trace, error, entry->offset, "frame: tokens",
-                         "the sum in the index, none above the maximum", sum);
+        return ept_error(trace, error, entry->offset, "frame: tokens", "the sum in the index, none above the maximum",
+                         sum);
     }
     routing_alloc(out, rank_count, topk, trace->info.experts, tokens, entry->weight_type != 0);
     g_free(tokens);
     const unsigned width = entry->index_type & ~EPT_TYPE_NONE;
     const uint8_t *const indices = e->raw + ranks * sizeof *tokens;
     indices_widen(indices, entry->index_type, used * topk, out->rank[0].experts);
-    if (!entry->weight_type || weights_widen(trace, entry->offset, indices + sum * topk * width,
-                                             entry->weight_type, used * topk, out->rank[0].weights, error))
+    if (!entry->weight_type || weights_widen(trace, entry->offset, indices + sum * topk * width, entry->weight_type,
+                                             used * topk, out->rank[0].weights, error))
         return true;
     routing_free(out);
     return false;
 }
 
-static bool ept_trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count,
-                           struct routing *out, GError **error)
+static bool ept_trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
+                           GError **error)
 {
     struct ept_trace *const e = trace->state;
     const struct ept_entry entry = entry_get(e, (uint64_t)step * trace->info.layers + layer);
@@ -279,8 +263,7 @@ static bool ept_trace_read(struct trace *trace, uint32_t step, uint32_t layer, u
         e->raw = g_realloc(e->raw, e->raw_size);
     }
     return stream_read_raw(e->stream, entry.offset, e->stored, entry.stored_bytes, "frame", error) &&
-           frame_inflate(trace, entry.offset, e->stored, entry.stored_bytes, e->raw, entry.raw_bytes,
-                         error) &&
+           frame_inflate(trace, entry.offset, e->stored, entry.stored_bytes, e->raw, entry.raw_bytes, error) &&
            frame_decode(trace, &entry, rank_count, out, error);
 }
 
@@ -297,8 +280,7 @@ static void ept_trace_close(struct trace *trace)
 
 static const struct trace_source_ops ept_trace_ops = { ept_trace_read, ept_trace_close };
 
-bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                    GError **error)
+bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error)
 {
     struct ept_trace *const e = g_new0(struct ept_trace, 1);
     e->stream = stream;
@@ -312,9 +294,7 @@ bool ept_trace_open(struct trace *trace, struct stream *stream, const struct tra
                     trace->path);
         return false;
     }
-    if (!header_read(trace, error) || !index_read(trace, error))
-        return false;
-    if (options->experts)
-        trace->info.experts = options->experts;
+    if (!header_read(trace, error) || !index_read(trace, error)) return false;
+    if (options->experts) trace->info.experts = options->experts;
     return true;
 }

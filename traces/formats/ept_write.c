@@ -12,7 +12,7 @@ enum { LEVEL_DEFAULT = 1, LEVEL_FLAT = -5, GAIN_LEAST_PERCENT = 8 };
 
 struct ept_writer {
     ZSTD_CCtx *context;
-    GByteArray *index;              /* header, then entries */
+    GByteArray *index; /* header, then entries */
     GByteArray *raw, *stored;
 };
 
@@ -22,11 +22,16 @@ static bool ept_begin(struct trace_writer *w, GError **error)
     const struct trace_info *const info = w->info;
     const char *const model = info->model ? info->model : "";
     const char *const provenance = info->provenance ? info->provenance : "";
-    struct ept_header header = { .version = EPT_VERSION, .flags = info->weights ? EPT_FLAG_WEIGHTS : 0,
-        .experts = info->experts, .topk = info->topk, .steps = info->steps, .layers = info->layers,
-        .ranks = info->ranks, .tokens_max = info->tokens_max,
-        .model_bytes = (uint32_t)MIN(strlen(model), (size_t)EPT_TEXT_MAX),
-        .provenance_bytes = (uint32_t)MIN(strlen(provenance), (size_t)EPT_TEXT_MAX) };
+    struct ept_header header = { .version = EPT_VERSION,
+                                 .flags = info->weights ? EPT_FLAG_WEIGHTS : 0,
+                                 .experts = info->experts,
+                                 .topk = info->topk,
+                                 .steps = info->steps,
+                                 .layers = info->layers,
+                                 .ranks = info->ranks,
+                                 .tokens_max = info->tokens_max,
+                                 .model_bytes = (uint32_t)MIN(strlen(model), (size_t)EPT_TEXT_MAX),
+                                 .provenance_bytes = (uint32_t)MIN(strlen(provenance), (size_t)EPT_TEXT_MAX) };
     memcpy(header.magic, ept_magic_bytes, sizeof header.magic);
     w->state = e;
     e->context = ZSTD_createCCtx();
@@ -51,28 +56,23 @@ static bool frame_deflate_at(struct trace_writer *w, const GByteArray *bytes, in
         g_byte_array_set_size(e->stored, (guint)size);
         return true;
     }
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot compress: %s", w->path,
-                ZSTD_getErrorName(size));
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot compress: %s", w->path, ZSTD_getErrorName(size));
     return false;
 }
 
 static bool frame_deflate(struct trace_writer *w, const GByteArray *bytes, GError **error)
 {
     const struct ept_writer *const e = w->state;
-    if (w->options->level)
-        return frame_deflate_at(w, bytes, w->options->level, error);
-    if (!frame_deflate_at(w, bytes, LEVEL_DEFAULT, error))
-        return false;
+    if (w->options->level) return frame_deflate_at(w, bytes, w->options->level, error);
+    if (!frame_deflate_at(w, bytes, LEVEL_DEFAULT, error)) return false;
     const uint64_t worth = (uint64_t)bytes->len * (100 - GAIN_LEAST_PERCENT) / 100;
     return e->stored->len <= worth || frame_deflate_at(w, bytes, LEVEL_FLAT, error);
 }
 
-static uint8_t index_type(const struct routing *routing, const struct routing_rank *rank, size_t places,
-                          uint8_t type)
+static uint8_t index_type(const struct routing *routing, const struct routing_rank *rank, size_t places, uint8_t type)
 {
     bool none = type & EPT_TYPE_NONE;
-    for (size_t i = 0; i < places && !none; i++)
-        none = rank->experts[i] < 0;
+    for (size_t i = 0; i < places && !none; i++) none = rank->experts[i] < 0;
     /* All bits set means -1 where there is any: the highest expert must stay below it. */
     const uint32_t above = routing->experts + none;
     return (uint8_t)((above <= 256 ? 1 : above <= 65536 ? 2 : 4) | (none ? EPT_TYPE_NONE : 0));
@@ -84,7 +84,7 @@ static void indices_append(GByteArray *raw, const int32_t *experts, size_t place
     g_byte_array_set_size(raw, (guint)(start + places * width));
     uint8_t *const out = raw->data + start;
     for (size_t i = 0; i < places; i++)
-        memcpy(out + i * width, &experts[i], width);    /* the low bytes; -1 has all bits set in any width */
+        memcpy(out + i * width, &experts[i], width); /* the low bytes; -1 has all bits set in any width */
 }
 
 static void weights_append(GByteArray *raw, const float *weights, size_t places, unsigned width)
@@ -106,8 +106,7 @@ static bool weights_half(const struct routing_rank *rank, size_t places)
 {
     uint16_t half;
     for (size_t i = 0; i < places; i++)
-        if (!half_from_float(rank->weights[i], &half))
-            return false;
+        if (!half_from_float(rank->weights[i], &half)) return false;
     return true;
 }
 
@@ -136,8 +135,7 @@ static bool ept_block(struct trace_writer *w, uint32_t step, uint32_t layer, con
         for (uint32_t r = 0; weights && r < routing->ranks; r++)
             weights_append(e->raw, routing->rank[r].weights, (size_t)routing->rank[r].tokens * routing->topk,
                            entry.weight_type);
-        if (!frame_deflate(w, e->raw, error) ||
-            !output_write(w->output, e->stored->data, e->stored->len, error))
+        if (!frame_deflate(w, e->raw, error) || !output_write(w->output, e->stored->data, e->stored->len, error))
             return false;
         entry.raw_bytes = e->raw->len;
         entry.stored_bytes = e->stored->len;
@@ -153,8 +151,7 @@ static bool ept_end(struct trace_writer *w, GError **error)
     struct ept_writer *const e = w->state;
     struct ept_footer footer = { .index_offset = output_offset(w->output), .index_raw_bytes = e->index->len };
     memcpy(footer.magic, ept_magic_bytes, sizeof footer.magic);
-    if (!frame_deflate(w, e->index, error) ||
-        !output_write(w->output, e->stored->data, e->stored->len, error))
+    if (!frame_deflate(w, e->index, error) || !output_write(w->output, e->stored->data, e->stored->len, error))
         return false;
     footer.index_stored_bytes = e->stored->len;
     return output_write(w->output, &footer, sizeof footer, error);
@@ -163,8 +160,7 @@ static bool ept_end(struct trace_writer *w, GError **error)
 static void ept_clear(struct trace_writer *w)
 {
     struct ept_writer *const e = w->state;
-    if (!e)
-        return;
+    if (!e) return;
     ZSTD_freeCCtx(e->context);
     g_byte_array_unref(e->stored);
     g_byte_array_unref(e->raw);
@@ -172,6 +168,4 @@ static void ept_clear(struct trace_writer *w)
     g_free(e);
 }
 
-const struct trace_format trace_format_ept = {
-    "ept", false, false, ept_begin, ept_block, ept_end, ept_clear
-};
+const struct trace_format trace_format_ept = { "ept", false, false, ept_begin, ept_block, ept_end, ept_clear };

@@ -22,9 +22,8 @@ struct reader {
 static bool line_error(const struct reader *r, GError **error, const char *field, const char *expected,
                        const char *found)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found %s", r->trace->path, r->line, field,
-                expected, found);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found %s",
+                r->trace->path, r->line, field, expected, found);
     return false;
 }
 
@@ -35,18 +34,16 @@ static const char *type_name(const json_t *value)
     return value ? names[json_typeof(value)] : "nothing";
 }
 
-static bool number_get(const struct reader *r, const json_t *object, const char *field, uint32_t limit,
-                       uint32_t *value, GError **error)
+static bool number_get(const struct reader *r, const json_t *object, const char *field, uint32_t limit, uint32_t *value,
+                       GError **error)
 {
     const json_t *const member = json_object_get(object, field);
     char expected[48], found[32];
     g_snprintf(expected, sizeof expected, "a number below %u", limit);
-    if (!json_is_integer(member))
-        return line_error(r, error, field, expected, type_name(member));
+    if (!json_is_integer(member)) return line_error(r, error, field, expected, type_name(member));
     const json_int_t number = json_integer_value(member);
     g_snprintf(found, sizeof found, "%" JSON_INTEGER_FORMAT, number);
-    if (number < 0 || number >= limit)
-        return line_error(r, error, field, expected, found);
+    if (number < 0 || number >= limit) return line_error(r, error, field, expected, found);
     *value = (uint32_t)number;
     return true;
 }
@@ -55,18 +52,16 @@ static bool number_get(const struct reader *r, const json_t *object, const char 
 static const json_t *place_get(const json_t *array, uint32_t topk, uint32_t token, uint32_t place)
 {
     const json_t *const first = json_array_get(array, 0);
-    if (!json_is_array(first))
-        return json_array_get(array, (size_t)token * topk + place);
+    if (!json_is_array(first)) return json_array_get(array, (size_t)token * topk + place);
     const json_t *const row = json_array_get(array, token);
     return json_array_size(row) == topk ? json_array_get(row, place) : NULL;
 }
 
-static bool array_check(const struct reader *r, const json_t *array, const char *field, uint32_t tokens,
-                        uint32_t topk, GError **error)
+static bool array_check(const struct reader *r, const json_t *array, const char *field, uint32_t tokens, uint32_t topk,
+                        GError **error)
 {
     char expected[64], found[32];
-    if (!json_is_array(array))
-        return line_error(r, error, field, "an array", type_name(array));
+    if (!json_is_array(array)) return line_error(r, error, field, "an array", type_name(array));
     const bool nested = json_is_array(json_array_get(array, 0));
     const size_t size = json_array_size(array), wanted = nested ? tokens : (size_t)tokens * topk;
     g_snprintf(expected, sizeof expected, "num_tokens %u rows of topk %u", tokens, topk);
@@ -74,20 +69,18 @@ static bool array_check(const struct reader *r, const json_t *array, const char 
     return size == wanted || line_error(r, error, field, expected, found);
 }
 
-static bool place_error(const struct reader *r, GError **error, const char *field, uint32_t token,
-                        uint32_t place, const char *expected, const json_t *value)
+static bool place_error(const struct reader *r, GError **error, const char *field, uint32_t token, uint32_t place,
+                        const char *expected, const json_t *value)
 {
     char name[64], found[48];
     g_snprintf(name, sizeof name, "%s[%u][%u]", field, token, place);
-    if (json_is_integer(value))
-        g_snprintf(found, sizeof found, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    else
-        g_strlcpy(found, type_name(value), sizeof found);
+    if (json_is_integer(value)) g_snprintf(found, sizeof found, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else g_strlcpy(found, type_name(value), sizeof found);
     return line_error(r, error, name, expected, found);
 }
 
-static bool tokens_add(struct reader *r, struct table_rows *rows, const json_t *indices,
-                       const json_t *weights, uint32_t tokens, GError **error)
+static bool tokens_add(struct reader *r, struct table_rows *rows, const json_t *indices, const json_t *weights,
+                       uint32_t tokens, GError **error)
 {
     const uint32_t topk = table_topk(r->table);
     for (uint32_t t = 0; t < tokens; t++) {
@@ -99,8 +92,7 @@ static bool tokens_add(struct reader *r, struct table_rows *rows, const json_t *
             if (expert < ROUTING_NONE || expert >= ROUTING_EXPERTS_MAX)
                 return place_error(r, error, "top_indices", t, k, "an expert below 1048576 or -1", index);
             experts[k] = (int32_t)expert;
-            if (!weights)
-                continue;
+            if (!weights) continue;
             const json_t *const weight = place_get(weights, topk, t, k);
             row_weights[k] = (float)json_number_value(weight);
             if (!json_is_number(weight) || !isfinite(row_weights[k]))
@@ -113,8 +105,7 @@ static bool tokens_add(struct reader *r, struct table_rows *rows, const json_t *
 static bool record_add(struct reader *r, const json_t *object, GError **error)
 {
     uint32_t step, layer, rank, tokens, topk;
-    if (!json_is_object(object))
-        return line_error(r, error, "record", "an object", type_name(object));
+    if (!json_is_object(object)) return line_error(r, error, "record", "an object", type_name(object));
     if (!number_get(r, object, "step", UINT32_MAX, &step, error) ||
         !number_get(r, object, "layer", 1 << 16, &layer, error) ||
         !number_get(r, object, "rank", ROUTING_RANKS_MAX, &rank, error) ||
@@ -123,18 +114,14 @@ static bool record_add(struct reader *r, const json_t *object, GError **error)
         return false;
     const json_t *const indices = json_object_get(object, "top_indices");
     const json_t *const weights = json_object_get(object, "top_weights");
-    if (topk == 0)
-        return line_error(r, error, "topk", "1 or more", "0");
+    if (topk == 0) return line_error(r, error, "topk", "1 or more", "0");
     if (!array_check(r, indices, "top_indices", tokens, topk, error) ||
         (weights && !array_check(r, weights, "top_weights", tokens, topk, error)))
         return false;
-    if (!r->table)
-        r->table = table_new(topk);
-    if (topk != table_topk(r->table))
-        return line_error(r, error, "topk", "the topk of the first line", "another");
+    if (!r->table) r->table = table_new(topk);
+    if (topk != table_topk(r->table)) return line_error(r, error, "topk", "the topk of the first line", "another");
     struct table_rows *const rows = table_rows(r->table, step, layer, rank);
-    if (!rows)
-        return line_error(r, error, "rank", TABLE_FULL, "one more");
+    if (!rows) return line_error(r, error, "rank", TABLE_FULL, "one more");
     return tokens_add(r, rows, indices, weights, tokens, error);
 }
 
@@ -142,13 +129,12 @@ static bool line_parse(struct reader *r, const char *text, size_t size, GError *
 {
     json_error_t problem;
     r->line++;
-    if (strspn(text, " \t\r\n") >= size)
-        return true;
+    if (strspn(text, " \t\r\n") >= size) return true;
     json_t *const object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
     if (!object) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: line %" G_GUINT64_FORMAT " column %d: expected JSON, found: %s", r->trace->path,
-                    r->line, problem.column, problem.text);
+                    "%s: line %" G_GUINT64_FORMAT " column %d: expected JSON, found: %s", r->trace->path, r->line,
+                    problem.column, problem.text);
         return false;
     }
     const bool good = record_add(r, object, error);
@@ -166,19 +152,15 @@ static bool lines_read(struct reader *r, GError **error)
     do {
         good = stream_read(r->stream, chunk, CHUNK_BYTES, &got, error);
         const char *at = chunk;
-        for (const char *end; good && (end = memchr(at, '\n', got - (size_t)(at - chunk))) != NULL;
-             at = end + 1) {
+        for (const char *end; good && (end = memchr(at, '\n', got - (size_t)(at - chunk))) != NULL; at = end + 1) {
             g_string_append_len(kept, at, end - at);
             good = line_parse(r, kept->str, kept->len, error);
             g_string_truncate(kept, 0);
         }
-        if (good && kept->len > LINE_BYTES_MAX)
-            good = line_error(r, error, "line", "at most 268435456 bytes", "more");
-        if (good)
-            g_string_append_len(kept, at, (gssize)(got - (size_t)(at - chunk)));
+        if (good && kept->len > LINE_BYTES_MAX) good = line_error(r, error, "line", "at most 268435456 bytes", "more");
+        if (good) g_string_append_len(kept, at, (gssize)(got - (size_t)(at - chunk)));
     } while (good && got == CHUNK_BYTES);
-    if (good && kept->len)
-        good = line_parse(r, kept->str, kept->len, error);
+    if (good && kept->len) good = line_parse(r, kept->str, kept->len, error);
     g_free(chunk);
     g_string_free(kept, TRUE);
     return good;

@@ -12,12 +12,12 @@
 enum { NPY_DIMS_MAX = 8, NPY_HEADER_BYTES_MAX = 65536 };
 
 struct npy {
-    struct stream *stream;          /* borrowed */
-    char     kind;                  /* 'i', 'u', 'f' */
-    uint32_t width;                 /* bytes of an element */
+    struct stream *stream; /* borrowed */
+    char kind;             /* 'i', 'u', 'f' */
+    uint32_t width;        /* bytes of an element */
     uint32_t dims;
     uint64_t shape[NPY_DIMS_MAX];
-    uint64_t count;                 /* elements */
+    uint64_t count; /* elements */
     uint64_t data_offset;
 };
 

@@ -27,19 +27,17 @@ static bool shape_spread(const struct npy *npy, uint64_t shape[5], GError **erro
         return false;
     }
     const uint32_t missing = 5 - npy->dims;
-    for (uint32_t d = 0; d < 5; d++)
-        shape[d] = d < missing ? 1 : npy->shape[d - missing];
+    for (uint32_t d = 0; d < 5; d++) shape[d] = d < missing ? 1 : npy->shape[d - missing];
     return true;
 }
 
-static bool npy_trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count,
-                           struct routing *out, GError **error)
+static bool npy_trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
+                           GError **error)
 {
     struct npy_trace *const n = trace->state;
     const struct trace_info *const info = &trace->info;
     uint32_t *const tokens = g_new(uint32_t, rank_count);
-    for (uint32_t r = 0; r < rank_count; r++)
-        tokens[r] = info->tokens_max;
+    for (uint32_t r = 0; r < rank_count; r++) tokens[r] = info->tokens_max;
     struct routing routing;
     routing_alloc(&routing, rank_count, info->topk, info->experts, tokens, false);
     g_free(tokens);
@@ -48,10 +46,8 @@ static bool npy_trace_read(struct trace *trace, uint32_t step, uint32_t layer, u
     /* The experts of all ranks lie behind each other, in the file as in the routing. */
     const bool good = npy_read_integers(&n->npy, block * info->ranks * rank_places, rank_count * rank_places,
                                         routing.rank[0].experts, error);
-    if (good)
-        *out = routing;
-    else
-        routing_free(&routing);
+    if (good) *out = routing;
+    else routing_free(&routing);
     return good;
 }
 
@@ -74,15 +70,13 @@ static bool npy_trace_highest(struct npy *npy, int32_t *highest, GError **error)
     for (uint64_t done = 0; good && done < npy->count; done += CHUNK) {
         const size_t now = (size_t)MIN(npy->count - done, (uint64_t)CHUNK);
         good = npy_read_integers(npy, done, now, chunk, error);
-        for (size_t i = 0; good && i < now; i++)
-            *highest = MAX(*highest, chunk[i]);
+        for (size_t i = 0; good && i < now; i++) *highest = MAX(*highest, chunk[i]);
     }
     g_free(chunk);
     return good && npy_check_end(npy, error);
 }
 
-bool npy_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                    GError **error)
+bool npy_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error)
 {
     struct npy_trace *const n = g_new0(struct npy_trace, 1);
     struct trace_info *const info = &trace->info;
@@ -91,8 +85,7 @@ bool npy_trace_open(struct trace *trace, struct stream *stream, const struct tra
     trace->state = n;
     trace->ops = &npy_trace_ops;
     info->format = stream_is_compressed(stream) ? "npy.zst" : "npy";
-    if (!npy_open(&n->npy, stream, error) || !shape_spread(&n->npy, shape, error))
-        return false;
+    if (!npy_open(&n->npy, stream, error) || !shape_spread(&n->npy, shape, error)) return false;
     if (n->npy.kind == 'f') {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
                     "%s: header: descr: expected an integer type (experts), found a float type (weights?)",
@@ -105,12 +98,10 @@ bool npy_trace_open(struct trace *trace, struct stream *stream, const struct tra
     info->tokens_max = (uint32_t)shape[3];
     info->topk = (uint32_t)shape[4];
     info->experts = options->experts;
-    if (!trace_info_check(trace, error))
-        return false;
+    if (!trace_info_check(trace, error)) return false;
     int32_t highest = -1;
     if (!info->experts) {
-        if (!npy_trace_highest(&n->npy, &highest, error))
-            return false;
+        if (!npy_trace_highest(&n->npy, &highest, error)) return false;
         info->experts = trace_experts_guess(info->ranks, highest);
     }
     return true;
@@ -119,14 +110,13 @@ bool npy_trace_open(struct trace *trace, struct stream *stream, const struct tra
 struct trace_weights {
     struct stream *stream;
     struct npy npy;
-    uint32_t *layer_at;             /* [trace's layers] layer in the file, or UINT32_MAX: no weights */
+    uint32_t *layer_at; /* [trace's layers] layer in the file, or UINT32_MAX: no weights */
     uint64_t shape[5];
 };
 
 void trace_weights_close(struct trace_weights *weights)
 {
-    if (!weights)
-        return;
+    if (!weights) return;
     stream_close(weights->stream);
     g_free(weights->layer_at);
     g_free(weights);
@@ -142,15 +132,14 @@ static bool weights_layers_parse(struct trace_weights *w, const struct trace_inf
     if (!good)
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                     "%s: expected a layer (or -) after @ for each of the file's %" G_GUINT64_FORMAT
-                    " layers, found '%s'", stream_path(w->stream), w->shape[1], list);
+                    " layers, found '%s'",
+                    stream_path(w->stream), w->shape[1], list);
     for (uint32_t i = 0; good && i < count; i++) {
         guint64 layer = 0;
-        if (strcmp(words[i], "-") == 0)
-            continue;
+        if (strcmp(words[i], "-") == 0) continue;
         good = g_ascii_string_to_unsigned(words[i], 10, 0, info->layers - 1, &layer, NULL) &&
                w->layer_at[layer] == UINT32_MAX;
-        if (good)
-            w->layer_at[layer] = i;
+        if (good) w->layer_at[layer] = i;
         else
             g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                         "%s: expected different layers of the trace, 0 to %u, or - after @, found '%s'",
@@ -166,11 +155,10 @@ static bool weights_shape_check(const struct trace_weights *w, const struct trac
     const uint64_t expected[5] = { info->steps, info->layers, info->ranks, info->tokens_max, info->topk };
     static const char *const names[5] = { "steps", "layers", "ranks", "tokens", "topk" };
     for (uint32_t d = 0; d < 5; d++) {
-        if (w->shape[d] == expected[d] || (d == 1 && mapped))
-            continue;
+        if (w->shape[d] == expected[d] || (d == 1 && mapped)) continue;
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                     "%s: header: shape: expected %" G_GUINT64_FORMAT " %s as in the trace%s, found "
-                                                                     "%" G_GUINT64_FORMAT,
+                    "%" G_GUINT64_FORMAT,
                     stream_path(w->stream), expected[d], names[d],
                     d == 1 ? " (or FILE@0,4,... to say which layers these are)" : "", w->shape[d]);
         return false;
@@ -184,35 +172,28 @@ struct trace_weights *trace_weights_open(const char *path, const struct trace_in
     char *const file = at ? g_strndup(path, (size_t)(at - path)) : g_strdup(path);
     struct stream *const stream = stream_open(file, error);
     g_free(file);
-    if (!stream)
-        return NULL;
+    if (!stream) return NULL;
     struct trace_weights *const w = g_new0(struct trace_weights, 1);
     w->stream = stream;
     w->layer_at = g_new(uint32_t, info->layers);
-    for (uint32_t l = 0; l < info->layers; l++)
-        w->layer_at[l] = at ? UINT32_MAX : l;
+    for (uint32_t l = 0; l < info->layers; l++) w->layer_at[l] = at ? UINT32_MAX : l;
     bool good = npy_open(&w->npy, stream, error) && shape_spread(&w->npy, w->shape, error);
     if (good && w->npy.kind != 'f') {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: descr: expected a float type (weights), found an integer type",
-                    stream_path(stream));
+                    "%s: header: descr: expected a float type (weights), found an integer type", stream_path(stream));
         good = false;
     }
     good = good && weights_shape_check(w, info, at != NULL, error) &&
            (!at || weights_layers_parse(w, info, at + 1, error));
-    if (good)
-        return w;
+    if (good) return w;
     trace_weights_close(w);
     return NULL;
 }
 
-bool trace_weights_cover(const struct trace_weights *w, uint32_t layer)
-{
-    return w->layer_at[layer] != UINT32_MAX;
-}
+bool trace_weights_cover(const struct trace_weights *w, uint32_t layer) { return w->layer_at[layer] != UINT32_MAX; }
 
-bool trace_weights_read(struct trace_weights *w, uint32_t step, uint32_t layer, uint32_t rank_count,
-                        float *out, GError **error)
+bool trace_weights_read(struct trace_weights *w, uint32_t step, uint32_t layer, uint32_t rank_count, float *out,
+                        GError **error)
 {
     const uint64_t rank_places = w->shape[3] * w->shape[4];
     const uint64_t block = step * w->shape[1] + w->layer_at[layer];

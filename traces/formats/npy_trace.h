@@ -14,7 +14,7 @@ void trace_weights_close(struct trace_weights *weights);
 bool trace_weights_cover(const struct trace_weights *weights, uint32_t layer);
 
 /* Reads the weights of the first rank_count ranks of a covered layer: [ranks][tokens][topk]. */
-bool trace_weights_read(struct trace_weights *weights, uint32_t step, uint32_t layer, uint32_t rank_count,
-                        float *out, GError **error);
+bool trace_weights_read(struct trace_weights *weights, uint32_t step, uint32_t layer, uint32_t rank_count, float *out,
+                        GError **error);
 
 #endif

@@ -14,9 +14,8 @@ static const struct dtype {
     bool negative;
     int64_t most;
 } dtypes[] = {
-    { "u1", "|u1", 1, false, UINT8_MAX },  { "u2", "<u2", 2, false, UINT16_MAX },
-    { "u4", "<u4", 4, false, UINT32_MAX }, { "i2", "<i2", 2, true, INT16_MAX },
-    { "i4", "<i4", 4, true, INT32_MAX },   { "i8", "<i8", 8, true, INT64_MAX },
+    { "u1", "|u1", 1, false, UINT8_MAX }, { "u2", "<u2", 2, false, UINT16_MAX }, { "u4", "<u4", 4, false, UINT32_MAX },
+    { "i2", "<i2", 2, true, INT16_MAX },  { "i4", "<i4", 4, true, INT32_MAX },   { "i8", "<i8", 8, true, INT64_MAX },
 };
 
 /* The first type that holds all experts (and -1), or the one asked for. */
@@ -26,24 +25,20 @@ static const struct dtype *dtype_choose(const struct trace_writer *w, GError **e
     for (size_t i = 0; i < G_N_ELEMENTS(dtypes); i++) {
         const struct dtype *const d = &dtypes[i];
         const bool fits = (int64_t)w->info->experts - 1 <= d->most && (d->negative || !w->summary->none);
-        if (!asked && fits)
-            return d;
-        if (!asked || strcmp(asked, d->name) != 0)
-            continue;
-        if (fits)
-            return d;
+        if (!asked && fits) return d;
+        if (!asked || strcmp(asked, d->name) != 0) continue;
+        if (fits) return d;
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                     "%s: dtype: expected one that holds experts %s to %u, found %s", w->path,
                     w->summary->none ? "-1" : "0", w->info->experts - 1, asked);
         return NULL;
     }
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: dtype: expected u1, u2, u4, i2, i4 or i8, found %s", w->path, asked);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: dtype: expected u1, u2, u4, i2, i4 or i8, found %s",
+                w->path, asked);
     return NULL;
 }
 
-static bool header_write(struct output *output, const char *descr, const uint64_t *shape, uint32_t dims,
-                         GError **error)
+static bool header_write(struct output *output, const char *descr, const uint64_t *shape, uint32_t dims, GError **error)
 {
     GByteArray *const header = npy_header(descr, shape, dims);
     const bool good = output_write(output, header->data, header->len, error);
@@ -56,8 +51,7 @@ static char *weight_layers_list(const struct trace_writer *w)
 {
     GString *const list = g_string_new(NULL);
     for (uint32_t l = 0; l < w->info->layers; l++)
-        if (w->summary->weight_steps[l])
-            g_string_append_printf(list, "%s%u", list->len ? "," : "", l);
+        if (w->summary->weight_steps[l]) g_string_append_printf(list, "%s%u", list->len ? "," : "", l);
     return g_string_free(list, FALSE);
 }
 
@@ -67,15 +61,13 @@ static bool weights_begin(struct trace_writer *w, GError **error)
     const char *const path = w->options->weights_path;
     const bool zstd = g_str_has_suffix(path, ".zst");
     for (uint32_t l = 0; l < info->layers; l++) {
-        if (w->summary->weight_steps[l] == 0 || w->summary->weight_steps[l] == info->steps)
-            continue;
+        if (w->summary->weight_steps[l] == 0 || w->summary->weight_steps[l] == info->steps) continue;
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: layer %u: expected weights in all %u steps or in none, found them in %u", path, l,
-                    info->steps, w->summary->weight_steps[l]);
+                    "%s: layer %u: expected weights in all %u steps or in none, found them in %u", path, l, info->steps,
+                    w->summary->weight_steps[l]);
         return false;
     }
-    const uint64_t shape[5] = { info->steps, w->summary->weight_layers, info->ranks, info->tokens_max,
-                                info->topk };
+    const uint64_t shape[5] = { info->steps, w->summary->weight_layers, info->ranks, info->tokens_max, info->topk };
     w->weights_output = output_open(path, zstd ? (w->options->level ? w->options->level : 3) : 0, error);
     if (w->summary->weight_layers < info->layers) {
         char *const list = weight_layers_list(w);
@@ -90,7 +82,8 @@ static bool ragged_refuse(const struct trace_writer *w, GError **error)
 {
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "%s: tokens: expected the same number on every rank for a numpy array, found fewer on some "
-                "(--pad fills up with -1)", w->path);
+                "(--pad fills up with -1)",
+                w->path);
     return false;
 }
 
@@ -98,11 +91,9 @@ static bool npy_begin(struct trace_writer *w, GError **error)
 {
     const struct trace_info *const info = w->info;
     const uint64_t shape[5] = { info->steps, info->layers, info->ranks, info->tokens_max, info->topk };
-    if (w->summary->ragged && !w->options->pad)
-        return ragged_refuse(w, error);
+    if (w->summary->ragged && !w->options->pad) return ragged_refuse(w, error);
     const struct dtype *const dtype = dtype_choose(w, error);
-    if (!dtype)
-        return false;
+    if (!dtype) return false;
     w->element_bytes = dtype->bytes;
     if (w->summary->weight_layers && !w->options->weights_path)
         w->note = g_strdup("the weights are left out: --weights-output FILE keeps them");
@@ -154,17 +145,13 @@ static bool npy_block(struct trace_writer *w, uint32_t step, uint32_t layer, con
         const guint used = w->scratch->len;
         g_byte_array_set_size(w->scratch, (guint)(used + missing * w->element_bytes));
         memset(w->scratch->data + used, 0xff, missing * w->element_bytes);
-        if (!scratch_flush(w, w->output, error))
-            return false;
-        if (!weights)
-            continue;
-        floats_append(w->scratch, rank->weights, (size_t)rank->tokens * routing->topk,
-                      !w->summary->weights_inexact);
+        if (!scratch_flush(w, w->output, error)) return false;
+        if (!weights) continue;
+        floats_append(w->scratch, rank->weights, (size_t)rank->tokens * routing->topk, !w->summary->weights_inexact);
         const guint filled = w->scratch->len, bytes = w->summary->weights_inexact ? 4 : 2;
         g_byte_array_set_size(w->scratch, (guint)(filled + missing * bytes));
         memset(w->scratch->data + filled, 0, missing * bytes);
-        if (!scratch_flush(w, w->weights_output, error))
-            return false;
+        if (!scratch_flush(w, w->weights_output, error)) return false;
     }
     return true;
 }
@@ -181,8 +168,7 @@ static bool npy_end(struct trace_writer *w, GError **error)
 static bool vllm_begin(struct trace_writer *w, GError **error)
 {
     const struct trace_info *const info = w->info;
-    if (w->summary->ragged)
-        return ragged_refuse(w, error);
+    if (w->summary->ragged) return ragged_refuse(w, error);
     if (info->ranks != 1 || info->steps != 1 || info->experts > INT16_MAX + 1) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                     "%s: expected 1 rank, 1 step and experts that fit int16 for vLLM's array, found %u, %u "
@@ -191,8 +177,7 @@ static bool vllm_begin(struct trace_writer *w, GError **error)
                     w->path, info->ranks, info->steps, info->experts);
         return false;
     }
-    if (info->weights)
-        w->note = g_strdup("vLLM's array has no weights: they are left out");
+    if (info->weights) w->note = g_strdup("vLLM's array has no weights: they are left out");
     w->state = g_new(int16_t, (size_t)info->tokens_max * info->layers * info->topk + 1);
     return true;
 }
@@ -215,18 +200,11 @@ static bool vllm_end(struct trace_writer *w, GError **error)
     const struct trace_info *const info = w->info;
     const uint64_t shape[3] = { info->tokens_max, info->layers, info->topk };
     return header_write(w->output, "<i2", shape, 3, error) &&
-           output_write(w->output, w->state, sizeof(int16_t) * info->tokens_max * info->layers * info->topk,
-                        error);
+           output_write(w->output, w->state, sizeof(int16_t) * info->tokens_max * info->layers * info->topk, error);
 }
 
-static void vllm_clear(struct trace_writer *w)
-{
-    g_free(w->state);
-}
+static void vllm_clear(struct trace_writer *w) { g_free(w->state); }
 
 const struct trace_format trace_format_npy = { "npy", true, false, npy_begin, npy_block, npy_end, NULL };
-const struct trace_format trace_format_npy_zst = {
-    "npy.zst", true, true, npy_begin, npy_block, npy_end, NULL
-};
-const struct trace_format trace_format_vllm = { "vllm",     true,     false,     vllm_begin,
-                                                vllm_block, vllm_end, vllm_clear };
+const struct trace_format trace_format_npy_zst = { "npy.zst", true, true, npy_begin, npy_block, npy_end, NULL };
+const struct trace_format trace_format_vllm = { "vllm", true, false, vllm_begin, vllm_block, vllm_end, vllm_clear };

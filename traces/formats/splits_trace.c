@@ -13,15 +13,15 @@ struct splits_reader {
     struct stream *stream;
     struct table *table;
     uint32_t token_bytes, line;
-    uint32_t ranks, step, source;       /* ranks: columns of the first line */
+    uint32_t ranks, step, source; /* ranks: columns of the first line */
     uint64_t tokens;
 };
 
-static bool splits_error(const struct splits_reader *r, GError **error, const char *field,
-                         const char *expected, const char *found)
+static bool splits_error(const struct splits_reader *r, GError **error, const char *field, const char *expected,
+                         const char *found)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: line %u: %s: expected %s, found '%.40s'",
-                r->trace->path, r->line, field, expected, found);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: line %u: %s: expected %s, found '%.40s'", r->trace->path,
+                r->line, field, expected, found);
     return false;
 }
 
@@ -33,8 +33,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     if (!g_ascii_string_to_unsigned(word, 10, 0, G_MAXINT64, &bytes, NULL))
         return splits_error(r, error, "split size", "a number", word);
     g_snprintf(expected, sizeof expected, "a multiple of %u bytes a token", r->token_bytes);
-    if (bytes % r->token_bytes)
-        return splits_error(r, error, "split size", expected, word);
+    if (bytes % r->token_bytes) return splits_error(r, error, "split size", expected, word);
     const uint64_t tokens = bytes / r->token_bytes;
     if (tokens > SPLITS_TOKENS_MAX || (r->tokens += tokens) > SPLITS_TOKENS_MAX)
         return splits_error(r, error, "split size", "at most 2^26 tokens in all", word);
@@ -42,10 +41,8 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     if (!stream_check_growth(r->stream, r->tokens * sizeof(int32_t), NULL))
         return splits_error(r, error, "split size", "at most 1000 tokens a byte of the file", word);
     struct table_rows *const rows = table_rows(r->table, r->step, 0, r->source);
-    if (!rows)
-        return splits_error(r, error, "line", TABLE_FULL, "one more");
-    for (uint64_t t = 0; t < tokens; t++)
-        *table_row_add(r->table, rows, NULL) = (int32_t)destination;
+    if (!rows) return splits_error(r, error, "line", TABLE_FULL, "one more");
+    for (uint64_t t = 0; t < tokens; t++) *table_row_add(r->table, rows, NULL) = (int32_t)destination;
     return true;
 }
 
@@ -56,16 +53,12 @@ static bool splits_line(struct splits_reader *r, char *line, GError **error)
     uint32_t columns = 0;
     bool good = true;
     for (char **word = words; good && *word; word++) {
-        if (**word == 0)
-            continue;
-        if (columns == SPLITS_RANKS_MAX)
-            good = splits_error(r, error, "columns", "at most 16384", *word);
-        else
-            good = split_add(r, columns++, *word, error);
+        if (**word == 0) continue;
+        if (columns == SPLITS_RANKS_MAX) good = splits_error(r, error, "columns", "at most 16384", *word);
+        else good = split_add(r, columns++, *word, error);
     }
     g_strfreev(words);
-    if (!good || columns == 0)
-        return good;
+    if (!good || columns == 0) return good;
     r->ranks = r->ranks ? r->ranks : columns;
     if (columns != r->ranks) {
         char expected[32], found[32];
@@ -86,11 +79,9 @@ static bool splits_parse(struct splits_reader *r, char *text, GError **error)
     bool good = true;
     for (char *line = text, *end; good && line && *line; line = end) {
         end = strchr(line, '\n');
-        if (end)
-            *end++ = 0;
+        if (end) *end++ = 0;
         r->line++;
-        if (*line != '#')
-            good = splits_line(r, line, error);
+        if (*line != '#') good = splits_line(r, line, error);
     }
     if (good && (r->source || !r->step))
         good = splits_error(r, error, "lines", "as many lines as columns a step", "the end of the file");
@@ -110,8 +101,7 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
     do {
         good = stream_read(stream, chunk, CHUNK_BYTES, &got, error);
         g_string_append_len(text, chunk, (gssize)got);
-        if (good && text->len > SPLITS_TEXT_MAX)
-            good = splits_error(&reader, error, "text", "at most 256 MiB", "more");
+        if (good && text->len > SPLITS_TEXT_MAX) good = splits_error(&reader, error, "text", "at most 256 MiB", "more");
     } while (good && got == CHUNK_BYTES);
     g_free(chunk);
     reader.table = table_new(1);
@@ -120,8 +110,9 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
     g_string_free(text, TRUE);
     if (good) {
         /* One expert a rank unless told otherwise: expert d then must mean rank d. */
-        const struct table_claims claims = { .steps = reader.step, .layers = 1, .ranks = reader.ranks,
-                                             .experts = reader.ranks };
+        const struct table_claims claims = {
+            .steps = reader.step, .layers = 1, .ranks = reader.ranks, .experts = reader.ranks
+        };
         if (!options->experts || options->experts == reader.ranks)
             return table_serve(reader.table, &claims, trace, error);
         good = splits_error(&reader, error, "experts", "one a rank", "another number");

@@ -10,19 +10,17 @@ void text_error(struct text_reader *r, const char *field, const char *expected, 
 {
     if (!r->error)
         g_set_error(&r->error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found '%.*s'", r->trace->path, r->line,
-                    field, expected, (int)MIN(length, (size_t)40), found ? found : "");
+                    "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found '%.*s'", r->trace->path, r->line, field,
+                    expected, (int)MIN(length, (size_t)40), found ? found : "");
 }
 
 bool text_digits(const char *text, size_t length, uint32_t *value)
 {
     uint64_t sum = 0;
-    if (length == 0 || length > 10)
-        return false;
+    if (length == 0 || length > 10) return false;
     for (size_t i = 0; i < length; i++) {
         const unsigned digit = (unsigned char)text[i] - '0';
-        if (digit > 9)
-            return false;
+        if (digit > 9) return false;
         sum = sum * 10 + digit;
     }
     *value = (uint32_t)sum;
@@ -32,10 +30,8 @@ bool text_digits(const char *text, size_t length, uint32_t *value)
 int32_t text_expert(struct text_reader *r, const char *field, const char *text, size_t length)
 {
     uint32_t value;
-    if (length == 2 && text[0] == '-' && text[1] == '1')
-        return ROUTING_NONE;
-    if (text_digits(text, length, &value) && value < ROUTING_EXPERTS_MAX)
-        return (int32_t)value;
+    if (length == 2 && text[0] == '-' && text[1] == '1') return ROUTING_NONE;
+    if (text_digits(text, length, &value) && value < ROUTING_EXPERTS_MAX) return (int32_t)value;
     text_error(r, field, "an expert below 1048576 or -1", text, length);
     return ROUTING_NONE;
 }
@@ -43,12 +39,9 @@ int32_t text_expert(struct text_reader *r, const char *field, const char *text, 
 static void field_take(void *text, size_t length, void *context)
 {
     struct text_reader *const r = context;
-    if (r->error)
-        return;
-    if (r->header_seen)
-        r->format->field(r, text, length);
-    else
-        r->format->header_field(r, text, length);
+    if (r->error) return;
+    if (r->header_seen) r->format->field(r, text, length);
+    else r->format->header_field(r, text, length);
     r->column++;
 }
 
@@ -69,16 +62,19 @@ static void line_take(int end, void *context)
 /* "# key: value" before the header. */
 static void comment_parse(struct text_reader *r, const char *text)
 {
-    const struct { const char *key; uint32_t *number; char **string; } keys[KEY_COUNT] = {
-        { "steps", &r->claims.steps, NULL },   { "layers", &r->claims.layers, NULL },
-        { "ranks", &r->claims.ranks, NULL },   { "experts", &r->claims.experts, NULL },
-        { "model", NULL, &r->trace->model },   { "provenance", NULL, &r->trace->provenance },
+    const struct {
+        const char *key;
+        uint32_t *number;
+        char **string;
+    } keys[KEY_COUNT] = {
+        { "steps", &r->claims.steps, NULL }, { "layers", &r->claims.layers, NULL },
+        { "ranks", &r->claims.ranks, NULL }, { "experts", &r->claims.experts, NULL },
+        { "model", NULL, &r->trace->model }, { "provenance", NULL, &r->trace->provenance },
     };
     const char *const key = text + 1 + strspn(text + 1, " ");
     for (size_t k = 0; k < KEY_COUNT; k++) {
         const size_t length = strlen(keys[k].key);
-        if (strncmp(key, keys[k].key, length) != 0 || key[length] != ':')
-            continue;
+        if (strncmp(key, keys[k].key, length) != 0 || key[length] != ':') continue;
         const char *const value = key + length + 1 + strspn(key + length + 1, " ");
         if (keys[k].string) {
             g_free(*keys[k].string);
@@ -98,8 +94,7 @@ static size_t comments_take(struct text_reader *r, const char *chunk, size_t siz
         const char *const end = memchr(chunk + at, '\n', size - at);
         const size_t length = end ? (size_t)(end - chunk) - at : size - at;
         char *const line = g_strndup(chunk + at, length);
-        if (*line == '#')
-            comment_parse(r, g_strchomp(line));
+        if (*line == '#') comment_parse(r, g_strchomp(line));
         g_free(line);
         at += MIN(length + 1, size - at);
         r->line++;
@@ -131,18 +126,14 @@ static bool stream_parse(struct text_reader *r, GError **error)
         good = stream_read(r->stream, chunk, CHUNK_BYTES, &got, error);
         const size_t skip = good && first ? comments_take(r, chunk, got) : 0;
         first = false;
-        if (good && got > skip && !chunk_parse(r, &parser, chunk + skip, got - skip))
-            break;
+        if (good && got > skip && !chunk_parse(r, &parser, chunk + skip, got - skip)) break;
     } while (good && got == CHUNK_BYTES && !r->error);
     if (good && !r->error && csv_fini(&parser, field_take, line_take, r) != 0)
         text_error(r, "line", "a closing quote", "the end of the file", 19);
-    if (good && !r->error && !r->header_seen)
-        text_error(r, "header", r->format->header, "nothing", 7);
-    if (good && !r->error && r->format->end)
-        r->format->end(r);
+    if (good && !r->error && !r->header_seen) text_error(r, "header", r->format->header, "nothing", 7);
+    if (good && !r->error && r->format->end) r->format->end(r);
     csv_free(&parser);
-    if (r->error)
-        g_propagate_error(error, r->error);
+    if (r->error) g_propagate_error(error, r->error);
     return good && !r->error;
 }
 
@@ -154,7 +145,6 @@ bool text_read(struct text_reader *r, const struct trace_options *options, GErro
         table_free(r->table);
         return false;
     }
-    if (options->experts)
-        r->claims.experts = options->experts;
+    if (options->experts) r->claims.experts = options->experts;
     return table_serve(r->table, &r->claims, r->trace, error);
 }

@@ -12,21 +12,21 @@ struct text_reader {
     const struct text_format *format;
     struct trace *trace;
     struct stream *stream;
-    struct table *table;            /* made by header_end */
+    struct table *table; /* made by header_end */
     struct table_claims claims;
-    uint64_t line;                  /* from 1, comments included */
-    uint32_t column;                /* of the field to come */
+    uint64_t line;   /* from 1, comments included */
+    uint32_t column; /* of the field to come */
     bool header_seen;
-    GError *error;                  /* the first; everything after it is skipped */
+    GError *error; /* the first; everything after it is skipped */
 };
 
 struct text_format {
-    const char *header;             /* as messages name it */
+    const char *header; /* as messages name it */
     void (*header_field)(struct text_reader *r, const char *text, size_t length);
     void (*header_end)(struct text_reader *r);
     void (*field)(struct text_reader *r, const char *text, size_t length);
-    void (*line)(struct text_reader *r);        /* column: as many as the line had */
-    void (*end)(struct text_reader *r);         /* of the file; may be NULL */
+    void (*line)(struct text_reader *r); /* column: as many as the line had */
+    void (*end)(struct text_reader *r);  /* of the file; may be NULL */
 };
 
 /* Keeps the first error: "path: line N: field: expected ..., found 'found'". */

@@ -19,8 +19,7 @@ static void integer_append(GByteArray *text, int64_t value, char after)
     do {
         digits[--at] = (char)('0' + left % 10);
     } while (left /= 10);
-    if (value < 0)
-        digits[--at] = '-';
+    if (value < 0) digits[--at] = '-';
     g_byte_array_append(text, (const uint8_t *)digits + at, (guint)(sizeof digits - (size_t)at));
 }
 
@@ -31,12 +30,10 @@ static void weight_append(GByteArray *text, float weight, char after)
     for (int precision = 3; precision <= 9; precision++) {
         g_snprintf(format, sizeof format, "%%.%dg", precision);
         g_ascii_formatd(digits, sizeof digits, format, (double)weight);
-        if ((float)g_ascii_strtod(digits, NULL) == weight)
-            break;
+        if ((float)g_ascii_strtod(digits, NULL) == weight) break;
     }
     text_append(text, digits);
-    if (after)
-        g_byte_array_append(text, (const uint8_t *)&after, 1);
+    if (after) g_byte_array_append(text, (const uint8_t *)&after, 1);
 }
 
 static bool text_flush(struct trace_writer *w, GError **error)
@@ -46,15 +43,11 @@ static bool text_flush(struct trace_writer *w, GError **error)
     return good;
 }
 
-static bool text_end(struct trace_writer *w, GError **error)
-{
-    return text_flush(w, error);
-}
+static bool text_end(struct trace_writer *w, GError **error) { return text_flush(w, error); }
 
 static void comment_append(GByteArray *text, const char *key, const char *value)
 {
-    if (!value || !*value)
-        return;
+    if (!value || !*value) return;
     char *const line = g_strdelimit(g_strdup_printf("# %s: %s", key, value), "\r\n", ' ');
     text_append(text, line);
     text_append(text, "\n");
@@ -64,9 +57,13 @@ static void comment_append(GByteArray *text, const char *key, const char *value)
 static bool csv_begin(struct trace_writer *w, GError **error)
 {
     const struct trace_info *const info = w->info;
-    const struct { const char *key; uint32_t value; } numbers[] = {
-        { "# steps: ", info->steps }, { "# layers: ", info->layers }, { "# ranks: ", info->ranks },
-        { "# experts: ", info->experts } };
+    const struct {
+        const char *key;
+        uint32_t value;
+    } numbers[] = { { "# steps: ", info->steps },
+                    { "# layers: ", info->layers },
+                    { "# ranks: ", info->ranks },
+                    { "# experts: ", info->experts } };
     for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++) {
         text_append(w->scratch, numbers[i].key);
         integer_append(w->scratch, numbers[i].value, '\n');
@@ -104,14 +101,11 @@ static bool csv_block(struct trace_writer *w, uint32_t step, uint32_t layer, con
                                k + 1 < topk || w->info->weights ? ',' : '\n');
             for (uint32_t k = 0; w->info->weights && k < topk; k++) {
                 const char after = k + 1 < topk ? ',' : '\n';
-                if (rank->weights)
-                    weight_append(w->scratch, rank->weights[(size_t)t * topk + k], after);
-                else
-                    g_byte_array_append(w->scratch, (const uint8_t *)&after, 1);
+                if (rank->weights) weight_append(w->scratch, rank->weights[(size_t)t * topk + k], after);
+                else g_byte_array_append(w->scratch, (const uint8_t *)&after, 1);
             }
         }
-        if (!text_flush(w, error))
-            return false;
+        if (!text_flush(w, error)) return false;
     }
     return true;
 }
@@ -124,8 +118,7 @@ static void rows_append(GByteArray *text, const char *name, const struct routing
     for (uint32_t t = 0; t < rank->tokens; t++) {
         text_append(text, t ? ", [" : "[");
         for (uint32_t k = 0; k < topk; k++) {
-            if (of_weights)
-                weight_append(text, rank->weights[(size_t)t * topk + k], 0);
+            if (of_weights) weight_append(text, rank->weights[(size_t)t * topk + k], 0);
             else {
                 integer_append(text, rank->experts[(size_t)t * topk + k], 0);
                 g_byte_array_set_size(text, text->len - 1);
@@ -149,16 +142,13 @@ static bool jsonl_block(struct trace_writer *w, uint32_t step, uint32_t layer, c
     for (uint32_t r = 0; r < routing->ranks; r++) {
         const struct routing_rank *const rank = &routing->rank[r];
         char head[160];
-        g_snprintf(head, sizeof head,
-                   "{\"step\": %u, \"layer\": %u, \"rank\": %u, \"num_tokens\": %u, \"topk\": %u, ", step,
-                   layer, r, rank->tokens, routing->topk);
+        g_snprintf(head, sizeof head, "{\"step\": %u, \"layer\": %u, \"rank\": %u, \"num_tokens\": %u, \"topk\": %u, ",
+                   step, layer, r, rank->tokens, routing->topk);
         text_append(w->scratch, head);
         rows_append(w->scratch, "\"top_indices\": [", rank, routing->topk, false);
-        if (rank->weights)
-            rows_append(w->scratch, ", \"top_weights\": [", rank, routing->topk, true);
+        if (rank->weights) rows_append(w->scratch, ", \"top_weights\": [", rank, routing->topk, true);
         text_append(w->scratch, "}\n");
-        if (!text_flush(w, error))
-            return false;
+        if (!text_flush(w, error)) return false;
     }
     return true;
 }
@@ -167,13 +157,12 @@ static bool llama_begin(struct trace_writer *w, GError **error)
 {
     if (w->info->ranks != 1) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: ranks: expected 1 for layer,expert lines, found %u (eptwin trace remap --ranks 1)",
-                    w->path, w->info->ranks);
+                    "%s: ranks: expected 1 for layer,expert lines, found %u (eptwin trace remap --ranks 1)", w->path,
+                    w->info->ranks);
         return false;
     }
     text_append(w->scratch, "layer,expert\n");
-    if (w->info->weights)
-        w->note = g_strdup("layer,expert lines have no weights: they are left out");
+    if (w->info->weights) w->note = g_strdup("layer,expert lines have no weights: they are left out");
     return text_flush(w, error);
 }
 
@@ -196,11 +185,9 @@ static bool llama_block(struct trace_writer *w, uint32_t step, uint32_t layer, c
 }
 
 const struct trace_format trace_format_csv = { "csv", false, false, csv_begin, csv_block, text_end, NULL };
-const struct trace_format trace_format_csv_zst = { "csv.zst", false,    true, csv_begin,
-                                                   csv_block, text_end, NULL };
-const struct trace_format trace_format_jsonl = { "jsonl",     false,    false, jsonl_begin,
-                                                 jsonl_block, text_end, NULL };
-const struct trace_format trace_format_jsonl_zst = { "jsonl.zst", false,    true, jsonl_begin,
-                                                     jsonl_block, text_end, NULL };
-const struct trace_format trace_format_llama = { "llama",     false,    false, llama_begin,
-                                                 llama_block, text_end, NULL };
+const struct trace_format trace_format_csv_zst = { "csv.zst", false, true, csv_begin, csv_block, text_end, NULL };
+const struct trace_format trace_format_jsonl = { "jsonl", false, false, jsonl_begin, jsonl_block, text_end, NULL };
+const struct trace_format trace_format_jsonl_zst = {
+    "jsonl.zst", false, true, jsonl_begin, jsonl_block, text_end, NULL
+};
+const struct trace_format trace_format_llama = { "llama", false, false, llama_begin, llama_block, text_end, NULL };

@@ -12,17 +12,16 @@ static bool vllm_check(const struct npy *npy, const char *path, GError **error)
                     npy->kind == 'f' ? "floats" : "integers", npy->dims);
         return false;
     }
-    if (npy->shape[1] >= 1 && npy->shape[1] <= 1 << 16 && npy->shape[2] >= 1 &&
-        npy->shape[2] <= ROUTING_TOPK_MAX)
+    if (npy->shape[1] >= 1 && npy->shape[1] <= 1 << 16 && npy->shape[2] >= 1 && npy->shape[2] <= ROUTING_TOPK_MAX)
         return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
                 "%s: header: shape: expected 1 to 65536 layers and topk 1 to 256, found %" G_GUINT64_FORMAT
-                " and %" G_GUINT64_FORMAT, path, npy->shape[1], npy->shape[2]);
+                " and %" G_GUINT64_FORMAT,
+                path, npy->shape[1], npy->shape[2]);
     return false;
 }
 
-bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                     GError **error)
+bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error)
 {
     struct npy npy;
     trace->info.format = "vllm";
@@ -44,8 +43,7 @@ bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct tr
     g_free(token);
     stream_close(stream);
     const struct table_claims claims = { .experts = options->experts };
-    if (good)
-        return table_serve(table, &claims, trace, error);
+    if (good) return table_serve(table, &claims, trace, error);
     table_free(table);
     return false;
 }
