@@ -4,6 +4,7 @@
 #include <string.h>
 #include "models/cluster.h"
 #include "models/coll/coll.h"
+#include "sim/ranges.h"
 #include "sim/units.h"
 #include "traces/edges_make.h"
 
@@ -74,15 +75,16 @@ static bool size_parse(const struct case_options *c, struct coll_options *o, GEr
 /* "A:B" of the device's SMs. */
 static bool compute_sms_parse(const char *text, uint32_t device_sms, struct coll_options *o, GError **error)
 {
-    g_auto(GStrv) end = g_strsplit(text, ":", 0);
-    guint64 first = 0, last = 0;
-    if (g_strv_length(end) == 2 && g_ascii_string_to_unsigned(end[0], 10, 0, device_sms - 1, &first, NULL) &&
-        g_ascii_string_to_unsigned(end[1], 10, first + 1, device_sms, &last, NULL)) {
-        o->compute_sm_first = (uint32_t)first;
-        o->compute_sms = (uint32_t)(last - first);
-        return true;
+    struct ranges sms;
+    const bool good =
+        ranges_parse(text, device_sms, device_sms, &sms) && sms.number[sms.count - 1] == sms.number[0] + sms.count - 1;
+    if (good) {
+        o->compute_sm_first = sms.number[0];
+        o->compute_sms = sms.count;
     }
-    return case_refuse(error, "compute-sms: expected A:B with 0 <= A < B <= %u, found '%s'", device_sms, text);
+    ranges_free(&sms);
+    return good ||
+           case_refuse(error, "compute-sms: expected A:B (B excluded) within 0:%u, found '%s'", device_sms, text);
 }
 
 static bool compute_parse(const struct case_options *c, uint32_t device_sms, struct coll_options *o, GError **error)

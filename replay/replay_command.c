@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "sim/command.h"
+#include "sim/ranges.h"
 #include "sim/units.h"
 #include "traces/trace.h"
 
@@ -25,39 +26,12 @@ static const char description[] =
     "Example: eptwin replay --ranks 4 --trace routing.npy.zst --layers 0:3 --output measured.csv\n"
     "Exit status: 0 done, 1 a run or a check failed, 2 bad input.";
 
-static void list_fill(GArray *list, uint64_t first, uint64_t last)
+static bool list_parse(const char *name, const char *text, uint32_t limit, struct ranges *list, GError **error)
 {
-    for (uint64_t n = first; n < last; n++) {
-        const uint32_t value = (uint32_t)n;
-        g_array_append_val(list, value);
-    }
-}
-
-/* "N", "A:B" (B not included), several with commas, or "all" (of all). */
-static bool list_parse(const char *name, const char *text, uint32_t all, GArray *list, GError **error)
-{
-    if (strcmp(text, "all") == 0) {
-        list_fill(list, 0, all);
-        return true;
-    }
-    char **part = g_strsplit(text, ",", 0);
-    bool fine = part[0] != NULL;
-    for (uint32_t i = 0; fine && part[i]; i++) {
-        char **end = g_strsplit(part[i], ":", 3);
-        const guint ends = g_strv_length(end);
-        guint64 first = 0, last = 0;
-        fine = (ends == 1 || ends == 2) && g_ascii_string_to_unsigned(end[0], 10, 0, UINT32_MAX - 1, &first, NULL);
-        if (fine && ends == 1) last = first + 1;
-        else fine = fine && g_ascii_string_to_unsigned(end[1], 10, first + 1, UINT32_MAX, &last, NULL);
-        fine = fine && last - first + list->len <= REPLAY_ITEMS_MAX;
-        if (fine) list_fill(list, first, last);
-        g_strfreev(end);
-    }
-    g_strfreev(part);
-    if (!fine)
-        g_set_error(error, LIVE_ERROR, 0, "--%s: expected N, A:B or all (at most %d), found '%s'", name,
-                    REPLAY_ITEMS_MAX, text);
-    return fine;
+    if (ranges_parse(text, limit, REPLAY_ITEMS_MAX, list)) return true;
+    g_set_error(error, LIVE_ERROR, 0, "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name,
+                limit, text);
+    return false;
 }
 
 static uint32_t cpu_count(void)
@@ -91,9 +65,10 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
 }
 
 /* Items are ordered by step, then layer. */
-static bool items_make(struct replay_plan *plan, const GArray *steps, const GArray *layers, GError **error)
+static bool items_make(struct replay_plan *plan, const struct ranges *steps, const struct ranges *layers,
+                       GError **error)
 {
-    const uint64_t count = (uint64_t)steps->len * layers->len;
+    const uint64_t count = (uint64_t)steps->count * layers->count;
     if (count > REPLAY_ITEMS_MAX) {
         g_set_error(error, LIVE_ERROR, 0, "--steps, --layers: expected at most %d in all, found %" G_GUINT64_FORMAT,
                     REPLAY_ITEMS_MAX, count);
@@ -102,8 +77,8 @@ static bool items_make(struct replay_plan *plan, const GArray *steps, const GArr
     plan->item = g_new0(struct replay_item, count);
     for (uint32_t i = 0; i < count; i++) {
         struct replay_item *item = &plan->item[plan->item_count++];
-        item->step = g_array_index(steps, uint32_t, i / layers->len);
-        item->layer = g_array_index(layers, uint32_t, i % layers->len);
+        item->step = steps->number[i / layers->count];
+        item->layer = layers->number[i % layers->count];
         if (!item_make(plan, item, error)) return false;
     }
     return true;
@@ -121,12 +96,12 @@ static bool trace_extent(const struct case_options *c, uint32_t *steps, uint32_t
     return true;
 }
 
-static bool lists_make(const struct replay_plan *plan, GArray *steps, GArray *layers, GError **error)
+static bool lists_make(const struct replay_plan *plan, struct ranges *steps, struct ranges *layers, GError **error)
 {
     const struct case_options *c = plan->case_options;
     uint32_t steps_all, layers_all;
-    if (!plan->steps) g_array_append_val(steps, c->step);
-    if (!plan->layers) g_array_append_val(layers, c->layer);
+    if (!plan->steps) ranges_one(c->step, steps);
+    if (!plan->layers) ranges_one(c->layer, layers);
     if (!plan->steps && !plan->layers) return true;
     if (!c->trace) {
         g_set_error(error, LIVE_ERROR, 0, "--%s: needs --trace", plan->steps ? "steps" : "layers");
@@ -139,11 +114,10 @@ static bool lists_make(const struct replay_plan *plan, GArray *steps, GArray *la
 
 static bool plan_make(struct replay_plan *plan, GError **error)
 {
-    GArray *steps = g_array_new(FALSE, FALSE, sizeof(uint32_t));
-    GArray *layers = g_array_new(FALSE, FALSE, sizeof(uint32_t));
-    const bool fine = lists_make(plan, steps, layers, error) && items_make(plan, steps, layers, error);
-    g_array_free(steps, TRUE);
-    g_array_free(layers, TRUE);
+    struct ranges steps = { 0 }, layers = { 0 };
+    const bool fine = lists_make(plan, &steps, &layers, error) && items_make(plan, &steps, &layers, error);
+    ranges_free(&steps);
+    ranges_free(&layers);
     return fine;
 }
 
@@ -173,8 +147,8 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     gint warmup = 3, repeat = 10;
     gboolean no_check = FALSE, check = FALSE;
     const GOptionEntry own[] = {
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &plan->steps, "Steps of the trace (B excluded), or all", "A:B" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &plan->layers, "Layers of the trace (B excluded), or all", "A:B" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &plan->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &plan->layers, "Layers of the trace, likewise", "LAYERS" },
         { "warmup", 0, 0, G_OPTION_ARG_INT, &warmup, "Iterations before those that count (default 3)", "N" },
         { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Iterations that count (default 10)", "N" },
         { "check", 0, 0, G_OPTION_ARG_NONE, &check, "Check what arrived (the default)", NULL },

@@ -5,7 +5,9 @@
  * Bandwidths are the bytes that the public tests count over the same time. */
 #include "replay/replay.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include "sim/ranges.h"
 #include "sim/stats.h"
 #include "sim/units.h"
 
@@ -92,10 +94,23 @@ static void rows_of_layers(const struct replay_plan *plan, const char *name, con
     g_array_free(pick, TRUE);
 }
 
-static void range_set(struct record *record, const char *key, const char *given, uint32_t one)
+/* Which steps and layers ran, as the predictions of several write them.  Items go by step, then layer. */
+static void items_record(const struct replay_plan *plan, struct record *record)
 {
-    if (given) record_set(record, key, "%s", given);
-    else record_set(record, key, "%u:%u", one, one + 1);
+    struct ranges steps = { 0 }, layers = { 0 };
+    steps.number = g_new(uint32_t, plan->item_count);
+    layers.number = g_new(uint32_t, plan->item_count);
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        if (plan->item[i].layer == plan->item[0].layer) steps.number[steps.count++] = plan->item[i].step;
+        if (plan->item[i].step == plan->item[0].step) layers.number[layers.count++] = plan->item[i].layer;
+    }
+    char *step_text = ranges_text(&steps), *layer_text = ranges_text(&layers);
+    record_set(record, "steps", "%s", step_text);
+    record_set(record, "layers", "%s", layer_text);
+    free(step_text);
+    free(layer_text);
+    ranges_free(&steps);
+    ranges_free(&layers);
 }
 
 static void header_fill(const struct replay_plan *plan, const struct bootstrap *b, struct record *record)
@@ -103,10 +118,7 @@ static void header_fill(const struct replay_plan *plan, const struct bootstrap *
     live_command_record(plan->command, b, record);
     case_record(plan->case_options, record);
     case_job_record(plan->case_options, plan->item[0].job, record);
-    if (plan->steps || plan->layers) { /* as the predictions of several write them */
-        range_set(record, "steps", plan->steps, plan->case_options->step);
-        range_set(record, "layers", plan->layers, plan->case_options->layer);
-    }
+    if (plan->steps || plan->layers) items_record(plan, record);
     record_set(record, "warmup", "%u", plan->warmup);
     record_set(record, "repeat", "%u", plan->repeat);
     record_set(record, "checks", "%s", plan->check ? "passed" : "not run");

@@ -1,6 +1,7 @@
 /* compare.c - finds the rows that two records share and how far they are apart.
  * Knows nothing of files and of how the result is shown. */
 #include "reports/compare.h"
+#include "sim/ranges.h"
 
 #include <assert.h>
 #include <math.h>
@@ -34,32 +35,15 @@ static const char *compare_key_value(const struct record *record, const char *ke
     return *several ? several : compare_header_value(record, key);
 }
 
-/* Reads A, which is A:A+1, or A:B (B excluded); false for anything else, such as "all". */
-static bool compare_range_parse(const char *text, gint64 *first, gint64 *last)
-{
-    char *end;
-    *first = g_ascii_strtoll(text, &end, 10);
-    if (end == text) return false;
-    *last = *end == ':' ? g_ascii_strtoll(end + 1, NULL, 10) : *first + 1;
-    return true;
-}
-
-static bool compare_range_same(const char *x, const char *y)
-{
-    gint64 x_first, x_last, y_first, y_last;
-    if (!compare_range_parse(x, &x_first, &x_last) || !compare_range_parse(y, &y_first, &y_last))
-        return strcmp(x, y) == 0;
-    return x_first == y_first && x_last == y_last;
-}
-
 /* Whether the record is of several steps or layers together. */
 static bool compare_record_several(const struct record *record)
 {
     static const char *const keys[] = { "step", "layer" };
     for (int i = 0; i < 2; i++) {
         const char *value = compare_key_value(record, keys[i]);
-        gint64 first, last;
-        if (*value && (!compare_range_parse(value, &first, &last) || last != first + 1)) return true;
+        struct ranges one;
+        if (*value && !ranges_parse(value, UINT32_MAX, 1, &one)) return true;
+        if (*value) ranges_free(&one);
     }
     return false;
 }
@@ -79,7 +63,7 @@ static bool compare_key_same(const struct record *a, const struct record *b, con
 {
     const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
     if ((!*x && !record_get(a, RECORD_CASE_KEYS)) || (!*y && !record_get(b, RECORD_CASE_KEYS))) return true;
-    if (strcmp(key, "step") == 0 || strcmp(key, "layer") == 0) return compare_range_same(x, y);
+    if (strcmp(key, "step") == 0 || strcmp(key, "layer") == 0) return ranges_same(x, y);
     g_autofree char *x_plain = compare_value_plain(x), *y_plain = compare_value_plain(y);
     return strcmp(x_plain, y_plain) == 0;
 }

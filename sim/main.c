@@ -26,7 +26,7 @@ static const struct command {
     { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
       "eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --layer 2 --output predicted.csv" },
     { "sweep", command_sweep, "predict all combinations of values of options and of a cluster's keys",
-      "eptwin sweep --cluster h800-cx7 --kernel normal --num-ranks 8,16 --num-sms 4:32:4" },
+      "eptwin sweep --cluster h800-cx7 --kernel normal --num-ranks 8,16 --num-sms 4:33:4" },
     { "tune", command_tune, "recommend SMs, chunks and rings for a cluster and a routing, as lines to paste",
       "eptwin tune --cluster h800-cx7 --kernel normal --num-ranks 16 --cached" },
     { "measure", command_measure, "run micro-benchmarks of links and of this machine",

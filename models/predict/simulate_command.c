@@ -10,6 +10,7 @@
 #include "models/predict/simulate_trace.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/ranges.h"
 #include "sim/new_file.h"
 #include "sim/version.h"
 
@@ -61,8 +62,8 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
           "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
           "SECTION.KEY=VALUE" },
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps A:B (B excluded) of the trace, or all", "A:B" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers A:B of the trace, or all", "A:B" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers of the trace, likewise", "LAYERS" },
         { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs, "With --steps or --layers: threads (default: one a core)", "N" },
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
           "Write what every worker and port did here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },

@@ -3,8 +3,10 @@
  * that the number of threads changes no byte of the output. */
 #include "models/predict/simulate_trace.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "sim/progress.h"
+#include "sim/ranges.h"
 #include "sim/stats.h"
 #include "traces/trace.h"
 
@@ -34,27 +36,17 @@ static void job_run(gpointer data, gpointer context)
     progress_advance(batch->progress, 1);
 }
 
-/* "A:B", "A" or "all" of 0 .. count-1; NULL is only. */
-static bool range_parse(const char *text, const char *name, uint32_t only, uint32_t count, uint32_t *begin,
-                        uint32_t *end, GError **error)
+/* text NULL: only. */
+static bool numbers_parse(const char *text, const char *name, uint32_t only, uint32_t count, struct ranges *numbers,
+                          GError **error)
 {
-    *begin = only;
-    *end = only + 1;
-    bool good = true;
-    if (text && !strcmp(text, "all")) {
-        *begin = 0;
-        *end = count;
-    } else if (text) {
-        g_auto(GStrv) part = g_strsplit(text, ":", 2);
-        guint64 a = 0, b = 0;
-        good = part[0] && g_ascii_string_to_unsigned(part[0], 10, 0, G_MAXUINT32 - 1, &a, NULL) &&
-               (!part[1] || g_ascii_string_to_unsigned(part[1], 10, 0, G_MAXUINT32, &b, NULL));
-        *begin = (uint32_t)a;
-        *end = part[0] && part[1] ? (uint32_t)b : (uint32_t)a + 1;
+    if (!text && only < count) {
+        ranges_one(only, numbers);
+        return true;
     }
-    if (good && *begin < *end && *end <= count) return true;
+    if (text && ranges_parse(text, count, count, numbers)) return true;
     g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                "--%s: expected A:B with 0 <= A < B <= %u, or all, found \"%s\"", name, count,
+                "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, count,
                 text ? text : "the case's own");
     return false;
 }
@@ -87,8 +79,7 @@ static void phase_summarise(struct record *record, const char *phase, const stru
     g_array_free(slowest, TRUE);
 }
 
-static void jobs_summarise(struct record *record, const struct job *jobs, uint32_t count, uint32_t layer_begin,
-                           uint32_t layer_end)
+static void jobs_summarise(struct record *record, const struct job *jobs, uint32_t count, const struct ranges *layers)
 {
     const char *last = NULL;
     for (uint32_t i = 0; i < record_row_count(jobs[0].record); i++) {
@@ -96,8 +87,7 @@ static void jobs_summarise(struct record *record, const struct job *jobs, uint32
         if (last && !strcmp(phase, last)) continue;
         last = phase;
         phase_summarise(record, phase, jobs, count, -1);
-        for (uint32_t layer = layer_begin; layer < layer_end; layer++)
-            phase_summarise(record, phase, jobs, count, layer);
+        for (uint32_t l = 0; l < layers->count; l++) phase_summarise(record, phase, jobs, count, layers->number[l]);
     }
 }
 
@@ -108,6 +98,13 @@ static void header_resolve(struct record *record, const struct record *job)
         const char *key = record_key(job, i);
         if (case_has(key)) record_set(record, key, "%s", record_get(job, key));
     }
+}
+
+static void numbers_record(struct record *record, const char *key, const struct ranges *numbers)
+{
+    char *text = ranges_text(numbers);
+    record_set(record, key, "%s", text);
+    free(text);
 }
 
 static bool jobs_run(struct batch *batch, struct job *jobs, uint32_t count, uint32_t threads, GError **error)
@@ -133,26 +130,27 @@ bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
     if (!trace) return false;
     const struct trace_info info = *trace_info(trace);
     trace_close(trace);
-    uint32_t step_begin, step_end, layer_begin, layer_end;
-    if (!range_parse(o->steps, "steps", c->step, info.steps, &step_begin, &step_end, error) ||
-        !range_parse(o->layers, "layers", c->layer, info.layers, &layer_begin, &layer_end, error))
-        return false;
-    const uint32_t layers = layer_end - layer_begin, count = (step_end - step_begin) * layers;
+    struct ranges steps = { 0 }, layers = { 0 };
+    bool good = numbers_parse(o->steps, "steps", c->step, info.steps, &steps, error) &&
+                numbers_parse(o->layers, "layers", c->layer, info.layers, &layers, error);
+    const uint32_t count = steps.count * layers.count;
     struct job *jobs = g_new0(struct job, count);
     for (uint32_t i = 0; i < count; i++)
-        jobs[i] = (struct job){ .step = step_begin + i / layers, .layer = layer_begin + i % layers };
+        jobs[i] = (struct job){ .step = steps.number[i / layers.count], .layer = layers.number[i % layers.count] };
     struct batch batch = { .c = c, .cluster = cluster };
-    const bool good = jobs_run(&batch, jobs, count, o->jobs ? o->jobs : g_get_num_processors(), error);
+    good = good && jobs_run(&batch, jobs, count, o->jobs ? o->jobs : g_get_num_processors(), error);
     if (good) {
-        record_set(record, "steps", "%u:%u", step_begin, step_end);
-        record_set(record, "layers", "%u:%u", layer_begin, layer_end);
+        numbers_record(record, "steps", &steps);
+        numbers_record(record, "layers", &layers);
         header_resolve(record, jobs[0].record);
-        jobs_summarise(record, jobs, count, layer_begin, layer_end);
+        jobs_summarise(record, jobs, count, &layers);
     }
     for (uint32_t i = 0; i < count; i++) {
         record_free(jobs[i].record);
         g_clear_error(&jobs[i].error);
     }
     g_free(jobs);
+    ranges_free(&steps);
+    ranges_free(&layers);
     return good;
 }

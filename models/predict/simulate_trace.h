@@ -5,7 +5,7 @@
 #include "models/predict/simulate.h"
 
 struct simulate_trace_options {
-    const char *steps, *layers; /* "A:B" (B excluded), "A" or "all"; NULL: the case's step or layer alone */
+    const char *steps, *layers; /* sim/ranges.h; NULL: the case's step or layer alone */
     uint32_t jobs;              /* processes; 0: one a core */
 };
 

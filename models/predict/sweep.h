@@ -39,7 +39,7 @@ struct sweep_plan {
 
 void sweep_plan_init(struct sweep_plan *plan);
 void sweep_plan_clear(struct sweep_plan *plan);
-/* Adds a name with its values: "8,16,32", "4:32:4" (32 included), "8:64:x2" (8, 16, 32, 64).  False and *error (with
+/* Adds a name with its values: words and ranges (sim/ranges.h): "8,16,32", "4:33:4", "8:65:x2".  False and *error (with
  * the name) for an unknown name, a value that the option refuses, a value twice, or none. */
 bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const char *values, GError **error);
 /* Puts names in order (clusters and keys outside, SMs, chunks and buffers inside) and checks the number of points and

@@ -11,9 +11,9 @@
 
 static const char sweep_summary[] =
     "Predicts every combination of several values of options and of keys of the cluster file.  Values are lists\n"
-    "(8,16,32), ranges with their end (4:32:4) or factors (8:64:x2), of any option of simulate and of --set.\n"
+    "(8,16,32) and ranges without their end (4:33:4, or 8:65:x2 by factors), of any option of simulate and of --set.\n"
     "\n"
-    "  eptwin sweep --cluster h800-cx7 --kernel normal --cached --num-ranks 8,16 --num-sms 4:32:4 --output sweep.csv\n"
+    "  eptwin sweep --cluster h800-cx7 --kernel normal --cached --num-ranks 8,16 --num-sms 4:33:4 --output sweep.csv\n"
     "      dispatch and combine against SMs, for two sizes; a table of the best points and the front of SMs and time\n"
     "  eptwin sweep --cluster h800-cx7,h100-cx7 --set nic.rate=25GB/s,50GB/s --dtype fp8,bf16 --output sweep.csv \\\n"
     "               --baseline cluster=h800-cx7,nic.rate=50GB/s --best dispatch.time_us\n"

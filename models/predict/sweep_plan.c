@@ -1,5 +1,6 @@
 /* sweep_plan.c - names and values of a sweep, and the points that they make.  Runs nothing. */
 #include "models/predict/sweep.h"
+#include "sim/ranges.h"
 
 #include <string.h>
 
@@ -27,27 +28,19 @@ void sweep_plan_clear(struct sweep_plan *plan)
     case_clear(&plan->base);
 }
 
-/* "4:32:4" or "8:64:x2" as its numbers; false where text has not that shape. */
-static bool range_expand(const char *text, GPtrArray *values, GError **error)
+/* A range of numbers as its numbers; false where the word is none, or one that cannot be (*error). */
+static bool range_expand(const char *word, GPtrArray *values, GError **error)
 {
-    g_auto(GStrv) part = g_strsplit(text, ":", 0);
-    const uint32_t count = g_strv_length(part);
-    guint64 first, last, step = 1;
-    if (count < 2 || count > 3) return false;
-    const bool factor = count == 3 && part[2][0] == 'x';
-    if (!g_ascii_string_to_unsigned(part[0], 10, 0, UINT32_MAX, &first, NULL) ||
-        !g_ascii_string_to_unsigned(part[1], 10, 0, UINT32_MAX, &last, NULL) ||
-        (count == 3 && !g_ascii_string_to_unsigned(part[2] + factor, 10, 0, UINT32_MAX, &step, NULL)))
-        return false;
-    if (first > last || step < 1u + factor || (factor && first == 0)) {
+    struct ranges numbers;
+    if (strspn(word, "0123456789:x") != strlen(word) || !strchr(word, ':')) return false;
+    if (!ranges_parse(word, UINT32_MAX, SWEEP_VALUES_MAX, &numbers)) {
         g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                    "expected FIRST:LAST:STEP or FIRST:LAST:xFACTOR that rise, "
-                    "found '%s'",
-                    text);
+                    "expected A:B, A:B:STEP or A:B:xFACTOR that rise to B (excluded), at most %d values, found '%s'",
+                    SWEEP_VALUES_MAX, word);
         return false;
     }
-    for (guint64 at = first; at <= last && values->len <= SWEEP_VALUES_MAX; at = factor ? at * step : at + step)
-        g_ptr_array_add(values, g_strdup_printf("%" G_GUINT64_FORMAT, at));
+    for (uint32_t i = 0; i < numbers.count; i++) g_ptr_array_add(values, g_strdup_printf("%u", numbers.number[i]));
+    ranges_free(&numbers);
     return true;
 }
 

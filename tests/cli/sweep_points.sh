@@ -1,7 +1,7 @@
 # A sweep: the same bytes however it is divided, interrupted or resumed; the table, fronts, and what is refused.
 # Times change with every calibration and are checked against each other only.
 sweep() { $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini "$@"; }
-plan='--num-ranks 2:8:2 --num-tokens 4:64:x2 --dtype fp8,bf16 --hidden 1024 --num-experts 48 --num-topk 4,8 --seed 0:12:1'
+plan='--num-ranks 2:9:2 --num-tokens 4:65:x2 --dtype fp8,bf16 --hidden 1024 --num-experts 48 --num-topk 4,8 --seed 0:13'
 words() { sed -E '/^ *[0-9]/s/.*/a row/; s/ +/ /g; s/-+/-/g' | uniq; }        # which rows depends on the calibration
 
 echo '# 1,040 points: time and table'
@@ -61,7 +61,7 @@ grep -c ',dispatch,' grow.csv; grep -c ,12345, grow.csv
 
 echo '# SMs against time, clusters and their keys, a baseline'
 sweep --kernel normal --cached --num-ranks 4 --num-tokens 64 --hidden 1024 --num-experts 16 \
-    --set nvlink.egress-rate=100GB/s,137GB/s --num-sms 4:16:4 --output sms.csv --baseline num-sms=8 \
+    --set nvlink.egress-rate=100GB/s,137GB/s --num-sms 4:17:4 --output sms.csv --baseline num-sms=8 \
     --best dispatch.logical_nvl_gbs --top 2 | words
 awk -F, '$3 == 8 && /,dispatch,/ { print $(NF - 1) }' sms.csv
 $EPTWIN sweep show sms.csv --best dispatch+combine.time_us_max --top 1 | words | head -4

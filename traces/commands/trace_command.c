@@ -137,45 +137,11 @@ bool command_measure_shape(struct trace_info *info, trace_producer *produce, voi
     return true;
 }
 
-/* One "3", "2:5", "2:", ":5" or "all". */
-static bool range_word(const char *word, uint32_t limit, GArray *numbers)
+bool command_range_parse(const char *field, const char *text, uint32_t limit, struct ranges *ranges, GError **error)
 {
-    guint64 first = 0, end = limit;
-    if (strcmp(word, "all") != 0) {
-        const char *const colon = strchr(word, ':');
-        char *const before = colon ? g_strndup(word, (size_t)(colon - word)) : g_strdup(word);
-        bool good = !*before ? colon != NULL : g_ascii_string_to_unsigned(before, 10, 0, limit - 1, &first, NULL);
-        g_free(before);
-        if (good && !colon) end = first + 1;
-        else if (good && colon[1]) good = g_ascii_string_to_unsigned(colon + 1, 10, first + 1, limit, &end, NULL);
-        if (!good) return false;
-    }
-    for (uint32_t n = (uint32_t)first; n < end; n++) g_array_append_val(numbers, n);
-    return true;
-}
-
-/* Whether all differ: what is taken twice would be counted twice. */
-static bool numbers_differ(const GArray *numbers)
-{
-    g_autoptr(GHashTable) seen = g_hash_table_new(g_direct_hash, g_direct_equal);
-    for (guint i = 0; i < numbers->len; i++)
-        if (!g_hash_table_add(seen, GUINT_TO_POINTER(g_array_index(numbers, uint32_t, i)))) return false;
-    return true;
-}
-
-uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count, GError **error)
-{
-    GArray *const numbers = g_array_new(FALSE, FALSE, sizeof(uint32_t));
-    char **const words = g_strsplit(text ? text : "all", ",", -1);
-    bool good = *words != NULL;
-    for (char **word = words; good && *word; word++) good = range_word(g_strstrip(*word), limit, numbers);
-    g_strfreev(words);
-    *count = numbers->len;
-    good = good && numbers_differ(numbers);
-    if (good && numbers->len > 0) return (uint32_t *)(void *)g_array_free(numbers, FALSE);
-    g_array_free(numbers, TRUE);
+    if (ranges_parse(text ? text : "all", limit, limit, ranges)) return true;
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "--%s: expected N, A:B, all or a list of these, each once and below %u, found '%s'", field, limit,
+                "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", field, limit,
                 text ? text : "all");
-    return NULL;
+    return false;
 }

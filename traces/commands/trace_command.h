@@ -3,6 +3,7 @@
 #define TRACES_TRACE_COMMAND_H
 
 #include "sim/command.h"
+#include "sim/ranges.h"
 #include "traces/trace.h"
 #include "traces/trace_write.h"
 
@@ -66,8 +67,8 @@ bool command_write(const struct command_help *help, const char *path, const stru
 /* Finds tokens_max and weights by producing everything once. */
 bool command_measure_shape(struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
-/* "3", "2:5" (2, 3, 4), "2:", ":5", "all", or several separated by commas, each once and below limit.  NULL means all.
- * Returns the numbers in the order given, *count of them; NULL and *error when the text is none of this. */
-uint32_t *command_range_parse(const char *field, const char *text, uint32_t limit, uint32_t *count, GError **error);
+/* The numbers below limit that an option names (sim/ranges.h); NULL means all.  False and *error where text is none of
+ * this.  Free with ranges_free(). */
+bool command_range_parse(const char *field, const char *text, uint32_t limit, struct ranges *ranges, GError **error);
 
 #endif

@@ -71,8 +71,7 @@ int trace_command_convert(int argc, char **argv)
 
 struct slice {
     struct trace *trace;
-    uint32_t *steps, *layers, *ranks, *tokens;
-    uint32_t step_count, layer_count, rank_count, token_count;
+    struct ranges steps, layers, ranks, tokens;
 };
 
 /* Copies the chosen tokens of the chosen ranks. */
@@ -80,18 +79,19 @@ static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct r
 {
     const struct slice *const s = context;
     struct routing all;
-    if (!trace_read(s->trace, s->steps[step], s->layers[layer], 0, &all, error)) return false;
-    uint32_t *const tokens = g_new0(uint32_t, s->rank_count);
-    for (uint32_t r = 0; r < s->rank_count; r++)
-        for (uint32_t t = 0; t < s->token_count; t++) tokens[r] += s->tokens[t] < all.rank[s->ranks[r]].tokens;
-    routing_alloc(out, s->rank_count, all.topk, all.experts, tokens, all.rank[0].weights != NULL);
-    for (uint32_t r = 0; r < s->rank_count; r++) {
-        const struct routing_rank *const from = &all.rank[s->ranks[r]];
+    if (!trace_read(s->trace, s->steps.number[step], s->layers.number[layer], 0, &all, error)) return false;
+    uint32_t *const tokens = g_new0(uint32_t, s->ranks.count);
+    for (uint32_t r = 0; r < s->ranks.count; r++)
+        for (uint32_t t = 0; t < s->tokens.count; t++)
+            tokens[r] += s->tokens.number[t] < all.rank[s->ranks.number[r]].tokens;
+    routing_alloc(out, s->ranks.count, all.topk, all.experts, tokens, all.rank[0].weights != NULL);
+    for (uint32_t r = 0; r < s->ranks.count; r++) {
+        const struct routing_rank *const from = &all.rank[s->ranks.number[r]];
         struct routing_rank *const to = &out->rank[r];
         size_t at = 0;
-        for (uint32_t t = 0; t < s->token_count; t++) {
-            const size_t start = (size_t)s->tokens[t] * all.topk;
-            if (s->tokens[t] >= from->tokens) continue;
+        for (uint32_t t = 0; t < s->tokens.count; t++) {
+            const size_t start = (size_t)s->tokens.number[t] * all.topk;
+            if (s->tokens.number[t] >= from->tokens) continue;
             memcpy(to->experts + at, from->experts + start, all.topk * sizeof *to->experts);
             if (from->weights) memcpy(to->weights + at, from->weights + start, all.topk * sizeof *to->weights);
             at += all.topk;
@@ -114,15 +114,14 @@ static bool slice_run(struct slice *s, char *const texts[4], const char *path, c
                       GError **error)
 {
     struct trace_info info = *trace_info(s->trace);
-    s->steps = command_range_parse("steps", texts[0], info.steps, &s->step_count, error);
-    s->layers = s->steps ? command_range_parse("layers", texts[1], info.layers, &s->layer_count, error) : NULL;
-    s->ranks = s->layers ? command_range_parse("ranks", texts[2], info.ranks, &s->rank_count, error) : NULL;
-    s->tokens =
-        s->ranks ? command_range_parse("tokens", texts[3], MAX(info.tokens_max, 1), &s->token_count, error) : NULL;
-    if (!s->tokens) return false;
-    info.steps = s->step_count;
-    info.layers = s->layer_count;
-    info.ranks = s->rank_count;
+    if (!command_range_parse("steps", texts[0], info.steps, &s->steps, error) ||
+        !command_range_parse("layers", texts[1], info.layers, &s->layers, error) ||
+        !command_range_parse("ranks", texts[2], info.ranks, &s->ranks, error) ||
+        !command_range_parse("tokens", texts[3], MAX(info.tokens_max, 1), &s->tokens, error))
+        return false;
+    info.steps = s->steps.count;
+    info.layers = s->layers.count;
+    info.ranks = s->ranks.count;
     return experts_divide(&info, error) && command_measure_shape(&info, slice_produce, s, error) &&
            command_write(&slice_help, path, output, &info, slice_produce, s, error);
 }
@@ -133,7 +132,7 @@ int trace_command_slice(int argc, char **argv)
     struct command_output output = { 0 };
     char *texts[4] = { NULL };
     const GOptionEntry entries[] = {
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "N, A:B (A to B-1), all, or a list of these", "STEPS" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "the same for layers", "LAYERS" },
         { "ranks", 0, 0, G_OPTION_ARG_STRING, &texts[2], "the same for ranks", "RANKS" },
         { "tokens", 0, 0, G_OPTION_ARG_STRING, &texts[3], "the same for each rank's tokens", "TOKENS" },
@@ -147,10 +146,10 @@ int trace_command_slice(int argc, char **argv)
         slice.trace = command_open(argv[1], &input, &error);
     if (slice.trace) (void)slice_run(&slice, texts, argv[2], &output, &error);
     trace_close(slice.trace);
-    g_free(slice.steps);
-    g_free(slice.layers);
-    g_free(slice.ranks);
-    g_free(slice.tokens);
+    ranges_free(&slice.steps);
+    ranges_free(&slice.layers);
+    ranges_free(&slice.ranks);
+    ranges_free(&slice.tokens);
     for (int i = 0; i < 4; i++) g_free(texts[i]);
     output_clear(&output);
     g_free(input.weights);

@@ -188,21 +188,20 @@ static void distinct_print(const char *what, const uint64_t *histogram, uint32_t
 static bool blocks_read(struct info *info, const char *steps_text, const char *layers_text, GError **error)
 {
     const struct trace_info *const i = trace_info(info->trace);
-    uint32_t step_count = 0, layer_count = 0;
-    uint32_t *const steps = command_range_parse("steps", steps_text, i->steps, &step_count, error);
-    uint32_t *const layers = steps ? command_range_parse("layers", layers_text, i->layers, &layer_count, error) : NULL;
-    bool good = steps && layers;
-    for (uint32_t s = 0; good && s < step_count; s++) {
-        for (uint32_t l = 0; good && l < layer_count; l++) {
+    struct ranges steps = { 0 }, layers = { 0 };
+    bool good = command_range_parse("steps", steps_text, i->steps, &steps, error) &&
+                command_range_parse("layers", layers_text, i->layers, &layers, error);
+    for (uint32_t s = 0; good && s < steps.count; s++) {
+        for (uint32_t l = 0; good && l < layers.count; l++) {
             struct routing routing;
-            good = trace_read(info->trace, steps[s], layers[l], 0, &routing, error);
+            good = trace_read(info->trace, steps.number[s], layers.number[l], 0, &routing, error);
             if (!good) break;
-            block_add(info, steps[s], layers[l], &routing);
+            block_add(info, steps.number[s], layers.number[l], &routing);
             routing_free(&routing);
         }
     }
-    g_free(layers);
-    g_free(steps);
+    ranges_free(&layers);
+    ranges_free(&steps);
     return good;
 }
 
@@ -212,8 +211,8 @@ int trace_command_info(int argc, char **argv)
     char *steps = NULL, *layers = NULL;
     int ranks_per_node = 8;
     const GOptionEntry entries[] = {
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &steps, "which steps to read: N, A:B, all (default)", "STEPS" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "which layers to read: N, A:B, all (default)", "LAYERS" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &steps, "which steps to read (default all): " RANGES_GRAMMAR, "STEPS" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "which layers to read, likewise", "LAYERS" },
         { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &ranks_per_node, "ranks that share a node (default 8)", "N" },
         COMMAND_INPUT_ENTRIES(input),
         G_OPTION_ENTRY_NULL,

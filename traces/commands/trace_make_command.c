@@ -276,15 +276,15 @@ static bool remap_produce(void *context, uint32_t step, uint32_t layer, struct r
 }
 
 /* Places one layer by its load over the given steps. */
-static bool layer_place(struct remap *m, uint32_t layer, const uint32_t *steps, uint32_t step_count, const char *spec,
+static bool layer_place(struct remap *m, uint32_t layer, const struct ranges *steps, const char *spec,
                         uint32_t ranks_per_node, GError **error)
 {
     const uint32_t experts = trace_info(m->trace)->experts;
     uint64_t *const load = g_new0(uint64_t, experts);
     bool good = true;
-    for (uint32_t s = 0; good && s < step_count; s++) {
+    for (uint32_t s = 0; good && s < steps->count; s++) {
         struct routing routing;
-        good = trace_read(m->trace, steps[s], layer, 0, &routing, error);
+        good = trace_read(m->trace, steps->number[s], layer, 0, &routing, error);
         if (!good) break;
         placement_load_add(&routing, load);
         routing_free(&routing);
@@ -303,14 +303,13 @@ struct remap_options {
 static bool placements_make(struct remap *m, const struct remap_options *o, GError **error)
 {
     const struct trace_info *const info = trace_info(m->trace);
-    uint32_t step_count;
-    uint32_t *const steps = command_range_parse("placement-steps", o->placement_steps, info->steps, &step_count, error);
-    if (!steps) return false;
+    struct ranges steps;
+    if (!command_range_parse("placement-steps", o->placement_steps, info->steps, &steps, error)) return false;
     m->placements = g_new0(struct placement, info->layers);
     bool good = true;
     for (uint32_t l = 0; good && l < info->layers; l++)
-        good = layer_place(m, l, steps, step_count, o->placement, (uint32_t)o->ranks_per_node, error);
-    g_free(steps);
+        good = layer_place(m, l, &steps, o->placement, (uint32_t)o->ranks_per_node, error);
+    ranges_free(&steps);
     if (!good || !o->placement_output) return good;
     if (info->layers > 1) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,

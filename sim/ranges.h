@@ -1,0 +1,34 @@
+/* ranges.h - numbers as users write them on every command line: "3", "0,2", "1:", ":4", "0:8:2", "4:64:x2", "all". */
+#ifndef SIM_RANGES_H
+#define SIM_RANGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* In the order of the text.  Zero-initialised, it is empty. */
+struct ranges {
+    uint32_t *number; /* [count] */
+    uint32_t count;
+};
+
+/* What help and errors call the grammar. */
+#define RANGES_GRAMMAR "N, A:B (B excluded), A:B:STEP, all, or a list of these"
+
+/* Reads a comma-separated list.  A word is a number; A:B, which excludes B as in Python, with A defaulting to 0 and B
+ * to limit; A:B:STEP or A:B:xFACTOR, which leave numbers out; or "all", which is "0:".
+ * Returns false, and leaves *ranges empty, unless the text names 1 to most numbers, each once and below limit.
+ * Free *ranges with ranges_free(). */
+bool ranges_parse(const char *text, uint32_t limit, uint32_t most, struct ranges *ranges);
+/* The one number. */
+void ranges_one(uint32_t number, struct ranges *ranges);
+void ranges_free(struct ranges *ranges);
+
+/* The one text for these numbers: "2:5" where they follow each other, else "4,2".  What records hold.
+ * Free with free(). */
+char *ranges_text(const struct ranges *ranges);
+
+/* Whether both texts name the same numbers in the same order.  Texts without an end ("all", "1:") are the same only
+ * where they are spelt the same. */
+bool ranges_same(const char *one, const char *other);
+
+#endif
