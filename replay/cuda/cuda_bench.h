@@ -18,6 +18,7 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 #include "replay/cuda/cuda_args.h"
 #include "replay/cuda/cuda_driver.h"
 #include "sim/progress.h"
@@ -125,6 +126,13 @@ static inline uint64_t cuda_words(const struct cuda_bench *b, uint32_t gpu)
 static inline uint64_t cuda_cycles(const struct cuda_bench *b, double us)
 {
     return (uint64_t)(us * 1e3 * b->cycles_per_ns);
+}
+
+static inline double cuda_now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
 /* A part of the benchmarks: a pass over it.  The tables end with a NULL name (cuda_one_gpu.c, cuda_many_gpus.c). */

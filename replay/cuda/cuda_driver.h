@@ -81,6 +81,9 @@ _Static_assert(offsetof(struct cuda_launch, stream) == 32 && sizeof(struct cuda_
     X(cuMemcpyHtoD_v2, upload, (uint64_t target, const void *source, size_t size_bytes)) \
     X(cuMemcpyDtoH_v2, download, (void *target, uint64_t source, size_t size_bytes)) \
     X(cuMemcpyDtoD_v2, copy, (uint64_t target, uint64_t source, size_t size_bytes)) \
+    X(cuMemcpyDtoDAsync_v2, copy_stream, (uint64_t target, uint64_t source, size_t size_bytes, cuda_stream stream)) \
+    X(cuStreamWriteValue32_v2, stream_write, (cuda_stream stream, uint64_t address, uint32_t value, unsigned flags)) \
+    X(cuStreamWaitValue32_v2, stream_await, (cuda_stream stream, uint64_t address, uint32_t value, unsigned flags)) \
     X(cuStreamCreate, stream_create, (cuda_stream * stream, unsigned flags)) \
     X(cuStreamDestroy_v2, stream_destroy, (cuda_stream stream)) \
     X(cuStreamSynchronize, stream_wait, (cuda_stream stream)) \

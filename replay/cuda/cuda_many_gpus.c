@@ -3,6 +3,7 @@
  * loads, atomics and barriers, alone and beside streams.  replay/README.md says what each row means. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
+#include "replay/cuda/cuda_host.h"
 #include "replay/cuda/cuda_waits.h"
 #include "sim/stats.h"
 
@@ -447,21 +448,10 @@ static bool loaded(struct cuda_bench *b, GError **error)
 }
 
 const struct cuda_part cuda_many_gpus_parts[] = {
-    { "peer-waits", peer_waits },
-    { "peer-after", peer_ends },
-    { "peer-adding", peer_additions },
-    { "peer-flag", flags },
-    { "peer-barrier", barriers },
-    { "peer-sms", pair_by_sms },
-    { "peer-size", pair_by_size },
-    { "peer-place", pair_by_place },
-    { "mixed", mixed },
-    { "peer-loads", loads },
-    { "peer-bulk-loads", bulk_loads },
-    { "patterns", patterns },
-    { "whole-flows", whole_flows },
-    { "peer-unaligned", pair_unaligned },
-    { "small-rows", small_rows },
-    { "loaded", loaded },
-    { NULL, NULL },
+    { "peer-waits", peer_waits }, { "peer-after", peer_ends },    { "peer-adding", peer_additions },
+    { "peer-flag", flags },       { "peer-barrier", barriers },   { "peer-host", cuda_host_to_pass },
+    { "peer-sms", pair_by_sms },  { "peer-size", pair_by_size },  { "peer-place", pair_by_place },
+    { "mixed", mixed },           { "peer-loads", loads },        { "peer-bulk-loads", bulk_loads },
+    { "patterns", patterns },     { "whole-flows", whole_flows }, { "peer-unaligned", pair_unaligned },
+    { "small-rows", small_rows }, { "loaded", loaded },           { NULL, NULL },
 };

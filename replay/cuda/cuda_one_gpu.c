@@ -3,6 +3,7 @@
  * and stores and by the bulk engine, quantising, weighted sums.  replay/README.md says what each row means. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
+#include "replay/cuda/cuda_host.h"
 #include "replay/cuda/cuda_waits.h"
 
 #include <math.h>
@@ -371,6 +372,7 @@ static bool sums_shared(struct cuda_bench *b, GError **error)
 const struct cuda_part cuda_one_gpu_parts[] = {
     { "clock", cuda_clock_pass },
     { "launch", cuda_launch_pass },
+    { "host", cuda_host_pass },
     { "alone", cuda_alone_pass },
     { "chase", cuda_chase_pass },
     { "after", cuda_after_pass },

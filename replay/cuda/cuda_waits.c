@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include "replay/cuda/cuda_flows.h"
 
 #define EACH(i, list) \
@@ -12,13 +11,6 @@
     i < G_N_ELEMENTS(list); \
     i++
 #define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
-
-static double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
 
 static double per_row_ns(const struct cuda_bench *b, const struct cuda_outcome *o)
 {
@@ -73,11 +65,11 @@ static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, 
         return false;
     double call_us = 0, whole_us = 0;
     for (uint32_t i = 0; i < FEW; i++) {
-        const double start_us = now_us();
+        const double start_us = cuda_now_us();
         if (!cuda_bench_launch(b, &run, error)) return false;
-        call_us += (now_us() - start_us) / FEW;
+        call_us += (cuda_now_us() - start_us) / FEW;
         if (!CALL(stream_wait, g->stream[0])) return false;
-        whole_us += (now_us() - start_us) / FEW;
+        whole_us += (cuda_now_us() - start_us) / FEW;
     }
     cuda_bench_keep(b, "time_us", "us", 0, ms * 1e3 / MANY, "launch %s blocks=%u", kind->name, blocks);
     cuda_bench_keep(b, "call_us", "us", 0, call_us, "launch %s blocks=%u", kind->name, blocks);

@@ -183,6 +183,21 @@ int cuMemcpyDtoD_v2(uint64_t target, uint64_t source, size_t size)
     (void)size;
     DONE;
 }
+int cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t size, void *stream)
+{
+    (void)stream;
+    return cuMemcpyDtoD_v2(target, source, size);
+}
+static int stream_word(void *stream, uint64_t address, uint32_t value, unsigned flags)
+{
+    (void)stream;
+    (void)address;
+    (void)value;
+    (void)flags;
+    DONE;
+}
+int cuStreamWriteValue32_v2(void *s, uint64_t a, uint32_t v, unsigned f) { return stream_word(s, a, v, f); }
+int cuStreamWaitValue32_v2(void *s, uint64_t a, uint32_t v, unsigned f) { return stream_word(s, a, v, f); }
 int cuStreamCreate(void **stream, unsigned flags)
 {
     (void)flags;

@@ -1,0 +1,134 @@
+/* cuda_host.c - what work that the host gives to a GPU costs: copies by the copy engines, and words that streams write
+ * and await.  Each as the host sees it (the call, the wait for its end) and as the GPU does it, one behind the other.
+ * Knows no kernels but the one that keeps the GPU busy while the host fills its streams. */
+#include "replay/cuda/cuda_host.h"
+
+#include "replay/cuda/cuda_flows.h"
+
+#define EACH(i, list) \
+    uint32_t i = 0; \
+    i < G_N_ELEMENTS(list); \
+    i++
+#define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
+
+enum { MANY = 32, FEW = 16, CALL_US = 20, LINE_BYTES = 128 };
+
+/* Many copies of one size behind each other, behind a kernel that runs until the host has asked for all. */
+static bool copies_time(struct cuda_bench *b, uint64_t target, uint64_t source, size_t size, double *time_us,
+                        GError **error)
+{
+    struct cuda_gpu *g = &b->gpu[0];
+    float ms = 0;
+    if (!cuda_bench_delay(b, MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0])) return false;
+    for (uint32_t i = 0; i < MANY; i++)
+        if (!CALL(copy_stream, target, source, size, g->stream[0])) return false;
+    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
+        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
+        return false;
+    *time_us = ms * 1e3 / MANY;
+    return true;
+}
+
+/* Each copy waited for. */
+static bool copies_wait(struct cuda_bench *b, uint64_t target, uint64_t source, size_t size, double *call_us,
+                        double *wait_us, GError **error)
+{
+    struct cuda_gpu *g = &b->gpu[0];
+    *call_us = *wait_us = 0;
+    const double begin_us = cuda_now_us();
+    for (uint32_t i = 0; i < FEW; i++) {
+        const double start_us = cuda_now_us();
+        if (!CALL(copy_stream, target, source, size, g->stream[0])) return false;
+        *call_us += (cuda_now_us() - start_us) / FEW;
+        if (!CALL(stream_wait, g->stream[0])) return false;
+    }
+    *wait_us = (cuda_now_us() - begin_us) / FEW;
+    return true;
+}
+
+static bool copies_keep(struct cuda_bench *b, uint64_t target, const char *at, GError **error)
+{
+    static const uint32_t sizes_kb[] = { 1, 16, 64, 256, 1024, 4096, 16384, 65536 }, shifts[] = { 0, 16, 64 };
+    const uint64_t source = b->gpu[0].source;
+    for (EACH(s, shifts))
+        for (EACH(i, sizes_kb)) {
+            const size_t size = (size_t)sizes_kb[i] << 10;
+            double time_us, call_us, wait_us;
+            if (cuda_quick_skips(b, i, G_N_ELEMENTS(sizes_kb))) continue;
+            if (!copies_time(b, target + shifts[s], source + shifts[s], size, &time_us, error) ||
+                !copies_wait(b, target + shifts[s], source + shifts[s], size, &call_us, &wait_us, error))
+                return false;
+            const char *const form = "host_copy at=%s kib=%u shift=%u";
+            cuda_bench_keep(b, "time_us", "us", 0, time_us, form, at, sizes_kb[i], shifts[s]);
+            cuda_bench_keep(b, "call_us", "us", 0, call_us, form, at, sizes_kb[i], shifts[s]);
+            cuda_bench_keep(b, "wait_us", "us", 0, wait_us, form, at, sizes_kb[i], shifts[s]);
+        }
+    return true;
+}
+
+/* ---- words that streams write and await ---- */
+
+/* The first stream writes a word and awaits the other's; the second does the same the other way round, so that a flag
+ * goes to and fro.  Both begin behind the delay. */
+static bool handing(struct cuda_bench *b, uint32_t *value, double *time_us, GError **error)
+{
+    struct cuda_gpu *g = &b->gpu[0];
+    const uint64_t there = cuda_words(b, 0), back = there + LINE_BYTES;
+    float ms = 0;
+    if (!cuda_bench_delay(b, 4 * MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0])) return false;
+    for (uint32_t i = 0; i < MANY; i++) {
+        ++*value;
+        if (!CALL(stream_write, g->stream[0], there, *value, 0) ||
+            !CALL(stream_await, g->stream[1], there, *value, 0) || !CALL(stream_write, g->stream[1], back, *value, 0) ||
+            !CALL(stream_await, g->stream[0], back, *value, 0))
+            return false;
+    }
+    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
+        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
+        return false;
+    *time_us = ms * 1e3 / (2 * MANY);
+    return true;
+}
+
+/* Words that are there already; and what the calls take on the host. */
+static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, double *time_us, double *call_us,
+                        GError **error)
+{
+    struct cuda_gpu *g = &b->gpu[0];
+    const uint64_t word = cuda_words(b, 0);
+    float ms = 0;
+    if (!cuda_bench_delay(b, 2 * MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0])) return false;
+    const double start_us = cuda_now_us();
+    for (uint32_t i = 0; i < MANY; i++)
+        if (!(await ? CALL(stream_await, g->stream[0], word, *value, 0)
+                    : CALL(stream_write, g->stream[0], word, ++*value, 0)))
+            return false;
+    *call_us = (cuda_now_us() - start_us) / MANY;
+    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
+        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
+        return false;
+    *time_us = ms * 1e3 / MANY;
+    return true;
+}
+
+bool cuda_host_pass(struct cuda_bench *b, GError **error)
+{
+    uint32_t value = 0;
+    double time_us, call_us;
+    if (!cuda_bench_words_clear(b, error) || !CALL(context_set, b->gpu[0].context)) return false;
+    if (!copies_keep(b, b->gpu[0].target, "own", error)) return false;
+    if (!words_alone(b, &value, false, &time_us, &call_us, error)) return false;
+    cuda_bench_keep(b, "time_us", "us", 0, time_us, "host_word write");
+    cuda_bench_keep(b, "call_us", "us", 0, call_us, "host_word write");
+    if (!words_alone(b, &value, true, &time_us, &call_us, error)) return false;
+    cuda_bench_keep(b, "time_us", "us", 0, time_us, "host_word await");
+    cuda_bench_keep(b, "call_us", "us", 0, call_us, "host_word await");
+    if (!handing(b, &value, &time_us, error)) return false;
+    cuda_bench_keep(b, "time_us", "us", 0, time_us, "host_word handed");
+    return true;
+}
+
+bool cuda_host_to_pass(struct cuda_bench *b, GError **error)
+{
+    return CALL(context_set, b->gpu[0].context) && copies_keep(b, b->gpu[1].target, "peer", error);
+}

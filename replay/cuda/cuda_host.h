@@ -1,0 +1,11 @@
+/* cuda_host.h - private to `eptwin measure --fabric cuda`: passes over what the host gives to a GPU. */
+#ifndef REPLAY_CUDA_HOST_H
+#define REPLAY_CUDA_HOST_H
+
+#include "replay/cuda/cuda_bench.h"
+
+bool cuda_host_pass(struct cuda_bench *b, GError **error);
+/* The same copies to the second GPU's memory. */
+bool cuda_host_to_pass(struct cuda_bench *b, GError **error);
+
+#endif
