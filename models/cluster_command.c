@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "models/cluster.h"
+#include "models/cluster_draw.h"
 #include "models/cluster_show.h"
 #include "models/hardware/transport.h"
+#include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/new_file.h"
 #include "sim/share.h"
 #include "sim/units.h"
 
@@ -20,10 +23,17 @@ static const struct subcommand {
     { "list", list_run, "", "name every cluster file that ships with eptwin",
       "One line each: the name that --cluster takes, the machine, and the file.  The files of the first folder that\n"
       "has a name count: the source tree's, then the executable's, then PREFIX/share/eptwin/clusters.\n" },
-    { "show", show_run, "FILE [NODES]", "draw a cluster's node and network, with the rates along each way",
+    { "show", show_run, "FILE [NODES] [--svg OUT] [--mark NAME]...",
+      "draw a cluster's node and network, with the rates along each way",
       "Which NIC each GPU uses and over what, what hangs on each switch and how far it is oversubscribed, and one way\n"
       "of each kind between two GPUs.  NODES: how many (default: as the file says, or enough for every kind of way).\n"
-      "\n  eptwin cluster show h800-cx7\n" },
+      "\n"
+      "--svg OUT    a picture in place of words ('-': on standard output), with every part under the name that "
+      "results\n"
+      "             have for it\n"
+      "--mark NAME  draw strongly what a result names: leaf0-spine1, n0.nic0, nic_tx, bisection, ... (may be "
+      "repeated)\n"
+      "\n  eptwin cluster show h800-cx7\n  eptwin cluster show gh200-alps 64 --svg alps.svg --mark leaf0-leaf3\n" },
     { "check", check_run, "FILE...", "read cluster files and refuse what cannot be",
       "Values, sections, links that dangle or stand twice, NICs that nothing reaches: file and line of the first.\n" },
     { "backends", backends_run, "", "list what --backend takes: who posts to NICs, and at what cost",
@@ -77,23 +87,69 @@ static int list_run(int argc, char **argv)
 
 enum { NODES_MAX = 65536 };
 
+struct show_arguments {
+    char *svg;
+    char **marks, **rest;
+    guint64 nodes;
+};
+
+static bool show_parse(struct show_arguments *a, int *argc, char ***argv, GError **error)
+{
+    const GOptionEntry entries[] = {
+        { "svg", 0, 0, G_OPTION_ARG_FILENAME, &a->svg, NULL, NULL },
+        { "mark", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->marks, NULL, NULL },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &a->rest, NULL, NULL },
+        { 0 },
+    };
+    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+    g_option_context_set_help_enabled(context, FALSE);
+    g_option_context_add_main_entries(context, entries, NULL);
+    if (!g_option_context_parse(context, argc, argv, error)) return false;
+    const guint count = a->rest ? g_strv_length(a->rest) : 0;
+    if (count < 1 || count > 2 ||
+        (count == 2 && !g_ascii_string_to_unsigned(a->rest[1], 10, 1, NODES_MAX, &a->nodes, NULL)))
+        g_set_error(error, CLUSTER_ERROR, 0, "expected FILE [NODES], NODES from 1 to %d", NODES_MAX);
+    else if (a->marks && !a->svg) g_set_error(error, CLUSTER_ERROR, 0, "--mark: needs --svg");
+    else return true;
+    return false;
+}
+
+static bool svg_write(const struct show_arguments *a, const struct cluster *cluster, const struct graph *graph,
+                      GError **error)
+{
+    g_autoptr(drawing) drawing = cluster_draw(cluster, graph);
+    for (char **mark = a->marks; mark && *mark; mark++) {
+        if (drawing_has(drawing, *mark)) continue;
+        g_set_error(error, CLUSTER_ERROR, 0,
+                    "--mark: expected the name of a part, of a link as PART-PART, or of a resource of %s, found \"%s\"",
+                    cluster->name, *mark);
+        return false;
+    }
+    GString *text = g_string_new(NULL);
+    drawing_svg_append(drawing, (const char *const *)a->marks, text);
+    const bool good = whole_file_write(a->svg, text->str, text->len, error);
+    g_string_free(text, TRUE);
+    return good;
+}
+
 static int show_run(int argc, char **argv)
 {
     g_autoptr(GError) error = NULL;
-    guint64 nodes = 0;
-    if (argc < 2 || argc > 3 || (argc == 3 && !g_ascii_string_to_unsigned(argv[2], 10, 1, NODES_MAX, &nodes, NULL))) {
-        fprintf(stderr, "eptwin cluster show: expected FILE [NODES], NODES from 1 to %d\n", NODES_MAX);
-        return EXIT_BAD_INPUT;
-    }
-    struct cluster *cluster = cluster_load(argv[1], &error);
+    struct show_arguments a = { 0 };
+    struct cluster *cluster = NULL;
     struct graph *graph = NULL;
-    if (cluster) graph = graph_new(cluster, nodes ? (uint32_t)nodes : cluster_show_nodes(cluster), 0, &error);
-    if (graph) cluster_show(cluster, graph, stdout);
-    else fprintf(stderr, "eptwin cluster show: %s\n", error->message);
-    const int status = graph ? EXIT_OK : EXIT_BAD_INPUT;
+    bool good = show_parse(&a, &argc, &argv, &error) && (cluster = cluster_load(a.rest[0], &error)) != NULL;
+    if (good) graph = graph_new(cluster, a.nodes ? (uint32_t)a.nodes : cluster_show_nodes(cluster), 0, &error);
+    good = graph && (!a.svg || (new_file_spares(a.svg, (const char *const *)&cluster->path, 1, &error) &&
+                                svg_write(&a, cluster, graph, &error)));
+    if (good && !a.svg) cluster_show(cluster, graph, stdout);
+    if (!good) fprintf(stderr, "eptwin cluster show: %s\n", error->message);
     graph_free(graph);
     cluster_free(cluster);
-    return status;
+    g_free(a.svg);
+    g_strfreev(a.marks);
+    g_strfreev(a.rest);
+    return good ? EXIT_OK : EXIT_BAD_INPUT;
 }
 
 static int check_run(int argc, char **argv)

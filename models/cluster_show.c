@@ -144,8 +144,7 @@ static bool way_append(const struct graph *g, uint32_t from, uint32_t to, struct
     return true;
 }
 
-/* From the first GPU of the first node through its first port to the GPU's first port of another. */
-static bool way_between(const struct graph *g, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways)
+bool cluster_show_way(const struct graph *g, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways)
 {
     uint32_t count;
     const uint32_t out = graph_port(g, 0, graph_gpu_ports(g, 0, &count));
@@ -165,7 +164,7 @@ static void ways_print(const struct graph *g, FILE *out)
         for (uint32_t gpu = 0; gpu < g->gpus; gpu++) {
             struct route way;
             uint32_t ways;
-            if (!way_between(g, node, gpu, &way, &ways) || seen[way.count]) continue;
+            if (!cluster_show_way(g, node, gpu, &way, &ways) || seen[way.count]) continue;
             seen[way.count] = true;
             way_print(g, &way, out);
             if (ways > 1) fprintf(out, "    and %u like it\n", ways - 1);

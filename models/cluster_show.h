@@ -1,15 +1,20 @@
-/* cluster_show.h - draws a cluster's node and network as text.  Private to the cluster command. */
+/* cluster_show.h - draws a cluster's node and network as text (cluster_draw.h: as a picture). */
 #ifndef MODELS_CLUSTER_SHOW_H
 #define MODELS_CLUSTER_SHOW_H
 
 #include <stdio.h>
 #include "models/cluster.h"
 #include "models/hardware/graph.h"
+#include "models/hardware/route.h"
 
 /* One node, the switches, and each kind of way between two GPUs with the rate and latency of every link on it. */
 void cluster_show(const struct cluster *cluster, const struct graph *graph, FILE *out);
 
 /* How many nodes a drawing of the cluster needs to have every kind of way in it. */
 uint32_t cluster_show_nodes(const struct cluster *cluster);
+
+/* The way from the first GPU of the first node, through its first port, to a GPU of another node through that GPU's
+ * first port.  *ways: how many as short there are between two switches of it.  False if there is none. */
+bool cluster_show_way(const struct graph *graph, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways);
 
 #endif

@@ -1,0 +1,17 @@
+/* cluster_draw.h - a cluster as a picture: its network, one of its nodes, and the names that results use for parts. */
+#ifndef MODELS_CLUSTER_DRAW_H
+#define MODELS_CLUSTER_DRAW_H
+
+#include "models/cluster.h"
+#include "models/hardware/graph.h"
+#include "reports/drawing.h"
+
+/* The drawing of a cluster whose graph has at least one node.  Every resource that a record names as a bound, a busy
+ * share or a busiest link is on it under that name.  Free with drawing_free(). */
+struct drawing *cluster_draw(const struct cluster *cluster, const struct graph *graph);
+
+/* The same from a file or the name of a shipped one (cluster.h), with so many nodes (0: as cluster_show_nodes()).
+ * NULL and *error (file, line) on failure. */
+struct drawing *cluster_draw_file(const char *path, uint32_t nodes, GError **error);
+
+#endif

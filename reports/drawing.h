@@ -1,0 +1,49 @@
+/* drawing.h - parts in rows and the links between them, drawn as one SVG: what `eptwin cluster show` knows of a
+ * machine, in a picture.  It knows names, rows and words; it knows no cluster.
+ *
+ *   caption of a row   [ part ]   [ part ]   +12   [ part ]
+ *      words between      |    \ /    |
+ *   caption of the next [ part ]   [ part ]
+ *
+ * A part or a link has a name and may have resources: words such as "nic_tx", by which results call it too.  A mark is
+ * a name or a resource.  What a mark names is drawn strongly, and is always on the picture: a long row leaves out
+ * others.  The SVG stands alone or in an HTML page: it brings its style, for light and dark, within the class
+ * "machine", and says what it shows in <title> and <desc>.  Every text may be hostile: it is escaped. */
+#ifndef REPORTS_DRAWING_H
+#define REPORTS_DRAWING_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct drawing drawing; /* so that g_autoptr(drawing) knows it */
+
+/* The title is what the machine is called.  The description says in words what is on the picture. */
+struct drawing *drawing_new(const char *title, const char *description);
+void drawing_free(struct drawing *drawing);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(drawing, drawing_free)
+
+/* A heading above the next row. */
+void drawing_heading_add(struct drawing *drawing, const char *text);
+/* A row below the last one.  caption: its name.  words: more lines below that, divided by '\n', or NULL.  They stand at
+ * the left.  class: how its parts look, of "switch", "node", "nic", "pcie", "gpu", "nvlink". */
+uint32_t drawing_row_add(struct drawing *drawing, const char *caption, const char *words, const char *class);
+/* A part at the end of a row.  note: a short second line, or NULL.  tip: what it is, in words.  resources: its names in
+ * results, divided by blanks, or NULL.  Returns its number. */
+uint32_t drawing_part_add(struct drawing *drawing, uint32_t row, const char *name, const char *note, const char *tip,
+                          const char *resources);
+/* A link between two parts, and the words that it stands for. */
+void drawing_link_add(struct drawing *drawing, uint32_t a, uint32_t b, const char *name, const char *tip,
+                      const char *resources);
+/* A cut through a row and the one above, behind the row's part of that number: all before it against all after it. */
+void drawing_cut_add(struct drawing *drawing, uint32_t row, uint32_t part, const char *name, const char *tip);
+/* A line of words below the picture, with the resource that it explains in front, or NULL. */
+void drawing_words_add(struct drawing *drawing, const char *resource, const char *text);
+
+/* Whether a name is on the drawing: of a part, of a link (in either direction), or a resource. */
+bool drawing_has(const struct drawing *drawing, const char *name);
+
+/* Appends <svg>...</svg>.  marks: NULL-terminated, or NULL.  A mark that is not on the drawing marks nothing. */
+void drawing_svg_append(struct drawing *drawing, const char *const *marks, GString *out);
+
+#endif

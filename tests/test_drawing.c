@@ -1,0 +1,172 @@
+/* test_drawing.c - is a drawing a whole SVG on which everything that a result names can be found?
+ *
+ * Aim: reports/drawing.h and models/cluster_draw.h.  Method: drawings made here and of every shipped cluster, read back
+ * by GLib's parser of markup. */
+#include <CUnit/Basic.h>
+#include <string.h>
+#include "models/cluster_draw.h"
+#include "models/hardware/world.h"
+#include "reports/drawing.h"
+#include "sim/share.h"
+#include "tests/unit.h"
+
+struct seen {
+    GString *names, *text; /* of groups, each with '\n'; of everything between tags */
+    uint32_t boxes, titles;
+};
+
+static void element_start(GMarkupParseContext *context, const gchar *element, const gchar **key, const gchar **value,
+                          gpointer data, GError **error)
+{
+    struct seen *seen = data;
+    (void)context, (void)error;
+    seen->titles += !strcmp(element, "title");
+    for (int i = 0; key[i]; i++) {
+        if (!strcmp(key[i], "data-name")) g_string_append_printf(seen->names, "%s\n", value[i]);
+        if (!strcmp(key[i], "class") && !strcmp(value[i], "b")) seen->boxes++;
+    }
+}
+
+static void text_seen(GMarkupParseContext *context, const gchar *text, gsize length, gpointer data, GError **error)
+{
+    struct seen *seen = data;
+    (void)context, (void)error;
+    g_string_append_len(seen->text, text, (gssize)length);
+}
+
+/* Draws and reads back.  Free seen->names and seen->text. */
+static void look(struct drawing *d, const char *const *marks, struct seen *seen)
+{
+    const GMarkupParser parser = { .start_element = element_start, .text = text_seen };
+    GString *svg = g_string_new(NULL);
+    *seen = (struct seen){ .names = g_string_new("\n"), .text = g_string_new(NULL) };
+    drawing_svg_append(d, marks, svg);
+    GMarkupParseContext *context = g_markup_parse_context_new(&parser, 0, seen, NULL);
+    GError *error = NULL;
+    CU_ASSERT_TRUE(g_markup_parse_context_parse(context, svg->str, (gssize)svg->len, &error));
+    CU_ASSERT_TRUE(!error && g_markup_parse_context_end_parse(context, &error));
+    if (error) printf("\n      %s\n", error->message);
+    g_clear_error(&error);
+    CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "role=\"img\">\n<title>"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "<desc>"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "prefers-color-scheme:dark"));
+    g_markup_parse_context_free(context);
+    g_string_free(svg, TRUE);
+}
+
+static void seen_clear(struct seen *seen)
+{
+    g_string_free(seen->names, TRUE);
+    g_string_free(seen->text, TRUE);
+}
+
+static bool named(const struct seen *seen, const char *name)
+{
+    g_autofree char *line = g_strdup_printf("\n%s\n", name);
+    return strstr(seen->names->str, line) != NULL;
+}
+
+/* 40 switches in a row: 15 at most are drawn, and those that a mark names. */
+static void test_long_row(void)
+{
+    g_autoptr(drawing) d = drawing_new("rack", "switches");
+    const uint32_t row = drawing_row_add(d, "leaves", "", "switch");
+    uint32_t part[40];
+    for (uint32_t i = 0; i < 40; i++) {
+        g_autofree char *name = g_strdup_printf("leaf%u", i);
+        part[i] = drawing_part_add(d, row, name, NULL, "a switch", NULL);
+    }
+    drawing_link_add(d, part[20], part[30], "leaf20-leaf30", "25 GB/s", "busy");
+    struct seen seen;
+    look(d, NULL, &seen);
+    CU_ASSERT_EQUAL(seen.boxes, 15);
+    CU_ASSERT_TRUE(named(&seen, "leaf0") && named(&seen, "leaf39") && !named(&seen, "leaf20"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(seen.text->str, "+25"));
+    seen_clear(&seen);
+    look(d, (const char *const[]){ "leaf30-leaf20", NULL }, &seen);
+    CU_ASSERT_EQUAL(seen.boxes, 17);
+    CU_ASSERT_TRUE(named(&seen, "leaf20") && named(&seen, "leaf30") && named(&seen, "leaf20-leaf30"));
+    seen_clear(&seen);
+    CU_ASSERT_TRUE(drawing_has(d, "leaf30-leaf20") && drawing_has(d, "busy") && drawing_has(d, "leaf7"));
+    CU_ASSERT_FALSE(drawing_has(d, "leaf") || drawing_has(d, "leaf40") || drawing_has(d, "leaf1-leaf2"));
+    CU_ASSERT_FALSE(drawing_has(d, "") || drawing_has(d, "bus"));
+}
+
+static void test_hostile_texts(void)
+{
+    static const char evil[] = "</title><script>alert('&\"')</script>";
+    g_autoptr(drawing) d = drawing_new(evil, evil);
+    drawing_heading_add(d, evil);
+    const uint32_t row = drawing_row_add(d, evil, evil, "gpu");
+    const uint32_t a = drawing_part_add(d, row, evil, evil, evil, evil),
+                   b = drawing_part_add(d, row, "b", NULL, "", NULL);
+    drawing_link_add(d, a, b, evil, evil, evil);
+    drawing_cut_add(d, row, 0, evil, evil);
+    drawing_cut_add(d, row, 1, "beyond the last part", "");
+    drawing_words_add(d, evil, evil);
+    struct seen seen;
+    look(d, (const char *const[]){ evil, "", "-", NULL }, &seen);
+    CU_ASSERT_TRUE(named(&seen, evil));
+    CU_ASSERT_FALSE(named(&seen, "beyond the last part"));
+    seen_clear(&seen);
+}
+
+/* Words of any length come out whole, in lines that fit. */
+static void test_long_words(void)
+{
+    g_autoptr(drawing) d = drawing_new("words", "");
+    g_autoptr(GString) text = g_string_new("first");
+    for (int i = 0; i < 60; i++) g_string_append_printf(text, " - n0.nic%d", i);
+    drawing_words_add(d, "latency", text->str);
+    g_autofree char *unbroken = g_strnfill(400, 'x');
+    drawing_words_add(d, NULL, unbroken);
+    struct seen seen;
+    look(d, NULL, &seen);
+    CU_ASSERT_PTR_NOT_NULL(strstr(seen.text->str, unbroken));
+    for (int i = 0; i < 60; i++) {
+        g_autofree char *word = g_strdup_printf("n0.nic%d", i);
+        CU_ASSERT_PTR_NOT_NULL(strstr(seen.text->str, word));
+    }
+    seen_clear(&seen);
+}
+
+/* On the drawing of every shipped cluster stand all names that records have for parts of it. */
+static void test_shipped(void)
+{
+    g_auto(GStrv) names = share_names(SHARE_CLUSTERS);
+    CU_ASSERT_TRUE_FATAL(*names != NULL);
+    for (char **name = names; *name; name++) {
+        GError *error = NULL;
+        struct cluster *c = cluster_load(*name, &error);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+        g_autoptr(drawing) d = cluster_draw_file(*name, 4, &error);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+        for (int i = 0; i < WORLD_CORE; i++) {
+            const bool nic = i == WORLD_NIC_TX || i == WORLD_NIC_RX,
+                       nvlink = i == WORLD_NVLINK_EGRESS || i == WORLD_NVLINK_INGRESS;
+            if ((!nic || c->nic.rate_bps) && (!nvlink || c->nvlink.gpus > 1))
+                CU_ASSERT_TRUE(drawing_has(d, world_resource_name((enum world_resource)i)));
+        }
+        static const char *const bounds[] = { "send", "receive", "bisection", "sm", "latency" };
+        for (size_t i = 0; i < G_N_ELEMENTS(bounds); i++) CU_ASSERT_TRUE(drawing_has(d, bounds[i]));
+        struct seen seen;
+        look(d, NULL, &seen);
+        CU_ASSERT_TRUE(named(&seen, "n0.g0") && seen.titles > 8);
+        seen_clear(&seen);
+        cluster_free(c);
+    }
+    GError *error = NULL;
+    CU_ASSERT_PTR_NULL(cluster_draw_file("no-such-cluster", 0, &error));
+    CU_ASSERT_PTR_NOT_NULL(error);
+    g_clear_error(&error);
+}
+
+const char unit_suite[] = "drawing";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "a long row leaves parts out, but none that is marked", test_long_row);
+    CU_add_test(suite, "hostile texts", test_hostile_texts);
+    CU_add_test(suite, "long words", test_long_words);
+    CU_add_test(suite, "shipped clusters", test_shipped);
+}
