@@ -31,13 +31,13 @@ struct case_options {
     char *tokens_per_rank;                            /* "4096|2048|...": where ranks differ */
     char *dtype;                                      /* of dispatch: "bf16", "fp8" */
     bool expand, single_reduction, cpu_sync, overlap; /* v2 */
-    bool disable_nvlink, hook, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
+    bool nvlink_disabled, hook, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
     uint32_t num_sms, num_bias, expert_alignment;
     uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* dispatch; 0: recommended */
     uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
-    char *mask_timeout; /* "100us": low latency: ranks that keep others waiting longer are masked; NULL: none */
-    char *fail;         /* "1@dispatch|3@combine": ranks that fail when they first come to that call */
-    uint32_t masked;    /* places of a rank that go to no expert */
+    char *mask_timeout;     /* "100us": low latency: ranks that keep others waiting longer are masked; NULL: none */
+    char *fail;             /* "1@dispatch|3@combine": ranks that fail when they first come to that call */
+    uint32_t masked_places; /* places of a rank that go to no expert */
     uint64_t seed;
     char *data;           /* "pattern", "constant", "random" */
     char *routing;        /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */

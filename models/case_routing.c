@@ -66,7 +66,7 @@ static bool routing_of_generator(const struct case_options *c, struct routing *r
         .experts = c->num_experts,
         .groups = c->num_topk_groups ? MAX(c->num_ranks / c->ranks_per_node, 1) : 0,
         .topk_groups = c->num_topk_groups,
-        .masked = c->masked,
+        .masked_places = c->masked_places,
         .weights = c->weights,
         .seed = c->seed,
         .distribution = c->routing,
@@ -232,7 +232,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .weights = c->weights,
         .expert_alignment = c->expert_alignment,
         .worst_tokens = c->worst_tokens,
-        .bias_count = c->num_bias,
+        .num_bias = c->num_bias,
         .num_sms = c->num_sms ? c->num_sms : sms_default,
         .device_sms = device_sms,
     };
@@ -283,7 +283,7 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     if (!masking_fill(c, options, error)) return false;
     if (device_sms && options->num_sms > device_sms)
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
-    if (c->disable_nvlink && options->family != MOE_LOW_LATENCY)
+    if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY)
         return case_refuse(error, "disable-nvlink: only the low-latency kernels work without NVLink");
     char text[256];
     const char *refusal = moe_options_refuse(options, text, sizeof text);

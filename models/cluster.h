@@ -161,6 +161,9 @@ struct cluster_curve {
 };
 uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes);
 
+/* The row made whose time `measure` gives as [host] reduce-row and sum-row: 7168 values of BF16. */
+enum { CLUSTER_REDUCE_ROW_BYTES = 14336 };
+
 /* A host for live ranks (replay/).  They are processes on the cores of one host, whatever NVLink domains they stand
  * for.  They use no GPU, but the same protocol. */
 struct cluster_host {

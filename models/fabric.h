@@ -131,27 +131,28 @@ struct fabric_pattern {
     uint64_t footprint_bytes; /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */
 };
 
-enum { FABRIC_SPANS_MAX = 3 };
+enum { FABRIC_SGES_MAX = 3 };
 
-struct fabric_span {
+/* A scatter/gather entry, as of an RDMA work request: one run of bytes in the rank's own memory. */
+struct fabric_sge {
     const void *data;
     uint32_t size_bytes;
 };
 
-/* Writes one run of bytes at a peer.  The bytes are gathered from spans, or fill() makes them in place.  The link
+/* Writes one run of bytes at a peer.  The bytes are gathered from sge[], or fill() makes them in place.  The link
  * carries charge_bytes.  In a live world that equals the bytes written.  It is more where the simulated world stores
  * only part of the payload. */
 struct fabric_write {
     uint64_t target_offset; /* in the peer's heap */
     uint64_t charge_bytes;
     uint16_t peer;
-    uint16_t queue;     /* QP of this peer; ignored by store() */
-    uint8_t span_count; /* put(): at most 1 */
-    uint8_t flags;      /* FABRIC_DEFER */
-    uint8_t warps;      /* so many of the worker's warps do it, beside its next operations; 0: all */
-    uint8_t rows;       /* token rows in it, for costs by row; 0 counts as 1 */
-    struct fabric_span span[FABRIC_SPANS_MAX];
-    /* For store(), instead of spans.  It writes fill_bytes to target and reads none of them.  A store() that returns 0
+    uint16_t queue;    /* QP of this peer; ignored by store() */
+    uint8_t sge_count; /* put(): at most 1 */
+    uint8_t flags;     /* FABRIC_DEFER */
+    uint8_t warps;     /* so many of the worker's warps do it, beside its next operations; 0: all */
+    uint8_t rows;      /* token rows in it, for costs by row; 0 counts as 1 */
+    struct fabric_sge sge[FABRIC_SGES_MAX];
+    /* For store(), instead of sge[].  It writes fill_bytes to target and reads none of them.  A store() that returns 0
      * has called it once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
     void (*fill)(const void *context, uint8_t *target);
     const void *context;
@@ -204,6 +205,14 @@ struct fabric_work {
     uint64_t argument;
 };
 
+/* What a fabric must offer to a kernel. */
+struct fabric_needs {
+    uint64_t heap_bytes;
+    uint32_t word_count;
+    uint16_t queue_count; /* QPs to each peer */
+    uint32_t queue_depth; /* work requests on one QP */
+};
+
 struct fabric_ops {
     const char *name;
     uint64_t (*now_ps)(const struct fabric *f);
@@ -245,17 +254,17 @@ static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer
 static inline uint64_t fabric_write_bytes(const struct fabric_write *write)
 {
     uint64_t size_bytes = write->fill ? write->fill_bytes : 0;
-    for (uint32_t i = 0; i < write->span_count; i++) size_bytes += write->span[i].size_bytes;
+    for (uint32_t i = 0; i < write->sge_count; i++) size_bytes += write->sge[i].size_bytes;
     return size_bytes;
 }
 
 static inline void fabric_write_copy(const struct fabric_write *write, uint8_t *target)
 {
     if (write->fill) write->fill(write->context, target);
-    for (uint32_t i = 0; i < write->span_count; i++) {
-        const struct fabric_span *span = &write->span[i];
-        if (span->size_bytes) memcpy(target, span->data, span->size_bytes);
-        target += span->size_bytes;
+    for (uint32_t i = 0; i < write->sge_count; i++) {
+        const struct fabric_sge *sge = &write->sge[i];
+        if (sge->size_bytes) memcpy(target, sge->data, sge->size_bytes);
+        target += sge->size_bytes;
     }
 }
 

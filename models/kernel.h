@@ -9,15 +9,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "models/fabric.h"
 
-/* What a fabric must offer. */
-struct kernel_needs {
-    uint64_t heap_bytes;
-    uint32_t word_count;
-    uint16_t queue_count; /* QPs to each peer */
-    uint32_t queue_depth; /* work requests on one QP */
-};
+/* For a family's checks of its options, which return NULL or why they refuse: returns text, filled with the reason.
+ * Wants text and text_size in scope. */
+#define KERNEL_REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
 
 /* A launch: the workers of one kernel on one rank. */
 struct kernel_launch {
@@ -52,7 +49,7 @@ struct kernel_rank {
 };
 
 struct kernel_family {
-    void (*needs)(const struct kernel_job *job, bool payload, struct kernel_needs *needs);
+    void (*needs)(const struct kernel_job *job, bool payload, struct fabric_needs *needs);
     /* The phases of one iteration, in launch order.  All ranks launch the same ones. */
     uint32_t (*phase_count)(const struct kernel_job *job);
     const char *(*phase_name)(const struct kernel_job *job, uint32_t phase);
@@ -84,7 +81,7 @@ struct kernel_job {
     uint64_t mask_timeout_ps; /* whoever keeps a rank waiting longer is masked; 0: nobody is */
 };
 
-static inline void kernel_job_needs(const struct kernel_job *job, bool payload, struct kernel_needs *needs)
+static inline void kernel_job_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
     job->family->needs(job, payload, needs);
 }

@@ -116,24 +116,24 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
 {
     (void)w;
     struct live_world *world = live_world_of(f);
-    assert(write->peer < f->rank_count && write->queue < f->queue_count && write->span_count <= 1);
+    assert(write->peer < f->rank_count && write->queue < f->queue_count && write->sge_count <= 1);
     assert(fabric_path(f, write->peer) == FABRIC_RDMA);
     if (!world->link) {
         live_copy(world, write);
         return 0;
     }
     const bool defer = write->flags & FABRIC_DEFER;
-    if (!write->span_count || !write->span[0].size_bytes) {
+    if (!write->sge_count || !write->sge[0].size_bytes) {
         if (defer) return 0;
         const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));
         return rc == -EAGAIN ? 0 : rc; /* it rang the doorbell, which is all that an empty put does */
     }
-    const struct fabric_span *span = &write->span[0];
-    const uint64_t source = (uint64_t)((const uint8_t *)span->data - world->memory.base);
-    assert(source >= world->heap_offset && source + span->size_bytes <= world->memory.size_bytes);
-    assert(write->target_offset + span->size_bytes <= f->heap_bytes);
+    const struct fabric_sge *sge = &write->sge[0];
+    const uint64_t source = (uint64_t)((const uint8_t *)sge->data - world->memory.base);
+    assert(source >= world->heap_offset && source + sge->size_bytes <= world->memory.size_bytes);
+    assert(write->target_offset + sge->size_bytes <= f->heap_bytes);
     const int rc = world->link->ops->put(world->link, write->peer, write->queue, source,
-                                         world->heap_offset + write->target_offset, span->size_bytes, defer);
+                                         world->heap_offset + write->target_offset, sge->size_bytes, defer);
     if (rc == 0) world->operations++;
     return live_broken(world, rc);
 }
@@ -168,22 +168,22 @@ static int live_put_signal(struct fabric *f, struct fabric_worker *w, const stru
 {
     struct live_world *world = live_world_of(f);
     assert(write->peer == signal->peer && write->queue == signal->queue && signal->word < f->word_count);
-    assert(write->peer < f->rank_count && write->queue < f->queue_count && write->span_count <= 1);
+    assert(write->peer < f->rank_count && write->queue < f->queue_count && write->sge_count <= 1);
     assert(fabric_path(f, write->peer) == FABRIC_RDMA);
-    if (!write->span_count || !write->span[0].size_bytes) return live_signal(f, w, signal);
+    if (!write->sge_count || !write->sge[0].size_bytes) return live_signal(f, w, signal);
     if (!world->link) {
         live_copy(world, write);
         live_word_change(world, signal);
         return 0;
     }
-    const struct fabric_span *span = &write->span[0];
-    const uint64_t source = (uint64_t)((const uint8_t *)span->data - world->memory.base);
-    assert(source >= world->heap_offset && source + span->size_bytes <= world->memory.size_bytes);
-    assert(write->target_offset + span->size_bytes <= f->heap_bytes);
+    const struct fabric_sge *sge = &write->sge[0];
+    const uint64_t source = (uint64_t)((const uint8_t *)sge->data - world->memory.base);
+    assert(source >= world->heap_offset && source + sge->size_bytes <= world->memory.size_bytes);
+    assert(write->target_offset + sge->size_bytes <= f->heap_bytes);
     const struct live_put_signal both = {
         .source = source,
         .target = world->heap_offset + write->target_offset,
-        .size_bytes = span->size_bytes,
+        .size_bytes = sge->size_bytes,
         .peer = write->peer,
         .queue = write->queue,
         .word = signal->word * sizeof(uint64_t),
@@ -348,7 +348,7 @@ static uint8_t *live_map(int fd, uint64_t size_bytes)
     return base;
 }
 
-static bool live_memory_make(struct live_world *world, const struct live_needs *needs, GError **error)
+static bool live_memory_make(struct live_world *world, const struct fabric_needs *needs, GError **error)
 {
     const uint64_t words = ((uint64_t)needs->word_count + LIVE_BARRIER_WORDS) * sizeof(uint64_t);
     world->heap_offset = (words + LIVE_PAGE_BYTES - 1) / LIVE_PAGE_BYTES * LIVE_PAGE_BYTES;
@@ -385,7 +385,7 @@ static bool live_peer_map(struct live_world *world, const struct live_hello *pee
 static bool live_peers_map(struct live_world *world, const struct live_hello *hello, GError **error)
 {
     const struct fabric *f = &world->fabric;
-    const char *link = world->options.link;
+    const char *link = world->options.fabric;
     const bool shared_link = !link || strcmp(link, "shm") == 0;
     for (uint16_t peer = 0; peer < f->rank_count; peer++) {
         const bool here = strcmp(hello[peer].host, hello[f->rank].host) == 0;
@@ -407,16 +407,16 @@ static bool live_peers_map(struct live_world *world, const struct live_hello *he
     return true;
 }
 
-static bool live_link_make(struct live_world *world, const struct live_needs *needs, GError **error)
+static bool live_link_make(struct live_world *world, const struct fabric_needs *needs, GError **error)
 {
     const struct live_options *o = &world->options;
     struct bootstrap *b = world->bootstrap;
     bool any = false;
     for (uint32_t peer = 0; peer < b->rank_count; peer++) any |= world->remote[peer];
-    if (!any || !o->link) return true;
-    if (strcmp(o->link, "shm") == 0)
+    if (!any || !o->fabric) return true;
+    if (strcmp(o->fabric, "shm") == 0)
         world->link = link_shm_new(o, needs, b, &world->memory, world->remote, world->peer_base, error);
-    else if (strcmp(o->link, "verbs") == 0)
+    else if (strcmp(o->fabric, "verbs") == 0)
         world->link = link_verbs_new(o, needs, b, &world->memory, world->remote, error);
     else world->link = link_ofi_new(o, needs, b, &world->memory, world->remote, error);
     return world->link != NULL;
@@ -424,7 +424,7 @@ static bool live_link_make(struct live_world *world, const struct live_needs *ne
 
 static bool live_options_check(const struct live_options *o, const struct bootstrap *b, GError **error)
 {
-    const char *link = o->link ? o->link : "shm";
+    const char *link = o->fabric ? o->fabric : "shm";
     if (strcmp(link, "shm") != 0 && strcmp(link, "verbs") != 0 && strcmp(link, "ofi") != 0)
         g_set_error(error, LIVE_ERROR, 0, "fabric: expected shm, verbs or ofi, found '%s'", link);
     else if (o->ranks_per_node == 0) g_set_error(error, LIVE_ERROR, 0, "ranks-per-node: expected at least 1, found 0");
@@ -436,7 +436,7 @@ static bool live_options_check(const struct live_options *o, const struct bootst
     return false;
 }
 
-static struct live_world *live_world_alloc(const struct live_options *o, const struct live_needs *needs,
+static struct live_world *live_world_alloc(const struct live_options *o, const struct fabric_needs *needs,
                                            struct bootstrap *b)
 {
     struct live_world *world = g_new0(struct live_world, 1);
@@ -460,7 +460,7 @@ static struct live_world *live_world_alloc(const struct live_options *o, const s
 }
 
 /* The collective part of live_world_new: each step ends with all ranks agreeing that all came through. */
-static bool live_world_join(struct live_world *world, const struct live_needs *needs, GError **error)
+static bool live_world_join(struct live_world *world, const struct fabric_needs *needs, GError **error)
 {
     struct bootstrap *b = world->bootstrap;
     GError *failure = NULL;
@@ -521,7 +521,7 @@ static void live_slice_shorten(void)
 /* Also a rank that waits in an exchange moves what others sent to it, where links need the CPU for that. */
 static bool live_serve(void *context) { return live_world_progress(context) > 0; }
 
-struct live_world *live_world_new(const struct live_options *options, const struct live_needs *needs,
+struct live_world *live_world_new(const struct live_options *options, const struct fabric_needs *needs,
                                   struct bootstrap *b, GError **error)
 {
     struct live_world *world = live_world_alloc(options, needs, b);

@@ -34,7 +34,8 @@ enum live_signalling {
 };
 
 struct live_options {
-    const char *link;     /* "shm", "verbs", "ofi"; NULL: no network, puts are stores (one host) */
+    const char *fabric;   /* --fabric: which link connects nodes: "shm", "verbs", "ofi"; NULL: none, puts are
+                           * stores (one host) */
     const char *provider; /* ofi: "tcp", "shm", "verbs", ...; NULL: best found */
     const char *device;   /* verbs: a name, or a list "a,b" dealt out by local rank; NULL: automatic */
     uint32_t port, service_level, traffic_class;
@@ -44,13 +45,6 @@ struct live_options {
     bool nvlink_disabled;
     uint32_t timeout_ms; /* without progress, the run ends with a named cause */
     bool gpu_memory;     /* heap in GPU memory through dma-buf: refused where not available */
-};
-
-struct live_needs {
-    uint64_t heap_bytes;
-    uint32_t word_count;
-    uint16_t queue_count;
-    uint32_t queue_depth;
 };
 
 /* One network below the live fabric.  Offsets are into the shared object (words, then heap); the data path
@@ -110,12 +104,12 @@ struct live_memory {
 
 /* Constructors of links: register memory, connect to every peer that is not reached by shared memory (those
  * with remote[peer] set), exchanging addresses through b.  NULL and *error on failure. */
-struct live_link *link_shm_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+struct live_link *link_shm_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, uint8_t *const *peer_base,
                                GError **error);
-struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+struct live_link *link_verbs_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                  const struct live_memory *memory, const bool *remote, GError **error);
-struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+struct live_link *link_ofi_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, GError **error);
 
 struct live_world;
@@ -124,7 +118,7 @@ struct live_world;
 void live_options_init(struct live_options *options);
 
 /* Collective over b, which must outlive the world.  NULL and *error on failure (every rank gets one). */
-struct live_world *live_world_new(const struct live_options *options, const struct live_needs *needs,
+struct live_world *live_world_new(const struct live_options *options, const struct fabric_needs *needs,
                                   struct bootstrap *b, GError **error);
 void live_world_free(struct live_world *world);
 struct fabric *live_world_fabric(struct live_world *world);

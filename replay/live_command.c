@@ -18,7 +18,7 @@
 
 GOptionEntry *live_command_entries(struct live_command *c)
 {
-    c->gid_index = c->rank = c->world = -1;
+    c->gid_index = c->rank = c->world_size = -1;
     c->ranks = LIVE_RANKS_NOT_GIVEN;
     c->timeout_s = 60;
     const GOptionEntry entries[] = {
@@ -40,8 +40,8 @@ GOptionEntry *live_command_entries(struct live_command *c)
         { "ranks", 0, 0, G_OPTION_ARG_INT, &c->ranks, "Ranks, forked on this host (as --num-ranks)", "N" },
         { "no-bind", 0, 0, G_OPTION_ARG_NONE, &c->unbound,
           "Let forked ranks run on any CPU (default: rank r stays on the r-th, modulo their number)", NULL },
-        { "rank", 0, 0, G_OPTION_ARG_INT, &c->rank, "This process is rank N of --world, by TCP", "N" },
-        { "world", 0, 0, G_OPTION_ARG_INT, &c->world, "With --rank: number of ranks", "N" },
+        { "rank", 0, 0, G_OPTION_ARG_INT, &c->rank, "This process is rank N of --world-size, by TCP", "N" },
+        { "world-size", 0, 0, G_OPTION_ARG_INT, &c->world_size, "With --rank: number of ranks", "N" },
         { "root", 0, 0, G_OPTION_ARG_STRING, &c->root, "With --rank: address of rank 0", "HOST:PORT" },
         { "secret-file", 0, 0, G_OPTION_ARG_FILENAME, &c->secret_file, "With --rank: what all ranks know", "FILE" },
         { "output", 0, 0, G_OPTION_ARG_FILENAME, &c->output, "Where the record goes (default -)", "FILE" },
@@ -78,18 +78,20 @@ static bool numbers_check(const struct live_command *c, GError **error)
 
 static bool joining_check(const struct live_command *c, GError **error)
 {
-    const bool any = c->rank >= 0 || c->world >= 0 || c->root || c->secret_file;
+    const bool any = c->rank >= 0 || c->world_size >= 0 || c->root || c->secret_file;
     if (!any) return true;
-    if (c->rank < 0 || c->world < 1 || !c->root || !c->secret_file) {
-        g_set_error(error, LIVE_ERROR, 0, "--rank, --world, --root, --secret-file: expected all four, found only some");
+    if (c->rank < 0 || c->world_size < 1 || !c->root || !c->secret_file) {
+        g_set_error(error, LIVE_ERROR, 0,
+                    "--rank, --world-size, --root, --secret-file: expected all four, found only some");
         return false;
     }
-    if (c->ranks != LIVE_RANKS_NOT_GIVEN && c->ranks != c->world) {
-        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected --world's %d or nothing, found %d", c->world, c->ranks);
+    if (c->ranks != LIVE_RANKS_NOT_GIVEN && c->ranks != c->world_size) {
+        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected --world-size's %d or nothing, found %d", c->world_size,
+                    c->ranks);
         return false;
     }
-    return number_check("world", c->world, 1, UINT16_MAX, error) &&
-           number_check("rank", c->rank, 0, c->world - 1, error);
+    return number_check("world-size", c->world_size, 1, UINT16_MAX, error) &&
+           number_check("rank", c->rank, 0, c->world_size - 1, error);
 }
 
 /* The value's place in choices ("a|b|c"); -1 and *error when it is none of them. */
@@ -139,7 +141,7 @@ bool live_command_check(struct live_command *c, GError **error)
     }
     if (!output_check(c->output, error)) return false;
     live_options_init(&c->live);
-    c->live.link = c->fabric ? c->fabric : "shm";
+    c->live.fabric = c->fabric ? c->fabric : "shm";
     c->live.provider = c->provider;
     c->live.device = c->device;
     c->live.port = (uint32_t)c->port;
@@ -200,7 +202,7 @@ static struct bootstrap *tcp_join(const struct live_command *c, GError **error)
     secret_warn(c, secret_bytes, &status);
     const struct bootstrap_tcp_options options = {
         .rank = (uint32_t)c->rank,
-        .rank_count = (uint32_t)c->world,
+        .rank_count = (uint32_t)c->world_size,
         .root = c->root,
         .secret = { secret, secret_bytes },
         .timeout_ms = c->live.timeout_ms,
@@ -307,7 +309,7 @@ void live_command_record(const struct live_command *c, const struct bootstrap *b
     live_command_record_machine(c, record);
     record_set(record, "bootstrap", "%s", b->ops->name);
     if (strcmp(b->ops->name, "fork") == 0) record_set(record, "bound", "%s", c->unbound ? "false" : "true");
-    record_set(record, "fabric", "%s", c->live.link);
+    record_set(record, "fabric", "%s", c->live.fabric);
     if (c->live.provider) record_set(record, "provider", "%s", c->live.provider);
     if (c->live.device) record_set(record, "device", "%s", c->live.device);
     record_set(record, "nvlink-carrier", "%s", c->nvlink_carrier);

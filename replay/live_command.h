@@ -21,8 +21,8 @@ struct live_command {
     gboolean gpu_memory;
     gboolean unbound; /* forked ranks run on any CPU */
     gint timeout_s;
-    gint ranks;       /* --ranks: forked here, or LIVE_RANKS_NOT_GIVEN */
-    gint rank, world; /* --rank, --world: connected by TCP; -1: not given */
+    gint ranks;            /* --ranks: forked here, or LIVE_RANKS_NOT_GIVEN */
+    gint rank, world_size; /* --rank, --world-size: connected by TCP; -1: not given */
     char *root, *secret_file;
     char *output, *format;
     enum record_format record_format;

@@ -26,7 +26,7 @@ static char *identity_text(const struct replay_plan *plan)
         g_string_append_printf(text, "%s %s\n", case_option_name(i), value ? value : "(default)");
         g_free(value);
     }
-    g_string_append_printf(text, "fabric %s\nsignalling %d\nwarmup %u\nrepeat %u\nitems %u\n", command->live.link,
+    g_string_append_printf(text, "fabric %s\nsignalling %d\nwarmup %u\nrepeat %u\nitems %u\n", command->live.fabric,
                            (int)command->live.signalling, plan->warmup, plan->repeat, plan->item_count);
     g_string_append_printf(text, "sms %u\n", plan->item[0].job->num_sms);
     GChecksum *checksum = g_checksum_new(G_CHECKSUM_SHA256);

@@ -19,7 +19,7 @@ static const char description[] =
     "Runs the same dispatch and combine code as `eptwin simulate`, with real bytes on real links, checks what\n"
     "arrives, and writes times and bandwidths as `simulate` does.\n"
     "\n"
-    "Ranks are forked on this host, or started by mpirun/srun, or one by one with --rank, --world, --root and\n"
+    "Ranks are forked on this host, or started by mpirun/srun, or one by one with --rank, --world-size, --root and\n"
     "--secret-file.  Ranks of one node (--ranks-per-node) reach each other through shared memory, the others\n"
     "through --fabric.\n"
     "\n"
@@ -179,7 +179,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     return fine && cluster_check(plan, error) && live_command_check(plan->command, error);
 }
 
-/* --ranks, --world, mpirun and --num-ranks all say the same thing, or one of them is wrong. */
+/* --ranks, --world-size, mpirun and --num-ranks all say the same thing, or one of them is wrong. */
 static bool ranks_settle(struct replay_plan *plan, GError **error)
 {
     const struct live_command *command = plan->command;
@@ -218,13 +218,13 @@ static bool node_settle(struct replay_plan *plan, GError **error)
 static bool network_check(const struct replay_plan *plan, GError **error)
 {
     const struct kernel_job *job = plan->item[0].job;
-    if (strcmp(plan->command->live.link, "shm") == 0 || plan->case_options->disable_nvlink ||
+    if (strcmp(plan->command->live.fabric, "shm") == 0 || plan->case_options->nvlink_disabled ||
         job->ranks > job->ranks_per_node)
         return true;
     g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
                 "--fabric %s: expected ranks of different nodes, that it connects, "
                 "found %u of one node: add --ranks-per-node or --disable-nvlink",
-                plan->command->live.link, job->ranks);
+                plan->command->live.fabric, job->ranks);
     return false;
 }
 

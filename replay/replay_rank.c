@@ -24,18 +24,14 @@ struct replay_rank {
 /* Collective.  False: why the world could not be made. */
 static bool rank_open(struct replay_rank *r, GError **error)
 {
-    struct kernel_needs needs;
+    struct fabric_needs needs;
     kernel_job_needs(r->item->job, true, &needs);
-    const struct live_needs live_needs = {
-        .heap_bytes = needs.heap_bytes,
-        .word_count = needs.word_count,
-        .queue_count = MAX(needs.queue_count, 1),
-        .queue_depth = MAX(needs.queue_depth, 1),
-    };
+    needs.queue_count = MAX(needs.queue_count, 1);
+    needs.queue_depth = MAX(needs.queue_depth, 1);
     struct live_options options = r->plan->command->live;
     options.ranks_per_node = r->item->job->ranks_per_node;
-    options.nvlink_disabled = r->plan->case_options->disable_nvlink;
-    r->world = live_world_new(&options, &live_needs, r->bootstrap, error);
+    options.nvlink_disabled = r->plan->case_options->nvlink_disabled;
+    r->world = live_world_new(&options, &needs, r->bootstrap, error);
     if (!r->world) return false;
     live_command_note(r->plan->command, r->world);
     r->rank = kernel_rank_new(r->item->job, live_world_fabric(r->world));

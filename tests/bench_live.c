@@ -41,8 +41,8 @@ static void bench_store(struct bench *b, uint32_t i)
     const struct fabric_write write = { .target_offset = place,
                                         .charge_bytes = MESSAGE_BYTES,
                                         .peer = 1,
-                                        .span_count = 1,
-                                        .span = { { b->worker.fabric->heap + place, MESSAGE_BYTES } } };
+                                        .sge_count = 1,
+                                        .sge = { { b->worker.fabric->heap + place, MESSAGE_BYTES } } };
     if (fabric_path(b->worker.fabric, 1) == FABRIC_NVLINK) {
         if (fabric_store(&b->worker, &write) < 0) printf("store failed\n");
     } else {
@@ -96,9 +96,9 @@ static void bench_world(const char *link)
 {
     struct live_options options;
     live_options_init(&options);
-    options.link = link;
+    options.fabric = link;
     options.ranks_per_node = link ? 1 : 2;
-    const struct live_needs needs = { AREA_BYTES, 16, 1, 128 };
+    const struct fabric_needs needs = { AREA_BYTES, 16, 1, 128 };
     struct bootstrap **bootstraps = support_bootstraps_new(2);
     struct bench b = { .world = { NULL } };
     GError *error = NULL;

@@ -37,8 +37,8 @@ static enum worker_step put_step(struct fabric_worker *w)
             .target_offset = place,
             .charge_bytes = PUT_BYTES,
             .peer = 1,
-            .span_count = 1,
-            .span = { { w->fabric->heap + place, PUT_BYTES } },
+            .sge_count = 1,
+            .sge = { { w->fabric->heap + place, PUT_BYTES } },
         };
         if (fabric_put(w, &write) < 0) return WORKER_WAIT;
         b->done++;
@@ -111,10 +111,10 @@ static int rank_main(struct bootstrap *b, void *context)
 {
     struct live_options options;
     live_options_init(&options);
-    options.link = "verbs";
+    options.fabric = "verbs";
     options.device = context;
     options.ranks_per_node = 1;
-    const struct live_needs needs = { AREA_BYTES, 8, 1, QUEUE_DEPTH };
+    const struct fabric_needs needs = { AREA_BYTES, 8, 1, QUEUE_DEPTH };
     GError *error = NULL;
     struct live_world *world = live_world_new(&options, &needs, b, &error);
     struct bench *bench = g_new0(struct bench, 1);

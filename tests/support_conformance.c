@@ -82,7 +82,7 @@ static void program_fail(struct program *p, const struct op *op, const char *wha
 
 static void program_fill(const void *context, uint8_t *target)
 {
-    const struct fabric_span *source = context;
+    const struct fabric_sge *source = context;
     memcpy(target, source->data, source->size_bytes);
 }
 
@@ -96,24 +96,24 @@ static int program_write(struct program *p, const struct op *op, const struct fa
         .peer = op->peer,
         .queue = op->queue,
         .flags = op->flags,
-        .span_count = 1,
-        .span = { { f->heap + op->source, op->size } },
+        .sge_count = 1,
+        .sge = { { f->heap + op->source, op->size } },
     };
-    if (op->size == 0 && op->value) write.span_count = 0;
+    if (op->size == 0 && op->value) write.sge_count = 0;
     if (fabric_path(f, op->peer) == FABRIC_RDMA)
         return signal ? fabric_put_signal(&p->worker, &write, signal) : fabric_put(&p->worker, &write);
     if (op->size % 2) { /* bytes that are made in place */
-        write.span_count = 0;
+        write.sge_count = 0;
         write.fill = program_fill;
-        write.context = &write.span[0];
+        write.context = &write.sge[0];
         write.fill_bytes = op->size;
-    } else if (op->size > 4) { /* stores gather: give them several spans */
+    } else if (op->size > 4) { /* stores gather: give them several entries */
         const uint32_t head = op->size / 3, middle = op->size / 4;
-        write.span_count = 3;
-        write.span[0].size_bytes = head;
-        write.span[1] = (struct fabric_span){ f->heap + op->source + head, middle };
-        write.span[2].data = f->heap + op->source + head + middle;
-        write.span[2].size_bytes = op->size - head - middle;
+        write.sge_count = 3;
+        write.sge[0].size_bytes = head;
+        write.sge[1] = (struct fabric_sge){ f->heap + op->source + head, middle };
+        write.sge[2].data = f->heap + op->source + head + middle;
+        write.sge[2].size_bytes = op->size - head - middle;
     }
     return fabric_store(&p->worker, &write);
 }
@@ -487,7 +487,8 @@ static void case_ownership(struct suite *s)
     suite_run(s);
 }
 
-/* Empty writes deliver nothing, with a span or without, deferred or not, and ring for what was deferred. */
+/* Empty writes deliver nothing, with a scatter/gather entry or without, deferred or not, and ring for what was
+ * deferred. */
 static void case_zero_size(struct suite *s)
 {
     enum { GUARD = 64 };

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "models/fabric.h"
 
-/* What a world under test must offer (live_needs); its ranks are at most CONFORMANCE_RANKS. */
+/* What a world under test must offer (fabric_needs); its ranks are at most CONFORMANCE_RANKS. */
 enum {
     CONFORMANCE_RANKS = 8,
     CONFORMANCE_WORDS = 2048,

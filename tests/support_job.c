@@ -25,17 +25,14 @@ static void rank_check(const struct kernel_rank *rank)
 void job_sim_init(struct job_sim *sim, const struct kernel_job *job, const struct cluster *cluster, bool payload,
                   bool nvlink_disabled)
 {
-    struct kernel_needs needs;
+    struct fabric_needs needs;
     kernel_job_needs(job, payload, &needs);
     const struct world_options options = {
         .ranks = job->ranks,
         .ranks_per_node = job->ranks_per_node,
         .nvlink_disabled = nvlink_disabled,
         .payload = payload,
-        .heap_bytes = needs.heap_bytes,
-        .word_count = needs.word_count,
-        .queue_count = needs.queue_count,
-        .queue_depth = needs.queue_depth,
+        .needs = needs,
     };
     *sim = (struct job_sim){ .job = job, .world = world_new(cluster, &options) };
     CU_ASSERT_PTR_NOT_NULL_FATAL(sim->world);
@@ -117,18 +114,17 @@ struct job_live {
 
 static void live_init(struct job_live *live, const struct kernel_job *job, bool nvlink_disabled)
 {
-    struct kernel_needs needs;
+    struct fabric_needs needs;
     struct live_options options;
     GError *error = NULL;
     CU_ASSERT_FATAL(job->ranks <= RANKS_MAX);
     kernel_job_needs(job, true, &needs);
-    const struct live_needs live_needs = { needs.heap_bytes, needs.word_count, needs.queue_count, needs.queue_depth };
     live_options_init(&options);
-    options.link = "shm";
+    options.fabric = "shm";
     options.ranks_per_node = job->ranks_per_node;
     options.nvlink_disabled = nvlink_disabled;
     *live = (struct job_live){ .job = job, .bootstrap = support_bootstraps_new(job->ranks) };
-    const bool made = support_worlds_new(&options, &live_needs, live->bootstrap, job->ranks, live->world, &error);
+    const bool made = support_worlds_new(&options, &needs, live->bootstrap, job->ranks, live->world, &error);
     if (error) puts(error->message);
     CU_ASSERT_TRUE_FATAL(made);
     for (uint32_t r = 0; r < job->ranks; r++) {

@@ -106,7 +106,7 @@ uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
 
 struct worlds_call {
     const struct live_options *options;
-    const struct live_needs *needs;
+    const struct fabric_needs *needs;
     struct live_world **world;
     GError **error; /* [rank] */
 };
@@ -118,7 +118,7 @@ static bool worlds_make(struct bootstrap *b, void *context)
     return call->world[b->rank] != NULL;
 }
 
-bool support_worlds_new(const struct live_options *options, const struct live_needs *needs, struct bootstrap **b,
+bool support_worlds_new(const struct live_options *options, const struct fabric_needs *needs, struct bootstrap **b,
                         uint32_t rank_count, struct live_world **world, GError **error)
 {
     GError **errors = g_new0(GError *, rank_count);

@@ -18,7 +18,7 @@ uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
 
 /* Makes a live world for each rank; world[rank] and *error (of one that failed) as from live_world_new.
  * True if all were made. */
-bool support_worlds_new(const struct live_options *options, const struct live_needs *needs, struct bootstrap **b,
+bool support_worlds_new(const struct live_options *options, const struct fabric_needs *needs, struct bootstrap **b,
                         uint32_t rank_count, struct live_world **world, GError **error);
 
 /* Steps the workers of all ranks in one thread until all are done; false with why filled when a link failed

@@ -181,14 +181,15 @@ static bool refuse(struct loop *loop)
 static void write_check(struct loop *loop, const struct fabric *f, const struct fabric_write *write, bool put)
 {
     const uint64_t size = fabric_write_bytes(write);
-    if (write->span_count > (put ? 1 : FABRIC_SPANS_MAX)) breach(loop, "too many spans", f->rank, write->span_count);
-    if (write->fill && (put || write->span_count)) breach(loop, "filled what is gathered", f->rank, size);
+    if (write->sge_count > (put ? 1 : FABRIC_SGES_MAX))
+        breach(loop, "too many scatter/gather entries", f->rank, write->sge_count);
+    if (write->fill && (put || write->sge_count)) breach(loop, "filled what is gathered", f->rank, size);
     if (put != (fabric_path(f, write->peer) == FABRIC_RDMA)) breach(loop, "the wrong path", f->rank, write->peer);
     if (write->target_offset + size > f->heap_bytes) breach(loop, "a write past the heap", f->rank, size);
     if (f->payload ? size != write->charge_bytes : size > write->charge_bytes)
         breach(loop, "the charge is not what is written", f->rank, write->charge_bytes);
     if (put && write->queue >= f->queue_count) breach(loop, "no such queue", f->rank, write->queue);
-    const uint8_t *source = write->span[0].data;
+    const uint8_t *source = write->sge[0].data;
     if (put && size && (source < f->heap || source + size > f->heap + f->heap_bytes))
         breach(loop, "a put from foreign memory", f->rank, size);
 }
@@ -224,7 +225,7 @@ static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabr
                      .worker = w,
                      .rdma = true,
                      .offset = write->target_offset };
-    if (write->span_count) op.source = write->span[0].data, op.size_bytes = write->span[0].size_bytes;
+    if (write->sge_count) op.source = write->sge[0].data, op.size_bytes = write->sge[0].size_bytes;
     loop->pending[loop->pending_count++] = op;
     loop->counts.puts++;
     loop->counts.put_bytes += write->charge_bytes;

@@ -13,7 +13,7 @@
 
 struct loop_options {
     uint16_t ranks, ranks_per_node;
-    struct kernel_needs needs;
+    struct fabric_needs needs;
     bool payload, nvlink_disabled;
     uint64_t seed;
     uint32_t refuse_percent;  /* of operations answered with -EAGAIN */

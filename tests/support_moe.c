@@ -37,7 +37,7 @@ void moe_options_vary(struct moe_options *o, struct rng *rng)
     o->weights = !o->cached && rng_below(rng, 2);
     o->worst_tokens = o->family != MOE_V2 && !o->cached && rng_below(rng, 4) == 0;
     o->expert_alignment = 1u << rng_below(rng, 4);
-    o->bias_count = (uint32_t)rng_below(rng, 3);
+    o->num_bias = (uint32_t)rng_below(rng, 3);
 }
 
 static int32_t expert_draw(const struct moe_options *o, enum moe_draw draw, uint32_t rank, struct rng *rng)

@@ -54,17 +54,14 @@ void support_group_init(struct support_group *group, const struct cluster *clust
     if (refusal) puts(refusal);
     CU_ASSERT_PTR_NULL_FATAL(refusal);
     *group = (struct support_group){ .options = *options };
-    struct kernel_needs needs;
+    struct fabric_needs needs;
     moe_options_needs(options, payload, &needs);
     const struct world_options world = {
         .ranks = options->ranks,
         .ranks_per_node = options->ranks_per_node,
         .nvlink_disabled = nvlink_disabled,
         .payload = payload,
-        .heap_bytes = needs.heap_bytes,
-        .word_count = needs.word_count,
-        .queue_count = needs.queue_count,
-        .queue_depth = needs.queue_depth,
+        .needs = needs,
     };
     group->world = world_new(cluster, &world);
     CU_ASSERT_PTR_NOT_NULL_FATAL(group->world);

@@ -498,8 +498,8 @@ static void test_wrong_world(void)
 
     CU_ASSERT_EQUAL(statuses[0], 2);
     CU_ASSERT_EQUAL(statuses[1], 2);
-    ASSERT_CONTAINS(text, "was started for a world of 3, rank 0 for 2]");
-    ASSERT_CONTAINS(text, "[1: rank 1 was started for a world of 3, rank 0 at 127.0.0.1:");
+    ASSERT_CONTAINS(text, "was started as one of 3 ranks, rank 0 as one of 2]");
+    ASSERT_CONTAINS(text, "[1: rank 1 was started as one of 3 ranks, rank 0 at 127.0.0.1:");
     g_free(text);
 }
 
@@ -532,7 +532,7 @@ static void test_bad_options(void)
         struct bootstrap_tcp_options options;
         const char *message;
     } cases[] = {
-        { { .rank = 2, .rank_count = 2, .root = ":1", .secret = { "x", 1 } }, "--rank 2 is not below --world 2" },
+        { { .rank = 2, .rank_count = 2, .root = ":1", .secret = { "x", 1 } }, "--rank 2 is not below --world-size 2" },
         { { .rank = 0, .rank_count = 2, .root = ":1", .secret = { "", 0 } }, "needs a secret shared by all ranks" },
         { { .rank = 0, .rank_count = 2, .root = "here", .secret = { "x", 1 } },
           "--root: expected host:port, found 'here'" },
@@ -861,8 +861,8 @@ static void test_refusals(void)
                    " says it is rank 3, expected 1 to 2]");
     expect_refusal(&(struct wire_hello){ .rank = 0, .rank_count = 3 }, WIRE_WRONG_RANK,
                    " says it is rank 0, expected 1 to 2]");
-    expect_refusal(&(struct wire_hello){ .rank = 1, .rank_count = 4 }, WIRE_WRONG_WORLD,
-                   " was started for a world of 4, rank 0 for 3]");
+    expect_refusal(&(struct wire_hello){ .rank = 1, .rank_count = 4 }, WIRE_WRONG_COUNT,
+                   " was started as one of 4 ranks, rank 0 as one of 3]");
 }
 
 /* --- messages after the welcome --- */

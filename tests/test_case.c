@@ -121,7 +121,7 @@ static void test_each_option_makes_a_case(void)
 /* Beside a trace nothing is drawn. */
 static void test_cases_of_a_trace(void)
 {
-    static const char *const drawn[] = { "seed", "masked", "num-topk-groups", NULL };
+    static const char *const drawn[] = { "seed", "masked-places", "num-topk-groups", NULL };
     struct case_options c;
     case_init(&c);
     set_all(&c, (const char *const[]){ "trace", "t.ept", NULL });
@@ -162,7 +162,7 @@ static void test_loads_told_apart(void)
 {
     static const char *const others[] = { "hidden",  "dtype", "disable-nvlink", "hook",         "cached", "num-sms",
                                           "cluster", "data",  "nvl-chunk",      "mask-timeout", "fail",   NULL };
-    static const char *const load[] = { "seed",    "masked",          "trace",     "trace-weights", "step",
+    static const char *const load[] = { "seed",    "masked-places",   "trace",     "trace-weights", "step",
                                         "layer",   "traffic",         "placement", "num-tokens",    "num-ranks",
                                         "weights", "tokens-per-rank", NULL };
     struct case_options c, other;
@@ -359,7 +359,7 @@ static void test_routing_generated(void)
     CU_ASSERT_EQUAL(memcmp(again.rank[2].experts, routing.rank[2].experts, 30 * 8 * sizeof(int32_t)), 0);
     routing_free(&again);
     routing_free(&routing);
-    CU_ASSERT(case_set(&c, "masked", "5", NULL) && case_set(&c, "tokens-per-rank", "9|9|9|9", NULL));
+    CU_ASSERT(case_set(&c, "masked-places", "5", NULL) && case_set(&c, "tokens-per-rank", "9|9|9|9", NULL));
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT(experts_valid(&routing, 3) < 9 * 8 && experts_valid(&routing, 3) >= 9 * 8 - 5); /* may coincide */
     routing_free(&routing);
@@ -391,7 +391,7 @@ static void test_routing_same(void)
         { "weights", "1" },
         { "ranks-per-node", "4" },
         { "num-topk-groups", "1" },
-        { "masked", "10" },
+        { "masked-places", "10" },
     };
     static const char *const indifferent[][2] = {
         { "num-sms", "20" }, { "nvl-chunk", "3" }, { "hidden", "2048" },    { "dtype", "bf16" },

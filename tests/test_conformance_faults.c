@@ -36,10 +36,10 @@ static uint32_t run_with(const struct fabric_ops *ops)
 {
     struct live_options options;
     live_options_init(&options);
-    options.link = "shm";
+    options.fabric = "shm";
     options.ranks_per_node = 2;
-    const struct live_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                      CONFORMANCE_DEPTH };
+    const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
+                                        CONFORMANCE_DEPTH };
     struct bootstrap **b = support_bootstraps_new(RANKS);
     CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &needs, b, RANKS, worlds, NULL));
     for (uint32_t rank = 0; rank < RANKS; rank++) {
@@ -84,7 +84,7 @@ static int flush_at_once(struct fabric *f, struct fabric_worker *w, uint16_t pee
 static int store_short(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
     struct fabric_write wrong = *write;
-    if (wrong.span_count > 2) wrong.span_count--;
+    if (wrong.sge_count > 2) wrong.sge_count--;
     return honest->store(f, w, &wrong);
 }
 
@@ -103,7 +103,7 @@ static int put_never_full(struct fabric *f, struct fabric_worker *w, const struc
 
 static int store_when_empty(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
-    if (!write->span_count || !write->span[0].size_bytes) fabrics[write->peer]->heap[write->target_offset] = 99;
+    if (!write->sge_count || !write->sge[0].size_bytes) fabrics[write->peer]->heap[write->target_offset] = 99;
     return honest->store(f, w, write);
 }
 

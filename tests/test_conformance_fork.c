@@ -59,8 +59,8 @@ static int lose(struct fabric *f, struct fabric_worker *w, const struct fabric_w
 static int process_main(struct bootstrap *b, void *context)
 {
     const struct process_case *c = context;
-    const struct live_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                      CONFORMANCE_DEPTH };
+    const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
+                                        CONFORMANCE_DEPTH };
     struct process_world process = { live_world_new(&c->options, &needs, b, NULL), b };
     if (!process.world) return 3;
     struct fabric *fabric[CONFORMANCE_RANKS] = { NULL };
@@ -88,7 +88,7 @@ static void test_processes(void)
     for (c.seed = 1; c.seed <= 3; c.seed++) {
         live_options_init(&c.options);
         CU_ASSERT_EQUAL(bootstrap_fork_run(4, 60000, process_main, &c), 0);
-        c.options.link = "shm";
+        c.options.fabric = "shm";
         c.options.ranks_per_node = 2;
         CU_ASSERT_EQUAL(bootstrap_fork_run(4, 60000, process_main, &c), 0);
         c.options.nvlink_disabled = true;
@@ -101,7 +101,7 @@ static void test_crowd(void)
 {
     struct process_case c = { .traitor = -1, .seed = 4 };
     live_options_init(&c.options);
-    c.options.link = "shm";
+    c.options.fabric = "shm";
     c.options.ranks_per_node = 4;
     CU_ASSERT_EQUAL(bootstrap_fork_run(CONFORMANCE_RANKS, 60000, process_main, &c), 0);
 }

@@ -32,8 +32,8 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, b
 {
     struct bootstrap **b = support_bootstraps_new(rank_count);
     struct shm_world shm = { .rank_count = rank_count };
-    const struct live_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                      CONFORMANCE_DEPTH };
+    const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
+                                        CONFORMANCE_DEPTH };
     GError *error = NULL;
     CU_ASSERT_TRUE_FATAL(support_worlds_new(options, &needs, b, rank_count, shm.world, &error));
     struct fabric *fabric[CONFORMANCE_RANKS];
@@ -64,7 +64,7 @@ static void test_nodes(void)
 {
     struct live_options options;
     live_options_init(&options);
-    options.link = "shm";
+    options.fabric = "shm";
     options.ranks_per_node = 2;
     for (uint64_t seed = 1; seed <= 5; seed++) run_suite(8, &options, true, seed);
     options.ranks_per_node = 1;
@@ -75,7 +75,7 @@ static void test_nvlink_disabled(void)
 {
     struct live_options options;
     live_options_init(&options);
-    options.link = "shm";
+    options.fabric = "shm";
     options.nvlink_disabled = true;
     for (uint64_t seed = 1; seed <= 5; seed++) run_suite(5, &options, true, seed);
 }

@@ -13,13 +13,13 @@
 
 enum { RANKS = 4, WORDS = 16, HEAP_BYTES = 1 << 16 };
 
-static const struct live_needs small = { HEAP_BYTES, WORDS, 2, 4 };
+static const struct fabric_needs small = { HEAP_BYTES, WORDS, 2, 4 };
 
 static struct live_options options_make(const char *link, uint32_t ranks_per_node)
 {
     struct live_options options;
     live_options_init(&options);
-    options.link = link;
+    options.fabric = link;
     options.ranks_per_node = ranks_per_node;
     options.timeout_ms = 200;
     return options;
@@ -67,7 +67,7 @@ static void test_bind(void)
 /* ---- worlds that cannot be made ---- */
 
 /* All ranks must fail, with a text that holds expected. */
-static void expect_refused(const struct live_options *options, const struct live_needs *needs, const char *expected)
+static void expect_refused(const struct live_options *options, const struct fabric_needs *needs, const char *expected)
 {
     struct bootstrap **b = support_bootstraps_new(2);
     struct live_world *world[2] = { NULL };
@@ -92,7 +92,7 @@ static void test_refused(void)
     options.gpu_memory = true;
     expect_refused(&options, &small, "gpu-memory: expected --fabric verbs");
     options.gpu_memory = false;
-    const struct live_needs no_queue = { HEAP_BYTES, WORDS, 0, 4 }, huge = { UINT64_C(1) << 60, WORDS, 2, 4 };
+    const struct fabric_needs no_queue = { HEAP_BYTES, WORDS, 0, 4 }, huge = { UINT64_C(1) << 60, WORDS, 2, 4 };
     expect_refused(&options, &no_queue, "at least one queue of depth 1");
     expect_refused(&options, &huge, "shared memory: expected 1152921504606");
 }
@@ -102,7 +102,7 @@ static bool refuse_one(struct bootstrap *b, void *context)
 {
     GError **error = context;
     const struct live_options options = options_make("shm", 1);
-    struct live_needs needs = small;
+    struct fabric_needs needs = small;
     if (b->rank == 2) needs.heap_bytes = UINT64_C(1) << 60;
     struct live_world *world = live_world_new(&options, &needs, b, &error[b->rank]);
     live_world_free(world);
@@ -127,7 +127,7 @@ static bool refuse_shape(struct bootstrap *b, void *context)
 {
     (void)context;
     const struct live_options options = options_make("shm", 1);
-    struct live_needs needs = small;
+    struct fabric_needs needs = small;
     needs.heap_bytes += b->rank * 4096;
     GError *error = NULL;
     struct live_world *world = live_world_new(&options, &needs, b, &error);

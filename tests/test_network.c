@@ -55,7 +55,9 @@ static struct traffic *traffic_new(uint32_t ranks)
     t->cluster.nic.post_ps = t->cluster.nic.doorbell_ps = 0;
     t->cluster.network.quantum_bytes = 16384;
     t->cluster.network.hop_ps = 500 * PS_PER_NS;
-    t->options = (struct world_options){ .ranks = ranks, .ranks_per_node = 1, .word_count = 1, .queue_count = QUEUES };
+    t->options = (struct world_options){ .ranks = ranks,
+                                         .ranks_per_node = 1,
+                                         .needs = { .word_count = 1, .queue_count = QUEUES } };
     return t;
 }
 

@@ -23,7 +23,7 @@ static struct live_options options_for(const char *provider, enum live_signallin
     struct live_options options;
 
     live_options_init(&options);
-    options.link = "ofi";
+    options.fabric = "ofi";
     options.provider = provider;
     options.signalling = signalling;
     options.nvlink_disabled = true;
@@ -70,8 +70,8 @@ static void ofi_world_report(void *context, const char *name, const char *why)
     if (why[0]) printf("\n      %s: %s\n", name, why);
 }
 
-static const struct live_needs conformance_needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                                     CONFORMANCE_DEPTH };
+static const struct fabric_needs conformance_needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
+                                                       CONFORMANCE_DEPTH };
 
 static void run_suite(uint32_t rank_count, const struct live_options *options, uint64_t seed)
 {
@@ -213,7 +213,7 @@ enum { LINK_BYTES = 1 << 20, LINK_DEPTH = 4, LINK_PUT_BYTES = 64 << 10 };
  * the other may still be at work in here. */
 static struct live_link *link_open(struct bootstrap *b, const struct live_options *options, struct live_memory *memory)
 {
-    const struct live_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH };
+    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH };
     const bool remote[2] = { b->rank != 0, b->rank != 1 };
     GError *error = NULL;
 
@@ -328,7 +328,7 @@ static void test_dead_peer(void)
 static void expect_no_world(struct live_options options, const char *message)
 {
     struct bootstrap **const b = support_bootstraps_new(2);
-    const struct live_needs needs = { 1 << 16, 8, 1, 4 };
+    const struct fabric_needs needs = { 1 << 16, 8, 1, 4 };
     struct live_world *world[2] = { NULL };
     GError *error = NULL;
 
@@ -512,7 +512,7 @@ static int stranger_main(const struct tapped *t)
     uint8_t tokens[2][OFI_TOKEN_BYTES] = { { 0 } };
     const struct ofi_place place = { .one_host = true, .token = tokens };
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_IMM);
-    const struct live_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH };
+    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH };
     static uint8_t bytes[LINK_BYTES];
     const struct live_memory memory = { .base = bytes, .size_bytes = sizeof bytes };
     struct ofi_port port = { 0 };
@@ -641,7 +641,7 @@ void unit_tests(CU_pSuite suite)
 static void test_refusal(void)
 {
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
-    const struct live_needs needs = { 1 << 16, 8, 1, 4 };
+    const struct fabric_needs needs = { 1 << 16, 8, 1, 4 };
     GError *error = NULL;
 
     CU_ASSERT_PTR_NULL(link_ofi_new(&options, &needs, NULL, NULL, NULL, &error));

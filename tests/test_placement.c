@@ -108,7 +108,7 @@ static void test_choices_survive_placement(void)
                                              .tokens = 400,
                                              .topk = 4,
                                              .experts = 32,
-                                             .masked = 9,
+                                             .masked_places = 9,
                                              .weights = true,
                                              .seed = 2,
                                              .distribution = "zipf:1.3" };

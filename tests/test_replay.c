@@ -24,7 +24,7 @@ static void plan_make(struct rank_plan *p)
     memset(p, 0, sizeof *p);
     p->command.name = "replay";
     live_options_init(&p->command.live);
-    p->command.live.link = "shm";
+    p->command.live.fabric = "shm";
     case_init(&p->case_options);
     routing_alloc(&p->item.load.routing, RANKS, TOPK, EXPERTS, tokens, 1);
     for (uint32_t i = 0; i < TOKENS * TOPK; i++) p->item.load.routing.rank[1].experts[i] = (int32_t)(i % EXPERTS);
@@ -104,7 +104,7 @@ static void test_agree(void)
     expect_agreement(plans, "routing: expected the same on all ranks");
 
     plans_make(plans);
-    plans[2].command.live.link = "verbs";
+    plans[2].command.live.fabric = "verbs";
     expect_agreement(plans, "fabric: expected the same on all ranks, found shm on rank 0 and verbs on rank 2");
 }
 

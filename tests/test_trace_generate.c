@@ -239,7 +239,7 @@ static void test_steps_are_correlated(void)
                                        .experts = 64,
                                        .seed = 7,
                                        .correlation = 0.7,
-                                       .masked = 3,
+                                       .masked_places = 3,
                                        .weights = true };
     struct routing first, second;
     uint32_t same = 0, none = 0;
@@ -320,7 +320,7 @@ static void test_traffic_comes_out_exactly(void)
                                                      .tokens = 200,
                                                      .topk = 6,
                                                      .experts = 64,
-                                                     .masked = pairs ? 40 : 0,
+                                                     .masked_places = pairs ? 40 : 0,
                                                      .seed = 11 + n,
                                                      .distribution = names[n] };
             struct routing first, second;

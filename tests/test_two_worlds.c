@@ -36,17 +36,16 @@ static uint64_t thread_now_ps(const struct fabric *f)
 static void live_group_init(struct live_group *g, const struct moe_options *o, const struct routing *routing,
                             bool nvlink_disabled)
 {
-    struct kernel_needs needs;
+    struct fabric_needs needs;
     moe_options_needs(o, true, &needs);
-    const struct live_needs live = { needs.heap_bytes, needs.word_count, needs.queue_count, needs.queue_depth };
     struct live_options options;
     live_options_init(&options);
-    options.link = "shm";
+    options.fabric = "shm";
     options.ranks_per_node = o->ranks_per_node;
     options.nvlink_disabled = nvlink_disabled;
     GError *error = NULL;
     g->bootstrap = support_bootstraps_new(o->ranks);
-    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &live, g->bootstrap, o->ranks, g->world, &error));
+    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &needs, g->bootstrap, o->ranks, g->world, &error));
     for (uint32_t r = 0; r < o->ranks; r++) {
         struct fabric *f = live_world_fabric(g->world[r]);
         g->ops = *f->ops;
@@ -254,7 +253,7 @@ static void run_normal(uint32_t ranks, uint32_t ranks_per_node)
             o.dtype = variant % 2 ? MOE_BF16 : MOE_FP8;
             o.cached = variant >= 2;
             o.weights = variant == 1;
-            o.bias_count = variant == 1 ? 2 : 0;
+            o.num_bias = variant == 1 ? 2 : 0;
             run_both(&o, &routing, false);
         }
         routing_free(&routing);

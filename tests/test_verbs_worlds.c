@@ -22,7 +22,7 @@ struct twin {
     struct moe_options options;
     struct routing routing;
     bool nvlink_disabled;
-    struct kernel_needs needs;
+    struct fabric_needs needs;
     struct cluster *cluster;
     struct world *world; /* simulated */
     struct bootstrap **b;
@@ -38,7 +38,7 @@ static void twin_options(struct twin *twin, const char *const *option)
     for (bool fine = true; *option && fine; option += 2) fine = case_set(&c, option[0], option[1], &error);
     if (!error && case_routing(&c, &twin->routing, &error))
         case_moe_options(&c, &twin->routing, 132, &twin->options, &error);
-    twin->nvlink_disabled = c.disable_nvlink;
+    twin->nvlink_disabled = c.nvlink_disabled;
     case_clear(&c);
     if (error) printf("\n      %s\n", error->message);
     CU_ASSERT_PTR_NULL_FATAL(error);
@@ -54,10 +54,7 @@ static void twin_simulated_run(struct twin *twin)
         .ranks_per_node = o->ranks_per_node,
         .nvlink_disabled = twin->nvlink_disabled,
         .payload = true,
-        .heap_bytes = twin->needs.heap_bytes,
-        .word_count = twin->needs.word_count,
-        .queue_count = twin->needs.queue_count,
-        .queue_depth = twin->needs.queue_depth,
+        .needs = twin->needs,
     };
     twin->cluster = cluster_load("h800-cx7", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(twin->cluster);
@@ -83,12 +80,9 @@ static void twin_simulated_run(struct twin *twin)
 
 static void twin_live_open(struct twin *twin, const struct live_options *options)
 {
-    const struct live_needs needs = {
-        twin->needs.heap_bytes,
-        twin->needs.word_count,
-        MAX(twin->needs.queue_count, 1),
-        MAX(twin->needs.queue_depth, 1),
-    };
+    struct fabric_needs needs = twin->needs;
+    needs.queue_count = MAX(needs.queue_count, 1);
+    needs.queue_depth = MAX(needs.queue_depth, 1);
     GError *error = NULL;
     twin->b = support_bootstraps_new(twin->options.ranks);
     const bool fine = support_worlds_new(options, &needs, twin->b, twin->options.ranks, twin->live, &error);
@@ -168,7 +162,7 @@ static void run_case(const char *const *option)
     for (uint32_t i = 0; i < (verbs_here() ? 4 : 1); i++) {
         struct live_options options;
         live_options_init(&options);
-        options.link = i ? "verbs" : "shm";
+        options.fabric = i ? "verbs" : "shm";
         options.signalling = ways[i ? i - 1 : 0];
         options.ranks_per_node = twin.options.ranks_per_node;
         options.nvlink_disabled = twin.nvlink_disabled;

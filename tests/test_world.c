@@ -70,8 +70,8 @@ static bool operation_play(struct player *p, const struct operation *o)
         .rows = o->rows,
         .flags = o->flags,
         .pattern = &o->pattern,
-        .span_count = p->source != NULL,
-        .span[0] = { p->source, (uint32_t)o->size_bytes },
+        .sge_count = p->source != NULL,
+        .sge[0] = { p->source, (uint32_t)o->size_bytes },
     };
     const struct fabric_signal signal = { .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue };
     const struct fabric_work work = {
@@ -134,8 +134,7 @@ static struct stage *stage_new(uint32_t ranks, uint32_t ranks_per_node)
     s->options = (struct world_options){
         .ranks = ranks,
         .ranks_per_node = ranks_per_node,
-        .word_count = WORDS,
-        .queue_count = 4,
+        .needs = { .word_count = WORDS, .queue_count = 4 },
     };
     return s;
 }
@@ -639,12 +638,12 @@ static void test_queue_depth(void)
 {
     for (uint32_t depth = 1; depth <= 2; depth++) {
         struct stage *s = stage_new(2, 1);
-        s->options.queue_depth = depth;
+        s->options.needs.queue_depth = depth;
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = PUT, .peer = 1, .size_bytes = 1000 });
         stage_run(s);
         /* The first: sent 210, in 2310, delivered 3310, known 4310; then a step and the second's posting. */
         CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
-        s->options.queue_depth = 3 - depth; /* what the cluster says counts */
+        s->options.needs.queue_depth = 3 - depth; /* what the cluster says counts */
         s->cluster.nic.queue_depth = depth;
         stage_run(s);
         CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
@@ -714,7 +713,7 @@ static void test_room_and_other_things(void)
 {
     for (int alarm = 0; alarm <= 1; alarm++) {
         struct stage *s = stage_new(4, 2);
-        s->options.queue_depth = 1;
+        s->options.needs.queue_depth = 1;
         struct world *world = world_new(&s->cluster, &s->options);
         CU_ASSERT_PTR_NOT_NULL_FATAL(world);
         struct impatient i = { .puts = 2, .word = 3, .alarm_ps = alarm ? 1500 * PS_PER_NS : 100 * PS_PER_US };
@@ -747,7 +746,7 @@ static void test_bytes_come_last(void)
 {
     struct stage *s = stage_new(2, 1);
     s->options.payload = true;
-    s->options.heap_bytes = 20000;
+    s->options.needs.heap_bytes = 20000;
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000, .flags = 0 });
     struct world *world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);

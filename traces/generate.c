@@ -278,9 +278,9 @@ static void rank_draw(struct generator *g, uint32_t rank, const struct routing_r
         rng_seed(&rng, stream_seed(o, 3, o->step) + rank);
         for (uint32_t t = 0; t < o->tokens; t++) token_weigh(&rng, o->topk, out->weights + (size_t)t * o->topk);
     }
-    if (o->masked && o->tokens) {
+    if (o->masked_places && o->tokens) {
         rng_seed(&rng, stream_seed(o, 4, o->step) + rank);
-        for (uint32_t i = 0; i < o->masked; i++)
+        for (uint32_t i = 0; i < o->masked_places; i++)
             out->experts[rng_below(&rng, (uint64_t)o->tokens * o->topk)] = ROUTING_NONE;
     }
 }

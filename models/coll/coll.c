@@ -26,17 +26,15 @@ static struct coll_rank *rank_of(const struct kernel_rank *rank)
     return fabric_container_of(rank, struct coll_rank, kernel);
 }
 
-#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
-
 const char *coll_options_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
 {
-    if (o->ranks == 0 || o->ranks > UINT16_MAX) REFUSE("num-ranks: expected 1 to 65535, found %u", o->ranks);
-    if (o->ranks_per_node == 0) REFUSE("ranks-per-node: expected at least 1, found 0");
+    if (o->ranks == 0 || o->ranks > UINT16_MAX) KERNEL_REFUSE("num-ranks: expected 1 to 65535, found %u", o->ranks);
+    if (o->ranks_per_node == 0) KERNEL_REFUSE("ranks-per-node: expected at least 1, found 0");
     if (o->ranks > o->ranks_per_node && o->ranks % o->ranks_per_node)
-        REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", o->ranks_per_node, o->ranks);
-    if (o->num_sms == 0) REFUSE("num-sms: expected at least 1, found 0");
-    if (o->in_flight == 0) REFUSE("in-flight: expected at least 1, found 0");
-    if (o->compute_ps && o->compute_sms == 0) REFUSE("compute-sms: expected at least one SM, found none");
+        KERNEL_REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", o->ranks_per_node, o->ranks);
+    if (o->num_sms == 0) KERNEL_REFUSE("num-sms: expected at least 1, found 0");
+    if (o->in_flight == 0) KERNEL_REFUSE("in-flight: expected at least 1, found 0");
+    if (o->compute_ps && o->compute_sms == 0) KERNEL_REFUSE("compute-sms: expected at least one SM, found none");
     return ops_of(o)->refuse(o, edges, text, text_size);
 }
 
@@ -83,9 +81,9 @@ static const char *job_phase_name(const struct kernel_job *job, uint32_t phase)
     return ops_of(o)->phase[own];
 }
 
-static void job_needs(const struct kernel_job *job, bool payload, struct kernel_needs *needs)
+static void job_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
-    *needs = (struct kernel_needs){ .word_count = COLL_WORDS, .queue_count = 1 };
+    *needs = (struct fabric_needs){ .word_count = COLL_WORDS, .queue_count = 1 };
     ops_of(&job_of(job)->options)->needs(job_of(job), payload, needs);
 }
 
@@ -298,8 +296,8 @@ int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *sourc
         .target_offset = source ? target_offset + *done : 0,
         .charge_bytes = chunk,
         .peer = peer,
-        .span_count = source != NULL,
-        .span = { { source ? source + *done : NULL, (uint32_t)chunk } },
+        .sge_count = source != NULL,
+        .sge = { { source ? source + *done : NULL, (uint32_t)chunk } },
         .pattern = &coll_store_pattern,
         .rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES),
     };

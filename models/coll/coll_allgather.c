@@ -73,7 +73,7 @@ static const char *gather_refuse(const struct coll_options *o, const struct edge
     return text;
 }
 
-static void gather_needs(const struct coll_job *job, bool payload, struct kernel_needs *needs)
+static void gather_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct coll_options *o = &job->options;
     const uint32_t nodes = (o->ranks + o->ranks_per_node - 1) / o->ranks_per_node;
@@ -121,8 +121,8 @@ static struct fabric_write block_write(const struct coll_rank *base, uint16_t pe
     return (struct fabric_write){ .target_offset = offset,
                                   .charge_bytes = end - begin,
                                   .peer = peer,
-                                  .span_count = f->payload,
-                                  .span = { { f->heap + offset, (uint32_t)(end - begin) } } };
+                                  .sge_count = f->payload,
+                                  .sge = { { f->heap + offset, (uint32_t)(end - begin) } } };
 }
 
 static int block_store(struct coll_rank *base, struct fabric_worker *w, uint16_t peer, uint32_t block, uint64_t begin,

@@ -65,8 +65,8 @@ static int stream_post(struct stream *s, const struct edges *e)
         .target_offset = f->payload ? received_offset(e, target) + e->target_offset[s->next] : 0,
         .charge_bytes = size_bytes,
         .peer = target,
-        .span_count = f->payload,
-        .span = { { f->payload ? f->heap + s->offset : NULL, size_bytes } },
+        .sge_count = f->payload,
+        .sge = { { f->payload ? f->heap + s->offset : NULL, size_bytes } },
     };
     const struct fabric_signal signal = { .value = 1, .word = WORD_RDMA, .peer = target, .add = true };
     return fabric_put_signal(&s->worker, &write, &signal);
@@ -206,7 +206,7 @@ static const char *alltoallv_refuse(const struct coll_options *o, const struct e
     return text;
 }
 
-static void alltoallv_needs(const struct coll_job *job, bool payload, struct kernel_needs *needs)
+static void alltoallv_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct edges *e = job->edges;
     needs->word_count = WORDS_END;

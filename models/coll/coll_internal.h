@@ -11,7 +11,7 @@ struct coll_kernel_ops {
     size_t rank_bytes;        /* of its struct, which begins with a struct coll_rank */
     uint32_t words;           /* what needs() adds to come behind the family's own */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
-    void (*needs)(const struct coll_job *job, bool payload, struct kernel_needs *needs);
+    void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
     bool (*init)(struct coll_rank *r); /* false: out of memory; clear() comes all the same */
     void (*clear)(struct coll_rank *r);
     void (*fill)(struct coll_rank *r);                   /* inputs of this iteration; nobody reads or writes them yet */

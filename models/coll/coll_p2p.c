@@ -43,7 +43,7 @@ static const char *p2p_refuse(const struct coll_options *o, const struct edges *
     return text;
 }
 
-static void p2p_needs(const struct coll_job *job, bool payload, struct kernel_needs *needs)
+static void p2p_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
 {
     needs->word_count = WORDS_END;
     needs->queue_depth = 2 * job->options.in_flight;
@@ -84,8 +84,8 @@ static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_s
         const struct fabric_write write = { .target_offset = target,
                                             .charge_bytes = o->size_bytes,
                                             .peer = r->peer,
-                                            .span_count = f->payload,
-                                            .span = { { source, (uint32_t)o->size_bytes } } };
+                                            .sge_count = f->payload,
+                                            .sge = { { source, (uint32_t)o->size_bytes } } };
         return signal ? fabric_put_signal(&r->worker, &write, signal) : fabric_put(&r->worker, &write);
     }
     const int rc = coll_store_some(&r->worker, r->peer, source, target, o->size_bytes, &r->stored);

@@ -186,8 +186,6 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
     world_word_schedule(rank, word, addend, true, rank->current->cursor_ps);
 }
 
-enum { REDUCE_ROW_BYTES = 14336 }; /* of the row made whose time [host] reduce-row and sum-row are */
-
 /* A CPU that copies a row to several places reads it again for each. */
 static uint64_t copy_ps(const struct work_rates *copy, const struct fabric_work *work)
 {
@@ -211,7 +209,8 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     case FABRIC_WORK_COPY: busy_ps = copy_ps(&w->copy, work); break;
     case FABRIC_WORK_CAST: busy_ps = work->rows * w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes); break;
     case FABRIC_WORK_REDUCE:
-        busy_ps = reduce->row_ps * work->write_bytes / REDUCE_ROW_BYTES + rate_time(reduce->warp, work->read_bytes);
+        busy_ps =
+            reduce->row_ps * work->write_bytes / CLUSTER_REDUCE_ROW_BYTES + rate_time(reduce->warp, work->read_bytes);
         break;
     }
     charge(rank, busy_ps);

@@ -79,7 +79,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     }
     rank->nic_tx = ports_use(rank, true);
     rank->nic_rx = ports_use(rank, false);
-    if (rank->world->options.timeline) spans_launch(rank, count);
+    if (rank->world->options.timeline) world_timeline_launch(rank, count);
 }
 
 static void watches_clear(struct world_rank *rank)

@@ -252,7 +252,7 @@ static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
         in_ps = in_ps > qp->in_ps ? in_ps : qp->in_ps;
         qp->in_ps = in_ps;
     }
-    if (w->options.timeline) spans_nic_note(r, false, in_ps - service_ps, in_ps);
+    if (w->options.timeline) world_timeline_nic_note(r, false, in_ps - service_ps, in_ps);
     if (!w->machine->receive) {
         request_in(r, in_ps);
         return;
@@ -417,7 +417,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
     out->port.free_ps = sent_ps;
     nic->outstanding_bytes += size;
-    if (w->options.timeline) spans_nic_note(r, true, sent_ps - service_ps, sent_ps);
+    if (w->options.timeline) world_timeline_nic_note(r, true, sent_ps - service_ps, sent_ps);
     const uint64_t tail_ps = now + rate_time(out->rate, size) + p->push_ps;
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + out->latency_ps;
     const uint64_t in_ps = r->held_ps > there_ps ? r->held_ps

@@ -9,7 +9,7 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
 {
     struct request *r = pool_get(&source->world->requests);
     const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, write->charge_bytes);
-    assert(wire <= UINT32_MAX && write->span_count <= 1);
+    assert(wire <= UINT32_MAX && write->sge_count <= 1);
     *r = (struct request){
         .source = source,
         .target = &source->world->rank[write->peer],
@@ -18,8 +18,8 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
         .target_offset = write->target_offset,
         .put = true,
         .places = 1,
-        .payload = write->span_count ? write->span[0].data : NULL,
-        .payload_bytes = write->span_count ? write->span[0].size_bytes : 0,
+        .payload = write->sge_count ? write->sge[0].data : NULL,
+        .payload_bytes = write->sge_count ? write->sge[0].size_bytes : 0,
     };
     return r;
 }

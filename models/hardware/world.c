@@ -360,18 +360,18 @@ static bool rank_init(struct world *w, uint32_t index)
     rank->stored_ps = calloc(w->sm_count, sizeof rank->stored_ps[0]);
     rank->sm_first = calloc(w->sm_count, sizeof rank->sm_first[0]);
     rank->proxy = calloc(w->transport.threads, sizeof rank->proxy[0]);
-    rank->qp = calloc((size_t)o->ranks * o->queue_count + 1, sizeof rank->qp[0]);
-    rank->watch_head = calloc((size_t)o->word_count + 1, sizeof rank->watch_head[0]);
+    rank->qp = calloc((size_t)o->ranks * o->needs.queue_count + 1, sizeof rank->qp[0]);
+    rank->watch_head = calloc((size_t)o->needs.word_count + 1, sizeof rank->watch_head[0]);
     rank->fabric = (struct fabric){
-        .ops = o->timeline ? &spans_fabric_ops : w->machine->ops,
-        .words = calloc((size_t)o->word_count + 1, sizeof(uint64_t)),
-        .word_count = o->word_count,
-        .heap = calloc(o->heap_bytes + 1, 1),
-        .heap_bytes = o->heap_bytes,
+        .ops = o->timeline ? &world_timeline_ops : w->machine->ops,
+        .words = calloc((size_t)o->needs.word_count + 1, sizeof(uint64_t)),
+        .word_count = o->needs.word_count,
+        .heap = calloc(o->needs.heap_bytes + 1, 1),
+        .heap_bytes = o->needs.heap_bytes,
         .rank = (uint16_t)index,
         .rank_count = (uint16_t)o->ranks,
         .ranks_per_node = (uint16_t)o->ranks_per_node,
-        .queue_count = o->queue_count,
+        .queue_count = o->needs.queue_count,
         .nvlink_disabled = o->nvlink_disabled,
         .payload = o->payload,
     };
@@ -393,14 +393,15 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->qps.item_bytes = sizeof(struct qp);
     w->waiters.item_bytes = sizeof(struct waiter);
     w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
-    w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->queue_depth;
+    w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->needs.queue_depth;
     w->sim = sim_new(EVENTS_AT_FIRST);
     w->rank = calloc(options->ranks, sizeof w->rank[0]);
     w->core = calloc((size_t)cluster->host.cores + 1, sizeof w->core[0]);
     bool complete = w->sim && w->rank && w->core && network_init(w);
     if (complete) w->machine->init(w);
     for (uint32_t i = 0; complete && i < options->ranks; i++) complete = rank_init(w, i);
-    for (uint32_t i = 0; complete && options->timeline && i < options->ranks; i++) spans_rank_init(&w->rank[i]);
+    for (uint32_t i = 0; complete && options->timeline && i < options->ranks; i++)
+        world_timeline_rank_init(&w->rank[i]);
     if (complete) return w;
     world_free(w);
     return NULL;

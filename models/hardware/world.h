@@ -30,10 +30,7 @@ struct world_options {
     uint32_t ranks_per_node;
     bool nvlink_disabled;
     bool payload; /* store and move all bytes */
-    uint64_t heap_bytes;
-    uint32_t word_count;
-    uint16_t queue_count;
-    uint32_t queue_depth;
+    struct fabric_needs needs;
     const uint32_t *slow;      /* [ranks] time of a GPU's own work in 1024ths of the normal; 0: normal; or NULL */
     const struct graph *graph; /* of the cluster, with as many nodes; must outlive the world.  NULL: built here */
     const struct transport *transport; /* NULL: as the cluster's [nic] says */

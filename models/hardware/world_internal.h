@@ -231,11 +231,11 @@ uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line);
 /* The mean time of these passes over all distances, in or out of shared memory. */
 uint64_t bulk_shifted_ps(const struct world *w, uint64_t size_bytes, bool out);
 
-/* spans.c: with a timeline, these operations record, and call the machine's own operations. */
-extern const struct fabric_ops spans_fabric_ops;
-void spans_rank_init(struct world_rank *rank);
-void spans_launch(struct world_rank *rank, uint32_t worker_count);
-void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps);
+/* world_timeline.c: with a timeline, these operations record, and call the machine's own operations. */
+extern const struct fabric_ops world_timeline_ops;
+void world_timeline_rank_init(struct world_rank *rank);
+void world_timeline_launch(struct world_rank *rank, uint32_t worker_count);
+void world_timeline_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps);
 
 /* world.c: an event at from_ps makes the worker step at time_ps, or later, when its earlier work is done. */
 void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps);

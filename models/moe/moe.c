@@ -16,28 +16,26 @@ static const struct moe_family *family_of(const struct moe_options *o)
     return o->ranks <= o->ranks_per_node ? &moe_family_intranode : &moe_family_internode;
 }
 
-#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
-
 const char *moe_options_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
-    if (o->ranks == 0 || o->ranks > UINT16_MAX) REFUSE("num-ranks: expected 1 to 65535, found %u", o->ranks);
-    if (o->ranks_per_node == 0) REFUSE("ranks-per-node: expected at least 1, found 0");
+    if (o->ranks == 0 || o->ranks > UINT16_MAX) KERNEL_REFUSE("num-ranks: expected 1 to 65535, found %u", o->ranks);
+    if (o->ranks_per_node == 0) KERNEL_REFUSE("ranks-per-node: expected at least 1, found 0");
     if (o->ranks > o->ranks_per_node && o->ranks % o->ranks_per_node)
-        REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", o->ranks_per_node, o->ranks);
+        KERNEL_REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", o->ranks_per_node, o->ranks);
     if (o->experts == 0 || o->experts % o->ranks)
-        REFUSE("num-experts: expected a positive multiple of num-ranks %u, found %u", o->ranks, o->experts);
+        KERNEL_REFUSE("num-experts: expected a positive multiple of num-ranks %u, found %u", o->ranks, o->experts);
     if (o->topk == 0 || o->topk > o->experts)
-        REFUSE("num-topk: expected 1 to num-experts %u, found %u", o->experts, o->topk);
+        KERNEL_REFUSE("num-topk: expected 1 to num-experts %u, found %u", o->experts, o->topk);
     if (o->hidden == 0 || o->hidden % FORMATS_BLOCK)
-        REFUSE("hidden: expected a positive multiple of %d, found %u", FORMATS_BLOCK, o->hidden);
-    if (o->tokens_max == 0) REFUSE("num-tokens: expected at least 1, found 0");
-    if (o->num_sms == 0) REFUSE("num-sms: expected at least 1, found 0");
-    if (o->bias_count > 2) REFUSE("num-bias: expected 0 to 2, found %u", o->bias_count);
-    if (o->ue8m0 && !o->round_scale) REFUSE("ue8m0: needs round-scale");
+        KERNEL_REFUSE("hidden: expected a positive multiple of %d, found %u", FORMATS_BLOCK, o->hidden);
+    if (o->tokens_max == 0) KERNEL_REFUSE("num-tokens: expected at least 1, found 0");
+    if (o->num_sms == 0) KERNEL_REFUSE("num-sms: expected at least 1, found 0");
+    if (o->num_bias > 2) KERNEL_REFUSE("num-bias: expected 0 to 2, found %u", o->num_bias);
+    if (o->ue8m0 && !o->round_scale) KERNEL_REFUSE("ue8m0: needs round-scale");
     if (o->family != MOE_V2 && (o->expand || o->single_reduction))
-        REFUSE("%s: only the v2 kernels have it", o->expand ? "expand" : "single-reduction");
+        KERNEL_REFUSE("%s: only the v2 kernels have it", o->expand ? "expand" : "single-reduction");
     if (o->family != MOE_LOW_LATENCY && (o->mask_timeout_ps || o->failure_count))
-        REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
+        KERNEL_REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
     return family_of(o)->refuse(o, text, text_size);
 }
 
@@ -76,7 +74,7 @@ bool moe_options_failed(const struct moe_options *o, uint32_t rank, uint32_t pha
     return false;
 }
 
-void moe_options_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
+void moe_options_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
 {
     family_of(o)->needs(o, payload, needs);
 }

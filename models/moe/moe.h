@@ -61,7 +61,7 @@ struct moe_options {
     bool weights;              /* combine carries top-k weights */
     uint32_t expert_alignment; /* normal: per-expert counts are rounded up to this */
     bool worst_tokens;         /* normal: outputs sized at the worst case, no host wait */
-    uint32_t bias_count;       /* normal combine: 0 to 2 bias tensors */
+    uint32_t num_bias;         /* normal combine: 0 to 2 bias tensors */
     uint32_t num_sms;          /* SMs that the kernels use */
     uint32_t device_sms;       /* of the GPU, which some kernels use all of; 0: as num_sms */
     struct moe_chunks dispatch, combine;
@@ -79,7 +79,7 @@ void moe_options_recommend(struct moe_options *options);
 uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
 
 /* What a fabric must offer for these options. */
-void moe_options_needs(const struct moe_options *options, bool payload, struct kernel_needs *needs);
+void moe_options_needs(const struct moe_options *options, bool payload, struct fabric_needs *needs);
 
 struct moe_rank;
 

@@ -16,28 +16,26 @@ void *ht_alloc(uint64_t count, uint64_t size_bytes)
     abort();
 }
 
-#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
-
 static const char *chunks_refuse(const char *phase, const struct moe_chunks *c, char *text, size_t text_size)
 {
     if (c->nvl_send == 0 || c->nvl_send > UINT8_MAX)
-        REFUSE("%s nvl-chunk: expected 1 to %d tokens, found %u", phase, UINT8_MAX, c->nvl_send);
+        KERNEL_REFUSE("%s nvl-chunk: expected 1 to %d tokens, found %u", phase, UINT8_MAX, c->nvl_send);
     if (c->nvl_send >= c->nvl_recv)
-        REFUSE("%s nvl-buffer: expected more than nvl-chunk %u, found %u", phase, c->nvl_send, c->nvl_recv);
+        KERNEL_REFUSE("%s nvl-buffer: expected more than nvl-chunk %u, found %u", phase, c->nvl_send, c->nvl_recv);
     return NULL;
 }
 
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
     if (o->family != MOE_V2 && (o->num_sms < 2 || o->num_sms % 2))
-        REFUSE("num-sms: expected an even number, at least 2, found %u", o->num_sms);
-    if (o->topk > HT_TOPK_MAX) REFUSE("num-topk: expected at most %d, found %u", HT_TOPK_MAX, o->topk);
+        KERNEL_REFUSE("num-sms: expected an even number, at least 2, found %u", o->num_sms);
+    if (o->topk > HT_TOPK_MAX) KERNEL_REFUSE("num-topk: expected at most %d, found %u", HT_TOPK_MAX, o->topk);
     if (o->experts / o->ranks > 1024)
-        REFUSE("num-experts: expected at most 1024 for each rank, found %u", o->experts / o->ranks);
-    if (o->ue8m0 && o->hidden % 512) REFUSE("hidden: ue8m0 needs a multiple of 512, found %u", o->hidden);
-    if (o->expert_alignment == 0) REFUSE("expert-alignment: expected at least 1, found 0");
-    if (o->cached && o->weights) REFUSE("weights: a cached dispatch carries no top-k weights to combine");
-    if (o->cached && o->worst_tokens) REFUSE("worst-tokens: a cached dispatch knows how many tokens come");
+        KERNEL_REFUSE("num-experts: expected at most 1024 for each rank, found %u", o->experts / o->ranks);
+    if (o->ue8m0 && o->hidden % 512) KERNEL_REFUSE("hidden: ue8m0 needs a multiple of 512, found %u", o->hidden);
+    if (o->expert_alignment == 0) KERNEL_REFUSE("expert-alignment: expected at least 1, found 0");
+    if (o->cached && o->weights) KERNEL_REFUSE("weights: a cached dispatch carries no top-k weights to combine");
+    if (o->cached && o->worst_tokens) KERNEL_REFUSE("worst-tokens: a cached dispatch knows how many tokens come");
     const char *reason = chunks_refuse("dispatch", &o->dispatch, text, text_size);
     return reason ? reason : chunks_refuse("combine", &o->combine, text, text_size);
 }
@@ -77,8 +75,8 @@ static const enum ht_phase ht_phases[2][5] = {
     { HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE },
 };
 static const char *const ht_phase_names[2][5] = {
-    { "layout", "notify", "dispatch", "cached_notify", "combine" },
-    { "cached_notify", "dispatch", "cached_notify_combine", "combine" },
+    { "layout", "notify", "dispatch", "cached_notify_combine", "combine" },
+    { "cached_notify_dispatch", "dispatch", "cached_notify_combine", "combine" },
 };
 
 uint32_t ht_phase_count(const struct moe_options *o) { return o->cached ? 4 : 5; }

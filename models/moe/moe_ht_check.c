@@ -226,7 +226,7 @@ static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t
     uint16_t node_sum[h->g.nodes][hidden], rank_sum[h->g.local][hidden];
     const uint16_t *row[2 + HT_NODES_MAX + HT_TOPK_MAX];
     uint32_t count = 0;
-    for (uint32_t b = 0; b < h->base.options->bias_count; b++) row[count++] = h->t.bias[b] + (size_t)token * hidden;
+    for (uint32_t b = 0; b < h->base.options->num_bias; b++) row[count++] = h->t.bias[b] + (size_t)token * hidden;
     for (uint32_t n = 0; n < h->g.nodes; n++) {
         const uint16_t *copy[HT_TOPK_MAX];
         const uint32_t copies = node_rows(h, token, n, x, rank_sum, copy);
@@ -260,9 +260,9 @@ static void combine_check(const struct ht_rank *h, struct check_report *report)
         for (uint32_t r = 0; r < h->g.ranks; r++) ranks += copies_at(h, t, r);
         for (uint32_t i = 0; i < o->hidden; i++) {
             double sum = format_f32_from_bf16(x[i]) * (double)ranks;
-            for (uint32_t b = 0; b < o->bias_count; b++)
+            for (uint32_t b = 0; b < o->num_bias; b++)
                 sum += (double)format_f32_from_bf16(h->t.bias[b][(size_t)t * o->hidden + i]);
-            const double scale = o->bias_count || !ranks ? 1 : ranks;
+            const double scale = o->num_bias || !ranks ? 1 : ranks;
             check_diff_add(&diff, format_f32_from_bf16(found[i]) / scale, sum / scale);
             if (found[i] != expected[i])
                 check_fail(report, exact_number(h, CHECK_COMBINE), "combined_x[%u][%u]: expected %g, found %g", t, i,

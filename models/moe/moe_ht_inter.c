@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
-
 static const char *rdma_refuse(const char *phase, const struct moe_chunks *c, char *text, size_t text_size)
 {
-    if (c->rdma_send == 0) REFUSE("%s rdma-chunk: expected at least 1 token, found 0", phase);
+    if (c->rdma_send == 0) KERNEL_REFUSE("%s rdma-chunk: expected at least 1 token, found 0", phase);
     if (c->rdma_recv % c->rdma_send)
-        REFUSE("%s rdma-buffer: expected a multiple of rdma-chunk %u, found %u", phase, c->rdma_send, c->rdma_recv);
+        KERNEL_REFUSE("%s rdma-buffer: expected a multiple of rdma-chunk %u, found %u", phase, c->rdma_send,
+                      c->rdma_recv);
     if (c->rdma_send > c->rdma_recv / 2)
-        REFUSE("%s rdma-buffer: expected at least twice rdma-chunk %u, found %u", phase, c->rdma_send, c->rdma_recv);
+        KERNEL_REFUSE("%s rdma-buffer: expected at least twice rdma-chunk %u, found %u", phase, c->rdma_send,
+                      c->rdma_recv);
     return NULL;
 }
 
@@ -26,19 +26,21 @@ static const char *combine_refuse(const struct moe_options *o, uint32_t nodes, c
     const uint32_t reducers = nodes * warps - o->ranks_per_node;
     const uint32_t larger = c->nvl_send > c->rdma_send ? c->nvl_send : c->rdma_send;
     if (c->nvl_recv % nodes)
-        REFUSE("combine nvl-buffer: expected a multiple of the number of nodes %u, found %u", nodes, c->nvl_recv);
+        KERNEL_REFUSE("combine nvl-buffer: expected a multiple of the number of nodes %u, found %u", nodes,
+                      c->nvl_recv);
     if (part <= larger)
-        REFUSE("combine nvl-buffer: expected more than %u slots for each of %u nodes, found %u", larger, nodes, part);
+        KERNEL_REFUSE("combine nvl-buffer: expected more than %u slots for each of %u nodes, found %u", larger, nodes,
+                      part);
     if (part < warps + c->nvl_send)
-        REFUSE("combine nvl-buffer: expected nvl-chunk %u and %u more slots for each of %u nodes, found %u",
-               c->nvl_send, warps, nodes, part);
+        KERNEL_REFUSE("combine nvl-buffer: expected nvl-chunk %u and %u more slots for each of %u nodes, found %u",
+                      c->nvl_send, warps, nodes, part);
     if (c->rdma_send < warps)
-        REFUSE("combine rdma-chunk: expected at least %u, a token for each warp of a forwarder, found %u", warps,
-               c->rdma_send);
+        KERNEL_REFUSE("combine rdma-chunk: expected at least %u, a token for each warp of a forwarder, found %u", warps,
+                      c->rdma_send);
     /* Heads follow the slowest reducer warp, in steps of a chunk. */
     if (c->rdma_recv + 2 < 2 * c->rdma_send + reducers)
-        REFUSE("combine rdma-buffer: expected at least two chunks of %u and %u more, found %u", c->rdma_send,
-               reducers - 2, c->rdma_recv);
+        KERNEL_REFUSE("combine rdma-buffer: expected at least two chunks of %u and %u more, found %u", c->rdma_send,
+                      reducers - 2, c->rdma_recv);
     return NULL;
 }
 
@@ -47,10 +49,10 @@ static const char *inter_refuse(const struct moe_options *o, char *text, size_t 
     static const uint8_t counts[] = { 2, 3, 4, 6, 8, 12, 16, 18, 20 };
     const uint32_t nodes = o->ranks / o->ranks_per_node;
     if (o->ranks_per_node != 2 && o->ranks_per_node != 4 && o->ranks_per_node != 8)
-        REFUSE("ranks-per-node: the kernels for several nodes take 2, 4 or 8, found %u", o->ranks_per_node);
+        KERNEL_REFUSE("ranks-per-node: the kernels for several nodes take 2, 4 or 8, found %u", o->ranks_per_node);
     if (nodes > HT_NODES_MAX || !memchr(counts, (int)nodes, sizeof counts))
-        REFUSE("num-ranks: expected 2, 3, 4, 6, 8, 12, 16, 18 or 20 nodes of %u ranks, found %u", o->ranks_per_node,
-               o->ranks);
+        KERNEL_REFUSE("num-ranks: expected 2, 3, 4, 6, 8, 12, 16, 18 or 20 nodes of %u ranks, found %u",
+                      o->ranks_per_node, o->ranks);
     const char *reason = ht_refuse(o, text, text_size);
     if (!reason) reason = rdma_refuse("dispatch", &o->dispatch, text, text_size);
     if (!reason) reason = rdma_refuse("combine", &o->combine, text, text_size);
@@ -107,14 +109,14 @@ static void map_make(const struct moe_options *o, bool payload, struct inter_map
     m->end = end;
 }
 
-static void inter_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
+static void inter_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
 {
     const uint32_t local = o->ranks_per_node, nodes = o->ranks / local, channels = o->num_sms / 2;
     const uint32_t chunks_d = o->dispatch.rdma_recv / o->dispatch.rdma_send;
     const uint32_t chunks_c = o->combine.rdma_recv / o->combine.rdma_send;
     struct inter_map map;
     map_make(o, payload, &map);
-    *needs = (struct kernel_needs){
+    *needs = (struct fabric_needs){
         .heap_bytes = map.end,
         .word_count = local + nodes +
                       channels * (INTER_RAIL_WORDS * nodes + INTER_NVL_WORDS * local * nodes + 1 + nodes * local +
@@ -272,8 +274,8 @@ static bool counts_rdma_send(struct inter_notify *n)
             .target_offset = r->map.counts_recv + (uint64_t)g->node * words * 4,
             .charge_bytes = words * 4,
             .peer = (uint16_t)inter_rail(r, node),
-            .span_count = 1,
-            .span = { { row, words * 4 } },
+            .sge_count = 1,
+            .sge = { { row, words * 4 } },
         };
         if (!home && fabric_put(&n->worker, &write)) return false;
     }
@@ -301,8 +303,8 @@ static bool counts_nvl_send(struct inter_notify *n)
             .target_offset = r->map.counts_nvl + (uint64_t)g->self * counts_nvl_words(o) * 4,
             .peer = (uint16_t)peer,
             .charge_bytes = used * 4,
-            .span_count = 1,
-            .span = { { r->counts, used * 4 } },
+            .sge_count = 1,
+            .sge = { { r->counts, used * 4 } },
         };
         if (peer == g->rank) memcpy(heap + write.target_offset, r->counts, used * 4);
         else if (fabric_store(&n->worker, &write)) return false;

@@ -55,8 +55,8 @@ static bool sender_announce(struct inter_sender *s)
                                                 .charge_bytes = bytes,
                                                 .peer = (uint16_t)peer,
                                                 .queue = (uint16_t)s->channel,
-                                                .span_count = 1,
-                                                .span = { { meta, bytes } } };
+                                                .sge_count = 1,
+                                                .sge = { { meta, bytes } } };
             if (node != g->node && fabric_put(&s->worker, &write)) return false;
             s->announcing = true;
         }
@@ -185,8 +185,8 @@ static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t coun
         .peer = (uint16_t)inter_rail(r, node),
         .queue = (uint16_t)k->channel,
         .rows = (uint8_t)moe_min(count, UINT8_MAX),
-        .span_count = 1,
-        .span = { { h->base.fabric->heap + source, count * stored } },
+        .sge_count = 1,
+        .sge = { { h->base.fabric->heap + source, count * stored } },
     };
     if (node != h->g.node && fabric_put(&k->worker, &write)) return false;
     k->issued[node] += count;

@@ -7,17 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
-
 static const char *intra_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
     if (o->ranks != 2 && o->ranks != 4 && o->ranks != 8)
-        REFUSE("num-ranks: the kernels for one node take 2, 4 or 8, found %u", o->ranks);
+        KERNEL_REFUSE("num-ranks: the kernels for one node take 2, 4 or 8, found %u", o->ranks);
     /* Heads follow the slowest reducer warp: the others may hold a slot each. */
     const uint32_t least = o->combine.nvl_send + INTRA_REDUCER_WARPS - 1;
     if (o->combine.nvl_recv < least)
-        REFUSE("combine nvl-buffer: expected at least nvl-chunk + %d = %u, found %u", INTRA_REDUCER_WARPS - 1, least,
-               o->combine.nvl_recv);
+        KERNEL_REFUSE("combine nvl-buffer: expected at least nvl-chunk + %d = %u, found %u", INTRA_REDUCER_WARPS - 1,
+                      least, o->combine.nvl_recv);
     return ht_refuse(o, text, text_size);
 }
 
@@ -36,10 +34,10 @@ static uint64_t ring_bytes(const struct moe_options *o, bool payload)
     return moe_align(a > b ? a : b, 128);
 }
 
-static void intra_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
+static void intra_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
 {
     const uint32_t channels = o->num_sms / 2;
-    *needs = (struct kernel_needs){
+    *needs = (struct fabric_needs){
         .heap_bytes = moe_align(o->ranks * counts_bytes(o), 128) + channels * o->ranks * ring_bytes(o, payload),
         .word_count = o->ranks + INTRA_WORDS * channels * o->ranks + channels * INTRA_GROUPS,
         .queue_count = 1,
@@ -96,8 +94,8 @@ static bool counts_send(struct intra_notify *n)
             .target_offset = offset,
             .charge_bytes = rank_bytes + expert_bytes,
             .peer = (uint16_t)n->peer,
-            .span_count = 2,
-            .span = { { h->layout.tokens_per_rank, rank_bytes }, { experts, expert_bytes } },
+            .sge_count = 2,
+            .sge = { { h->layout.tokens_per_rank, rank_bytes }, { experts, expert_bytes } },
         };
         if (n->peer == g->rank) {
             uint8_t *row = h->base.fabric->heap + offset;

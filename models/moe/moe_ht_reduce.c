@@ -70,7 +70,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
                                           .warps = (uint16_t)(count < w->warps ? count : 0),
                                           .rows = count,
                                           .read_bytes = rows * row +
-                                                        (uint64_t)count * h->base.options->bias_count * slot->row_bytes,
+                                                        (uint64_t)count * h->base.options->num_bias * slot->row_bytes,
                                           .write_bytes = count * row,
                                           .run = reducer_run,
                                           .context = d,

@@ -84,7 +84,7 @@ void ht_inputs_make(struct ht_rank *h)
         for (uint32_t j = 0; j < h->g.topk; j++)
             t->weights[(size_t)token * h->g.topk + j] = ht_weight(h, h->g.rank, token, j);
     }
-    for (uint32_t b = 0; b < o->bias_count; b++) {
+    for (uint32_t b = 0; b < o->num_bias; b++) {
         t->bias[b] = ht_alloc((uint64_t)h->g.tokens * o->hidden, sizeof(uint16_t));
         for (uint32_t token = 0; token < h->g.tokens; token++)
             ht_bias_row(o, b, h->g.rank, token, t->bias[b] + (size_t)token * o->hidden);
@@ -209,7 +209,7 @@ void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *s
     struct ht_tensors *t = &h->t;
     const uint16_t *row[2 + HT_NODES_MAX + HT_TOPK_MAX];
     uint32_t count = 0;
-    for (uint32_t b = 0; b < h->base.options->bias_count; b++) row[count++] = t->bias[b] + (size_t)token * h->g.hidden;
+    for (uint32_t b = 0; b < h->base.options->num_bias; b++) row[count++] = t->bias[b] + (size_t)token * h->g.hidden;
     for (uint32_t i = 0; i < slot_count; i++) row[count++] = (const uint16_t *)(const void *)slot[i];
     format_rows_reduce(row, NULL, count, h->g.hidden, t->combined_x + (size_t)token * h->g.hidden);
     for (uint32_t j = 0; j < s->topk; j++)

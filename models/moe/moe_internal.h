@@ -6,7 +6,7 @@
 
 struct moe_family {
     const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);
-    void (*needs)(const struct moe_options *o, bool payload, struct kernel_needs *needs);
+    void (*needs)(const struct moe_options *o, bool payload, struct fabric_needs *needs);
     uint32_t (*phase_count)(const struct moe_options *o);
     const char *(*phase_name)(const struct moe_options *o, uint32_t phase);
     struct moe_rank *(*create)(const struct moe_options *o, struct fabric *f, const struct routing *r);

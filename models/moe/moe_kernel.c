@@ -12,7 +12,7 @@ static struct moe_rank *rank_of(const struct kernel_rank *rank)
     return fabric_container_of(rank, struct moe_rank, kernel);
 }
 
-static void job_needs(const struct kernel_job *job, bool payload, struct kernel_needs *needs)
+static void job_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
     moe_options_needs(&job_of(job)->options, payload, needs);
 }

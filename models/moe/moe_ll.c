@@ -59,10 +59,10 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
     return reason;
 }
 
-static void ll_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
+static void ll_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
 {
     const struct ll_geometry g = geometry_of(o);
-    *needs = (struct kernel_needs){
+    *needs = (struct fabric_needs){
         .heap_bytes = payload ? 2 * (g.send_bytes + g.recv_bytes) : 0,
         .word_count = 5 * g.experts + LL_WORDS_EXTRA + g.sms + (o->mask_timeout_ps ? g.ranks : 0),
         .queue_count = (uint16_t)g.local_experts,

@@ -73,10 +73,10 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
         const uint32_t expert = f->rank * r->g.local_experts + t->local_expert;
         write.target_offset =
             ll_recv_offset(r) + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
-        write.span_count = 1;
-        write.span[0].size_bytes = r->g.combine_bytes;
-        write.span[0].data = path == FABRIC_RDMA ? (const void *)(f->heap + send_slot_offset(t, t->row))
-                                                 : (const void *)(r->expert_out + row * r->g.hidden);
+        write.sge_count = 1;
+        write.sge[0].size_bytes = r->g.combine_bytes;
+        write.sge[0].data = path == FABRIC_RDMA ? (const void *)(f->heap + send_slot_offset(t, t->row))
+                                                : (const void *)(r->expert_out + row * r->g.hidden);
     }
     return path == FABRIC_RDMA ? fabric_put(&t->worker, &write) : fabric_store(&t->worker, &write);
 }

@@ -9,23 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
-
 static bool hybrid(const struct moe_options *o) { return o->ranks > o->ranks_per_node; }
 
 static const char *v2_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
     const uint32_t local = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node;
     const uint32_t local_most = hybrid(o) ? V2_LOCAL_MAX : HT_RANKS_MAX;
-    if (local > local_most) REFUSE("ranks-per-node: v2 takes at most %u, found %u", local_most, local);
+    if (local > local_most) KERNEL_REFUSE("ranks-per-node: v2 takes at most %u, found %u", local_most, local);
     if (o->ranks / local > HT_NODES_MAX)
-        REFUSE("num-ranks: v2 takes at most %d nodes, found %u", HT_NODES_MAX, o->ranks / local);
-    if (o->ranks % local) REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", local, o->ranks);
-    if (hybrid(o) && o->num_sms < 2) REFUSE("num-sms: v2 takes at least 2 over several nodes, found %u", o->num_sms);
-    if (hybrid(o) && o->single_reduction) REFUSE("single-reduction: v2 has it within one node only here");
+        KERNEL_REFUSE("num-ranks: v2 takes at most %d nodes, found %u", HT_NODES_MAX, o->ranks / local);
+    if (o->ranks % local)
+        KERNEL_REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", local, o->ranks);
+    if (hybrid(o) && o->num_sms < 2)
+        KERNEL_REFUSE("num-sms: v2 takes at least 2 over several nodes, found %u", o->num_sms);
+    if (hybrid(o) && o->single_reduction) KERNEL_REFUSE("single-reduction: v2 has it within one node only here");
     if (o->expand && o->single_reduction && o->weights)
-        REFUSE("weights: v2 carries none back where it sends the rows of all experts");
-    if (o->worst_tokens) REFUSE("worst-tokens: v2 always counts what has come");
+        KERNEL_REFUSE("weights: v2 carries none back where it sends the rows of all experts");
+    if (o->worst_tokens) KERNEL_REFUSE("worst-tokens: v2 always counts what has come");
     return ht_refuse(o, text, text_size);
 }
 
@@ -88,13 +88,13 @@ static void map_make(const struct moe_options *o, bool payload, struct v2_map *m
     m->combine_out = area_add(&m->end, out, combine.stored);
 }
 
-static void v2_needs(const struct moe_options *o, bool payload, struct kernel_needs *needs)
+static void v2_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
 {
     const uint32_t local = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node, nodes = o->ranks / local;
     const uint32_t channels = channels_of(o);
     struct v2_map map = { 0 };
     map_make(o, payload, &map);
-    *needs = (struct kernel_needs){
+    *needs = (struct fabric_needs){
         .heap_bytes = map.end,
         .word_count = 2 * (local + nodes) + 2 * channels * (local + nodes) + V2_PRIVATE_WORDS,
         .queue_count = (uint16_t)(nodes == 1 ? 1 : moe_min(channels + 1, V2_QUEUES_MAX)),

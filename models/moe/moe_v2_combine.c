@@ -125,8 +125,8 @@ static bool merger_put(struct v2_merger *m)
         .queue = v2_queue(r, m->channel),
         .rows = 1,
         .flags = (m->sent[pass->node] + 1) % V2_OUT_EVERY ? FABRIC_DEFER : 0,
-        .span_count = 1,
-        .span = { { r->ht.base.fabric->heap + merger_slot(m), slot->stored } },
+        .sge_count = 1,
+        .sge = { { r->ht.base.fabric->heap + merger_slot(m), slot->stored } },
     };
     return fabric_put(&m->worker, &write) == 0;
 }

@@ -80,8 +80,8 @@ static bool node_put(struct v2_sender *s, uint32_t node)
         .rows = 1,
         .queue = v2_queue(r, s->channel),
         .flags = FABRIC_DEFER,
-        .span_count = 1,
-        .span = { { send_slot(r, s->token), slot->stored } },
+        .sge_count = 1,
+        .sge = { { send_slot(r, s->token), slot->stored } },
     };
     return fabric_put(&s->worker, &write) == 0;
 }

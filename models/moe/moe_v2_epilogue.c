@@ -124,7 +124,7 @@ static enum worker_step epilogue_step(struct fabric_worker *w)
     const struct ht_rank *h = &r->ht;
     const struct ht_slot *slot = p->combine ? &h->combine_slot : &h->dispatch_slot;
     const uint32_t rows = p->end - p->first;
-    uint64_t read = p->combine ? (uint64_t)rows * h->base.options->bias_count : rows, written = p->combine ? rows : 0;
+    uint64_t read = p->combine ? (uint64_t)rows * h->base.options->num_bias : rows, written = p->combine ? rows : 0;
     for (uint32_t i = p->first; i < p->end; i++) {
         if (p->combine) read += back_rows(r, i);
         else written += v2_expanded_count(r, i);

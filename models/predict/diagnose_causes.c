@@ -202,7 +202,7 @@ const struct cause *diagnose_causes(void) { return causes; }
 
 static bool by_network(const struct validate_row *row, uint32_t a_node)
 {
-    return row->options.disable_nvlink || row->options.num_ranks > a_node;
+    return row->options.nvlink_disabled || row->options.num_ranks > a_node;
 }
 
 static bool applies(const struct cause *cause, const struct cluster *cluster, const struct validate_row *row)
@@ -211,7 +211,7 @@ static bool applies(const struct cause *cause, const struct cluster *cluster, co
     const uint32_t a_node = c->ranks_per_node ? c->ranks_per_node : cluster->nvlink.gpus;
     if (cause->scope & CAUSE_NETWORK && (!cluster->nic.rate_bps || !by_network(row, a_node))) return false;
     if (cause->scope & CAUSE_PORTS && cluster->nic.ports < 2) return false;
-    if (cause->scope & CAUSE_NVLINK && (c->disable_nvlink || a_node < 2 || cluster->host.cores)) return false;
+    if (cause->scope & CAUSE_NVLINK && (c->nvlink_disabled || a_node < 2 || cluster->host.cores)) return false;
     if (cause->scope & CAUSE_SMS && (!c->kernel || !strcmp(c->kernel, "ll"))) return false;
     if (cause->scope & CAUSE_RATES && !(row->measured_gbs > 0)) return false;
     if (cause->scope & CAUSE_DRAWN && (c->trace || c->traffic)) return false;

@@ -77,7 +77,7 @@ static bool machine_make(struct run *run, const struct case_options *c, GError *
 static bool run_init(struct run *run, const struct case_options *c, struct timeline *timeline, GError **error)
 {
     const struct kernel_job *o = run->job;
-    const bool rdma = c->disable_nvlink ? o->ranks > 1 : o->ranks > o->ranks_per_node;
+    const bool rdma = c->nvlink_disabled ? o->ranks > 1 : o->ranks > o->ranks_per_node;
     if (rdma && !run->cluster->nic.rate_bps) {
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
@@ -86,16 +86,13 @@ static bool run_init(struct run *run, const struct case_options *c, struct timel
     run->slow = g_new0(uint32_t, o->ranks);
     run->arrival_ps = g_new0(uint64_t, o->ranks);
     if (!launches_slow(c->slow, o->ranks, run->slow, error) || !machine_make(run, c, error)) return false;
-    struct kernel_needs needs;
+    struct fabric_needs needs;
     kernel_job_needs(o, false, &needs);
     const struct world_options world = {
         .ranks = o->ranks,
         .ranks_per_node = o->ranks_per_node,
-        .nvlink_disabled = c->disable_nvlink,
-        .heap_bytes = needs.heap_bytes,
-        .word_count = needs.word_count,
-        .queue_count = needs.queue_count,
-        .queue_depth = needs.queue_depth,
+        .nvlink_disabled = c->nvlink_disabled,
+        .needs = needs,
         .slow = run->slow,
         .timeline = timeline,
         .graph = run->graph,

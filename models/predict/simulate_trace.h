@@ -6,7 +6,7 @@
 
 struct simulate_trace_options {
     const char *steps, *layers; /* sim/ranges.h; NULL: the case's step or layer alone */
-    uint32_t jobs;              /* processes; 0: one a core */
+    uint32_t jobs;              /* threads; 0: one a core */
 };
 
 /* Adds to record, for each phase: mean, median, p99 and worst time over all (step, layer), and rows named

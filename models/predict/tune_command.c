@@ -202,24 +202,24 @@ static const struct tried *best_find(const struct tune *t, int phase, uint32_t s
 
 /* ---- the search ---- */
 
-struct span {
+struct range {
     uint32_t least, most, step;
 };
 
 /* The ranges that the public tests try. */
-static struct span span_of(const struct tune *t, int phase, int value)
+static struct range range_of(const struct tune *t, int phase, int value)
 {
-    static const struct span intra[PHASES] = { { 4, 32, 2 }, { 1, 16, 1 } };
-    static const struct span inter[PHASES][2] = { { { 4, 44, 4 }, { 4, 32, 4 } }, { { 1, 7, 1 }, { 8, 32, 4 } } };
+    static const struct range intra[PHASES] = { { 4, 32, 2 }, { 1, 16, 1 } };
+    static const struct range inter[PHASES][2] = { { { 4, 44, 4 }, { 4, 32, 4 } }, { { 1, 7, 1 }, { 8, 32, 4 } } };
     if (t->internode) return inter[phase][value];
-    return value == NVL_CHUNK ? intra[phase] : (struct span){ 0, 0, 1 };
+    return value == NVL_CHUNK ? intra[phase] : (struct range){ 0, 0, 1 };
 }
 
 /* A few points of a range, its ends among them: the best is often a corner. */
-static uint32_t coarse(const struct span *span, uint32_t part, uint32_t parts)
+static uint32_t coarse(const struct range *range, uint32_t part, uint32_t parts)
 {
-    const uint32_t steps = (span->most - span->least) / span->step;
-    return span->least + (parts > 1 ? part * steps / (parts - 1) : 0) * span->step;
+    const uint32_t steps = (range->most - range->least) / range->step;
+    return range->least + (parts > 1 ? part * steps / (parts - 1) : 0) * range->step;
 }
 
 static void grid_want(struct tune *t, uint32_t sms)
@@ -229,7 +229,7 @@ static void grid_want(struct tune *t, uint32_t sms)
         for (uint32_t i = 0; i < nvl_parts; i++)
             for (uint32_t k = 0; k < rdma_parts; k++) {
                 struct setting setting = t->standard[p];
-                const struct span nvl = span_of(t, p, NVL_CHUNK), rdma = span_of(t, p, RDMA_CHUNK);
+                const struct range nvl = range_of(t, p, NVL_CHUNK), rdma = range_of(t, p, RDMA_CHUNK);
                 setting.sms = sms;
                 setting.value[NVL_CHUNK] = coarse(&nvl, i, nvl_parts);
                 if (t->internode) setting.value[RDMA_CHUNK] = coarse(&rdma, k, rdma_parts);
@@ -241,14 +241,14 @@ static void grid_want(struct tune *t, uint32_t sms)
 static void neighbours_want(struct tune *t, int phase, const struct setting *around)
 {
     for (int v = NVL_CHUNK; v <= (t->internode ? RDMA_CHUNK : NVL_CHUNK); v++) {
-        const struct span span = span_of(t, phase, v);
+        const struct range range = range_of(t, phase, v);
         struct setting setting = *around;
-        if (around->value[v] >= span.least + span.step) {
-            setting.value[v] = around->value[v] - span.step;
+        if (around->value[v] >= range.least + range.step) {
+            setting.value[v] = around->value[v] - range.step;
             want(t, phase, &setting);
         }
-        if (around->value[v] + span.step <= span.most) {
-            setting.value[v] = around->value[v] + span.step;
+        if (around->value[v] + range.step <= range.most) {
+            setting.value[v] = around->value[v] + range.step;
             want(t, phase, &setting);
         }
     }

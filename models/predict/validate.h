@@ -21,7 +21,7 @@ struct validate_row {
     char **cell;   /* one a column, as read; NULL-terminated */
     struct case_options options;
     char **settings;                  /* keys of the cluster file with other values, "nic.rate=25 GB/s"; or NULL */
-    char **phase;                     /* whose times add up: "dispatch", or "cached_notify+dispatch" */
+    char **phase;                     /* whose times add up: "dispatch", or "cached_notify_dispatch+dispatch" */
     const char *metric;               /* a cell; NULL: by kernel */
     bool native;                      /* a figure of another tool (metric native_...): kept, not predicted */
     double measured_us, measured_gbs; /* NAN: not given */

@@ -14,7 +14,7 @@ static const char validate_description[] =
     "named as the options above without the dashes, which are those of simulate, beside\n"
     "\n"
     "  phase           which phase the row measures: dispatch, combine, notify, ...; of several their times add\n"
-    "                  up: cached_notify+dispatch\n"
+    "                  up: cached_notify_dispatch+dispatch\n"
     "  measured_us     its time, or\n"
     "  measured_gbs    its bandwidth; rows with neither are predicted only\n"
     "  outside_us      time that the measurement holds beside these phases, such as between events and kernels\n"

@@ -220,9 +220,9 @@ static enum wire_verdict door_judge(const struct door *d, const struct caller *c
     const uint32_t rank_count = d->options->rank_count;
 
     if (h->rank_count != rank_count) {
-        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s was started for a world of %u, rank 0 for %u", h->rank, c->name,
-             h->rank_count, rank_count);
-        return WIRE_WRONG_WORLD;
+        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s was started as one of %u ranks, rank 0 as one of %u", h->rank,
+             c->name, h->rank_count, rank_count);
+        return WIRE_WRONG_COUNT;
     }
     if (strncmp(h->build, eptwin_version(), sizeof h->build - 1) != 0) {
         g_autofree char *build = bootstrap_peer_text(h->build, sizeof h->build);
@@ -404,9 +404,9 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
 
     switch (w->verdict) {
     case WIRE_JOINED: return true;
-    case WIRE_WRONG_WORLD:
-        return fail(error, code, "rank %u was started for a world of %u, rank 0 at %s for %u", o->rank, o->rank_count,
-                    o->root, w->rank_count);
+    case WIRE_WRONG_COUNT:
+        return fail(error, code, "rank %u was started as one of %u ranks, rank 0 at %s as one of %u", o->rank,
+                    o->rank_count, o->root, w->rank_count);
     case WIRE_WRONG_BUILD: {
         g_autofree char *build = bootstrap_peer_text(w->build, sizeof w->build);
 

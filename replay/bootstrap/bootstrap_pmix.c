@@ -284,7 +284,7 @@ struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error)
     (void)timeout_ms;
     g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT,
                 "started by mpirun or srun, but this eptwin was built without PMIx (libpmix-dev); "
-                "--rank, --world and --root work without it");
+                "--rank, --world-size and --root work without it");
     return NULL;
 }
 

@@ -420,7 +420,7 @@ static bool tcp_join(struct bootstrap_tcp *t, const struct bootstrap_tcp_options
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GError **error)
 {
     if (o->rank_count == 0 || o->rank >= o->rank_count) {
-        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT, "--rank %u is not below --world %u", o->rank,
+        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT, "--rank %u is not below --world-size %u", o->rank,
                     o->rank_count);
         return NULL;
     }

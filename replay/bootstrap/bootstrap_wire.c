@@ -13,18 +13,18 @@
 
 _Static_assert(G_BYTE_ORDER == G_LITTLE_ENDIAN, "wire structs are sent as they lie in memory");
 
-struct span {
+struct field {
     const void *data;
     size_t size_bytes;
 };
 
-static void sign(const void *key, size_t key_bytes, const struct span *spans, int span_count, uint8_t *mac)
+static void sign(const void *key, size_t key_bytes, const struct field *fields, int field_count, uint8_t *mac)
 {
     GHmac *const hmac = g_hmac_new(G_CHECKSUM_SHA256, key, key_bytes);
     gsize mac_bytes = WIRE_MAC_BYTES;
 
-    for (int i = 0; i < span_count; i++)
-        if (spans[i].size_bytes) g_hmac_update(hmac, spans[i].data, (gssize)spans[i].size_bytes);
+    for (int i = 0; i < field_count; i++)
+        if (fields[i].size_bytes) g_hmac_update(hmac, fields[i].data, (gssize)fields[i].size_bytes);
     g_hmac_get_digest(hmac, mac, &mac_bytes);
     g_hmac_unref(hmac);
     g_assert(mac_bytes == WIRE_MAC_BYTES);
@@ -33,22 +33,22 @@ static void sign(const void *key, size_t key_bytes, const struct span *spans, in
 void wire_hello_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
                      const struct wire_hello *hello, uint8_t *mac)
 {
-    const struct span spans[] = { { "hello", 5 },
-                                  { challenge->nonce, WIRE_NONCE_BYTES },
-                                  { hello, offsetof(struct wire_hello, mac) } };
+    const struct field fields[] = { { "hello", 5 },
+                                    { challenge->nonce, WIRE_NONCE_BYTES },
+                                    { hello, offsetof(struct wire_hello, mac) } };
 
-    sign(secret->bytes, secret->size_bytes, spans, 3, mac);
+    sign(secret->bytes, secret->size_bytes, fields, 3, mac);
 }
 
 void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
                        const struct wire_hello *hello, const struct wire_welcome *welcome, uint8_t *mac)
 {
-    const struct span spans[] = { { "welcome", 7 },
-                                  { challenge->nonce, WIRE_NONCE_BYTES },
-                                  { hello->mac, WIRE_MAC_BYTES },
-                                  { welcome, offsetof(struct wire_welcome, mac) } };
+    const struct field fields[] = { { "welcome", 7 },
+                                    { challenge->nonce, WIRE_NONCE_BYTES },
+                                    { hello->mac, WIRE_MAC_BYTES },
+                                    { welcome, offsetof(struct wire_welcome, mac) } };
 
-    sign(secret->bytes, secret->size_bytes, spans, 4, mac);
+    sign(secret->bytes, secret->size_bytes, fields, 4, mac);
 }
 
 bool wire_macs_equal(const uint8_t *a, const uint8_t *b)
@@ -110,12 +110,12 @@ int wire_read(int socket, void *data, size_t size_bytes, uint64_t deadline_ms)
 void wire_channel_open(struct wire_channel *c, int socket, bool root, const struct bootstrap_secret *secret,
                        const struct wire_challenge *challenge, const struct wire_hello *hello)
 {
-    const struct span spans[] = { { "key", 3 },
-                                  { challenge->nonce, WIRE_NONCE_BYTES },
-                                  { hello->mac, WIRE_MAC_BYTES } };
+    const struct field fields[] = { { "key", 3 },
+                                    { challenge->nonce, WIRE_NONCE_BYTES },
+                                    { hello->mac, WIRE_MAC_BYTES } };
 
     *c = (struct wire_channel){ .socket = socket, .root = root };
-    sign(secret->bytes, secret->size_bytes, spans, 3, c->key);
+    sign(secret->bytes, secret->size_bytes, fields, 3, c->key);
 }
 
 void wire_channel_close(struct wire_channel *c)
@@ -129,11 +129,11 @@ void wire_channel_close(struct wire_channel *c)
 static void channel_sign(const struct wire_channel *c, bool by_root, const struct wire_header *header, const void *body,
                          uint8_t *mac)
 {
-    const struct span spans[] = { { by_root ? "root" : "rank", 4 },
-                                  { header, sizeof *header },
-                                  { body, header->size_bytes } };
+    const struct field fields[] = { { by_root ? "root" : "rank", 4 },
+                                    { header, sizeof *header },
+                                    { body, header->size_bytes } };
 
-    sign(c->key, sizeof c->key, spans, 3, mac);
+    sign(c->key, sizeof c->key, fields, 3, mac);
 }
 
 int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes, uint64_t deadline_ms)

@@ -38,7 +38,7 @@ struct wire_hello {
 enum wire_verdict {
     WIRE_JOINED = 1,
     WIRE_WRONG_SECRET,
-    WIRE_WRONG_WORLD,
+    WIRE_WRONG_COUNT,
     WIRE_WRONG_RANK,
     WIRE_RANK_TAKEN,
     WIRE_WRONG_BUILD

@@ -624,7 +624,7 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
     return rc == 0;
 }
 
-struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+struct live_link *link_ofi_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, GError **error)
 {
     struct link_ofi *const f = g_new0(struct link_ofi, 1);
@@ -667,7 +667,7 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct live_n
 
 #else
 
-struct live_link *link_ofi_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+struct live_link *link_ofi_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;

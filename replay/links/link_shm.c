@@ -162,7 +162,7 @@ static const struct live_link_ops shm_ops = {
     .free = shm_free,
 };
 
-struct live_link *link_shm_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+struct live_link *link_shm_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, uint8_t *const *peer_base,
                                GError **error)
 {

@@ -485,7 +485,7 @@ static bool verbs_local_rank(struct bootstrap *b, uint32_t *local_rank, GError *
     return fine;
 }
 
-static bool verbs_options_check(const struct live_options *o, const struct live_needs *needs, GError **error)
+static bool verbs_options_check(const struct live_options *o, const struct fabric_needs *needs, GError **error)
 {
     if (o->service_level > 15)
         g_set_error(error, LIVE_ERROR, EINVAL, "sl: expected 0 to 15, found %u", o->service_level);
@@ -577,8 +577,8 @@ static bool verbs_qps_make(struct link_verbs *v, const bool *remote, GError **er
     return true;
 }
 
-static bool verbs_prepare(struct link_verbs *v, const struct live_needs *needs, uint32_t local_rank, const bool *remote,
-                          GError **error)
+static bool verbs_prepare(struct link_verbs *v, const struct fabric_needs *needs, uint32_t local_rank,
+                          const bool *remote, GError **error)
 {
     uint32_t remote_count = 0;
     for (uint32_t peer = 0; peer < v->rank_count; peer++) remote_count += remote[peer];
@@ -677,7 +677,7 @@ static void verbs_carrier_name(struct link_verbs *v)
     }
 }
 
-struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+struct live_link *link_verbs_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                  const struct live_memory *memory, const bool *remote, GError **error)
 {
     uint32_t local_rank;
@@ -710,7 +710,7 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct live
 
 #else
 
-struct live_link *link_verbs_new(const struct live_options *o, const struct live_needs *needs, struct bootstrap *b,
+struct live_link *link_verbs_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                  const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;

@@ -100,7 +100,7 @@ _Static_assert(sizeof(struct ofi_card) == 616, "crosses the bootstrap");
 
 /* Zeroed before; ofi_port_close() after, also on failure.  o->device may be a list, dealt out by local rank;
  * without one, ranks of one host use its loopback where the provider runs on it. */
-bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct live_needs *needs,
+bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct fabric_needs *needs,
                    const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
                    GError **error);
 /* Collective, also for a rank that has failed before (failure, which it takes; else NULL): exchanges

@@ -274,7 +274,7 @@ static int ofi_open_memory(struct ofi_port *p, const struct live_memory *memory)
     return rc ? rc : ofi_register(p, p->arena, arena_bytes, OFI_KEY_ARENA, &p->arena_mr);
 }
 
-bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct live_needs *needs,
+bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct fabric_needs *needs,
                    const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
                    GError **error)
 {

@@ -28,10 +28,10 @@ static const char description[] =
 static struct live_world *world_open(const struct measure *m, bool link, enum live_signalling signalling,
                                      GError **error)
 {
-    const struct live_needs needs = { .heap_bytes = 2 * MEASURE_AREA_BYTES,
-                                      .word_count = MEASURE_WORDS,
-                                      .queue_count = MEASURE_QUEUES,
-                                      .queue_depth = MEASURE_QUEUE_DEPTH };
+    const struct fabric_needs needs = { .heap_bytes = 2 * MEASURE_AREA_BYTES,
+                                        .word_count = MEASURE_WORDS,
+                                        .queue_count = MEASURE_QUEUES,
+                                        .queue_depth = MEASURE_QUEUE_DEPTH };
     struct live_options options = m->command->live;
     options.ranks_per_node = link ? 1 : m->bootstrap->rank_count;
     options.signalling = signalling;
@@ -46,7 +46,7 @@ static bool worlds_open(struct measure *m, GError **error)
     m->link_world = world_open(m, true, m->command->live.signalling, error);
     if (!m->link_world) return false;
     m->store_world = world_open(m, false, LIVE_SIGNAL_WRITE, &absent);
-    const bool shared = strcmp(m->command->live.link, "shm") == 0;
+    const bool shared = strcmp(m->command->live.fabric, "shm") == 0;
     if (!absent && !shared && m->bootstrap->rank_count == 2)
         m->atomic_world = world_open(m, true, LIVE_SIGNAL_ATOMIC, &absent);
     /* A broken exchange is no missing feature: the next one says so again. */

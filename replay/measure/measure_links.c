@@ -58,8 +58,8 @@ static int stream_post(struct stream *s)
         .target_offset = MEASURE_AREA_BYTES + place,
         .charge_bytes = s->size_bytes,
         .peer = stream_peer(s, s->posted),
-        .span_count = 1,
-        .span = { { f->heap + place, s->size_bytes } },
+        .sge_count = 1,
+        .sge = { { f->heap + place, s->size_bytes } },
         .queue = (uint16_t)(turn / (s->chain ? s->chain : 1) % stream_queues(s)),
         .flags = s->chain && (turn + 1) % s->chain ? FABRIC_DEFER : 0,
     };
@@ -274,18 +274,18 @@ static bool besides_gather(struct measure *m, const struct beside *b, struct bes
     const double base_us = live_world_local_ranks(m->link_world) == ranks ? 0 : b->start_us; /* clocks of hosts */
     const double last_us = g_array_index(b->round_us, double, b->round_us->len - 1);
     const double mine[2] = { b->start_us - base_us, last_us - base_us };
-    double(*span)[2] = g_malloc(sizeof mine * ranks), *rounds = g_new(double, ranks);
-    bool fine = bootstrap_allgather(m->bootstrap, mine, sizeof mine, span, error);
+    double(*interval)[2] = g_malloc(sizeof mine * ranks), *rounds = g_new(double, ranks);
+    bool fine = bootstrap_allgather(m->bootstrap, mine, sizeof mine, interval, error);
     double first_us = mine[0], end_us = mine[1], count = 0;
     for (uint32_t r = 0; fine && r < ranks; r++) {
-        first_us = fmin(first_us, span[r][0]);
-        end_us = fmin(end_us, span[r][1]);
+        first_us = fmin(first_us, interval[r][0]);
+        end_us = fmin(end_us, interval[r][1]);
     }
     for (uint32_t i = 0; i < b->round_us->len; i++) count += g_array_index(b->round_us, double, i) - base_us <= end_us;
     fine = fine && bootstrap_allgather(m->bootstrap, &count, sizeof count, rounds, error);
     *all = (struct besides){ .time_us = end_us - first_us };
     for (uint32_t r = 0; fine && r < ranks; r++) all->rounds += rounds[r];
-    g_free(span);
+    g_free(interval);
     g_free(rounds);
     return fine;
 }
@@ -406,8 +406,8 @@ static int pong_send(struct pong *p)
             .charge_bytes = p->size_bytes,
             .peer = peer,
             .flags = FABRIC_DEFER,
-            .span_count = 1,
-            .span = { { f->heap + place, p->size_bytes } },
+            .sge_count = 1,
+            .sge = { { f->heap + place, p->size_bytes } },
         };
         const int rc =
             fabric_path(f, peer) == FABRIC_RDMA ? fabric_put(&p->worker, &write) : fabric_store(&p->worker, &write);

@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include "models/cluster.h"
 #include "models/moe/formats.h"
 
-enum { REDUCE_ROWS_MAX = 8, REDUCE_ROW_BYTES = 14336, SCAN_BYTES = 64 << 10, MEMORY_BYTES = 64 << 10 };
+enum { REDUCE_ROWS_MAX = 8, SCAN_BYTES = 64 << 10, MEMORY_BYTES = 64 << 10 };
 
 static struct live_world *any_world(const struct measure *m) { return m->store_world ? m->store_world : m->link_world; }
 
@@ -87,9 +88,9 @@ void measure_sum(struct measure *m, uint64_t i)
     }
     const struct row_work r = { .from = f->heap,
                                 .to = m->sums,
-                                .size_bytes = REDUCE_ROW_BYTES,
+                                .size_bytes = CLUSTER_REDUCE_ROW_BYTES,
                                 .reduced = 2,
-                                .rows_in_area = MEASURE_AREA_BYTES / REDUCE_ROW_BYTES };
+                                .rows_in_area = MEASURE_AREA_BYTES / CLUSTER_REDUCE_ROW_BYTES };
     rows_sum(&r, NULL, i);
 }
 
@@ -107,8 +108,8 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
     const bool reduce = kind == FABRIC_WORK_REDUCE;
     struct row_work r = { .from = f->heap,
                           .to = f->heap + MEASURE_AREA_BYTES,
-                          .size_bytes = reduce ? REDUCE_ROW_BYTES : size,
-                          .reduced = size / REDUCE_ROW_BYTES };
+                          .size_bytes = reduce ? CLUSTER_REDUCE_ROW_BYTES : size,
+                          .reduced = size / CLUSTER_REDUCE_ROW_BYTES };
     r.rows_in_area = MEASURE_AREA_BYTES / r.size_bytes;
     struct fabric_worker worker = { .step = no_step, .fabric = f };
     const double start_us = measure_cpu_us();
@@ -305,8 +306,8 @@ static bool test_slice(struct measure *m, uint32_t size, uint32_t count, double 
 
 /* Bytes of BF16 rows of 512 to 7168 values; cast needs whole blocks of 128 values. */
 static const uint32_t row_sizes[] = { 1024, 2048, 4096, 8192, 14336, 0 };
-static const uint32_t reduce_sizes[] = { REDUCE_ROW_BYTES, 2 * REDUCE_ROW_BYTES, 4 * REDUCE_ROW_BYTES,
-                                         8 * REDUCE_ROW_BYTES, 0 };
+static const uint32_t reduce_sizes[] = { CLUSTER_REDUCE_ROW_BYTES, 2 * CLUSTER_REDUCE_ROW_BYTES,
+                                         4 * CLUSTER_REDUCE_ROW_BYTES, 8 * CLUSTER_REDUCE_ROW_BYTES, 0 };
 static const uint32_t scan_sizes[] = { 4096, SCAN_BYTES, 0 };
 
 static const struct measure_test row_tests[] = {
@@ -341,8 +342,8 @@ bool measure_pages_touch(struct measure *m, GError **error)
                 .target_offset = MEASURE_AREA_BYTES + at,
                 .charge_bytes = PIECE_BYTES,
                 .peer = peer,
-                .span_count = 1,
-                .span = { { f->heap + at, PIECE_BYTES } },
+                .sge_count = 1,
+                .sge = { { f->heap + at, PIECE_BYTES } },
             };
             if (fabric_store(&worker, &write) < 0) break;
         }

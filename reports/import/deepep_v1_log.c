@@ -221,7 +221,7 @@ static struct import_row *tuning_row(struct v1_state *s, struct import_log *log,
     tuning_numbers(row, t);
     if (isnan(t->notify_us)) return row;
     struct import_row *notify = import_row_copy(row);
-    import_row_word(notify, IMPORT_PHASE, combine ? "cached_notify_combine" : "cached_notify");
+    import_row_word(notify, IMPORT_PHASE, combine ? "cached_notify_combine" : "cached_notify_dispatch");
     import_row_word(notify, IMPORT_COUNTED, NULL);
     for (int i = 0; i < IMPORT_NUMBERS; i++) notify->number[i] = NAN;
     import_row_number(notify, IMPORT_US, t->notify_us);
@@ -313,7 +313,7 @@ static struct import_row *ll_row(struct v1_state *s, struct import_log *log, uin
     }
     struct import_row *row = row_new(s, log, "low_latency", "ll", phase);
     row->rank = (int32_t)MIN(rank, 65534);
-    import_row_count(row, IMPORT_MASKED, LL_MASKED);
+    import_row_count(row, IMPORT_MASKED_PLACES, LL_MASKED);
     import_row_word(row, IMPORT_HOOK, hook ? "true" : NULL);
     if (s->said.nvlink_disabled) import_row_word(row, IMPORT_DISABLE_NVLINK, "true");
     import_row_word(row, IMPORT_TIMED, timed_kernel);

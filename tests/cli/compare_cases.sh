@@ -11,7 +11,7 @@ differ --num-tokens 9
 differ --dtype bf16
 differ --mask-timeout 500us
 differ --seed 1
-differ --masked 1
+differ --masked-places 1
 differ --hook
 differ --num-sms 64
 differ --disable-nvlink

@@ -17,9 +17,9 @@ try replay --ranks 2 --output absent/out.csv
 try replay --ranks 2 --output .
 try replay --ranks 2 --format xml
 try replay --ranks 2 --timeout 0
-try replay --rank 0 --world 2
-try replay --rank 2 --world 2 --root 127.0.0.1:1 --secret-file absent
-try replay --rank 0 --world 2 --root 127.0.0.1:1 --secret-file absent
+try replay --rank 0 --world-size 2
+try replay --rank 2 --world-size 2 --root 127.0.0.1:1 --secret-file absent
+try replay --rank 0 --world-size 2 --root 127.0.0.1:1 --secret-file absent
 try replay --ranks 2 extra
 try replay --ranks 2 --gpu-memory
 for fabric in verbs ofi; do

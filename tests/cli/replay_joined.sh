@@ -7,7 +7,7 @@ echo "another one, as long" >other
 rank() {    # NUMBER SECRET WORLD OPTION...
     number=$1 secret=$2 world=$3
     shift 3
-    $EPTWIN replay --rank "$number" --world "$world" --root 127.0.0.1:$port --secret-file "$secret" \
+    $EPTWIN replay --rank "$number" --world-size "$world" --root 127.0.0.1:$port --secret-file "$secret" \
         --ranks-per-node 1 --fabric ofi --provider tcp --num-tokens 16 --hidden 512 --repeat 1 \
         --output "out$number.csv" "$@" >"rank$number" 2>&1
     echo "exit $?" >>"rank$number"

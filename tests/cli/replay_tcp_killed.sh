@@ -4,7 +4,7 @@ port=$((20000 + RANDOM % 12000))
 umask 077
 echo "a secret of this test" >secret
 for n in 0 1 2; do
-    $EPTWIN replay --rank $n --world 3 --root 127.0.0.1:$port --secret-file secret --num-experts 6 --num-topk 4 \
+    $EPTWIN replay --rank $n --world-size 3 --root 127.0.0.1:$port --secret-file secret --num-experts 6 --num-topk 4 \
         --num-tokens 16 --hidden 512 --repeat 1000000 --output out$n.csv >log$n 2>&1 &
     eval "pid$n=\$!"
 done

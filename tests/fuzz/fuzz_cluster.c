@@ -46,9 +46,9 @@ static void caller_describe(const struct fabric_worker *w, char *text, size_t te
 static void world_play(const struct cluster *cluster)
 {
     const uint32_t a_node = cluster->nic.rate_bps ? 2 : RANKS;
-    const struct world_options options = {
-        .ranks = RANKS, .ranks_per_node = a_node, .word_count = RANKS, .queue_count = 1, .queue_depth = 2
-    };
+    const struct world_options options = { .ranks = RANKS,
+                                           .ranks_per_node = a_node,
+                                           .needs = { .word_count = RANKS, .queue_count = 1, .queue_depth = 2 } };
     struct world *world = world_new(cluster, &options);
     if (!world) return;
     struct caller caller[RANKS];

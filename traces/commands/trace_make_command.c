@@ -89,7 +89,7 @@ static bool generate_produce(void *context, uint32_t step, uint32_t layer, struc
 
 /* Command-line numbers and what they may be. */
 struct numbers {
-    int ranks, tokens, topk, experts, groups, topk_groups, steps, layers, masked;
+    int ranks, tokens, topk, experts, groups, topk_groups, steps, layers, masked_places;
     gint64 seed;
 };
 
@@ -101,7 +101,7 @@ static bool numbers_check(const struct numbers *n, GError **error)
     } fields[] = {
         { "num-ranks", n->ranks, 1 },     { "num-tokens", n->tokens, 1 }, { "num-topk", n->topk, 1 },
         { "num-experts", n->experts, 1 }, { "num-groups", n->groups, 0 }, { "num-topk-groups", n->topk_groups, 0 },
-        { "steps", n->steps, 1 },         { "layers", n->layers, 1 },     { "masked", n->masked, 0 },
+        { "steps", n->steps, 1 },         { "layers", n->layers, 1 },     { "masked-places", n->masked_places, 0 },
     };
     for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
         if (fields[f].value >= fields[f].low) continue;
@@ -161,7 +161,7 @@ static bool generate_run(const struct numbers *n, const char *routing, double co
                                          .experts = (uint32_t)n->experts,
                                          .groups = (uint32_t)n->groups,
                                          .topk_groups = (uint32_t)n->topk_groups,
-                                         .masked = (uint32_t)n->masked,
+                                         .masked_places = (uint32_t)n->masked_places,
                                          .weights = weights,
                                          .correlation = correlation,
                                          .seed = (uint64_t)n->seed,
@@ -211,7 +211,8 @@ int trace_command_generate(int argc, char **argv)
         { "layers", 0, 0, G_OPTION_ARG_INT, &n.layers, "layers (default 1)", "N" },
         { "routing", 0, 0, G_OPTION_ARG_STRING, &routing, "how tokens choose, see above", "NAME[:VALUE]" },
         { "correlation", 0, 0, G_OPTION_ARG_DOUBLE, &correlation, "share of tokens that keep their experts", "0..1" },
-        { "masked", 0, 0, G_OPTION_ARG_INT, &n.masked, "that many random places of each rank are -1", "N" },
+        { "masked-places", 0, 0, G_OPTION_ARG_INT, &n.masked_places, "that many random places of each rank are -1",
+          "N" },
         { "weights", 0, 0, G_OPTION_ARG_NONE, &weights, "also draw gate weights", NULL },
         { "seed", 0, 0, G_OPTION_ARG_INT64, &n.seed, "random seed (default 0)", "N" },
         COMMAND_OUTPUT_ENTRIES(output),

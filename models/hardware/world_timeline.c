@@ -1,5 +1,5 @@
-/* spans.c - records what workers and ports do in a timeline: a fabric around the fabric that costs, in its place only
- * where a timeline was asked for, so that a world without one pays nothing.
+/* world_timeline.c - records what workers and ports do in a timeline: a fabric around the fabric that costs, in its
+ * place only where a timeline was asked for, so that a world without one pays nothing.
  *
  * A rank is a process of the timeline.  Its tracks are the kernel, the NVLink port's two directions, the NIC's two,
  * and each warp lane of each worker that did something.  Knows where costs are found afterwards, not what they are. */
@@ -16,7 +16,7 @@ static void name_or_abort(int result)
     if (result) abort();
 }
 
-void spans_rank_init(struct world_rank *rank)
+void world_timeline_rank_init(struct world_rank *rank)
 {
     static const char *const port[TRACKS_OF_PORTS] = { "kernel", "NVLink egress", "NVLink ingress", "NIC transmit",
                                                        "NIC receive" };
@@ -28,7 +28,7 @@ void spans_rank_init(struct world_rank *rank)
         name_or_abort(timeline_name_track(timeline, rank->fabric.rank, i, port[i]));
 }
 
-void spans_launch(struct world_rank *rank, uint32_t worker_count)
+void world_timeline_launch(struct world_rank *rank, uint32_t worker_count)
 {
     if (worker_count <= rank->lanes_named_count) return;
     uint64_t *grown = realloc(rank->lanes_named, worker_count * sizeof *grown);
@@ -86,7 +86,7 @@ static void port_note(const struct world_rank *rank, uint32_t track, const struc
                                                  });
 }
 
-static int spans_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+static int recorded_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f), *target = &rank->world->rank[write->peer];
     const struct port egress = rank->egress, ingress = target->ingress;
@@ -99,7 +99,7 @@ static int spans_store(struct fabric *f, struct fabric_worker *worker, const str
     return 0;
 }
 
-static int spans_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+static int recorded_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->current->cursor_ps;
@@ -108,7 +108,7 @@ static int spans_put(struct fabric *f, struct fabric_worker *worker, const struc
     return result;
 }
 
-static int spans_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
+static int recorded_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
 {
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->current->cursor_ps;
@@ -118,8 +118,8 @@ static int spans_signal(struct fabric *f, struct fabric_worker *worker, const st
     return result;
 }
 
-static int spans_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
-                            const struct fabric_signal *signal)
+static int recorded_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
+                               const struct fabric_signal *signal)
 {
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->current->cursor_ps;
@@ -128,7 +128,7 @@ static int spans_put_signal(struct fabric *f, struct fabric_worker *worker, cons
     return result;
 }
 
-static int spans_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
+static int recorded_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
 {
     struct world_rank *rank = rank_of(f), *source = &rank->world->rank[read->peer];
     const struct port egress = source->egress, ingress = rank->ingress;
@@ -142,13 +142,13 @@ static int spans_get(struct fabric *f, struct fabric_worker *worker, const struc
     return 0;
 }
 
-static void spans_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
-                             enum fabric_scope scope)
+static void recorded_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
+                                enum fabric_scope scope)
 {
     rank_of(f)->world->machine->ops->signal_add(f, worker, word, addend, scope);
 }
 
-static void spans_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+static void recorded_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     static const char *const name[] = {
         [FABRIC_WORK_CAST] = "cast",       [FABRIC_WORK_COPY] = "copy", [FABRIC_WORK_REDUCE] = "reduce",
@@ -161,7 +161,7 @@ static void spans_work(struct fabric *f, struct fabric_worker *worker, const str
     operation_note(rank, name[work->kind], work->warps, cursor_ps, work->read_bytes);
 }
 
-void spans_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps)
+void world_timeline_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps)
 {
     const struct world_rank *rank = transmit ? r->source : r->target;
     timeline_span(rank->world->options.timeline, &(struct timeline_span){
@@ -189,16 +189,16 @@ void world_timeline_note(const struct world *w, const char *name, const struct w
                                            });
 }
 
-const struct fabric_ops spans_fabric_ops = {
-    .name = "sim-spans",
+const struct fabric_ops world_timeline_ops = {
+    .name = "sim-timeline",
     .now_ps = world_now_ps,
-    .store = spans_store,
-    .put = spans_put,
-    .signal = spans_signal,
-    .put_signal = spans_put_signal,
-    .get = spans_get,
-    .signal_add = spans_signal_add,
+    .store = recorded_store,
+    .put = recorded_put,
+    .signal = recorded_signal,
+    .put_signal = recorded_put_signal,
+    .get = recorded_get,
+    .signal_add = recorded_signal_add,
     .flush = world_flush,
-    .work = spans_work,
+    .work = recorded_work,
     .watch = world_watch,
 };
