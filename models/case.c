@@ -4,6 +4,7 @@
  * what the protocol takes. */
 #include "models/case.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 #include "sim/nearest.h"
@@ -121,12 +122,14 @@ static const struct field field_table[] = {
     CHOICE("data", data, 0, "pattern|constant|random",
            "What tokens hold: pattern (default of ll), constant (default of the others) or random"),
     TEXT("routing", routing, MAKES | ROUTES, "NAME[:VALUE]",
-         "How routing is drawn: uniform (the default), zipf:S, hot-rank:P, ..."),
+         "Draw it: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, hot-rank:P, "
+         "local, ring"),
     COUNT("masked-places", masked_places, MAKES | ROUTES | DRAWS, 0, 1 << 24, 0,
           "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),
     TEXT("backend", backend, 0, "NAME",
-         "Who posts to NICs, if not as the cluster file says: ibrc, ibgda, gdaki, ... (eptwin cluster backends)"),
+         "Who posts to NICs, if not as the cluster file says: ibrc, ibgda, gdaki, ... (eptwin cluster backends lists "
+         "them)"),
     TEXT("fault", fault, 0, "WHAT:WHERE EDIT|...",
          "Break the machine: nic:n1.g3 rate=0.5, link:leaf0-spine1 down, rank:5 slow=2, qp: one, nics: all-on=0"),
     CHOICE("launch", launch, 0, "barrier|stream",
@@ -337,6 +340,24 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
 /* GLib hands callbacks of a context's main entries no data of the caller: whose case they fill stands here. */
 static struct case_options *entries_case;
 
+/* The order of --help. */
+static const struct {
+    const char *title, *names;
+} case_topic_table[CASE_TOPICS] = {
+    { "What runs",
+      "kernel num-ranks ranks-per-node num-tokens tokens-per-rank hidden num-topk num-experts dtype round-scale "
+      "ue8m0 num-sms data seed" },
+    { "On what machine", "cluster backend fault launch arrival slow" },
+    { "Which expert each token goes to",
+      "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },
+    { "Low-latency kernels", "disable-nvlink hook zero-copy mask-timeout fail" },
+    { "Normal and V2 kernels",
+      "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
+      "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer combine-rdma-buffer "
+      "expand single-reduction cpu-sync overlap" },
+    { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm compute compute-sms" },
+};
+
 static gboolean entry_set(const gchar *option, const gchar *value, gpointer unused, GError **error)
 {
     (void)unused;
@@ -345,28 +366,39 @@ static gboolean entry_set(const gchar *option, const gchar *value, gpointer unus
     return FALSE;
 }
 
-GOptionEntry *case_entries(struct case_options *c)
+static GOptionEntry field_entry(const struct field *f)
 {
-    static GOptionEntry entry[FIELDS + 1];
     union {
         GOptionArgFunc call;
         gpointer data;
     } callback = { .call = entry_set };
+    return (GOptionEntry){
+        .long_name = f->name,
+        /* FILENAME: as bytes, for texts may name files, whose names have no encoding. */
+        .flags = f->type == FIELD_FLAG ? G_OPTION_FLAG_NO_ARG : G_OPTION_FLAG_FILENAME,
+        .arg = G_OPTION_ARG_CALLBACK,
+        .arg_data = callback.data,
+        .description = f->help,
+        .arg_description = f->argument,
+    };
+}
+
+void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS])
+{
+    static GOptionEntry entry[FIELDS + CASE_TOPICS];
+    GOptionEntry *next = entry;
     entries_case = c;
-    for (uint32_t i = 0; i < FIELDS; i++) {
-        const struct field *f = &field_table[i];
-        entry[i] = (GOptionEntry){
-            .long_name = f->name,
-            /* FILENAME: as bytes, for texts may name files, whose names have no encoding. */
-            .flags = f->type == FIELD_FLAG ? G_OPTION_FLAG_NO_ARG : G_OPTION_FLAG_FILENAME,
-            .arg = G_OPTION_ARG_CALLBACK,
-            .arg_data = callback.data,
-            .description = f->help,
-            .arg_description = f->argument,
-        };
+    for (size_t t = 0; t < CASE_TOPICS; t++) {
+        topic[t] = (struct command_topic){ case_topic_table[t].title, next };
+        g_auto(GStrv) names = g_strsplit(case_topic_table[t].names, " ", 0);
+        for (char **name = names; *name; name++) {
+            const struct field *f = field_find(*name);
+            assert(f && next < entry + FIELDS + CASE_TOPICS - 1);
+            *next++ = field_entry(f);
+        }
+        *next++ = (GOptionEntry){ 0 };
     }
-    entry[FIELDS] = (GOptionEntry){ 0 };
-    return entry;
+    assert(next == entry + FIELDS + CASE_TOPICS); /* every option is in one topic */
 }
 
 /* The text with its file looked for in folder, where it is not found from here; NULL: it is, or is not there either. */

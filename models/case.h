@@ -13,6 +13,7 @@
 #include "models/kernel.h"
 #include "models/moe/moe.h"
 #include "reports/record.h"
+#include "sim/command_line.h"
 #include "traces/edges.h"
 #include "traces/routing.h"
 
@@ -75,8 +76,9 @@ bool case_option_applies(uint32_t index, const char *kernel);
 /* The value of that option as case_set() would take it; NULL: not set.  Free with g_free(). */
 char *case_option_text(const struct case_options *c, uint32_t index);
 
-/* The same table as GLib option entries writing into *c (terminated; valid while c is, until the next call). */
-GOptionEntry *case_entries(struct case_options *c);
+/* The same table as topics of command_line_parse(), writing into *c; valid while c is, until the next call. */
+enum { CASE_TOPICS = 6 };
+void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]);
 
 /* Puts the defaults that depend on other options in place: tokens, experts and data by kernel, ranks and
  * tokens by traffic matrix.  What a trace decides stays 0 (all of it).  Done on a copy by the functions below. */

@@ -9,6 +9,7 @@
 #include "models/hardware/transport.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/new_file.h"
 #include "sim/share.h"
 #include "sim/units.h"
@@ -47,7 +48,7 @@ static void help_print(FILE *out)
           "  eptwin cluster SUBCOMMAND --help      explain a subcommand\n\n",
           out);
     for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
-        fprintf(out, "%-8s%s\n", subcommands[i].name, subcommands[i].purpose);
+        fprintf(out, "%-10s%s\n", subcommands[i].name, subcommands[i].purpose);
     fputs("\nWherever a command takes --cluster, it takes a name from the list or a file of your own: copy the\n"
           "nearest one and change what differs.  Exit status: 0 success, 1 the run failed, 2 bad input.\n\n"
           "  eptwin cluster list\n"
@@ -202,13 +203,15 @@ int command_cluster(int argc, char **argv)
         const struct subcommand *s = &subcommands[i];
         if (strcmp(name, s->name) != 0) continue;
         if (strcmp(next, "--help") != 0 && strcmp(next, "-h") != 0) return s->run(argc - 1, argv + 1);
-        printf("Usage:\n  eptwin cluster %s%s%s\n\n%c%s.\n\n%s", s->name, *s->arguments ? " " : "", s->arguments,
+        printf("Usage: eptwin cluster %s%s%s\n\n%c%s.\n\n%s", s->name, *s->arguments ? " " : "", s->arguments,
                g_ascii_toupper(*s->purpose), s->purpose + 1, s->details);
         return EXIT_OK;
     }
-    if (argc > 1)
-        fprintf(stderr, "eptwin cluster: unknown subcommand '%s', expected one that eptwin cluster --help lists\n",
-                name);
-    else help_print(stderr);
-    return EXIT_BAD_INPUT;
+    if (argc < 2) {
+        help_print(stderr);
+        return EXIT_BAD_INPUT;
+    }
+    const char *names[G_N_ELEMENTS(subcommands) + 1] = { NULL };
+    for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++) names[i] = subcommands[i].name;
+    return command_line_unknown("eptwin cluster", "subcommand", name, names);
 }

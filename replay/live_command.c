@@ -14,6 +14,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/version.h"
 
 GOptionEntry *live_command_entries(struct live_command *c)
@@ -44,8 +45,8 @@ GOptionEntry *live_command_entries(struct live_command *c)
         { "world-size", 0, 0, G_OPTION_ARG_INT, &c->world_size, "With --rank: number of ranks", "N" },
         { "root", 0, 0, G_OPTION_ARG_STRING, &c->root, "With --rank: address of rank 0", "HOST:PORT" },
         { "secret-file", 0, 0, G_OPTION_ARG_FILENAME, &c->secret_file, "With --rank: what all ranks know", "FILE" },
-        { "output", 0, 0, G_OPTION_ARG_FILENAME, &c->output, "Where the record goes (default -)", "FILE" },
-        { "format", 0, 0, G_OPTION_ARG_STRING, &c->format, "csv (the default) or json", "NAME" },
+        COMMAND_LINE_OUTPUT(&c->output, "Where the record goes (default '-': standard output)"),
+        COMMAND_LINE_FORMAT(&c->format, "Of the record: csv (the default) or json"),
         { 0 },
     };
     return g_memdup2(entries, sizeof entries);

@@ -9,13 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/ranges.h"
 #include "sim/units.h"
 #include "traces/trace.h"
 
 enum { REPLAY_ITEMS_MAX = 100000 };
 
-static const char description[] =
+static const char about[] =
     "Runs the same dispatch and combine code as `eptwin simulate`, with real bytes on real links, checks what\n"
     "arrives, and writes times and bandwidths as `simulate` does.\n"
     "\n"
@@ -146,7 +147,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
 {
     gint warmup = 3, repeat = 10;
     gboolean no_check = FALSE, check = FALSE;
-    const GOptionEntry own[] = {
+    GOptionEntry own[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &plan->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &plan->layers, "Layers of the trace, likewise", "LAYERS" },
         { "warmup", 0, 0, G_OPTION_ARG_INT, &warmup, "Iterations before those that count (default 3)", "N" },
@@ -155,19 +156,12 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
         { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not check what arrived", NULL },
         { 0 },
     };
-    GOptionContext *context = g_option_context_new("- run dispatch and combine on live links");
-    g_option_context_set_description(context, description);
     GOptionEntry *live = live_command_entries(plan->command);
-    g_option_context_add_main_entries(context, case_entries(plan->case_options), NULL);
-    g_option_context_add_main_entries(context, live, NULL);
-    g_option_context_add_main_entries(context, own, NULL);
-    bool fine = g_option_context_parse(context, &argc, &argv, error);
-    g_option_context_free(context);
+    struct command_topic topics[CASE_TOPICS + 3] = { { "Options", own }, { "Links and processes", live } };
+    const struct command_line line = { .name = "replay", .about = about, .topics = topics };
+    case_topics(plan->case_options, topics + 2);
+    bool fine = command_line_parse(&line, argc, argv, NULL, error);
     g_free(live);
-    if (fine && argc > 1) {
-        g_set_error(error, LIVE_ERROR, 0, "expected options only, found '%s'", argv[1]);
-        fine = false;
-    }
     if (fine && (warmup < 0 || warmup > 1000000 || repeat < 1 || repeat > 1000000)) {
         g_set_error(error, LIVE_ERROR, 0, "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup,
                     repeat);

@@ -11,10 +11,11 @@
 #include "reports/record.h"
 #include "reports/text_table.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/new_file.h"
 #include "sim/version.h"
 
-static const char compare_summary[] =
+static const char compare_about[] =
     "Puts predictions and measurements side by side: phase by phase the times and bandwidths that both have, the\n"
     "error (predicted against measured) in percent, the rank that is furthest off, and what the prediction says\n"
     "limits the phase.  Which is the prediction is told by the records themselves (kind: simulate).  Several\n"
@@ -43,23 +44,20 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
                               GError **error)
 {
     gboolean by_rank = FALSE, force = FALSE;
-    const GOptionEntry entries[] = {
+    GOptionEntry entries[] = {
         { "by-rank", 0, 0, G_OPTION_ARG_NONE, &by_rank, "Show the rows of every rank, too", NULL },
         { "force", 0, 0, G_OPTION_ARG_NONE, &force, "Compare records of different cases nevertheless", NULL },
         { "max-error", 0, 0, G_OPTION_ARG_DOUBLE, &run->error_pct_max,
           "Exit with 1 when the time of a phase is further off than this", "PERCENT" },
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &run->output, "Write the comparison to FILE ('-': standard output)",
-          "FILE" },
-        { "format", 0, 0, G_OPTION_ARG_STRING, &run->format_name, "Of FILE: csv (the default) or json", "NAME" },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->paths, NULL, "A B [A B ...]" },
+        COMMAND_LINE_OUTPUT(&run->output, "Write the comparison to FILE ('-': standard output)"),
+        COMMAND_LINE_FORMAT(&run->format_name, "Of FILE: csv (the default) or json"),
         { 0 },
     };
-    g_set_prgname("eptwin compare");
-    GOptionContext *context = g_option_context_new(NULL);
-    g_option_context_set_summary(context, compare_summary);
-    g_option_context_add_main_entries(context, entries, NULL);
-    bool done = g_option_context_parse(context, &argc, &argv, error);
-    g_option_context_free(context);
+    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_line line = {
+        .name = "compare", .arguments = "A B [A B ...]", .about = compare_about, .topics = topics
+    };
+    bool done = command_line_parse(&line, argc, argv, &run->paths, error);
     run->options = (struct compare_options){ .by_rank = by_rank, .force = force };
     run->path_count = run->paths ? g_strv_length(run->paths) : 0;
     if (done && (run->path_count == 0 || run->path_count % 2 != 0)) {
@@ -124,8 +122,8 @@ static GArray *compare_errors_gather(const struct compare_pair *pairs, guint cou
     return errors;
 }
 
-static void compare_summary_row(const struct compare_pair *pairs, guint count, const char *phase,
-                                struct text_table *table)
+static void compare_about_row(const struct compare_pair *pairs, guint count, const char *phase,
+                              struct text_table *table)
 {
     GArray *pair_of = g_array_new(FALSE, FALSE, sizeof(guint));
     GArray *errors = compare_errors_gather(pairs, count, phase, pair_of);
@@ -146,7 +144,7 @@ static void compare_summary_row(const struct compare_pair *pairs, guint count, c
 }
 
 /* Phases in order of first appearance over all pairs, then all together. */
-static void compare_summary_append(const struct compare_pair *pairs, guint count, GString *out)
+static void compare_about_append(const struct compare_pair *pairs, guint count, GString *out)
 {
     static const char *const titles[] = { "time error", "cases", "median", "p90", "worst", "bias", "worst case" };
     struct text_table *table = text_table_new("lrrrrrl", titles);
@@ -155,10 +153,10 @@ static void compare_summary_append(const struct compare_pair *pairs, guint count
         const GArray *rows = pairs[p].compare->rows;
         for (guint i = 0; i < rows->len; i++) {
             const char *phase = g_array_index(rows, struct compare_row, i).phase;
-            if (g_hash_table_add(seen, (gpointer)phase)) compare_summary_row(pairs, count, phase, table);
+            if (g_hash_table_add(seen, (gpointer)phase)) compare_about_row(pairs, count, phase, table);
         }
     }
-    compare_summary_row(pairs, count, NULL, table);
+    compare_about_row(pairs, count, NULL, table);
     g_hash_table_destroy(seen);
     text_table_append(table, out);
     text_table_free(table);
@@ -264,7 +262,7 @@ static bool compare_pairs_show(const struct compare_run *run, const struct compa
     }
     if (count > 1) {
         g_string_append_c(text, '\n');
-        compare_summary_append(pairs, count, text);
+        compare_about_append(pairs, count, text);
     }
     done = done && whole_file_write("-", text->str, text->len, error);
     g_string_free(text, TRUE);

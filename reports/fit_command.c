@@ -9,9 +9,10 @@
 #include "reports/record.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/new_file.h"
 
-static const char fit_summary[] =
+static const char fit_about[] =
     "Makes a cluster file for this machine and link from what eptwin measure found, so that simulate can predict a\n"
     "replay on it.  Every number in it has a comment that names the rows that it came from.  Of several records of\n"
     "the same machine and link it takes the median of each row: speeds drift, so measure some time apart.\n"
@@ -61,23 +62,20 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
 int command_fit(int argc, char **argv)
 {
     char *output = NULL, *name = NULL, *include = NULL, **paths = NULL;
-    const GOptionEntry entries[] = {
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &output, "The cluster file to write (default '-': standard output)",
-          "FILE" },
+    GOptionEntry entries[] = {
+        COMMAND_LINE_OUTPUT(&output, "The cluster file to write (default '-': standard output)"),
         { "name", 0, 0, G_OPTION_ARG_STRING, &name, "What the cluster is called (default: as the machine)", "NAME" },
         { "include", 0, 0, G_OPTION_ARG_STRING, &include,
           "GPUs: the cluster file that has what the record does not tell, as `include` names it", "NAME" },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &paths, NULL, "MEASURED..." },
         { 0 },
     };
-    g_set_prgname("eptwin fit");
-    GOptionContext *context = g_option_context_new(NULL);
-    g_option_context_set_summary(context, fit_summary);
-    g_option_context_add_main_entries(context, entries, NULL);
+    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_line line = {
+        .name = "fit", .arguments = "MEASURED...", .about = fit_about, .topics = topics
+    };
     GError *error = NULL;
-    bool done = g_option_context_parse(context, &argc, &argv, &error);
-    g_option_context_free(context);
-    if (done && !paths) {
+    bool done = command_line_parse(&line, argc, argv, &paths, &error);
+    if (done && !paths[0]) {
         g_set_error(&error, FIT_ERROR, 0, "expected at least one record of measure, found none");
         done = false;
     }

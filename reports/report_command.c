@@ -7,10 +7,11 @@
 #include "reports/record.h"
 #include "reports/report.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/new_file.h"
 #include "sim/version.h"
 
-static const char report_summary[] =
+static const char report_about[] =
     "Shows records: times and bandwidths of each phase, predicted beside measured where both are given, bounds,\n"
     "busy shares, the spread over ranks and where the numbers come from.  A measurement is shown with the first\n"
     "prediction of the same case.  The page is one file that needs nothing else.\n"
@@ -30,18 +31,16 @@ struct report_run {
 
 static bool report_run_parse(struct report_run *run, int argc, char **argv, GError **error)
 {
-    const GOptionEntry entries[] = {
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &run->output, "Write to FILE ('-': standard output)", "FILE" },
+    GOptionEntry entries[] = {
+        COMMAND_LINE_OUTPUT(&run->output, "Write to FILE ('-': standard output)"),
         { "text", 0, 0, G_OPTION_ARG_NONE, &run->text, "Text for a terminal in place of HTML", NULL },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->paths, NULL, "[OUT.html] RECORD..." },
         { 0 },
     };
-    g_set_prgname("eptwin report");
-    GOptionContext *context = g_option_context_new(NULL);
-    g_option_context_set_summary(context, report_summary);
-    g_option_context_add_main_entries(context, entries, NULL);
-    const bool done = g_option_context_parse(context, &argc, &argv, error);
-    g_option_context_free(context);
+    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_line line = {
+        .name = "report", .arguments = "[OUT.html] RECORD...", .about = report_about, .topics = topics
+    };
+    const bool done = command_line_parse(&line, argc, argv, &run->paths, error);
     if (!done) return false;
 
     run->count = run->paths ? g_strv_length(run->paths) : 0;

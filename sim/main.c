@@ -3,7 +3,7 @@
  * Each command parses its own options and prints its own --help; this file knows only their names, what they
  * are for and one example each. */
 #include "sim/command.h"
-#include "sim/nearest.h"
+#include "sim/command_line.h"
 #include "sim/version.h"
 
 #include <locale.h>
@@ -72,15 +72,12 @@ static const struct command *command_find(const char *name)
     return NULL;
 }
 
-static void command_unknown(const char *name)
+static int command_unknown(const char *name)
 {
     const char *names[COMMAND_COUNT + 1] = { NULL };
 
     for (int i = 0; i < COMMAND_COUNT; i++) names[i] = commands[i].name;
-    const char *const nearest = nearest_find(name, names);
-
-    fprintf(stderr, "eptwin: unknown command '%s', expected one that eptwin --help lists%s%s%s\n", name,
-            nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    return command_line_unknown("eptwin", "command", name, names);
 }
 
 /* Output that could not be written (a full disk, a closed pipe) must not look like success. */
@@ -127,10 +124,7 @@ int main(int argc, char **argv)
     const bool help = !strcmp(name, "help");
 
     if (help && argc > 2 && command_find(argv[2])) return flush_output(command_find(argv[2])->run(2, help_of));
-    if (help && argc > 2) {
-        command_unknown(argv[2]);
-        return EXIT_BAD_INPUT;
-    }
+    if (help && argc > 2) return command_unknown(argv[2]);
     if (help || !strcmp(name, "--help") || !strcmp(name, "-h")) {
         print_help(stdout);
         return flush_output(EXIT_OK);
@@ -142,8 +136,8 @@ int main(int argc, char **argv)
     const struct command *const command = command_find(name);
 
     if (!command) {
-        if (argc > 1) command_unknown(name);
-        else print_help(stderr);
+        if (argc > 1) return command_unknown(name);
+        print_help(stderr);
         return EXIT_BAD_INPUT;
     }
     return flush_output(command->run(argc - 1, argv + 1));

@@ -270,10 +270,10 @@ static void test_bad_values(void)
 static bool entries_parse(struct case_options *c, const char *line, GError **error)
 {
     char **arguments = g_strsplit(line, " ", 0);
-    GOptionContext *context = g_option_context_new(NULL);
-    g_option_context_add_main_entries(context, case_entries(c), NULL);
-    const bool parsed = g_option_context_parse_strv(context, &arguments, error);
-    g_option_context_free(context);
+    struct command_topic topics[CASE_TOPICS + 1] = { 0 };
+    const struct command_line command = { .name = "test", .about = "", .topics = topics };
+    case_topics(c, topics);
+    const bool parsed = command_line_parse(&command, (int)g_strv_length(arguments), arguments, NULL, error);
     g_strfreev(arguments);
     return parsed;
 }

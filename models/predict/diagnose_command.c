@@ -6,21 +6,21 @@
 
 #include "models/predict/diagnose.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 
-static const char diagnose_description[] =
-    "Says which single cause explains best why measurements are not what the cluster should give.  MEASURED.csv is "
-    "what\n"
-    "import writes or validate reads; the cluster file describes the machine as it should be.  Each known cause is "
-    "planted,\n"
-    "all rows are predicted again, and causes are ranked by how much of the difference they take away.  A cause that "
-    "makes\n"
-    "rows worse is contradicted by them.  Where one cause leaves much, a second one beside it is looked for.\n"
+static const char diagnose_about[] =
+    "Says which single cause explains best why measurements are not what the cluster should give.\n"
     "\n"
     "  eptwin import deepep.log --num-ranks 16 --output measured.csv\n"
     "  eptwin diagnose measured.csv --cluster h800-cx7\n"
-    "  eptwin diagnose --list\n"
+    "  eptwin diagnose --list";
+
+static const char diagnose_details[] =
+    "MEASURED.csv is what import writes or validate reads; the cluster file describes the machine as it should be.\n"
+    "Each known cause is planted, all rows are predicted again, and causes are ranked by how much of the difference\n"
+    "they take away.  Rows that a cause makes worse contradict it.  Where one cause leaves much, a second one beside\n"
+    "it is looked for.  Rows of different sizes, phases and numbers of nodes tell causes apart; one row rarely does.\n"
     "\n"
-    "Rows of different sizes, phases and numbers of nodes tell causes apart; one row rarely does.\n"
     "Exit status: 0 told, 1 a row could not be predicted, 2 bad input.";
 
 struct diagnose_options {
@@ -32,20 +32,21 @@ struct diagnose_options {
 
 static bool options_parse(struct diagnose_options *o, int argc, char **argv, GError **error)
 {
-    const GOptionEntry entries[] = {
-        { "jobs", 'j', 0, G_OPTION_ARG_INT, &o->jobs, "Worker processes (default: one a core)", "N" },
+    GOptionEntry entries[] = {
+        COMMAND_LINE_JOBS(&o->jobs, "Worker processes (default: one a core)"),
         { "most", 0, 0, G_OPTION_ARG_INT, &o->most, "Causes to show (default 3)", "N" },
         { "list", 0, 0, G_OPTION_ARG_NONE, &o->list, "Name the causes that are known, and end", NULL },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->paths, NULL, "MEASURED.csv" },
         { 0 },
     };
-    g_set_prgname("eptwin diagnose");
-    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
-    g_option_context_set_description(context, diagnose_description);
-    g_option_context_add_main_entries(context, entries, NULL);
-    g_option_context_add_main_entries(context, case_entries(&o->base), NULL);
-    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
-    if (!o->list && (!o->paths || g_strv_length(o->paths) != 1)) {
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries } };
+    const struct command_line line = { .name = "diagnose",
+                                       .arguments = "MEASURED.csv",
+                                       .about = diagnose_about,
+                                       .details = diagnose_details,
+                                       .topics = topics };
+    case_topics(&o->base, topics + 1);
+    if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
+    if (!o->list && g_strv_length(o->paths) != 1) {
         g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
                     "expected one table of measurements, as in: eptwin diagnose measured.csv --cluster FILE");
         return false;

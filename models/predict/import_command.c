@@ -9,10 +9,11 @@
 #include "reports/record.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/stats.h"
 #include "sim/version.h"
 
-static const char import_summary[] =
+static const char import_about[] =
     "Reads what other programs measured and writes it as a table of cases, which validate predicts row by row, or\n"
     "as the record of one case, which compare holds against a prediction.  Known by content are the consoles of\n"
     "DeepEP's tests (V1 intranode, internode, low latency; V2), matrices of DeepXTrace, nccl-tests (console, JSON),\n"
@@ -25,7 +26,7 @@ static const char import_summary[] =
     "  eptwin simulate --cluster h800-cx7 --kernel normal --num-ranks 16 --cached --output predicted.csv\n"
     "  eptwin compare predicted.csv measured.csv";
 
-static const char import_description[] =
+static const char import_details[] =
     "The options of the run that a log states are kept as columns; options given here stand for those that it does\n"
     "not state, in rows of DeepEP's kernels.  A '?' is an option without which the row would mislead, such as the\n"
     "ranks of a run over several nodes whose log does not say how many: validate refuses the row until it is given.\n"
@@ -46,31 +47,22 @@ struct import_arguments {
     char **paths;
 };
 
-static int import_fail(GError *error)
-{
-    fprintf(stderr, "eptwin import: %s\n", error->message);
-    g_error_free(error);
-    return EXIT_BAD_INPUT;
-}
-
 static bool import_parse(struct import_arguments *a, int argc, char **argv, GError **error)
 {
-    const GOptionEntry own[] = {
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output, "Where the table goes (default '-': standard output)",
-          "FILE" },
+    GOptionEntry own[] = {
+        COMMAND_LINE_OUTPUT(&a->output, "Where the table goes (default '-': standard output)"),
         { "record", 0, 0, G_OPTION_ARG_FILENAME, &a->record, "Write the record of one case here instead", "FILE" },
         { "case", 0, 0, G_OPTION_ARG_INT, &a->case_number, "With --record: which of several cases", "N" },
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "A row for each rank and line of the logs", NULL },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &a->paths, NULL, "LOG..." },
         { 0 },
     };
-    g_autoptr(GOptionContext) context = g_option_context_new("- read what other programs measured");
-    g_option_context_set_summary(context, import_summary);
-    g_option_context_set_description(context, import_description);
-    g_option_context_add_main_entries(context, own, NULL);
-    g_option_context_add_main_entries(context, case_entries(&a->given), NULL);
-    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
-    if (!a->paths) {
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
+    const struct command_line line = {
+        .name = "import", .arguments = "LOG...", .about = import_about, .details = import_details, .topics = topics
+    };
+    case_topics(&a->given, topics + 1);
+    if (!command_line_parse(&line, argc, argv, &a->paths, error)) return false;
+    if (!a->paths[0]) {
         g_set_error(error, IMPORT_ERROR, 0, "expected a log, as in: eptwin import test.log --output measured.csv");
         return false;
     }
@@ -276,5 +268,5 @@ int command_import(int argc, char **argv)
     g_free(a.output);
     g_free(a.record);
     g_strfreev(a.paths);
-    return good ? EXIT_OK : import_fail(error);
+    return good ? EXIT_OK : command_line_fail("import", error, EXIT_BAD_INPUT);
 }

@@ -10,14 +10,14 @@
 #include "models/predict/simulate_trace.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/ranges.h"
 #include "sim/new_file.h"
 #include "sim/version.h"
 
-static const char summary[] =
+static const char about[] =
     "Predicts how long dispatch and combine, or other kernels, take on a cluster, and which part bounds them.\n"
     "\n"
-    "Examples:\n"
     "  eptwin simulate --cluster h800-cx7 --num-ranks 64\n"
     "      the public low-latency test on 64 H800 GPUs\n"
     "  eptwin simulate --kernel normal --cluster h800-cx7 --num-ranks 16 --cached\n"
@@ -29,8 +29,9 @@ static const char summary[] =
     "  eptwin simulate --cluster h800-cx7 --num-ranks 16 --explain\n"
     "      what full rates would give, and where the rest of the time goes\n"
     "  eptwin simulate --cluster h800-cx7 --kernel alltoallv --matrix uniform:65536 --num-ranks 256\n"
-    "      other kernels: all-to-allv (of a file, drawn, or of the routing), allgather, p2p\n"
-    "\n"
+    "      other kernels: all-to-allv (of a file, drawn, or of the routing), allgather, p2p";
+
+static const char details[] =
     "A terminal gets a table to read, and so does whoever asks for --format text; a pipe gets the record.";
 
 enum { TIMELINE_SPANS_MAX = 100000000 };
@@ -42,20 +43,12 @@ struct arguments {
     gboolean per_rank, explain;
 };
 
-static int fail(GError *error, int status)
+static bool parse(struct case_options *c, struct arguments *a, int argc, char **argv, GError **error)
 {
-    fprintf(stderr, "eptwin simulate: %s\n", error->message);
-    g_error_free(error);
-    return status;
-}
-
-static bool parse(struct case_options *c, struct arguments *a, int *argc, char ***argv, GError **error)
-{
-    const GOptionEntry own[] = {
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output,
-          "Write the record here; - is standard output (default, where that is no terminal)", "FILE" },
-        { "format", 0, 0, G_OPTION_ARG_STRING, &a->format,
-          "Of the record: csv (default) or json; text: a table instead", "NAME" },
+    GOptionEntry own[] = {
+        COMMAND_LINE_OUTPUT(&a->output,
+                            "Write the record here; - is standard output (default, where that is no terminal)"),
+        COMMAND_LINE_FORMAT(&a->format, "Of the record: csv (default) or json; text: a table instead"),
         { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain,
           "Say how each phase's time comes about, from full rates to the slowest rank", NULL },
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
@@ -64,23 +57,18 @@ static bool parse(struct case_options *c, struct arguments *a, int *argc, char *
           "SECTION.KEY=VALUE" },
         { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers of the trace, likewise", "LAYERS" },
-        { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs, "With --steps or --layers: threads (default: one a core)", "N" },
+        COMMAND_LINE_JOBS(&a->jobs, "With --steps or --layers: threads (default: one a core)"),
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
           "Write what every worker and port did here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },
         { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &a->timeline_spans,
           "With --timeline: keep the last N operations (default 1000000)", "N" },
         { 0 },
     };
-    g_autoptr(GOptionContext) context = g_option_context_new("- predict dispatch and combine on a cluster");
-    g_option_context_set_summary(context, summary);
-    g_option_context_add_main_entries(context, own, NULL);
-    GOptionEntry *entries = case_entries(c);
-    g_option_context_add_main_entries(context, entries, NULL);
-    if (!g_option_context_parse(context, argc, argv, error)) return false;
-    if (*argc > 1)
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "unexpected argument \"%s\"; options begin with --",
-                    (*argv)[1]);
-    else if (!c->cluster)
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
+    const struct command_line line = { .name = "simulate", .about = about, .details = details, .topics = topics };
+    case_topics(c, topics + 1);
+    if (!command_line_parse(&line, argc, argv, NULL, error)) return false;
+    if (!c->cluster)
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--cluster: expected a file or a name that eptwin cluster list prints, found none");
     else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
@@ -209,7 +197,7 @@ int command_simulate(int argc, char **argv)
     struct cluster *cluster = NULL;
     struct record *record = record_new();
     case_init(&c);
-    bool good = parse(&c, &a, &argc, &argv, &error) &&
+    bool good = parse(&c, &a, argc, argv, &error) &&
                 (cluster = cluster_load_set(c.cluster, (const char *const *)a.set, &error)) != NULL;
     if (good) {
         case_node_settle(&c, cluster->nvlink.gpus);
@@ -221,7 +209,7 @@ int command_simulate(int argc, char **argv)
         if (set) record_set(record, "set", "%s", set);
         good = run_and_write(&c, &a, cluster, record, &error);
     }
-    const int status = good ? EXIT_OK : fail(error, status_of(error));
+    const int status = good ? EXIT_OK : command_line_fail("simulate", error, status_of(error));
     record_free(record);
     cluster_free(cluster);
     case_clear(&c);

@@ -8,8 +8,9 @@
 #include "models/predict/sweep.h"
 #include "reports/record.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 
-static const char sweep_summary[] =
+static const char sweep_about[] =
     "Predicts every combination of several values of options and of keys of the cluster file.  Values are lists\n"
     "(8,16,32) and ranges without their end (4:33:4, or 8:65:x2 by factors), of any option of simulate and of --set.\n"
     "\n"
@@ -17,8 +18,9 @@ static const char sweep_summary[] =
     "      dispatch and combine against SMs, for two sizes; a table of the best points and the front of SMs and time\n"
     "  eptwin sweep --cluster h800-cx7,h100-cx7 --set nic.rate=25GB/s,50GB/s --dtype fp8,bf16 --output sweep.csv \\\n"
     "               --baseline cluster=h800-cx7,nic.rate=50GB/s --best dispatch.time_us\n"
-    "  eptwin sweep show sweep.csv --best combine.logical_rdma_gbs --top 5\n"
-    "\n"
+    "  eptwin sweep show sweep.csv --best combine.logical_rdma_gbs --top 5";
+
+static const char sweep_details[] =
     "The file gets each point as soon as it is known (in FILE.part), and what it has is not run again: the same\n"
     "command after an interruption goes on.  Many machines share the work by a shard each (a batch array), whose\n"
     "files merge puts together, or by MPI with a file system in common; the result is the same bytes:\n"
@@ -46,38 +48,29 @@ static gboolean entry_keep(const gchar *option, const gchar *value, gpointer unu
     return TRUE;
 }
 
-static int sweep_fail(GError *error)
-{
-    const int status = g_error_matches(error, SWEEP_ERROR, SWEEP_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
-    fprintf(stderr, "eptwin sweep: %s\n", error->message);
-    g_error_free(error);
-    return status;
-}
-
 static bool refuse(GError **error, const char *text)
 {
     g_set_error_literal(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, text);
     return false;
 }
 
-/* Every option of a case, taking several values. */
-static GOptionEntry *value_entries(struct case_options *c)
+/* Options of a case that take several values each. */
+static void several_allow(const struct command_topic *topics)
 {
-    GOptionEntry *entry = case_entries(c);
     union {
         GOptionArgFunc call;
         gpointer data;
     } callback = { .call = entry_keep };
-    for (GOptionEntry *e = entry; e->long_name; e++) {
-        e->arg_data = callback.data;
-        if (e->flags & G_OPTION_FLAG_NO_ARG) e->flags = G_OPTION_FLAG_OPTIONAL_ARG;
-    }
-    return entry;
+    for (const struct command_topic *t = topics; t->title; t++)
+        for (GOptionEntry *e = t->entries; e->long_name; e++) {
+            e->arg_data = callback.data;
+            if (e->flags & G_OPTION_FLAG_NO_ARG) e->flags = G_OPTION_FLAG_OPTIONAL_ARG;
+        }
 }
 
 static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError **error)
 {
-    const GOptionEntry own[] = {
+    GOptionEntry own[] = {
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set, "Values of a key of the cluster file (may be repeated)",
           "SECTION.KEY=V,V,..." },
         { "baseline", 0, 0, G_OPTION_ARG_STRING, &a->baseline,
@@ -85,18 +78,21 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
         { "best", 0, 0, G_OPTION_ARG_STRING, &a->best, "What the table is sorted by (default dispatch+combine.time_us)",
           "PHASE.METRIC" },
         { "top", 0, 0, G_OPTION_ARG_INT, &a->top, "How many points the table shows (default 15)", "N" },
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &a->output, "The file of results (default sweep.csv)", "FILE" },
-        { "jobs", 'j', 0, G_OPTION_ARG_INT, &a->jobs, "Threads (default: one a core; under MPI one)", "N" },
+        COMMAND_LINE_OUTPUT(&a->output, "The file of results (default sweep.csv)"),
+        COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one a core; under MPI one)"),
         { "shard", 0, 0, G_OPTION_ARG_STRING, &a->shard, "Only every Nth point, from the Kth", "K/N" },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &a->words, NULL, "[show|merge FILE...]" },
         { 0 },
     };
-    g_autoptr(GOptionContext) context = g_option_context_new("- predict all combinations of values");
-    g_option_context_set_summary(context, sweep_summary);
-    g_option_context_add_main_entries(context, own, NULL);
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
+    const struct command_line line = { .name = "sweep",
+                                       .arguments = "[show FILE | merge FILE...]",
+                                       .about = sweep_about,
+                                       .details = sweep_details,
+                                       .topics = topics };
     entries_of = a;
-    g_option_context_add_main_entries(context, value_entries(&a->plan.base), NULL);
-    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
+    case_topics(&a->plan.base, topics + 1);
+    several_allow(topics + 1);
+    if (!command_line_parse(&line, argc, argv, &a->words, error)) return false;
     if (!a->best) a->best = g_strdup("dispatch+combine.time_us");
     if (a->jobs < 0) return refuse(error, "--jobs: expected a whole number from 1, found a negative one");
     if (a->top < 1) return refuse(error, "--top: expected a whole number from 1");
@@ -279,7 +275,7 @@ static bool show_file(const struct sweep_arguments *a, GError **error)
 
 static bool dispatch_words(struct sweep_arguments *a, GError **error)
 {
-    if (!a->words) return run(a, error);
+    if (!a->words[0]) return run(a, error);
     if (strcmp(a->words[0], "merge") == 0) return merge(a, error);
     if (strcmp(a->words[0], "show") == 0) return show_file(a, error);
     g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected options, show FILE or merge FILE..., found '%s'",
@@ -301,5 +297,7 @@ int command_sweep(int argc, char **argv)
     g_free(a.output);
     g_free(a.best);
     g_free(a.shard);
-    return good ? EXIT_OK : sweep_fail(error);
+    if (good) return EXIT_OK;
+    return command_line_fail("sweep", error,
+                             g_error_matches(error, SWEEP_ERROR, SWEEP_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT);
 }

@@ -12,17 +12,19 @@
 #include "models/predict/simulate.h"
 #include "reports/text_table.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/progress.h"
 
 #define TUNE_ERROR (g_quark_from_static_string("eptwin-tune"))
 
-static const char tune_summary[] =
+static const char tune_about[] =
     "Finds the number of SMs, the chunk sizes and the ring slots that suit a cluster and a routing, for the normal\n"
     "kernels (of V2: the number of SMs), and prints them as lines to paste.\n"
     "\n"
     "  eptwin tune --cluster h800-cx7 --kernel normal --num-ranks 16 --cached\n"
-    "  eptwin tune --cluster h800-cx7 --kernel normal --trace routing.npy.zst --layer 3 --max-sms 20\n"
-    "\n"
+    "  eptwin tune --cluster h800-cx7 --kernel normal --trace routing.npy.zst --layer 3 --max-sms 20";
+
+static const char tune_details[] =
     "Recommended are the fewest SMs, and then the smallest rings, with which dispatch and combine together take at\n"
     "most --slack percent more than the best that was found.  With --num-sms their number stays.";
 
@@ -451,25 +453,23 @@ static bool tune_parse(struct tune *t, int argc, char **argv, GError **error)
 {
     int max_sms = SMS_MAX_DEFAULT, jobs = 0;
     double slack = 1;
-    const GOptionEntry own[] = {
+    GOptionEntry own[] = {
         { "max-sms", 0, 0, G_OPTION_ARG_INT, &max_sms, "At most this many SMs (default 24)", "N" },
         { "slack", 0, 0, G_OPTION_ARG_DOUBLE, &slack, "How much longer it may take with fewer SMs (default 1)",
           "PERCENT" },
-        { "jobs", 'j', 0, G_OPTION_ARG_INT, &jobs, "Threads (default: one a core)", "N" },
+        COMMAND_LINE_JOBS(&jobs, "Threads (default: one a core)"),
         { 0 },
     };
-    g_autoptr(GOptionContext) context = g_option_context_new("- recommend SMs, chunks and rings");
-    g_option_context_set_summary(context, tune_summary);
-    g_option_context_add_main_entries(context, own, NULL);
-    g_option_context_add_main_entries(context, case_entries(&t->base), NULL);
-    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
+    const struct command_line line = { .name = "tune", .about = tune_about, .details = tune_details, .topics = topics };
+    case_topics(&t->base, topics + 1);
+    if (!command_line_parse(&line, argc, argv, NULL, error)) return false;
     t->max_sms = (uint32_t)MAX(max_sms, 0) / 2 * 2;
     t->jobs = jobs > 0 ? (uint32_t)jobs : g_get_num_processors();
     t->slack = slack / 100;
     const bool kernel = t->base.kernel && strcmp(t->base.kernel, "ll") != 0;
     t->v2 = kernel && strcmp(t->base.kernel, "v2") == 0;
-    if (argc > 1) g_set_error(error, TUNE_ERROR, 0, "unexpected argument \"%s\"; options begin with --", argv[1]);
-    else if (!t->base.cluster) g_set_error(error, TUNE_ERROR, 0, "--cluster: expected a cluster file, found none");
+    if (!t->base.cluster) g_set_error(error, TUNE_ERROR, 0, "--cluster: expected a cluster file, found none");
     else if (!kernel)
         g_set_error(error, TUNE_ERROR, 0,
                     "--kernel: expected normal or v2, found %s: the low-latency kernels take all "

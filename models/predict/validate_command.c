@@ -7,11 +7,17 @@
 #include "models/predict/validate.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/new_file.h"
 
-static const char validate_description[] =
-    "Predicts every row of a CSV table of measured cases and says how far off the predictions are.  Columns are\n"
-    "named as the options above without the dashes, which are those of simulate, beside\n"
+static const char validate_about[] =
+    "Predicts every row of a CSV table of measured cases and says how far off the predictions are.\n"
+    "\n"
+    "  eptwin validate cases.csv --cluster h800-cx7 --output errors.csv\n"
+    "  eptwin validate cases.csv --cluster h200 --by set --by num-sms -j 4 > errors.csv";
+
+static const char validate_details[] =
+    "Columns are named as the options above without the dashes, beside\n"
     "\n"
     "  phase           which phase the row measures: dispatch, combine, notify, ...; of several their times add\n"
     "                  up: cached_notify_dispatch+dispatch\n"
@@ -25,9 +31,6 @@ static const char validate_description[] =
     "An empty cell is the default, an option given here is the default of all rows, every other column is a\n"
     "label; no column may stand twice.  The rows come back with predicted_us, predicted_gbs, error_pct and\n"
     "bottleneck added.  Rows of one case and several phases are simulated once.\n"
-    "\n"
-    "  eptwin validate cases.csv --cluster h800-cx7 --output errors.csv\n"
-    "  eptwin validate cases.csv --cluster h200 --by set --by num-sms -j 4 > errors.csv\n"
     "\n"
     "The summary goes to standard output, or to standard error when the rows go there.  Exit status: 0 every\n"
     "row was predicted, 1 some could not be (each reported with its line), 2 bad input.";
@@ -45,39 +48,24 @@ static bool options_refuse(GError **error, const char *text)
     return false;
 }
 
-/* "-j4" as make has it: GLib's parser knows "-j 4" only.  The copy replaces the argument; free the array. */
-static char **arguments_spell_out(int argc, char **argv)
-{
-    char **spelt = g_new0(char *, argc + 1);
-    for (int i = 0; i < argc; i++) {
-        const bool joined = strncmp(argv[i], "-j", 2) == 0 && g_ascii_isdigit(argv[i][2]);
-        spelt[i] = joined ? g_strconcat("--jobs=", argv[i] + 2, NULL) : g_strdup(argv[i]);
-    }
-    return spelt;
-}
-
 static bool options_parse(struct validate_options *o, int argc, char **argv, GError **error)
 {
-    const GOptionEntry entries[] = {
-        { "jobs", 'j', 0, G_OPTION_ARG_INT, &o->jobs, "Worker processes (default: one a core)", "N" },
+    GOptionEntry entries[] = {
+        COMMAND_LINE_JOBS(&o->jobs, "Worker processes (default: one a core)"),
         { "by", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->by, "Also sum up by this column or option (may be repeated)",
           "COLUMN" },
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Where the rows go (default '-': standard output)",
-          "FILE" },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->paths, NULL, "CASES.csv" },
+        COMMAND_LINE_OUTPUT(&o->output, "Where the rows go (default '-': standard output)"),
         { 0 },
     };
-    g_set_prgname("eptwin validate");
-    GOptionContext *context = g_option_context_new(NULL);
-    g_option_context_set_description(context, validate_description);
-    g_option_context_add_main_entries(context, entries, NULL);
-    g_option_context_add_main_entries(context, case_entries(&o->base), NULL);
-    char **arguments = arguments_spell_out(argc, argv);
-    const bool parsed = g_option_context_parse_strv(context, &arguments, error);
-    g_strfreev(arguments);
-    g_option_context_free(context);
-    if (!parsed) return false;
-    if (!o->paths || g_strv_length(o->paths) != 1)
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries } };
+    const struct command_line line = { .name = "validate",
+                                       .arguments = "CASES.csv",
+                                       .about = validate_about,
+                                       .details = validate_details,
+                                       .topics = topics };
+    case_topics(&o->base, topics + 1);
+    if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
+    if (g_strv_length(o->paths) != 1)
         return options_refuse(error, "expected one table of cases, as in: eptwin validate cases.csv --cluster FILE");
     if (o->jobs < 0) return options_refuse(error, "--jobs: expected a whole number from 1, found a negative one");
     if (o->jobs == 0) o->jobs = (int)g_get_num_processors();
@@ -136,27 +124,20 @@ static bool results_write(const struct validate_options *o, const struct validat
     return good;
 }
 
-static int validate_fail(GError *error, int status)
-{
-    fprintf(stderr, "eptwin validate: %s\n", error->message);
-    g_error_free(error);
-    return status;
-}
-
 static int validate_run(const struct validate_options *o)
 {
     GError *error = NULL;
     struct validate_table *table = validate_table_read(o->paths[0], &o->base, &error);
-    if (!table) return validate_fail(error, EXIT_BAD_INPUT);
+    if (!table) return command_line_fail("validate", error, EXIT_BAD_INPUT);
     int status = EXIT_OK;
     if (table->warning) fputs(table->warning, stderr);
     if (!options_check(o, table, &error)) {
-        status = validate_fail(error, EXIT_BAD_INPUT);
+        status = command_line_fail("validate", error, EXIT_BAD_INPUT);
     } else if (!validate_table_run(table, (uint32_t)o->jobs, &error)) {
-        status = validate_fail(error, EXIT_RUN_FAILED);
+        status = command_line_fail("validate", error, EXIT_RUN_FAILED);
     } else {
         const uint32_t problems = validate_problems_print(table);
-        if (!results_write(o, table, problems, &error)) status = validate_fail(error, EXIT_BAD_INPUT);
+        if (!results_write(o, table, problems, &error)) status = command_line_fail("validate", error, EXIT_RUN_FAILED);
         else if (problems) status = EXIT_RUN_FAILED;
     }
     validate_table_free(table);
@@ -169,7 +150,7 @@ int command_validate(int argc, char **argv)
     struct validate_options options = { 0 };
     case_init(&options.base);
     const bool parsed = options_parse(&options, argc, argv, &error);
-    const int status = parsed ? validate_run(&options) : validate_fail(error, EXIT_BAD_INPUT);
+    const int status = parsed ? validate_run(&options) : command_line_fail("validate", error, EXIT_BAD_INPUT);
     options_clear(&options);
     return status;
 }

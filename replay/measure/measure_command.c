@@ -10,10 +10,11 @@
 #include "replay/cuda/cuda_driver.h"
 #include "replay/cuda/cuda_measure.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/progress.h"
 #include "sim/stats.h"
 
-static const char description[] =
+static const char about[] =
     "Measures what the simulator must know to predict a replay on this machine and link: writes, signals and\n"
     "atomics by size, work on rows, and all of that with 2, 4, ... ranks at once.  The rows of the record are\n"
     "explained in replay/README.md.\n"
@@ -180,7 +181,7 @@ static bool fabric_check(struct measure *m, const struct measure_choice *choice,
 static bool options_parse(int argc, char **argv, struct measure *m, struct measure_choice *choice, GError **error)
 {
     gint repeat = 5, sample_ms = 20;
-    const GOptionEntry own[] = {
+    GOptionEntry own[] = {
         { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Passes over all, a sample of each value (default 5)", "N" },
         { "sample-ms", 0, 0, G_OPTION_ARG_INT, &sample_ms, "Milliseconds of one sample (default 20)", "MS" },
         { "quick", 0, 0, G_OPTION_ARG_NONE, &choice->quick, "cuda: a third of the rows, shorter samples", NULL },
@@ -188,19 +189,15 @@ static bool options_parse(int argc, char **argv, struct measure *m, struct measu
           "cuda: one part of the benchmarks (a wrong name lists them)", "PART" },
         { 0 },
     };
-    GOptionContext *context = g_option_context_new("- measure the links and the work of this machine");
-    g_option_context_set_description(context, description);
     GOptionEntry *live = live_command_entries(m->command);
-    g_option_context_add_main_entries(context, live, NULL);
-    g_option_context_add_main_entries(context, own, NULL);
-    bool fine = g_option_context_parse(context, &argc, &argv, error);
-    g_option_context_free(context);
+    const struct command_topic topics[] = { { "Options", own }, { "Links and processes", live }, { 0 } };
+    const struct command_line line = { .name = "measure", .about = about, .topics = topics };
+    const bool fine = command_line_parse(&line, argc, argv, NULL, error);
     g_free(live);
     m->repeat = (uint32_t)repeat;
     m->sample_ms = (uint32_t)sample_ms;
     if (!fine) return false;
-    if (argc > 1) g_set_error(error, LIVE_ERROR, 0, "expected options only, found '%s'", argv[1]);
-    else if (repeat < 1 || repeat > 1000)
+    if (repeat < 1 || repeat > 1000)
         g_set_error(error, LIVE_ERROR, 0, "--repeat: expected a whole number from 1 to 1000, found %d", repeat);
     else if (sample_ms < 1 || sample_ms > 60000)
         g_set_error(error, LIVE_ERROR, 0, "--sample-ms: expected 1 to 60000, found %d", sample_ms);

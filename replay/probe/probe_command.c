@@ -8,14 +8,13 @@
 #include "replay/probe/probe_source.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/new_file.h"
 
-static const char probe_summary[] =
-    "Says what this host is: GPUs, NICs and ports, PCIe paths with widths and speeds, who shares a root complex, and "
-    "whether\n"
-    "what GPUDirect RDMA, IBGDA, GDRCopy and libfabric/CXI need is there, with what to do where it is not.\n"
-    "Given files, it says what they tell: NCCL's topology XML, the output of `nvidia-smi topo -m` or of "
-    "`ibnetdiscover`.\n"
+static const char probe_about[] =
+    "Says what this host is: GPUs, NICs and ports, PCIe paths with widths and speeds, and who shares a root complex.\n"
+    "Says also whether what GPUDirect RDMA, IBGDA, GDRCopy and libfabric/CXI need is there, and what to do where it\n"
+    "is not.  Given files, it says what they tell: NCCL's topology XML, `nvidia-smi topo -m`, `ibnetdiscover`.\n"
     "\n"
     "  eptwin probe                             # this host\n"
     "  eptwin probe --save host.tar.zst         # and keep what was read, to look at elsewhere\n"
@@ -35,23 +34,21 @@ struct probe_options {
 
 static bool options_parse(struct probe_options *options, int argc, char **argv, GError **error)
 {
-    const GOptionEntry entries[] = {
+    GOptionEntry entries[] = {
         { "root", 0, 0, G_OPTION_ARG_FILENAME, &options->root, "Read a captured tree: a folder, or what --save wrote",
           "TREE" },
         { "save", 0, 0, G_OPTION_ARG_FILENAME, &options->save, "Keep all that was read in FILE (.tar.zst)", "FILE" },
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
-          "Write a cluster file too ('-': standard output, alone)", "FILE" },
+        COMMAND_LINE_OUTPUT(&options->output, "Write a cluster file too ('-': standard output, alone)"),
         { "include", 0, 0, G_OPTION_ARG_STRING, &options->include,
           "With --output: the cluster file that describes the GPU", "CLUSTER" },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->files, NULL, "[FILE...]" },
         { 0 },
     };
-    g_set_prgname("eptwin probe");
-    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
-    g_option_context_set_summary(context, probe_summary);
-    g_option_context_add_main_entries(context, entries, NULL);
-    if (!g_option_context_parse(context, &argc, &argv, error)) return false;
-    if (options->files && (options->root || options->save)) {
+    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_line line = {
+        .name = "probe", .arguments = "[FILE...]", .about = probe_about, .topics = topics
+    };
+    if (!command_line_parse(&line, argc, argv, &options->files, error)) return false;
+    if (options->files[0] && (options->root || options->save)) {
         g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "expected files, or --root and --save, found both");
         return false;
     }
@@ -129,7 +126,7 @@ int command_probe(int argc, char **argv)
     g_autoptr(GError) error = NULL;
     g_autoptr(GString) out = g_string_new(NULL);
     bool good = options_parse(&options, argc, argv, &error);
-    if (good && options.files)
+    if (good && options.files[0])
         for (char **file = options.files; good && *file; file++) {
             if (out->len) g_string_append_c(out, '\n');
             good = file_tell(*file, &f, out, &error);

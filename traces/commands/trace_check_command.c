@@ -72,7 +72,7 @@ static int check_report(const char *path, const struct trace_info *i, const stru
 int trace_command_check(int argc, char **argv)
 {
     struct command_input input = { 0 };
-    const GOptionEntry entries[] = { COMMAND_INPUT_ENTRIES(input), G_OPTION_ENTRY_NULL };
+    GOptionEntry entries[] = { COMMAND_INPUT_ENTRIES(input), G_OPTION_ENTRY_NULL };
     GError *error = NULL;
     struct trace *trace = NULL;
     int status = EXIT_OK;
@@ -194,7 +194,7 @@ static bool contents_compare(struct trace *traces[2], struct difference *d, GErr
 int trace_command_diff(int argc, char **argv)
 {
     struct command_input input = { 0 };
-    const GOptionEntry entries[] = {
+    GOptionEntry entries[] = {
         { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say", "N" },
         G_OPTION_ENTRY_NULL,
     };

@@ -50,41 +50,39 @@ int command_trace(int argc, char **argv)
     }
     for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
         if (strcmp(name, subcommands[i].name) == 0) return subcommands[i].run(argc - 1, argv + 1);
-    if (argc > 1)
-        fprintf(stderr, "eptwin trace: unknown subcommand '%s', expected one that eptwin trace --help lists\n", name);
-    else trace_help(stderr);
-    return EXIT_BAD_INPUT;
+    if (argc < 2) {
+        trace_help(stderr);
+        return EXIT_BAD_INPUT;
+    }
+    const char *names[G_N_ELEMENTS(subcommands) + 1] = { NULL };
+    for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++) names[i] = subcommands[i].name;
+    return command_line_unknown("eptwin trace", "subcommand", name, names);
 }
 
-bool command_parse(const struct command_help *help, const GOptionEntry *entries, int *argc, char ***argv, int files_min,
+bool command_parse(const struct command_help *help, GOptionEntry *entries, int *argc, char ***argv, int files_min,
                    int files_max, GError **error)
 {
-    char *const program = g_strdup_printf("eptwin trace %s", help->name);
-    g_set_prgname(program);
-    g_free(program);
-    GOptionContext *const context = g_option_context_new(help->usage);
-    g_option_context_set_summary(context, help->summary);
-    g_option_context_set_description(context, help->examples);
-    g_option_context_add_main_entries(context, entries, NULL);
-    bool good = g_option_context_parse(context, argc, argv, error);
-    g_option_context_free(context);
-    int first = 1;
-    if (good && *argc > 1 && strcmp((*argv)[1], "--") == 0) first = 2;
-    *argc -= first - 1;
-    *argv += first - 1;
-    if (good && (*argc - 1 < files_min || *argc - 1 > files_max)) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "expected %s, found %d file%s (see --help)", help->usage,
-                    *argc - 1, *argc == 2 ? "" : "s");
-        good = false;
-    }
-    return good;
+    g_autofree char *name = g_strconcat("trace ", help->name, NULL);
+    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_line line = {
+        .name = name, .arguments = help->usage, .about = help->summary, .details = help->examples, .topics = topics
+    };
+    char **words;
+    if (!command_line_parse(&line, *argc, *argv, &words, error)) return false;
+    const int count = (int)g_strv_length(words);
+    for (int i = 0; i < count; i++) (*argv)[1 + i] = words[i]; /* argv has room, and keeps them until the end */
+    g_free(words);
+    *argc = 1 + count;
+    if (count >= files_min && count <= files_max) return true;
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "expected %s, found %d file%s (see --help)", help->usage, count,
+                count == 1 ? "" : "s");
+    return false;
 }
 
 int command_refuse(const struct command_help *help, GError *error)
 {
-    fprintf(stderr, "eptwin trace %s: %s\n", help->name, error->message);
-    g_error_free(error);
-    return EXIT_BAD_INPUT;
+    g_autofree char *name = g_strconcat("trace ", help->name, NULL);
+    return command_line_fail(name, error, EXIT_BAD_INPUT);
 }
 
 struct trace *command_open(const char *path, const struct command_input *input, GError **error)

@@ -3,6 +3,7 @@
 #define TRACES_TRACE_COMMAND_H
 
 #include "sim/command.h"
+#include "sim/command_line.h"
 #include "sim/ranges.h"
 #include "traces/trace.h"
 #include "traces/trace_write.h"
@@ -18,7 +19,7 @@ struct command_help {
 
 /* Parses options; then checks that files_min to files_max words are left in argv[1..].  Prints help and exits
  * when asked to. */
-bool command_parse(const struct command_help *help, const GOptionEntry *entries, int *argc, char ***argv, int files_min,
+bool command_parse(const struct command_help *help, GOptionEntry *entries, int *argc, char ***argv, int files_min,
                    int files_max, GError **error);
 
 /* Prints the error as "eptwin trace NAME: ..." and frees it; returns EXIT_BAD_INPUT. */

@@ -55,8 +55,7 @@ int trace_command_convert(int argc, char **argv)
 {
     struct command_input input = { 0 };
     struct command_output output = { 0 };
-    const GOptionEntry entries[] = { COMMAND_INPUT_ENTRIES(input), COMMAND_OUTPUT_ENTRIES(output),
-                                     G_OPTION_ENTRY_NULL };
+    GOptionEntry entries[] = { COMMAND_INPUT_ENTRIES(input), COMMAND_OUTPUT_ENTRIES(output), G_OPTION_ENTRY_NULL };
     GError *error = NULL;
     if (command_parse(&convert_help, entries, &argc, &argv, 2, 2, &error)) {
         struct trace *const trace = command_open(argv[1], &input, &error);
@@ -131,7 +130,7 @@ int trace_command_slice(int argc, char **argv)
     struct command_input input = { 0 };
     struct command_output output = { 0 };
     char *texts[4] = { NULL };
-    const GOptionEntry entries[] = {
+    GOptionEntry entries[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "the same for layers", "LAYERS" },
         { "ranks", 0, 0, G_OPTION_ARG_STRING, &texts[2], "the same for ranks", "RANKS" },
@@ -261,7 +260,7 @@ int trace_command_merge(int argc, char **argv)
     struct command_input input = { 0 };
     struct command_output output = { 0 };
     char *by = NULL;
-    const GOptionEntry entries[] = {
+    GOptionEntry entries[] = {
         { "by", 0, 0, G_OPTION_ARG_STRING, &by, "steps (default), layers or ranks", "WHAT" },
         { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say", "N" },
         COMMAND_OUTPUT_ENTRIES(output),

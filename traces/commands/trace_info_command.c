@@ -210,7 +210,7 @@ int trace_command_info(int argc, char **argv)
     struct command_input input = { 0 };
     char *steps = NULL, *layers = NULL;
     int ranks_per_node = 8;
-    const GOptionEntry entries[] = {
+    GOptionEntry entries[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &steps, "which steps to read (default all): " RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "which layers to read, likewise", "LAYERS" },
         { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &ranks_per_node, "ranks that share a node (default 8)", "N" },

@@ -200,7 +200,7 @@ int trace_command_generate(int argc, char **argv)
     char *routing = NULL;
     double correlation = 0;
     gboolean weights = FALSE;
-    const GOptionEntry entries[] = {
+    GOptionEntry entries[] = {
         { "num-ranks", 0, 0, G_OPTION_ARG_INT, &n.ranks, "ranks (default 8)", "N" },
         { "num-tokens", 0, 0, G_OPTION_ARG_INT, &n.tokens, "tokens of each rank (default 4096)", "N" },
         { "num-topk", 0, 0, G_OPTION_ARG_INT, &n.topk, "experts a token (default 8)", "N" },
@@ -352,7 +352,7 @@ int trace_command_remap(int argc, char **argv)
     struct command_input input = { 0 };
     struct command_output output = { 0 };
     struct remap_options o = { .ranks_per_node = 8 };
-    const GOptionEntry entries[] = {
+    GOptionEntry entries[] = {
         { "num-ranks", 0, 0, G_OPTION_ARG_INT, &o.ranks, "ranks of the output (default: as the input)", "N" },
         { "placement", 0, 0, G_OPTION_ARG_FILENAME, &o.placement, "which rank holds which expert, see above", "HOW" },
         { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps, "steps whose load decides (default all)",

@@ -1,0 +1,237 @@
+/* command_line.c - options, help and their errors; see command_line.h. */
+#include "sim/command_line.h"
+#include "sim/command.h"
+#include "sim/nearest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HELP_COLUMNS = 100, HELP_OPTION_COLUMNS = 30, OPTIONS_MAX = 256 };
+
+/* ---- help ---- */
+
+/* Words of text from column on, broken at HELP_COLUMNS, further lines indented to indent. */
+static void wrapped_append(GString *out, const char *text, size_t column, size_t indent)
+{
+    while (*text) {
+        const size_t word = strcspn(text, " ");
+        if (column > indent && column + 1 + word > HELP_COLUMNS) {
+            g_string_append_printf(out, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (column > indent) {
+            g_string_append_c(out, ' ');
+            column++;
+        }
+        g_string_append_len(out, text, (gssize)word);
+        column += word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    g_string_append_c(out, '\n');
+}
+
+static char *option_spelt(const GOptionEntry *e)
+{
+    const bool takes = e->arg_description != NULL;
+    char shown[8] = "    ";
+    if (e->short_name) g_snprintf(shown, sizeof shown, "-%c, ", e->short_name);
+    return g_strdup_printf("  %s--%s%s%s", shown, e->long_name, takes ? "=" : "", takes ? e->arg_description : "");
+}
+
+static bool entry_shown(const GOptionEntry *e) { return *e->long_name && !(e->flags & G_OPTION_FLAG_HIDDEN); }
+
+static size_t option_columns(const struct command_topic *topics)
+{
+    size_t columns = 0;
+    for (const struct command_topic *t = topics; t->title; t++)
+        for (const GOptionEntry *e = t->entries; e->long_name; e++) {
+            g_autofree char *spelt = option_spelt(e);
+            if (entry_shown(e) && strlen(spelt) <= HELP_OPTION_COLUMNS) columns = MAX(columns, strlen(spelt));
+        }
+    return columns + 2;
+}
+
+static void option_append(GString *out, const GOptionEntry *e, size_t indent)
+{
+    g_autofree char *spelt = option_spelt(e);
+    const size_t length = strlen(spelt);
+    g_string_append(out, spelt);
+    if (length + 2 > indent) g_string_append_printf(out, "\n%*s", (int)indent, "");
+    else g_string_append_printf(out, "%*s", (int)(indent - length), "");
+    wrapped_append(out, e->description ? e->description : "", indent, indent);
+}
+
+static void help_append(const struct command_line *line, GString *out)
+{
+    static GOptionEntry help[] = { { "help", 'h', 0, G_OPTION_ARG_NONE, NULL, "Explain the command", NULL }, { 0 } };
+    const size_t indent = option_columns(line->topics);
+    g_string_append_printf(out, "Usage: eptwin %s [OPTION...]%s%s\n\n%s\n", line->name, line->arguments ? " " : "",
+                           line->arguments ? line->arguments : "", line->about);
+    for (const struct command_topic *t = line->topics; t->title; t++) {
+        g_string_append_printf(out, "\n%s:\n", t->title);
+        for (const GOptionEntry *e = t->entries; e->long_name; e++)
+            if (entry_shown(e)) option_append(out, e, indent);
+        if (t == line->topics) option_append(out, help, indent);
+    }
+    if (line->details) g_string_append_printf(out, "\n%s\n", line->details);
+}
+
+static bool help_wanted(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+    return false;
+}
+
+static void help_print_and_end(const struct command_line *line)
+{
+    GString *text = g_string_new(NULL);
+    help_append(line, text);
+    fputs(text->str, stdout);
+    g_string_free(text, TRUE);
+    if (fflush(stdout) == 0 && !ferror(stdout)) exit(EXIT_OK);
+    perror("eptwin: standard output");
+    exit(EXIT_RUN_FAILED);
+}
+
+/* ---- errors ---- */
+
+/* The text of message between before and after; NULL where it has not that shape. */
+static char *text_between(const char *message, const char *before, const char *after)
+{
+    if (!g_str_has_prefix(message, before)) return NULL;
+    const char *start = message + strlen(before), *end = *after ? g_strrstr(start, after) : start + strlen(start);
+    return end ? g_strndup(start, (gsize)(end - start)) : NULL;
+}
+
+static char *unknown_text(const struct command_line *line, const char *option)
+{
+    const char *names[OPTIONS_MAX + 1], *const name = option + strspn(option, "-");
+    size_t count = 0;
+    for (const struct command_topic *t = line->topics; t->title; t++)
+        for (const GOptionEntry *e = t->entries; e->long_name && count < OPTIONS_MAX; e++)
+            names[count++] = e->long_name;
+    names[count] = NULL;
+    g_autofree char *plain = g_strndup(name, strcspn(name, "="));
+    g_autofree char *counted = g_strconcat("num-", plain, NULL); /* "--tokens" */
+    const char *nearest = g_strv_contains(names, counted) ? counted : nearest_find(plain, names);
+    return g_strdup_printf("unknown option %s, expected one that eptwin %s --help lists%s%s%s", option, line->name,
+                           nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
+/* GLib's message for a value that is no number, in the form of all others; NULL: it is about something else. */
+static char *number_text(const char *message)
+{
+    static const struct {
+        const char *before, *middle, *expected;
+    } shapes[] = {
+        { "Cannot parse integer value “", "” for ", "a whole number" },
+        { "Cannot parse double value “", "” for ", "a number" },
+        { "Integer value “", "” for ", "a smaller whole number" },
+        { "Double value “", "” for ", "a smaller number" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(shapes); i++) {
+        g_autofree char *value = text_between(message, shapes[i].before, shapes[i].middle);
+        if (!value) continue;
+        const char *option = g_strrstr(message, shapes[i].middle) + strlen(shapes[i].middle);
+        const int length = (int)strcspn(option, " ");
+        return g_strdup_printf("%.*s: expected %s, found '%s'", length, option, shapes[i].expected, value);
+    }
+    return NULL;
+}
+
+/* Takes glib's error; where it comes from a callback of the entries, it is passed on as it is. */
+static void error_put(const struct command_line *line, GError *glib, GError **error)
+{
+    g_autofree char *text = NULL;
+    if (g_error_matches(glib, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION)) {
+        g_autofree char *option = text_between(glib->message, "Unknown option ", "");
+        if (option) text = unknown_text(line, option);
+    } else if (glib->domain == G_OPTION_ERROR) {
+        g_autofree char *option = text_between(glib->message, "Missing argument for ", "");
+        text = option ? g_strdup_printf("%s: expected a value, found none", option) : number_text(glib->message);
+    }
+    if (!text && glib->domain != G_OPTION_ERROR) {
+        g_propagate_error(error, glib);
+        return;
+    }
+    g_set_error_literal(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION, text ? text : glib->message);
+    g_error_free(glib);
+}
+
+int command_line_fail(const char *name, GError *error, int status)
+{
+    fprintf(stderr, "eptwin %s: %s\n", name, error->message);
+    g_error_free(error);
+    return status;
+}
+
+int command_line_unknown(const char *program, const char *what, const char *found, const char *const *names)
+{
+    const char *const nearest = nearest_find(found, names);
+    fprintf(stderr, "%s: unknown %s '%s', expected one that %s --help lists%s%s%s\n", program, what, found, program,
+            nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    return EXIT_BAD_INPUT;
+}
+
+/* ---- parsing ---- */
+
+/* "-j4" as make has it: GLib knows "-j 4" only. */
+static char *argument_spell_out(const struct command_line *line, const char *text)
+{
+    for (const struct command_topic *t = line->topics; text[0] == '-' && g_ascii_isalpha(text[1]) && t->title; t++)
+        for (const GOptionEntry *e = t->entries; e->long_name; e++)
+            if (e->short_name == text[1] && e->arg == G_OPTION_ARG_INT && g_ascii_isdigit(text[2]))
+                return g_strdup_printf("--%s=%s", e->long_name, text + 2);
+    return g_strdup(text);
+}
+
+/* GLib takes "--hook=false" for "--hook". */
+static bool argument_check(const struct command_line *line, const char *text, GError **error)
+{
+    const char *const equals = strchr(text, '=');
+    if (!g_str_has_prefix(text, "--") || !equals) return true;
+    g_autofree char *name = g_strndup(text + 2, (gsize)(equals - text - 2));
+    for (const struct command_topic *t = line->topics; t->title; t++)
+        for (const GOptionEntry *e = t->entries; e->long_name; e++) {
+            if (strcmp(e->long_name, name) != 0) continue;
+            if (e->arg != G_OPTION_ARG_NONE && !(e->flags & G_OPTION_FLAG_NO_ARG)) return true;
+            g_set_error(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION, "--%s: expected no value, found '%s'",
+                        name, equals + 1);
+            return false;
+        }
+    return true;
+}
+
+bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error)
+{
+    if (help_wanted(argc, argv)) help_print_and_end(line);
+    g_auto(GStrv) rest = NULL;
+    GOptionEntry remaining[] = {
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &rest, NULL, NULL },
+        { 0 },
+    };
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (!argument_check(line, argv[i], error)) return false;
+    char **spelt = g_new0(char *, (gsize)argc + 1);
+    for (int i = 0; i < argc; i++) spelt[i] = argument_spell_out(line, argv[i]);
+    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+    g_option_context_set_help_enabled(context, FALSE);
+    for (const struct command_topic *t = line->topics; t->title; t++)
+        g_option_context_add_main_entries(context, t->entries, NULL);
+    g_option_context_add_main_entries(context, remaining, NULL);
+    GError *glib = NULL;
+    const bool good = g_option_context_parse_strv(context, &spelt, &glib);
+    g_strfreev(spelt);
+    if (!good) {
+        error_put(line, glib, error);
+        return false;
+    }
+    if (rest && *rest && !words) {
+        g_set_error(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION, "expected options only, found '%s'", *rest);
+        return false;
+    }
+    if (words) *words = rest ? g_steal_pointer(&rest) : g_new0(char *, 1);
+    return true;
+}

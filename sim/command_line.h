@@ -1,0 +1,55 @@
+/* command_line.h - how every command reads its options, explains them, and says what it does not understand.
+ *
+ * Options are GLib's entries in topics, each with a title, so that --help shows them in groups.  Errors have one form,
+ * "--top: expected a whole number, found 'x'", and a name that nearly is one gets "did you mean". */
+#ifndef SIM_COMMAND_LINE_H
+#define SIM_COMMAND_LINE_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#define COMMAND_LINE_ERROR (g_quark_from_static_string("eptwin-command-line"))
+enum command_line_error { COMMAND_LINE_ERROR_OPTION };
+
+/* Options under a title of --help.  entries end with a zero entry; their callbacks get data. */
+struct command_topic {
+    const char *title;
+    GOptionEntry *entries;
+};
+
+struct command_line {
+    const char *name;                   /* as typed after "eptwin": "simulate", "trace slice" */
+    const char *arguments;              /* what follows the options: "RECORD...", or NULL: nothing */
+    const char *about;                  /* what it does, and examples: stands before the options */
+    const char *details;                /* stands behind them; may be NULL */
+    const struct command_topic *topics; /* end with a zero topic */
+};
+
+/* Reads argv, whose first word is the command's name, into the variables of the entries.  *words gets what is no
+ * option, in order, NULL-terminated (free with g_strfreev()); where words is NULL, there must be nothing.
+ * With -h or --help among the words it prints the help to standard output and ends the process: status 0, or 1 where
+ * that could not be written. */
+bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error);
+
+/* Prints "eptwin NAME: MESSAGE" to standard error, frees error and returns status. */
+int command_line_fail(const char *name, GError *error, int status);
+
+/* Prints "PROGRAM: unknown WHAT 'FOUND', expected ..." with the nearest of names (NULL-terminated) to standard error;
+ * returns EXIT_BAD_INPUT. */
+int command_line_unknown(const char *program, const char *what, const char *found, const char *const *names);
+
+/* Entries that several commands have. */
+#define COMMAND_LINE_OUTPUT(variable, text) \
+    { \
+        "output", 'o', 0, G_OPTION_ARG_FILENAME, variable, text, "FILE" \
+    }
+#define COMMAND_LINE_JOBS(variable, text) \
+    { \
+        "jobs", 'j', 0, G_OPTION_ARG_INT, variable, text, "N" \
+    }
+#define COMMAND_LINE_FORMAT(variable, text) \
+    { \
+        "format", 0, 0, G_OPTION_ARG_STRING, variable, text, "NAME" \
+    }
+
+#endif
