@@ -212,9 +212,10 @@ void ll_gate_add(struct ll_rank *r)
 {
     r->gate = (struct ll_gate){ .worker = { .step = gate_step, .describe = gate_describe }, .rank = r };
     ll_worker_add(r, &r->gate.worker, 0, 1);
-    fabric_watch(&r->gate.worker, ll_word_gate(r), 1);
     r->open_target++;
 }
+
+void ll_gate_watch(struct ll_rank *r) { fabric_watch_least(&r->gate.worker, ll_word_gate(r), r->gate_target); }
 
 const struct moe_family moe_family_ll = {
     .refuse = ll_refuse,

@@ -185,5 +185,7 @@ uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size);
 void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps);
 /* The grid barrier: once all warp groups have come, it opens the receiving side. */
 void ll_gate_add(struct ll_rank *r);
+/* Has it wait for them, once all are added. */
+void ll_gate_watch(struct ll_rank *r);
 
 #endif

@@ -271,6 +271,7 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     returners_launch(r, send, receive);
     if (!receive) return &r->kernel;
     ll_gate_add(r);
+    ll_gate_watch(r);
     const uint32_t sms = sum_sms(r);
     for (uint32_t i = 0; i < sms * r->g.sum_groups && i < r->own->tokens; i++) {
         r->reducer[i] = (struct ll_reducer){ .worker = { .step = reducer_step, .describe = reducer_describe },

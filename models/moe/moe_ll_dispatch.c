@@ -284,8 +284,8 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
                                .receive = receive };
     ll_worker_add(r, &v->worker, expert / r->g.groups, r->g.warps_per_group);
     if (tell) {
-        fabric_watch(&v->worker, ll_word_block(r, v->worker.sm), 1);
-        fabric_watch(&v->worker, ll_word_finish(r, expert), 1);
+        fabric_watch_least(&v->worker, ll_word_block(r, v->worker.sm), r->block_target);
+        fabric_watch_least(&v->worker, ll_word_finish(r, expert), r->finish_target[expert]);
     }
     if (receive) fabric_watch(&v->worker, ll_word_count_at(r, v->local_expert, v->source), 1);
     if (!tell || !receive) return;
@@ -303,5 +303,6 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
         if (!ll_masks(r, rank)) receiver_launch(r, e, send, receive);
         else if (receive) r->range[e % r->g.local_experts * r->g.ranks + rank] = (struct ll_range){ 0 };
     }
+    if (send && receive) ll_gate_watch(r);
     return &r->kernel;
 }
