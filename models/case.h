@@ -27,6 +27,7 @@ struct case_options {
     char *size;   /* allgather: of a block; p2p: of a message */
     uint32_t messages, in_flight;
     char *algorithm;             /* allgather: "hybrid", "ring" */
+    char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
     char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic beside a kernel */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
     char *tokens_per_rank;                            /* "4096|2048|...": where ranks differ */

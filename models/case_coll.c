@@ -99,10 +99,28 @@ static bool compute_parse(const struct case_options *c, uint32_t device_sms, str
     return true;
 }
 
+/* A call of the host issues one message. */
+static bool issue_parse(const struct case_options *c, const struct cluster *cluster, struct coll_options *o,
+                        GError **error)
+{
+    static const char *const names[] = { "kernel", "host", "copy", "nccl" };
+    enum { MESSAGES_DEFAULT = 100 };
+    for (uint32_t i = 0; c->issue && i < G_N_ELEMENTS(names); i++)
+        if (strcmp(names[i], c->issue) == 0) o->issue = (enum coll_issue)i;
+    if (o->issue == COLL_BY_KERNEL) return true;
+    if (o->kernel != COLL_P2P) return case_refuse(error, "issue: expected kernel p2p, found %s", c->kernel);
+    if (c->messages != 1 && c->messages != MESSAGES_DEFAULT)
+        return case_refuse(error, "messages: expected 1 with issue %s, found %u", c->issue, c->messages);
+    if (cluster && !cluster->host.cores && !cluster->calls.wait_ps)
+        return case_refuse(error, "issue: %s: expected a cluster file with [calls], found none", c->issue);
+    o->messages = 1;
+    return true;
+}
+
 enum { SMS_DEFAULT = 24 }; /* as the normal kernels */
 
-static bool options_fill(const struct case_options *c, const struct case_load *load, uint32_t device_sms,
-                         struct coll_options *o, GError **error)
+static bool options_fill(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
+                         uint32_t device_sms, struct coll_options *o, GError **error)
 {
     const bool gather = strcmp(c->kernel, "allgather") == 0;
     *o = (struct coll_options){
@@ -122,7 +140,7 @@ static bool options_fill(const struct case_options *c, const struct case_load *l
         return case_refuse(error, "matrix: expected kernel alltoallv, found %s", c->kernel);
     if (c->mask_timeout || c->fail)
         return case_refuse(error, "%s: only the low-latency kernels mask ranks", c->fail ? "fail" : "mask-timeout");
-    return size_parse(c, o, error) && compute_parse(c, device_sms, o, error);
+    return size_parse(c, o, error) && issue_parse(c, cluster, o, error) && compute_parse(c, device_sms, o, error);
 }
 
 static struct kernel_job *coll_job(const struct case_options *c, const struct case_load *load,
@@ -131,10 +149,9 @@ static struct kernel_job *coll_job(const struct case_options *c, const struct ca
     struct case_options resolved;
     struct coll_options options;
     const struct edges *edges = is_alltoallv(c) ? &load->edges : NULL;
-    (void)cluster;
     case_copy(&resolved, c);
     case_resolve(&resolved);
-    bool good = options_fill(&resolved, load, device_sms ? device_sms : UINT16_MAX, &options, error);
+    bool good = options_fill(&resolved, load, cluster, device_sms ? device_sms : UINT16_MAX, &options, error);
     case_clear(&resolved);
     char text[256];
     const char *refusal = good ? coll_options_refuse(&options, edges, text, sizeof text) : NULL;

@@ -14,6 +14,7 @@ static bool moe_others_refuse(const struct case_options *c, GError **error)
     const char *given = c->matrix        ? "matrix"
                         : c->size        ? "size"
                         : c->algorithm   ? "algorithm"
+                        : c->issue       ? "issue"
                         : c->compute     ? "compute"
                         : c->compute_sms ? "compute-sms"
                                          : NULL;

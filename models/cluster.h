@@ -75,6 +75,14 @@ struct cluster_nvlink {
     uint64_t crossing_ps;         /* extra time of a store where flows of several senders and receivers cross */
 };
 
+/* What it takes the host to drive a GPU.  wait_ps 0: not known. */
+struct cluster_calls {
+    uint64_t wait_ps; /* a call that waits, beside its kernel or copy: until it runs, until its end is seen */
+    uint64_t copy_ps, copy_rate_bps; /* the copy engine: until bytes flow; to a peer */
+    uint64_t nccl_ps;                /* NCCL's send or receive of an empty message, its kernel's launch included */
+    uint64_t nccl_call_ps;           /* CPU time of a call of NCCL through PyTorch */
+};
+
 /* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
 enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 
@@ -184,6 +192,7 @@ struct cluster {
     char *name, *path;
     struct cluster_gpu gpu;
     struct cluster_nvlink nvlink;
+    struct cluster_calls calls;
     struct cluster_nic nic;
     struct cluster_network network;
     struct cluster_node node;

@@ -101,12 +101,13 @@ enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
  *                                       bytes / (32 lanes x width x in_flight) waits
  *   bulk copy engine (FABRIC_BULK)      a row moves in `turns` parts, each from memory into shared memory and out
  *                                       again; in_flight parts are under way at once; 1: each part is awaited twice
+ *   copy engine of the GPU (FABRIC_COPY) no warps: the host has asked for it; store() alone, whatever its size
  *   index arrays (FABRIC_WORK_SCAN)     each lane makes `rows` loads, in_flight of them at once; a load of the 32
  *                                       lanes touches `lines` lines of 128 B
  *
  * Besides moving its bytes, a row waits for memory `steps` times, one wait after another: for a token number that says
  * where the row lies, a scale, a top-k choice. */
-enum fabric_engine { FABRIC_LDST, FABRIC_BULK };
+enum fabric_engine { FABRIC_LDST, FABRIC_BULK, FABRIC_COPY };
 
 /* Who must see a word that a worker adds to. */
 enum fabric_scope {
@@ -124,6 +125,7 @@ struct fabric_pattern {
     uint8_t lines;            /* 0: 1 */
     uint8_t source_line;      /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
     uint8_t shared_bytes;     /* BULK: size of the static shared memory in front of its buffers */
+    bool lined;               /* LDST: rows begin 128-byte lines */
     bool packed;              /* BULK, store(): the target's rows lie one behind another, not in lines */
     bool shifted;             /* BULK: rows change their place in a line on the way, by all distances */
     bool staged;              /* BULK, store() and copies: the row is in the warp's shared memory already */

@@ -43,6 +43,15 @@ struct kernel_tensor {
 
 struct kernel_job;
 
+/* What the measured time of a phase holds beside its kernel. */
+enum kernel_call {
+    KERNEL_BARE,   /* nothing */
+    KERNEL_CALLED, /* where machines are measured by the call, that call */
+    KERNEL_WAITED, /* the call of a host that waits for the kernel's end */
+    KERNEL_COPIED, /* the same with a copy engine in the kernel's place */
+    KERNEL_NCCL,   /* NCCL's own steps; or, if longer, a call through PyTorch, which does not wait */
+};
+
 /* Embedded in each family's own rank. */
 struct kernel_rank {
     const struct kernel_job *job; /* kernel_rank_new() fills it */
@@ -64,8 +73,8 @@ struct kernel_family {
     uint32_t (*outputs)(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
     /* How many checks of the last iteration's outputs failed, the first of them in text.  Only with payload. */
     uint32_t (*check)(const struct kernel_rank *rank, char *text, size_t text_size);
-    /* Whether machines that are measured by the call add its time to the phase's kernel; NULL: to none. */
-    bool (*called)(const struct kernel_job *job, uint32_t phase);
+    /* NULL: KERNEL_BARE all. */
+    enum kernel_call (*called)(const struct kernel_job *job, uint32_t phase);
     /* Whether a rank takes no part in phase of iteration (from 0): it has failed, as planned, or has nothing to do in
      * it, so that its time says nothing; NULL: all take part in all. */
     bool (*absent)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
@@ -98,9 +107,9 @@ static inline bool kernel_absent(const struct kernel_job *job, uint32_t rank, ui
     return job->family->absent && job->family->absent(job, rank, phase, iteration);
 }
 
-static inline bool kernel_called(const struct kernel_job *job, uint32_t phase)
+static inline enum kernel_call kernel_called(const struct kernel_job *job, uint32_t phase)
 {
-    return job->family->called && job->family->called(job, phase);
+    return job->family->called ? job->family->called(job, phase) : KERNEL_BARE;
 }
 
 static inline struct kernel_rank *kernel_rank_new(const struct kernel_job *job, struct fabric *fabric)

@@ -13,7 +13,7 @@ static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
     case COLL_ALLGATHER: return &coll_allgather;
     case COLL_P2P: break;
     }
-    return &coll_p2p;
+    return o->issue == COLL_BY_KERNEL ? &coll_p2p : &coll_p2p_issued;
 }
 
 static const struct coll_job *job_of(const struct kernel_job *job)
@@ -87,6 +87,15 @@ static void job_needs(const struct kernel_job *job, bool payload, struct fabric_
     ops_of(&job_of(job)->options)->needs(job_of(job), payload, needs);
 }
 
+static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
+{
+    static const enum kernel_call call[] = { [COLL_BY_KERNEL] = KERNEL_BARE,
+                                             [COLL_BY_HOST] = KERNEL_WAITED,
+                                             [COLL_BY_COPY] = KERNEL_COPIED,
+                                             [COLL_BY_NCCL] = KERNEL_NCCL };
+    return phase == 1 ? call[job_of(job)->options.issue] : KERNEL_BARE;
+}
+
 static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)
 {
     (void)iteration;
@@ -128,7 +137,7 @@ static void sync_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "sync waits for rank %u", (f->rank + f->rank_count - far) % f->rank_count);
 }
 
-static void sync_launch(struct coll_rank *r)
+void coll_sync_launch(struct coll_rank *r)
 {
     struct coll_sync *sync = &r->sync;
     sync->worker.step = sync_step;
@@ -226,7 +235,7 @@ static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phas
     if ((part == PART_KERNEL || part == PART_OVERLAP) && own == 0) r->turn++;
     switch (part) {
     case PART_SYNC:
-    case PART_OVERLAP_SYNC: sync_launch(r); break;
+    case PART_OVERLAP_SYNC: coll_sync_launch(r); break;
     case PART_COMPUTE: compute_launch(r); break;
     case PART_KERNEL: r->ops->launch(r, own); break;
     case PART_OVERLAP:
@@ -265,6 +274,7 @@ static const struct kernel_family coll_family = {
     .traffic = rank_traffic,
     .outputs = rank_outputs,
     .check = rank_check,
+    .called = job_called,
     .absent = job_absent,
 };
 
@@ -282,7 +292,8 @@ void coll_job_init(struct coll_job *job, const struct coll_options *options, con
 
 /* ---- bytes ---- */
 
-const struct fabric_pattern coll_store_pattern = { .engine = FABRIC_LDST, .in_flight = 8 };
+const struct fabric_pattern coll_store_pattern = { .engine = FABRIC_LDST, .in_flight = 8, .lined = true };
+const struct fabric_pattern coll_copy_pattern = { .engine = FABRIC_COPY };
 
 enum { LINE_BYTES = 128 };
 

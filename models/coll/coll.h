@@ -6,7 +6,8 @@
  *               nothing is kept for a pair.  What goes by NVLink is stored by as many workers as the kernel has SMs.
  *   allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks of its place on the
  *               other nodes, and stores what it has to the peers of its node.  ring: each rank hands on to the next.
- *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams.
+ *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or one
+ *               put that a call of the host issues: as a kernel, to a copy engine (within a node), by NCCL.
  *
  * Phases: "sync" (a barrier: nobody writes where others still read), then the kernel's own; with compute_ps also
  * "compute" (that much arithmetic alone, on its SMs) and the kernel's once more, with the arithmetic beside it
@@ -19,6 +20,7 @@
 
 enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_P2P };
 enum coll_algorithm { COLL_HYBRID, COLL_RING };
+enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 
 struct coll_options {
     enum coll_kernel kernel;
@@ -27,7 +29,8 @@ struct coll_options {
     uint32_t in_flight;            /* messages that a worker has on their way by RDMA at most */
     enum coll_algorithm algorithm; /* allgather */
     uint64_t size_bytes;           /* allgather: of a block; p2p: of a message */
-    uint32_t messages;             /* p2p: of each phase */
+    uint32_t messages;             /* p2p: of each phase; 1 where a host issues them */
+    enum coll_issue issue;         /* p2p: who issues a message */
     uint64_t compute_ps;           /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };

@@ -22,7 +22,7 @@ struct coll_kernel_ops {
     bool (*absent)(const struct coll_options *o, uint32_t rank, uint32_t phase); /* NULL: nobody ever is */
 };
 
-extern const struct coll_kernel_ops coll_alltoallv, coll_allgather, coll_p2p;
+extern const struct coll_kernel_ops coll_alltoallv, coll_allgather, coll_p2p, coll_p2p_issued;
 
 /* The barrier's words come first, then the kernel's. */
 enum { COLL_SYNC_ROUNDS = 16, COLL_WORDS = COLL_SYNC_ROUNDS };
@@ -56,6 +56,9 @@ struct coll_rank {
 /* Adds a worker to the launch that is being prepared. */
 void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps);
 
+/* Adds the barrier's worker. */
+void coll_sync_launch(struct coll_rank *r);
+
 /* Bytes that rank makes in this iteration for a place of its own choice (kernels number their messages); a reader knows
  * them from the same three numbers.  check: how many of them are wrong, the first in *at. */
 void coll_pattern_fill(uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration);
@@ -64,6 +67,8 @@ uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t r
 
 /* How warps store what is no row: deep in flight. */
 extern const struct fabric_pattern coll_store_pattern;
+/* What the GPU's copy engine moves. */
+extern const struct fabric_pattern coll_copy_pattern;
 
 /* Stores at most COLL_CHUNK_BYTES of size_bytes from *done on, and moves *done; source NULL: sizes only.  Once all are
  * stored it does nothing. */

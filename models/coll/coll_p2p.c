@@ -9,10 +9,14 @@
  * In the same node stores take the place of puts, and loads that of gets.  The second rank of a pair takes part in
  * put_signal alone: NICs and memory serve the others.
  *
+ * Where calls of the host issue messages there is put alone, one message a launch, and a barrier (put_sync).  Within
+ * the node a copy engine moves it whole, or NCCL's kernel does, each of its blocks a part.
+ *
  *     heap, with payload: | own bytes | what a put left | what a get brought | what a put with a signal left | */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "models/coll/coll_internal.h"
 
 enum { PHASE_PUT, PHASE_PUT_SIGNAL, PHASE_GET, PHASE_PUT_STREAM, PHASE_GET_STREAM };
@@ -20,9 +24,17 @@ enum { BLOCK_OWN, BLOCK_PUT, BLOCK_GET, BLOCK_SIGNALLED, BLOCKS };
 enum { WORD_ROUND = COLL_WORDS, WORDS_END };
 enum { P2P_WARPS = 32, P2P_POSTS = 16, P2P_PLACE = 0 };
 
+/* NCCL: a block with its part of a message. */
+struct p2p_part {
+    struct fabric_worker worker;
+    struct p2p_rank *rank;
+    uint64_t stored;
+};
+
 struct p2p_rank {
     struct coll_rank base;
     struct fabric_worker worker;
+    struct p2p_part *part; /* [num_sms] */
     uint32_t phase;
     uint32_t begun, done; /* messages; of put_signal: those that it sent, those that came */
     uint64_t stored;      /* of a message that is stored */
@@ -37,8 +49,10 @@ static uint64_t block_offset(const struct coll_options *o, uint32_t block) { ret
 static const char *p2p_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
 {
     (void)edges;
-    if (o->ranks >= 2 && o->ranks % 2 == 0 && !o->compute_ps) return NULL;
-    if (o->compute_ps) snprintf(text, text_size, "compute: expected alltoallv or allgather, found p2p");
+    const bool pairs = o->ranks >= 2 && o->ranks % 2 == 0, near = o->ranks <= o->ranks_per_node;
+    if (pairs && !o->compute_ps && (near || o->issue != COLL_BY_COPY)) return NULL;
+    if (pairs && !o->compute_ps) snprintf(text, text_size, "issue: expected host or nccl between nodes, found copy");
+    else if (o->compute_ps) snprintf(text, text_size, "compute: expected alltoallv or allgather, found p2p");
     else snprintf(text, text_size, "num-ranks: expected pairs for p2p, found %u", o->ranks);
     return text;
 }
@@ -56,10 +70,11 @@ static bool p2p_init(struct coll_rank *base)
     const uint32_t half = base->options->ranks / 2, rank = base->fabric->rank;
     r->first = rank < half;
     r->peer = (uint16_t)(r->first ? rank + half : rank - half);
-    return true;
+    r->part = calloc(base->options->num_sms, sizeof r->part[0]);
+    return r->part;
 }
 
-static void p2p_clear(struct coll_rank *base) { (void)base; }
+static void p2p_clear(struct coll_rank *base) { free(of(base)->part); }
 
 static void p2p_fill(struct coll_rank *base)
 {
@@ -68,7 +83,7 @@ static void p2p_fill(struct coll_rank *base)
 
 static bool p2p_absent(const struct coll_options *o, uint32_t rank, uint32_t phase)
 {
-    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL;
+    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* a barrier has the same number */
 }
 
 /* ---- one message ---- */
@@ -110,6 +125,42 @@ static enum worker_step step_of(int rc)
 {
     assert(rc == 0 || rc == -EAGAIN || rc == -EINPROGRESS);
     return rc == -EAGAIN ? WORKER_WAIT : WORKER_MORE;
+}
+
+/* ---- a message that a call of the host issues, within the node ---- */
+
+static enum worker_step copy_step(struct fabric_worker *w)
+{
+    struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);
+    const struct coll_options *o = r->base.options;
+    const struct fabric *f = w->fabric;
+    const struct fabric_write write = { .target_offset = f->payload ? block_offset(o, BLOCK_PUT) : 0,
+                                        .charge_bytes = o->size_bytes,
+                                        .peer = r->peer,
+                                        .sge_count = f->payload,
+                                        .sge = { { f->payload ? f->heap : NULL, (uint32_t)o->size_bytes } },
+                                        .pattern = &coll_copy_pattern };
+    if (r->done) return WORKER_DONE;
+    const int rc = fabric_store(w, &write);
+    if (rc == 0) r->begun = r->done = 1;
+    return step_of(rc);
+}
+
+static enum worker_step part_step(struct fabric_worker *w)
+{
+    struct p2p_part *p = fabric_container_of(w, struct p2p_part, worker);
+    const struct coll_options *o = p->rank->base.options;
+    const struct fabric *f = w->fabric;
+    const uint64_t begin = o->size_bytes * w->index / o->num_sms, end = o->size_bytes * (w->index + 1) / o->num_sms;
+    const uint64_t to = f->payload ? block_offset(o, BLOCK_PUT) + begin : 0;
+    if (p->stored == end - begin) return WORKER_DONE;
+    return step_of(coll_store_some(w, p->rank->peer, f->payload ? f->heap + begin : NULL, to, end - begin, &p->stored));
+}
+
+static void part_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct p2p_part *p = fabric_container_of(w, const struct p2p_part, worker);
+    snprintf(text, text_size, "put, part %u to rank %u", w->index, p->rank->peer);
 }
 
 /* ---- workers ---- */
@@ -183,8 +234,19 @@ static void p2p_launch(struct coll_rank *base, uint32_t phase)
     r->phase = phase;
     r->begun = r->done = 0;
     r->stored = 0;
+    if (phase && base->options->issue != COLL_BY_KERNEL) {
+        coll_sync_launch(base);
+        return;
+    }
     if (p2p_absent(base->options, base->fabric->rank, phase)) return;
-    r->worker.step = p2p_step;
+    const enum coll_issue issue = base->options->issue;
+    const bool near = fabric_path(base->fabric, r->peer) != FABRIC_RDMA;
+    for (uint32_t i = 0; issue == COLL_BY_NCCL && near && i < base->options->num_sms; i++) {
+        r->part[i] = (struct p2p_part){ .worker = { .step = part_step, .describe = part_describe }, .rank = r };
+        coll_worker_add(base, &r->part[i].worker, i, P2P_WARPS);
+    }
+    if (issue == COLL_BY_NCCL && near) return;
+    r->worker.step = issue == COLL_BY_COPY ? copy_step : p2p_step;
     r->worker.describe = p2p_describe;
     coll_worker_add(base, &r->worker, 0, P2P_WARPS);
     if (phase == PHASE_PUT_SIGNAL) fabric_watch(&r->worker, WORD_ROUND, 1);
@@ -194,13 +256,16 @@ static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct ker
 {
     const struct coll_options *o = base->options;
     const uint64_t bytes = o->size_bytes * o->messages;
-    if (p2p_absent(o, base->fabric->rank, phase)) return;
+    if (p2p_absent(o, base->fabric->rank, phase) || (phase && o->issue != COLL_BY_KERNEL)) return;
     if (fabric_path(base->fabric, of(base)->peer) == FABRIC_RDMA) traffic->logical_rdma_bytes = bytes;
     else traffic->logical_nvl_bytes = bytes;
     traffic->messages = phase == PHASE_PUT_SIGNAL ? 2 * o->messages : o->messages;
 }
 
 /* ---- what is left ---- */
+
+/* A host issues puts alone. */
+static uint32_t blocks_end(const struct coll_options *o) { return o->issue == COLL_BY_KERNEL ? BLOCKS : BLOCK_PUT + 1; }
 
 static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
 {
@@ -211,7 +276,7 @@ static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor
     };
     uint32_t count = 0;
     assert(max >= BLOCKS);
-    for (uint32_t block = BLOCK_PUT; block < BLOCKS; block++)
+    for (uint32_t block = BLOCK_PUT; block < blocks_end(base->options); block++)
         tensor[count++] = (struct kernel_tensor){ name[block], base->fabric->heap + block_offset(base->options, block),
                                                   base->options->size_bytes };
     return count;
@@ -226,7 +291,7 @@ static uint32_t p2p_check(const struct coll_rank *base, char *text, size_t text_
     };
     const struct p2p_rank *r = of(base);
     uint32_t failed = 0;
-    for (uint32_t block = BLOCK_PUT; block < BLOCKS; block++) {
+    for (uint32_t block = BLOCK_PUT; block < blocks_end(base->options); block++) {
         const bool mine = block == BLOCK_SIGNALLED || r->first == (block == BLOCK_GET);
         uint64_t at = 0;
         if (!mine || !coll_pattern_check(base->fabric->heap + block_offset(base->options, block),
@@ -241,6 +306,21 @@ static uint32_t p2p_check(const struct coll_rank *base, char *text, size_t text_
 
 const struct coll_kernel_ops coll_p2p = {
     .phase = phase_name,
+    .rank_bytes = sizeof(struct p2p_rank),
+    .refuse = p2p_refuse,
+    .needs = p2p_needs,
+    .init = p2p_init,
+    .clear = p2p_clear,
+    .fill = p2p_fill,
+    .launch = p2p_launch,
+    .traffic = p2p_traffic,
+    .outputs = p2p_outputs,
+    .check = p2p_check,
+    .absent = p2p_absent,
+};
+
+const struct coll_kernel_ops coll_p2p_issued = {
+    .phase = (const char *const[]){ "put", "put_sync", NULL },
     .rank_bytes = sizeof(struct p2p_rank),
     .refuse = p2p_refuse,
     .needs = p2p_needs,

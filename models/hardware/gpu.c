@@ -151,7 +151,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != rank->fabric.rank)
         end = later(end, lead_ps + nvlink_cross(rank, &w->rank[write->peer], now, size,
-                                                !bulk             ? w->egress_unaligned
+                                                !bulk             ? p->lined ? 0 : w->egress_unaligned
                                                 : p->shared_bytes ? w->egress_split
                                                                   : 0));
     lane_end(ww, end);
@@ -162,12 +162,35 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     return 0;
 }
 
+/* The copy engine begins when the worker has come here, and takes no SM. */
+static int copy_store(struct world_rank *rank, const struct fabric_write *write)
+{
+    struct world *w = rank->world;
+    const struct cluster_calls *calls = &w->cluster->calls;
+    const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
+    uint32_t lanes;
+    const uint64_t start = lane_begin(rank->current, 0, &lanes);
+    const bool own = write->peer == rank->fabric.rank;
+    const uint64_t hbm_ps = port_reserve(&rank->hbm, now, rate_time(w->hbm, own ? 2 * size : size), size);
+    uint64_t end = hbm_ps;
+    if (!own) {
+        const uint64_t link_ps = rate_time(rate_make(calls->copy_rate_bps), size);
+        end = later(end, port_reserve(&rank->egress, now, link_ps, size));
+        end = later(end, port_reserve(&w->rank[write->peer].ingress, now, link_ps, size));
+        world_bisection_note(w, rank->fabric.rank, write->peer, size);
+    }
+    lane_end(rank->current, later(start, end) + calls->copy_ps);
+    world_store_payload(rank, write);
+    return 0;
+}
+
 static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     struct world_worker *ww = rank->current;
     assert(ww && ww->worker == worker && fabric_path(f, write->peer) != FABRIC_RDMA);
+    if (write->pattern && write->pattern->engine == FABRIC_COPY) return copy_store(rank, write);
     if (priced(w, write->pattern)) return priced_store(rank, write);
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;

@@ -25,10 +25,11 @@ static const char *job_phase_name(const struct kernel_job *job, uint32_t phase)
 }
 
 /* What moves rows in the normal kernels is measured by the call. */
-static bool job_called(const struct kernel_job *job, uint32_t phase)
+static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
 {
     const char *name = job_phase_name(job, phase);
-    return job_of(job)->options.family == MOE_NORMAL && (strcmp(name, "dispatch") == 0 || strcmp(name, "combine") == 0);
+    const bool moves = strcmp(name, "dispatch") == 0 || strcmp(name, "combine") == 0;
+    return moves && job_of(job)->options.family == MOE_NORMAL ? KERNEL_CALLED : KERNEL_BARE;
 }
 
 static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)

@@ -303,11 +303,24 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* Some machines are measured by the call: what it takes beside its kernel counts, too. */
+/* A kernel's time, and what the calls take by which it was measured. */
+static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
+{
+    switch (call) {
+    case KERNEL_BARE: break;
+    case KERNEL_CALLED: return time_ps + c->gpu.call_ps;
+    case KERNEL_WAITED: return time_ps + c->calls.wait_ps;
+    case KERNEL_COPIED: return time_ps - c->gpu.launch_ps + c->calls.wait_ps;
+    case KERNEL_NCCL: return MAX(time_ps - c->gpu.launch_ps + c->calls.nccl_ps, c->calls.nccl_call_ps);
+    }
+    return time_ps;
+}
+
 static void call_add(struct run *run, uint32_t phase)
 {
-    if (!kernel_called(run->job, phase)) return;
-    for (uint32_t r = 0; r < run->job->ranks; r++) run->result[r].time_ps += run->cluster->gpu.call_ps;
+    const enum kernel_call call = kernel_called(run->job, phase);
+    for (uint32_t r = 0; r < run->job->ranks; r++)
+        run->result[r].time_ps = called_ps(run->cluster, call, run->result[r].time_ps);
 }
 
 /* Where kernels follow one another early, and the span that ends with this one, or NULL. */

@@ -27,6 +27,15 @@ rows <live.csv | of 'time_us|logical.*'
 for kernel in p2p 'allgather --algorithm ring --compute 10us --compute-sms 0:1' 'allgather --size 100KB --disable-nvlink'; do
     $EPTWIN replay $replay --kernel $kernel >live.csv && grep '^# checks' live.csv && rows <live.csv | of 'time_us|message_us'
 done
+echo '# a put by a call of the host: 16 MiB at 396 GB/s, copy engine 2.3, call 5.75, step 0.1 us; NCCL: its CPU time, its bytes'
+h20="--cluster source/models/clusters/h20-cx7.ini --num-ranks 2"
+$EPTWIN simulate $h20 --kernel p2p --issue copy --size 16MiB | grep put,all | of 'time_us|message_us'
+for size in 16KiB 64MiB; do $EPTWIN simulate $h20 --kernel p2p --issue nccl --size $size | grep put,all | of time_us; done
+$EPTWIN simulate $h20 --ranks-per-node 1 --kernel p2p --issue host --size 16KiB | grep put,all | of time_us
+for issue in host copy nccl; do
+    $EPTWIN replay --ranks 2 --ranks-per-node 2 --repeat 2 --kernel p2p --issue $issue --size 100KB >live.csv
+    grep '^# checks' live.csv && rows <live.csv | of 'time_us'
+done
 
 echo '# refused'
 simulate() { $EPTWIN simulate $port --kernel "$@"; echo "status $?"; }
@@ -46,5 +55,10 @@ simulate allgather --compute-sms 0:1
 simulate p2p --num-ranks 3
 simulate p2p --compute 1us
 simulate p2p --in-flight 0
+simulate p2p --issue copy
+simulate allgather --issue copy
+simulate ll --issue copy
+$EPTWIN simulate $h20 --kernel p2p --issue nccl --messages 7; echo "status $?"
+$EPTWIN simulate $h20 --ranks-per-node 1 --kernel p2p --issue copy; echo "status $?"
 $EPTWIN replay --ranks 3 --kernel alltoallv --matrix rank.txt; echo "status $?"
 $EPTWIN replay --ranks 2 --kernel alltoallv --matrix small.txt; echo "status $?"
