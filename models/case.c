@@ -358,7 +358,7 @@ static const struct {
       "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
       "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer combine-rdma-buffer "
       "expand single-reduction cpu-sync overlap" },
-    { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm compute compute-sms" },
+    { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm issue compute compute-sms" },
 };
 
 static gboolean entry_set(const gchar *option, const gchar *value, gpointer unused, GError **error)
