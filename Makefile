@@ -9,7 +9,7 @@ comma    := ,
 packages := glib-2.0 libzstd jansson libarchive
 build    := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(notdir $(CC))),-clang)
 
-ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help clean uninstall,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell pkg-config --exists $(packages) && echo yes),yes)
 $(error missing packages, see README.md: $(packages), libcsv, cunit)
 endif
@@ -22,14 +22,19 @@ simgrid_libs := -lsimgrid
 peers = $(shell for p in simgrid ns3; do [ -d /usr/include/$$p ] && echo $(build)/tests/peers/$$p; done)
 have_pmix  := $(shell pkg-config --exists pmix && echo 1)
 
-version  := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+# A tarball has no commit to name.
+release  := 0.2.0
+commit   := $(if $(wildcard .git),$(shell git describe --always --dirty --exclude='*' 2>/dev/null))
+version  := $(release)$(if $(commit),+$(commit))
 optional := $(if $(have_verbs),libibverbs) $(if $(have_ofi),libfabric) $(if $(have_pmix),pmix)
 CFLAGS   ?= -O2 -g
 cflags   := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
             $(shell pkg-config --cflags $(packages) $(optional)) $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) \
             $(if $(have_verbs),-DHAVE_VERBS) $(if $(have_ofi),-DHAVE_OFI) $(if $(have_pmix),-DHAVE_PMIX)
 # libfabric is loaded when it is used: linked, it would cost every start 0.2 s (replay/links/ofi_library.c).
-libs     := $(shell pkg-config --libs $(packages) $(filter-out libfabric,$(optional))) -lcsv -lm -lpthread -lrt -ldl
+# No run-time search path: the linker's own finds Debian's libpmix.
+libs     := $(filter-out -Wl$(comma)-rpath% -Wl$(comma)/%,$(shell pkg-config --libs $(packages) \
+            $(filter-out libfabric,$(optional)))) -lcsv -lm -lpthread -lrt -ldl
 
 sources  := $(filter-out sim/main.c,$(wildcard sim/*.c $(foreach d,models traces replay reports,$(d)/*.c $(d)/*/*.c)))
 objects  := $(sources:%.c=$(build)/%.o)
@@ -38,7 +43,7 @@ tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
 benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
-.PHONY: all demo check check-unit check-cli check-verbs accuracy bench bench-peers fuzz tidy format install clean help
+.PHONY: all demo check check-unit check-cli check-verbs accuracy bench bench-peers fuzz tidy format man install uninstall deb clean help
 .PRECIOUS: $(build)/%.o
 
 ## all: the program, build/eptwin
@@ -126,12 +131,33 @@ tidy: $(build)/libeptwin.a
 format:
 	@clang-format -i $$(git ls-files -co --exclude-standard '*.[ch]')
 
-## install: the program, clusters and samples below PREFIX (default /usr/local)
-install: all
+## man: manual pages of all commands, from their --help (needs help2man)
+man: $(build)/eptwin
+	@rm -rf $(build)/man && sim/packaging/man $(build)/eptwin $(build)/man
+
+# Where everything goes: a folder and what lies in it.
+share     := $(PREFIX)/share/eptwin
+installed := $(PREFIX)/bin/eptwin $(share)/clusters $(share)/samples $(PREFIX)/share/man/man1/eptwin*.1 \
+             $(PREFIX)/share/bash-completion/completions/eptwin
+have_man  := $(shell command -v help2man 2>/dev/null)
+
+## install: program, clusters, samples, completion and, with help2man, manual pages below PREFIX (default /usr/local)
+install: all $(if $(have_man),man)
 	install -D -m 755 $(build)/eptwin $(DESTDIR)$(PREFIX)/bin/eptwin
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/eptwin/clusters models/clusters/*.ini
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/eptwin/clusters/parts models/clusters/parts/*.ini
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/eptwin/samples traces/samples/*
+	install -D -m 644 -t $(DESTDIR)$(share)/clusters models/clusters/*.ini
+	install -D -m 644 -t $(DESTDIR)$(share)/clusters/parts models/clusters/parts/*.ini
+	install -D -m 644 -t $(DESTDIR)$(share)/samples traces/samples/*
+	install -D -m 644 sim/packaging/eptwin.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/eptwin
+	$(if $(have_man),install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(build)/man/*.1)
+
+## uninstall: what install put below PREFIX
+uninstall:
+	rm -rf $(addprefix $(DESTDIR),$(installed))
+	-rmdir $(DESTDIR)$(share) 2>/dev/null
+
+## deb: a Debian package in build/ (needs help2man and dpkg-dev)
+deb:
+	@sim/packaging/deb $(build) $(release)
 
 ## clean: what was built
 clean:

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,7 +62,9 @@ void progress_format(char *text, size_t text_size, const struct progress_state *
 
 struct progress *progress_new(const char *what, uint64_t total)
 {
-    if (!isatty(STDERR_FILENO)) return NULL;
+    /* A dumb terminal cannot take a line back. */
+    const char *const terminal = getenv("TERM");
+    if (!isatty(STDERR_FILENO) || !terminal || strcmp(terminal, "dumb") == 0) return NULL;
     struct progress *const progress = calloc(1, sizeof *progress);
 
     if (progress) {

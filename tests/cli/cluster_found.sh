@@ -41,3 +41,7 @@ $installed cluster list all
 echo "exit $?"
 $installed cluster --help
 $installed cluster list --help
+
+echo '# uninstalled'
+mkdir -p root/usr/local && cp -r moved/. root/usr/local && touch root/usr/local/bin/another
+make -C source -s uninstall DESTDIR="$PWD/root" && find root -type f
