@@ -56,7 +56,6 @@ struct slot {
 
 struct sim {
     uint64_t now_ps;
-    uint64_t sequence;    /* of the event scheduled last; the first gets 1 */
     uint64_t event_count; /* run */
     uint32_t pending_count;
     uint32_t left_count; /* entries that moved events left behind: their events are elsewhere, or not pending */
@@ -109,7 +108,7 @@ struct sim *sim_new(uint32_t event_count)
     }
     sim->chunks = chunks;
     sim->chunk_count = (uint32_t)chunk_count;
-    sim->now_ps = sim->sequence = sim->event_count = 0;
+    sim->now_ps = sim->event_count = 0;
     queue_clear(sim);
     return sim;
 }
@@ -332,8 +331,7 @@ static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t tim
     assert(time_ps < UINT64_MAX);
     const struct entry entry = { time_ps, event };
 
-    event->time_ps = time_ps;
-    event->sequence = ++sim->sequence;
+    event->due_ps = time_ps + 1;
     if (time_ps < sim->front_end_ps && sim->front_head == 0) front_spill(sim);
     if (time_ps < sim->front_end_ps) front_insert(sim, entry);
     else trie_insert(sim, entry);
@@ -361,7 +359,7 @@ static struct sim_event *event_take(struct sim *sim)
         if (sim->front_head == sim->front_tail) front_fill(sim);
         const struct entry entry = sim->front[sim->front_head++];
 
-        if (entry.event->time_ps == entry.time_ps && sim_event_pending(entry.event)) {
+        if (entry.event->due_ps == entry.time_ps + 1) {
             sim->pending_count--;
             return entry.event;
         }
@@ -378,8 +376,8 @@ bool sim_step(struct sim *sim)
     struct sim_event *const event = event_take(sim);
 
     sim->event_count++;
-    sim->now_ps = event->time_ps;
-    event->sequence = 0;
+    sim->now_ps = sim_event_time_ps(event);
+    event->due_ps = 0;
     event->run(sim, event);
     return true;
 }
@@ -400,7 +398,7 @@ void sim_run_down(struct sim *sim, const uint32_t *idle)
 
 void sim_reset(struct sim *sim)
 {
-    while (sim->pending_count > 0) event_take(sim)->sequence = 0;
-    sim->now_ps = sim->sequence = sim->event_count = 0;
+    while (sim->pending_count > 0) event_take(sim)->due_ps = 0;
+    sim->now_ps = sim->event_count = 0;
     queue_clear(sim);
 }

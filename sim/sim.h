@@ -15,8 +15,7 @@ struct sim;
 
 struct sim_event {
     void (*run)(struct sim *sim, struct sim_event *event);
-    uint64_t time_ps;  /* set by the engine */
-    uint64_t sequence; /* set by the engine; 0: not pending */
+    uint64_t due_ps; /* set by the engine: its time + 1; 0: not pending */
 };
 
 /* Makes an engine with room for event_count pending events.  Returns NULL when memory is out.  The engine grows when
@@ -33,7 +32,9 @@ uint64_t sim_now_ps(const struct sim *sim);
 /* Schedules an event that is not pending, at time_ps >= now.  The event must stay in place until it runs.
  * UINT64_MAX is not a valid time: an assertion catches sums that saturated or wrapped. */
 void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
-static inline bool sim_event_pending(const struct sim_event *event) { return event->sequence != 0; }
+static inline bool sim_event_pending(const struct sim_event *event) { return event->due_ps != 0; }
+/* The time of a pending event. */
+static inline uint64_t sim_event_time_ps(const struct sim_event *event) { return event->due_ps - 1; }
 
 /* Moves a pending event to time_ps >= now, behind the events already scheduled there.  The old queue entry counts
  * against capacity until its time passes or the queue empties; do not free the event before then, even if it has run.

@@ -230,7 +230,7 @@ static void full_engine_run(bool grows)
 
                 events[i].run = ignore_run;
                 sim_schedule_at(sim, &events[i], sim_now_ps(sim) + delay_ps);
-                last_ps = events[i].time_ps > last_ps ? events[i].time_ps : last_ps;
+                last_ps = sim_event_time_ps(&events[i]) > last_ps ? sim_event_time_ps(&events[i]) : last_ps;
             }
             CU_ASSERT_EQUAL(sim_run(sim), count);
             CU_ASSERT_EQUAL(sim_now_ps(sim), last_ps);
@@ -275,7 +275,8 @@ static int moved_compare(const void *a, const void *b)
 {
     const struct moved *const one = *(struct moved *const *)a, *const other = *(struct moved *const *)b;
 
-    if (one->event.time_ps != other->event.time_ps) return one->event.time_ps < other->event.time_ps ? -1 : 1;
+    if (sim_event_time_ps(&one->event) != sim_event_time_ps(&other->event))
+        return sim_event_time_ps(&one->event) < sim_event_time_ps(&other->event) ? -1 : 1;
     return one->order < other->order ? -1 : 1;
 }
 
@@ -309,10 +310,10 @@ static void test_moved_events(void)
         }
         for (uint32_t i = 0; i + 1 < count; i += 4) {
             moved[i].order = place++;
-            sim_reschedule_at(sim, &moved[i].event, moved[i + 1].event.time_ps);
+            sim_reschedule_at(sim, &moved[i].event, sim_event_time_ps(&moved[i + 1].event));
         }
         qsort(order, count, sizeof *order, moved_compare);
-        const uint64_t last_ps = order[count - 1]->event.time_ps;
+        const uint64_t last_ps = sim_event_time_ps(&order[count - 1]->event);
         uint32_t wrong = 0;
 
         ran_count = 0;

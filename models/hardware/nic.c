@@ -126,7 +126,7 @@ static void credit_pop(struct nic *nic)
 static void nic_wake(struct nic *nic, uint64_t time_ps)
 {
     if (!sim_event_pending(&nic->event)) sim_schedule_at(nic->world->sim, &nic->event, time_ps);
-    else if (time_ps < nic->event.time_ps) sim_reschedule_at(nic->world->sim, &nic->event, time_ps);
+    else if (time_ps < sim_event_time_ps(&nic->event)) sim_reschedule_at(nic->world->sim, &nic->event, time_ps);
 }
 
 /* Whether the window has room for so many bytes.  A message larger than the window goes alone.  If there is no room,

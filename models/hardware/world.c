@@ -111,7 +111,7 @@ void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_
     const uint64_t step_ps = time_ps > ww->cursor_ps ? time_ps : ww->cursor_ps;
     ww->settled_ps = from_ps;
     if (!sim_event_pending(&ww->event)) sim_schedule_at(sim, &ww->event, step_ps);
-    else if (ww->event.time_ps > step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
+    else if (sim_event_time_ps(&ww->event) > step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
 }
 
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add)
