@@ -43,5 +43,6 @@ $installed cluster --help
 $installed cluster list --help
 
 echo '# uninstalled'
+cd "$elsewhere" || exit 1
 mkdir -p root/usr/local && cp -r moved/. root/usr/local && touch root/usr/local/bin/another
 make -C source -s uninstall DESTDIR="$PWD/root" && find root -type f
