@@ -43,7 +43,8 @@ tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
 benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
-.PHONY: all demo check check-unit check-cli check-verbs accuracy bench bench-peers fuzz tidy format man install uninstall deb clean help
+.PHONY: all demo check check-unit check-cli check-report check-verbs accuracy bench bench-peers fuzz tidy format
+.PHONY: man install uninstall deb clean help
 .PRECIOUS: $(build)/%.o
 
 ## all: the program, build/eptwin
@@ -99,6 +100,10 @@ check-cli: $(build)/eptwin
 ## check-verbs: conformance, two worlds and replays on real verbs (soft-RoCE) in a small virtual machine
 check-verbs: $(build)/eptwin $(tests) $(build)/tests/bench_verbs
 	@tests/vm/check-verbs $(build)
+
+## check-report: pages in Chromium: nothing cut, crossed or too wide, readable on a telephone, nothing that axe-core finds
+check-report: $(build)/eptwin
+	@tests/report/check $(build)
 
 ## accuracy: every published and measured case against its prediction, one table
 accuracy: $(build)/eptwin

@@ -14,43 +14,6 @@ static void report_case_free(gpointer pointer)
     g_free(c);
 }
 
-static void report_title_add(GString *title, const struct record *record, const char *key, const char *format)
-{
-    const char *value = record_get(record, key);
-    if (!value || !*value || strcmp(value, "0") == 0) return;
-    if (title->len) g_string_append(title, ", ");
-    char **part = g_strsplit(format, "$", 2);
-    g_string_append_printf(title, "%s%s%s", part[0], value, part[1]);
-    g_strfreev(part);
-}
-
-/* A few words for what a record is of: those options that people name a case by. */
-static char *report_title(const struct record *record)
-{
-    GString *title = g_string_new(NULL);
-    if (!record_get(record, "kernel")) {
-        report_title_add(title, record, "kind", "$");
-        report_title_add(title, record, "fabric", "fabric $");
-    }
-    report_title_add(title, record, "kernel", "$ kernels");
-    report_title_add(title, record, "num-ranks", "$ ranks");
-    report_title_add(title, record, "num-tokens", "$ tokens");
-    report_title_add(title, record, "hidden", "hidden $");
-    report_title_add(title, record, "num-topk", "top-$");
-    report_title_add(title, record, "num-experts", "$ experts");
-    report_title_add(title, record, "dtype", "$");
-    const char *trace = record_get(record, "trace");
-    if (trace && *trace) {
-        char *base = g_path_get_basename(trace);
-        g_string_append_printf(title, "%s%s", title->len ? ", " : "", base);
-        g_free(base);
-        report_title_add(title, record, "step", "step $");
-        report_title_add(title, record, "layer", "layer $");
-    }
-    if (!title->len) g_string_append(title, "a record");
-    return g_string_free(title, FALSE);
-}
-
 static struct report_series report_series_make(const struct record *record, const char *path, const char *name)
 {
     const char *kind = record_get(record, "kind");
@@ -63,7 +26,6 @@ static struct report_series report_series_make(const struct record *record, cons
 static struct report_case *report_case_single(const struct record *record, const char *path)
 {
     struct report_case *c = g_new0(struct report_case, 1);
-    c->title = report_title(record);
     c->series[0] = report_series_make(record, path, NULL);
     c->series_count = 1;
     return c;
@@ -77,7 +39,6 @@ static struct report_case *report_case_pair(const struct record *predicted, cons
     struct compare *compare = compare_new(predicted, measured, &options, NULL);
     if (!compare) return NULL;
     struct report_case *c = g_new0(struct report_case, 1);
-    c->title = report_title(predicted);
     c->series[0] = report_series_make(predicted, predicted_path, "predicted");
     c->series[1] = report_series_make(measured, measured_path, "measured");
     c->series_count = 2;
@@ -102,6 +63,7 @@ GPtrArray *report_cases_new(const struct record *const *records, const char *con
     for (guint i = 0; i < count; i++)
         if (!used[i]) g_ptr_array_add(cases, report_case_single(records[i], paths[i]));
     g_free(used);
+    report_titles_set(cases);
     return cases;
 }
 
@@ -158,4 +120,11 @@ double report_value(const struct record *record, const char *phase, const char *
 {
     const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
     return row ? row->value : NAN;
+}
+
+double report_slowest_us(const struct record *record, const char *phase)
+{
+    const bool several = record_get(record, "steps") || record_get(record, "layers"); /* then _max is over these */
+    const double slowest_us = several ? NAN : report_value(record, phase, "time_us_max");
+    return isfinite(slowest_us) ? slowest_us : report_value(record, phase, "time_us");
 }

@@ -17,7 +17,7 @@ struct report_series {
 };
 
 struct report_case {
-    char *title;
+    char *title; /* no two cases of a report have the same */
     struct report_series series[2];
     int series_count;
     struct compare *compare; /* of the two series; NULL for one */
@@ -26,6 +26,11 @@ struct report_case {
 /* Makes cases of the records, which they borrow (paths too): every measurement with the first prediction of the
  * same case, what is left alone.  Free with g_ptr_array_unref(). */
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count);
+
+/* Gives all cases their titles. */
+void report_titles_set(GPtrArray *cases);
+/* What all of several cases have in common, in words; "" for one.  Free it. */
+char *report_common(const GPtrArray *cases);
 
 /* Phases of a case that have a metric of this name, or, when it ends in '_', one that starts so; in order, at most
  * count_max.  Free the array. */
@@ -39,11 +44,15 @@ GArray *report_samples(const struct record *record, const char *phase, const cha
 double report_samples_median(const GArray *samples); /* of at least one */
 /* The metric's value for all ranks; NAN when absent. */
 double report_value(const struct record *record, const char *phase, const char *metric);
+/* The time of the slowest rank; the mean's where the record does not tell. */
+double report_slowest_us(const struct record *record, const char *phase);
 
 /* The whole page.  version: of the program that makes it. */
 GString *report_html(const GPtrArray *cases, const char *version);
 /* The same for a terminal, width columns wide. */
 GString *report_text(const GPtrArray *cases, int width);
+
+extern const char report_style[]; /* of the page: CSS */
 
 /* The plots, each with its heading; nothing where the case has no such rows. */
 void report_plot_times(const struct report_case *c, GString *out);
@@ -51,6 +60,7 @@ void report_plot_bounds(const struct report_case *c, GString *out);
 void report_plot_busy(const struct report_case *c, GString *out);
 void report_plot_sizes(const struct report_case *c, GString *out);
 void report_plot_ranks(const struct report_case *c, GString *out);
+void report_plot_layers(const struct report_case *c, GString *out);
 /* Predicted against measured times of all cases, with diagonals at 10 % off. */
 void report_plot_scatter(const GPtrArray *cases, GString *out);
 

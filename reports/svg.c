@@ -1,4 +1,4 @@
-/* svg.c - SVG shapes as text.  Knows nothing of records. */
+/* svg.c - SVG shapes and axes as text.  Knows nothing of records. */
 #include "reports/svg.h"
 
 #include <assert.h>
@@ -43,8 +43,8 @@ static void svg_shape_end(GString *out, const char *element, const char *class, 
 
 void svg_rect(GString *out, double x, double y, double width, double height, const char *class, const char *tip)
 {
-    g_string_append_printf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\"", x, y,
-                           MAX(width, 0), height);
+    g_string_append_printf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"", x, y, MAX(width, 0),
+                           height);
     svg_shape_end(out, "rect", class, tip);
 }
 
@@ -60,6 +60,10 @@ void svg_line(GString *out, double x1, double y1, double x2, double y2, const ch
     svg_shape_end(out, "line", class, tip);
 }
 
+void svg_path_begin(GString *out) { g_string_append(out, "<polyline points=\""); }
+void svg_path_add(GString *out, double x, double y) { g_string_append_printf(out, "%.1f,%.1f ", x, y); }
+void svg_path_end(GString *out, const char *class) { g_string_append_printf(out, "\" class=\"%s\"/>\n", class); }
+
 void svg_text(GString *out, double x, double y, const char *class, const char *anchor, const char *text)
 {
     g_string_append_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, class);
@@ -67,29 +71,126 @@ void svg_text(GString *out, double x, double y, const char *class, const char *a
     g_string_append(out, "</text>\n");
 }
 
+/* ---- scales ---- */
+
+/* What a part can do; other values break arithmetic. */
+static bool value_sane(double value) { return value > 1e-30 && value < 1e30; }
+
+/* The round number at or above a distance: 1, 2 or 5 times a power of ten. */
+static double round_up(double distance)
+{
+    const double power = pow(10.0, floor(log10(distance))), lead = distance / power;
+    return (lead <= 1 + 1e-9 ? 1 : lead <= 2 + 1e-9 ? 2 : lead <= 5 + 1e-9 ? 5 : 10) * power;
+}
+
+static void ticks_put(struct svg_scale *scale, double step)
+{
+    scale->tick_count = 0;
+    for (int i = 0; i < SVG_TICKS_MAX && scale->from + i * step <= scale->to * (1 + 1e-9); i++)
+        scale->tick[scale->tick_count++] = scale->from + i * step;
+}
+
 void svg_scale_set(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count)
 {
-    assert(tick_count > 0);
-    if (!(value_max > 1e-30) || value_max > 1e30) value_max = 1; /* nothing that a part could do */
-    const double raw = value_max / tick_count, power = pow(10.0, floor(log10(raw)));
-    const double lead = raw / power;
-    const double tick = (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10) * power;
-    *scale = (struct svg_scale){ pixel_from, pixel_to, ceil(value_max / tick - 1e-9) * tick, tick };
+    assert(tick_count > 0 && tick_count < SVG_TICKS_MAX / 2);
+    if (!value_sane(value_max)) value_max = 1;
+    const double step = round_up(value_max / tick_count);
+    *scale = (struct svg_scale){ .pixel_from = pixel_from, .pixel_to = pixel_to };
+    scale->to = ceil(value_max / step - 1e-9) * step;
+    ticks_put(scale, step);
+}
+
+void svg_scale_count(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count)
+{
+    assert(tick_count > 0 && tick_count < SVG_TICKS_MAX / 2);
+    if (!(value_max >= 1) || !value_sane(value_max)) value_max = 1;
+    *scale = (struct svg_scale){ .pixel_from = pixel_from, .pixel_to = pixel_to, .to = value_max };
+    ticks_put(scale, fmax(round_up(value_max / tick_count), 1));
+}
+
+void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most,
+                     int tick_count)
+{
+    assert(tick_count > 0 && tick_count < SVG_TICKS_MAX / 2);
+    const double span = most - least;
+    if (!value_sane(most) || !(least >= 0) || !(span > most * 1e-6) || span > 0.8 * most) {
+        svg_scale_set(scale, pixel_from, pixel_to, most, tick_count);
+        return;
+    }
+    const double step = round_up(span / tick_count);
+    *scale = (struct svg_scale){ .pixel_from = pixel_from, .pixel_to = pixel_to };
+    scale->from = fmax(floor(least / step) * step, 0);
+    scale->to = ceil(most / step - 1e-9) * step;
+    ticks_put(scale, step);
+}
+
+void svg_scale_log(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most, int base)
+{
+    if (!value_sane(least) || !value_sane(most) || least > most) least = 1, most = 10;
+    const double room = pow(most / least, 0.04) * 1.02;
+    *scale = (struct svg_scale){
+        .pixel_from = pixel_from, .pixel_to = pixel_to, .from = least / room, .to = most * room, .log = true
+    };
+    const double powers = log(scale->to / scale->from) / log(base);
+    const int stride = (int)fmax(ceil(powers / 6), 1);
+    const bool leads = base == 10 && powers < 3;
+    for (int p = (int)floor(log(scale->from) / log(base)); p <= ceil(log(scale->to) / log(base)); p++)
+        for (int lead = 1; lead <= (leads ? 5 : 1); lead += lead == 1 ? 1 : 3) {
+            const double value = lead * pow(base, p);
+            if (value < scale->from || value > scale->to || scale->tick_count == SVG_TICKS_MAX) continue;
+            if ((p % stride + stride) % stride == 0) scale->tick[scale->tick_count++] = value;
+        }
 }
 
 double svg_scale_pixel(const struct svg_scale *scale, double value)
 {
-    return scale->pixel_from + (scale->pixel_to - scale->pixel_from) * CLAMP(value / scale->value_to, 0.0, 1.0);
+    double share = (value - scale->from) / (scale->to - scale->from);
+    if (scale->log) share = value > 0 ? log(value / scale->from) / log(scale->to / scale->from) : 0;
+    return scale->pixel_from + (scale->pixel_to - scale->pixel_from) * CLAMP(share, 0.0, 1.0);
+}
+
+/* ---- axes ---- */
+
+static void bytes_text(char *text, gulong text_size, double size_bytes)
+{
+    static const char unit[] = "BKMGT";
+    int i = 0;
+    for (; size_bytes >= 1024 && i < 4; i++) size_bytes /= 1024;
+    g_snprintf(text, text_size, i ? "%.6g%c" : "%.6g", size_bytes, unit[i]);
+}
+
+static void axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit,
+                       bool bytes)
+{
+    for (int i = 0; i < scale->tick_count; i++) {
+        const double x = svg_scale_pixel(scale, scale->tick[i]);
+        char text[64];
+        if (bytes) bytes_text(text, sizeof text, scale->tick[i]);
+        else g_snprintf(text, sizeof text, "%.6g", scale->tick[i]);
+        svg_line(out, x, top, x, bottom, scale->tick[i] == 0 ? "axis" : "grid", NULL);
+        svg_text(out, x, bottom + 15, "small", "middle", text);
+    }
+    svg_text(out, (scale->pixel_from + scale->pixel_to) / 2, bottom + 30, "small", "middle", unit);
 }
 
 void svg_axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit)
 {
-    const int ticks = (int)lround(scale->value_to / scale->tick);
-    for (int i = 0; i <= ticks; i++) {
-        const double x = svg_scale_pixel(scale, i * scale->tick);
-        char text[64];
-        g_snprintf(text, sizeof text, "%.6g%s%s", i * scale->tick, i == ticks ? " " : "", i == ticks ? unit : "");
-        svg_line(out, x, top, x, bottom, i ? "grid" : "axis", NULL);
-        svg_text(out, x, bottom + 15, "small", "middle", text);
+    axis_below(out, scale, top, bottom, unit, false);
+}
+
+void svg_axis_below_bytes(GString *out, const struct svg_scale *scale, double top, double bottom)
+{
+    axis_below(out, scale, top, bottom, "bytes", true);
+}
+
+void svg_axis_left(GString *out, const struct svg_scale *scale, double left, double right, const char *unit)
+{
+    for (int i = 0; i < scale->tick_count; i++) {
+        const double y = svg_scale_pixel(scale, scale->tick[i]);
+        char text[32];
+        g_snprintf(text, sizeof text, "%.6g", scale->tick[i]);
+        svg_line(out, left, y, right, y, scale->tick[i] == 0 ? "axis" : "grid", NULL);
+        svg_text(out, left - 6, y + 4, "small", "end", text);
     }
+    svg_text(out, 0, fmin(scale->pixel_from, scale->pixel_to) - 12, "small", "start", unit);
 }

@@ -1,4 +1,4 @@
-/* svg.h - drawing in text: the few SVG shapes that the report's plots are made of, and HTML escaping.
+/* svg.h - drawing in text: the few SVG shapes that the report's plots are made of, axes, and HTML escaping.
  *
  * Shapes name a CSS class for their colour, so that the page's style decides how they look in the dark.
  * Coordinates are pixels of the plot's own width; the page scales it.  Every text argument may be hostile: it is
@@ -7,11 +7,17 @@
 #define REPORTS_SVG_H
 
 #include <glib.h>
+#include <stdbool.h>
 
-struct svg_scale { /* a linear axis from 0 */
+enum { SVG_TICKS_MAX = 24 };
+
+/* An axis: values between `from` and `to` lie between two pixels; those beyond it lie at its ends. */
+struct svg_scale {
     double pixel_from, pixel_to;
-    double value_to; /* a round number at or above the largest value */
-    double tick;     /* the distance of its ticks */
+    double from, to;
+    bool log;
+    int tick_count;
+    double tick[SVG_TICKS_MAX];
 };
 
 void svg_escape_append(GString *out, const char *text);
@@ -24,14 +30,30 @@ void svg_end(GString *out);
 void svg_rect(GString *out, double x, double y, double width, double height, const char *class, const char *tip);
 void svg_dot(GString *out, double x, double y, double radius, const char *class, const char *tip);
 void svg_line(GString *out, double x1, double y1, double x2, double y2, const char *class, const char *tip);
+/* A line through points, begun by the first call and ended by svg_path_end(). */
+void svg_path_begin(GString *out);
+void svg_path_add(GString *out, double x, double y);
+void svg_path_end(GString *out, const char *class);
 /* anchor: "start", "middle" or "end". */
 void svg_text(GString *out, double x, double y, const char *class, const char *anchor, const char *text);
 
-/* An axis that reaches value_max or a little more, with about tick_count ticks; to 1 for a value_max that is not
- * between 1e-30 and 1e30.  Values beyond an axis are drawn at its end. */
+/* From 0 to a round number at or above value_max, with about tick_count ticks; to 1 for a value_max that is not between
+ * 1e-30 and 1e30. */
 void svg_scale_set(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
+/* From 0 to value_max, with ticks at whole numbers. */
+void svg_scale_count(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
+/* Between round numbers around two values, without 0 where they are close together.  From 0 to 1 for odd values. */
+void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most,
+                     int tick_count);
+/* Logarithmic, a little beyond two values above 0; ticks at 1, 2 and 5 or at powers of ten, with base 2 at powers of
+ * two.  From 1 to 10 for odd values. */
+void svg_scale_log(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most, int base);
 double svg_scale_pixel(const struct svg_scale *scale, double value);
-/* Vertical grid lines from top to bottom with the values below and the unit after the last. */
+
+/* Grid lines at the ticks and their values, outside the lines: below the plot with the unit behind the last, or left of
+ * it with the unit above.  bytes: values as sizes. */
 void svg_axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit);
+void svg_axis_below_bytes(GString *out, const struct svg_scale *scale, double top, double bottom);
+void svg_axis_left(GString *out, const struct svg_scale *scale, double left, double right, const char *unit);
 
 #endif

@@ -22,10 +22,11 @@ struct page {
 
 static bool element_allowed(const char *element)
 {
-    static const char *const allowed[] = { "html", "head",  "meta", "title",  "style",   "body",    "main",
-                                           "h1",   "h2",    "h3",   "p",      "section", "span",    "div",
-                                           "b",    "table", "tr",   "th",     "td",      "details", "summary",
-                                           "svg",  "rect",  "line", "circle", "text" };
+    static const char *const allowed[] = { "html",       "head",     "meta", "title",  "style",   "body",    "main",
+                                           "h1",         "h2",       "h3",   "p",      "section", "span",    "div",
+                                           "b",          "table",    "tr",   "th",     "td",      "details", "summary",
+                                           "svg",        "rect",     "line", "circle", "text",    "a",       "figure",
+                                           "figcaption", "polyline", "i" };
     for (size_t i = 0; i < G_N_ELEMENTS(allowed); i++)
         if (strcmp(element, allowed[i]) == 0) return true;
     return false;
@@ -43,7 +44,7 @@ static void on_element(GMarkupParseContext *context, const char *element, const 
     page->dots += strcmp(element, "circle") == 0;
     for (int i = 0; names[i]; i++) {
         CU_ASSERT_FALSE(g_str_has_prefix(names[i], "on"));
-        CU_ASSERT_PTR_NULL(strstr(names[i], "href"));
+        if (strstr(names[i], "href")) CU_ASSERT_EQUAL(values[i][0], '#'); /* a place in the page */
         CU_ASSERT_STRING_NOT_EQUAL(names[i], "src");
         if (strcmp(names[i], "x") == 0 || strcmp(names[i], "width") == 0 || strcmp(names[i], "cx") == 0)
             CU_ASSERT_TRUE(isfinite(g_ascii_strtod(values[i], NULL)) && g_ascii_strtod(values[i], NULL) >= 0);
@@ -115,7 +116,8 @@ static void test_pair(void)
     CU_ASSERT_EQUAL(page.rects[1], 2);
     CU_ASSERT_EQUAL(page.dots, 2 * 2 * 5);     /* one dot a phase, record and rank */
     CU_ASSERT_EQUAL(page.svgs, 1 + 2 + 1 + 1); /* times, ranks of two phases, bounds, busy */
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<b>dispatch</b>: predicted 100.0 us, measured 110.0 us, 9.1 % too low."));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(html->str, "<b>dispatch</b>: predicted 100.0 us, measured 110.0 us, 9.1\302\240% too low."));
     CU_ASSERT_STRING_EQUAL(html->str, again->str);
     g_string_free(html, TRUE);
     g_string_free(again, TRUE);
@@ -237,16 +239,126 @@ static void test_scale(void)
 {
     struct svg_scale scale;
     svg_scale_set(&scale, 100, 500, 163, 6);
-    CU_ASSERT_EQUAL(scale.tick, 50);
-    CU_ASSERT_EQUAL(scale.value_to, 200);
+    CU_ASSERT_EQUAL(scale.tick_count, 5);
+    CU_ASSERT_EQUAL(scale.tick[1], 50);
+    CU_ASSERT_EQUAL(scale.to, 200);
     CU_ASSERT_EQUAL(svg_scale_pixel(&scale, 0), 100);
     CU_ASSERT_EQUAL(svg_scale_pixel(&scale, 100), 300);
+    CU_ASSERT_EQUAL(svg_scale_pixel(&scale, 1000), 500);
     svg_scale_set(&scale, 0, 1, 100, 5);
-    CU_ASSERT_EQUAL(scale.value_to, 100);
+    CU_ASSERT_EQUAL(scale.to, 100);
     svg_scale_set(&scale, 0, 1, 0.3, 3);
-    CU_ASSERT_DOUBLE_EQUAL(scale.value_to, 0.3, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(scale.to, 0.3, 1e-12);
     svg_scale_set(&scale, 0, 1, NAN, 3);
-    CU_ASSERT_TRUE(isfinite(scale.value_to) && scale.value_to > 0);
+    CU_ASSERT_TRUE(isfinite(scale.to) && scale.to > 0);
+}
+
+/* Not from 0 where values are close together; whole numbers; powers of ten and of two. */
+static void test_other_scales(void)
+{
+    struct svg_scale scale;
+    svg_scale_range(&scale, 0, 100, 161, 174, 4);
+    CU_ASSERT_EQUAL(scale.from, 160);
+    CU_ASSERT_EQUAL(scale.to, 175);
+    svg_scale_range(&scale, 0, 100, 10, 174, 4);
+    CU_ASSERT_EQUAL(scale.from, 0);
+    svg_scale_range(&scale, 0, 100, 5, 5, 4);
+    CU_ASSERT_TRUE(scale.from == 0 && scale.to >= 5);
+    svg_scale_count(&scale, 0, 100, 1, 8);
+    CU_ASSERT_EQUAL(scale.tick_count, 2); /* ranks 0 and 1, none between */
+    svg_scale_count(&scale, 0, 63, 63, 8);
+    CU_ASSERT_EQUAL(scale.tick[1], 10);
+    CU_ASSERT_EQUAL(svg_scale_pixel(&scale, 63), 63);
+    svg_scale_log(&scale, 0, 100, 8, 1 << 20, 2);
+    CU_ASSERT_EQUAL(scale.tick[0], 16);
+    CU_ASSERT_EQUAL(scale.tick[1], 256);
+    svg_scale_log(&scale, 0, 100, 1, 100, 10);
+    CU_ASSERT_DOUBLE_EQUAL(svg_scale_pixel(&scale, 10), 50, 1e-9);
+    svg_scale_log(&scale, 0, 100, 0, INFINITY, 10);
+    CU_ASSERT_TRUE(isfinite(svg_scale_pixel(&scale, 5)) && scale.tick_count > 0);
+}
+
+/* No two titles alike, and each says what its result differs in. */
+static void test_titles(void)
+{
+    struct record *records[5];
+    const char *paths[] = { "a.csv", "b.csv", "c.csv", "x/d.csv", "y/d.csv" };
+    for (int i = 0; i < 5; i++) {
+        records[i] = record_of("simulate", 0, 100);
+        record_set(records[i], "num-ranks", "%d", i < 3 ? 8 << i : 8);
+        record_set(records[i], "hidden", "7168");
+        record_set(records[i], "odd-option", i == 2 ? "17" : "3");
+        record_set(records[i], "hook", i == 1 ? "true" : "false");
+        record_set(records[i], "version", "%d", i);
+    }
+    GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, 5);
+    static const char *const titles[] = { "8 ranks, odd-option 3", "16 ranks, odd-option 3, hook",
+                                          "32 ranks, odd-option 17", "8 ranks, odd-option 3 (d.csv)",
+                                          "8 ranks, odd-option 3 (d.csv) #2" };
+    for (guint i = 0; i < 5; i++)
+        CU_ASSERT_STRING_EQUAL(((const struct report_case *)g_ptr_array_index(cases, i))->title, titles[i]);
+    g_autofree char *common = report_common(cases);
+    CU_ASSERT_STRING_EQUAL(common, "ll kernels, hidden 7168");
+    GString *html = report_html(cases, "1.0");
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<a href=\"#result5\">8 ranks, odd-option 3 (d.csv) #2</a>"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<section id=\"result5\">"));
+    parsed(html->str);
+    g_string_free(html, TRUE);
+    g_ptr_array_unref(cases);
+    for (int i = 0; i < 5; i++) record_free(records[i]);
+}
+
+/* Layers are lines, not bars; the slowest rank comes from the rows of the layer. */
+static void test_layers(void)
+{
+    struct record *record = record_of("simulate", 0, 100);
+    for (int layer = 0; layer < 12; layer++) {
+        char phase[32];
+        g_snprintf(phase, sizeof phase, "dispatch_layer%d", layer);
+        record_add(record, phase, RECORD_ALL, "time_us", 100 + layer, "us");
+        record_add(record, phase, RECORD_ALL, "slowest_rank_over_mean", 1.5, "");
+    }
+    const char *const path = "layers.csv";
+    GString *html = page_of(&record, &path, 1);
+    const struct page page = parsed(html->str);
+    CU_ASSERT_EQUAL(page.rects[0], 2);
+    CU_ASSERT_EQUAL(page.dots, 12);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "layer 11: slowest rank 166.5 us, mean 111 us"));
+    g_string_free(html, TRUE);
+    record_free(record);
+}
+
+/* A share of busy time is drawn and written as 100 % at most, whatever the record holds. */
+static void test_busy(void)
+{
+    struct record *record = record_of("simulate", 0, 100);
+    record_add(record, "combine", RECORD_ALL, "busy_link_pct", 140, "%");
+    const char *const path = "busy.csv";
+    GString *html = page_of(&record, &path, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">100.0 %</text>"));
+    CU_ASSERT_PTR_NULL(strstr(html->str, ">140.0 %</text>"));
+    g_string_free(html, TRUE);
+    record_free(record);
+}
+
+/* A thousand results: all in the table, a page of a few MB. */
+static void test_many(void)
+{
+    enum { MANY = 1000 };
+    struct record *records[MANY];
+    const char *paths[MANY];
+    for (int i = 0; i < MANY; i++) {
+        records[i] = record_of(i % 2 ? "replay" : "simulate", 16, 100 + i);
+        record_set(records[i], "num-tokens", "%d", i / 2);
+        record_set(records[i], RECORD_CASE_KEYS, "kernel num-tokens");
+        paths[i] = "many.csv";
+    }
+    GString *html = page_of(records, paths, MANY);
+    CU_ASSERT_TRUE(html->len < 5 << 20);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">499 tokens<"));
+    parsed(html->str);
+    g_string_free(html, TRUE);
+    for (int i = 0; i < MANY; i++) record_free(records[i]);
 }
 
 const char unit_suite[] = "report";
@@ -259,4 +371,9 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "who stands with whom", test_cases);
     CU_add_test(suite, "bandwidth by size", test_sizes);
     CU_add_test(suite, "scales", test_scale);
+    CU_add_test(suite, "scales that do not begin at 0", test_other_scales);
+    CU_add_test(suite, "titles tell results apart", test_titles);
+    CU_add_test(suite, "layers", test_layers);
+    CU_add_test(suite, "busy shares", test_busy);
+    CU_add_test(suite, "a thousand results", test_many);
 }

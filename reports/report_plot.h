@@ -1,0 +1,45 @@
+/* report_plot.h - private to the report: how its figures are laid out, so that all look alike.
+ *
+ * Every figure is as wide as a telephone shows with readable letters, and the page puts as many beside each other as
+ * there is room for.  Numbers stand left, right and below of the plot's lines, never on them:
+ *
+ *      |<- names ->|                          |<- values ->|
+ *      0           LEFT                   RIGHT            WIDTH
+ *           phase  |██████████████            |    170 us                                                        */
+#ifndef REPORTS_REPORT_PLOT_H
+#define REPORTS_REPORT_PLOT_H
+
+#include "reports/report.h"
+#include "reports/svg.h"
+
+enum {
+    PLOT_WIDTH = 400,
+    PLOT_LEFT = 116, /* of bars, which have names */
+    PLOT_RIGHT = 326,
+    PLOT_EDGE = 46, /* the left end of plots with numbers there */
+    PLOT_END = 390, /* the right end of these */
+    PLOT_TOP = 26,
+    PLOT_BAR = 14,
+    PLOT_AXIS = 38, /* height of the numbers below */
+    PLOT_TICKS = 4,
+    PLOT_PHASES_MAX = 40, /* more would be a wall: the tables hold them */
+    PLOT_DOTS_MAX = 400,  /* of one line; beyond, evenly spaced ones */
+    PLOT_COLOURS = 8,     /* classes c0 to c7 */
+};
+
+/* Figures stand between these; heading and note are the program's own. */
+void report_figures_begin(GString *out, const char *heading, const char *note);
+void report_figures_end(GString *out);
+/* One figure: caption above, the drawing of that height, label for who cannot see it. */
+void report_figure_begin(GString *out, const char *caption, double height, const char *label);
+void report_figure_end(GString *out);
+/* The colours of the case's series, in a line, where there are two. */
+void report_legend(const struct report_case *c, GString *out);
+/* The same of lines c0, c1, ... */
+void report_legend_names(const char *const *names, guint count, GString *out);
+/* "predicted" or "measured", as classes. */
+const char *report_series_class(const struct report_series *series);
+/* A name that fits in front of bars: the text, or its beginning.  Free it. */
+char *report_name_fit(const char *name, glong letters);
+
+#endif

@@ -1,0 +1,175 @@
+/* report_titles.c - what the results of a report are called: by what tells them apart, and what all have in common.
+ *
+ * One result is named by the options that people name a case by.  Of several, those that all have alike stand once on
+ * top of the page; each is named by those in which it differs, whatever option or key that is.  Results that differ in
+ * none get the name of their file, and a number where that is the same too. */
+#include "reports/report.h"
+
+#include <string.h>
+
+enum { TITLE_KEYS_MAX = 8 };
+
+/* How people say a value of the options that they name a case by, in this order.  "$" is the value. */
+static const struct {
+    const char *key, *words;
+    bool alone; /* in the title of a result that stands alone, too */
+} spoken[] = {
+    { "kernel", "$ kernels", true },
+    { "num-ranks", "$ ranks", true },
+    { "num-tokens", "$ tokens", true },
+    { "trace", "$", true },
+    { "steps", "steps $", true },
+    { "step", "step $", true },
+    { "layers", "layers $", true },
+    { "layer", "layer $", true },
+    { "placement", "placement $", false },
+    { "routing", "routing $", false },
+    { "cluster", "$", false },
+    { "backend", "$", false },
+    { "fabric", "fabric $", false },
+    { "hidden", "hidden $", true },
+    { "num-topk", "top-$", true },
+    { "num-experts", "$ experts", true },
+    { "dtype", "$", true },
+    { "num-sms", "$ SMs", false },
+};
+
+/* How a record came about is no name for it. */
+static bool key_names(const char *key)
+{
+    static const char *const others[] = {
+        "version", "kind", "events", RECORD_CASE_KEYS, "checks",         "machine",         "cpus", "bootstrap",
+        "bound",   "set",  "warmup", "repeat",         "nvlink-carrier", "network-carrier", "log",  NULL,
+    };
+    return !g_strv_contains(others, key);
+}
+
+static const char *case_value(const struct report_case *c, const char *key)
+{
+    for (int s = 0; s < c->series_count; s++) {
+        const char *value = record_get(c->series[s].record, key);
+        if (value && *value) return value;
+    }
+    return "";
+}
+
+/* What a record of several steps or layers has of "step" and "layer" is where they begin, and without a trace they say
+ * nothing. */
+static const char *case_value_said(const struct report_case *c, const char *key)
+{
+    const bool traced = *case_value(c, "trace") != '\0';
+    if (strcmp(key, "step") == 0 && (!traced || *case_value(c, "steps"))) return "";
+    if (strcmp(key, "layer") == 0 && (!traced || *case_value(c, "layers"))) return "";
+    return case_value(c, key);
+}
+
+/* Adds a value in words behind a comma; nothing where it is not set. */
+static void title_add(GString *title, const char *key, const char *value)
+{
+    if (!*value || strcmp(value, "false") == 0) return;
+    const char *slash = strrchr(value, '/');
+    const char *plain = slash && slash[1] ? slash + 1 : value;
+    if (title->len) g_string_append(title, ", ");
+    for (size_t i = 0; i < G_N_ELEMENTS(spoken); i++) {
+        if (strcmp(spoken[i].key, key) != 0) continue;
+        const char *at = strchr(spoken[i].words, '$');
+        g_string_append_printf(title, "%.*s%s%s", (int)(at - spoken[i].words), spoken[i].words, plain, at + 1);
+        return;
+    }
+    if (strcmp(value, "true") == 0) g_string_append(title, key);
+    else g_string_append_printf(title, "%s %s", key, plain);
+}
+
+/* The title of a result that stands alone. */
+static char *title_alone(const struct report_case *c)
+{
+    GString *title = g_string_new(NULL);
+    if (!*case_value(c, "kernel")) {
+        g_string_append(title, case_value(c, "kind"));
+        title_add(title, "fabric", case_value(c, "fabric"));
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(spoken); i++) {
+        if (!spoken[i].alone) continue;
+        const char *key = spoken[i].key, *value = case_value_said(c, key);
+        if (strcmp(value, "0") != 0) title_add(title, key, value);
+    }
+    if (!title->len) g_string_append(title, "a record");
+    return g_string_free(title, FALSE);
+}
+
+static void keys_add(GPtrArray *keys, GHashTable *seen, const char *key)
+{
+    if (key_names(key) && g_hash_table_add(seen, (gpointer)key)) g_ptr_array_add(keys, (gpointer)key);
+}
+
+/* All keys that can name a case: the spoken ones first, then as they come. */
+static GPtrArray *keys_gather(const GPtrArray *cases)
+{
+    GPtrArray *keys = g_ptr_array_new();
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+    for (size_t i = 0; i < G_N_ELEMENTS(spoken); i++) keys_add(keys, seen, spoken[i].key);
+    for (guint i = 0; i < cases->len; i++) {
+        const struct report_case *c = g_ptr_array_index(cases, i);
+        for (int s = 0; s < c->series_count; s++)
+            for (uint32_t k = 0; k < record_key_count(c->series[s].record); k++)
+                keys_add(keys, seen, record_key(c->series[s].record, k));
+    }
+    return keys;
+}
+
+static bool key_differs(const GPtrArray *cases, const char *key)
+{
+    for (guint i = 1; i < cases->len; i++)
+        if (strcmp(case_value_said(g_ptr_array_index(cases, i), key),
+                   case_value_said(g_ptr_array_index(cases, 0), key)) != 0)
+            return true;
+    return false;
+}
+
+char *report_common(const GPtrArray *cases)
+{
+    GString *common = g_string_new(NULL);
+    for (size_t i = 0; cases->len > 1 && i < G_N_ELEMENTS(spoken); i++)
+        if (!key_differs(cases, spoken[i].key))
+            title_add(common, spoken[i].key, case_value_said(g_ptr_array_index(cases, 0), spoken[i].key));
+    return g_string_free(common, FALSE);
+}
+
+/* Adds the name of the file where a title is taken, and a number where that is not enough. */
+static void title_settle(struct report_case *c, GHashTable *taken)
+{
+    if (g_hash_table_contains(taken, c->title)) {
+        g_autofree char *base = g_path_get_basename(c->series[c->series_count - 1].path);
+        g_autofree char *old = c->title;
+        c->title = g_strdup_printf("%s (%s)", old, base);
+    }
+    for (guint number = 2; g_hash_table_contains(taken, c->title); number++) {
+        char *end = g_strrstr(c->title, " #");
+        g_autofree char *old = c->title;
+        c->title = g_strdup_printf("%.*s #%u", (int)(number > 2 && end ? end - old : (gssize)strlen(old)), old, number);
+    }
+    g_hash_table_add(taken, c->title);
+}
+
+void report_titles_set(GPtrArray *cases)
+{
+    g_autoptr(GPtrArray) keys = keys_gather(cases), differing = g_ptr_array_new();
+    for (guint k = 0; k < keys->len && differing->len < TITLE_KEYS_MAX; k++)
+        if (key_differs(cases, g_ptr_array_index(keys, k))) g_ptr_array_add(differing, g_ptr_array_index(keys, k));
+    g_autoptr(GHashTable) taken = g_hash_table_new(g_str_hash, g_str_equal);
+    for (guint i = 0; i < cases->len; i++) {
+        struct report_case *c = g_ptr_array_index(cases, i);
+        GString *title = g_string_new(NULL);
+        if (differing->len && !*case_value(c, "kernel")) g_string_append(title, case_value(c, "kind"));
+        for (guint k = 0; k < differing->len; k++) {
+            const char *key = g_ptr_array_index(differing, k);
+            title_add(title, key, case_value_said(c, key));
+        }
+        if (title->len) c->title = g_string_free(title, FALSE);
+        else {
+            g_string_free(title, TRUE);
+            c->title = title_alone(c);
+        }
+        title_settle(c, taken);
+    }
+}
