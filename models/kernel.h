@@ -10,7 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "models/fabric.h"
+
+/* Zeroed room for count things of size_bytes, at least one byte.  Where there is none, the process ends with one line:
+ * the policy of sim/memory.h, which kernels do not include. */
+static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
+{
+    void *memory = calloc(count ? count : 1, size_bytes ? size_bytes : 1);
+    if (memory) return memory;
+    fprintf(stderr, "eptwin: out of memory (%llu x %llu bytes)\n", (unsigned long long)count,
+            (unsigned long long)size_bytes);
+    _Exit(EXIT_FAILURE);
+}
 
 /* For a family's checks of its options, which return NULL or why they refuse: returns text, filled with the reason.
  * Wants text and text_size in scope. */
@@ -62,7 +74,7 @@ struct kernel_family {
     /* The phases of one iteration, in launch order.  All ranks launch the same ones. */
     uint32_t (*phase_count)(const struct kernel_job *job);
     const char *(*phase_name)(const struct kernel_job *job, uint32_t phase);
-    /* A rank's state on a connected fabric; job and fabric must outlive it.  NULL when memory is out. */
+    /* A rank's state on a connected fabric; job and fabric must outlive it. */
     struct kernel_rank *(*rank_new)(const struct kernel_job *job, struct fabric *fabric);
     void (*rank_free)(struct kernel_rank *rank);
     /* Prepares phase for its next launch and returns it; owned by the rank, valid until the next call.  Phases must be
@@ -115,7 +127,7 @@ static inline enum kernel_call kernel_called(const struct kernel_job *job, uint3
 static inline struct kernel_rank *kernel_rank_new(const struct kernel_job *job, struct fabric *fabric)
 {
     struct kernel_rank *rank = job->family->rank_new(job, fabric);
-    if (rank) rank->job = job;
+    rank->job = job;
     return rank;
 }
 

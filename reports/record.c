@@ -423,7 +423,7 @@ static void record_csv_row(int terminator, void *context)
 static char *record_csv_rows_read(struct record *record, const char *text, uint32_t *line)
 {
     struct csv_parser parser;
-    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) return g_strdup("out of memory");
+    csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI);
     struct record_csv csv = { record, g_ptr_array_new_with_free_func(g_free), NULL };
     while (*text && !csv.wrong) {
         const char *end = strchr(text, '\n');

@@ -6,10 +6,12 @@
 #include "sim/command_line.h"
 #include "sim/version.h"
 
+#include <glib.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct command {
@@ -113,12 +115,26 @@ static void encoding_choose(void)
     if (!chosen || !strcmp(chosen, "C") || !strcmp(chosen, "POSIX")) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
+/* GLib ends the process itself when memory is out; here it does so as sim/memory.h says. */
+static void log_handle(const char *domain, GLogLevelFlags level, const char *message, void *context)
+{
+    const char *const what = strstr(message, "failed to allocate");
+
+    if (!(level & G_LOG_LEVEL_ERROR) || !what) {
+        g_log_default_handler(domain, level, message, context);
+        return;
+    }
+    fprintf(stderr, "eptwin: out of memory: %s\n", what);
+    _Exit(EXIT_RUN_FAILED);
+}
+
 int main(int argc, char **argv)
 {
     const char *const name = argc > 1 ? argv[1] : "";
 
     signals_restore();
     encoding_choose();
+    g_log_set_default_handler(log_handle, NULL);
     static char help_option[] = "--help";
     char *help_of[] = { argc > 2 ? argv[2] : NULL, help_option, NULL };
     const bool help = !strcmp(name, "help");

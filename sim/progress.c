@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "sim/memory.h"
 
 enum { BAR_WIDTH = 30, TEXT_SIZE = 200 };
 
@@ -65,14 +66,12 @@ struct progress *progress_new(const char *what, uint64_t total)
     /* A dumb terminal cannot take a line back. */
     const char *const terminal = getenv("TERM");
     if (!isatty(STDERR_FILENO) || !terminal || strcmp(terminal, "dumb") == 0) return NULL;
-    struct progress *const progress = calloc(1, sizeof *progress);
+    struct progress *const progress = memory_new(1, sizeof *progress);
 
-    if (progress) {
-        progress->what = what;
-        progress->total = total;
-        progress->start_s = clock_s();
-        pthread_mutex_init(&progress->drawing, NULL);
-    }
+    progress->what = what;
+    progress->total = total;
+    progress->start_s = clock_s();
+    pthread_mutex_init(&progress->drawing, NULL);
     return progress;
 }
 

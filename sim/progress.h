@@ -11,7 +11,7 @@
 struct progress;
 
 /* Starts a bar of total units, labelled what (kept as a pointer).  NULL, which is fine, when standard error
- * is no terminal, one that cannot take a line back (TERM=dumb or unset), or memory is out. */
+ * is no terminal or one that cannot take a line back (TERM=dumb or unset). */
 struct progress *progress_new(const char *what, uint64_t total);
 
 /* So many more are done; draws at most ten times a second. */

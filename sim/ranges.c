@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/memory.h"
 
 /* A word of the list. */
 struct word {
@@ -67,8 +68,7 @@ static bool word_add(const struct word *word, uint32_t most, struct ranges *rang
         if (ranges->count == most) return false;
         if (ranges->count == *room) {
             *room = *room ? 2 * *room : 16;
-            ranges->number = realloc(ranges->number, *room * sizeof *ranges->number);
-            if (!ranges->number) abort();
+            ranges->number = memory_grow(ranges->number, *room, sizeof *ranges->number);
         }
         ranges->number[ranges->count++] = (uint32_t)n;
     }
@@ -84,8 +84,7 @@ static int number_compare(const void *a, const void *b)
 /* What is taken twice would be counted twice. */
 static bool numbers_differ(const struct ranges *ranges)
 {
-    uint32_t *const sorted = malloc(ranges->count * sizeof *sorted);
-    if (!sorted) abort();
+    uint32_t *const sorted = memory_grow(NULL, ranges->count, sizeof *sorted);
     memcpy(sorted, ranges->number, ranges->count * sizeof *sorted);
     qsort(sorted, ranges->count, sizeof *sorted, number_compare);
     bool differ = true;
@@ -129,8 +128,7 @@ char *ranges_text(const struct ranges *ranges)
     bool follow = ranges->count > 0;
     for (uint32_t i = 1; i < ranges->count; i++) follow = follow && ranges->number[i] == ranges->number[0] + i;
     const size_t size = (size_t)DIGITS * (follow ? 2 : ranges->count) + 1;
-    char *const text = malloc(size);
-    if (!text) abort();
+    char *const text = memory_grow(NULL, size, 1);
     size_t at = 0;
     text[0] = '\0';
     if (follow) snprintf(text, size, "%u:%" PRIu64, ranges->number[0], (uint64_t)ranges->number[0] + ranges->count);

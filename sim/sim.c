@@ -22,6 +22,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "sim/memory.h"
 
 enum {
     DIGIT_BITS = 6,
@@ -98,15 +99,9 @@ struct sim *sim_new(uint32_t event_count)
     const size_t slot_count = (size_t)LEVEL_COUNT * DIGIT_COUNT;
     const size_t partial = event_count < slot_count ? event_count : slot_count;
     const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: of the slot dealt out */
-    struct sim *const sim = malloc(sizeof *sim);
-    struct chunk *const chunks = malloc(chunk_count * sizeof *chunks);
+    struct sim *const sim = memory_grow(NULL, 1, sizeof *sim);
 
-    if (!sim || !chunks) {
-        free(sim);
-        free(chunks);
-        return NULL;
-    }
-    sim->chunks = chunks;
+    sim->chunks = memory_grow(NULL, chunk_count, sizeof *sim->chunks);
     sim->chunk_count = (uint32_t)chunk_count;
     sim->now_ps = sim->event_count = 0;
     queue_clear(sim);
@@ -129,13 +124,8 @@ uint64_t sim_event_count(const struct sim *sim) { return sim->event_count; }
 static void chunks_grow(struct sim *sim)
 {
     const uint32_t count = sim->chunk_count + sim->chunk_count / 2;
-    struct chunk *const chunks = realloc(sim->chunks, count * sizeof *chunks);
 
-    if (!chunks) {
-        fprintf(stderr, "eptwin: out of memory for %u pending events\n", sim->pending_count);
-        abort();
-    }
-    sim->chunks = chunks;
+    sim->chunks = memory_grow(sim->chunks, count, sizeof *sim->chunks);
     sim->chunk_count = count;
 }
 

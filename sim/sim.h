@@ -3,7 +3,7 @@
  * Events are ordered by (time, sequence): events of the same instant run in the order in which they were
  * scheduled.  An event lives inside its owner's struct; its run() finds that struct with container_of.  The engine
  * allocates memory only when more events are pending than sim_new() made room for.  It runs in one thread.  It
- * includes no other header of this repository but units.h. */
+ * includes no other header of this repository but units.h and memory.h, which says what happens when memory is out. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -18,8 +18,7 @@ struct sim_event {
     uint64_t due_ps; /* set by the engine: its time + 1; 0: not pending */
 };
 
-/* Makes an engine with room for event_count pending events.  Returns NULL when memory is out.  The engine grows when
- * more events are pending; if memory is out then, it ends the program with one line. */
+/* Makes an engine with room for event_count pending events.  It grows when more are pending. */
 struct sim *sim_new(uint32_t event_count);
 void sim_free(struct sim *sim);
 

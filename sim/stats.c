@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/memory.h"
 
 /* Neumaier's sum: what each addition loses is kept and added in the end. */
 struct accumulator {
@@ -66,9 +67,8 @@ static int compare_values(const void *a, const void *b)
 /* A sorted copy of values (count > 0), to be freed. */
 static double *sorted_copy(const double *values, size_t count)
 {
-    double *const sorted = malloc(count * sizeof *sorted);
+    double *const sorted = memory_grow(NULL, count, sizeof *sorted);
 
-    assert(sorted);
     memcpy(sorted, values, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, compare_values);
     return sorted;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/memory.h"
 
 struct name {
     struct name *next;
@@ -23,18 +24,17 @@ struct timeline {
     uint64_t span_count; /* ever recorded; the ring's place is its remainder */
     uint32_t span_count_max;
     struct name *names, **names_end;
-    struct timeline_span spans[];
+    struct timeline_span *spans;
 };
 
 struct timeline *timeline_new(uint32_t span_count_max)
 {
     assert(span_count_max > 0);
-    struct timeline *const timeline = malloc(sizeof *timeline + span_count_max * sizeof timeline->spans[0]);
+    struct timeline *const timeline = memory_grow(NULL, 1, sizeof *timeline);
 
-    if (timeline) {
-        *timeline = (struct timeline){ .span_count_max = span_count_max };
-        timeline->names_end = &timeline->names;
-    }
+    *timeline = (struct timeline){ .span_count_max = span_count_max };
+    timeline->spans = memory_grow(NULL, span_count_max, sizeof timeline->spans[0]);
+    timeline->names_end = &timeline->names;
     return timeline;
 }
 
@@ -45,31 +45,30 @@ void timeline_free(struct timeline *timeline)
         next = name->next;
         free(name);
     }
+    free(timeline->spans);
     free(timeline);
 }
 
 /* track NULL: of the process itself. */
-static int name_add(struct timeline *timeline, uint32_t process, const uint32_t *track, const char *text)
+static void name_add(struct timeline *timeline, uint32_t process, const uint32_t *track, const char *text)
 {
     const size_t text_size = strlen(text) + 1;
-    struct name *const name = malloc(sizeof *name + text_size);
+    struct name *const name = memory_grow(NULL, 1, sizeof *name + text_size);
 
-    if (!name) return -ENOMEM;
     *name = (struct name){ .of_track = track, .process = process, .track = track ? *track : 0 };
     memcpy(name->text, text, text_size);
     *timeline->names_end = name;
     timeline->names_end = &name->next;
-    return 0;
 }
 
-int timeline_name_process(struct timeline *timeline, uint32_t process, const char *name)
+void timeline_name_process(struct timeline *timeline, uint32_t process, const char *name)
 {
-    return name_add(timeline, process, NULL, name);
+    name_add(timeline, process, NULL, name);
 }
 
-int timeline_name_track(struct timeline *timeline, uint32_t process, uint32_t track, const char *name)
+void timeline_name_track(struct timeline *timeline, uint32_t process, uint32_t track, const char *name)
 {
-    return name_add(timeline, process, &track, name);
+    name_add(timeline, process, &track, name);
 }
 
 void timeline_record(struct timeline *timeline, const struct timeline_span *span)

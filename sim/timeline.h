@@ -20,16 +20,14 @@ struct timeline_span {
     uint32_t process, track;
 };
 
-/* NULL when memory is out; span_count_max > 0. */
+/* span_count_max > 0. */
 struct timeline *timeline_new(uint32_t span_count_max);
 void timeline_free(struct timeline *timeline);
 
 /* What the viewer calls a process or a track instead of its number; the name is copied.  The last of several
- * names counts.  0 or -ENOMEM. */
-int timeline_name_process(struct timeline *timeline, uint32_t process, const char *name)
-    __attribute__((warn_unused_result));
-int timeline_name_track(struct timeline *timeline, uint32_t process, uint32_t track, const char *name)
-    __attribute__((warn_unused_result));
+ * names counts. */
+void timeline_name_process(struct timeline *timeline, uint32_t process, const char *name);
+void timeline_name_track(struct timeline *timeline, uint32_t process, uint32_t track, const char *name);
 
 void timeline_record(struct timeline *timeline, const struct timeline_span *span); /* timeline not NULL */
 

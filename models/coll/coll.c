@@ -187,8 +187,10 @@ void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, uint32_t sm, 
     struct kernel_launch *launch = &r->launch;
     if (launch->worker_count == r->worker_max) {
         r->worker_max = 2 * r->worker_max + 16;
-        launch->worker = realloc(launch->worker, r->worker_max * sizeof launch->worker[0]);
-        if (!launch->worker) abort();
+        struct fabric_worker **grown = kernel_alloc(r->worker_max, sizeof grown[0]);
+        for (uint32_t i = 0; i < launch->worker_count; i++) grown[i] = launch->worker[i];
+        free(launch->worker);
+        launch->worker = grown;
     }
     w->fabric = r->fabric;
     w->wake_ps = 0;
@@ -210,16 +212,14 @@ static void rank_free(struct kernel_rank *rank)
 static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric *fabric)
 {
     const struct coll_options *o = &job_of(job)->options;
-    struct coll_rank *r = calloc(1, ops_of(o)->rank_bytes);
-    if (!r) return NULL;
+    struct coll_rank *r = kernel_alloc(1, ops_of(o)->rank_bytes);
     r->ops = ops_of(o);
     r->options = o;
     r->job = job_of(job);
     r->fabric = fabric;
-    r->compute = calloc((size_t)o->compute_sms + 1, sizeof r->compute[0]);
-    if (r->ops->init(r) && r->compute) return &r->kernel;
-    rank_free(&r->kernel);
-    return NULL;
+    r->compute = kernel_alloc(o->compute_sms, sizeof r->compute[0]);
+    r->ops->init(r);
+    return &r->kernel;
 }
 
 /* Inputs change behind the barrier: until then others may read them. */

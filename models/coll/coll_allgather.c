@@ -85,7 +85,7 @@ static void gather_needs(const struct coll_job *job, bool payload, struct fabric
 }
 
 /* With NVLink disabled every rank is a node of its own. */
-static bool gather_init(struct coll_rank *base)
+static void gather_init(struct coll_rank *base)
 {
     struct gather_rank *r = of(base);
     const struct fabric *f = base->fabric;
@@ -94,9 +94,8 @@ static bool gather_init(struct coll_rank *base)
     r->node = f->rank / rpn;
     r->place = f->rank % rpn;
     r->peers = rpn;
-    r->ring = calloc(base->options->num_sms, sizeof r->ring[0]);
-    r->copier = calloc(base->options->num_sms, sizeof r->copier[0]);
-    return r->ring && r->copier;
+    r->ring = kernel_alloc(base->options->num_sms, sizeof r->ring[0]);
+    r->copier = kernel_alloc(base->options->num_sms, sizeof r->copier[0]);
 }
 
 static void gather_clear(struct coll_rank *base)

@@ -217,14 +217,14 @@ static void alltoallv_needs(const struct coll_job *job, bool payload, struct fab
     }
 }
 
-static bool alltoallv_init(struct coll_rank *base)
+static void alltoallv_init(struct coll_rank *base)
 {
     struct alltoallv_rank *r = of(base);
     const struct fabric *f = base->fabric;
     const struct edges *e = base->job->edges;
     const uint32_t node = f->rank / f->ranks_per_node * f->ranks_per_node;
     r->edges = e;
-    r->storer = calloc(base->options->num_sms, sizeof r->storer[0]);
+    r->storer = kernel_alloc(base->options->num_sms, sizeof r->storer[0]);
     for (uint32_t i = e->first[f->rank]; i < e->first[f->rank + 1]; i++)
         r->bytes[!is_rdma(f, e->target[i])] += e->size_bytes[i];
     r->expected[0] = e->received[f->rank];
@@ -234,7 +234,6 @@ static bool alltoallv_init(struct coll_rank *base)
             r->expected[0]--;
             r->expected[1] += parts_of(base->options, e->size_bytes[i]);
         }
-    return r->storer != NULL;
 }
 
 static void alltoallv_clear(struct coll_rank *base) { free(of(base)->storer); }

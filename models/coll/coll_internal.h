@@ -12,7 +12,7 @@ struct coll_kernel_ops {
     uint32_t words;           /* what needs() adds to come behind the family's own */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
-    bool (*init)(struct coll_rank *r); /* false: out of memory; clear() comes all the same */
+    void (*init)(struct coll_rank *r);
     void (*clear)(struct coll_rank *r);
     void (*fill)(struct coll_rank *r);                   /* inputs of this iteration; nobody reads or writes them yet */
     void (*launch)(struct coll_rank *r, uint32_t phase); /* adds the workers of its phase */

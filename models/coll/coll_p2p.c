@@ -64,14 +64,13 @@ static void p2p_needs(const struct coll_job *job, bool payload, struct fabric_ne
     needs->heap_bytes = payload ? block_offset(&job->options, BLOCKS) : 0;
 }
 
-static bool p2p_init(struct coll_rank *base)
+static void p2p_init(struct coll_rank *base)
 {
     struct p2p_rank *r = of(base);
     const uint32_t half = base->options->ranks / 2, rank = base->fabric->rank;
     r->first = rank < half;
     r->peer = (uint16_t)(r->first ? rank + half : rank - half);
-    r->part = calloc(base->options->num_sms, sizeof r->part[0]);
-    return r->part;
+    r->part = kernel_alloc(base->options->num_sms, sizeof r->part[0]);
 }
 
 static void p2p_clear(struct coll_rank *base) { free(of(base)->part); }

@@ -15,8 +15,7 @@
 static void workers_grow(struct world_rank *rank, uint32_t count)
 {
     const uint32_t max = count + count / 2; /* the next kernel may have more; what is not used takes no memory */
-    struct world_worker *const grown = calloc(max, sizeof *grown);
-    if (!grown) abort();
+    struct world_worker *const grown = memory_new(max, sizeof *grown);
     if (rank->worker_max) {
         rank->worker[0].ready_next = rank->world->retired;
         rank->world->retired = rank->worker;
@@ -48,9 +47,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
 {
     if (count > rank->worker_max) workers_grow(rank, count);
     if (count > rank->mover_max) {
-        free(rank->mover);
-        rank->mover = malloc(count * sizeof rank->mover[0]);
-        if (!rank->mover) abort();
+        rank->mover = memory_grow(rank->mover, count, sizeof rank->mover[0]);
         rank->mover_max = count;
     }
     rank->worker_count = rank->running = count;
@@ -186,8 +183,7 @@ static void program_begin(struct world *w, const struct world_program *program)
 {
     const uint64_t start_ps = launch_start_ps(w);
     w->program = program;
-    w->bisection = realloc(w->bisection, program->kernels * sizeof w->bisection[0]);
-    if (!w->bisection) abort();
+    w->bisection = memory_grow(w->bisection, program->kernels, sizeof w->bisection[0]);
     for (uint32_t i = 0; i < program->kernels; i++) w->bisection[i] = (struct bisection){ { 0, 0 } };
     network_uses_clear(w->network);
     for (uint32_t i = 0; i < w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;

@@ -101,8 +101,7 @@ static void credit_push(struct nic *nic, struct credit credit)
 {
     if (nic->credit_count == nic->credit_max) {
         nic->credit_max = nic->credit_max ? 2 * nic->credit_max : 64;
-        nic->credit = realloc(nic->credit, nic->credit_max * sizeof nic->credit[0]);
-        if (!nic->credit) abort();
+        nic->credit = memory_grow(nic->credit, nic->credit_max, sizeof nic->credit[0]);
     }
     uint32_t place = nic->credit_count++;
     for (; place && nic->credit[(place - 1) / 2].time_ps > credit.time_ps; place = (place - 1) / 2)
@@ -320,8 +319,7 @@ static void active_add(struct nic *nic, struct qp *qp)
 {
     if (nic->active_count == nic->active_max) {
         const uint32_t max = nic->active_max ? 2 * nic->active_max : QUEUE_FIRST;
-        struct qp **grown = malloc(max * sizeof *grown);
-        if (!grown) abort();
+        struct qp **grown = memory_grow(NULL, max, sizeof *grown);
         for (uint32_t i = 0; i < nic->active_count; i++)
             grown[i] = nic->active[(nic->active_first + i) & (nic->active_max - 1)];
         free(nic->active);
@@ -503,8 +501,7 @@ static void ring_add(struct nic *nic, struct ring ring)
 {
     if (nic->ring_count == nic->ring_max) {
         const uint32_t max = nic->ring_max ? 2 * nic->ring_max : QUEUE_FIRST;
-        struct ring *grown = malloc(max * sizeof *grown);
-        if (!grown) abort();
+        struct ring *grown = memory_grow(NULL, max, sizeof *grown);
         for (uint32_t i = 0; i < nic->ring_count; i++)
             grown[i] = nic->ring[(nic->ring_first + i) & (nic->ring_max - 1)];
         free(nic->ring);

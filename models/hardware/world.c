@@ -21,11 +21,9 @@ const char *world_resource_name(enum world_resource resource)
 
 static void pool_grow(struct pool *pool)
 {
-    void **blocks = realloc(pool->block, (pool->block_count + 1) * sizeof *blocks);
-    char *block = blocks ? malloc((size_t)ITEMS_A_BLOCK * pool->item_bytes) : NULL;
-    if (!block) abort();
-    pool->block = blocks;
-    blocks[pool->block_count++] = block;
+    char *block = memory_grow(NULL, ITEMS_A_BLOCK, pool->item_bytes);
+    pool->block = memory_grow(pool->block, pool->block_count + 1, sizeof pool->block[0]);
+    pool->block[pool->block_count++] = block;
     for (uint32_t i = 0; i < ITEMS_A_BLOCK; i++) {
         void **item = (void **)(void *)(block + (size_t)i * pool->item_bytes);
         *item = pool->free;
@@ -195,8 +193,7 @@ static uint32_t least_add(struct world_rank *rank, uint32_t word, uint64_t value
 {
     if (rank->least_count == rank->least_max) {
         rank->least_max = rank->least_max ? 2 * rank->least_max : 4;
-        rank->least = realloc(rank->least, rank->least_max * sizeof rank->least[0]);
-        if (!rank->least) abort();
+        rank->least = memory_grow(rank->least, rank->least_max, sizeof rank->least[0]);
     }
     rank->least[rank->least_count++] = (struct least){ .value = value, .word = word };
     return rank->least_count;
@@ -208,8 +205,7 @@ void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint3
     assert(word + word_count <= f->word_count);
     if (rank->watch_count + word_count > rank->watch_max) {
         rank->watch_max = 2 * (rank->watch_count + word_count);
-        rank->watch = realloc(rank->watch, rank->watch_max * sizeof rank->watch[0]);
-        if (!rank->watch) abort();
+        rank->watch = memory_grow(rank->watch, rank->watch_max, sizeof rank->watch[0]);
     }
     for (uint32_t i = 0; i < word_count; i++) {
         const uint32_t place = least ? least_add(rank, word + i, least) : 0;
@@ -308,7 +304,7 @@ uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ran
 }
 
 /* A rank uses its own ports that are up.  If none is, it uses the first port that is up after them. */
-static bool rank_ports_init(struct world_rank *rank)
+static void rank_ports_init(struct world_rank *rank)
 {
     struct world *w = rank->world;
     const struct graph *g = w->network->graph;
@@ -316,19 +312,17 @@ static bool rank_ports_init(struct world_rank *rank)
     const uint32_t all = w->network->ports_per_node;
     uint32_t count;
     const uint32_t first = graph_gpu_ports(g, gpu, &count);
-    rank->nic = calloc(count + 1, sizeof rank->nic[0]);
-    rank->local = calloc(count + 1, sizeof rank->local[0]);
-    if (!rank->nic || !rank->local) return false;
+    rank->nic = memory_new(count + 1, sizeof rank->nic[0]);
+    rank->local = memory_new(count + 1, sizeof rank->local[0]);
     for (uint32_t i = 0; i < all && (i < count || !rank->nic_count); i++) {
         const uint32_t port = (first + i) % all;
         if (graph_port_switch(g, graph_port(g, node, port)) == UINT32_MAX) continue;
         network_local(w->network, node, gpu, port, &rank->local[rank->nic_count]);
         rank->nic[rank->nic_count++] = node * all + port;
     }
-    return true;
 }
 
-/* Makes the network and the NICs' ports. */
+/* Makes the network and the NICs' ports.  False: no graph can be made of the cluster. */
 static bool network_init(struct world *w)
 {
     const struct world_options *o = &w->options;
@@ -343,30 +337,30 @@ static bool network_init(struct world *w)
     w->ways_differ = c->routing == CLUSTER_ADAPTIVE || w->transport.order != TRANSPORT_WIRE;
     w->quantum_bytes = (uint32_t)(c->quantum_bytes < UINT32_MAX ? c->quantum_bytes : UINT32_MAX);
     w->nic_count = nodes * w->network->ports_per_node;
-    w->nic = calloc(w->nic_count + 1, sizeof w->nic[0]);
-    for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_init(w, i);
-    return w->nic;
+    w->nic = memory_new(w->nic_count, sizeof w->nic[0]);
+    for (uint32_t i = 0; i < w->nic_count; i++) nic_init(w, i);
+    return true;
 }
 
-static bool rank_init(struct world *w, uint32_t index)
+static void rank_init(struct world *w, uint32_t index)
 {
     struct world_rank *rank = &w->rank[index];
     const struct world_options *o = &w->options;
     rank->world = w;
     rank->launch_event.run = launch_event_run;
     rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
-    rank->sm = calloc(w->sm_count, sizeof rank->sm[0]);
-    rank->sm_flows = calloc(w->sm_count, sizeof rank->sm_flows[0]);
-    rank->stored_ps = calloc(w->sm_count, sizeof rank->stored_ps[0]);
-    rank->sm_first = calloc(w->sm_count, sizeof rank->sm_first[0]);
-    rank->proxy = calloc(w->transport.threads, sizeof rank->proxy[0]);
-    rank->qp = calloc((size_t)o->ranks * o->needs.queue_count + 1, sizeof rank->qp[0]);
-    rank->watch_head = calloc((size_t)o->needs.word_count + 1, sizeof rank->watch_head[0]);
+    rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
+    rank->sm_flows = memory_new(w->sm_count, sizeof rank->sm_flows[0]);
+    rank->stored_ps = memory_new(w->sm_count, sizeof rank->stored_ps[0]);
+    rank->sm_first = memory_new(w->sm_count, sizeof rank->sm_first[0]);
+    rank->proxy = memory_new(w->transport.threads, sizeof rank->proxy[0]);
+    rank->qp = memory_new((size_t)o->ranks * o->needs.queue_count + 1, sizeof rank->qp[0]);
+    rank->watch_head = memory_new((size_t)o->needs.word_count + 1, sizeof rank->watch_head[0]);
     rank->fabric = (struct fabric){
         .ops = o->timeline ? &world_timeline_ops : w->machine->ops,
-        .words = calloc((size_t)o->needs.word_count + 1, sizeof(uint64_t)),
+        .words = memory_new((size_t)o->needs.word_count + 1, sizeof(uint64_t)),
         .word_count = o->needs.word_count,
-        .heap = calloc(o->needs.heap_bytes + 1, 1),
+        .heap = memory_new(o->needs.heap_bytes + 1, 1),
         .heap_bytes = o->needs.heap_bytes,
         .rank = (uint16_t)index,
         .rank_count = (uint16_t)o->ranks,
@@ -375,14 +369,12 @@ static bool rank_init(struct world *w, uint32_t index)
         .nvlink_disabled = o->nvlink_disabled,
         .payload = o->payload,
     };
-    return rank->sm && rank->stored_ps && rank->sm_flows && rank->sm_first && rank->proxy && rank->qp &&
-           rank->watch_head && rank->fabric.words && rank->fabric.heap && rank_ports_init(rank);
+    rank_ports_init(rank);
 }
 
 struct world *world_new(const struct cluster *cluster, const struct world_options *options)
 {
-    struct world *w = calloc(1, sizeof *w);
-    if (!w) return NULL;
+    struct world *w = memory_new(1, sizeof *w);
     w->cluster = cluster;
     w->options = *options;
     w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
@@ -395,16 +387,16 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
     w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->needs.queue_depth;
     w->sim = sim_new(EVENTS_AT_FIRST);
-    w->rank = calloc(options->ranks, sizeof w->rank[0]);
-    w->core = calloc((size_t)cluster->host.cores + 1, sizeof w->core[0]);
-    bool complete = w->sim && w->rank && w->core && network_init(w);
-    if (complete) w->machine->init(w);
-    for (uint32_t i = 0; complete && i < options->ranks; i++) complete = rank_init(w, i);
-    for (uint32_t i = 0; complete && options->timeline && i < options->ranks; i++)
-        world_timeline_rank_init(&w->rank[i]);
-    if (complete) return w;
-    world_free(w);
-    return NULL;
+    w->rank = memory_new(options->ranks, sizeof w->rank[0]);
+    w->core = memory_new((size_t)cluster->host.cores + 1, sizeof w->core[0]);
+    if (!network_init(w)) {
+        world_free(w);
+        return NULL;
+    }
+    w->machine->init(w);
+    for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
+    for (uint32_t i = 0; options->timeline && i < options->ranks; i++) world_timeline_rank_init(&w->rank[i]);
+    return w;
 }
 
 void world_free(struct world *w)

@@ -70,7 +70,7 @@ struct world_result {          /* of one rank and kernel */
 /* How many nodes hold the ranks, and how many GPUs of each are used. */
 uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ranks_per_node, uint32_t *gpus);
 
-/* NULL when memory is out, or no graph can be made of the cluster. The cluster must outlive the world. */
+/* NULL when no graph can be made of the cluster.  The cluster must outlive the world. */
 struct world *world_new(const struct cluster *cluster, const struct world_options *options);
 void world_free(struct world *world);
 

@@ -8,6 +8,7 @@
 #include "models/hardware/nic.h"
 #include "models/hardware/transport.h"
 #include "models/hardware/world.h"
+#include "sim/memory.h"
 #include "sim/sim.h"
 #include "sim/units.h"
 

@@ -11,11 +11,6 @@
 
 enum { TRACK_KERNEL, TRACK_EGRESS, TRACK_INGRESS, TRACK_NIC_TX, TRACK_NIC_RX, TRACKS_OF_PORTS, TRACKS_A_WORKER = 64 };
 
-static void name_or_abort(int result)
-{
-    if (result) abort();
-}
-
 void world_timeline_rank_init(struct world_rank *rank)
 {
     static const char *const port[TRACKS_OF_PORTS] = { "kernel", "NVLink egress", "NVLink ingress", "NIC transmit",
@@ -23,18 +18,15 @@ void world_timeline_rank_init(struct world_rank *rank)
     struct timeline *timeline = rank->world->options.timeline;
     char name[32];
     snprintf(name, sizeof name, "rank %u", rank->fabric.rank);
-    name_or_abort(timeline_name_process(timeline, rank->fabric.rank, name));
-    for (uint32_t i = 0; i < TRACKS_OF_PORTS; i++)
-        name_or_abort(timeline_name_track(timeline, rank->fabric.rank, i, port[i]));
+    timeline_name_process(timeline, rank->fabric.rank, name);
+    for (uint32_t i = 0; i < TRACKS_OF_PORTS; i++) timeline_name_track(timeline, rank->fabric.rank, i, port[i]);
 }
 
 void world_timeline_launch(struct world_rank *rank, uint32_t worker_count)
 {
     if (worker_count <= rank->lanes_named_count) return;
-    uint64_t *grown = realloc(rank->lanes_named, worker_count * sizeof *grown);
-    if (!grown) abort();
-    for (uint32_t i = rank->lanes_named_count; i < worker_count; i++) grown[i] = 0;
-    rank->lanes_named = grown;
+    rank->lanes_named = memory_grow(rank->lanes_named, worker_count, sizeof rank->lanes_named[0]);
+    for (uint32_t i = rank->lanes_named_count; i < worker_count; i++) rank->lanes_named[i] = 0;
     rank->lanes_named_count = worker_count;
 }
 
@@ -46,7 +38,7 @@ static uint32_t lane_track(struct world_rank *rank, uint32_t worker, uint32_t la
     char name[48];
     if (lane) snprintf(name, sizeof name, "worker %u, warp %u", worker, lane);
     else snprintf(name, sizeof name, "worker %u", worker);
-    name_or_abort(timeline_name_track(rank->world->options.timeline, rank->fabric.rank, track, name));
+    timeline_name_track(rank->world->options.timeline, rank->fabric.rank, track, name);
     rank->lanes_named[worker] |= (uint64_t)1 << lane;
     return track;
 }

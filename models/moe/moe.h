@@ -84,8 +84,7 @@ void moe_options_needs(const struct moe_options *options, bool payload, struct f
 struct moe_rank;
 
 /* Makes the rank's state on a connected fabric.  options, fabric and routing (of all ranks; a rank reads only
- * its own row, the checks read all) must outlive it.  When memory is out: NULL from the low-latency kernels; the others
- * say so in a line and abort. */
+ * its own row, the checks read all) must outlive it. */
 struct moe_rank *moe_rank_new(const struct moe_options *options, struct fabric *fabric, const struct routing *routing);
 void moe_rank_free(struct moe_rank *rank);
 

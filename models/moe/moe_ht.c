@@ -7,15 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *ht_alloc(uint64_t count, uint64_t size_bytes)
-{
-    void *memory = calloc(count ? count : 1, size_bytes ? size_bytes : 1);
-    if (memory) return memory;
-    fprintf(stderr, "eptwin: out of memory (%llu x %llu bytes)\n", (unsigned long long)count,
-            (unsigned long long)size_bytes);
-    abort();
-}
-
 static const char *chunks_refuse(const char *phase, const struct moe_chunks *c, char *text, size_t text_size)
 {
     if (c->nvl_send == 0 || c->nvl_send > UINT8_MAX)
@@ -100,15 +91,15 @@ static void layout_alloc(struct ht_rank *h)
     const struct ht_geometry *g = &h->g;
     struct ht_layout *l = &h->layout;
     l->targets = g->nodes == 1 ? g->ranks : g->nodes;
-    l->tokens_per_rank = ht_alloc(g->ranks, sizeof(uint32_t));
-    l->tokens_per_node = ht_alloc(g->nodes, sizeof(uint32_t));
-    l->tokens_per_expert = ht_alloc(g->experts, sizeof(uint32_t));
-    l->bits = ht_alloc((uint64_t)g->tokens * g->nodes * g->groups, 1);
-    l->rank_prefix = ht_alloc((uint64_t)g->ranks * (g->channels + 1), sizeof(uint32_t));
-    l->node_prefix = ht_alloc((uint64_t)g->nodes * (g->channels + 1), sizeof(uint32_t));
-    l->mask = ht_alloc(g->tokens, sizeof(uint32_t));
-    l->position = ht_alloc((uint64_t)g->tokens * l->targets, sizeof(uint32_t));
-    if (g->nodes == 1 && g->groups == 1) l->list = ht_alloc((uint64_t)g->tokens * g->ranks, sizeof(uint32_t));
+    l->tokens_per_rank = kernel_alloc(g->ranks, sizeof(uint32_t));
+    l->tokens_per_node = kernel_alloc(g->nodes, sizeof(uint32_t));
+    l->tokens_per_expert = kernel_alloc(g->experts, sizeof(uint32_t));
+    l->bits = kernel_alloc((uint64_t)g->tokens * g->nodes * g->groups, 1);
+    l->rank_prefix = kernel_alloc((uint64_t)g->ranks * (g->channels + 1), sizeof(uint32_t));
+    l->node_prefix = kernel_alloc((uint64_t)g->nodes * (g->channels + 1), sizeof(uint32_t));
+    l->mask = kernel_alloc(g->tokens, sizeof(uint32_t));
+    l->position = kernel_alloc((uint64_t)g->tokens * l->targets, sizeof(uint32_t));
+    if (g->nodes == 1 && g->groups == 1) l->list = kernel_alloc((uint64_t)g->tokens * g->ranks, sizeof(uint32_t));
 }
 
 void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric *f, const struct routing *routing,
@@ -137,12 +128,12 @@ void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric 
     layout_alloc(h);
     ht_slot_dispatch(o, f->payload, internode, &h->dispatch_slot);
     ht_slot_combine(o, f->payload, internode, &h->combine_slot);
-    h->expert_counts = ht_alloc(h->g.local_experts, sizeof(uint32_t));
+    h->expert_counts = kernel_alloc(h->g.local_experts, sizeof(uint32_t));
     const uint32_t layout_sms = (o->experts + 3) / 4 + (o->ranks + 7) / 8;
     h->scan_max = scan_max > layout_sms ? scan_max : layout_sms;
-    h->scan = ht_alloc(h->scan_max, sizeof h->scan[0]);
+    h->scan = kernel_alloc(h->scan_max, sizeof h->scan[0]);
     h->worker_max = worker_max > h->scan_max + 1 ? worker_max : h->scan_max + 1;
-    h->kernel.worker = ht_alloc(h->worker_max, sizeof h->kernel.worker[0]);
+    h->kernel.worker = kernel_alloc(h->worker_max, sizeof h->kernel.worker[0]);
     if (!o->cached) return;
     ht_layout_make(h);
     for (uint32_t source = 0; source < o->ranks; source++)

@@ -104,9 +104,6 @@ static inline bool ht_word_reached(const struct fabric *f, uint32_t word, uint64
     return fabric_load(f, word) >= value;
 }
 
-/* Zeroed memory, never NULL. */
-void *ht_alloc(uint64_t count, uint64_t size_bytes);
-
 /* What both families refuse; NULL if nothing. */
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size);
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);

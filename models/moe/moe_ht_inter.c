@@ -129,16 +129,16 @@ static void inter_needs(const struct moe_options *o, bool payload, struct fabric
 static void workers_alloc(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
-    r->sender = ht_alloc(g->channels, sizeof r->sender[0]);
-    r->coordinator = ht_alloc(g->channels, sizeof r->coordinator[0]);
-    r->forwarder = ht_alloc((uint64_t)g->channels * g->local, sizeof r->forwarder[0]);
-    r->head_keeper = ht_alloc(g->channels, sizeof r->head_keeper[0]);
-    r->receiver = ht_alloc((uint64_t)g->channels * g->local, sizeof r->receiver[0]);
-    r->returner = ht_alloc((uint64_t)g->channels * g->local, sizeof r->returner[0]);
-    r->merger = ht_alloc((uint64_t)g->channels * g->nodes, sizeof r->merger[0]);
-    r->merge_keeper = ht_alloc(g->channels, sizeof r->merge_keeper[0]);
-    r->reducer = ht_alloc((uint64_t)g->channels * INTER_GROUPS, sizeof r->reducer[0]);
-    r->reduce_keeper = ht_alloc(g->channels, sizeof r->reduce_keeper[0]);
+    r->sender = kernel_alloc(g->channels, sizeof r->sender[0]);
+    r->coordinator = kernel_alloc(g->channels, sizeof r->coordinator[0]);
+    r->forwarder = kernel_alloc((uint64_t)g->channels * g->local, sizeof r->forwarder[0]);
+    r->head_keeper = kernel_alloc(g->channels, sizeof r->head_keeper[0]);
+    r->receiver = kernel_alloc((uint64_t)g->channels * g->local, sizeof r->receiver[0]);
+    r->returner = kernel_alloc((uint64_t)g->channels * g->local, sizeof r->returner[0]);
+    r->merger = kernel_alloc((uint64_t)g->channels * g->nodes, sizeof r->merger[0]);
+    r->merge_keeper = kernel_alloc(g->channels, sizeof r->merge_keeper[0]);
+    r->reducer = kernel_alloc((uint64_t)g->channels * INTER_GROUPS, sizeof r->reducer[0]);
+    r->reduce_keeper = kernel_alloc(g->channels, sizeof r->reduce_keeper[0]);
 }
 
 /* With a cached handle: tokens of the rail's ranks that have an expert on this node. */
@@ -161,7 +161,7 @@ static void rail_before_make(struct inter_rank *r)
 
 static struct moe_rank *inter_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
 {
-    struct inter_rank *r = ht_alloc(1, sizeof *r);
+    struct inter_rank *r = kernel_alloc(1, sizeof *r);
     const uint32_t channels = o->num_sms / 2, local = o->ranks_per_node, nodes = o->ranks / local;
     const uint32_t dispatch_workers = channels * (2 * local + 3);
     const uint32_t combine_workers = channels * (local + nodes + INTER_GROUPS + 2);
@@ -171,13 +171,13 @@ static struct moe_rank *inter_create(const struct moe_options *o, struct fabric 
     rail_slot(o, f->payload, &r->ht.dispatch_slot);
     r->nvl_slot = r->ht.dispatch_slot;
     if (!f->payload) r->nvl_slot.stored = 0;
-    r->counts = ht_alloc(counts_nvl_words(o), sizeof r->counts[0]);
-    r->rail_first = ht_alloc((uint64_t)channels * nodes, sizeof r->rail_first[0]);
-    r->rail_count = ht_alloc((uint64_t)channels * nodes, sizeof r->rail_count[0]);
-    r->rows_first = ht_alloc((uint64_t)channels * o->ranks, sizeof r->rows_first[0]);
-    r->rows_count = ht_alloc((uint64_t)channels * o->ranks, sizeof r->rows_count[0]);
-    r->forwarded_base = ht_alloc((uint64_t)channels * o->ranks, sizeof r->forwarded_base[0]);
-    r->sent_base = ht_alloc(channels, sizeof r->sent_base[0]);
+    r->counts = kernel_alloc(counts_nvl_words(o), sizeof r->counts[0]);
+    r->rail_first = kernel_alloc((uint64_t)channels * nodes, sizeof r->rail_first[0]);
+    r->rail_count = kernel_alloc((uint64_t)channels * nodes, sizeof r->rail_count[0]);
+    r->rows_first = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->rows_first[0]);
+    r->rows_count = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->rows_count[0]);
+    r->forwarded_base = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->forwarded_base[0]);
+    r->sent_base = kernel_alloc(channels, sizeof r->sent_base[0]);
     workers_alloc(r);
     if (o->cached) rail_before_make(r);
     return &r->ht.base;

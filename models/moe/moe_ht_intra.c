@@ -47,19 +47,19 @@ static void intra_needs(const struct moe_options *o, bool payload, struct fabric
 
 static struct moe_rank *intra_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
 {
-    struct intra_rank *r = ht_alloc(1, sizeof *r);
+    struct intra_rank *r = kernel_alloc(1, sizeof *r);
     const uint32_t channels = o->num_sms / 2, pairs = channels * o->ranks;
     const uint32_t scans = 1 + (o->ranks > channels ? o->ranks : channels);
     const uint32_t combine_workers = pairs + channels * (INTRA_GROUPS + 1);
     ht_rank_init(&r->ht, o, f, routing, false, scans, 2 * pairs > combine_workers ? 2 * pairs : combine_workers);
     r->ring_offset = moe_align(o->ranks * counts_bytes(o), 128);
     r->ring_bytes = ring_bytes(o, f->payload);
-    r->channel_row = ht_alloc(pairs, sizeof r->channel_row[0]);
-    r->channel_count = ht_alloc(pairs, sizeof r->channel_count[0]);
-    r->sender = ht_alloc(pairs, sizeof r->sender[0]);
-    r->receiver = ht_alloc(pairs, sizeof r->receiver[0]);
-    r->reducer = ht_alloc((uint64_t)channels * INTRA_GROUPS, sizeof r->reducer[0]);
-    r->keeper = ht_alloc(channels, sizeof r->keeper[0]);
+    r->channel_row = kernel_alloc(pairs, sizeof r->channel_row[0]);
+    r->channel_count = kernel_alloc(pairs, sizeof r->channel_count[0]);
+    r->sender = kernel_alloc(pairs, sizeof r->sender[0]);
+    r->receiver = kernel_alloc(pairs, sizeof r->receiver[0]);
+    r->reducer = kernel_alloc((uint64_t)channels * INTRA_GROUPS, sizeof r->reducer[0]);
+    r->keeper = kernel_alloc(channels, sizeof r->keeper[0]);
     return &r->ht.base;
 }
 

@@ -39,8 +39,7 @@ static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t pha
 
 static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric *fabric)
 {
-    struct moe_rank *rank = moe_rank_new(&job_of(job)->options, fabric, job_of(job)->routing);
-    return rank ? &rank->kernel : NULL;
+    return &moe_rank_new(&job_of(job)->options, fabric, job_of(job)->routing)->kernel;
 }
 
 static void rank_free(struct kernel_rank *rank) { moe_rank_free(rank_of(rank)); }

@@ -95,57 +95,50 @@ static void ll_destroy(struct moe_rank *rank)
 }
 
 /* Input, made once, and output tensors: fresh zeroed memory costs pages only where rows arrive. */
-static bool tensors_alloc(struct ll_rank *r)
+static void tensors_alloc(struct ll_rank *r)
 {
-    r->input = calloc((size_t)r->own->tokens * r->g.hidden + 1, sizeof r->input[0]);
-    for (uint32_t t = 0; r->input && t < r->own->tokens; t++)
+    r->input = kernel_alloc((size_t)r->own->tokens * r->g.hidden, sizeof r->input[0]);
+    for (uint32_t t = 0; t < r->own->tokens; t++)
         moe_input_row(r->base.options, r->base.fabric->rank, t, r->input + (size_t)t * r->g.hidden);
     const size_t slots = (size_t)r->g.local_experts * r->g.ranks * r->g.tokens_max;
-    r->recv_x = calloc(slots, r->g.row_bytes);
-    r->recv_scale = calloc(slots, sizeof r->recv_scale[0] * (r->g.scale_count + 1));
-    r->recv_source_token = calloc(slots, sizeof r->recv_source_token[0]);
-    r->expert_out = calloc(slots * r->g.hidden, sizeof r->expert_out[0]);
-    r->combined = calloc((size_t)r->own->tokens * r->g.hidden + 1, sizeof r->combined[0]);
-    return r->input && r->recv_x && r->recv_scale && r->recv_source_token && r->expert_out && r->combined;
+    r->recv_x = kernel_alloc(slots, r->g.row_bytes);
+    r->recv_scale = kernel_alloc(slots, sizeof r->recv_scale[0] * (r->g.scale_count + 1));
+    r->recv_source_token = kernel_alloc(slots, sizeof r->recv_source_token[0]);
+    r->expert_out = kernel_alloc(slots * r->g.hidden, sizeof r->expert_out[0]);
+    r->combined = kernel_alloc((size_t)r->own->tokens * r->g.hidden, sizeof r->combined[0]);
 }
 
-static bool mask_alloc(struct ll_rank *r)
+static void mask_alloc(struct ll_rank *r)
 {
     const size_t places = (size_t)r->own->tokens * r->g.topk;
-    r->base.mask = calloc(r->g.ranks, sizeof r->base.mask[0]);
-    r->experts = r->experts_left = malloc(places * sizeof r->experts[0] + 1);
-    r->cleaner = calloc(r->g.ranks, sizeof r->cleaner[0]);
-    if (!r->base.mask || !r->experts || !r->cleaner) return false;
+    r->base.mask = kernel_alloc(r->g.ranks, sizeof r->base.mask[0]);
+    r->experts = r->experts_left = kernel_alloc(places, sizeof r->experts[0]);
+    r->cleaner = kernel_alloc(r->g.ranks, sizeof r->cleaner[0]);
     if (places) memcpy(r->experts_left, r->own->experts, places * sizeof r->experts[0]);
-    return true;
 }
 
 static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
 {
-    struct ll_rank *r = calloc(1, sizeof *r);
-    if (!r) return NULL;
+    struct ll_rank *r = kernel_alloc(1, sizeof *r);
     const struct ll_geometry g = geometry_of(o);
     r->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
     r->g = g;
     r->own = &routing->rank[f->rank];
     r->experts = r->own->experts;
     assert(r->own->tokens <= g.tokens_max);
-    r->finish_target = calloc(g.experts, sizeof r->finish_target[0]);
-    r->slot_counter = calloc(g.experts, sizeof r->slot_counter[0]);
-    r->packed_count = calloc(g.local_experts, sizeof r->packed_count[0]);
-    r->range = calloc(g.experts, sizeof r->range[0]);
-    r->sender = calloc(g.grid, sizeof r->sender[0]);
-    r->counter = calloc(g.grid, sizeof r->counter[0]);
-    r->reducer = calloc((size_t)g.sms * g.sum_groups, sizeof r->reducer[0]);
+    r->finish_target = kernel_alloc(g.experts, sizeof r->finish_target[0]);
+    r->slot_counter = kernel_alloc(g.experts, sizeof r->slot_counter[0]);
+    r->packed_count = kernel_alloc(g.local_experts, sizeof r->packed_count[0]);
+    r->range = kernel_alloc(g.experts, sizeof r->range[0]);
+    r->sender = kernel_alloc(g.grid, sizeof r->sender[0]);
+    r->counter = kernel_alloc(g.grid, sizeof r->counter[0]);
+    r->reducer = kernel_alloc((size_t)g.sms * g.sum_groups, sizeof r->reducer[0]);
     const size_t receiver_bytes = sizeof r->receiver[0], returner_bytes = sizeof r->returner[0];
-    r->receiver = calloc(g.experts, receiver_bytes > returner_bytes ? receiver_bytes : returner_bytes);
-    r->worker = calloc(2 * (size_t)g.sms + g.experts + 2, sizeof r->worker[0]);
-    const bool complete = r->finish_target && r->slot_counter && r->packed_count && r->range && r->sender &&
-                          r->counter && r->reducer && r->receiver && r->worker &&
-                          (!o->mask_timeout_ps || mask_alloc(r)) && (!f->payload || tensors_alloc(r));
-    if (complete) return &r->base;
-    ll_destroy(&r->base);
-    return NULL;
+    r->receiver = kernel_alloc(g.experts, receiver_bytes > returner_bytes ? receiver_bytes : returner_bytes);
+    r->worker = kernel_alloc(2 * (size_t)g.sms + g.experts + 2, sizeof r->worker[0]);
+    if (o->mask_timeout_ps) mask_alloc(r);
+    if (f->payload) tensors_alloc(r);
+    return &r->base;
 }
 
 void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps)

@@ -76,11 +76,7 @@ static int compare_u32(const void *a, const void *b)
 /* Check 13, counts and ranges: what each source sent lies together, each token once. */
 static void check_dispatch(const struct ll_rank *r, struct report *report)
 {
-    uint32_t *tokens = malloc(((size_t)r->g.tokens_max + 1) * sizeof *tokens);
-    if (!tokens) {
-        fail(report, "check 13: out of memory");
-        return;
-    }
+    uint32_t *tokens = kernel_alloc(r->g.tokens_max, sizeof *tokens);
     for (uint32_t e = 0; e < r->g.local_experts; e++) {
         const uint32_t expert = r->base.fabric->rank * r->g.local_experts + e;
         uint64_t total = 0;
@@ -216,8 +212,7 @@ uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_
     uint32_t count = 0;
     for (; count < 3 && count < max; count++) {
         free(r->canonical[count]);
-        r->canonical[count] = malloc(bytes[count] + 1);
-        if (!r->canonical[count]) return 0;
+        r->canonical[count] = kernel_alloc(bytes[count], 1);
         tensor[count] = (struct kernel_tensor){ name[count], r->canonical[count], bytes[count] };
     }
     if (count == 3) canonical_rows(r);

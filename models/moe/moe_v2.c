@@ -150,20 +150,20 @@ static void roles_alloc(struct v2_rank *r)
 {
     const uint32_t channels = v2_hybrid(r) ? r->channels : 0, sms = r->ht.base.options->num_sms;
     v2_expand_alloc(r);
-    r->way = ht_alloc((uint64_t)channels * r->ht.g.local, sizeof r->way[0]);
-    r->merge_way = ht_alloc((uint64_t)channels * r->ht.g.local, sizeof r->merge_way[0]);
-    r->sender = ht_alloc(channels, sizeof r->sender[0]);
-    r->forwarder = ht_alloc(channels, sizeof r->forwarder[0]);
-    r->returner = ht_alloc(channels, sizeof r->returner[0]);
-    r->merger = ht_alloc(channels, sizeof r->merger[0]);
-    r->warp = ht_alloc(v2_hybrid(r) ? 0 : (uint64_t)sms * V2_WARPS_MAX, sizeof r->warp[0]);
-    r->notify = ht_alloc(sms, sizeof r->notify[0]);
-    r->epilogue = ht_alloc(r->epilogue_sms, sizeof r->epilogue[0]);
+    r->way = kernel_alloc((uint64_t)channels * r->ht.g.local, sizeof r->way[0]);
+    r->merge_way = kernel_alloc((uint64_t)channels * r->ht.g.local, sizeof r->merge_way[0]);
+    r->sender = kernel_alloc(channels, sizeof r->sender[0]);
+    r->forwarder = kernel_alloc(channels, sizeof r->forwarder[0]);
+    r->returner = kernel_alloc(channels, sizeof r->returner[0]);
+    r->merger = kernel_alloc(channels, sizeof r->merger[0]);
+    r->warp = kernel_alloc(v2_hybrid(r) ? 0 : (uint64_t)sms * V2_WARPS_MAX, sizeof r->warp[0]);
+    r->notify = kernel_alloc(sms, sizeof r->notify[0]);
+    r->epilogue = kernel_alloc(r->epilogue_sms, sizeof r->epilogue[0]);
 }
 
 static struct moe_rank *v2_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
 {
-    struct v2_rank *r = ht_alloc(1, sizeof *r);
+    struct v2_rank *r = kernel_alloc(1, sizeof *r);
     r->channels = channels_of(o);
     ht_rank_init(&r->ht, o, f, routing, o->ranks > o->ranks_per_node, 1, worker_most(o));
     ht_layout_make(&r->ht);
@@ -176,14 +176,14 @@ static struct moe_rank *v2_create(const struct moe_options *o, struct fabric *f,
     warps_make(r);
     const struct ht_geometry *g = &r->ht.g;
     const uint64_t up = (uint64_t)g->local * r->channels * r->map.up_slots;
-    r->position = ht_alloc((uint64_t)g->tokens * r->ht.layout.targets, sizeof r->position[0]);
+    r->position = kernel_alloc((uint64_t)g->tokens * r->ht.layout.targets, sizeof r->position[0]);
     position_make(r);
     r->pass_max = r->map.up_slots;
-    r->pass = ht_alloc((uint64_t)r->channels * r->pass_max, sizeof r->pass[0]);
-    r->pass_count = ht_alloc(r->channels, sizeof r->pass_count[0]);
-    r->up_count = ht_alloc((uint64_t)r->channels * g->local, sizeof r->up_count[0]);
-    r->up_row = ht_alloc(f->payload ? up : 0, sizeof r->up_row[0]);
-    r->row_slot = ht_alloc(f->payload ? up : 0, sizeof r->row_slot[0]);
+    r->pass = kernel_alloc((uint64_t)r->channels * r->pass_max, sizeof r->pass[0]);
+    r->pass_count = kernel_alloc(r->channels, sizeof r->pass_count[0]);
+    r->up_count = kernel_alloc((uint64_t)r->channels * g->local, sizeof r->up_count[0]);
+    r->up_row = kernel_alloc(f->payload ? up : 0, sizeof r->up_row[0]);
+    r->row_slot = kernel_alloc(f->payload ? up : 0, sizeof r->row_slot[0]);
     roles_alloc(r);
     return &r->ht.base;
 }

@@ -23,7 +23,7 @@ static void rows_sort(struct v2_rank *r)
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     const struct ht_slot *s = &r->up_slot;
-    struct arrival *arrival = ht_alloc(ht_recv_rows(h), sizeof *arrival);
+    struct arrival *arrival = kernel_alloc(ht_recv_rows(h), sizeof *arrival);
     uint32_t count = 0;
     for (uint32_t from = 0; from < g->local; from++)
         for (uint32_t c = 0; c < r->channels; c++)

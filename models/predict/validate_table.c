@@ -161,10 +161,7 @@ static bool parse_refuse(const struct reader *reader, struct csv_parser *parser,
 static bool reader_parse(struct reader *reader, const char *text, size_t size_bytes, GError **error)
 {
     struct csv_parser parser;
-    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) {
-        g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_RUN, "out of memory");
-        return false;
-    }
+    csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI);
     bool good = true;
     uint32_t line = 1;
     const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text; /* spreadsheets begin so */

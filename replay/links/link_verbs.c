@@ -30,6 +30,7 @@
 #    include <string.h>
 #    include <sys/random.h>
 #    include <time.h>
+#    include "sim/memory.h"
 
 enum {
     VERBS_SIGNAL_EVERY = 16,  /* work requests that share a completion */
@@ -538,8 +539,7 @@ static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GErro
     v->signal_every = MAX(1, MIN(VERBS_SIGNAL_EVERY, v->send_depth / 4));
     const uint64_t slot_count = all * v->send_depth + (imm ? all * 2 * v->queue_depth : 0);
     const size_t bytes = (slot_count * sizeof *v->slot + 4095) / 4096 * 4096;
-    v->slot = aligned_alloc(4096, bytes);
-    if (!v->slot) g_error("no memory for %zu bytes of signal slots", bytes);
+    v->slot = memory_checked(aligned_alloc(4096, bytes), 1, bytes);
     memset(v->slot, 0, bytes);
     v->ring = v->slot + all * v->send_depth;
     for (uint32_t i = 0; i < v->nic_count; i++) {

@@ -1,0 +1,13 @@
+# Memory that is out ends the program with one line and status 1, whoever asked for it, and leaves no file.
+limit=150000
+if ! (ulimit -v $limit; "$EPTWIN" --version) >/dev/null 2>&1; then     # built with a sanitizer that maps terabytes
+    grep -v "^status" "$SOURCE/tests/cli/memory_out.expected"
+    exit
+fi
+try() { echo "\$ eptwin $*"; (ulimit -v $limit; "$EPTWIN" "$@" 2>&1; echo "exit $?"); }
+case='--cluster h800-cx7 --num-ranks 16 --output out.csv'
+echo '# the engine'
+try simulate $case --kernel ll --num-tokens 8 --timeline t.json --timeline-spans 100000000
+echo '# GLib'
+try simulate $case --kernel ll --num-tokens 1000000
+ls
