@@ -1,6 +1,7 @@
 # Every rule of tests/tidy finds the fault planted for it, in a small tree of its own.
 mkdir -p tree/tests tree/sim tree/models/moe tree/replay tree/traces
 cp "$SOURCE/tests/tidy" tree/tests/tidy
+cp "$SOURCE/.clang-format" tree
 # Not every machine has clang-format: a stand-in that finds fault with long.c.
 mkdir bin
 cat >bin/clang-format <<'END'
