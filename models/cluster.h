@@ -95,10 +95,12 @@ struct cluster_nic {
     uint64_t signal_ps;    /* the same for a signal (an atomic or an inline write) */
     uint64_t signal_bytes; /* of a signal on the wire, headers included */
     uint64_t fetch_ps;     /* doorbell until the first byte leaves: request and payload fetched over PCIe */
+    uint64_t read_ps;      /* of fetch_ps, the payload's part, which signals lack: a NIC's read of a GPU's memory */
     uint64_t deliver_ps;   /* last byte in until visible in the peer's memory */
     enum cluster_posting posting;
     uint64_t post_ps;       /* the poster's time for one request */
     uint64_t doorbell_ps;   /* the poster's time for ringing it */
+    uint64_t library_ps;    /* its time more, where the library's own code posts in place of the kernel's */
     uint64_t proxy_ps;      /* PROXY: GPU to proxy thread and its turn */
     uint32_t proxy_threads; /* PROXY: threads of one GPU */
     uint32_t queue_depth;   /* requests outstanding on one QP; 0: as the kernels ask */

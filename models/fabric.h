@@ -35,7 +35,8 @@
  *  6. FABRIC_DEFER on a put lets the fabric hold back the doorbell.  It rings at the latest with the next get, signal,
  *     flush or put without FABRIC_DEFER on the same (peer, queue).  put_signal() posts a put and then a signal on the
  *     put's (peer, queue), with one doorbell.  It posts both or neither.  They take two places of the queue, so the
- *     queue must have at least two.
+ *     queue must have at least two.  With FABRIC_POLLED on the put, the kernel's peer polls the data themselves.  The
+ *     signal stands for what that poll finds, and where operations have costs it has none.
  *  7. work() is local work (cast, copy, reduce, scan).  A live world does it at once; the simulated world charges
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
@@ -150,7 +151,7 @@ struct fabric_write {
     uint16_t peer;
     uint16_t queue;    /* QP of this peer; ignored by store() */
     uint8_t sge_count; /* put(): at most 1 */
-    uint8_t flags;     /* FABRIC_DEFER */
+    uint8_t flags;     /* FABRIC_DEFER; of put_signal(): FABRIC_POLLED */
     uint8_t warps;     /* so many of the worker's warps do it, beside its next operations; 0: all */
     uint8_t rows;      /* token rows in it, for costs by row; 0 counts as 1 */
     struct fabric_sge sge[FABRIC_SGES_MAX];
@@ -172,15 +173,17 @@ struct fabric_read {
     uint16_t queue; /* QP of this peer; ignored by NVLink */
 };
 
-enum { FABRIC_DEFER = 1 };
+enum { FABRIC_DEFER = 1, FABRIC_POLLED = 2 };
 
 struct fabric_signal {
     uint64_t value; /* the word's new value, or with add the amount added to it */
     uint32_t word;  /* of the peer */
     uint16_t peer;
     uint16_t queue; /* for a peer reached by RDMA: the QP; the signal keeps order with the puts on it */
+    uint16_t warps; /* RDMA: so many of the worker's warps post it, beside its next operations; 0: all */
     bool add;       /* the word is a counter */
     bool release;   /* the kernel releases here even if this worker has stored nothing: others may have */
+    bool library;   /* RDMA: the communication library's own code posts it, as its barriers do; not the kernel's */
 };
 
 enum fabric_work_kind {

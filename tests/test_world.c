@@ -15,7 +15,7 @@
 #include "tests/unit.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
-enum verb { END, STORE, PUT, SIGNAL, ADD, WAIT, FLUSH, COPY, STAGE, SUM, LOOK };
+enum verb { END, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, WAIT, FLUSH, COPY, STAGE, SUM, LOOK };
 
 struct operation {
     enum verb verb;
@@ -26,6 +26,7 @@ struct operation {
     struct fabric_pattern pattern; /* STORE, COPY */
     uint8_t places;                /* COPY: to so many */
     bool weighted;                 /* SUM, of two rows into one */
+    bool library;                  /* SIGNAL */
 };
 
 /* A worker that plays operations, all in one step as far as none makes it wait. */
@@ -73,7 +74,9 @@ static bool operation_play(struct player *p, const struct operation *o)
         .sge_count = p->source != NULL,
         .sge[0] = { p->source, (uint32_t)o->size_bytes },
     };
-    const struct fabric_signal signal = { .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue };
+    const struct fabric_signal signal = {
+        .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue, .warps = o->warps, .library = o->library
+    };
     const struct fabric_work work = {
         .kind = FABRIC_WORK_COPY,
         .warps = o->warps,
@@ -99,6 +102,7 @@ static bool operation_play(struct player *p, const struct operation *o)
     switch (o->verb) {
     case STORE: return fabric_store(&p->worker, &write) == 0;
     case PUT: return fabric_put(&p->worker, &write) == 0;
+    case PUT_SIGNAL: return fabric_put_signal(&p->worker, &write, &signal) == 0;
     case SIGNAL: return fabric_signal(&p->worker, &signal) == 0;
     case ADD: fabric_signal_add(&p->worker, o->word, 1, FABRIC_DEVICE); return true;
     case WAIT: return fabric_load(p->worker.fabric, o->word) >= 1;
@@ -591,6 +595,38 @@ static void test_one_put(void)
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 10300);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].busy_ps, 1035000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NIC_RX].busy_ps, 1030000);
+    free(s);
+}
+
+/* A put that is its own flag is one request, and no atomic waits at the target. */
+static void test_polled_put(void)
+{
+    for (uint8_t flags = 0; flags <= FABRIC_POLLED; flags = (uint8_t)(flags + FABRIC_POLLED)) {
+        struct stage *s = stage_new(2, 1);
+        s->cluster.nic.read_ps = 400 * PS_PER_NS;
+        PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 5, .flags = flags });
+        PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, flags ? 1210000 : 1310000)); /* 10, post 100 for each request, one doorbell 100 */
+        /* Sent from then; fetch 1000, bytes 1000, network 1000; 32 B and the word read 400; delivered 1000, 100, 10. */
+        CU_ASSERT(took(s, 1, flags ? 5320000 : 5420000 + 3200 + 400000));
+        CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, flags ? 10000 : 10032);
+        free(s);
+    }
+}
+
+/* A signal has no payload to fetch; its word is read where it goes. */
+static void test_lone_signal(void)
+{
+    struct stage *s = stage_new(2, 1);
+    s->cluster.nic.read_ps = 400 * PS_PER_NS;
+    s->cluster.nic.library_ps = 4 * PS_PER_US;
+    PLAY(s, 0, 2, { .verb = SIGNAL, .peer = 1, .word = 5, .warps = 1, .library = true },
+         { .verb = SIGNAL, .peer = 1, .queue = 1, .word = 6, .warps = 1 });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 6 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 5210000)); /* 10, the library's post 4100 and doorbell 100, beside it the kernel's 200 */
+    CU_ASSERT(took(s, 1, 1210000 + 3003200 + 110000)); /* fetch 600, network 1000, read 400, delivered 1000; 3.2 */
     free(s);
 }
 
@@ -1099,6 +1135,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "kernels follow each other", test_kernels_follow_each_other);
     CU_add_test(suite, "slow rank", test_slow_rank);
     CU_add_test(suite, "one put", test_one_put);
+    CU_add_test(suite, "put that is its own flag", test_polled_put);
+    CU_add_test(suite, "lone signal", test_lone_signal);
     CU_add_test(suite, "incast", test_incast);
     CU_add_test(suite, "deferred doorbells", test_deferred_doorbells);
     CU_add_test(suite, "queue depth", test_queue_depth);

@@ -223,13 +223,14 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
 
 /* When the NIC may see a request that the worker posts now; the worker is busy for the posting.  A warp that rings has
  * its QP to itself meanwhile; one that hands over to a thread waits where that has as many as it takes. */
-static uint64_t post(struct world_rank *rank, struct world_worker *ww, uint32_t warps, uint16_t peer, uint16_t queue,
-                     bool defer)
+static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warps, uint16_t peer, uint16_t queue,
+                        bool defer)
 {
     const struct transport *t = &rank->world->transport;
+    struct world_worker *ww = rank->current;
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, warps, &lanes);
-    uint64_t end = start + t->post_ps;
+    uint64_t end = start + post_ps;
     if (t->poster == CLUSTER_POST_GPU) {
         if (!defer) {
             struct qp *qp = nic_qp(rank, peer, queue);
@@ -247,6 +248,11 @@ static uint64_t post(struct world_rank *rank, struct world_worker *ww, uint32_t 
     return port_reserve(thread, end + t->proxy_ps, t->doorbell_ps, 0);
 }
 
+static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uint16_t queue, bool defer)
+{
+    return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
+}
+
 static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
@@ -254,12 +260,12 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     assert(ww && ww->worker == worker && write->peer != f->rank);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
     const bool defer = write->flags & FABRIC_DEFER;
-    const uint64_t ready_ps = post(rank, ww, write->warps, write->peer, write->queue, defer);
+    const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, defer);
     nic_post(world_request_write(rank, write), ready_ps, defer);
     return 0;
 }
 
-/* Two requests are written, one doorbell rings. */
+/* Two requests are written, or one where the peer polls the data; one doorbell rings. */
 static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
                           const struct fabric_signal *signal)
 {
@@ -267,8 +273,8 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     struct world_worker *ww = rank->current;
     assert(ww && ww->worker == worker && write->peer != f->rank && signal->word < f->word_count);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
-    (void)post(rank, ww, write->warps, write->peer, write->queue, true);
-    const uint64_t ready_ps = post(rank, ww, write->warps, write->peer, write->queue, false);
+    if (!(write->flags & FABRIC_POLLED)) (void)post(rank, write->warps, write->peer, write->queue, true);
+    const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, false);
     nic_post(world_request_write_signal(rank, write, signal), ready_ps, false);
     return 0;
 }
@@ -298,7 +304,7 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
     assert(ww && ww->worker == worker && read->peer != f->rank);
     if (fabric_path(f, read->peer) != FABRIC_RDMA) return gpu_get_nvlink(rank, ww, read);
     if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
-    nic_post(world_request_read(rank, read), post(rank, ww, 0, read->peer, read->queue, false), false);
+    nic_post(world_request_read(rank, read), post(rank, 0, read->peer, read->queue, false), false);
     return 0;
 }
 
@@ -310,8 +316,11 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     assert(ww && ww->worker == worker && signal->word < f->word_count);
     const enum fabric_path path = fabric_path(f, signal->peer);
     if (path == FABRIC_RDMA) {
+        const struct transport *t = &w->transport;
         if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
-        nic_post(world_request_signal(rank, signal), post(rank, ww, 0, signal->peer, signal->queue, false), false);
+        const uint64_t post_ps = t->post_ps + (signal->library ? t->library_ps : 0);
+        nic_post(world_request_signal(rank, signal),
+                 post_by(rank, post_ps, signal->warps, signal->peer, signal->queue, false), false);
         return 0;
     }
     uint32_t lanes;

@@ -237,6 +237,23 @@ static void request_received(struct sim *sim, struct sim_event *event)
     request_in(r, done_ps > r->in_ps ? done_ps : r->in_ps);
 }
 
+/* Doorbell until the first byte leaves, beside the way through the node.  A signal's request holds all that is sent. */
+static uint64_t request_fetch_ps(const struct cluster_nic *c, const struct request *r)
+{
+    return c->fetch_ps - (r->signal && !r->put ? c->read_ps : 0);
+}
+
+/* When a signal that is in at in_ps has changed its word: the target's NIC reads the word first, or a thread there
+ * adds it up. */
+static uint64_t signal_applied_ps(const struct request *r, uint32_t port, uint64_t in_ps)
+{
+    const struct world *w = r->source->world;
+    const struct cluster_nic *c = &w->cluster->nic;
+    const uint64_t unit_ps = w->transport.atomic_ps ? w->transport.atomic_ps : c->atomic_ps;
+    if (!w->transport.atomic_ps) in_ps += c->read_ps;
+    return unit_ps ? port_reserve(&w->nic[r->target->nic[port]].atomic, in_ps, unit_ps, 0) : in_ps;
+}
+
 /* The whole request is sent, and its last byte comes in at in_ps. */
 static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
 {
@@ -244,9 +261,9 @@ static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
     struct qp *qp = nic_qp(r->source, r->target->fabric.rank, r->queue);
     const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
     in_ps += r->target->local[choice].latency_ps;
-    if (r->put && r->signal && w->transport.order == TRANSPORT_FENCE) in_ps += 2 * back_ps(r);
-    const uint64_t atomic_ps = w->transport.atomic_ps ? w->transport.atomic_ps : w->cluster->nic.atomic_ps;
-    if (r->signal && atomic_ps) in_ps = port_reserve(&w->nic[r->target->nic[choice]].atomic, in_ps, atomic_ps, 0);
+    const bool signal = r->signal && !r->polled;
+    if (r->put && signal && w->transport.order == TRANSPORT_FENCE) in_ps += 2 * back_ps(r);
+    if (signal) in_ps = signal_applied_ps(r, choice, in_ps);
     if (w->ways_differ) {
         in_ps = in_ps > qp->in_ps ? in_ps : qp->in_ps;
         qp->in_ps = in_ps;
@@ -391,7 +408,7 @@ static void qp_hold(struct nic *nic, struct request *r, const struct passage *p,
 static uint64_t request_work_ps(const struct cluster_nic *c, const struct request *r)
 {
     if (r->sent_bytes) return 0;
-    return (r->put || r->answer ? c->message_ps : 0) + (r->signal || r->get ? c->signal_ps : 0);
+    return (r->put || r->answer ? c->message_ps : 0) + ((r->signal && !r->polled) || r->get ? c->signal_ps : 0);
 }
 
 /* Takes the acknowledgements that a port owes, to send them with its next quantum. */
@@ -410,7 +427,8 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     struct link_state *out = nic_out(nic);
     const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
     const uint64_t service_ps = request_work_ps(&w->cluster->nic, r) + rate_time(out->rate, size + owed_bytes);
-    const uint64_t read_ps = source_read(nic, r, now, size), fetch_ps = w->cluster->nic.fetch_ps + nic_local(r);
+    const uint64_t read_ps = source_read(nic, r, now, size),
+                   fetch_ps = request_fetch_ps(&w->cluster->nic, r) + nic_local(r);
     uint64_t sent_ps = port_reserve(&out->port, now, service_ps, size + owed_bytes) + p->push_ps;
     sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
     out->port.free_ps = sent_ps;
@@ -470,7 +488,7 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     p.hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
     if (!r->held_ps) {
         passage_find(nic, r, &p);
-        const uint64_t head_ps = sim_now_ps(sim) + w->cluster->nic.fetch_ps + nic_local(r);
+        const uint64_t head_ps = sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(r);
         passage_plan(w->network->link, &p, head_ps + nic_out(nic)->latency_ps);
         if (p.push_ps && p.hold_alone) {
             qp_hold(nic, r, &p, size);

@@ -32,6 +32,7 @@ struct request {
     uint16_t queue;
     uint8_t places;        /* places that it takes on the queue */
     bool put, signal, add; /* a put with a signal is one request that takes two places */
+    bool polled;           /* of these, one whose signal is the data themselves */
     bool get, answer;      /* a get on its way there; the bytes on their way back, source being the peer */
 };
 

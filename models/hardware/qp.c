@@ -45,7 +45,8 @@ struct request *world_request_write_signal(struct world_rank *source, const stru
                                            const struct fabric_signal *signal)
 {
     struct request *r = world_request_write(source, write);
-    r->wire_bytes += (uint32_t)source->world->cluster->nic.signal_bytes;
+    r->polled = write->flags & FABRIC_POLLED;
+    if (!r->polled) r->wire_bytes += (uint32_t)source->world->cluster->nic.signal_bytes;
     r->signal = true;
     r->add = signal->add;
     r->word = signal->word;

@@ -20,6 +20,7 @@ struct transport {
     enum cluster_posting poster;
     uint64_t post_ps;      /* the poster's time for one request (the warp, also one that hands over to a thread) */
     uint64_t doorbell_ps;  /* the ringer's time: the warp's, which locks the QP meanwhile, or the thread's */
+    uint64_t library_ps;   /* the poster's time more, where the library's own code posts in place of the kernel's */
     uint64_t proxy_ps;     /* from the GPU to a thread of the host */
     uint32_t threads;      /* of a GPU */
     uint32_t fifo_depth;   /* requests that wait for a thread; 0: any number */

@@ -419,6 +419,7 @@ void ht_barrier_begin(struct ht_barrier *b)
 {
     b->round++;
     b->sent = 0;
+    b->shift = 1;
     b->entered = false;
 }
 
@@ -445,6 +446,28 @@ bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epo
         if (fabric_signal(w, &signal)) return false;
     }
     return ht_barrier_missing(w->fabric, b, epoch) < 0;
+}
+
+bool ht_sync_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
+{
+    for (; b->shift < b->count; b->shift = (uint16_t)(2 * b->shift), b->sent = 0) {
+        const uint32_t to = (b->number + b->shift) % b->count, from = (b->number + b->count - b->shift) % b->count;
+        const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round),
+                                              .word = b->word + b->number,
+                                              .peer = (uint16_t)(b->first + to * b->stride),
+                                              .warps = 1,
+                                              .library = true };
+        if (!b->sent && fabric_signal(w, &signal)) return false;
+        b->sent = 1;
+        if (!ht_word_reached(w->fabric, b->word + from, signal.value)) return false;
+    }
+    return true;
+}
+
+int ht_sync_missing(const struct ht_barrier *b)
+{
+    if (b->shift >= b->count) return -1;
+    return b->first + (b->number + b->count - b->shift) % b->count * b->stride;
 }
 
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring)

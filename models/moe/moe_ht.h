@@ -141,6 +141,7 @@ struct ht_barrier {
     uint32_t word;
     uint16_t first, stride, count, number; /* number: of this rank */
     uint16_t sent;
+    uint16_t shift; /* ht_sync: how far away the ranks are that it comes from and goes to now */
     bool entered;
     uint32_t round;
 };
@@ -149,6 +150,11 @@ void ht_barrier_begin(struct ht_barrier *b);
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
 /* The first rank that has not come to the round, or -1. */
 int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint32_t epoch);
+/* The same barrier as a library makes it between nodes, by dissemination: one warp tells the rank 1, 2, 4, ... further
+ * on and awaits the one as far back, so that after each time twice as many have come. */
+bool ht_sync_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
+/* The rank that it awaits, or -1. */
+int ht_sync_missing(const struct ht_barrier *b);
 
 /* The producing end of a ring of slots at an NVLink peer (or at home).  fill() writes slot number sequence. */
 struct ht_ring {

@@ -243,10 +243,20 @@ static const uint8_t notify_program[] = {
 static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER,
                                                  NOTIFY_END };
 
-/* Waits for all requests of the first queues QPs to every other node. */
+/* A look at a QP: loads that wait for one another, of what was posted, where its CQ and that one's count lie, how far
+ * that has come, and the completion. */
+enum { QUIET_LOADS = 4 };
+
+/* Waits for all requests of the first queues QPs to every other node, a thread a QP. */
 static bool notify_quiet(struct inter_notify *n, uint32_t queues)
 {
+    static const struct fabric_pattern look = { .in_flight = 1 };
     const struct ht_geometry *g = &n->rank->ht.g;
+    const uint32_t threads = 32u * n->worker.warps, looks = ((g->nodes - 1) * queues + threads - 1) / threads;
+    if (!n->looked)
+        fabric_work(&n->worker,
+                    &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &look, .rows = QUIET_LOADS * looks });
+    n->looked = true;
     for (; n->next < g->nodes * queues; n->next++) {
         const uint32_t node = n->next / queues;
         if (node == g->node) continue;
@@ -255,7 +265,7 @@ static bool notify_quiet(struct inter_notify *n, uint32_t queues)
     return true;
 }
 
-/* A row for each node: tokens for each of its ranks, for each of its experts, for the node. */
+/* A row for each node, a warp a row: tokens for each of its ranks, for each of its experts, for the node. */
 static bool counts_rdma_send(struct inter_notify *n)
 {
     struct inter_rank *r = n->rank;
@@ -274,6 +284,7 @@ static bool counts_rdma_send(struct inter_notify *n)
             .target_offset = r->map.counts_recv + (uint64_t)g->node * words * 4,
             .charge_bytes = words * 4,
             .peer = (uint16_t)inter_rail(r, node),
+            .warps = 1,
             .sge_count = 1,
             .sge = { { row, words * 4 } },
         };
@@ -343,8 +354,8 @@ static void counts_sum(struct inter_notify *n)
 static bool notify_barriers(struct inter_notify *n)
 {
     const uint32_t epoch = n->rank->ht.epoch;
-    const bool rdma = ht_barrier_step(&n->worker, &n->rdma, epoch);
-    return ht_barrier_step(&n->worker, &n->nvl, epoch) && rdma;
+    const bool nvl = ht_barrier_step(&n->worker, &n->nvl, epoch);
+    return ht_sync_step(&n->worker, &n->rdma, epoch) && nvl;
 }
 
 static bool notify_stage(struct inter_notify *n)
@@ -354,7 +365,7 @@ static bool notify_stage(struct inter_notify *n)
     case NOTIFY_QUIET: return notify_quiet(n, 2 * r->ht.g.channels);
     case NOTIFY_QUIET_FIRST: return notify_quiet(n, 1);
     case NOTIFY_BARRIER: return notify_barriers(n);
-    case NOTIFY_RDMA_BARRIER: return ht_barrier_step(&n->worker, &n->rdma, r->ht.epoch);
+    case NOTIFY_RDMA_BARRIER: return ht_sync_step(&n->worker, &n->rdma, r->ht.epoch);
     case NOTIFY_NVL_BARRIER: return ht_barrier_step(&n->worker, &n->nvl, r->ht.epoch);
     case NOTIFY_ZERO: ht_scan_charge(&n->worker, 0, 0, n->zero_bytes); return true;
     case NOTIFY_COUNTS_RDMA: return counts_rdma_send(n);
@@ -370,6 +381,7 @@ static enum worker_step notify_step(struct fabric_worker *w)
     for (; *n->program != NOTIFY_END; n->program++) {
         if (!notify_stage(n)) return WORKER_WAIT;
         n->next = 0;
+        n->looked = false;
         if (*n->program == NOTIFY_BARRIER || *n->program == NOTIFY_RDMA_BARRIER) ht_barrier_begin(&n->rdma);
         if (*n->program == NOTIFY_BARRIER || *n->program == NOTIFY_NVL_BARRIER) ht_barrier_begin(&n->nvl);
     }
@@ -380,8 +392,7 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
 {
     const struct inter_notify *n = fabric_container_of(w, struct inter_notify, worker);
     const uint32_t epoch = n->rank->ht.epoch, queues = 2 * n->rank->ht.g.channels;
-    const int rdma = ht_barrier_missing(w->fabric, &n->rdma, epoch);
-    const int nvl = ht_barrier_missing(w->fabric, &n->nvl, epoch);
+    const int rdma = ht_sync_missing(&n->rdma), nvl = ht_barrier_missing(w->fabric, &n->nvl, epoch);
     switch (*n->program) {
     case NOTIFY_BARRIER:
         snprintf(text, text_size, "notify waits for rank %d in a barrier", rdma >= 0 ? rdma : nvl);
@@ -396,7 +407,16 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
     }
 }
 
-/* The scans beside the main SM; for combine SM 1 fills the gaps of the RDMA heads, the others of the NVLink heads. */
+/* Warps of a block of cached_notify: one a channel. */
+static uint32_t cached_warps(const struct ht_geometry *g) { return g->channels < 4 ? 4 : moe_min(g->channels, 32); }
+
+/* A lane a node goes through its channel's tokens backwards, in turns of 4 whose loads are awaited at once. */
+enum { GAP_UNROLLED = 4 };
+/* Rows of NVLink heads, 32 B each, that fit the 8 KiB of a warp: brought, filled and stored together, two waits. */
+enum { GAP_BATCH = 255 };
+
+/* The scans beside the main SM.  For combine, SM 1 fills the gaps of the RDMA heads, a warp a channel; SM 2 + n those
+ * of the NVLink heads of what came from node n. */
 static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
 {
     struct ht_rank *h = &r->ht;
@@ -407,13 +427,15 @@ static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
             ht_scan_add(h, 1 + n, INTER_NOTIFY_WARPS, g->tokens / threads + 1, (uint64_t)g->tokens * g->local,
                         (uint64_t)g->channels * (g->local + 1) * 4);
     if (phase != HT_CACHED_NOTIFY_COMBINE) return;
-    const uint32_t warps = g->channels < 4 ? 4 : moe_min(g->channels, 32), sms = 2 * g->channels;
-    const uint64_t rdma_bytes = (uint64_t)g->tokens * g->nodes * 4;
-    ht_scan_add(h, 1, warps, ht_gap_looks(g->tokens / g->channels), rdma_bytes, rdma_bytes);
-    for (uint32_t sm = 2; sm < sms; sm++) {
-        const uint32_t rows = r->rail_before[g->nodes] / (sms - 2) + 1;
-        const uint64_t bytes = (uint64_t)rows * g->local * 4;
-        ht_scan_add(h, sm, warps, ht_gap_looks(rows / warps), bytes, bytes);
+    const uint32_t warps = cached_warps(g), sms = 2 * g->channels - 2;
+    ht_scan_add(h, 1, warps, g->tokens / g->channels / GAP_UNROLLED + 1, 0, (uint64_t)g->tokens * g->nodes * 4);
+    for (uint32_t sm = 0; sm < sms && sm < g->nodes; sm++) {
+        uint32_t looks = 0, rows = 0;
+        for (uint32_t n = sm; n < g->nodes; n += sms) {
+            rows += r->rail_before[n + 1] - r->rail_before[n];
+            looks += 2 * ((r->rail_before[n + 1] - r->rail_before[n]) / g->channels / GAP_BATCH + 1);
+        }
+        ht_scan_add(h, 2 + sm, warps, looks, 0, (uint64_t)rows * g->local * 4);
     }
 }
 
@@ -440,7 +462,7 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
     };
     ht_barrier_begin(&r->notify.rdma);
     ht_barrier_begin(&r->notify.nvl);
-    ht_kernel_add(h, &r->notify.worker, 0, INTER_NOTIFY_WARPS);
+    ht_kernel_add(h, &r->notify.worker, 0, phase == HT_NOTIFY ? INTER_NOTIFY_WARPS : cached_warps(g));
     fabric_watch(&r->notify.worker, 0, g->local + g->nodes);
     notify_scans_add(r, phase);
 }

@@ -36,6 +36,7 @@ struct inter_notify {
     const uint8_t *program; /* what remains to be done */
     struct ht_barrier nvl, rdma;
     uint32_t next; /* peer, or QP, that the stage has come to */
+    bool looked;   /* at the QPs that must become quiet */
     uint64_t zero_bytes;
 };
 
@@ -45,7 +46,7 @@ struct inter_sender {
     struct inter_rank *rank;
     uint32_t channel, token, first, end;
     uint32_t announced; /* nodes told of the channel's ranges */
-    bool announcing;    /* the next one's data is on its way, its signal is not */
+    bool read;          /* the ranges are */
 };
 
 /* One warp that sends off what lies in the send rings. */

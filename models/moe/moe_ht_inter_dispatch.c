@@ -39,30 +39,46 @@ static void ranges_make(const struct inter_sender *s, uint32_t node, uint32_t *m
     meta[2 * g->local + 1] = prefix[1];
 }
 
-static bool sender_announce(struct inter_sender *s)
+/* Tells a node the ranges.  Its forwarders poll them themselves: no signal follows.  A warp does it. */
+static bool ranges_tell(struct inter_sender *s, uint32_t node)
 {
     const struct inter_rank *r = s->rank;
     const struct ht_geometry *g = &r->ht.g;
-    const uint32_t bytes = inter_meta_words(r) * sizeof(uint32_t);
+    const bool home = node == g->node;
     const uint64_t target = inter_meta_offset(r, r->map.meta_recv, s->channel, g->node);
-    for (; s->announced < g->nodes; s->announced++, s->announcing = false) {
-        const uint32_t node = s->announced, peer = inter_rail(r, node);
-        const uint64_t from = node == g->node ? target : inter_meta_offset(r, r->map.meta_send, s->channel, node);
-        uint32_t *meta = (void *)(r->ht.base.fabric->heap + from);
-        if (!s->announcing) {
-            ranges_make(s, node, meta);
-            const struct fabric_write write = { .target_offset = target,
-                                                .charge_bytes = bytes,
-                                                .peer = (uint16_t)peer,
-                                                .queue = (uint16_t)s->channel,
-                                                .sge_count = 1,
-                                                .sge = { { meta, bytes } } };
-            if (node != g->node && fabric_put(&s->worker, &write)) return false;
-            s->announcing = true;
-        }
-        if (!ht_word_send(&s->worker, &r->ht, peer, s->channel, inter_word_rail(r, INTER_META, s->channel, g->node), 1))
-            return false;
-    }
+    const uint64_t from = home ? target : inter_meta_offset(r, r->map.meta_send, s->channel, node);
+    const uint32_t bytes = inter_meta_words(r) * sizeof(uint32_t);
+    uint32_t *meta = (void *)(r->ht.base.fabric->heap + from);
+    ranges_make(s, node, meta);
+    const struct fabric_signal signal = {
+        .value = moe_word_make(r->ht.epoch, 1),
+        .word = inter_word_rail(r, INTER_META, s->channel, g->node),
+        .peer = (uint16_t)inter_rail(r, node),
+        .queue = (uint16_t)s->channel,
+    };
+    if (home) return fabric_signal(&s->worker, &signal) == 0;
+    return fabric_put_signal(&s->worker,
+                             &(struct fabric_write){ .target_offset = target,
+                                                     .charge_bytes = bytes,
+                                                     .peer = signal.peer,
+                                                     .queue = signal.queue,
+                                                     .flags = FABRIC_POLLED,
+                                                     .warps = 1,
+                                                     .sge_count = 1,
+                                                     .sge = { { meta, bytes } } },
+                             &signal) == 0;
+}
+
+/* Each warp reads the ranges of its node first.  The own node comes last: it takes no time. */
+static bool sender_announce(struct inter_sender *s)
+{
+    static const struct fabric_pattern ranges = { .in_flight = 1 };
+    const struct ht_geometry *g = &s->rank->ht.g;
+    if (!s->read)
+        fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &ranges, .rows = 1 });
+    s->read = true;
+    for (; s->announced < g->nodes; s->announced++)
+        if (!ranges_tell(s, (g->node + 1 + s->announced) % g->nodes)) return false;
     return true;
 }
 
@@ -152,7 +168,7 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
     const struct inter_rank *r = s->rank;
     if (s->announced < r->ht.g.nodes)
         snprintf(text, text_size, "dispatch sender of channel %u has no room for ranges to rank %u", s->channel,
-                 inter_rail(r, s->announced));
+                 inter_rail(r, (r->ht.g.node + 1 + s->announced) % r->ht.g.nodes));
     else
         snprintf(text, text_size,
                  "dispatch sender of channel %u waits for free slots: token %u of %u to %u needs "
