@@ -55,7 +55,7 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint
     uint64_t end = start_ps + rounds * row_ps;
     if (!sum)
         end =
-            later(end, port_reserve(&rank->sm[rank->current->sm], now,
+            later(end, port_reserve(&rank->sm[rank->now.worker->sm], now,
                                     rate_time(w->bulk_in, work->read_bytes) + rate_time(w->bulk_out, work->write_bytes),
                                     work->read_bytes));
     return later(end,
@@ -66,13 +66,13 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uin
 {
     const struct world *w = rank->world;
     const struct cluster_bulk *bulk = &w->cluster->gpu.engine;
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     const struct fabric_pattern *p = work->pattern;
     const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
     const uint32_t rows = work->rows ? work->rows : 1, passes = bulk_in_passes(p->source_line, p->shared_bytes);
     const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_skew, size);
-    uint64_t end = later(start_ps, ww->staged_ps) + rows * (bulk->in_ps + p->steps * w->cluster->gpu.scan_row_ps) +
-                   (rows - 1) * bulk->out_ps;
+    uint64_t end = later(start_ps, worker_staged_ps(ww)) +
+                   rows * (bulk->in_ps + p->steps * w->cluster->gpu.scan_row_ps) + (rows - 1) * bulk->out_ps;
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
     return later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm_rows, size), size));
 }
@@ -102,7 +102,7 @@ static uint64_t link_cross(struct world_rank *from, struct world_rank *to, uint3
 uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps)
 {
     struct world *w = rank->world;
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     struct world_rank *target = &w->rank[peer];
     const bool own = target == rank;
     const uint64_t now = sim_now_ps(w->sim), out_ps = w->cluster->gpu.engine.out_ps;
@@ -111,6 +111,7 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes,
     if (!own) end = later(end, link_cross(rank, target, ww->sm, now, size_bytes));
     end = later(end, port_reserve(&target->hbm, now, rate_time(w->hbm_rows, size_bytes), size_bytes));
     flows_note(&rank->sm_flows[ww->sm], peer, end);
-    ww->staged_ps = later(ww->staged_ps, end + out_ps + (own ? 0 : 2 * w->cluster->nvlink.latency_ps));
+    struct rest *rest = worker_rest(ww);
+    rest->staged_ps = later(rest->staged_ps, end + out_ps + (own ? 0 : 2 * w->cluster->nvlink.latency_ps));
     return end;
 }

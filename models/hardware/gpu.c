@@ -14,20 +14,23 @@
 /* When an operation on warps of the worker begins; 0: all of them. */
 static uint64_t lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
 {
+    struct stepping *now = &ww->rank->now;
     const uint32_t all = ww->worker->warps;
     *lanes = warps && warps < all ? warps : all;
-    if (ww->lane_warps + *lanes > all) {
-        ww->lane_start_ps = ww->cursor_ps;
-        ww->lane_warps = 0;
+    if (now->lane_warps + *lanes > all) {
+        now->lane_start_ps = ww->cursor_ps;
+        now->lane_warps = 0;
     }
-    ww->lane_warps = (uint16_t)(ww->lane_warps + *lanes);
-    return ww->lane_start_ps;
+    now->lane_warps = (uint16_t)(now->lane_warps + *lanes);
+    return now->lane_start_ps;
 }
 
 static void lane_end(struct world_worker *ww, uint64_t end_ps)
 {
-    if (end_ps > ww->lane_start_ps) end_ps = ww->lane_start_ps + rank_slowed_ps(ww->rank, end_ps - ww->lane_start_ps);
-    ww->last_end_ps = end_ps;
+    struct stepping *now = &ww->rank->now;
+    const uint64_t start_ps = now->lane_start_ps;
+    if (end_ps > start_ps) end_ps = start_ps + rank_slowed_ps(ww->rank, end_ps - start_ps);
+    now->last_end_ps = end_ps;
     if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
 }
 
@@ -103,9 +106,11 @@ static uint64_t load_ps(const struct world *w, const struct fabric_pattern *p)
 /* The first wait of a worker for an array that nobody has just written: its pages are looked up, too. */
 static uint64_t touch_ps(struct world_worker *ww, const struct fabric_pattern *p)
 {
-    const uint64_t bit = 1ull << ((uintptr_t)p / sizeof *p & 63);
-    if (p->fresh || ww->touched & bit) return 0;
-    ww->touched |= bit;
+    if (p->fresh) return 0;
+    uint32_t *touched = &ww->rank->mover[ww->worker->index].touched;
+    const uint32_t bit = 1u << ((uintptr_t)p / sizeof *p & 31);
+    if (*touched & bit) return 0;
+    *touched |= bit;
     return ww->rank->world->cluster->gpu.touch_ps;
 }
 
@@ -138,7 +143,7 @@ static bool priced_rows(const struct world *w, const struct fabric_work *work)
 static int priced_store(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world *w = rank->world;
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     const struct fabric_pattern *p = write->pattern;
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
@@ -169,7 +174,7 @@ static int copy_store(struct world_rank *rank, const struct fabric_write *write)
     const struct cluster_calls *calls = &w->cluster->calls;
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
-    const uint64_t start = lane_begin(rank->current, 0, &lanes);
+    const uint64_t start = lane_begin(rank->now.worker, 0, &lanes);
     const bool own = write->peer == rank->fabric.rank;
     const uint64_t hbm_ps = port_reserve(&rank->hbm, now, rate_time(w->hbm, own ? 2 * size : size), size);
     uint64_t end = hbm_ps;
@@ -179,7 +184,7 @@ static int copy_store(struct world_rank *rank, const struct fabric_write *write)
         end = later(end, port_reserve(&w->rank[write->peer].ingress, now, link_ps, size));
         world_bisection_note(w, rank->fabric.rank, write->peer, size);
     }
-    lane_end(rank->current, later(start, end) + calls->copy_ps);
+    lane_end(rank->now.worker, later(start, end) + calls->copy_ps);
     world_store_payload(rank, write);
     return 0;
 }
@@ -188,7 +193,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker == worker && fabric_path(f, write->peer) != FABRIC_RDMA);
     if (write->pattern && write->pattern->engine == FABRIC_COPY) return copy_store(rank, write);
     if (priced(w, write->pattern)) return priced_store(rank, write);
@@ -215,7 +220,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     if (write->peer != f->rank)
         end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size, p->packed ? w->egress_split : 0));
     lane_end(ww, end + (bulk ? 0 : latency_ps));
-    moved_note(ww, start, ww->last_end_ps);
+    moved_note(ww, start, rank->now.last_end_ps);
     ww->unfenced = true;
     world_store_payload(rank, write);
     return 0;
@@ -227,7 +232,7 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
                         bool defer)
 {
     const struct transport *t = &rank->world->transport;
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, warps, &lanes);
     uint64_t end = start + post_ps;
@@ -256,7 +261,7 @@ static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uin
 static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker == worker && write->peer != f->rank);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
     const bool defer = write->flags & FABRIC_DEFER;
@@ -270,7 +275,7 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
                           const struct fabric_signal *signal)
 {
     struct world_rank *rank = rank_of(f);
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker == worker && write->peer != f->rank && signal->word < f->word_count);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
     if (!(write->flags & FABRIC_POLLED)) (void)post(rank, write->warps, write->peer, write->queue, true);
@@ -292,7 +297,7 @@ static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, cons
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     end = later(end, nvlink_cross(&w->rank[read->peer], rank, now, size, 0));
     lane_end(ww, end + w->cluster->gpu.peek_ps);
-    moved_note(ww, start, ww->last_end_ps);
+    moved_note(ww, start, rank->now.last_end_ps);
     world_load_payload(rank, read);
     return 0;
 }
@@ -300,7 +305,7 @@ static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, cons
 static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
 {
     struct world_rank *rank = rank_of(f);
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker == worker && read->peer != f->rank);
     if (fabric_path(f, read->peer) != FABRIC_RDMA) return gpu_get_nvlink(rank, ww, read);
     if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
@@ -312,7 +317,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker == worker && signal->word < f->word_count);
     const enum fabric_path path = fabric_path(f, signal->peer);
     if (path == FABRIC_RDMA) {
@@ -326,7 +331,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, 0, &lanes);
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
-    lane_end(ww, later(start, ww->staged_ps));
+    lane_end(ww, later(start, worker_staged_ps(ww)));
     if (ww->unfenced) lane_end(ww, later(start, rank->sm[ww->sm].free_ps) + w->cluster->gpu.fence_ps);
     else if (signal->release) lane_end(ww, later(start, rank->stored_ps[ww->sm]) + w->cluster->gpu.release_system_ps);
     ww->unfenced = false;
@@ -341,17 +346,19 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker == worker && word < f->word_count);
     const uint64_t now = sim_now_ps(w->sim);
-    uint64_t seen_ps = later(ww->last_end_ps, ww->staged_ps) + w->cluster->gpu.flag_ps;
+    struct stepping *step = &rank->now;
+    const uint64_t staged_ps = worker_staged_ps(ww);
+    uint64_t seen_ps = later(step->last_end_ps, staged_ps) + w->cluster->gpu.flag_ps;
     if (w->cluster->gpu.load_ps) {
         uint32_t lanes;
-        if (!ww->lane_warps) ww->last_end_ps = lane_begin(ww, 0, &lanes);
+        if (!step->lane_warps) step->last_end_ps = lane_begin(ww, 0, &lanes);
         /* A release waits for all stores of its SM that are on their way; a worker's own end where its lane does. */
         const uint64_t stored_ps = ww->unfenced ? 0 : rank->stored_ps[ww->sm];
-        if (scope == FABRIC_DEVICE) lane_end(ww, later(ww->last_end_ps, stored_ps) + w->cluster->gpu.release_ps);
-        seen_ps = later(ww->last_end_ps, ww->staged_ps);
+        if (scope == FABRIC_DEVICE) lane_end(ww, later(step->last_end_ps, stored_ps) + w->cluster->gpu.release_ps);
+        seen_ps = later(step->last_end_ps, staged_ps);
         /* A look into shared memory takes no poll. */
         if (scope == FABRIC_BLOCK) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
     }
@@ -375,7 +382,7 @@ static uint64_t bulk_service_ps(const struct world *w, const struct fabric_work 
  * bytes read. */
 static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
     const struct fabric_pattern *p = work->pattern ? work->pattern : &plain;
     const bool bulk = p->engine == FABRIC_BULK;
@@ -409,7 +416,7 @@ static uint64_t shared_ps(uint64_t chain_ps, uint64_t share_ps)
 /* The same of kernels that say their patterns. */
 static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const struct fabric_pattern *p = work->pattern;
@@ -450,7 +457,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker == worker);
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, work->warps, &lanes);

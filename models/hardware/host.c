@@ -20,9 +20,9 @@ static struct core *rank_core(const struct world_rank *rank)
 
 static uint64_t charge(struct world_rank *rank, uint64_t duration_ps)
 {
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     assert(ww);
-    ww->cursor_ps = ww->last_end_ps = port_reserve(&rank_core(rank)->port, ww->cursor_ps, duration_ps, 0);
+    ww->cursor_ps = rank->now.last_end_ps = port_reserve(&rank_core(rank)->port, ww->cursor_ps, duration_ps, 0);
     return ww->cursor_ps;
 }
 
@@ -52,7 +52,7 @@ static void core_event_run(struct sim *sim, struct sim_event *event)
     struct world_rank *rank = core_next(core, sim_now_ps(sim));
     if (!rank) return;
     struct world_worker *ww = rank->ready_first;
-    rank->ready_first = ww->ready_next;
+    rank->ready_first = worker_rest(ww)->ready_next;
     rank->ready_count--;
     world_worker_step(ww);
 }
@@ -64,8 +64,8 @@ static void host_line_up(struct world_worker *ww)
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
     ww->settled_ps = 0; /* it will step, whatever wakes it before */
-    ww->ready_next = NULL;
-    if (rank->ready_first) rank->ready_last->ready_next = ww;
+    worker_rest(ww)->ready_next = NULL;
+    if (rank->ready_first) worker_rest(rank->ready_last)->ready_next = ww;
     else rank->ready_first = ww;
     rank->ready_last = ww;
     rank->ready_count++;
@@ -135,7 +135,7 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
     (void)worker;
     struct world_rank *rank = rank_of(f);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
-    nic_post(world_request_write(rank, write), rank->current->cursor_ps, write->flags & FABRIC_DEFER);
+    nic_post(world_request_write(rank, write), rank->now.worker->cursor_ps, write->flags & FABRIC_DEFER);
     return 0;
 }
 
@@ -145,7 +145,7 @@ static int host_put_signal(struct fabric *f, struct fabric_worker *worker, const
     (void)worker;
     struct world_rank *rank = rank_of(f);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
-    nic_post(world_request_write_signal(rank, write, signal), rank->current->cursor_ps, false);
+    nic_post(world_request_write_signal(rank, write, signal), rank->now.worker->cursor_ps, false);
     return 0;
 }
 
@@ -160,7 +160,7 @@ static int host_get(struct fabric *f, struct fabric_worker *worker, const struct
         return 0;
     }
     if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
-    nic_post(world_request_read(rank, read), rank->current->cursor_ps, false);
+    nic_post(world_request_read(rank, read), rank->now.worker->cursor_ps, false);
     return 0;
 }
 
@@ -171,7 +171,7 @@ static int host_signal(struct fabric *f, struct fabric_worker *worker, const str
     struct world *w = rank->world;
     if (fabric_path(f, signal->peer) == FABRIC_RDMA) {
         if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
-        nic_post(world_request_signal(rank, signal), rank->current->cursor_ps, false);
+        nic_post(world_request_signal(rank, signal), rank->now.worker->cursor_ps, false);
         return 0;
     }
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, charge(rank, 0));
@@ -183,7 +183,7 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
 {
     (void)worker, (void)scope;
     struct world_rank *rank = rank_of(f);
-    world_word_schedule(rank, word, addend, true, rank->current->cursor_ps);
+    world_word_schedule(rank, word, addend, true, rank->now.worker->cursor_ps);
 }
 
 /* A CPU that copies a row to several places reads it again for each. */

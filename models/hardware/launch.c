@@ -9,19 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Makes room for count workers while none runs.  The engine may still pass over what their events left behind: an array
- * that was too small stays where it is until the end, in a list by the rank pointers that its first workers no longer
- * need. */
+/* Makes room for count workers while none runs.  An array that was too small stays where it is until the end, because
+ * the engine may still pass over what its events left behind. */
 static void workers_grow(struct world_rank *rank, uint32_t count)
 {
-    const uint32_t max = count + count / 2; /* the next kernel may have more; what is not used takes no memory */
-    struct world_worker *const grown = memory_new(max, sizeof *grown);
-    if (rank->worker_max) {
-        rank->worker[0].ready_next = rank->world->retired;
-        rank->world->retired = rank->worker;
-    }
-    rank->worker = grown;
-    rank->worker_max = max;
+    struct arena *arena = &rank->world->arena;
+    rank->worker = arena_take(arena, count * sizeof rank->worker[0]);
+    rank->mover = arena_take(arena, count * sizeof rank->mover[0]);
+    rank->rest = arena_take(arena, count * sizeof rank->rest[0]);
+    rank->worker_max = count;
 }
 
 /* What the rank's ports have done so far: the busiest one's time, and all bytes. */
@@ -46,10 +42,6 @@ static struct world_use use_since(const struct world_use *now, const struct worl
 static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
 {
     if (count > rank->worker_max) workers_grow(rank, count);
-    if (count > rank->mover_max) {
-        rank->mover = memory_grow(rank->mover, count, sizeof rank->mover[0]);
-        rank->mover_max = count;
-    }
     rank->worker_count = rank->running = count;
     rank->start_ps = rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = now_ps;
     rank->launch++;
@@ -77,13 +69,6 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     rank->nic_tx = ports_use(rank, true);
     rank->nic_rx = ports_use(rank, false);
     if (rank->world->options.timeline) world_timeline_launch(rank, count);
-}
-
-static void watches_clear(struct world_rank *rank)
-{
-    for (uint32_t i = 0; i < rank->watch_count; i++) { rank->watch_head[rank->watch[i].word] = 0; }
-    for (uint32_t i = 0; i < rank->least_count; i++) rank->fabric.words[rank->least[i].word] += rank->least[i].held;
-    rank->watch_count = rank->least_count = 0;
 }
 
 static void rank_result(struct world_rank *rank, struct world_result *result)
@@ -121,14 +106,15 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
 /* What is on its way to a worker that is done comes to its rank all the same. */
 static void mail_forward(struct world_worker *ww)
 {
+    if (!ww->rested) return;
     struct world *w = ww->rank->world;
     world_mail_read(ww, sim_now_ps(w->sim));
-    for (struct letter *l = ww->mail, *next; l; l = next) {
+    for (struct letter *l = worker_rest(ww)->mail, *next; l; l = next) {
         next = l->next;
         world_word_event(ww->rank, l->word, l->value, l->add, l->time_ps);
         pool_put(&w->letters, l);
     }
-    ww->mail = ww->mail_last = NULL;
+    worker_rest(ww)->mail = worker_rest(ww)->mail_last = NULL;
 }
 
 static struct world_result *result_of(const struct world_rank *rank)
@@ -162,7 +148,7 @@ void launch_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world_rank *rank = fabric_container_of(event, struct world_rank, launch_event);
     for (uint32_t i = 0; i < rank->worker_count; i++) mail_forward(&rank->worker[i]);
-    watches_clear(rank);
+    world_watches_clear(rank);
     rank_result(rank, result_of(rank));
     rank->kernel++;
     rank_prepare(rank, sim_now_ps(sim));
@@ -232,7 +218,7 @@ bool world_run_program(struct world *w, const struct world_program *program, uin
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         struct world_rank *rank = &w->rank[r];
         for (uint32_t i = 0; i < rank->worker_count; i++) world_mail_read(&rank->worker[i], UINT64_MAX);
-        watches_clear(rank);
+        world_watches_clear(rank);
         rank_result(rank, result_of(rank));
     }
     if (!w->ranks_running) return true;

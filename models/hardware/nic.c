@@ -191,7 +191,7 @@ static void request_known(struct request *r, uint64_t visible_ps)
     credit_return(nic_of(r->source, r->target, r->queue), (uint32_t)(r->wire_bytes - r->early_bytes), acked_ps);
     acks_owe(r);
     if (!r->answer) qp_complete(r->source, nic_qp(r->source, r->target->fabric.rank, r->queue), r->places, acked_ps);
-    if (r->signal && r->add && world_counter_hold(r->target, r->word, &r->value, &visible_ps)) r->signal = false;
+    if (r->signal && r->add && world_counter_hold(r->target, r->word, r->value, &visible_ps)) r->signal = false;
     if (!r->signal && !r->payload_bytes && !r->answer) {
         pool_put(&w->requests, r);
         return;

@@ -96,9 +96,9 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
  * once it is. */
 static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
 {
-    struct world_worker *ww = rank->current;
+    struct world_worker *ww = rank->now.worker;
     if (time_ps) {
-        if (!ww->space_ps || time_ps < ww->space_ps) ww->space_ps = time_ps;
+        if (!rank->now.space_ps || time_ps < rank->now.space_ps) rank->now.space_ps = time_ps;
         return;
     }
     for (struct waiter *other = qp->waiter; other; other = other->next)
@@ -125,7 +125,7 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     struct qp *qp = nic_qp_find(rank, peer, queue);
     assert(w->queue_depth >= places);
     if (!qp) return false;
-    acks_read(w, qp, rank->current->cursor_ps);
+    acks_read(w, qp, rank->now.worker->cursor_ps);
     if (qp->unacked + places <= w->queue_depth) return false;
     if (qp->held_first) nic_ring(rank, qp); /* room comes only from what is on its way */
     want_space(rank, qp, qp->ack_first ? qp->ack_first->time_ps : 0, false);

@@ -21,10 +21,8 @@ const char *world_resource_name(enum world_resource resource)
 
 static void pool_grow(struct pool *pool)
 {
-    char *block = memory_grow(NULL, ITEMS_A_BLOCK, pool->item_bytes);
-    pool->block = memory_grow(pool->block, pool->block_count + 1, sizeof pool->block[0]);
-    pool->block[pool->block_count++] = block;
-    for (uint32_t i = 0; i < ITEMS_A_BLOCK; i++) {
+    char *const block = arena_take(pool->arena, (size_t)ITEMS_A_BLOCK * pool->item_bytes);
+    for (uint32_t i = ITEMS_A_BLOCK; i-- > 0;) {
         void **item = (void **)(void *)(block + (size_t)i * pool->item_bytes);
         *item = pool->free;
         pool->free = item;
@@ -37,12 +35,6 @@ void *pool_get(struct pool *pool)
     void **item = pool->free;
     pool->free = *item;
     return item;
-}
-
-static void pool_clear(struct pool *pool)
-{
-    for (uint32_t i = 0; i < pool->block_count; i++) free(pool->block[i]);
-    free(pool->block);
 }
 
 void world_store_payload(struct world_rank *source, const struct fabric_write *write)
@@ -72,8 +64,10 @@ void world_load_payload(struct world_rank *target, const struct fabric_read *rea
 
 void world_mail_read(struct world_worker *ww, uint64_t now_ps)
 {
+    if (!ww->rested) return;
     struct world_rank *rank = ww->rank;
-    struct letter *l = ww->mail;
+    struct rest *rest = worker_rest(ww);
+    struct letter *l = rest->mail;
     while (l && l->time_ps <= now_ps) {
         struct letter *const next = l->next;
         uint64_t *place = &rank->fabric.words[l->word];
@@ -82,22 +76,23 @@ void world_mail_read(struct world_worker *ww, uint64_t now_ps)
         pool_put(&rank->world->letters, l);
         l = next;
     }
-    ww->mail = l;
+    rest->mail = l;
     if (l) l->previous = NULL;
-    else ww->mail_last = NULL;
+    else rest->mail_last = NULL;
 }
 
 /* Searches from the end, because most letters arrive in the order in which they are sent. */
 static void mail_add(struct world_worker *ww, struct letter *letter)
 {
-    struct letter *before = ww->mail_last;
+    struct rest *rest = worker_rest(ww);
+    struct letter *before = rest->mail_last;
     while (before && before->time_ps > letter->time_ps) before = before->previous;
     letter->previous = before;
-    letter->next = before ? before->next : ww->mail;
+    letter->next = before ? before->next : rest->mail;
     if (before) before->next = letter;
-    else ww->mail = letter;
+    else rest->mail = letter;
     if (letter->next) letter->next->previous = letter;
-    else ww->mail_last = letter;
+    else rest->mail_last = letter;
 }
 
 /* An event at from_ps makes the worker step at time_ps, or later, when its earlier work is done.  Nothing changes if
@@ -112,30 +107,43 @@ void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_
     else if (sim_event_time_ps(&ww->event) > step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
 }
 
-void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add)
+/* The watches of a word, the newest first.  That of a lone worker is made in lone. */
+static const struct watch *watches_of(const struct world_rank *rank, uint32_t word, struct watch *lone)
 {
-    const uint64_t now = sim_now_ps(rank->world->sim);
-    uint64_t *place = &rank->fabric.words[word];
-    assert(add || value >= *place);
-    *place = add ? *place + value : value;
-    for (uint32_t i = rank->watch_head[word]; i; i = rank->watch[i - 1].next)
-        if (!rank->watch[i - 1].least || *place >= rank->least[rank->watch[i - 1].least - 1].value)
-            world_worker_wake(&rank->worker[rank->watch[i - 1].worker], now, now + rank->world->poll_ps);
+    const uint32_t head = rank->watch_head[word];
+    if (!(head & WATCH_LONE)) return head ? &rank->watch[head - 1] : NULL;
+    *lone = (struct watch){ .worker = head - WATCH_LONE, .count = 1 };
+    return lone;
 }
 
-bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t *value, uint64_t *time_ps)
+static const struct watch *watch_next(const struct world_rank *rank, const struct watch *watch)
 {
-    const uint32_t first = rank->watch_head[word];
-    const struct watch *watch = first ? &rank->watch[first - 1] : NULL;
-    if (!watch || watch->next || !watch->least) return false;
-    struct least *least = &rank->least[watch->least - 1];
-    if (rank->fabric.words[word] >= least->value) return false;
-    *value += least->held;
-    if (least->held_ps > *time_ps) *time_ps = least->held_ps;
-    const bool enough = rank->fabric.words[word] + *value >= least->value;
-    least->held = enough ? 0 : *value;
-    least->held_ps = *time_ps;
-    return !enough;
+    return watch->next ? &rank->watch[watch->next - 1] : NULL;
+}
+
+void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add)
+{
+    const uint64_t now = sim_now_ps(rank->world->sim), seen_ps = now + rank->world->poll_ps;
+    uint64_t *place = &rank->fabric.words[word];
+    struct watch lone;
+    assert(add || value >= *place);
+    *place = add ? *place + value : value;
+    for (const struct watch *watch = watches_of(rank, word, &lone); watch; watch = watch_next(rank, watch))
+        for (uint32_t i = *place >= watch->least ? watch->count : 0; i-- > 0;)
+            world_worker_wake(&rank->worker[watch->worker + i], now, seen_ps);
+}
+
+bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps)
+{
+    const uint32_t head = rank->watch_head[word];
+    if (!head || head & WATCH_LONE) return false;
+    struct watch *watch = &rank->watch[head - 1];
+    uint64_t *place = &rank->fabric.words[word];
+    if (watch->next || watch->count > 1 || *place >= watch->least) return false;
+    watch->held_ps = *time_ps = later(watch->held_ps, *time_ps);
+    if (*place + value >= watch->least) return false;
+    *place += value; /* too early, but nobody looks at it while it is below what its watcher waits for */
+    return true;
 }
 
 static void word_event_run(struct sim *sim, struct sim_event *event)
@@ -155,17 +163,20 @@ static void word_event_run(struct sim *sim, struct sim_event *event)
 static bool letters_send(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
     struct world *w = target->world;
-    const uint32_t first = target->watch_head[word];
+    struct watch lone;
+    const struct watch *watch = watches_of(target, word, &lone);
     bool sent = false;
-    if (add && first && target->watch[first - 1].next) return false;
-    for (uint32_t i = first; i; i = target->watch[i - 1].next) {
-        struct world_worker *ww = &target->worker[target->watch[i - 1].worker];
-        if (ww->done) continue;
-        struct letter *l = pool_get(&w->letters);
-        *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
-        mail_add(ww, l);
-        if (ww != target->current) world_worker_wake(ww, time_ps, time_ps + w->poll_ps);
-        sent = true;
+    if (add && watch && (watch->next || watch->count > 1)) return false;
+    for (; watch; watch = watch_next(target, watch)) {
+        for (uint32_t i = watch->count; i-- > 0;) {
+            struct world_worker *ww = &target->worker[watch->worker + i];
+            if (ww->done) continue;
+            struct letter *l = pool_get(&w->letters);
+            *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
+            mail_add(ww, l);
+            if (ww != target->now.worker) world_worker_wake(ww, time_ps, time_ps + w->poll_ps);
+            sent = true;
+        }
     }
     if (sent && time_ps > w->mail_ps) w->mail_ps = time_ps;
     return sent;
@@ -181,7 +192,7 @@ void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, 
 
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
-    if (add && world_counter_hold(target, word, &value, &time_ps)) return;
+    if (add && world_counter_hold(target, word, value, &time_ps)) return;
     if (target->world->letters_used && letters_send(target, word, value, add, time_ps)) return;
     world_word_event(target, word, value, add, time_ps);
 }
@@ -189,29 +200,43 @@ void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t valu
 uint64_t world_now_ps(const struct fabric *f) { return sim_now_ps(((const struct world_rank *)f)->world->sim); }
 
 /* Returns the new entry's place + 1. */
-static uint32_t least_add(struct world_rank *rank, uint32_t word, uint64_t value)
+static uint32_t watch_add(struct world_rank *rank, uint32_t worker, uint64_t least, uint32_t next)
 {
-    if (rank->least_count == rank->least_max) {
-        rank->least_max = rank->least_max ? 2 * rank->least_max : 4;
-        rank->least = memory_grow(rank->least, rank->least_max, sizeof rank->least[0]);
+    if (rank->watch_count == rank->watch_max) {
+        rank->watch_max = rank->watch_max ? 2 * rank->watch_max : 16;
+        rank->watch = memory_grow(rank->watch, rank->watch_max, sizeof rank->watch[0]);
     }
-    rank->least[rank->least_count++] = (struct least){ .value = value, .word = word };
-    return rank->least_count;
+    rank->watch[rank->watch_count++] = (struct watch){ .worker = worker, .count = 1, .next = next, .least = least };
+    return rank->watch_count;
+}
+
+static void word_watch(struct world_rank *rank, uint32_t worker, uint32_t word, uint64_t least)
+{
+    uint32_t *head = &rank->watch_head[word];
+    if (!*head && !least) {
+        *head = WATCH_LONE + worker;
+        return;
+    }
+    if (*head & WATCH_LONE) *head = watch_add(rank, *head - WATCH_LONE, 0, 0);
+    struct watch *newest = *head ? &rank->watch[*head - 1] : NULL;
+    if (newest && newest->worker + newest->count == worker && newest->least == least) newest->count++;
+    else *head = watch_add(rank, worker, least, *head);
 }
 
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct world_rank *rank = rank_of(f);
-    assert(word + word_count <= f->word_count);
-    if (rank->watch_count + word_count > rank->watch_max) {
-        rank->watch_max = 2 * (rank->watch_count + word_count);
-        rank->watch = memory_grow(rank->watch, rank->watch_max, sizeof rank->watch[0]);
-    }
-    for (uint32_t i = 0; i < word_count; i++) {
-        const uint32_t place = least ? least_add(rank, word + i, least) : 0;
-        rank->watch[rank->watch_count++] = (struct watch){ word + i, rank->watch_head[word + i], w->index, place };
-        rank->watch_head[word + i] = rank->watch_count;
-    }
+    assert(word + word_count <= f->word_count && w->index < WATCH_LONE);
+    if (word < rank->watch_first) rank->watch_first = word;
+    if (word + word_count > rank->watch_end) rank->watch_end = word + word_count;
+    for (uint32_t i = 0; i < word_count; i++) word_watch(rank, w->index, word + i, least);
+}
+
+void world_watches_clear(struct world_rank *rank)
+{
+    for (uint32_t i = rank->watch_first; i < rank->watch_end; i++) rank->watch_head[i] = 0;
+    rank->watch_first = UINT32_MAX;
+    rank->watch_end = rank->watch_count = 0;
 }
 
 /* ---- stepping ---- */
@@ -230,7 +255,8 @@ static void wake_event_run(struct sim *sim, struct sim_event *event)
     w->idle = w->ranks_running ? 0 : w->wakes_pending;
     if (!ww || ww->done) return;
     const uint64_t now = sim_now_ps(sim), wanted_ps = ww->worker->wake_ps;
-    if (ww->wake_ps <= now) ww->wake_ps = 0;
+    struct rest *rest = worker_rest(ww);
+    if (rest->wake_ps <= now) rest->wake_ps = 0;
     if (wanted_ps > now) wake_schedule(ww);
     else if (wanted_ps) world_worker_wake(ww, now, now);
 }
@@ -239,13 +265,14 @@ static void wake_event_run(struct sim *sim, struct sim_event *event)
 static void wake_schedule(struct world_worker *ww)
 {
     struct world *w = ww->rank->world;
+    struct rest *rest = worker_rest(ww);
     const uint64_t wanted_ps = ww->worker->wake_ps;
-    if (wanted_ps <= sim_now_ps(w->sim) || (ww->wake_ps && ww->wake_ps <= wanted_ps)) return;
+    if (wanted_ps <= sim_now_ps(w->sim) || (rest->wake_ps && rest->wake_ps <= wanted_ps)) return;
     struct request *r = pool_get(&w->requests);
     *r = (struct request){
         .event.run = wake_event_run, .target = ww->rank, .word = ww->worker->index, .value = ww->rank->launch
     };
-    ww->wake_ps = wanted_ps;
+    rest->wake_ps = wanted_ps;
     w->wakes_pending++;
     sim_schedule_at(w->sim, &r->event, wanted_ps);
 }
@@ -257,12 +284,9 @@ void world_worker_step(struct world_worker *ww)
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
     ww->cursor_ps = machine->step_begin(rank, now);
-    ww->lane_start_ps = ww->last_end_ps = ww->cursor_ps;
-    ww->lane_warps = 0;
     ww->settled_ps = UINT64_MAX;
-    ww->space_ps = 0;
     world_mail_read(ww, now);
-    rank->current = ww;
+    rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
     switch (ww->worker->step(ww->worker)) {
     case WORKER_MORE:
         assert(ww->cursor_ps > now || machine->busy_ps); /* on a host the rank's next round costs time */
@@ -270,8 +294,11 @@ void world_worker_step(struct world_worker *ww)
         ww->settled_ps = now;
         break;
     case WORKER_WAIT:
-        if (ww->mail) world_worker_wake(ww, ww->mail->time_ps, ww->mail->time_ps + rank->world->poll_ps);
-        if (ww->space_ps) world_worker_wake(ww, ww->space_ps, ww->space_ps);
+        if (ww->rested && worker_rest(ww)->mail) {
+            const uint64_t mail_ps = worker_rest(ww)->mail->time_ps;
+            world_worker_wake(ww, mail_ps, mail_ps + rank->world->poll_ps);
+        }
+        if (rank->now.space_ps) world_worker_wake(ww, rank->now.space_ps, rank->now.space_ps);
         if (ww->worker->wake_ps) wake_schedule(ww);
         break;
     case WORKER_DONE:
@@ -279,13 +306,13 @@ void world_worker_step(struct world_worker *ww)
         ww->settled_ps = 0;
         if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
         if (ww->worker->moment != WORKER_CLOSES)
-            rank->let_ps = later(rank->let_ps, later(ww->cursor_ps, ww->staged_ps));
+            rank->let_ps = later(rank->let_ps, later(ww->cursor_ps, worker_staged_ps(ww)));
         if (ww->worker->moment == WORKER_COUNTS && ww->cursor_ps > rank->counts_ps) rank->counts_ps = ww->cursor_ps;
         if (--rank->running == 0) launch_rank_done(rank);
         break;
     }
     machine->step_end(rank);
-    rank->current = NULL;
+    rank->now.worker = NULL;
 }
 
 void world_worker_event_run(struct sim *sim, struct sim_event *event)
@@ -348,6 +375,7 @@ static void rank_init(struct world *w, uint32_t index)
     const struct world_options *o = &w->options;
     rank->world = w;
     rank->launch_event.run = launch_event_run;
+    rank->watch_first = UINT32_MAX;
     rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
     rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
     rank->sm_flows = memory_new(w->sm_count, sizeof rank->sm_flows[0]);
@@ -379,11 +407,11 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->options = *options;
     w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
     w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
-    w->requests.item_bytes = sizeof(struct request);
-    w->letters.item_bytes = sizeof(struct letter);
-    w->acks.item_bytes = sizeof(struct ack);
-    w->qps.item_bytes = sizeof(struct qp);
-    w->waiters.item_bytes = sizeof(struct waiter);
+    w->requests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct request) };
+    w->letters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct letter) };
+    w->acks = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct ack) };
+    w->qps = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp) };
+    w->waiters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct waiter) };
     w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
     w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->needs.queue_depth;
     w->sim = sim_new(EVENTS_AT_FIRST);
@@ -410,27 +438,16 @@ void world_free(struct world *w)
         free(rank->sm_first);
         free(rank->proxy);
         free(rank->qp);
-        free(rank->worker);
-        free(rank->mover);
         free(rank->nic);
         free(rank->local);
         free(rank->watch_head);
         free(rank->watch);
-        free(rank->least);
         free(rank->lanes_named);
         free(rank->fabric.words);
         free(rank->fabric.heap);
     }
     for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_clear(&w->nic[i]);
-    pool_clear(&w->requests);
-    pool_clear(&w->letters);
-    pool_clear(&w->acks);
-    pool_clear(&w->qps);
-    pool_clear(&w->waiters);
-    for (struct world_worker *old = w->retired, *next; old; old = next) {
-        next = old->ready_next;
-        free(old);
-    }
+    arena_clear(&w->arena);
     free(w->bisection);
     free(w->rank);
     free(w->nic);

@@ -2,6 +2,7 @@
 #ifndef MODELS_HARDWARE_WORLD_INTERNAL_H
 #define MODELS_HARDWARE_WORLD_INTERNAL_H
 
+#include "models/hardware/arena.h"
 #include "models/hardware/host.h"
 #include "models/hardware/link.h"
 #include "models/hardware/network.h"
@@ -23,39 +24,51 @@ struct letter {
     bool add;
 };
 
-/* A worker while its kernel runs. */
+/* A worker while its kernel runs.  Large worlds have millions, and steps find them in no order: what each step needs
+ * takes one cache line.  The rest stands in struct stepping, struct mover and struct rest. */
 struct world_worker {
     struct sim_event event; /* its next step */
     struct fabric_worker *worker;
     struct world_rank *rank;
-    uint64_t cursor_ps;              /* when all its operations so far are done */
-    uint64_t lane_start_ps;          /* when the operations that now run side by side began */
-    uint64_t last_end_ps;            /* when the last one is done */
-    uint64_t staged_ps;              /* when its stores from shared memory are written */
-    uint64_t touched;                /* a bit for each pattern whose array it has read */
-    uint64_t moved_from_ps;          /* when it last began to move rows */
-    struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
-    uint64_t settled_ps;             /* from then on its next step is not moved any more; UINT64_MAX: not settled */
-    uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
-    uint64_t space_ps;               /* in a step: when the soonest place on a full QP is free, if known; 0: none */
-    struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
-    uint16_t sm;                     /* the SM whose port it uses */
-    uint16_t lane_warps;             /* warps that the operations running side by side have taken */
+    uint64_t cursor_ps;     /* when all its operations so far are done */
+    uint64_t settled_ps;    /* from then on its next step is not moved any more; UINT64_MAX: not settled */
+    uint64_t moved_from_ps; /* when it last began to move rows */
+    uint16_t sm;            /* the SM whose port it uses */
     bool done;
     bool unfenced; /* it has stored since its last signal: the next one must wait for the stores */
+    bool rested;   /* its struct rest is in use */
+};
+_Static_assert(sizeof(struct world_worker) <= ARENA_LINE_BYTES, "one cache line");
+
+/* Of the worker that is being stepped. */
+struct stepping {
+    struct world_worker *worker; /* NULL: no worker of the rank is */
+    uint64_t lane_start_ps;      /* when the operations that now run side by side began */
+    uint64_t last_end_ps;        /* when the last one is done */
+    uint64_t space_ps;           /* when the soonest place on a full QP is free, if known; 0: none */
+    uint16_t lane_warps;         /* warps that the operations running side by side have taken */
 };
 
 /* The part of a worker's state that other workers of its SM read.  Kept apart, so that it lies close together. */
 struct mover {
     uint64_t moved_to_ps; /* when the worker had moved the last rows */
     uint32_t sm_next;     /* next worker of its SM + 1, 0: none */
+    uint32_t touched;     /* a bit for each pattern whose array the worker itself has read */
 };
 
-/* Memory for items of one size.  All of it is freed together at the end. */
+/* The part of a worker's state that few workers need. */
+struct rest {
+    uint64_t staged_ps;              /* when its stores from shared memory are written */
+    uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
+    struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
+    struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
+};
+
+/* Memory for items of one size. */
 struct pool {
+    struct arena *arena;
     void *free; /* list, linked by their first bytes */
-    void **block;
-    uint32_t block_count, item_bytes;
+    uint32_t item_bytes;
 };
 
 /* Until when a port is busy for the last peer and for any other. */
@@ -81,17 +94,15 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
     f->end_ps = end_ps;
 }
 
-/* least: place + 1 in the rank's list of least values; 0: this watch has none. */
+/* Workers with consecutive numbers that watch a word.  A lone worker that waits for no value needs none of these: the
+ * word's head is WATCH_LONE + its number. */
 struct watch {
-    uint32_t word, next, worker, least;
+    uint32_t worker, count; /* the first, and how many */
+    uint32_t next;          /* of the same word: place + 1, 0: none */
+    uint64_t least;         /* the value that they wait for; 0: any */
+    uint64_t held_ps; /* of a lone worker's counter: when the additions that do not reach the value are all done */
 };
-
-/* The value that a watch waits for.  For a counter, held is the sum of the additions up to held_ps that are held back
- * because they do not reach the value yet. */
-struct least {
-    uint64_t value, held, held_ps;
-    uint32_t word;
-};
+enum { WATCH_LONE = 1u << 31 };
 
 struct world_rank {
     struct fabric fabric;
@@ -104,19 +115,18 @@ struct world_rank {
     struct flows *sm_flows;      /* [sms] of bulk stores */
     uint64_t *stored_ps;         /* [sms] when the stores of its warps so far are done */
     uint32_t *sm_first;          /* [sms] first worker of the SM + 1, 0: none */
-    struct mover *mover;         /* [mover_max] */
+    struct mover *mover;         /* [worker_count] */
     struct port hbm, egress, ingress, posting;
     struct flows egress_flows, ingress_flows;
-    struct port *proxy;           /* [threads] */
-    struct qp **qp;               /* [ranks * queue_count], made when first used */
-    struct world_worker *worker;  /* [worker_count] */
-    struct world_worker *current; /* the one being stepped */
-    uint32_t *watch_head;         /* [words], 0: none, else place in watch + 1 */
+    struct port *proxy;          /* [threads] */
+    struct qp **qp;              /* [ranks * queue_count], made when first used */
+    struct world_worker *worker; /* [worker_count] */
+    struct rest *rest;           /* [worker_count] */
+    struct stepping now;
+    uint32_t *watch_head; /* [words], 0: none, else place in watch + 1, or WATCH_LONE + a worker */
     struct watch *watch;
-    struct least *least; /* [least_max] */
-    uint32_t least_count, least_max;
-    uint32_t watch_count, watch_max;
-    uint32_t worker_count, worker_max, mover_max, running;
+    uint32_t watch_count, watch_max, watch_first, watch_end; /* the words that are watched lie in [first, end) */
+    uint32_t worker_count, worker_max, running;
     struct world_worker *ready_first, *ready_last; /* host: workers that are due to step when the rank gets its turn */
     uint32_t ready_count, round_left;              /* number of these; steps left in this round of its loop */
     uint64_t let_ps, counts_ps;    /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
@@ -174,11 +184,11 @@ struct world {
     uint32_t nic_count, sm_count;
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
+    struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
     struct pool requests, letters, acks, waiters, qps;
-    struct world_worker *retired; /* arrays that became too small: the engine may still look at their events */
-    bool letters_used;            /* false: words change by events, whoever waits */
-    uint64_t mail_ps;             /* when the last letter arrives */
-    uint64_t poll_ps;             /* from when a word changes until a waiting worker steps */
+    bool letters_used; /* false: words change by events, whoever waits */
+    uint64_t mail_ps;  /* when the last letter arrives */
+    uint64_t poll_ps;  /* from when a word changes until a waiting worker steps */
     uint32_t ranks_running;
     uint32_t wakes_pending;      /* wakes that are scheduled */
     uint32_t idle;               /* wakes that nobody needs: all of them once all ranks are done, else 0 */
@@ -188,6 +198,17 @@ struct world {
     rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress;
     rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */
 };
+
+/* What a worker has of it is all zero when it is first asked for. */
+static inline struct rest *worker_rest(struct world_worker *ww)
+{
+    struct rest *rest = &ww->rank->rest[ww - ww->rank->worker];
+    if (!ww->rested) *rest = (struct rest){ 0 };
+    ww->rested = true;
+    return rest;
+}
+
+static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->staged_ps : 0; }
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 
@@ -200,10 +221,12 @@ static inline void pool_put(struct pool *pool, void *item)
 
 /* world.c: raises a rank's word, or adds to it, and wakes its watchers. */
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add);
-/* Whether an addition at *time_ps may be held back, because the one worker that watches the counter needs more.  If
- * the sum is enough, returns false; then *value and *time_ps cover this addition and all that were held back. */
-bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t *value, uint64_t *time_ps);
+/* Whether an addition at *time_ps needs no more care, because the one worker that watches the counter needs more.  If
+ * the sum is enough, returns false; then *time_ps is when the last of all additions so far is done. */
+bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps);
 uint64_t world_now_ps(const struct fabric *f);
+/* Forgets all watches of a launch. */
+void world_watches_clear(struct world_rank *rank);
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
 /* Both deliver a value to a word at time_ps.  world_word_event() always does it by an event. */
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);

@@ -48,19 +48,20 @@ static uint32_t lane_track(struct world_rank *rank, uint32_t worker, uint32_t la
 static void operation_note(struct world_rank *rank, const char *name, uint32_t warps, uint64_t cursor_ps,
                            uint64_t size_bytes)
 {
-    const struct world_worker *ww = rank->current;
+    const struct world_worker *ww = rank->now.worker;
     const bool host = rank->world->machine->busy_ps != NULL;
     const uint32_t all = ww->worker->warps, taken = warps && warps < all ? warps : all;
-    const uint32_t lane = host || ww->lane_warps < taken ? 0 : (ww->lane_warps - taken) % TRACKS_A_WORKER;
-    const uint64_t begin_ps = host ? cursor_ps : ww->lane_start_ps;
-    timeline_span(rank->world->options.timeline, &(struct timeline_span){
-                                                     .name = name,
-                                                     .begin_ps = begin_ps,
-                                                     .end_ps = ww->last_end_ps > begin_ps ? ww->last_end_ps : begin_ps,
-                                                     .size_bytes = size_bytes,
-                                                     .process = rank->fabric.rank,
-                                                     .track = lane_track(rank, ww->worker->index, lane),
-                                                 });
+    const uint32_t lane = host || rank->now.lane_warps < taken ? 0 : (rank->now.lane_warps - taken) % TRACKS_A_WORKER;
+    const uint64_t begin_ps = host ? cursor_ps : rank->now.lane_start_ps;
+    timeline_span(rank->world->options.timeline,
+                  &(struct timeline_span){
+                      .name = name,
+                      .begin_ps = begin_ps,
+                      .end_ps = rank->now.last_end_ps > begin_ps ? rank->now.last_end_ps : begin_ps,
+                      .size_bytes = size_bytes,
+                      .process = rank->fabric.rank,
+                      .track = lane_track(rank, ww->worker->index, lane),
+                  });
 }
 
 /* A port that has just served size_bytes, if it did: it was busy for as long as it is now busy for longer in all. */
@@ -82,7 +83,7 @@ static int recorded_store(struct fabric *f, struct fabric_worker *worker, const 
 {
     struct world_rank *rank = rank_of(f), *target = &rank->world->rank[write->peer];
     const struct port egress = rank->egress, ingress = target->ingress;
-    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     const int result = rank->world->machine->ops->store(f, worker, write);
     if (result) return result;
     operation_note(rank, "store", write->warps, cursor_ps, write->charge_bytes);
@@ -94,7 +95,7 @@ static int recorded_store(struct fabric *f, struct fabric_worker *worker, const 
 static int recorded_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
-    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     const int result = rank->world->machine->ops->put(f, worker, write);
     if (!result) operation_note(rank, "post put", write->warps, cursor_ps, write->charge_bytes);
     return result;
@@ -103,7 +104,7 @@ static int recorded_put(struct fabric *f, struct fabric_worker *worker, const st
 static int recorded_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
 {
     struct world_rank *rank = rank_of(f);
-    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     const int result = rank->world->machine->ops->signal(f, worker, signal);
     const bool rdma = fabric_path(f, signal->peer) == FABRIC_RDMA;
     if (!result) operation_note(rank, rdma ? "post signal" : "signal", 0, cursor_ps, 0);
@@ -114,7 +115,7 @@ static int recorded_put_signal(struct fabric *f, struct fabric_worker *worker, c
                                const struct fabric_signal *signal)
 {
     struct world_rank *rank = rank_of(f);
-    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     const int result = rank->world->machine->ops->put_signal(f, worker, write, signal);
     if (!result) operation_note(rank, "post put and signal", write->warps, cursor_ps, write->charge_bytes);
     return result;
@@ -125,7 +126,7 @@ static int recorded_get(struct fabric *f, struct fabric_worker *worker, const st
     struct world_rank *rank = rank_of(f), *source = &rank->world->rank[read->peer];
     const struct port egress = source->egress, ingress = rank->ingress;
     const bool rdma = fabric_path(f, read->peer) == FABRIC_RDMA;
-    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     const int result = rank->world->machine->ops->get(f, worker, read);
     if (result) return result;
     operation_note(rank, rdma ? "post get" : "load", 0, cursor_ps, read->charge_bytes);
@@ -148,7 +149,7 @@ static void recorded_work(struct fabric *f, struct fabric_worker *worker, const 
         [FABRIC_WORK_COMPUTE] = "compute",
     };
     struct world_rank *rank = rank_of(f);
-    const uint64_t cursor_ps = rank->current->cursor_ps;
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     rank->world->machine->ops->work(f, worker, work);
     operation_note(rank, name[work->kind], work->warps, cursor_ps, work->read_bytes);
 }
