@@ -144,13 +144,12 @@ static int show_run(int argc, char **argv)
     good = graph && (!a.svg || (new_file_spares(a.svg, (const char *const *)&cluster->path, 1, &error) &&
                                 svg_write(&a, cluster, graph, &error)));
     if (good && !a.svg) cluster_show(cluster, graph, stdout);
-    if (!good) fprintf(stderr, "eptwin cluster show: %s\n", error->message);
     graph_free(graph);
     cluster_free(cluster);
     g_free(a.svg);
     g_strfreev(a.marks);
     g_strfreev(a.rest);
-    return good ? EXIT_OK : EXIT_BAD_INPUT;
+    return good ? EXIT_OK : command_line_fail("cluster show", g_steal_pointer(&error), EXIT_BAD_INPUT);
 }
 
 static int check_run(int argc, char **argv)

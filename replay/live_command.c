@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "sim/command.h"
 #include "sim/command_line.h"
+#include "sim/new_file.h"
 #include "sim/version.h"
 
 GOptionEntry *live_command_entries(struct live_command *c)
@@ -109,22 +110,10 @@ static int choice_find(const char *name, const char *choices, const char *value,
     return found;
 }
 
-static bool output_check(const char *output, GError **error)
-{
-    if (!output || strcmp(output, "-") == 0) return true;
-    char *folder = g_path_get_dirname(output);
-    const bool fine = g_access(folder, W_OK | X_OK) == 0 && !g_file_test(output, G_FILE_TEST_IS_DIR);
-    if (!fine)
-        g_set_error(error, LIVE_ERROR, 0, "--output: expected a file that can be written, found '%s': %s", output,
-                    g_file_test(output, G_FILE_TEST_IS_DIR) ? "it is a folder" : g_strerror(errno));
-    g_free(folder);
-    return fine;
-}
-
 bool live_command_output_check(struct live_command *c, GError **error)
 {
     return numbers_check(c, error) && record_format_parse(c->format ? c->format : "csv", &c->record_format, error) &&
-           output_check(c->output, error);
+           (!c->output || new_file_possible(c->output, error));
 }
 
 bool live_command_check(struct live_command *c, GError **error)
@@ -140,7 +129,7 @@ bool live_command_check(struct live_command *c, GError **error)
                     c->fabric ? c->fabric : "shm");
         return false;
     }
-    if (!output_check(c->output, error)) return false;
+    if (c->output && !new_file_possible(c->output, error)) return false;
     live_options_init(&c->live);
     c->live.fabric = c->fabric ? c->fabric : "shm";
     c->live.provider = c->provider;
@@ -221,9 +210,7 @@ bool live_command_join(struct live_command *c, GError **error)
 
 int live_command_fail(const struct live_command *c, GError *error, int status)
 {
-    fprintf(stderr, "eptwin %s: %s\n", c->name, error->message);
-    g_error_free(error);
-    return status;
+    return command_line_fail(c->name, error, status);
 }
 
 struct rank_call {

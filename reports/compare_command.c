@@ -274,7 +274,6 @@ int command_compare(int argc, char **argv)
     struct compare_run run = { .error_pct_max = INFINITY };
     enum record_format format = RECORD_CSV;
     GError *error = NULL;
-    int status = EXIT_BAD_INPUT;
     bool done = compare_run_parse(&run, argc, argv, &format, &error);
     const guint count = run.path_count / 2;
     if (done && run.output) done = new_file_spares(run.output, (const char *const *)run.paths, run.path_count, &error);
@@ -285,10 +284,9 @@ int command_compare(int argc, char **argv)
         done = compare_pair_read(&pairs[p], &run.options, &error);
     }
     done = done && compare_pairs_show(&run, pairs, count, format, &error);
-    if (done) status = compare_verdict(pairs, count, run.error_pct_max);
-    else fprintf(stderr, "eptwin compare: %s\n", error->message);
+    const int status =
+        done ? compare_verdict(pairs, count, run.error_pct_max) : command_line_fail("compare", error, EXIT_BAD_INPUT);
     for (guint p = 0; p < count; p++) compare_pair_clear(&pairs[p]);
-    g_clear_error(&error);
     g_free(pairs);
     g_strfreev(run.paths);
     g_free(run.output);

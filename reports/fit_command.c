@@ -81,11 +81,9 @@ int command_fit(int argc, char **argv)
     }
     if (done && output) done = new_file_spares(output, (const char *const *)paths, g_strv_length(paths), &error);
     done = done && fit_run(paths, output ? output : "-", name, include, &error);
-    if (!done) fprintf(stderr, "eptwin fit: %s\n", error->message);
-    g_clear_error(&error);
     g_strfreev(paths);
     g_free(output);
     g_free(name);
     g_free(include);
-    return done ? EXIT_OK : EXIT_BAD_INPUT;
+    return done ? EXIT_OK : command_line_fail("fit", error, EXIT_BAD_INPUT);
 }

@@ -86,11 +86,9 @@ int command_report(int argc, char **argv)
         done = (records[i] = record_read(run.paths[run.first + i], &error)) != NULL &&
                record_kind_check(records[i], run.paths[run.first + i], &error);
     done = done && report_run_write(&run, records, &error);
-    if (!done) fprintf(stderr, "eptwin report: %s\n", error->message);
     for (guint i = 0; i < run.count; i++) record_free(records[i]);
     g_free(records);
     g_strfreev(run.paths);
     g_free(run.output);
-    g_clear_error(&error);
-    return done ? EXIT_OK : EXIT_BAD_INPUT;
+    return done ? EXIT_OK : command_line_fail("report", error, EXIT_BAD_INPUT);
 }

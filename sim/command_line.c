@@ -2,6 +2,7 @@
 #include "sim/command_line.h"
 #include "sim/command.h"
 #include "sim/nearest.h"
+#include "sim/new_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,9 +163,10 @@ static void error_put(const struct command_line *line, GError *glib, GError **er
 
 int command_line_fail(const char *name, GError *error, int status)
 {
+    const bool unwritten = g_error_matches(error, NEW_FILE_ERROR, NEW_FILE_ERROR_IO);
     fprintf(stderr, "eptwin %s: %s\n", name, error->message);
     g_error_free(error);
-    return status;
+    return unwritten ? EXIT_RUN_FAILED : status;
 }
 
 int command_line_unknown(const char *program, const char *what, const char *found, const char *const *names)

@@ -103,7 +103,7 @@ static int diagnose(const struct diagnose_options *o, GError **error)
 
 int command_diagnose(int argc, char **argv)
 {
-    g_autoptr(GError) error = NULL;
+    GError *error = NULL;
     struct diagnose_options options = { 0 };
     case_init(&options.base);
     int status = EXIT_BAD_INPUT;
@@ -112,7 +112,7 @@ int command_diagnose(int argc, char **argv)
         if (options.list) causes_print();
         else status = diagnose(&options, &error);
     }
-    if (error) fprintf(stderr, "eptwin diagnose: %s\n", error->message);
+    if (error) status = command_line_fail("diagnose", error, status);
     case_clear(&options.base);
     g_strfreev(options.paths);
     return status;

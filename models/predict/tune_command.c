@@ -517,15 +517,11 @@ int command_tune(int argc, char **argv)
         t.wanted[p] = g_array_new(FALSE, FALSE, sizeof(struct setting));
     }
     const bool good = tune_parse(&t, argc, argv, &error) && tune_run(&t, &error);
-    if (!good) {
-        fprintf(stderr, "eptwin tune: %s\n", error->message);
-        g_error_free(error);
-    }
     for (int p = 0; p < PHASES; p++) {
         g_array_unref(t.tried[p]);
         g_array_unref(t.wanted[p]);
     }
     cluster_free(t.cluster);
     case_clear(&t.base);
-    return good ? EXIT_OK : EXIT_BAD_INPUT;
+    return good ? EXIT_OK : command_line_fail("tune", error, EXIT_BAD_INPUT);
 }

@@ -133,17 +133,13 @@ int command_probe(int argc, char **argv)
         }
     else if (good) good = tree_tell(&options, &f, out, &error);
     if (good && options.output) good = cluster_write(&options, &f, &error);
-    const int failed = !good && (g_error_matches(error, PROBE_ERROR, PROBE_ERROR_RUN) ||
-                                 g_error_matches(error, NEW_FILE_ERROR, NEW_FILE_ERROR_IO))
-                           ? EXIT_RUN_FAILED
-                           : EXIT_BAD_INPUT;
-    if (!good) fprintf(stderr, "eptwin probe: %s\n", error->message);
-    else if (g_strcmp0(options.output, "-") != 0) fputs(out->str, stdout);
+    const int status = !good && g_error_matches(error, PROBE_ERROR, PROBE_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
+    if (good && g_strcmp0(options.output, "-") != 0) fputs(out->str, stdout);
     findings_clear(&f);
     g_free(options.root);
     g_free(options.save);
     g_free(options.output);
     g_free(options.include);
     g_strfreev(options.files);
-    return good ? EXIT_OK : failed;
+    return good ? EXIT_OK : command_line_fail("probe", g_steal_pointer(&error), status);
 }
