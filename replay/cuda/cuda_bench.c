@@ -21,6 +21,7 @@ enum {
     TABLE_BYTES = CUDA_TARGETS_MOST * 8,
     FILL_BYTES = 16 << 20,
     DELAY_US = 100,
+    SOURCE_SLACK_BYTES = 512, /* lanes behind the last row's end load, too */
     HOST_MAPPED = 2
 };
 
@@ -64,12 +65,13 @@ static bool source_fill(struct cuda_bench *b, const struct cuda_gpu *g, GError *
 
 static bool gpu_memory(struct cuda_bench *b, struct cuda_gpu *g, GError **error)
 {
-    return CALL(alloc, &g->source, CUDA_SOURCE_BYTES) && CALL(alloc, &g->target, CUDA_TARGET_BYTES * b->gpu_count) &&
-           CALL(alloc, &g->zeros, CUDA_ZEROS_BYTES) && CALL(alloc, &g->words, CUDA_WORDS_BYTES) &&
-           CALL(alloc, &g->table, 2 * TABLE_BYTES) && CALL(alloc, &g->results, 2 * RESULTS_BYTES) &&
-           CALL(host_alloc, &g->host, 4096, HOST_MAPPED) && CALL(host_address, &g->host_words, g->host, 0) &&
-           CALL(set, g->zeros, 0, CUDA_ZEROS_BYTES) && CALL(set, g->words, 0, CUDA_WORDS_BYTES) &&
-           CALL(set, g->target, 0, CUDA_TARGET_BYTES * b->gpu_count) && source_fill(b, g, error);
+    return CALL(alloc, &g->source, CUDA_SOURCE_BYTES + SOURCE_SLACK_BYTES) &&
+           CALL(alloc, &g->target, CUDA_TARGET_BYTES * b->gpu_count) && CALL(alloc, &g->zeros, CUDA_ZEROS_BYTES) &&
+           CALL(alloc, &g->words, CUDA_WORDS_BYTES) && CALL(alloc, &g->table, 2 * TABLE_BYTES) &&
+           CALL(alloc, &g->results, 2 * RESULTS_BYTES) && CALL(host_alloc, &g->host, 4096, HOST_MAPPED) &&
+           CALL(host_address, &g->host_words, g->host, 0) && CALL(set, g->zeros, 0, CUDA_ZEROS_BYTES) &&
+           CALL(set, g->words, 0, CUDA_WORDS_BYTES) && CALL(set, g->target, 0, CUDA_TARGET_BYTES * b->gpu_count) &&
+           source_fill(b, g, error);
 }
 
 static bool gpu_open(struct cuda_bench *b, uint32_t index, GError **error)
@@ -255,6 +257,8 @@ static bool run_collect(struct cuda_bench *b, const struct cuda_run *run, struct
         last_from = MAX(last_from, left[i].from_ns);
         to = MAX(to, left[i].to_ns);
         if (left[i].rows == 0) continue;
+        const uint32_t target = i / ((run->threads + 31) / 32) * run->args.by_block % run->target_count;
+        o->target_to_ns[target] = MAX(o->target_to_ns[target], left[i].to_ns);
         o->warps++;
         rows += left[i].rows;
         o->cycles += (double)left[i].cycles;

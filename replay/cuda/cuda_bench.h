@@ -66,11 +66,12 @@ struct cuda_run {
 
 /* What a run's warps left, put together. */
 struct cuda_outcome {
-    uint64_t from_ns, to_ns; /* the first warp's begin, the last one's end, by the GPU's timer */
-    uint64_t last_from_ns;   /* the last warp's begin */
-    double rows_per_ns;      /* sum over warps of what each did in its time */
-    double rows, cycles;     /* sum, mean over warps that did something */
-    uint32_t warps;          /* those that did something */
+    uint64_t from_ns, to_ns;                  /* the first warp's begin, the last one's end, by the GPU's timer */
+    uint64_t last_from_ns;                    /* the last warp's begin */
+    double rows_per_ns;                       /* sum over warps of what each did in its time */
+    double rows, cycles;                      /* sum, mean over warps that did something */
+    uint32_t warps;                           /* those that did something */
+    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* the last end of those that have this target by their block */
 };
 
 struct cuda_row {

@@ -53,7 +53,7 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
             .cycles = f->rows ? UINT64_MAX : cuda_cycles(b, time_us),
             .by_block = f->by_block, .by_warp = f->by_warp, .fan = f->fan ? f->fan : 1, .stages = f->stages,
             .ahead = f->ahead, .shared_stride = line_up(f->row_bytes), .shared_offset = f->shared_offset,
-            .flags = f->flags, .count = f->count, .team = f->team,
+            .flags = f->flags, .count = f->count, .team = f->team, .own = cuda_words(b, f->gpu),
         },
     };
     memcpy(run.target, f->target, sizeof run.target);
@@ -66,11 +66,10 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
 }
 
 /* What is small enough is brought to L2 by the same run before; what is not begins somewhere else each time. */
-bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, double *rate_gbs,
-                    GError **error)
+bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
+                        struct cuda_outcome *outcome, GError **error)
 {
     struct cuda_run run[CUDA_RUNS_MOST];
-    struct cuda_outcome outcome[CUDA_RUNS_MOST];
     bool far = false;
     g_assert(count <= CUDA_RUNS_MOST);
     for (uint32_t i = 0; i < count; i++) {
@@ -79,10 +78,52 @@ bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_
         run[i].args.index = (uint32_t)(rng_next(&b->rng) >> 33);
         far = true;
     }
-    if (!far && !cuda_bench_run(b, run, count, outcome, error)) return false;
-    if (!cuda_bench_run(b, run, count, outcome, error)) return false;
+    return (far || cuda_bench_run(b, run, count, outcome, error)) && cuda_bench_run(b, run, count, outcome, error);
+}
+
+bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, double *rate_gbs,
+                    GError **error)
+{
+    struct cuda_outcome outcome[CUDA_RUNS_MOST];
+    if (!cuda_flows_outcome(b, flows, count, outcome, error)) return false;
     for (uint32_t i = 0; i < count; i++)
         rate_gbs[i] = outcome[i].rows * flows[i].row_bytes / (double)(outcome[i].to_ns - outcome[i].from_ns);
+    return true;
+}
+
+bool cuda_fresh_write(struct cuda_bench *b, uint32_t writer, uint32_t gpu, uint32_t row_bytes, bool packed,
+                      uint64_t footprint, uint64_t *place, GError **error)
+{
+    enum { WARPS = 8 };
+    struct cuda_flow store = { .kernel = "store_8",
+                               .gpu = writer,
+                               .blocks = b->sms,
+                               .warps = WARPS,
+                               .row_bytes = row_bytes,
+                               .footprint = footprint,
+                               .packed = packed,
+                               .target_count = 1 };
+    struct cuda_outcome outcome;
+    *place = b->gpu[gpu].target + CUDA_TARGET_BYTES / 2;
+    store.target[0] = *place;
+    struct cuda_run run = cuda_flow_run(b, &store);
+    run.args.rows = (run.args.target_mask + 1) / (b->sms * WARPS) + 1;
+    run.args.cycles = UINT64_MAX;
+    return cuda_bench_run(b, &run, 1, &outcome, error);
+}
+
+bool cuda_flow_fresh(struct cuda_bench *b, const struct cuda_flow *flow, uint32_t writer, double *rate_gbs,
+                     GError **error)
+{
+    const uint64_t footprint = flow->footprint ? flow->footprint : CUDA_IN_L2;
+    struct cuda_flow f = *flow;
+    struct cuda_outcome outcome;
+    if (!cuda_fresh_write(b, writer, f.gpu, f.row_bytes, f.packed, footprint, &f.source, error)) return false;
+    struct cuda_run run = cuda_flow_run(b, &f);
+    run.args.rows = MAX((run.args.source_mask + 1) / (f.blocks * f.warps), 1);
+    run.args.cycles = UINT64_MAX;
+    if (!cuda_bench_run(b, &run, 1, &outcome, error)) return false;
+    *rate_gbs = outcome.rows * f.row_bytes / (double)(outcome.to_ns - outcome.from_ns);
     return true;
 }
 

@@ -39,6 +39,18 @@ bool cuda_flow_fits(const struct cuda_bench *b, const struct cuda_flow *flow);
 bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, double *rate_gbs,
                     GError **error);
 
+/* The same, and what the runs left instead of rates. */
+bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
+                        struct cuda_outcome *outcome, GError **error);
+
+/* The rate of rows each read once by the flow, which have just been written by a GPU: that one's stores leave them in
+ * the L2 where they belong, but not near each SM that reads them.  flow->source and ->target are not used. */
+bool cuda_flow_fresh(struct cuda_bench *b, const struct cuda_flow *flow, uint32_t writer, double *rate_gbs,
+                     GError **error);
+/* Writes footprint bytes at GPU gpu's place for what is fresh, which is returned. */
+bool cuda_fresh_write(struct cuda_bench *b, uint32_t writer, uint32_t gpu, uint32_t row_bytes, bool packed,
+                      uint64_t footprint, uint64_t *place, GError **error);
+
 /* The run that a flow is: for those who put something beside it. */
 struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *flow);
 

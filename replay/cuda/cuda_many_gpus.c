@@ -36,6 +36,7 @@ static const struct mover packed_movers[] = {
     { "copy_8", 0 },
     { "bulk", FLAG_IN | FLAG_OUT },
     { "bulk", FLAG_IN | FLAG_OUT | FLAG_WHOLE },
+    { "message", 0 },
 };
 
 static struct cuda_flow flow_of(const struct mover *m, uint32_t gpu, uint32_t sms, uint32_t warps, uint32_t row_bytes)
@@ -141,7 +142,7 @@ static bool pair_unaligned(struct cuda_bench *b, GError **error)
         uint32_t sms, warps;
     } crowds[] = { { 1, 1 },  { 1, 4 },   { 1, 8 },  { 1, 15 },     { 8, 15 },
                    { 16, 8 }, { 24, 15 }, { 64, 8 }, { b->sms, 8 }, { b->sms, 15 } };
-    for (uint32_t m = 0; m < 3; m++)
+    for (EACH(m, packed_movers))
         for (EACH(i, sizes))
             for (EACH(c, crowds)) {
                 const struct mover *mover = &packed_movers[m];
@@ -301,23 +302,49 @@ static bool patterns(struct cuda_bench *b, GError **error)
 }
 
 /* Flows of so many bytes each, until the last has ended: what is not shared evenly shows here, and in rates does not.
- * */
-static bool whole_flows(struct cuda_bench *b, GError **error)
+ * Of single flows the rates are those that each had until its own end. */
+static bool whole_flows_keep(struct cuda_bench *b, const struct mover *m, uint32_t gpus, uint32_t sms,
+                             uint32_t row_bytes, bool packed, GError **error)
 {
     enum { FLOW_BYTES = 32 << 20 };
+    struct cuda_flow flow[CUDA_GPUS_MOST];
+    struct cuda_outcome o[CUDA_RUNS_MOST];
+    double whole[CUDA_GPUS_MOST], each[CUDA_GPUS_MOST * CUDA_GPUS_MOST];
+    char phase[96];
+    uint32_t flows = 0;
+    const uint32_t warps = m->flags || packed ? 15 : 32;
+    const uint32_t count = pattern_flows(b, ALL_TO_ALL, m, gpus, sms, warps, flow);
+    for (uint32_t i = 0; i < count; i++) {
+        flow[i].row_bytes = row_bytes;
+        flow[i].packed = packed;
+        flow[i].rows = MAX(FLOW_BYTES / (sms * warps * row_bytes), 1);
+    }
+    if (!cuda_flows_outcome(b, flow, count, o, error)) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const double bytes = o[i].rows * row_bytes;
+        whole[i] = bytes / (double)(o[i].to_ns - o[i].from_ns);
+        for (uint32_t k = 0; k < flow[i].target_count; k++)
+            each[flows++] = bytes / flow[i].target_count / (double)(o[i].target_to_ns[k] - o[i].from_ns);
+    }
+    g_snprintf(phase, sizeof phase, "all-to-all %s gpus=%u sms=%u/flow warps=%u%s whole flows", m->name, gpus, sms,
+               warps, packed ? " packed" : "");
+    cuda_bench_keep(b, "whole_gbs", "GB/s", row_bytes, stats_min(whole, count), "%s", phase);
+    cuda_bench_keep(b, "flow_slow_gbs", "GB/s", row_bytes, stats_min(each, flows), "%s", phase);
+    cuda_bench_keep(b, "flow_gbs", "GB/s", row_bytes, stats_median(each, flows), "%s", phase);
+    cuda_bench_keep(b, "flow_fast_gbs", "GB/s", row_bytes, stats_max(each, flows), "%s", phase);
+    return true;
+}
+
+static bool whole_flows(struct cuda_bench *b, GError **error)
+{
     static const uint32_t sms[] = { 1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 44 };
-    for (EACH(m, movers))
+    for (uint32_t gpus = 2; gpus <= b->gpu_count; gpus++)
         for (EACH(s, sms)) {
-            struct cuda_flow flow[CUDA_GPUS_MOST];
-            double rate_gbs[CUDA_RUNS_MOST];
-            const uint32_t warps = movers[m].flags ? 15 : 32, peers = b->gpu_count - 1;
-            if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || sms[s] * peers > b->sms) continue;
-            const uint32_t count = pattern_flows(b, ALL_TO_ALL, &movers[m], b->gpu_count, sms[s], warps, flow);
-            for (uint32_t i = 0; i < count; i++) flow[i].rows = MAX(FLOW_BYTES / (sms[s] * warps * ROW_BYTES), 1);
-            if (!cuda_flows_run(b, flow, count, rate_gbs, error)) return false;
-            cuda_bench_keep(b, "whole_gbs", "GB/s", ROW_BYTES, stats_min(rate_gbs, count),
-                            "all-to-all %s gpus=%u sms=%u/flow warps=%u whole flows", movers[m].name, b->gpu_count,
-                            sms[s], warps);
+            if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || sms[s] * (gpus - 1) > b->sms) continue;
+            for (EACH(m, movers))
+                if (!whole_flows_keep(b, &movers[m], gpus, sms[s], ROW_BYTES, false, error)) return false;
+            if (!whole_flows_keep(b, &packed_movers[0], gpus, sms[s], ROW_BYTES + 16, true, error)) return false;
+            if (!whole_flows_keep(b, &packed_movers[3], gpus, sms[s], HALF_ROW_BYTES + 240, true, error)) return false;
         }
     return true;
 }
@@ -380,6 +407,11 @@ static bool peer_waits(struct cuda_bench *b, GError **error)
 
 static bool peer_ends(struct cuda_bench *b, GError **error) { return cuda_after_to(b, 0, 1, "peer", error); }
 static bool peer_additions(struct cuda_bench *b, GError **error) { return cuda_adding_to(b, 0, 1, "peer", error); }
+
+static bool fresh_from_peer(struct cuda_bench *b, GError **error)
+{
+    return cuda_fresh_from(b, 1, "fresh-from-peer", error);
+}
 
 static bool barriers(struct cuda_bench *b, GError **error)
 {
@@ -450,6 +482,7 @@ static bool loaded(struct cuda_bench *b, GError **error)
 const struct cuda_part cuda_many_gpus_parts[] = {
     { "peer-waits", peer_waits }, { "peer-after", peer_ends },    { "peer-adding", peer_additions },
     { "peer-flag", flags },       { "peer-barrier", barriers },   { "peer-host", cuda_host_to_pass },
+    { "peer-fresh", fresh_from_peer },
     { "peer-sms", pair_by_sms },  { "peer-size", pair_by_size },  { "peer-place", pair_by_place },
     { "mixed", mixed },           { "peer-loads", loads },        { "peer-bulk-loads", bulk_loads },
     { "patterns", patterns },     { "whole-flows", whole_flows }, { "peer-unaligned", pair_unaligned },

@@ -157,26 +157,28 @@ static bool words_by_warps(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Messages of the low-latency kernels, one behind the other. */
+/* Messages of the low-latency kernels, one behind the other: their bytes, and with their atomics. */
 static bool messages(struct cuda_bench *b, GError **error)
 {
+    static const char *const kernels[] = { "copy_8", "message" };
     static const uint32_t sizes[] = { 2064, 7408, 14352 };
     const struct {
         uint32_t sms, warps;
     } crowds[] = { { 1, 1 },  { 1, 4 },  { 1, 8 },      { 1, 16 },     { 1, 30 },
                    { 16, 8 }, { 64, 8 }, { b->sms, 8 }, { b->sms, 30 } };
-    for (EACH(p, places))
-        for (EACH(i, sizes))
-            for (EACH(c, crowds)) {
-                const struct cuda_flow flow = { .kernel = "copy_8",
-                                                .blocks = crowds[c].sms,
-                                                .warps = crowds[c].warps,
-                                                .row_bytes = sizes[i],
-                                                .footprint = places[p].footprint,
-                                                .packed = true };
-                if (cuda_quick_skips(b, c, G_N_ELEMENTS(crowds))) continue;
-                if (!flow_keep(b, &flow, places[p].name, " packed", error)) return false;
-            }
+    for (EACH(k, kernels))
+        for (EACH(p, places))
+            for (EACH(i, sizes))
+                for (EACH(c, crowds)) {
+                    const struct cuda_flow flow = { .kernel = kernels[k],
+                                                    .blocks = crowds[c].sms,
+                                                    .warps = crowds[c].warps,
+                                                    .row_bytes = sizes[i],
+                                                    .footprint = places[p].footprint,
+                                                    .packed = true };
+                    if (cuda_quick_skips(b, c, G_N_ELEMENTS(crowds)) || (k && p)) continue;
+                    if (!flow_keep(b, &flow, places[p].name, " packed", error)) return false;
+                }
     return true;
 }
 
@@ -301,6 +303,74 @@ static bool bulk_by_offset(struct cuda_bench *b, GError **error)
     return true;
 }
 
+/* ---- rows that have just been written ---- */
+
+static const struct {
+    struct cuda_flow flow;
+    const char *more;
+} fresh_flows[] = {
+    { { .kernel = "copy_5", .row_bytes = ROW_BYTES }, "" },
+    { { .kernel = "load_5", .row_bytes = ROW_BYTES }, "" },
+    { { .kernel = "copy_8", .row_bytes = 7408, .packed = true }, " packed" },
+    { { .kernel = "copy_8", .row_bytes = 14352, .packed = true }, " packed" },
+    { { .kernel = "bulk", .row_bytes = HALF_ROW_BYTES, .flags = FLAG_IN | FLAG_OUT, .stages = 1 },
+      " way=both stages=1 ahead=0" },
+    { { .kernel = "bulk", .row_bytes = ROW_BYTES, .flags = FLAG_IN, .stages = 1 }, " way=in stages=1 ahead=0" },
+    { { .kernel = "bulk", .row_bytes = 2048, .flags = FLAG_IN | FLAG_OUT, .stages = 3, .ahead = 1 },
+      " way=both stages=3 ahead=1" },
+};
+
+bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
+{
+    const struct {
+        uint32_t sms, warps, footprint_mb;
+    } crowds[] = { { 1, 1, 8 },        { 1, 4, 8 },        { 1, 12, 8 },       { 24, 12, 16 },
+                   { b->sms, 12, 16 }, { b->sms, 12, 64 }, { b->sms, 12, 256 } };
+    for (EACH(i, fresh_flows))
+        for (EACH(c, crowds)) {
+            struct cuda_flow flow = fresh_flows[i].flow;
+            double rate_gbs;
+            flow.blocks = crowds[c].sms;
+            flow.warps = crowds[c].warps;
+            flow.footprint = (uint64_t)crowds[c].footprint_mb << 20;
+            if (!cuda_flow_fits(b, &flow)) continue;
+            if (!cuda_flow_fresh(b, &flow, writer, &rate_gbs, error)) return false;
+            cuda_bench_keep(b, "rate_gbs", "GB/s", flow.row_bytes, rate_gbs, "%s sms=%u warps=%u at=%s %uMiB%s",
+                            flow.kernel, flow.blocks, flow.warps, place, crowds[c].footprint_mb, fresh_flows[i].more);
+        }
+    return cuda_chase_fresh(b, writer, place, error);
+}
+
+static bool fresh(struct cuda_bench *b, GError **error) { return cuda_fresh_from(b, 0, "fresh", error); }
+
+/* ---- code ---- */
+
+/* 32 KiB of code: run again, for the first time in its kernel, and that after so much was read that no cache has it. */
+static bool codes(struct cuda_bench *b, GError **error)
+{
+    static const char *const passes[] = { "again", "first", "cold" };
+    const uint32_t sms[] = { 1, b->sms };
+    for (EACH(s, sms))
+        for (EACH(p, passes)) {
+            const struct cuda_flow flush = {
+                .kernel = "load_5", .blocks = b->sms, .warps = 32, .row_bytes = ROW_BYTES, .footprint = CUDA_BEYOND_L2
+            };
+            struct cuda_run run = {
+                .kernel = "code", .blocks = sms[s], .threads = 32, .args = { .own = cuda_words(b, 0), .rows = 1 }
+            };
+            struct cuda_outcome once, o;
+            double rate_gbs;
+            if (!cuda_bench_run(b, &run, 1, &once, error)) return false;
+            if (p == 2 && !cuda_flows_run(b, &flush, 1, &rate_gbs, error)) return false;
+            if (!cuda_bench_run(b, &run, 1, &once, error)) return false;
+            run.args.rows = 2;
+            if (!cuda_bench_run(b, &run, 1, &o, error)) return false;
+            const double cycles = p == 0 ? o.cycles - once.cycles : once.cycles;
+            cuda_bench_keep(b, "time_ns", "ns", 0, cycles / b->cycles_per_ns, "code sms=%u pass=%s", sms[s], passes[p]);
+        }
+    return true;
+}
+
 /* ---- work on rows ---- */
 
 static bool casts(struct cuda_bench *b, GError **error)
@@ -391,6 +461,8 @@ const struct cuda_part cuda_one_gpu_parts[] = {
     { "bulk-size", bulk_by_size },
     { "bulk-tokens", bulk_tokens },
     { "bulk-offset", bulk_by_offset },
+    { "fresh", fresh },
+    { "code", codes },
     { "cast", casts },
     { "sum", sums },
     { "sum-shared", sums_shared },

@@ -15,16 +15,30 @@
     xor.b32 folded, folded, x##n; xor.b32 folded, folded, y##n; \
     xor.b32 folded, folded, z##n; xor.b32 folded, folded, w##n;
 
+/* The same of what is left of a row: lanes behind its end store nothing.  They load, since what all lanes do alike
+ * needs none of the 7 predicates that a thread has: the source's last row may be read beyond by less than 512 bytes. */
+#define ALIKE(offset, ...)  { .reg .pred has; setp.gt.u32 has, left, offset; @has __VA_ARGS__ }
+#define WITHIN(offset, ...) { \
+    .reg .pred has; \
+    .reg .b32 from; \
+    add.u32 from, mine, offset; \
+    setp.gt.u32 has, left, from; \
+    @has __VA_ARGS__ \
+    }
+#define LOAD_REST(n, offset)  ALIKE(offset, LOAD(n, offset))
+#define STORE_REST(n, offset) WITHIN(offset, STORE(n, offset))
+
 /* So many loads of 512 bytes a warp are under way before the first is used. */
 #define DO_1(does) does(0, 0)
 #define DO_2(does) does(0, 0) does(1, 512)
 #define DO_5(does) DO_2(does) does(2, 1024) does(3, 1536) does(4, 2048)
 #define DO_8(does) DO_5(does) does(5, 2560) does(6, 3072) does(7, 3584)
 
-/* A warp moves rows, each as one of the kernels' warps would: as many bytes at a time as loads are in flight, the rest
- * 512 bytes by 512.  first and second say what is done with a piece: LOAD and STORE, LOAD and FOLD, or STORE alone.
+/* A warp moves rows, each as one of the kernels' warps would: as many bytes at a time as loads are in flight, then what
+ * is left of the row, its loads in flight together too.  first and second say what is done with a piece, first_rest and
+ * second_rest with that: LOAD and STORE, LOAD and FOLD, or STORE alone.  before and after stand around each row.
  * Targets are taken from a table: block * by_block + warp * by_warp, modulo their number. */
-#define ROWS_KERNEL(name, piece, first_all, second_all, first_one, second_one) \
+#define ROWS_KERNEL(name, piece, first, second, first_rest, second_rest, before, after) \
 ENTRY(name) { \
     HEAD \
     .reg .b32 row, at, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, step, left, mine; \
@@ -53,30 +67,25 @@ next: \
     and.b32 at, row, target_mask; \
     mad.wide.u32 d, at, target_stride, target; \
     mov.u32 left, row_bytes; \
+    before \
 whole: \
     .pragma "nounroll"; \
     setp.lo.u32 p, left, piece; \
     @p bra rest; \
-    first_all \
-    second_all \
+    first \
+    second \
     add.u64 s, s, piece; \
     add.u64 d, d, piece; \
     sub.u32 left, left, piece; \
     bra whole; \
 rest: \
-    .pragma "nounroll"; \
-    setp.le.u32 p, left, mine; \
+    setp.eq.u32 p, left, 0; \
     @p bra moved; \
-    first_one \
-    second_one \
-    add.u64 s, s, 512; \
-    add.u64 d, d, 512; \
-    setp.le.u32 p, left, 512; \
-    @p bra moved; \
-    sub.u32 left, left, 512; \
-    bra rest; \
+    first_rest \
+    second_rest \
 moved: \
     bar.warp.sync 0xffffffff; \
+    after \
     add.u32 row, row, all; \
     add.u32 done, done, 1; \
     TIME_LEFT(rows) \
@@ -107,12 +116,42 @@ moved: \
 #define VALUES DO_8(VALUE)
 #define NOTHING
 
-#define COPY_KERNEL(n, piece)  ROWS_KERNEL(copy_##n, piece, DO_##n(LOAD), DO_##n(STORE), DO_1(LOAD), DO_1(STORE))
-#define LOAD_KERNEL(n, piece)  ROWS_KERNEL(load_##n, piece, DO_##n(LOAD), DO_##n(FOLD), DO_1(LOAD), DO_1(FOLD))
-#define STORE_KERNEL(n, piece) ROWS_KERNEL(store_##n, piece, NOTHING, DO_##n(STORE), NOTHING, DO_1(STORE))
+#define COPY_KERNEL(n, piece) \
+    ROWS_KERNEL(copy_##n, piece, DO_##n(LOAD), DO_##n(STORE), DO_##n(LOAD_REST), DO_##n(STORE_REST), \
+                NOTHING, NOTHING)
+#define LOAD_KERNEL(n, piece) \
+    ROWS_KERNEL(load_##n, piece, DO_##n(LOAD), DO_##n(FOLD), DO_##n(LOAD_REST), DO_##n(FOLD), \
+                NOTHING, NOTHING)
+#define STORE_KERNEL(n, piece) \
+    ROWS_KERNEL(store_##n, piece, NOTHING, DO_##n(STORE), NOTHING, DO_##n(STORE_REST), NOTHING, NOTHING)
+
+/* A message as low-latency dispatch sends it: a place of it is taken by an atomic whose value is awaited; behind its
+ * stores one lane releases a counter, whose value nobody needs. */
+#define PLACE_TAKE { \
+    .reg .pred other; \
+    .reg .b32 old; \
+    .reg .b64 word; \
+    ld.param.u64 word, [ARG_OWN]; \
+    mad.wide.u32 word, me, 128, word; \
+    mov.u32 old, 0; \
+    setp.ne.u32 other, lane, 0; \
+    @!other atom.relaxed.gpu.global.add.u32 old, [word], 0; \
+    shfl.sync.idx.b32 old, old, 0, 31, 0xffffffff; \
+    mad.wide.u32 d, old, 16, d; \
+    }
+#define PLACE_RELEASE { \
+    .reg .pred other; \
+    .reg .b32 old; \
+    .reg .b64 word; \
+    ld.param.u64 word, [ARG_OWN]; \
+    mad.wide.u32 word, me, 128, word; \
+    setp.ne.u32 other, lane, 0; \
+    @!other atom.release.gpu.global.add.u32 old, [word + 64], 1; \
+    }
 
 /* Words of 4 bytes, one a lane and nothing else in flight: how index arrays are read. */
 #define LOAD_4(n, offset) ld.global.nc.L1::no_allocate.L2::256B.u32 x##n, [s + offset];
+#define LOAD_4_REST(n, offset) ALIKE(offset, LOAD_4(n, offset))
 #define FOLD_4(n, offset) xor.b32 folded, folded, x##n;
 
 /* ---- bulk copies ---- */
@@ -212,8 +251,12 @@ const char cuda_ptx_copies[] =
     PTX(LOAD_KERNEL(8, 4096))
     PTX(STORE_KERNEL(1, 512))
     PTX(STORE_KERNEL(8, 4096))
-    PTX(ROWS_KERNEL(load_words_1, 512, DO_1(LOAD_4), DO_1(FOLD_4), DO_1(LOAD_4), DO_1(FOLD_4)))
-    PTX(ROWS_KERNEL(load_words_8, 4096, DO_8(LOAD_4), DO_8(FOLD_4), DO_1(LOAD_4), DO_1(FOLD_4)))
+    PTX(ROWS_KERNEL(load_words_1, 512, DO_1(LOAD_4), DO_1(FOLD_4), DO_1(LOAD_4_REST), DO_1(FOLD_4), 
+                    NOTHING, NOTHING))
+    PTX(ROWS_KERNEL(load_words_8, 4096, DO_8(LOAD_4), DO_8(FOLD_4), DO_8(LOAD_4_REST), DO_8(FOLD_4), 
+                    NOTHING, NOTHING))
+    PTX(ROWS_KERNEL(message, 4096, DO_8(LOAD), DO_8(STORE), DO_8(LOAD_REST), DO_8(STORE_REST), 
+                    PLACE_TAKE, PLACE_RELEASE))
 
     PTX(ENTRY(bulk) {
         HEAD

@@ -228,6 +228,12 @@ over: \
 #define NEXT_flag_relaxed_sys add.u32 value, i, 1;
 #define NEXT_flag_add_sys     mov.u32 value, 1;
 
+/* 2048 multiplications in four chains: 32 KiB of code without a branch. */
+#define CODE_4    mad.lo.u32 v, v, v, lane; mad.lo.u32 w, w, w, lane; mad.lo.u32 x, x, x, lane; mad.lo.u32 y, y, y, lane;
+#define CODE_32   CODE_4 CODE_4 CODE_4 CODE_4 CODE_4 CODE_4 CODE_4 CODE_4
+#define CODE_256  CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32
+#define CODE_2048 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256
+
 const char cuda_ptx_latencies[] =
     HEADER
     PTX(ALONE_KERNEL(alone_nothing, 4, add.u32 v, v, zero; FOLLOW))
@@ -368,8 +374,44 @@ next:
         FINISH(done)
     })
 
-    /* Does nothing; does nothing but say when it ran; spins for so many cycles. */
+    PTX(ENTRY(code) {
+        HEAD
+        .reg .b32 v, w, x, y, rows;
+        .reg .b64 word;
+        ld.param.u64 word, [ARG_OWN];
+        ld.param.u32 rows, [ARG_ROWS];
+        add.u32 v, tid, 1;
+        add.u32 w, tid, 2;
+        add.u32 x, tid, 3;
+        add.u32 y, tid, 4;
+        GO
+next:
+        .pragma "nounroll";
+        CODE_2048
+        add.u32 done, done, 1;
+        setp.lo.u32 p, done, rows;
+        @p bra next;
+        add.u32 v, v, w;
+        add.u32 v, v, x;
+        add.u32 v, v, y;
+        setp.eq.u32 p, v, 0x9e3779b9;
+        @p st.global.u32 [word], v;
+        FINISH(done)
+    })
+
+    /* Does nothing; looks up where a word is and reads it; only says when it ran; spins for so many cycles. */
     PTX(ENTRY(empty) { ret; })
+    PTX(ENTRY(lookup) {
+        .reg .pred p;
+        .reg .b32 v;
+        .reg .b64 word;
+        ld.param.u64 word, [ARG_OWN];
+        ld.global.u64 word, [word];
+        ld.global.u32 v, [word];
+        setp.eq.u32 p, v, 0x9e3779b9;
+        @p st.global.u32 [word], v;
+        ret;
+    })
     PTX(ENTRY(stamp) {
         HEAD
         mov.u64 t0, %globaltimer;

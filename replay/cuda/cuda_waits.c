@@ -77,6 +77,27 @@ static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, 
     return true;
 }
 
+/* Time of each of many kernels that look up an address, one of their parameters, and read what lies there. */
+static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
+{
+    enum { MANY = 64, CALL_US = 20 };
+    struct cuda_gpu *g = &b->gpu[0];
+    struct cuda_run run = launch_run(kind, "lookup", blocks);
+    float ms = 0;
+    run.args.own = g->table;
+    if (!CALL(context_set, g->context) || !CALL(upload, g->table, &g->target, sizeof g->target) ||
+        !cuda_bench_launch(b, &run, error) || !CALL(stream_wait, g->stream[0]) ||
+        !cuda_bench_delay(b, MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0]))
+        return false;
+    for (uint32_t i = 0; i < MANY; i++)
+        if (!cuda_bench_launch(b, &run, error)) return false;
+    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
+        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
+        return false;
+    cuda_bench_keep(b, "lookup_us", "us", 0, ms * 1e3 / MANY, "launch %s blocks=%u", kind->name, blocks);
+    return true;
+}
+
 /* From the first block's begin to the last one's; from one kernel's last end to the next one's first begin. */
 static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
@@ -113,6 +134,7 @@ bool cuda_launch_pass(struct cuda_bench *b, GError **error)
     for (EACH(k, launch_kinds))
         for (EACH(i, blocks))
             if (!launches_time(b, &launch_kinds[k], blocks[i], error) ||
+                !launches_lookup(b, &launch_kinds[k], blocks[i], error) ||
                 !launches_look(b, &launch_kinds[k], blocks[i], error))
                 return false;
     for (EACH(i, blocks))
@@ -226,6 +248,21 @@ bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
         for (EACH(i, bits))
             if (!chase_keep(b, kernels[k], gpu, b->gpu[peer].zeros, bits[i], place, error)) return false;
     return pages_keep(b, gpu, peer, place, error);
+}
+
+/* Lines that a GPU has just written, most of them looked at once. */
+bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
+{
+    struct cuda_run run = { .kernel = "chase_nc",
+                            .blocks = 1,
+                            .threads = 1,
+                            .args = { .rows = 512, .team = 32 - 16, .source_stride = 128, .index = 1 } };
+    struct cuda_outcome o;
+    if (!cuda_fresh_write(b, writer, 0, 8192, false, CUDA_IN_L2, &run.args.source, error) ||
+        !cuda_bench_run(b, &run, 1, &o, error))
+        return false;
+    cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "chase_nc at=%s", place);
+    return true;
 }
 
 bool cuda_chase_pass(struct cuda_bench *b, GError **error) { return cuda_chase_to(b, 0, 0, "own", error); }
