@@ -123,9 +123,9 @@ static uint64_t row_ps(const struct world *w, const struct fabric_pattern *p, ui
         const uint64_t turns = p->turns ? p->turns : 1;
         return steps_ps + gpu->bulk.row_ps * (in_flight + turns - 1) / in_flight + rate_time(w->bulk.warp, row_bytes);
     }
-    /* Loads of the next turn go out while the stores of this one do: it waits half as long. */
+    /* The loads of a turn go out once the stores of the one before have their values. */
     const uint64_t turns = ceiling(row_bytes, LANES * (p->width_bytes ? p->width_bytes : 16u) * in_flight);
-    return gpu->row_ps + steps_ps + (turns + 1) * wait_ps / 2 + rate_time(w->row, row_bytes);
+    return gpu->row_ps + steps_ps + turns * wait_ps + rate_time(w->row, row_bytes);
 }
 
 static bool priced(const struct world *w, const struct fabric_pattern *p)
@@ -140,6 +140,13 @@ static bool priced_rows(const struct world *w, const struct fabric_work *work)
     return priced(w, p) && !(work->kind == FABRIC_WORK_REDUCE && p->engine == FABRIC_LDST && p->in_flight > 1);
 }
 
+/* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others only in
+ * part, most where either is much the longer.  (A closed queue of warps has its knee where they are alike.) */
+static uint64_t shared_ps(uint64_t chain_ps, uint64_t share_ps)
+{
+    return (uint64_t)hypot((double)chain_ps, (double)share_ps);
+}
+
 static int priced_store(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world *w = rank->world;
@@ -151,8 +158,9 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
     const bool bulk = p->engine == FABRIC_BULK;
     const uint64_t lead_ps = touch_ps(ww, p) + (p->steps + 1) * load_ps(w, p); /* until the first byte moves */
-    uint64_t end = start + lead_ps + ceiling(rows, busy) * row_ps(w, p, size / rows) - (p->steps + 1) * load_ps(w, p);
-    end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, rate_time(w->store.sm, size), size));
+    const uint64_t chain_ps = ceiling(rows, busy) * row_ps(w, p, size / rows) - (p->steps + 1) * load_ps(w, p);
+    const uint64_t share_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(w->store.sm, size), size) - now;
+    uint64_t end = start + lead_ps + shared_ps(chain_ps, share_ps);
     end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != rank->fabric.rank)
         end = later(end, lead_ps + nvlink_cross(rank, &w->rank[write->peer], now, size,
@@ -404,13 +412,6 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
     if (work->kind != FABRIC_WORK_REDUCE) moved_note(ww, start, end);
     return end;
-}
-
-/* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others only in
- * part, most where either is much the longer.  (A closed queue of warps has its knee where they are alike.) */
-static uint64_t shared_ps(uint64_t chain_ps, uint64_t share_ps)
-{
-    return (uint64_t)hypot((double)chain_ps, (double)share_ps);
 }
 
 /* The same of kernels that say their patterns. */
