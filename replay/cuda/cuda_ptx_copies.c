@@ -251,11 +251,11 @@ const char cuda_ptx_copies[] =
     PTX(LOAD_KERNEL(8, 4096))
     PTX(STORE_KERNEL(1, 512))
     PTX(STORE_KERNEL(8, 4096))
-    PTX(ROWS_KERNEL(load_words_1, 512, DO_1(LOAD_4), DO_1(FOLD_4), DO_1(LOAD_4_REST), DO_1(FOLD_4), 
+    PTX(ROWS_KERNEL(load_words_1, 512, DO_1(LOAD_4), DO_1(FOLD_4), DO_1(LOAD_4_REST), DO_1(FOLD_4),
                     NOTHING, NOTHING))
-    PTX(ROWS_KERNEL(load_words_8, 4096, DO_8(LOAD_4), DO_8(FOLD_4), DO_8(LOAD_4_REST), DO_8(FOLD_4), 
+    PTX(ROWS_KERNEL(load_words_8, 4096, DO_8(LOAD_4), DO_8(FOLD_4), DO_8(LOAD_4_REST), DO_8(FOLD_4),
                     NOTHING, NOTHING))
-    PTX(ROWS_KERNEL(message, 4096, DO_8(LOAD), DO_8(STORE), DO_8(LOAD_REST), DO_8(STORE_REST), 
+    PTX(ROWS_KERNEL(message, 4096, DO_8(LOAD), DO_8(STORE), DO_8(LOAD_REST), DO_8(STORE_REST),
                     PLACE_TAKE, PLACE_RELEASE))
 
     PTX(ENTRY(bulk) {

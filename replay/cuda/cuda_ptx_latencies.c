@@ -229,7 +229,9 @@ over: \
 #define NEXT_flag_add_sys     mov.u32 value, 1;
 
 /* 2048 multiplications in four chains: 32 KiB of code without a branch. */
-#define CODE_4    mad.lo.u32 v, v, v, lane; mad.lo.u32 w, w, w, lane; mad.lo.u32 x, x, x, lane; mad.lo.u32 y, y, y, lane;
+#define CODE_4 \
+    mad.lo.u32 v, v, v, lane; mad.lo.u32 w, w, w, lane; \
+    mad.lo.u32 x, x, x, lane; mad.lo.u32 y, y, y, lane;
 #define CODE_32   CODE_4 CODE_4 CODE_4 CODE_4 CODE_4 CODE_4 CODE_4 CODE_4
 #define CODE_256  CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32
 #define CODE_2048 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256
