@@ -21,15 +21,21 @@ enum kind {
     KIND_CURVE,
     KIND_FLAG,
     KIND_CHOICE,
-    KIND_FACTOR
+    KIND_FACTOR,
+    KIND_SHARE,
+    KIND_INTERVAL,
+    KIND_PIECE
 };
 
 /* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
-#define TIME_PS_MAX    (10 * PS_PER_S)
-#define CURVE_PS_MAX   1e16
-#define RATE_BPS_MIN   1000000ull
-#define RATE_BPS_MAX   8000000000000000ull
-#define SIZE_BYTES_MAX 1000000000000ull
+#define TIME_PS_MAX     (10 * PS_PER_S)
+#define CURVE_PS_MAX    1e16
+#define RATE_BPS_MIN    1000000ull
+#define RATE_BPS_MAX    8000000000000000ull
+#define SIZE_BYTES_MAX  1000000000000ull
+/* DCQCN's clocks are followed tick by tick. */
+#define INTERVAL_PS_MIN (100 * PS_PER_NS)
+#define PIECE_BYTES_MIN 1000ull
 enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535 };
 
 struct key {
@@ -158,11 +164,25 @@ static const struct key keys[] = {
     KEY("network", "uplink-rate", KIND_RATE, true, network.uplink_rate_bps),
     KEY("network", "oversubscription", KIND_FACTOR, true, network.oversubscription),
     KEY("network", "hop", KIND_TIME, true, network.hop_ps),
-    CHOICE("network", "routing", network.routing, "ecmp|adaptive|static"),
+    CHOICE("network", "routing", network.routing, "ecmp|adaptive|static|spray"),
     CHOICE("network", "flow-key", network.flow_key, "qp|address"),
     KEY("network", "buffer", KIND_SIZE, true, network.buffer_bytes),
     CHOICE("network", "queues", network.queues, "port|flow"),
     KEY("network", "quantum", KIND_SIZE, true, network.quantum_bytes),
+    KEY("dcqcn", "mark-from", KIND_SIZE, false, dcqcn.mark_from_bytes),
+    KEY("dcqcn", "mark-all", KIND_SIZE, false, dcqcn.mark_all_bytes),
+    KEY("dcqcn", "mark-share", KIND_SHARE, false, dcqcn.mark_share),
+    KEY("dcqcn", "cnp-interval", KIND_INTERVAL, false, dcqcn.cnp_ps),
+    KEY("dcqcn", "cut-interval", KIND_TIME, false, dcqcn.cut_ps),
+    KEY("dcqcn", "alpha-interval", KIND_INTERVAL, false, dcqcn.alpha_ps),
+    KEY("dcqcn", "gain", KIND_SHARE, false, dcqcn.gain),
+    KEY("dcqcn", "raise-interval", KIND_INTERVAL, false, dcqcn.raise_ps),
+    KEY("dcqcn", "raise-bytes", KIND_PIECE, false, dcqcn.raise_bytes),
+    KEY("dcqcn", "recovery", KIND_COUNT, false, dcqcn.recovery),
+    KEY("dcqcn", "additive", KIND_RATE, false, dcqcn.additive_bps),
+    KEY("dcqcn", "hyper", KIND_RATE, false, dcqcn.hyper_bps),
+    KEY("dcqcn", "least-rate", KIND_RATE, false, dcqcn.least_bps),
+    KEY("dcqcn", "clamp-target", KIND_FLAG, true, dcqcn.clamp_target),
     KEY("host", "cores", KIND_COUNT, false, host.cores),
     KEY("host", "step", KIND_TIME, false, host.step_ps),
     KEY("host", "poll", KIND_TIME, false, host.poll_ps),
@@ -252,6 +272,21 @@ static bool parse_factor(const char *text, double *factor)
     return end != text && !*end && *factor >= 1 && *factor <= 1000;
 }
 
+/* "0.01" or "1/256", above 0 and at most 1. */
+static bool parse_share(const char *text, double *share)
+{
+    char *end;
+    double by = 1;
+    *share = g_ascii_strtod(text, &end);
+    if (end != text && *end == '/') {
+        const char *divisor = end + 1;
+        by = g_ascii_strtod(divisor, &end);
+        if (end == divisor) return false;
+    }
+    *share /= by;
+    return end != text && !*end && *share > 0 && *share <= 1;
+}
+
 static bool parse_choice(const char *text, const char *choices, uint32_t *choice)
 {
     g_auto(GStrv) names = g_strsplit(choices, "|", 0);
@@ -312,6 +347,9 @@ static bool parse_kind(const struct key *k, const char *text, void *field)
     case KIND_FLAG: return parse_flag(text, field);
     case KIND_CHOICE: return parse_choice(text, k->choices, field);
     case KIND_FACTOR: return parse_factor(text, field);
+    case KIND_SHARE: return parse_share(text, field);
+    case KIND_INTERVAL: return parse_within(cluster_parse_time, text, INTERVAL_PS_MIN, TIME_PS_MAX, field);
+    case KIND_PIECE: return parse_within(cluster_parse_size, text, PIECE_BYTES_MIN, SIZE_BYTES_MAX, field);
     }
     g_assert_not_reached();
 }
@@ -330,6 +368,9 @@ static bool parse_value(const struct key *k, const struct key_file *file, const 
         [KIND_CURVE] = "times, not falling, at rising sizes such as \"27 us at 1024 B, 130 us at 14336 B\"",
         [KIND_FLAG] = "\"yes\" or \"no\"",
         [KIND_FACTOR] = "a factor from 1 to 1000 such as \"2:1\"",
+        [KIND_SHARE] = "a share above 0 and up to 1 such as \"0.01\" or \"1/256\"",
+        [KIND_INTERVAL] = "a time from 100 ns to 10 s such as \"50 us\" (ns, us, ms)",
+        [KIND_PIECE] = "a size from 1 KB to 1000 GB such as \"2 MB\" (KB, KiB, MB, MiB, GB)",
     };
     if (parse_kind(k, text, (char *)c + k->offset)) return true;
     g_auto(GStrv) choices = g_strsplit(k->choices ? k->choices : "", "|", 0);
@@ -392,6 +433,19 @@ static bool refuse_unknown(const struct key_file *file, GError **error)
     return true;
 }
 
+static bool check_dcqcn(const struct key_file *file, const struct cluster *c, GError **error)
+{
+    if (!c->dcqcn.cnp_ps) return true;
+    g_autofree char *place = key_file_place(file, "dcqcn", "mark-all");
+    if (!key_file_line(file, "network", NULL)) {
+        g_set_error(error, CLUSTER_ERROR, 0, "%s: [dcqcn]: needs a [network], whose switches mark", place);
+        return false;
+    }
+    if (c->dcqcn.mark_all_bytes > c->dcqcn.mark_from_bytes) return true;
+    g_set_error(error, CLUSTER_ERROR, 0, "%s: [dcqcn] mark-all: expected more than mark-from, found less", place);
+    return false;
+}
+
 /* The parts must make a whole: GPUs with NVLink, or a host; RDMA parts come together. */
 static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
@@ -409,6 +463,7 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
         g_set_error(error, CLUSTER_ERROR, 0, "%s: lacks the section %s", c->path, missing);
         return false;
     }
+    if (!check_dcqcn(file, c, error)) return false;
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;
@@ -465,12 +520,27 @@ static bool read_links(const struct key_file *file, struct cluster *c, GError **
 
 enum { INCLUDES_DEEP = 8 };
 
-/* Paths count from the folder of the file that includes; a bare name that is not there is that of a shipped file. */
+/* A shipped part, as "parts/hopper.ini"; NULL: there is none. */
+static char *part_path(const char *name)
+{
+    g_auto(GStrv) folders = share_folders(SHARE_CLUSTERS);
+    if (!g_str_has_prefix(name, "parts/")) return NULL;
+    for (char **f = folders; *f; f++) {
+        char *path = g_build_filename(*f, name, NULL);
+        if (g_file_test(path, G_FILE_TEST_IS_REGULAR)) return path;
+        g_free(path);
+    }
+    return NULL;
+}
+
+/* Paths count from the folder of the file that includes; a bare name and a part that are not there are shipped ones. */
 static char *include_path(const char *folder, const char *name)
 {
     if (g_path_is_absolute(name)) return g_strdup(name);
     char *beside = g_build_filename(folder, name, NULL);
-    char *shipped = g_file_test(beside, G_FILE_TEST_EXISTS) ? NULL : share_find(SHARE_CLUSTERS, name);
+    if (g_file_test(beside, G_FILE_TEST_EXISTS)) return beside;
+    char *shipped = share_find(SHARE_CLUSTERS, name);
+    if (!shipped) shipped = part_path(name);
     if (!shipped) return beside;
     g_free(beside);
     return shipped;

@@ -121,7 +121,7 @@ enum cluster_topology {
     CLUSTER_DRAGONFLY,
     CLUSTER_LINKS
 };
-enum cluster_routing { CLUSTER_ECMP, CLUSTER_ADAPTIVE, CLUSTER_STATIC };
+enum cluster_routing { CLUSTER_ECMP, CLUSTER_ADAPTIVE, CLUSTER_STATIC, CLUSTER_SPRAY };
 enum cluster_flow_key { CLUSTER_KEY_QP, CLUSTER_KEY_ADDRESS };
 enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
 
@@ -139,6 +139,22 @@ struct cluster_network {
     uint64_t hop_ps;          /* extra time for each further switch */
     uint64_t buffer_bytes;    /* before a switch's output; lossless: its feeder waits; 0: unlimited */
     uint64_t quantum_bytes;   /* bytes of one message that a NIC sends before another QP's turn; 0: all */
+};
+
+/* DCQCN: how switches mark, receivers notify and senders set the rate of a QP (models/hardware/dcqcn.h). */
+struct cluster_dcqcn {
+    uint64_t mark_from_bytes, mark_all_bytes; /* queues of a switch: none is marked up to it; all beyond it */
+    double mark_share;                        /* of the packets at mark_all; between the two it grows evenly */
+    uint64_t cnp_ps;                          /* a receiver notifies of a QP at most once in it; 0: there is no DCQCN */
+    uint64_t cut_ps;                          /* a sender cuts a QP's rate at most once in it */
+    uint64_t alpha_ps;                        /* alpha, twice the share that a cut takes, is updated once in it */
+    double gain;                              /* of alpha: how far an update moves it */
+    uint64_t raise_ps, raise_bytes;           /* after each of them the rate is raised */
+    uint32_t recovery;                        /* raises that only go back towards the rate before the cut */
+    uint64_t additive_bps, hyper_bps;         /* later raises add one to that; when time and bytes agree, the other */
+    uint64_t least_bps;                       /* no cut goes below it */
+    /* Each cut makes the rate before it the one to go back to; else only a cut that follows a raise by time. */
+    bool clamp_target;
 };
 
 /* The parts of a node and the links between them. */
@@ -197,6 +213,7 @@ struct cluster {
     struct cluster_calls calls;
     struct cluster_nic nic;
     struct cluster_network network;
+    struct cluster_dcqcn dcqcn;
     struct cluster_node node;
     struct cluster_host host;
     struct cluster_link *link; /* [link_count] */

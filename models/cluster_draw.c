@@ -142,7 +142,7 @@ static void nodes_place(struct sketch *s)
 static void network_place(struct sketch *s)
 {
     static const char *const topology[] = { "single switch", "leaf-spine", "rail", "fat-tree", "dragonfly", "links" };
-    static const char *const routing[] = { "ECMP", "adaptive", "static" };
+    static const char *const routing[] = { "ECMP", "adaptive", "static", "spraying" };
     const struct cluster_network *n = &s->cluster->network;
     const struct graph *g = s->graph;
     uint32_t tiers = 0;

@@ -104,7 +104,7 @@ static void switch_print(const struct graph *g, uint32_t part, FILE *out)
 static void network_print(const struct cluster *c, const struct graph *g, FILE *out)
 {
     static const char *const topology[] = { "single switch", "leaf-spine", "rail", "fat-tree", "dragonfly", "links" };
-    static const char *const routing[] = { "ecmp", "adaptive", "static" };
+    static const char *const routing[] = { "ecmp", "adaptive", "static", "spray" };
     if (!g->nics) {
         fprintf(out, "network: none\n");
         return;
@@ -114,6 +114,9 @@ static void network_print(const struct cluster *c, const struct graph *g, FILE *
     if (c->network.buffer_bytes)
         fprintf(out, ", lossless behind buffers of %.4g KB a %s", (double)c->network.buffer_bytes / 1e3,
                 c->network.queues == CLUSTER_QUEUE_FLOW ? "flow" : "port");
+    if (c->dcqcn.cnp_ps)
+        fprintf(out, ", DCQCN marks from %.4g to %.4g KB", (double)c->dcqcn.mark_from_bytes / 1e3,
+                (double)c->dcqcn.mark_all_bytes / 1e3);
     fprintf(out, "\n");
     for (uint32_t i = 0; i < g->part->len; i++)
         if (graph_part(g, i)->kind == PART_SWITCH) switch_print(g, i, out);

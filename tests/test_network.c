@@ -3,103 +3,12 @@
  * Aim: links, routes, networks and NIC ports of the simulated world.  Method: flows of puts between GPUs of the cluster
  * of support_sim.h (a NIC port moves 10 GB/s, so a MB takes 100 us) over networks written here, against times counted
  * by hand.  A flow is one worker that puts its messages on one QP and flushes. */
-#include <CUnit/Basic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "models/hardware/route.h"
-#include "models/hardware/world.h"
 #include "sim/units.h"
 #include "tests/support_sim.h"
-
-enum { FLOWS_MAX = 80, RANKS_MAX = 64, QUEUES = 16, MB = 1000000 };
-
-struct flow {
-    struct fabric_worker worker;
-    uint16_t from, to, queue;
-    uint32_t message_bytes, messages, posted;
-    double took_us; /* since the launch, of the network's own */
-};
-
-struct traffic {
-    struct cluster cluster;
-    struct world_options options;
-    uint32_t count;
-    struct flow flow[FLOWS_MAX];
-    struct world_result result[RANKS_MAX];
-};
-
-static enum worker_step flow_step(struct fabric_worker *w)
-{
-    struct flow *f = fabric_container_of(w, struct flow, worker);
-    for (; f->posted < f->messages; f->posted++) {
-        const struct fabric_write write = { .charge_bytes = f->message_bytes, .peer = f->to, .queue = f->queue };
-        if (fabric_put(w, &write)) return WORKER_WAIT;
-    }
-    if (fabric_flush(w, f->to, f->queue)) return WORKER_WAIT;
-    f->took_us = units_us(fabric_now_ps(w->fabric));
-    return WORKER_DONE;
-}
-
-static void flow_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "flow %u", w->index);
-}
-
-/* Nodes of one GPU and one NIC each; posting costs nothing, so that flows begin together. */
-static struct traffic *traffic_new(uint32_t ranks)
-{
-    struct traffic *t = calloc(1, sizeof *t);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
-    t->cluster = support_cluster(1);
-    t->cluster.nic.post_ps = t->cluster.nic.doorbell_ps = 0;
-    t->cluster.network.quantum_bytes = 16384;
-    t->cluster.network.hop_ps = 500 * PS_PER_NS;
-    t->options = (struct world_options){ .ranks = ranks,
-                                         .ranks_per_node = 1,
-                                         .needs = { .word_count = 1, .queue_count = QUEUES } };
-    return t;
-}
-
-static struct flow *flow_add(struct traffic *t, uint16_t from, uint16_t to, uint16_t queue, uint32_t message_bytes,
-                             uint32_t messages)
-{
-    CU_ASSERT_FATAL(t->count < FLOWS_MAX);
-    struct flow *f = &t->flow[t->count++];
-    *f = (struct flow){ .from = from, .to = to, .queue = queue, .message_bytes = message_bytes, .messages = messages };
-    return f;
-}
-
-static void traffic_run(struct traffic *t)
-{
-    struct fabric_worker *worker[RANKS_MAX][FLOWS_MAX], **by_rank[RANKS_MAX];
-    uint32_t count[RANKS_MAX] = { 0 };
-    char text[200];
-    struct world *w = world_new(&t->cluster, &t->options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(w);
-    for (uint32_t r = 0; r < t->options.ranks; r++) by_rank[r] = worker[r];
-    for (uint32_t i = 0; i < t->count; i++) {
-        struct flow *f = &t->flow[i];
-        f->posted = 0;
-        f->worker = (struct fabric_worker){ .step = flow_step,
-                                            .describe = flow_describe,
-                                            .warps = 1,
-                                            .index = count[f->from],
-                                            .fabric = world_fabric(w, f->from) };
-        worker[f->from][count[f->from]++] = &f->worker;
-    }
-    CU_ASSERT_TRUE_FATAL(world_run(w, (struct fabric_worker * *const *)by_rank, count, t->result, text, sizeof text));
-    world_free(w);
-}
-
-/* What a flow takes beside its bytes: fetch 1, network 1 there and 1 back, delivery 1, a step 0.01, hops. */
-static bool took_about(const struct flow *f, double bytes_us, double percent, uint32_t hops)
-{
-    const double expected_us = bytes_us + 4.01 + hops;
-    const bool good = f->took_us > expected_us * (1 - percent / 100) && f->took_us < expected_us * (1 + percent / 100);
-    if (!good) printf("\n      flow %u to %u took %.3f us, expected %.3f\n", f->from, f->to, f->took_us, expected_us);
-    return good;
-}
+#include "tests/support_traffic.h"
+#include "tests/unit.h"
 
 /* One sends a message of 10 MB, the other many small ones: both get half. */
 static void test_two_flows(void)
@@ -130,14 +39,6 @@ static void test_incast(void)
     free(t);
 }
 
-static void leaf_spine(struct traffic *t, uint32_t nodes_per_leaf, uint32_t spines, double oversubscription)
-{
-    t->cluster.network.topology = CLUSTER_LEAF_SPINE;
-    t->cluster.network.nodes_per_leaf = nodes_per_leaf;
-    t->cluster.network.spines = spines;
-    t->cluster.network.oversubscription = oversubscription;
-}
-
 /* Four nodes of leaf 0 send to one of leaf 1; a fifth of leaf 0 sends to leaf 2 and shares nothing with them but leaf 0
  * and its uplink, which could carry all. */
 static void test_victim(void)
@@ -145,7 +46,7 @@ static void test_victim(void)
     double victim_us[3];
     for (int i = 0; i < 3; i++) {
         struct traffic *t = traffic_new(15);
-        leaf_spine(t, 5, 1, 1);
+        traffic_leaf_spine(t, 5, 1, 1);
         t->cluster.network.buffer_bytes = i ? 100000 : 0;
         t->cluster.network.queues = i == 1 ? CLUSTER_QUEUE_PORT : CLUSTER_QUEUE_FLOW;
         for (uint16_t r = 0; r < 4; r++) flow_add(t, r, 5, 0, MB, 4);
@@ -166,7 +67,7 @@ static void test_ecmp(void)
     bool apart = false, together = false;
     for (uint16_t queue = 0; queue < QUEUES; queue++) {
         struct traffic *t = traffic_new(4);
-        leaf_spine(t, 2, 2, 1);
+        traffic_leaf_spine(t, 2, 2, 1);
         struct flow *a = flow_add(t, 0, 2, 0, MB, 4), *b = flow_add(t, 1, 3, queue, MB, 4);
         traffic_run(t);
         const bool collide = a->took_us > 600;
@@ -195,7 +96,7 @@ static void test_oversubscription(void)
 {
     for (int over = 1; over <= 2; over++) {
         struct traffic *t = traffic_new(8);
-        leaf_spine(t, 4, 4, over);
+        traffic_leaf_spine(t, 4, 4, over);
         t->cluster.network.routing = CLUSTER_ADAPTIVE;
         for (uint16_t from = 0; from < 8; from++)
             for (uint16_t to = 0; to < 4; to++) flow_add(t, from, (uint16_t)(from < 4 ? 4 + to : to), 0, 100000, 10);
@@ -273,6 +174,25 @@ static void test_window(void)
     free(t);
 }
 
+/* The same for messages larger than the window, which go in pieces: no more than W / T, and not much less. */
+static void test_window_and_size(void)
+{
+    enum { BYTES = 4 * MB, ROUND_TRIP_US = 4 };
+    static const uint32_t window[] = { 3000, 10000, 20000, 40000 }, size[] = { 1000, 10000, 100000, BYTES };
+    for (size_t w = 0; w < sizeof window / sizeof window[0]; w++) {
+        for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+            struct traffic *t = traffic_new(2);
+            t->cluster.nic.window_bytes = window[w];
+            const struct flow *a = flow_add(t, 0, 1, 0, size[i], BYTES / size[i]);
+            traffic_run(t);
+            const double least_us = (double)BYTES / window[w] * ROUND_TRIP_US;
+            CU_ASSERT(a->took_us >= least_us);
+            CU_ASSERT(a->took_us < 1.4 * least_us); /* whole packets leave up to one of them unused */
+            free(t);
+        }
+    }
+}
+
 static void test_acknowledgements_take_bandwidth(void)
 {
     struct traffic *t = traffic_new(2);
@@ -311,10 +231,10 @@ static void test_routes(void)
     }
 }
 
-int main(void)
+const char unit_suite[] = "network";
+
+void unit_tests(CU_pSuite suite)
 {
-    CU_initialize_registry();
-    CU_pSuite suite = CU_add_suite("network", NULL, NULL);
     CU_add_test(suite, "two flows", test_two_flows);
     CU_add_test(suite, "incast", test_incast);
     CU_add_test(suite, "victim", test_victim);
@@ -323,11 +243,7 @@ int main(void)
     CU_add_test(suite, "ports", test_ports);
     CU_add_test(suite, "node", test_node);
     CU_add_test(suite, "window", test_window);
+    CU_add_test(suite, "messages larger than the window", test_window_and_size);
     CU_add_test(suite, "acknowledgements take bandwidth", test_acknowledgements_take_bandwidth);
     CU_add_test(suite, "routes", test_routes);
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_basic_run_tests();
-    const bool failed = CU_get_number_of_failures() > 0 || CU_get_error() != CUE_SUCCESS;
-    CU_cleanup_registry();
-    return failed;
 }

@@ -25,6 +25,15 @@ void passage_plan(const struct link_state *state, struct passage *p, uint64_t he
     }
 }
 
+uint64_t passage_queue_bytes(const struct link_state *state, const struct passage *p, uint32_t place, uint64_t head_ps)
+{
+    const struct link_state *s = &state[p->link[place]];
+    const uint64_t come_ps =
+        place ? p->start_ps[place - 1] + state[p->link[place - 1]].latency_ps : head_ps + p->push_ps;
+    if (p->start_ps[place] <= come_ps || !s->rate) return 0;
+    return (uint64_t)(((unsigned __int128)(p->start_ps[place] - come_ps) << 20) / s->rate);
+}
+
 uint64_t passage_take(struct link_state *state, const struct passage *p, uint64_t size_bytes, uint64_t tail_ps)
 {
     for (uint32_t i = 0; i < p->count; i++) {

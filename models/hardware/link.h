@@ -57,6 +57,8 @@ struct passage {
 /* Plans the passage of bytes whose first byte reaches the first link at head_ps.  If a buffer is full, the link before
  * it holds the bytes, and so on back to the sender. */
 void passage_plan(const struct link_state *state, struct passage *p, uint64_t head_ps);
+/* The bytes that wait before a planned link when those of the passage come to it.  Its rate must be a limit. */
+uint64_t passage_queue_bytes(const struct link_state *state, const struct passage *p, uint32_t place, uint64_t head_ps);
 /* Takes size_bytes over the planned links.  The last byte is at the first link at tail_ps.  Returns when it is through
  * the last link. */
 uint64_t passage_take(struct link_state *state, const struct passage *p, uint64_t size_bytes, uint64_t tail_ps);

@@ -94,6 +94,7 @@ static uint64_t way_queue_ps(const struct network *n, const struct route *way)
 
 static const struct route *way_choose(const struct network *n, const struct network_ways *ways, uint64_t flow_key)
 {
+    if (n->graph->cluster->network.routing == CLUSTER_SPRAY) return &ways->way[flow_key % ways->count];
     const uint32_t hashed = (uint32_t)((flow_key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % ways->count;
     const struct route *best = &ways->way[hashed];
     if (n->graph->cluster->network.routing == CLUSTER_STATIC) return &ways->way[0];

@@ -44,8 +44,8 @@ void network_local(const struct network *network, uint32_t node, uint32_t gpu, u
                    struct network_local *local);
 
 /* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing looks at
- * the queues as they are now.  flow_key is any number that stays the same for a flow.  Fills passage->link and
- * passage->count. */
+ * the queues as they are now.  flow_key is any number that stays the same for a flow; where flows are sprayed, one
+ * that counts on from quantum to quantum.  Fills passage->link and passage->count. */
 void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
 /* The least time that the answer to a message takes back. */
 uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);

@@ -34,10 +34,18 @@ struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue)
     return *place;
 }
 
+void nic_qp_clear(struct qp *qp)
+{
+    if (!qp->flow) return;
+    dcqcn_flow_clear(qp->flow);
+    free(qp->flow);
+}
+
 void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
     struct qp **place = qp_place(rank, peer, queue), *qp = *place;
-    if (qp->held_first || qp->ready_first || qp->ack_first || qp->waiter || qp->unknown || qp->unacked) return;
+    if (qp->held_first || qp->ready_first || qp->ack_first || qp->waiter || qp->unknown || qp->unacked || qp->flow)
+        return;
     pool_put(&rank->world->qps, qp);
     *place = NULL;
 }
@@ -128,8 +136,8 @@ static void nic_wake(struct nic *nic, uint64_t time_ps)
     else if (time_ps < sim_event_time_ps(&nic->event)) sim_reschedule_at(nic->world->sim, &nic->event, time_ps);
 }
 
-/* Whether the window has room for so many bytes.  A message larger than the window goes alone.  If there is no room,
- * the NIC looks again when the next credit is due. */
+/* Whether the window has room for so many bytes; no quantum is larger than the window.  If there is no room, the NIC
+ * looks again when the next credit is due. */
 static bool window_open(struct nic *nic, uint64_t size_bytes)
 {
     const uint64_t window_bytes = nic->world->transport.window_bytes, now = sim_now_ps(nic->world->sim);
@@ -137,7 +145,7 @@ static bool window_open(struct nic *nic, uint64_t size_bytes)
         nic->outstanding_bytes -= nic->credit[0].size_bytes;
         credit_pop(nic);
     }
-    if (!nic->outstanding_bytes || nic->outstanding_bytes + size_bytes <= window_bytes) return true;
+    if (nic->outstanding_bytes + size_bytes <= window_bytes) return true;
     nic->stalled = true;
     if (nic->credit_count) nic_wake(nic, nic->credit[0].time_ps);
     return false;
@@ -150,19 +158,26 @@ static void credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps
     if (nic->stalled) nic_wake(nic, nic->credit[0].time_ps);
 }
 
+/* Behind all that come no later. */
+static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
+{
+    struct ack *const ack = pool_get(&w->acks);
+    struct ack **at = &qp->ack_first;
+    if (*at && qp->ack_last->time_ps <= time_ps) at = &qp->ack_last->next;
+    while (*at && (*at)->time_ps <= time_ps) at = &(*at)->next;
+    *ack = (struct ack){ .time_ps = time_ps, .next = *at };
+    *at = ack;
+    if (!ack->next) qp->ack_last = ack;
+}
+
 static void qp_complete(struct world_rank *poster, struct qp *qp, uint32_t places, uint64_t time_ps)
 {
     struct world *w = poster->world;
     if (time_ps > qp->done_ps) qp->done_ps = time_ps;
     qp->unknown -= places;
-    for (uint32_t i = 0; w->queue_depth && i < places; i++) {
-        struct ack *const ack = pool_get(&w->acks);
-        *ack = (struct ack){ .time_ps = qp->done_ps };
-        if (qp->ack_first) qp->ack_last->next = ack;
-        else qp->ack_first = ack;
-        qp->ack_last = ack;
-    }
-    if (qp->waiter) world_space_wake(poster, qp, qp->done_ps);
+    if (w->transport.order == TRANSPORT_WIRE) time_ps = qp->done_ps;
+    for (uint32_t i = 0; w->queue_depth && i < places; i++) ack_add(w, qp, time_ps);
+    if (qp->waiter) world_space_wake(poster, qp, time_ps);
 }
 
 /* The last byte has arrived: the payload is stored, a signal changes its word, and a get is complete. */
@@ -265,8 +280,8 @@ static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
     if (r->put && signal && w->transport.order == TRANSPORT_FENCE) in_ps += 2 * back_ps(r);
     if (signal) in_ps = signal_applied_ps(r, choice, in_ps);
     if (w->ways_differ) {
-        in_ps = in_ps > qp->in_ps ? in_ps : qp->in_ps;
-        qp->in_ps = in_ps;
+        qp->in_ps = later(in_ps, qp->in_ps);
+        if (w->transport.order == TRANSPORT_WIRE || signal) in_ps = qp->in_ps;
     }
     if (w->options.timeline) world_timeline_nic_note(r, false, in_ps - service_ps, in_ps);
     if (!w->machine->receive) {
@@ -290,6 +305,8 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     if (w->network->leaf_count > 1) {
         const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
         key = mix(1 + (address ? (uint64_t)from << 32 | to : qp_key(r->source, target, r->queue)));
+        if (w->cluster->network.routing == CLUSTER_SPRAY)
+            key = (key >> 32) + nic_qp(r->source, target->fabric.rank, r->queue)->sprayed++;
     }
     network_way(w->network, from, to, key, p);
     const struct network_local *local = &target->local[choice];
@@ -328,6 +345,35 @@ static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t n
         end_ps = read_ps > end_ps ? read_ps : end_ps;
     }
     return end_ps;
+}
+
+/* ---- DCQCN ---- */
+
+static struct dcqcn_flow *flow_of(const struct request *r)
+{
+    struct qp *qp = nic_qp(r->source, r->target->fabric.rank, r->queue);
+    if (qp->flow) return qp->flow;
+    qp->flow = memory_new(1, sizeof *qp->flow);
+    dcqcn_flow_init(qp->flow, &r->source->world->dcqcn);
+    return qp->flow;
+}
+
+/* Takes a message's bytes over its planned way.  Switches whose queues they find long may mark them. */
+static uint64_t passage_go(const struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps,
+                           uint64_t tail_ps)
+{
+    struct world *w = r->source->world;
+    const struct network_local *local =
+        &r->target->local[port_choose(r->source, r->target, r->queue) % r->target->nic_count];
+    bool marked = false;
+    for (uint32_t i = 0; w->dcqcn.parameters && i + local->in_count < p->count; i++) {
+        const uint64_t queue_bytes = passage_queue_bytes(w->network->link, p, i, head_ps);
+        const uint32_t packets = (size - 1) / (uint32_t)w->cluster->nic.mtu_bytes + 1;
+        marked |= queue_bytes && dcqcn_marks(&w->dcqcn, queue_bytes, packets);
+    }
+    const uint64_t in_ps = passage_take(w->network->link, p, size, tail_ps);
+    if (marked) dcqcn_marked(&w->dcqcn, flow_of(r), in_ps, back_ps(r));
+    return in_ps;
 }
 
 /* ---- whose turn it is ---- */
@@ -392,12 +438,12 @@ static void qp_resume(struct sim *sim, struct sim_event *event)
 }
 
 /* The QP's next bytes have reserved their places on the way for later.  Until then the port's other QPs go on. */
-static void qp_hold(struct nic *nic, struct request *r, const struct passage *p, uint32_t size)
+static void qp_hold(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
     const uint64_t now = sim_now_ps(w->sim), go_ps = now + p->push_ps;
     const uint64_t tail_ps = go_ps + rate_time(nic_out(nic)->rate, size) + w->cluster->nic.fetch_ps;
-    r->held_ps = passage_take(w->network->link, p, size, tail_ps + nic_out(nic)->latency_ps);
+    r->held_ps = passage_go(r, p, size, head_ps, tail_ps + nic_out(nic)->latency_ps);
     (void)active_take(nic);
     r->event.run = qp_resume;
     sim_schedule_at(w->sim, &r->event, go_ps);
@@ -420,7 +466,7 @@ static uint64_t acks_take(struct nic *nic)
 }
 
 /* Sends the next quantum of the request r at the head of the QP whose turn it is, on its planned way. */
-static void quantum_send(struct nic *nic, struct request *r, const struct passage *p, uint32_t size)
+static void quantum_send(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
     struct qp *qp = active_take(nic);
@@ -433,12 +479,13 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
     out->port.free_ps = sent_ps;
     nic->outstanding_bytes += size;
+    if (w->dcqcn.parameters) dcqcn_sent(&w->dcqcn, flow_of(r), now, size);
     if (w->options.timeline) world_timeline_nic_note(r, true, sent_ps - service_ps, sent_ps);
     const uint64_t tail_ps = now + rate_time(out->rate, size) + p->push_ps;
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + out->latency_ps;
     const uint64_t in_ps = r->held_ps > there_ps ? r->held_ps
                            : r->held_ps          ? there_ps
-                                                 : passage_take(w->network->link, p, size, there_ps);
+                                                 : passage_go(r, p, size, head_ps, there_ps);
     r->held_ps = 0;
     r->sent_bytes += size;
     r->in_ps = in_ps > r->in_ps ? in_ps : r->in_ps;
@@ -453,16 +500,19 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     request_sent(r, r->in_ps, rate_time(nic_in(r)->rate, size));
 }
 
-/* Whether a signal must wait until the requests before it on its QP are acknowledged. */
-static bool fence_hold(struct nic *nic, struct request *r)
+/* Whether the QP whose turn it is must wait: a signal where the requests before it must first be acknowledged, and
+ * whatever comes sooner than the QP's rate allows.  Until then the port's other QPs go on. */
+static bool qp_must_wait(struct nic *nic, struct request *r)
 {
     struct world *w = nic->world;
-    if (w->transport.order != TRANSPORT_FENCE || !r->signal || r->put) return false;
-    const struct qp *qp = nic->active[nic->active_first];
-    if (qp->done_ps <= sim_now_ps(w->sim)) return false;
+    const uint64_t now = sim_now_ps(w->sim);
+    uint64_t go_ps = now;
+    if (w->transport.order == TRANSPORT_FENCE && r->signal && !r->put) go_ps = nic->active[nic->active_first]->done_ps;
+    if (w->dcqcn.parameters && !r->held_ps) go_ps = later(go_ps, dcqcn_allows_ps(&w->dcqcn, flow_of(r), now));
+    if (go_ps <= now) return false;
     (void)active_take(nic);
     r->event.run = qp_resume;
-    sim_schedule_at(w->sim, &r->event, qp->done_ps);
+    sim_schedule_at(w->sim, &r->event, go_ps);
     turn_schedule(nic);
     return true;
 }
@@ -481,21 +531,22 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     const uint32_t left_bytes = r->wire_bytes - r->sent_bytes;
     const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
     if (w->transport.window_bytes && !window_open(nic, size)) return;
-    if (fence_hold(nic, r)) return;
+    if (qp_must_wait(nic, r)) return;
+    const uint64_t head_ps =
+        sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(r) + nic_out(nic)->latency_ps;
     struct passage p;
     p.count = 0;
     p.push_ps = 0;
     p.hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
     if (!r->held_ps) {
         passage_find(nic, r, &p);
-        const uint64_t head_ps = sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(r);
-        passage_plan(w->network->link, &p, head_ps + nic_out(nic)->latency_ps);
+        passage_plan(w->network->link, &p, head_ps);
         if (p.push_ps && p.hold_alone) {
-            qp_hold(nic, r, &p, size);
+            qp_hold(nic, r, &p, size, head_ps);
             return;
         }
     }
-    quantum_send(nic, r, &p, size);
+    quantum_send(nic, r, &p, size, head_ps);
 }
 
 void nic_init(struct world *w, uint32_t port)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "models/cluster.h"
 #include "models/fabric.h"
+#include "models/hardware/dcqcn.h"
 #include "models/hardware/link.h"
 #include "sim/sim.h"
 
@@ -56,10 +57,12 @@ struct qp {
     uint64_t lock_ps;                         /* until then the warp that rings has the QP to itself */
     uint64_t in_ps;                           /* where ways differ: when the last byte sent so far comes in */
     uint64_t done_ps;                         /* when all requests with a known completion time are complete */
-    struct ack *ack_first, *ack_last;         /* where requests are limited: completions on their way, in order */
+    struct ack *ack_first, *ack_last;         /* where requests are limited: completions on their way, soonest first */
     struct waiter *waiter;
-    uint32_t unknown; /* requests posted whose completion is not known yet */
-    uint32_t unacked; /* these and requests whose ack is on its way; where limited */
+    uint32_t unknown;        /* requests posted whose completion is not known yet */
+    uint32_t unacked;        /* these and requests whose ack is on its way; where limited */
+    uint32_t sprayed;        /* quanta so far, where they go over all ways in turn */
+    struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or it has not sent yet */
 };
 
 /* Bytes that a window gets back at a time. */
@@ -104,7 +107,7 @@ struct request *world_request_read(struct world_rank *source, const struct fabri
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-/* A completion of the QP will be known at time_ps.  The workers that it lets go on step then. */
+/* A request of the QP completes at time_ps.  The workers that it lets go on step then. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* ---- nic.c ---- */
@@ -119,6 +122,8 @@ void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
 void nic_init(struct world *w, uint32_t port);
+/* Frees what a QP holds. */
+void nic_qp_clear(struct qp *qp);
 void nic_clear(struct nic *nic);
 /* Rings the doorbell for the requests that a QP holds back.  A host spends CPU time on each of them first. */
 void nic_ring(struct world_rank *source, struct qp *qp);

@@ -77,18 +77,36 @@ struct request *world_request_read(struct world_rank *source, const struct fabri
     return r;
 }
 
+/* Where requests complete in any order, the next completion to be known may be sooner: who waits for room goes on
+ * waiting for that, too. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
+    const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
     struct waiter **at = &qp->waiter;
     while (*at) {
         struct waiter *const waiter = *at;
-        if (waiter->flush && qp->unknown) {
+        struct world_worker *const worker = &rank->worker[waiter->worker];
+        const bool wakes = !waiter->flush || !qp->unknown;
+        const uint64_t wake_ps = waiter->flush ? qp->done_ps : time_ps;
+        if (wakes && !worker->done) world_worker_wake(worker, wake_ps, wake_ps);
+        if (!worker->done && (!wakes || sooner)) {
             at = &waiter->next;
             continue;
         }
-        world_worker_wake(&rank->worker[waiter->worker], time_ps, time_ps);
         *at = waiter->next;
         pool_put(&rank->world->waiters, waiter);
+    }
+}
+
+/* The worker that is being stepped has room. */
+static void waiter_forget(struct world_rank *rank, struct qp *qp)
+{
+    for (struct waiter **at = &qp->waiter; *at; at = &(*at)->next) {
+        struct waiter *const waiter = *at;
+        if (waiter->worker != rank->now.worker->worker->index || waiter->flush) continue;
+        *at = waiter->next;
+        pool_put(&rank->world->waiters, waiter);
+        return;
     }
 }
 
@@ -126,7 +144,10 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     assert(w->queue_depth >= places);
     if (!qp) return false;
     acks_read(w, qp, rank->now.worker->cursor_ps);
-    if (qp->unacked + places <= w->queue_depth) return false;
+    if (qp->unacked + places <= w->queue_depth) {
+        if (qp->waiter) waiter_forget(rank, qp);
+        return false;
+    }
     if (qp->held_first) nic_ring(rank, qp); /* room comes only from what is on its way */
     want_space(rank, qp, qp->ack_first ? qp->ack_first->time_ps : 0, false);
     return true;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS_A_BLOCK = 512, EVENTS_AT_FIRST = 64 * 1024 };
+enum { ITEMS_A_BLOCK = 512, EVENTS_AT_FIRST = 64 * 1024, WINDOW_PIECES = 16 };
 
 const char *world_resource_name(enum world_resource resource)
 {
@@ -349,6 +349,21 @@ static void rank_ports_init(struct world_rank *rank)
     }
 }
 
+/* What a NIC sends of a message at a time, 0: all of it.  A window is given back in pieces of that size, which are
+ * small beside it: acknowledgements are of packets, not of messages. */
+static uint32_t quantum_of(const struct world *w)
+{
+    const uint64_t window_bytes = w->transport.window_bytes, mtu_bytes = w->cluster->nic.mtu_bytes;
+    uint64_t quantum_bytes = w->cluster->network.quantum_bytes;
+    if (window_bytes) {
+        const uint64_t piece_bytes =
+            window_bytes / WINDOW_PIECES > mtu_bytes ? window_bytes / WINDOW_PIECES : mtu_bytes;
+        const uint64_t most_bytes = piece_bytes < window_bytes ? piece_bytes : window_bytes;
+        if (!quantum_bytes || quantum_bytes > most_bytes) quantum_bytes = most_bytes;
+    }
+    return (uint32_t)(quantum_bytes < UINT32_MAX ? quantum_bytes : UINT32_MAX);
+}
+
 /* Makes the network and the NICs' ports.  False: no graph can be made of the cluster. */
 static bool network_init(struct world *w)
 {
@@ -361,8 +376,10 @@ static bool network_init(struct world *w)
     if (!g) return false;
     assert(g->nodes == nodes && g->gpus == gpus);
     w->network = network_new(g);
-    w->ways_differ = c->routing == CLUSTER_ADAPTIVE || w->transport.order != TRANSPORT_WIRE;
-    w->quantum_bytes = (uint32_t)(c->quantum_bytes < UINT32_MAX ? c->quantum_bytes : UINT32_MAX);
+    w->ways_differ =
+        c->routing == CLUSTER_ADAPTIVE || c->routing == CLUSTER_SPRAY || w->transport.order != TRANSPORT_WIRE;
+    w->quantum_bytes = quantum_of(w);
+    if (w->cluster->dcqcn.cnp_ps) dcqcn_init(&w->dcqcn, &w->cluster->dcqcn, w->cluster->nic.rate_bps, 0);
     w->nic_count = nodes * w->network->ports_per_node;
     w->nic = memory_new(w->nic_count, sizeof w->nic[0]);
     for (uint32_t i = 0; i < w->nic_count; i++) nic_init(w, i);
@@ -437,6 +454,9 @@ void world_free(struct world *w)
         free(rank->stored_ps);
         free(rank->sm_first);
         free(rank->proxy);
+        for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;
+             q++)
+            if (rank->qp[q]) nic_qp_clear(rank->qp[q]);
         free(rank->qp);
         free(rank->nic);
         free(rank->local);

@@ -3,6 +3,7 @@
 #define MODELS_HARDWARE_WORLD_INTERNAL_H
 
 #include "models/hardware/arena.h"
+#include "models/hardware/dcqcn.h"
 #include "models/hardware/host.h"
 #include "models/hardware/link.h"
 #include "models/hardware/network.h"
@@ -178,6 +179,7 @@ struct world {
     struct transport transport;
     struct graph *graph; /* its own, unless it was given one */
     struct network *network;
+    struct dcqcn dcqcn;     /* parameters NULL: there is none */
     struct nic *nic;        /* [nic_count] ports of all nodes */
     bool ways_differ;       /* what is sent later may come earlier */
     uint32_t quantum_bytes; /* 0: whole messages */

@@ -65,6 +65,13 @@ static bool machine_make(struct run *run, const struct case_options *c, GError *
                     "backend: expected one that `eptwin cluster backends` lists, found \"%s\"", c->backend);
         return false;
     }
+    if (c->backend && run->cluster->host.cores) {
+        g_set_error(
+            error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+            "backend: expected none, as %s describes a host, whose links were measured with their own, found \"%s\"",
+            run->cluster->path, c->backend);
+        return false;
+    }
     run->transport = backend ? *backend : transport_of(&run->cluster->nic);
     uint32_t gpus;
     const uint32_t nodes = world_nodes(run->cluster, o->ranks, o->ranks_per_node, &gpus);

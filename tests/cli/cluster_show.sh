@@ -64,3 +64,20 @@ sed -i 's/^sms.*/sms = many/' gpu.ini; cp odd.ini bad.ini; bad
 $EPTWIN cluster show; echo "exit $?"
 $EPTWIN cluster check; echo "exit $?"
 $EPTWIN cluster show odd.ini 0; echo "exit $?"
+echo "-- DCQCN"
+cp source/models/clusters/h100-cx7.ini gpu.ini
+roce() { sed "s/^include.*/include = gpu.ini|parts\/dcqcn-$1.ini/; s/^topology.*/&\nrouting = spray/" odd.ini; }
+roce nvidia >roce.ini; $EPTWIN cluster check roce.ini && $EPTWIN cluster show roce.ini | grep ^network
+roce sigcomm15 >roce.ini; $EPTWIN cluster check roce.ini && $EPTWIN cluster show roce.ini | grep ^network
+dcqcn() { (roce nvidia; printf '[dcqcn]\n'; printf '%s\n' "$@") >bad.ini; bad; }
+dcqcn 'mark-all = 1 MB'
+dcqcn 'gain = 5/0'
+dcqcn 'gain = 0'
+dcqcn 'mark-share = 1.5'
+dcqcn 'mark-share = 1/'
+dcqcn 'cnp-interval = 0 us'
+dcqcn 'raise-bytes = 0 B'
+dcqcn 'clamp-target = maybe'
+dcqcn 'cnp = 4 us'
+roce fuller >bad.ini; bad
+printf '[dcqcn]\nmark-from = 5 KB\n' >part.ini; sed 's/^include.*/include = gpu.ini|part.ini/' odd.ini >bad.ini; bad

@@ -40,3 +40,5 @@ for cluster in h800-cx7 host.ini; do
 done 2>&1
 $EPTWIN simulate --cluster host.ini --num-ranks 4 --num-tokens 8 --hidden 512 --num-experts 16 --output r.csv
 grep -oE 'dispatch,all,(bound_[a-z]+_us|bound_tightest,[a-z]+|bottleneck,[a-z]+)' r.csv
+echo "-- a host's links are its own"
+$EPTWIN simulate --cluster host.ini --num-ranks 4 --num-tokens 8 --hidden 512 --num-experts 16 --backend ibrc; echo "exit $?"
