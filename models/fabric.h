@@ -151,7 +151,7 @@ struct fabric_write {
     uint16_t peer;
     uint16_t queue;    /* QP of this peer; ignored by store() */
     uint8_t sge_count; /* put(): at most 1 */
-    uint8_t flags;     /* FABRIC_DEFER; of put_signal(): FABRIC_POLLED */
+    uint8_t flags;     /* FABRIC_DEFER, FABRIC_LIBRARY; of put_signal(): FABRIC_POLLED */
     uint8_t warps;     /* so many of the worker's warps do it, beside its next operations; 0: all */
     uint8_t rows;      /* token rows in it, for costs by row; 0 counts as 1 */
     struct fabric_sge sge[FABRIC_SGES_MAX];
@@ -173,7 +173,8 @@ struct fabric_read {
     uint16_t queue; /* QP of this peer; ignored by NVLink */
 };
 
-enum { FABRIC_DEFER = 1, FABRIC_POLLED = 2 };
+/* FABRIC_LIBRARY: the communication library's own code posts it, not the kernel's. */
+enum { FABRIC_DEFER = 1, FABRIC_POLLED = 2, FABRIC_LIBRARY = 4 };
 
 struct fabric_signal {
     uint64_t value; /* the word's new value, or with add the amount added to it */

@@ -98,6 +98,7 @@ static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_s
         const struct fabric_write write = { .target_offset = target,
                                             .charge_bytes = o->size_bytes,
                                             .peer = r->peer,
+                                            .flags = o->issue == COLL_BY_HOST ? FABRIC_LIBRARY : 0,
                                             .sge_count = f->payload,
                                             .sge = { { source, (uint32_t)o->size_bytes } } };
         return signal ? fabric_put_signal(&r->worker, &write, signal) : fabric_put(&r->worker, &write);

@@ -273,8 +273,10 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     assert(ww && ww->worker == worker && write->peer != f->rank);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
     const bool defer = write->flags & FABRIC_DEFER;
-    const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, defer);
-    nic_post(world_request_write(rank, write), ready_ps, defer);
+    const struct transport *t = &rank->world->transport;
+    const uint64_t post_ps = t->post_ps + (write->flags & FABRIC_LIBRARY ? t->library_ps : 0);
+    nic_post(world_request_write(rank, write), post_by(rank, post_ps, write->warps, write->peer, write->queue, defer),
+             defer);
     return 0;
 }
 

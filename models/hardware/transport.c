@@ -71,8 +71,9 @@ static const struct transport table[] = {
       .queue_depth = 1024 },
     { .name = "uccl",
       .what = "UCCL's threads of the host, signals added up by software",
-      .source = "1.10: 4 threads, FIFO of 2048, at most 32 in flight a channel, writes with immediate; 5.2: FIFO 3 us, "
-                "1.5 us a request; 5.5: 1.5 MB in flight",
+      .source =
+          "1.10: 4 threads, FIFO of 2048, at most 32 in flight a channel, writes with immediate, no limit of bytes "
+          "(UCCL_IB_MAX_INFLIGHT_BYTES; 1.5 MB is set for Thor-2 alone); 5.2: FIFO 3 us, 1.5 us a request",
       .poster = CLUSTER_POST_PROXY,
       .post_ps = 580 NS,
       .doorbell_ps = 1500 NS,
@@ -80,7 +81,6 @@ static const struct transport table[] = {
       .threads = 4,
       .fifo_depth = 2048,
       .queue_depth = 32,
-      .window_bytes = 1500000,
       .atomic_ps = 75 NS,
       .order = TRANSPORT_RECEIVER },
     { .name = "verbs",
