@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "models/predict/diagnose.h"
+#include "models/predict/diagnose_rank.h"
 #include "tests/unit.h"
 
 const char unit_suite[] = "diagnose";
+
+static const struct diagnose_how how = { .workers = 2 };
 
 /* Cases that differ in size, ranks and kernel, so that causes leave different marks. */
 static const char cases[] =
@@ -18,12 +21,12 @@ static const char cases[] =
     "normal,16,8,256,2048,32,4,16,true,dispatch,1\n"
     "normal,16,8,256,2048,32,4,16,true,combine,1\n";
 
-static struct validate_table *table_new(void)
+static struct validate_table *table_of(const char *text)
 {
     g_autofree char *path = NULL;
     g_autoptr(GError) error = NULL;
     const int fd = g_file_open_tmp("diagnose-XXXXXX", &path, NULL);
-    CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path, cases, -1, NULL));
+    CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path, text, -1, NULL));
     g_close(fd, NULL);
     struct case_options base;
     case_init(&base);
@@ -34,6 +37,8 @@ static struct validate_table *table_new(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     return table;
 }
+
+static struct validate_table *table_new(void) { return table_of(cases); }
 
 static const struct cause *cause_named(const char *id)
 {
@@ -52,18 +57,14 @@ static void measure_with(struct validate_table *table, const struct cause *cause
     planted.row = g_new0(struct validate_row, table->row_count);
     for (uint32_t i = 0; i < table->row_count; i++) {
         planted.row[i] = validate_row_copy(&table->row[i]);
-        if (cause) cause_plant(cause, cluster, &planted.row[i]);
+        if (cause) cause_plant(cause, 0, cluster, 1, &planted.row[i]);
     }
     validate_jobs_number(&planted);
     CU_ASSERT_TRUE_FATAL(validate_table_run(&planted, 2, NULL));
     for (uint32_t i = 0; i < table->row_count; i++) {
         CU_ASSERT_PTR_NULL(planted.row[i].problem);
         table->row[i].measured_us = planted.row[i].predicted_us;
-        g_strfreev(planted.row[i].phase);
-        g_strfreev(planted.row[i].settings);
-        g_free(planted.row[i].bottleneck);
-        g_free(planted.row[i].problem);
-        case_clear(&planted.row[i].options);
+        validate_row_clear(&planted.row[i]);
     }
     g_free(planted.row);
     cluster_free(cluster);
@@ -74,7 +75,7 @@ static void planted_is_first(const char *id)
     struct validate_table *table = table_new();
     measure_with(table, cause_named(id));
     g_autoptr(GError) error = NULL;
-    struct diagnosis *d = diagnose_run(table, 2, &error);
+    struct diagnosis *d = diagnose_run(table, &how, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT_FATAL(d->verdict_count > 0);
     if (strcmp(d->verdict[0].cause->id, id) != 0)
@@ -98,7 +99,7 @@ static void test_nothing_wrong(void)
 {
     struct validate_table *table = table_new();
     measure_with(table, NULL);
-    struct diagnosis *d = diagnose_run(table, 2, NULL);
+    struct diagnosis *d = diagnose_run(table, &how, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT_DOUBLE_EQUAL(d->before, 1, 1e-9);
     g_autoptr(GString) text = g_string_new(NULL);
@@ -114,7 +115,7 @@ static void test_nothing_explains(void)
     struct validate_table *table = table_new();
     measure_with(table, NULL);
     for (uint32_t i = 0; i < table->row_count; i++) table->row[i].measured_us /= 3;
-    struct diagnosis *d = diagnose_run(table, 2, NULL);
+    struct diagnosis *d = diagnose_run(table, &how, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     g_autoptr(GString) text = g_string_new(NULL);
     diagnosis_text(d, table, 3, text);
@@ -123,9 +124,48 @@ static void test_nothing_explains(void)
     validate_table_free(table);
 }
 
+/* What residuals say: less is likelier, one common error is likelier than the same sizes with both signs, and what no
+ * cause leaves small is something unknown. */
+static void test_densities(void)
+{
+    const double small[] = { 0.05, 0.02, 0.04 }, common[] = { 0.3, 0.28, 0.32 }, mixed[] = { 0.3, -0.28, 0.32 },
+                 gap[] = { 0.05, NAN, 0.02, 0.04 }, large[] = { 1.2, 1.0, 1.1 };
+    CU_ASSERT(rank_cause_density(small, 3) > rank_cause_density(common, 3));
+    CU_ASSERT(rank_cause_density(common, 3) > rank_cause_density(mixed, 3));
+    CU_ASSERT_DOUBLE_EQUAL(rank_cause_density(gap, 4), rank_cause_density(small, 3), 1e-12);
+    CU_ASSERT(rank_cause_density(small, 3) > rank_unknown_density(large, 3));
+    CU_ASSERT(rank_unknown_density(large, 3) > rank_cause_density(large, 3));
+    /* One value: a density over the line. */
+    double sum = 0;
+    for (double r = -60; r < 60; r += 0.001) sum += exp(rank_cause_density(&r, 1)) * 0.001;
+    CU_ASSERT_DOUBLE_EQUAL(sum, 1, 1e-3);
+    CU_ASSERT(rank_prior(3, 0) > rank_prior(0, 3) && rank_prior(0, 3) > rank_prior(0, 0) && rank_prior(0, 0) > 0);
+}
+
+/* A large case predicted from small ones leaves what the whole case leaves. */
+static void test_small_for_large(void)
+{
+    struct validate_table *table = table_of("kernel,num-ranks,dtype,cached,phase,measured_us\n"
+                                            "normal,24,bf16,true,dispatch,1\n");
+    measure_with(table, cause_named("half-rate"));
+    CU_ASSERT_TRUE_FATAL(validate_table_run(table, 2, NULL));
+    bool applied = false;
+    double residual = NAN;
+    struct hypothesis h = { .cause = cause_named("half-rate"), .applied = &applied, .residual = &residual };
+    CU_ASSERT_TRUE_FATAL(hypotheses_predict(table, NULL, &h, 1, 2, NULL));
+    CU_ASSERT_TRUE(applied);
+    CU_ASSERT_FALSE(h.fails);
+    CU_ASSERT(diagnose_residual(&table->row[0]) > 0.5);
+    if (fabs(residual) > 0.08) fprintf(stderr, "left: %.3f\n", residual);
+    CU_ASSERT_DOUBLE_EQUAL(residual, 0, 0.08);
+    validate_table_free(table);
+}
+
 void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "a planted cause is named first", test_planted);
     CU_add_test(suite, "nothing is wrong", test_nothing_wrong);
     CU_add_test(suite, "nothing explains it", test_nothing_explains);
+    CU_add_test(suite, "densities and priors", test_densities);
+    CU_add_test(suite, "small cases stand for large ones", test_small_for_large);
 }

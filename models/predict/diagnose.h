@@ -2,11 +2,12 @@
  * prediction?
  *
  *   rows (validate.h) ──► predicted as they are ──► residual of each row: ln(measured time / predicted time)
- *   each cause: the same rows with the cause planted, predicted again ──► how much of the residuals it takes away
+ *   each variant of each cause: the same rows with it planted, predicted again ──► residuals that it leaves
  *
- * A cause explains 1 - sum of squares left / sum of squares before, over all rows.  Rows whose residual grows
- * contradict it.  Causes whose shares differ by less than a twentieth explain alike; the commoner stands first.  Where
- * the best cause leaves something, a second round looks for one more beside it.  Private to diagnose. */
+ * A cause's probability is its prior times the likelihood of the residuals that it leaves, over all causes and over
+ * "none of these" (diagnose_rank.h).  It explains 1 - sum of squares left / sum of squares before, over all rows.  Rows
+ * whose residual grows contradict it.  Where the best cause leaves something, a second round looks for one more beside
+ * it.  Private to diagnose. */
 #ifndef MODELS_PREDICT_DIAGNOSE_H
 #define MODELS_PREDICT_DIAGNOSE_H
 
@@ -19,37 +20,86 @@
 #define DIAGNOSE_ERROR (g_quark_from_static_string("eptwin-diagnose"))
 enum diagnose_error { DIAGNOSE_ERROR_INPUT, DIAGNOSE_ERROR_RUN };
 
-enum { CAUSE_SETTINGS_MAX = 6, CAUSE_OPTIONS_MAX = 3 };
+enum { CAUSE_SETTINGS_MAX = 6, CAUSE_OPTIONS_MAX = 2, CAUSE_VARIANTS_MAX = 4 };
 
 enum cause_scope {
-    CAUSE_NETWORK = 1, /* needs ranks that reach each other by NICs */
-    CAUSE_NVLINK = 2,  /* needs ranks that share an NVLink domain */
-    CAUSE_SMS = 4,     /* kernels whose number of SMs one chooses */
-    CAUSE_RATES = 8,   /* rows that give a bandwidth */
-    CAUSE_PORTS = 32,  /* needs NICs of several ports */
-    CAUSE_DRAWN = 16,  /* rows whose routing is drawn, not given by a trace or a matrix */
+    CAUSE_NETWORK = 1,    /* needs ranks that reach each other by NICs */
+    CAUSE_NVLINK = 2,     /* needs ranks that share an NVLink domain */
+    CAUSE_SMS = 4,        /* kernels whose number of SMs one chooses */
+    CAUSE_RATES = 8,      /* rows that give a bandwidth */
+    CAUSE_DRAWN = 16,     /* rows whose routing is drawn, not given by a trace or a matrix */
+    CAUSE_PORTS = 32,     /* needs NICs of several ports */
+    CAUSE_MOE = 64,       /* kernels that dispatch and combine tokens */
+    CAUSE_SHARED = 128,   /* needs several ranks on a node */
+    CAUSE_ETHERNET = 256, /* the threads that ended with it were all on RoCE */
 };
 
-struct cause {
-    const char *id;     /* "one-nic" */
-    const char *text;   /* "all ranks of a node use one NIC" */
-    const char *check;  /* how one finds out */
-    const char *change; /* what to change where it is so */
-    unsigned scope;     /* enum cause_scope, together */
-    /* What it does to the cluster file and the options; "N%" of a rate or count is that share of what is there. */
+/* What public threads measured: kernels that dispatch and combine, or messages between two ends. */
+enum cause_topic { CAUSE_OF_KERNELS, CAUSE_OF_MESSAGES, CAUSE_TOPICS };
+
+/* One strength or form of a cause.  "N%" of a rate or count is that share of what is there; EXCESS in an option is a
+ * time that makes up for what the median row takes too long. */
+struct cause_variant {
+    const char *text; /* what distinguishes it, NULL: nothing to say */
     const char *setting[CAUSE_SETTINGS_MAX], *option[CAUSE_OPTIONS_MAX];
-    bool leaves_local_out; /* the measured bandwidth counts no tokens that stay on the node */
+    int local; /* 1: the measured bandwidth leaves out tokens that stay on the node; -1: it counts them in */
+};
+
+/* How many strengths a variant stands for: one whose strength is taken from the rows, for 8 from 0.05 to 10 ms. */
+uint32_t cause_variant_strengths(const struct cause_variant *variant);
+
+struct cause {
+    const char *id;                 /* "one-nic" */
+    const char *text;               /* "all ranks of a node use one NIC" */
+    const char *check;              /* how one finds out */
+    const char *change;             /* what to change where it is so */
+    unsigned scope;                 /* enum cause_scope, together */
+    uint32_t threads[CAUSE_TOPICS]; /* public ones that ended with it (tests/accuracy/threads/README.md): its prior */
+    struct cause_variant variant[CAUSE_VARIANTS_MAX]; /* strengths are equally likely; ended by one without a change */
 };
 
 /* The table, ended by one without an id. */
 const struct cause *diagnose_causes(void);
-/* Plants a cause in a row.  False where it does not apply to the row, which is then as it was. */
-bool cause_plant(const struct cause *cause, const struct cluster *cluster, struct validate_row *row);
+uint32_t cause_variants(const struct cause *cause);
+/* Plants a variant in a row that takes excess_us too long (used where the variant says EXCESS).  False where it does
+ * not apply to the row, which is then as it was. */
+bool cause_plant(const struct cause *cause, uint32_t variant, const struct cluster *cluster, double excess_us,
+                 struct validate_row *row);
+
+/* One variant with the residuals that it leaves: NAN where a row cannot be compared. */
+struct hypothesis {
+    const struct cause *cause; /* NULL: nothing is planted */
+    uint32_t variant;
+    bool *applied;    /* [rows] */
+    double *residual; /* [rows] */
+    bool fails;       /* it cannot be simulated */
+};
+
+/* Predicts table's rows with each hypothesis planted beside the first (NULL: none), on so many worker processes, and
+ * fills in residual and applied.  Large cases are predicted from smaller ones (diagnose_plant.c). */
+bool hypotheses_predict(const struct validate_table *table, const struct hypothesis *first, struct hypothesis *h,
+                        uint32_t count, uint32_t workers, GError **error);
+/* What one knows of rows before their numbers. */
+struct cause_context {
+    enum cause_topic topic;
+    bool ethernet;
+    bool public_test; /* the tuning loop of DeepEP's tests, which alone times cached handles: its routing is uniform */
+};
+/* How likely a cause is beforehand, in the units of rank_prior(). */
+double cause_prior(const struct cause *cause, const struct cause_context *context);
+/* Every variant of every cause but this one.  Free with hypotheses_free(). */
+struct hypothesis *hypotheses_new(const struct cause *but, uint32_t rows, uint32_t *count);
+void hypotheses_free(struct hypothesis *h, uint32_t count);
+/* ln of measured over predicted time of a row that has been predicted; NAN where it cannot be compared. */
+double diagnose_residual(const struct validate_row *row);
 
 struct verdict {
     const struct cause *cause;
+    uint32_t variant;             /* the likeliest */
+    double probability;           /* given that one of the causes or none of them is at work */
     double explains;              /* share of the squares, up to 1; below 0: it makes matters worse */
     double left;                  /* root mean square of what is left, as a factor: 1.1 is 10 % */
+    double gives;                 /* without it the rows would take this share of their time: 0.5 is twice as fast */
     uint32_t contradicting;       /* rows whose residual it makes larger by more than a tenth */
     uint32_t applied;             /* rows to which it applies */
     uint32_t first_contradicting; /* the line of the first of these */
@@ -58,14 +108,20 @@ struct verdict {
 struct diagnosis {
     uint32_t rows;           /* that were compared */
     double before;           /* root mean square of the residuals as a factor */
-    struct verdict *verdict; /* [verdict_count], the best first */
+    double none;             /* probability that none of the causes is at work */
+    struct verdict *verdict; /* [verdict_count], the likeliest first */
     uint32_t verdict_count;
     struct verdict second; /* beside the first; cause NULL: none helps */
 };
 
-/* Compares table's rows (predicted or not) with every cause, on so many worker processes.  table keeps the predictions
- * as they are.  NULL and *error where no row can be compared or no worker starts. */
-struct diagnosis *diagnose_run(struct validate_table *table, uint32_t workers, GError **error);
+struct diagnose_how {
+    uint32_t workers; /* processes */
+    bool flat;        /* all causes are equally likely beforehand */
+};
+
+/* Compares table's rows (predicted or not) with every cause.  table keeps the predictions as they are.  NULL and *error
+ * where no row can be compared or no worker starts. */
+struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error);
 void diagnosis_free(struct diagnosis *diagnosis);
 
 /* As text for a terminal: verdicts, what to check, what to change; most says how many verdicts are shown. */

@@ -1,281 +1,192 @@
 /* diagnose_causes.c - the causes that diagnose knows: what each does to a cluster file or a case, how one finds out,
  * and what to change.  They are those that public threads about these kernels ended with (tests/accuracy/threads).
  *
- * Numbers are of parts, with their source in PROTOCOLS.md: a CPU proxy posts 3 million requests a second (5.2), NIC and
- * GPU across sockets move 11 GB/s (5.3), copies through host memory what PCIe moves.  Knows no simulation. */
+ * Numbers are of parts, with their source in PROTOCOLS.md: a CPU proxy that reads GPU memory without GDRCopy takes
+ * 3.7 us a request (5.2); between sockets NCCL plans with 6, 10 and 22 GB/s by generation, and a NIC read 11 GB/s
+ * (5.3); copies through host memory move what PCIe moves.  Knows no simulation. */
 #include "models/predict/diagnose.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include "models/predict/diagnose_rank.h"
 
-#define LEAF_SPINE "network.topology=leaf-spine", "network.nodes-per-leaf=1", "network.spines=4"
+#define LEAF_SPINE "network.topology=leaf-spine", "network.nodes-per-leaf=1"
+#define ECMP       LEAF_SPINE, "network.routing=ecmp"
+#define CROWDED    LEAF_SPINE, "network.spines=4", "network.routing=adaptive"
 
-/* The commoner before the rarer: of causes that explain alike, the first stands first. */
+/* clang-format off */
 static const struct cause causes[] = {
-    { "one-nic",
-      "all ranks of a node use one NIC",
+    { "one-nic", "all ranks of a node use one NIC",
       "NVSHMEM_DEBUG=INFO: which NIC each PE opens; counters of the other NICs stay still",
       "unset NVSHMEM_ENABLE_NIC_PE_MAPPING, or name a NIC for each PE in NVSHMEM_HCA_LIST; see eptwin probe",
-      CAUSE_NETWORK,
-      { "node.nics=1" },
-      { NULL },
-      false },
-    { "one-port",
-      "traffic uses one of a NIC's ports or planes",
+      CAUSE_NETWORK | CAUSE_SHARED, { 4, 0 },
+      { { NULL, { "node.nics=1" }, { NULL }, 0 },
+        { "which most reach through the root complex", { "node.nics=1", "nic.rate=50%" }, { NULL }, 0 } } },
+    { "one-port", "traffic uses one of a NIC's ports or planes",
       "ibstat: rate and state of both ports; counters of each port; QPs of a peer",
-      "more QPs a peer (num_qps_per_rank), "
-      "NVSHMEM_IBGDA_ENABLE_MULTI_PORT=1 on planes, or LAG hashing by QP",
-      CAUSE_NETWORK | CAUSE_PORTS,
-      { "nic.ports=1" },
-      { NULL },
-      false },
-    { "half-the-nics",
-      "two ranks share a NIC, and half of the NICs are idle",
+      "more QPs a peer (num_qps_per_rank, NCCL_IB_QPS_PER_CONNECTION=4), NVSHMEM_IBGDA_ENABLE_MULTI_PORT=1 on planes, "
+      "or LAG hashing by QP",
+      CAUSE_NETWORK | CAUSE_PORTS, { 4, 3 },
+      { { NULL, { "nic.ports=1" }, { NULL }, 0 },
+        { "by peer: one QP each", { NULL }, { "fault=qp: one" }, 0 } } },
+    { "half-the-nics", "two ranks share a NIC, and half of the NICs are idle",
       "NVSHMEM_DEBUG=INFO: which NIC each PE opens; common where two GPUs and two NICs share a PCIe switch",
       "set NVSHMEM_HCA_LIST by rank (DeepEP pull request 466), or NVSHMEM_HCA_PE_MAPPING",
-      CAUSE_NETWORK,
-      { "node.nics=50%" },
-      { NULL },
-      false },
-    { "across-sockets",
-      "GPUs and NICs meet across the socket",
+      CAUSE_NETWORK | CAUSE_SHARED, { 1, 0 },
+      { { NULL, { "node.nics=50%" }, { NULL }, 0 } } },
+    { "across-sockets", "GPUs and NICs meet across the socket",
       "nvidia-smi topo -m: SYS between a GPU and its NIC; eptwin probe",
       "bind each rank to the NIC of its own PCIe switch; bind processes to cores of the same NUMA node",
-      CAUSE_NETWORK,
-      { "node.pcie-rate=11 GB/s" },
-      { NULL },
-      false },
-    { "ecmp",
-      "flows collide on uplinks: ECMP without adaptive routing",
+      CAUSE_NETWORK, { 1, 3 },
+      { { "at 11 GB/s", { "node.pcie-rate=11 GB/s" }, { NULL }, 0 },
+        { "at 22 GB/s", { "node.pcie-rate=22 GB/s" }, { NULL }, 0 },
+        { "at 6 GB/s", { "node.pcie-rate=6 GB/s" }, { NULL }, 0 } } },
+    { "no-peer-path", "bytes between GPU and NIC go through the root complex or the host's memory, not straight",
+      "lspci -vvv: ACSCtl with SrcValid+; lsmod: nvidia_peermem, or dma-buf support; eptwin probe",
+      "turn ACS and the IOMMU's translation off; load nvidia-peermem",
+      CAUSE_NETWORK, { 0, 6 },
+      { { "redirected by ACS", { "node.pcie-rate=50%" }, { NULL }, 0 },
+        { "staged",
+            { "node.staging=yes", "node.staging-rate=24 GB/s", "node.staging-latency=10 us" }, { NULL }, 0 } } },
+    { "pcie-ordering", "PCIe writes of the NIC are kept in order",
+      "ib_write_bw: 'PCIe relax order'; lspci: MaxReadReq and RlxdOrd; the CPU's generation",
+      "relaxed ordering on (UCX_IB_PCI_RELAXED_ORDERING=y, NCCL_IB_PCI_RELAXED_ORDERING=1, PCI_WR_ORDERING of the NIC)",
+      CAUSE_NETWORK, { 0, 2 },
+      { { NULL, { "node.pcie-rate=16 GB/s" }, { NULL }, 0 } } },
+    { "ecmp", "flows collide on uplinks: ECMP without adaptive routing",
       "compare 2 nodes below one leaf with more nodes; counters of the uplinks",
-      "adaptive routing on the switches, static "
-      "routes for each rail, or more QPs so that more flows are hashed",
-      CAUSE_NETWORK,
-      { LEAF_SPINE, "network.routing=ecmp", "network.flow-key=address" },
-      { NULL },
-      false },
-    { "no-gdrcopy",
-      "the CPU rings for the GPU and reads its memory without GDRCopy",
+      "adaptive routing on the switches, static routes for each rail, or more QPs so that more flows are hashed",
+      CAUSE_NETWORK | CAUSE_ETHERNET, { 2, 0 },
+      { { "hashed by address, uplinks as fast as NICs",
+          { ECMP, "network.spines=8", "network.flow-key=address" }, { NULL }, 0 },
+        { "hashed by address, uplinks twice as fast",
+            { ECMP, "network.spines=4", "network.flow-key=address" }, { NULL }, 0 },
+        { "hashed by QP, uplinks as fast as NICs",
+            { ECMP, "network.spines=8", "network.flow-key=qp" }, { NULL }, 0 } } },
+    { "no-gdrcopy", "the CPU rings for the GPU and reads its memory without GDRCopy",
       "lsmod: gdrdrv; eptwin probe",
       "install and load gdrdrv, or set EnableStreamMemOPs and PeerMappingOverride so that the GPU rings itself",
-      CAUSE_NETWORK,
-      { "nic.posting=proxy", "nic.proxy=2.7 us", "nic.doorbell=3.7 us", "nic.proxy-threads=1" },
-      { NULL },
-      false },
-    { "cpu-proxy",
-      "a CPU thread posts the requests (IBRC or a GIN proxy)",
+      CAUSE_NETWORK, { 1, 0 },
+      { { NULL,
+          { "nic.posting=proxy", "nic.proxy=2.7 us", "nic.doorbell=3.7 us", "nic.proxy-threads=1" }, { NULL }, 0 } } },
+    { "cpu-proxy", "a CPU thread posts the requests (IBRC or a GIN proxy)",
       "NVSHMEM_IB_ENABLE_IBGDA, NCCL_GIN_TYPE: 2 is the proxy",
       "NVSHMEM_IB_ENABLE_IBGDA=1, or NCCL_GIN_TYPE=3",
-      CAUSE_NETWORK,
-      { "nic.posting=proxy", "nic.proxy=2.7 us", "nic.doorbell=333 ns", "nic.proxy-threads=1" },
-      { NULL },
-      false },
-    { "late-ranks",
-      "waiting counts as transfer: ranks launch up to half a millisecond apart",
+      CAUSE_NETWORK, { 1, 0 },
+      { { "IBRC", { NULL }, { "backend=ibrc" }, 0 },
+        { "doorbells of IBGDA", { NULL }, { "backend=ibgda-cpu" }, 0 },
+        { "GIN proxy", { NULL }, { "backend=gin-proxy" }, 0 } } },
+    { "late-ranks", "waiting counts as transfer: ranks launch apart",
       "time a barrier before the kernel; compare the fastest rank with the slowest",
-      "measure behind a barrier; look for work "
-      "that delays some ranks",
-      0,
-      { NULL },
-      { "arrival=uniform:500us" },
-      false },
-    { "half-rate",
-      "the NIC's port runs at half its rate",
+      "measure behind a barrier; look for work that delays some ranks",
+      CAUSE_MOE, { 4, 0 },
+      { { "all, at random", { NULL }, { "arrival=uniform:EXCESS" }, 0 },
+        { "one of them", { NULL }, { "arrival=one:EXCESS" }, 0 } } },
+    { "half-rate", "the NIC's ports run at half the rate assumed",
       "ibstat, mlxlink: rate and width of the port; lspci: PCIe width",
-      "replace the cable or module, reseat the card",
-      CAUSE_NETWORK,
-      { "nic.rate=50%" },
-      { NULL },
-      false },
-    { "few-sms",
-      "the kernels have half as many SMs as assumed",
+      "replace the cable or module, reseat the card; or the cluster file names a faster NIC than there is",
+      CAUSE_NETWORK, { 1, 0 },
+      { { NULL, { "nic.rate=50%" }, { NULL }, 0 } } },
+    { "quarter-rate", "the NIC's ports run at a quarter of the rate assumed",
+      "ibstat, mlxlink: rate and width of the port; lspci: PCIe width",
+      "replace the cable or module, reseat the card; or the cluster file names a faster NIC than there is",
+      CAUSE_NETWORK, { 0, 0 },
+      { { NULL, { "nic.rate=25%" }, { NULL }, 0 } } },
+    { "one-bad-nic", "one NIC of many is slow",
+      "counters of errors and the rate of each NIC; time each pair of nodes alone",
+      "replace the cable or module of the slow one",
+      CAUSE_NETWORK | CAUSE_SHARED, { 0, 0 },
+      { { "half its rate", { NULL }, { "fault=nic:n0.g0 rate=0.5" }, 0 },
+        { "a quarter of its rate", { NULL }, { "fault=nic:n0.g0 rate=0.25" }, 0 } } },
+    { "few-sms", "the kernels have fewer SMs than assumed",
       "Buffer.set_num_sms, num_sms of the Config",
       "Buffer.set_num_sms(24) or more",
-      CAUSE_SMS,
-      { NULL },
-      { "num-sms=50%" },
-      false },
-    { "hot-expert",
-      "a few experts get most of the tokens",
+      CAUSE_SMS, { 2, 0 },
+      { { "half of them", { NULL }, { "num-sms=50%" }, 0 },
+        { "a quarter of them", { NULL }, { "num-sms=25%" }, 0 } } },
+    { "small-chunks", "chunks are smaller than recommended",
+      "the arguments of deep_ep.Config; eptwin tune",
+      "Buffer.get_dispatch_config and get_combine_config, or the line that eptwin tune prints",
+      CAUSE_SMS, { 0, 0 },
+      { { "by NVLink: one token", { NULL }, { "nvl-chunk=1", "combine-nvl-chunk=1" }, 0 } } },
+    { "hot-expert", "a few experts get most of the tokens",
       "counts for each expert; eptwin trace info",
       "redundant experts and balanced placement: eptwin trace place",
-      CAUSE_DRAWN,
-      { NULL },
-      { "routing=zipf:1.2" },
-      false },
-    { "uneven-tokens",
-      "one rank has four times the tokens of the others",
+      CAUSE_DRAWN | CAUSE_MOE, { 1, 0 },
+      { { "Zipf with exponent 1.2", { NULL }, { "routing=zipf:1.2" }, 0 },
+        { "Zipf with exponent 0.8", { NULL }, { "routing=zipf:0.8" }, 0 },
+        { "half of all tokens to one rank", { NULL }, { "routing=hot-rank:0.5" }, 0 } } },
+    { "uneven-tokens", "some ranks have several times the tokens of the others",
       "tokens of each rank in the batch",
       "balance batches over ranks",
-      CAUSE_DRAWN,
-      { NULL },
-      { "tokens-per-rank=4x" },
-      false },
-    { "no-nvlink",
-      "ranks of a node reach each other by NICs, not by NVLink",
-      "--disable-nvlink, NVSHMEM_DISABLE_P2P; nvidia-smi "
-      "nvlink -s",
+      CAUSE_DRAWN | CAUSE_MOE, { 1, 0 },
+      { { "one rank, four times as many", { NULL }, { "tokens-per-rank=rank:4" }, 0 },
+        { "one rank, twice as many", { NULL }, { "tokens-per-rank=rank:2" }, 0 },
+        { "one node, four times as many", { NULL }, { "tokens-per-rank=node:4" }, 0 },
+        { "one node, eight times as many", { NULL }, { "tokens-per-rank=node:8" }, 0 } } },
+    { "no-nvlink", "ranks of a node reach each other by NICs, not by NVLink",
+      "--disable-nvlink, NVSHMEM_DISABLE_P2P; nvidia-smi nvlink -s",
       "remove the option; look for Xid errors and the fabric manager's log",
-      CAUSE_NVLINK,
-      { NULL },
-      { "disable-nvlink=true" },
-      false },
-    { "window",
-      "few bytes are in flight: congestion control or a small window holds senders back",
-      "counters of ECN marks and CNPs; the NIC's congestion control settings",
-      "turn DCQCN off where PFC or credits protect, or "
-      "tune it; raise the cap of bytes in flight",
-      CAUSE_NETWORK,
-      { "nic.window=128 KiB" },
-      { NULL },
-      false },
-    { "oversubscribed-2",
-      "uplinks are oversubscribed 2:1",
+      CAUSE_NVLINK | CAUSE_MOE, { 2, 0 },
+      { { NULL, { NULL }, { "disable-nvlink=true" }, 0 } } },
+    { "local-tokens", "the measured bandwidth counts tokens that stay on the node otherwise than the prediction",
+      "how the tool counts: DeepEP counts local tokens, counters of NICs do not",
+      "compare logical with logical: times N / (N - 1) of N nodes, or name the metric (physical_nic_gbs)",
+      CAUSE_NETWORK | CAUSE_RATES | CAUSE_MOE, { 3, 0 },
+      { { "leaves them out", { NULL }, { NULL }, 1 },
+        { "counts them in", { NULL }, { NULL }, -1 } } },
+    { "window", "few bytes are in flight: congestion control, read limits or a small window hold senders back",
+      "counters of ECN marks and CNPs; the NIC's congestion control settings; MAX_ACC_OUT_READ",
+      "turn DCQCN off where PFC or credits protect, or tune it; raise the cap of bytes in flight",
+      CAUSE_NETWORK, { 1, 1 },
+      { { "128 KiB", { "nic.window=128 KiB" }, { NULL }, 0 },
+        { "48 KiB", { "nic.window=48 KiB" }, { NULL }, 0 } } },
+    { "oversubscribed", "uplinks are oversubscribed",
       "eptwin probe on ibnetdiscover's output; count uplinks of a leaf",
       "place the nodes of a group below one leaf, or add uplinks",
-      CAUSE_NETWORK,
-      { LEAF_SPINE, "network.routing=adaptive", "network.oversubscription=2" },
-      { NULL },
-      false },
-    { "oversubscribed-4",
-      "uplinks are oversubscribed 4:1",
-      "eptwin probe on ibnetdiscover's output; count uplinks of a leaf",
-      "place the nodes of a group below one leaf, or add uplinks",
-      CAUSE_NETWORK,
-      { LEAF_SPINE, "network.routing=adaptive", "network.oversubscription=4" },
-      { NULL },
-      false },
-    { "staged",
-      "bytes go through host memory: no GPUDirect RDMA",
-      "lsmod: nvidia_peermem, or dma-buf support; eptwin probe",
-      "load nvidia-peermem, turn ACS and the IOMMU's translation off",
-      CAUSE_NETWORK,
-      { "node.staging=yes", "node.staging-rate=24 GB/s", "node.staging-latency=10 us" },
-      { NULL },
-      false },
-    { "small-mtu",
-      "packets carry 1024 bytes of RoCE",
+      CAUSE_NETWORK, { 0, 0 },
+      { { "2:1",
+          { CROWDED, "network.oversubscription=2" }, { NULL }, 0 },
+        { "4:1",
+            { CROWDED, "network.oversubscription=4" }, { NULL }, 0 } } },
+    { "small-mtu", "packets carry 1024 bytes of RoCE",
       "ibv_devinfo: active_mtu",
       "MTU 4200 or more on hosts and switches",
-      CAUSE_NETWORK,
-      { "nic.mtu=1024 B", "nic.header=82 B" },
-      { NULL },
-      false },
-    { "quarter-rate",
-      "the NIC runs at a quarter of its rate",
-      "ibstat, mlxlink: rate and width of the port; lspci: PCIe width",
-      "replace the cable or module, reseat the card",
-      CAUSE_NETWORK,
-      { "nic.rate=25%" },
-      { NULL },
-      false },
-    { "half-nvlink",
-      "NVLink runs at half its rate",
+      CAUSE_NETWORK | CAUSE_ETHERNET, { 0, 1 },
+      { { NULL, { "nic.mtu=1024 B", "nic.header=82 B" }, { NULL }, 0 } } },
+    { "half-nvlink", "NVLink runs at half its rate",
       "nvidia-smi nvlink -s: links that are down",
       "reset the GPU; service the board",
-      CAUSE_NVLINK,
-      { "nvlink.egress-rate=50%", "nvlink.ingress-rate=50%" },
-      { NULL },
-      false },
-    { "slow-rank",
-      "one GPU takes twice as long",
-      "nvidia-smi -q -d CLOCK,PERFORMANCE: throttling; time each rank alone",
-      "cool, power or replace the GPU",
-      0,
-      { NULL },
-      { "slow=0:2x" },
-      false },
-    { "local-left-out",
-      "the bandwidth leaves out tokens that stay on the node",
-      "how the tool counts: DeepEP counts local tokens",
-      "multiply by N / (N - 1) nodes before comparing",
-      CAUSE_NETWORK | CAUSE_RATES,
-      { NULL },
-      { NULL },
-      true },
-    { NULL, NULL, NULL, NULL, 0, { NULL }, { NULL }, false },
+      CAUSE_NVLINK, { 1, 0 },
+      { { NULL, { "nvlink.egress-rate=50%", "nvlink.ingress-rate=50%" }, { NULL }, 0 } } },
+    { "slow-rank", "one rank's GPU or core is slow",
+      "nvidia-smi -q -d CLOCK,PERFORMANCE: throttling; other work on its cores; time each rank alone",
+      "cool, power or replace the GPU; leave the rank's cores to it",
+      0, { 0, 1 },
+      { { "twice as slow", { NULL }, { "slow=0:2x" }, 0 },
+        { "four times as slow", { NULL }, { "slow=0:4x" }, 0 } } },
+    { NULL, NULL, NULL, NULL, 0, { 0, 0 }, { { NULL, { NULL }, { NULL }, 0 } } },
 };
+/* clang-format on */
 
 const struct cause *diagnose_causes(void) { return causes; }
 
-/* ---- planting ---- */
-
-static bool by_network(const struct validate_row *row, uint32_t a_node)
+uint32_t cause_variants(const struct cause *cause)
 {
-    return row->options.nvlink_disabled || row->options.num_ranks > a_node;
+    uint32_t n = 0;
+    while (n < CAUSE_VARIANTS_MAX &&
+           (cause->variant[n].setting[0] || cause->variant[n].option[0] || cause->variant[n].local))
+        n++;
+    return n;
 }
 
-static bool applies(const struct cause *cause, const struct cluster *cluster, const struct validate_row *row)
+uint32_t cause_variant_strengths(const struct cause_variant *variant)
 {
-    const struct case_options *c = &row->options;
-    const uint32_t a_node = c->ranks_per_node ? c->ranks_per_node : cluster->nvlink.gpus;
-    if (cause->scope & CAUSE_NETWORK && (!cluster->nic.rate_bps || !by_network(row, a_node))) return false;
-    if (cause->scope & CAUSE_PORTS && cluster->nic.ports < 2) return false;
-    if (cause->scope & CAUSE_NVLINK && (c->nvlink_disabled || a_node < 2 || cluster->host.cores)) return false;
-    if (cause->scope & CAUSE_SMS && (!c->kernel || !strcmp(c->kernel, "ll"))) return false;
-    if (cause->scope & CAUSE_RATES && !(row->measured_gbs > 0)) return false;
-    if (cause->scope & CAUSE_DRAWN && (c->trace || c->traffic)) return false;
-    return true;
+    return variant->option[0] && strstr(variant->option[0], "EXCESS") ? 8 : 1;
 }
 
-/* "node.nics=50%" becomes "node.nics=4" where there are 8. */
-static char *setting_resolve(const char *setting, const struct cluster *cluster, const struct validate_row *row)
+double cause_prior(const struct cause *cause, const struct cause_context *c)
 {
-    const char *equals = strchr(setting, '=');
-    if (!g_str_has_suffix(setting, "%")) return g_strdup(setting);
-    const double share = g_ascii_strtod(equals + 1, NULL) / 100;
-    g_autofree char *key = g_strndup(setting, (gsize)(equals - setting));
-    const uint32_t gpus = cluster->node.gpus ? cluster->node.gpus : cluster->nvlink.gpus;
-    const uint32_t a_node = row->options.ranks_per_node ? row->options.ranks_per_node : gpus;
-    const uint32_t nics = cluster->node.nics ? cluster->node.nics : MAX(a_node / MAX(cluster->nic.gpus_per_nic, 1), 1);
-    const uint64_t rate = !strcmp(key, "nic.rate")             ? cluster->nic.rate_bps
-                          : !strcmp(key, "nvlink.egress-rate") ? cluster->nvlink.egress_rate_bps
-                                                               : cluster->nvlink.ingress_rate_bps;
-    if (!strcmp(key, "node.nics")) return g_strdup_printf("%s=%u", key, MAX((uint32_t)(nics * share), 1u));
-    return g_strdup_printf("%s=%.6g GB/s", key, (double)rate / 8e9 * share);
-}
-
-static bool option_plant(struct case_options *c, const char *option, const struct cluster *cluster)
-{
-    const char *equals = strchr(option, '=');
-    g_autofree char *name = g_strndup(option, (gsize)(equals - option));
-    g_autofree char *value = g_strdup(equals + 1);
-    if (!strcmp(name, "num-sms")) {
-        const uint32_t sms = (c->num_sms ? c->num_sms : 24) / 4 * 2; /* half, and even */
-        g_free(value);
-        value = g_strdup_printf("%u", MAX(sms, 2u));
-    } else if (!strcmp(name, "tokens-per-rank")) {
-        struct case_options whole;
-        case_copy(&whole, c);
-        case_node_settle(&whole, cluster->nvlink.gpus);
-        case_resolve(&whole);
-        g_autoptr(GString) list = g_string_new(NULL);
-        for (uint32_t r = 0; r < whole.num_ranks; r++)
-            g_string_append_printf(list, "%s%u", r ? "|" : "", whole.num_tokens * (r ? 1 : 4));
-        case_clear(&whole);
-        g_free(value);
-        value = g_string_free(g_steal_pointer(&list), FALSE);
-    }
-    return case_set(c, name, value, NULL);
-}
-
-bool cause_plant(const struct cause *cause, const struct cluster *cluster, struct validate_row *row)
-{
-    if (!applies(cause, cluster, row)) return false;
-    g_autoptr(GPtrArray) settings = g_ptr_array_new();
-    for (char **s = row->settings; s && *s; s++) g_ptr_array_add(settings, g_strdup(*s));
-    for (uint32_t i = 0; i < CAUSE_SETTINGS_MAX && cause->setting[i]; i++)
-        g_ptr_array_add(settings, setting_resolve(cause->setting[i], cluster, row));
-    g_ptr_array_add(settings, NULL);
-    g_strfreev(row->settings);
-    row->settings = (char **)g_ptr_array_free(g_steal_pointer(&settings), FALSE);
-    for (uint32_t i = 0; i < CAUSE_OPTIONS_MAX && cause->option[i]; i++)
-        if (!option_plant(&row->options, cause->option[i], cluster)) return false;
-    if (cause->leaves_local_out) {
-        const uint32_t a_node = row->options.ranks_per_node ? row->options.ranks_per_node : cluster->nvlink.gpus;
-        const double nodes = (double)row->options.num_ranks / MAX(a_node, 1u);
-        if (nodes < 2) return false;
-        row->measured_gbs *= nodes / (nodes - 1);
-    }
-    return true;
+    if (cause->scope & CAUSE_ETHERNET && !c->ethernet) return rank_prior(0, 0);
+    if (cause->scope & CAUSE_DRAWN && c->public_test) return rank_prior(0, 0);
+    return rank_prior(cause->threads[c->topic], cause->threads[!c->topic]);
 }

@@ -17,9 +17,10 @@ static const char diagnose_about[] =
 
 static const char diagnose_details[] =
     "MEASURED.csv is what import writes or validate reads; the cluster file describes the machine as it should be.\n"
-    "Each known cause is planted, all rows are predicted again, and causes are ranked by how much of the difference\n"
-    "they take away.  Rows that a cause makes worse contradict it.  Where one cause leaves much, a second one beside\n"
-    "it is looked for.  Rows of different sizes, phases and numbers of nodes tell causes apart; one row rarely does.\n"
+    "Each known cause is planted, all rows are predicted again, and causes are ranked by how likely what they leave is\n"
+    "and by how many public threads ended with them.  Rows that a cause makes worse contradict it.  Where one cause\n"
+    "leaves much, a second one beside it is looked for.  Rows of different sizes, phases and numbers of nodes tell\n"
+    "causes apart; one row rarely does.\n"
     "\n"
     "Exit status: 0 told, 1 a row could not be predicted, 2 bad input.";
 
@@ -27,7 +28,7 @@ struct diagnose_options {
     struct case_options base;
     char **paths;
     int jobs, most;
-    gboolean list;
+    gboolean list, flat;
 };
 
 static bool options_parse(struct diagnose_options *o, int argc, char **argv, GError **error)
@@ -35,6 +36,7 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
     GOptionEntry entries[] = {
         COMMAND_LINE_JOBS(&o->jobs, "Worker processes (default: one a core)"),
         { "most", 0, 0, G_OPTION_ARG_INT, &o->most, "Causes to show (default 3)", "N" },
+        { "flat", 0, 0, G_OPTION_ARG_NONE, &o->flat, "Hold all causes equally likely beforehand", NULL },
         { "list", 0, 0, G_OPTION_ARG_NONE, &o->list, "Name the causes that are known, and end", NULL },
         { 0 },
     };
@@ -87,7 +89,8 @@ static int diagnose(const struct diagnose_options *o, GError **error)
         return EXIT_BAD_INPUT;
     }
     if (table->warning) fputs(table->warning, stderr);
-    struct diagnosis *diagnosis = diagnose_run(table, (uint32_t)o->jobs, error);
+    const struct diagnose_how how = { .workers = (uint32_t)o->jobs, .flat = o->flat };
+    struct diagnosis *diagnosis = diagnose_run(table, &how, error);
     const uint32_t problems = validate_problems_print(table);
     if (diagnosis) {
         g_autoptr(GString) text = g_string_new(NULL);

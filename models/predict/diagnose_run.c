@@ -1,174 +1,186 @@
-/* diagnose_run.c - predicts all rows once for each cause, in one run on all cores, and ranks what explains most. */
+/* diagnose_run.c - predicts all rows once for each form of each cause, and ranks causes by how likely they are. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "models/predict/diagnose_rank.h"
 
-#define SECOND_WORTH 0.5 /* of what the first cause left, a second one must explain */
+#define SECOND_WORTH 0.5  /* of what the first cause left, a second one must explain */
+#define SECOND_LEFT  1.12 /* a factor that one does not look behind */
+#define SECOND_PRIOR 0.1  /* of the threads, one in ten found a second cause behind the first */
 
-#define ALIKE        0.05 /* shares of the squares that differ by less say nothing */
-
-/* ln of measured over predicted time; NAN where the row cannot be compared. */
-static double residual(const struct validate_row *row)
+/* What a hypothesis leaves, but not how likely it is. */
+static struct verdict verdict_make(const struct hypothesis *h, const struct validate_table *table, const double *before)
 {
-    if (row->problem || row->native) return NAN;
-    if (isfinite(row->measured_us)) return log(row->measured_us / row->predicted_us);
-    return log(row->predicted_gbs / row->measured_gbs);
-}
-
-static struct validate_table *table_with_room(const struct validate_table *table, uint32_t copies)
-{
-    struct validate_table *many = g_new0(struct validate_table, 1);
-    many->path = g_strdup(table->path);
-    many->row = g_new0(struct validate_row, (gsize)table->row_count * copies);
-    return many;
-}
-
-/* Rows of table with causes planted, cause after cause; those to which one does not apply are left as they are and
- * noted in applied[]. */
-static struct validate_table *causes_predict(const struct validate_table *table, const struct cause *first,
-                                             GArray *causes, bool *applied, uint32_t workers, GError **error)
-{
-    struct validate_table *many = table_with_room(table, causes->len);
-    g_autoptr(GHashTable) clusters = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)cluster_free);
-    for (guint c = 0; c < causes->len; c++)
-        for (uint32_t i = 0; i < table->row_count; i++) {
-            const struct validate_row *row = &table->row[i];
-            const char *path = row->options.cluster;
-            struct cluster *cluster = path ? g_hash_table_lookup(clusters, path) : NULL;
-            if (!cluster && path && (cluster = cluster_load(path, NULL)))
-                g_hash_table_insert(clusters, (void *)path, cluster);
-            struct validate_row *copy = &many->row[many->row_count++];
-            *copy = validate_row_copy(row);
-            if (!cluster || validate_row_idle(copy)) continue;
-            if (first) cause_plant(first, cluster, copy);
-            applied[c * table->row_count + i] =
-                cause_plant(g_array_index(causes, const struct cause *, c), cluster, copy);
-        }
-    validate_jobs_number(many);
-    if (validate_table_run(many, workers, error)) return many;
-    validate_table_free(many);
-    return NULL;
-}
-
-/* before: residuals that the cause is measured by, [row_count]. */
-static struct verdict verdict_make(const struct cause *cause, const struct validate_table *table, const double *before,
-                                   const struct validate_row *planted, const bool *applied)
-{
-    struct verdict v = { .cause = cause };
-    double had = 0, left = 0;
+    struct verdict v = { .cause = h->cause, .variant = h->variant };
+    double had = 0, left = 0, gives = 0;
     uint32_t rows = 0;
     for (uint32_t i = 0; i < table->row_count; i++) {
         if (isnan(before[i])) continue;
-        const double after = applied[i] ? residual(&planted[i]) : before[i];
-        if (isnan(after)) return (struct verdict){ 0 }; /* what cannot run here explains nothing */
         rows++;
-        v.applied += applied[i];
+        v.applied += h->applied[i];
         had += before[i] * before[i];
-        left += after * after;
-        if (fabs(after) > fabs(before[i]) + log(1.1)) {
+        left += h->residual[i] * h->residual[i];
+        gives += h->residual[i] - before[i];
+        if (fabs(h->residual[i]) > fabs(before[i]) + log(1.1)) {
             if (!v.contradicting) v.first_contradicting = table->row[i].line;
             v.contradicting++;
         }
     }
     v.explains = had > 0 ? 1 - left / had : 0;
     v.left = exp(sqrt(left / MAX(rows, 1u)));
-    return v.applied ? v : (struct verdict){ 0 };
+    v.gives = exp(gives / MAX(rows, 1u));
+    return v;
 }
 
 static int verdict_compare(const void *a, const void *b)
 {
     const struct verdict *one = a, *other = b;
-    const double left = round(one->explains / ALIKE), right = round(other->explains / ALIKE);
-    if (left != right) return left > right ? -1 : 1;
+    if (one->probability != other->probability) return one->probability > other->probability ? -1 : 1;
     return one->cause < other->cause ? -1 : one->cause > other->cause;
 }
 
-static GArray *causes_list(const struct cause *but)
+/* A measurement, and what is known before one looks at its numbers. */
+struct compared {
+    struct validate_table *table;
+    const struct diagnose_how *how;
+    const double *before; /* residuals, [rows] */
+    struct cause_context context;
+};
+
+static double prior(const struct compared *c, const struct cause *cause)
 {
-    GArray *list = g_array_new(FALSE, FALSE, sizeof(const struct cause *));
-    for (const struct cause *c = diagnose_causes(); c->id; c++)
-        if (c != but) g_array_append_val(list, c);
-    return list;
+    if (c->how->flat) return 1;
+    return cause ? cause_prior(cause, &c->context) : rank_prior(RANK_THREADS_UNKNOWN, 0);
 }
 
-static bool round_run(const struct validate_table *table, const struct cause *first, const double *before,
-                      GArray *verdicts, uint32_t workers, GError **error)
+/* Verdicts of all causes from the hypotheses, which stand cause by cause, against what is left before them.  The
+ * probabilities are not yet divided by their sum. */
+static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
-    g_autoptr(GArray) causes = causes_list(first);
-    g_autofree bool *applied = g_new0(bool, (gsize)causes->len * table->row_count);
-    struct validate_table *many = causes_predict(table, first, causes, applied, workers, error);
-    if (!many) return false;
-    for (guint c = 0; c < causes->len; c++) {
-        const struct verdict v =
-            verdict_make(g_array_index(causes, const struct cause *, c), table, before,
-                         many->row + (gsize)c * table->row_count, applied + (gsize)c * table->row_count);
+    const struct validate_table *table = c->table;
+    GArray *verdicts = g_array_new(FALSE, TRUE, sizeof(struct verdict));
+    for (uint32_t k = 0; k < count;) {
+        const struct cause *cause = h[k].cause;
+        double likelihood = 0, best = -INFINITY;
+        uint32_t strengths = 0;
+        struct verdict v = { 0 };
+        for (; k < count && h[k].cause == cause; k++) {
+            strengths += cause_variant_strengths(&cause->variant[h[k].variant]);
+            const struct verdict form = verdict_make(&h[k], table, before);
+            if (h[k].fails || !form.applied) continue;
+            const double density = rank_cause_density(h[k].residual, table->row_count);
+            likelihood += exp(density);
+            if (density > best) v = form;
+            best = fmax(best, density);
+        }
+        v.probability = prior(c, cause) * likelihood / strengths;
         if (v.cause) g_array_append_val(verdicts, v);
     }
-    validate_table_free(many);
     qsort(verdicts->data, verdicts->len, sizeof(struct verdict), verdict_compare);
-    return true;
+    return verdicts;
 }
 
-/* Residuals with the first cause in place. */
-static bool residuals_after(const struct validate_table *table, const struct cause *cause, double *after,
-                            uint32_t workers, GError **error)
+static void probabilities_divide(struct diagnosis *d, double none)
 {
-    g_autoptr(GArray) causes = g_array_new(FALSE, FALSE, sizeof cause);
-    g_array_append_val(causes, cause);
-    g_autofree bool *applied = g_new0(bool, table->row_count);
-    struct validate_table *one = causes_predict(table, NULL, causes, applied, workers, error);
-    if (!one) return false;
-    for (uint32_t i = 0; i < table->row_count; i++)
-        after[i] = applied[i] ? residual(&one->row[i]) : residual(&table->row[i]);
-    validate_table_free(one);
-    return true;
+    double sum = none;
+    for (uint32_t i = 0; i < d->verdict_count; i++) sum += d->verdict[i].probability;
+    for (uint32_t i = 0; i < d->verdict_count; i++) d->verdict[i].probability /= sum;
+    d->none = none / sum;
 }
 
-static bool second_find(struct diagnosis *d, const struct validate_table *table, uint32_t workers, GError **error)
+static bool first_find(struct diagnosis *d, const struct compared *c, struct hypothesis *first, GError **error)
 {
-    g_autofree double *after = g_new(double, table->row_count);
-    g_autoptr(GArray) verdicts = g_array_new(FALSE, TRUE, sizeof(struct verdict));
-    if (!residuals_after(table, d->verdict[0].cause, after, workers, error) ||
-        !round_run(table, d->verdict[0].cause, after, verdicts, workers, error))
-        return false;
-    if (verdicts->len && g_array_index(verdicts, struct verdict, 0).explains >= SECOND_WORTH)
-        d->second = g_array_index(verdicts, struct verdict, 0);
-    return true;
+    uint32_t count;
+    struct hypothesis *h = hypotheses_new(NULL, c->table->row_count, &count);
+    const bool good = hypotheses_predict(c->table, NULL, h, count, c->how->workers, error);
+    if (good) {
+        GArray *verdicts = verdicts_make(h, count, c, c->before);
+        d->verdict_count = verdicts->len;
+        d->verdict = (struct verdict *)(void *)g_array_free(verdicts, FALSE);
+        probabilities_divide(d, prior(c, NULL) * exp(rank_unknown_density(c->before, c->table->row_count)));
+    }
+    for (uint32_t k = 0; good && d->verdict_count && k < count; k++)
+        if (h[k].cause == d->verdict->cause && h[k].variant == d->verdict->variant) {
+            *first = h[k]; /* keeps its arrays */
+            h[k].applied = NULL;
+            h[k].residual = NULL;
+        }
+    hypotheses_free(h, count);
+    return good;
 }
 
-struct diagnosis *diagnose_run(struct validate_table *table, uint32_t workers, GError **error)
+static bool second_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *first, GError **error)
+{
+    uint32_t count;
+    struct hypothesis *h = hypotheses_new(first->cause, c->table->row_count, &count);
+    const bool good = hypotheses_predict(c->table, first, h, count, c->how->workers, error);
+    if (good) {
+        GArray *verdicts = verdicts_make(h, count, c, first->residual);
+        double priors = 0; /* of all that could be the second */
+        for (guint i = 0; i < verdicts->len; i++) priors += prior(c, g_array_index(verdicts, struct verdict, i).cause);
+        const double alone = exp(rank_cause_density(first->residual, c->table->row_count));
+        const struct verdict *best = verdicts->len ? &g_array_index(verdicts, struct verdict, 0) : NULL;
+        if (best && best->explains >= SECOND_WORTH && SECOND_PRIOR * best->probability / priors > alone)
+            d->second = *best;
+        g_array_free(verdicts, TRUE);
+    }
+    hypotheses_free(h, count);
+    return good;
+}
+
+/* RoCE's headers are three times as long as InfiniBand's: Ethernet, IP and UDP beside them. */
+enum { ETHERNET_HEADER_BYTES = 60 };
+
+static void context_find(struct compared *c)
+{
+    c->context = (struct cause_context){ .topic = CAUSE_OF_MESSAGES, .public_test = true };
+    for (uint32_t i = 0; i < c->table->row_count; i++) {
+        const struct validate_row *row = &c->table->row[i];
+        if (isnan(c->before[i])) continue;
+        const char *kernel = row->options.kernel ? row->options.kernel : "ll";
+        if (!strcmp(kernel, "ll") || !strcmp(kernel, "normal") || !strcmp(kernel, "v2"))
+            c->context.topic = CAUSE_OF_KERNELS;
+        c->context.public_test &= row->options.cached;
+        struct cluster *cluster = cluster_load_set(row->options.cluster, (const char *const *)row->settings, NULL);
+        c->context.ethernet |= cluster && cluster->nic.header_bytes >= ETHERNET_HEADER_BYTES;
+        cluster_free(cluster);
+    }
+}
+
+static bool causes_find(struct diagnosis *d, struct compared *c, GError **error)
+{
+    struct hypothesis first = { 0 };
+    context_find(c);
+    bool good = first_find(d, c, &first, error);
+    if (good && first.cause && d->rows > 1 && d->verdict->explains > 0.3 && d->verdict->left > SECOND_LEFT)
+        good = second_find(d, c, &first, error);
+    g_free(first.applied);
+    g_free(first.residual);
+    return good;
+}
+
+struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error)
 {
     struct diagnosis *d = g_new0(struct diagnosis, 1);
-    if (!validate_table_run(table, workers, error)) {
-        diagnosis_free(d);
-        return NULL;
-    }
+    bool good = validate_table_run(table, how->workers, error);
     g_autofree double *before = g_new(double, table->row_count + 1);
     double squares = 0;
-    for (uint32_t i = 0; i < table->row_count; i++) {
-        before[i] = residual(&table->row[i]);
+    for (uint32_t i = 0; good && i < table->row_count; i++) {
+        before[i] = diagnose_residual(&table->row[i]);
         if (isnan(before[i])) continue;
         d->rows++;
         squares += before[i] * before[i];
     }
-    if (!d->rows) {
+    if (good && !d->rows)
         g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
-                    "%s: expected rows with measured_us or measured_gbs that can be "
-                    "predicted, found none",
+                    "%s: expected rows with measured_us or measured_gbs that can be predicted, found none",
                     table->path);
-        diagnosis_free(d);
-        return NULL;
-    }
-    d->before = exp(sqrt(squares / d->rows));
-    GArray *verdicts = g_array_new(FALSE, TRUE, sizeof(struct verdict));
-    const bool good = round_run(table, NULL, before, verdicts, workers, error);
-    d->verdict_count = verdicts->len;
-    d->verdict = (struct verdict *)(void *)g_array_free(verdicts, FALSE);
-    const bool more =
-        good && d->verdict_count && d->verdict[0].explains > 0.3 && d->verdict[0].left > 1.12 && d->rows > 1;
-    if (good && (!more || second_find(d, table, workers, error))) return d;
+    good = good && d->rows;
+    d->before = exp(sqrt(squares / MAX(d->rows, 1u)));
+    struct compared compared = { .table = table, .how = how, .before = before };
+    if (good && causes_find(d, &compared, error)) return d;
     diagnosis_free(d);
     return NULL;
 }

@@ -5,8 +5,8 @@
 
 #include "reports/text_table.h"
 
-#define AGREES    1.15 /* within 15 % there is nothing to explain */
-#define CONVINCES 0.6  /* of the squares */
+#define AGREES         1.15 /* within 15 % there is nothing to explain */
+#define EXPLAINS_LEAST 0.1  /* of the squares, for a cause to be worth a line */
 
 static void rows_append(const struct validate_table *table, GString *out)
 {
@@ -32,15 +32,40 @@ static void rows_append(const struct validate_table *table, GString *out)
     text_table_free(text);
 }
 
+static void name_append(const struct verdict *v, GString *out)
+{
+    g_string_append(out, v->cause->text);
+    if (v->cause->variant[v->variant].text) g_string_append_printf(out, ", %s", v->cause->variant[v->variant].text);
+}
+
+/* What is left to do; put right, the rows change by v->gives. */
+static void remedy_append(const struct verdict *v, GString *out)
+{
+    g_string_append_printf(out, "   check:  %s\n   change: %s\n", v->cause->check, v->cause->change);
+    if (v->gives < 1 / 1.05) g_string_append_printf(out, "   gives:  %.2f times as fast\n", 1 / v->gives);
+}
+
 static void verdict_append(const struct verdict *v, uint32_t place, GString *out)
 {
+    g_string_append_printf(out, "%u. ", place);
+    name_append(v, out);
     g_string_append_printf(out,
-                           "%u. %s (%s)\n   explains %.0f %% of the difference; what is left is a factor of %.2f\n",
-                           place, v->cause->text, v->cause->id, 100 * v->explains, v->left);
+                           " (%s)\n   probability %.0f %%; explains %.0f %% of the difference; what is left is "
+                           "a factor of %.2f\n",
+                           v->cause->id, 100 * v->probability, 100 * v->explains, v->left);
     if (v->contradicting)
         g_string_append_printf(out, "   contradicted by %u row%s, the first in line %u\n", v->contradicting,
                                v->contradicting > 1 ? "s" : "", v->first_contradicting);
-    g_string_append_printf(out, "   check:  %s\n   change: %s\n", v->cause->check, v->cause->change);
+    remedy_append(v, out);
+}
+
+static void second_append(const struct verdict *v, GString *out)
+{
+    g_string_append(out, "\nBeside the first, one more: ");
+    name_append(v, out);
+    g_string_append_printf(out, " (%s)\n   explains %.0f %% of what that leaves; together a factor of %.2f is left\n",
+                           v->cause->id, 100 * v->explains, v->left);
+    remedy_append(v, out);
 }
 
 void diagnosis_text(const struct diagnosis *d, const struct validate_table *table, uint32_t most, GString *out)
@@ -53,19 +78,14 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
         return;
     }
     uint32_t shown = 0;
-    const bool convincing = d->verdict_count && d->verdict[0].explains >= CONVINCES;
-    if (!convincing) g_string_append(out, "None of these explains it.  The nearest:\n\n");
-    for (uint32_t i = 0; i < d->verdict_count && shown < most && d->verdict[i].explains > 0.1; i++)
-        verdict_append(&d->verdict[i], ++shown, out);
-    if (!shown) g_string_append(out, "no cause that eptwin knows brings prediction and measurement nearer\n");
-    if (d->second.cause) {
-        g_string_append_printf(
-            out,
-            "\nBeside the first, one more: %s (%s)\n   explains %.0f %% of what that leaves; together a factor "
-            "of %.2f is left\n   check:  %s\n   change: %s\n",
-            d->second.cause->text, d->second.cause->id, 100 * d->second.explains, d->second.left,
-            d->second.cause->check, d->second.cause->change);
-    }
-    if (convincing)
+    const bool convincing = d->verdict_count && d->verdict[0].probability > d->none;
+    if (!convincing)
+        g_string_append_printf(out, "None of these explains it (%.0f %%).  The nearest:\n\n", 100 * d->none);
+    for (uint32_t i = 0; i < d->verdict_count && shown < most; i++)
+        if (d->verdict[i].explains > EXPLAINS_LEAST) verdict_append(&d->verdict[i], ++shown, out);
+    if (!shown) g_string_append(out, "No cause that eptwin knows brings prediction and measurement nearer.\n");
+    else if (convincing) g_string_append_printf(out, "None of these, but something unknown: %.0f %%\n", 100 * d->none);
+    if (d->second.cause) second_append(&d->second, out);
+    if (convincing && shown)
         g_string_append(out, "\nPut right, the column \"expected\" above is what the machine should give.\n");
 }

@@ -48,8 +48,10 @@ void validate_table_free(struct validate_table *table);
 /* Whether nothing is simulated for a row: it has a problem, or is a tool's own figure. */
 static inline bool validate_row_idle(const struct validate_row *row) { return row->problem || row->native; }
 
-/* A row of the same case and measurement, without results, and with no cells; freed as part of its table. */
+/* A row of the same case and measurement, without results, and with no cells; its metric is row's.  Freed as part of
+ * its table, or by validate_row_clear(). */
 struct validate_row validate_row_copy(const struct validate_row *row);
+void validate_row_clear(struct validate_row *row);
 /* Numbers the jobs: rows of the same options and settings share one.  Reading a table has done it. */
 void validate_jobs_number(struct validate_table *table);
 

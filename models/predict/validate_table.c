@@ -273,18 +273,20 @@ struct validate_row validate_row_copy(const struct validate_row *row)
     return copy;
 }
 
+void validate_row_clear(struct validate_row *row)
+{
+    g_strfreev(row->cell);
+    g_strfreev(row->phase);
+    g_strfreev(row->settings);
+    case_clear(&row->options);
+    g_free(row->problem);
+    g_free(row->bottleneck);
+}
+
 void validate_table_free(struct validate_table *table)
 {
     if (!table) return;
-    for (uint32_t i = 0; i < table->row_count; i++) {
-        struct validate_row *row = &table->row[i];
-        g_strfreev(row->cell);
-        g_strfreev(row->phase);
-        g_strfreev(row->settings);
-        case_clear(&row->options);
-        g_free(row->problem);
-        g_free(row->bottleneck);
-    }
+    for (uint32_t i = 0; i < table->row_count; i++) validate_row_clear(&table->row[i]);
     g_free(table->row);
     g_free(table->warning);
     g_strfreev(table->column);
