@@ -17,8 +17,9 @@ static const char diagnose_about[] =
 
 static const char diagnose_details[] =
     "MEASURED.csv is what import writes or validate reads; the cluster file describes the machine as it should be.\n"
-    "Each known cause is planted, all rows are predicted again, and causes are ranked by how likely what they leave is\n"
-    "and by how many public threads ended with them.  Rows that a cause makes worse contradict it.  Where one cause\n"
+    "Each known cause is planted, all rows are predicted again, and causes are ranked by how likely what they leave\n"
+    "is and by how many public threads ended with them.  Rows that a cause makes worse contradict it.  Where one "
+    "cause\n"
     "leaves much, a second one beside it is looked for.  Rows of different sizes, phases and numbers of nodes tell\n"
     "causes apart; one row rarely does.\n"
     "\n"
