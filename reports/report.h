@@ -8,6 +8,7 @@
 #include <glib.h>
 #include "reports/compare.h"
 #include "reports/record.h"
+#include "reports/sweep_table.h"
 
 struct report_series {
     const char *name; /* "predicted", "measured", or the record's kind */
@@ -47,8 +48,8 @@ double report_value(const struct record *record, const char *phase, const char *
 /* The time of the slowest rank; the mean's where the record does not tell. */
 double report_slowest_us(const struct record *record, const char *phase);
 
-/* The whole page.  version: of the program that makes it. */
-GString *report_html(const GPtrArray *cases, const char *version);
+/* The whole page.  sweeps: struct sweep_table *, or NULL.  version: of the program that makes it. */
+GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const char *version);
 /* The same for a terminal, width columns wide. */
 GString *report_text(const GPtrArray *cases, int width);
 
@@ -61,6 +62,9 @@ void report_plot_busy(const struct report_case *c, GString *out);
 void report_plot_sizes(const struct report_case *c, GString *out);
 void report_plot_ranks(const struct report_case *c, GString *out);
 void report_plot_layers(const struct report_case *c, GString *out);
+/* A sweep: its best points, curves and fronts; and what it is called (free it). */
+void report_sweep(const struct sweep_table *table, GString *out);
+char *report_sweep_title(const struct sweep_table *table);
 /* Predicted against measured times of all cases, with diagonals at 10 % off. */
 void report_plot_scatter(const GPtrArray *cases, GString *out);
 

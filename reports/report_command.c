@@ -18,9 +18,12 @@ static const char report_about[] =
     "\n"
     "  eptwin report report.html predicted.csv measured.csv\n"
     "  eptwin report --text predicted.csv measured.csv\n"
-    "  eptwin report --output report.html *.csv";
+    "  eptwin report --output report.html *.csv\n"
+    "  eptwin report report.html sweep.csv\n"
+    "\n"
+    "The results of `eptwin sweep` become curves, the front of SMs against time and the best points.";
 
-enum { REPORT_TEXT_WIDTH = 100 };
+enum { REPORT_TEXT_WIDTH = 100, REPORT_FILE_BYTES_MAX = 256 << 20 };
 
 struct report_run {
     char *output;
@@ -63,11 +66,43 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
     return true;
 }
 
-static bool report_run_write(const struct report_run *run, struct record *const *records, GError **error)
+/* What the files hold: records with their paths, and sweeps. */
+struct report_input {
+    GPtrArray *records, *paths, *sweeps;
+};
+
+static void record_unref(gpointer record) { record_free(record); }
+static void sweep_unref(gpointer table) { sweep_table_free(table); }
+
+static bool report_input_add(struct report_input *input, const struct report_run *run, char *path, GError **error)
 {
-    GPtrArray *cases = report_cases_new((const struct record *const *)records,
-                                        (const char *const *)run->paths + run->first, run->count);
-    GString *page = run->text ? report_text(cases, REPORT_TEXT_WIDTH) : report_html(cases, eptwin_version());
+    size_t size_bytes;
+    const char *source = strcmp(path, "-") == 0 ? "standard input" : path;
+    g_autofree char *text = whole_file_read(path, REPORT_FILE_BYTES_MAX, &size_bytes, error);
+    if (!text) return false;
+    if (sweep_table_told(text)) {
+        if (run->text) {
+            g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION,
+                        "--text: expected records, found the sweep %s (see `eptwin sweep show`)", source);
+            return false;
+        }
+        struct sweep_table *table = sweep_table_parse(source, text, error);
+        if (table) g_ptr_array_add(input->sweeps, table);
+        return table != NULL;
+    }
+    struct record *record = record_parse(source, text, size_bytes, error);
+    if (!record) return false;
+    g_ptr_array_add(input->records, record);
+    g_ptr_array_add(input->paths, path);
+    return record_kind_check(record, source, error);
+}
+
+static bool report_run_write(const struct report_run *run, const struct report_input *input, GError **error)
+{
+    GPtrArray *cases = report_cases_new((const struct record *const *)input->records->pdata,
+                                        (const char *const *)input->paths->pdata, input->records->len);
+    GString *page =
+        run->text ? report_text(cases, REPORT_TEXT_WIDTH) : report_html(cases, input->sweeps, eptwin_version());
     const bool done = whole_file_write(run->output ? run->output : "-", page->str, page->len, error);
     g_string_free(page, TRUE);
     g_ptr_array_unref(cases);
@@ -77,17 +112,18 @@ static bool report_run_write(const struct report_run *run, struct record *const 
 int command_report(int argc, char **argv)
 {
     struct report_run run = { 0 };
+    struct report_input input = { g_ptr_array_new_with_free_func(record_unref), g_ptr_array_new(),
+                                  g_ptr_array_new_with_free_func(sweep_unref) };
     GError *error = NULL;
     bool done = report_run_parse(&run, argc, argv, &error);
     if (done && run.output)
         done = new_file_spares(run.output, (const char *const *)run.paths + run.first, run.count, &error);
-    struct record **records = g_new0(struct record *, run.count + 1);
     for (guint i = 0; done && i < run.count; i++)
-        done = (records[i] = record_read(run.paths[run.first + i], &error)) != NULL &&
-               record_kind_check(records[i], run.paths[run.first + i], &error);
-    done = done && report_run_write(&run, records, &error);
-    for (guint i = 0; i < run.count; i++) record_free(records[i]);
-    g_free(records);
+        done = report_input_add(&input, &run, run.paths[run.first + i], &error);
+    done = done && report_run_write(&run, &input, &error);
+    g_ptr_array_unref(input.records);
+    g_ptr_array_unref(input.paths);
+    g_ptr_array_unref(input.sweeps);
     g_strfreev(run.paths);
     g_free(run.output);
     return done ? EXIT_OK : command_line_fail("report", error, EXIT_BAD_INPUT);

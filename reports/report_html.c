@@ -1,11 +1,9 @@
 /* report_html.c - the report as one page: style inside, no scripts, nothing fetched, light and dark.
  * Knows tables and headings; the plots come from report_*.c.  Whatever stands in a record is escaped. */
-#include "reports/report.h"
+#include "reports/report_plot.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "reports/svg.h"
 
 enum {
     HTML_ROWS_MAX = 2000,     /* of one table; the record itself holds the rest */
@@ -14,17 +12,16 @@ enum {
     HTML_LETTERS_MAX = 160,   /* of a value in a table */
 };
 
-static void html_cell(GString *out, const char *class, const char *text)
+void report_html_cell(GString *out, const char *class, const char *text)
 {
     g_string_append_printf(out, *class ? "<td class=\"%s\">" : "<td%s>", class);
     svg_escape_append(out, text);
     g_string_append(out, "</td>");
 }
 
-/* Takes text. */
-static void html_number(GString *out, char *text)
+void report_html_number(GString *out, char *text)
 {
-    html_cell(out, "n", text);
+    report_html_cell(out, "n", text);
     g_free(text);
 }
 
@@ -33,17 +30,15 @@ static void html_value(GString *out, const char *class, const char *text)
 {
     g_autofree char *valid = g_utf8_make_valid(text, -1);
     if (g_utf8_strlen(valid, -1) <= HTML_LETTERS_MAX) {
-        html_cell(out, class, valid);
+        report_html_cell(out, class, valid);
         return;
     }
     g_autofree char *cut = g_utf8_substring(valid, 0, HTML_LETTERS_MAX);
     g_autofree char *both = g_strconcat(cut, "\342\200\246", NULL);
-    html_cell(out, class, both);
+    report_html_cell(out, class, both);
 }
 
-/* A table that moves sideways where it is too wide; name says what it holds to who cannot see it.  A column of format
- * ' ' is left out. */
-static void html_table_begin(GString *out, const char *name, const char *format, const char *const *titles)
+void report_html_table_begin(GString *out, const char *name, const char *format, const char *const *titles)
 {
     g_string_append(out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"");
     svg_escape_append(out, name);
@@ -57,7 +52,7 @@ static void html_table_begin(GString *out, const char *name, const char *format,
     g_string_append(out, "</tr>\n");
 }
 
-static void html_table_end(GString *out) { g_string_append(out, "</table></div>\n"); }
+void report_html_table_end(GString *out) { g_string_append(out, "</table></div>\n"); }
 
 static char *html_percent(double value) { return isfinite(value) ? g_strdup_printf("%+.1f %%", value) : g_strdup("-"); }
 
@@ -74,26 +69,26 @@ static void html_errors(const struct report_case *c, GString *out)
         ranks = g_array_index(compare->rows, struct compare_row, i).worst_rank != COMPARE_NO_RANK;
     g_string_append(out, "<h3>Predicted and measured</h3>\n");
     g_autofree char *name = g_strdup_printf("Predicted and measured, %s", c->title);
-    html_table_begin(out, name, ranks ? "llrrrr" : "llrrr ", titles);
+    report_html_table_begin(out, name, ranks ? "llrrrr" : "llrrr ", titles);
     const char *phase = "";
     for (guint i = 0; i < count; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
         g_autofree char *metric = compare_metric_name(row->metric);
         g_string_append(out, "<tr>");
-        html_cell(out, "", strcmp(phase, row->phase) == 0 ? "" : row->phase);
+        report_html_cell(out, "", strcmp(phase, row->phase) == 0 ? "" : row->phase);
         phase = row->phase;
-        html_cell(out, "", metric);
-        html_number(out, compare_value_text(row->predicted, row->unit));
-        html_number(out, compare_value_text(row->measured, row->unit));
-        html_number(out, html_percent(row->error_pct));
+        report_html_cell(out, "", metric);
+        report_html_number(out, compare_value_text(row->predicted, row->unit));
+        report_html_number(out, compare_value_text(row->measured, row->unit));
+        report_html_number(out, html_percent(row->error_pct));
         if (!ranks) g_string_append(out, "</tr>\n");
         else if (row->worst_rank == COMPARE_NO_RANK) g_string_append(out, "<td></td></tr>\n");
         else {
-            html_number(out, g_strdup_printf("%+.1f %% (rank %d)", row->worst_error_pct, row->worst_rank));
+            report_html_number(out, g_strdup_printf("%+.1f %% (rank %d)", row->worst_error_pct, row->worst_rank));
             g_string_append(out, "</tr>\n");
         }
     }
-    html_table_end(out);
+    report_html_table_end(out);
 }
 
 /* What each kind of bandwidth counts, for who reads the table. */
@@ -136,20 +131,20 @@ static void html_bandwidths(const struct report_case *c, GString *out)
     static const char *const titles[] = { "phase", "bandwidth", "mean over ranks", "counts" };
     g_autofree char *name = g_strdup_printf("Bandwidths, %s", c->title);
     g_string_append(out, "<h3>Bandwidths</h3>\n");
-    html_table_begin(out, name, meant ? "llrl" : "llr ", titles);
+    report_html_table_begin(out, name, meant ? "llrl" : "llr ", titles);
     const char *phase = "";
     for (guint i = 0; i < rows->len; i++) {
         const struct record_row *row = g_ptr_array_index(rows, i);
         g_autofree char *metric = compare_metric_name(row->metric);
         g_string_append(out, "<tr>");
-        html_cell(out, "", strcmp(phase, row->phase) == 0 ? "" : row->phase);
+        report_html_cell(out, "", strcmp(phase, row->phase) == 0 ? "" : row->phase);
         phase = row->phase;
-        html_cell(out, "", metric);
-        html_number(out, compare_value_text(row->value, row->unit));
-        if (meant) html_cell(out, "", html_bandwidth_meaning(row->metric));
+        report_html_cell(out, "", metric);
+        report_html_number(out, compare_value_text(row->value, row->unit));
+        if (meant) report_html_cell(out, "", html_bandwidth_meaning(row->metric));
         g_string_append(out, "</tr>\n");
     }
-    html_table_end(out);
+    report_html_table_end(out);
 }
 
 /* Times of the operations of a record of measure, with the least and the most of its passes. */
@@ -162,17 +157,17 @@ static void html_operations(const struct report_case *c, GString *out)
     static const char *const titles[] = { "operation", "time", "least", "most" };
     g_autofree char *name = g_strdup_printf("Times of operations, %s", c->title);
     g_string_append(out, "<h3>Times of operations</h3>\n");
-    html_table_begin(out, name, "lrrr", titles);
+    report_html_table_begin(out, name, "lrrr", titles);
     for (guint i = 0; i < phases->len; i++) {
         const char *phase = g_ptr_array_index(phases, i);
         g_string_append(out, "<tr>");
-        html_cell(out, "", phase);
-        html_number(out, compare_value_text(report_value(record, phase, "time_us"), "us"));
-        html_number(out, compare_value_text(report_value(record, phase, "time_us_min"), "us"));
-        html_number(out, compare_value_text(report_value(record, phase, "time_us_max"), "us"));
+        report_html_cell(out, "", phase);
+        report_html_number(out, compare_value_text(report_value(record, phase, "time_us"), "us"));
+        report_html_number(out, compare_value_text(report_value(record, phase, "time_us_min"), "us"));
+        report_html_number(out, compare_value_text(report_value(record, phase, "time_us_max"), "us"));
         g_string_append(out, "</tr>\n");
     }
-    html_table_end(out);
+    report_html_table_end(out);
 }
 
 /* Appends text, a number and its percent sign kept in one line. */
@@ -225,10 +220,13 @@ static void html_words(const struct report_case *c, GString *out)
 /* All header keys, the series side by side; what differs is marked. */
 static void html_provenance(const struct report_case *c, GString *out)
 {
-    const char *const titles[] = { "key", c->series[0].name, c->series[c->series_count - 1].name };
+    const struct report_series *last = &c->series[c->series_count - 1];
+    const bool first_has = record_key_count(c->series[0].record) > 0;
+    const bool both = c->series_count == 2 && first_has && record_key_count(last->record) > 0;
+    const char *const titles[] = { "key", first_has ? c->series[0].name : last->name, last->name };
     g_autofree char *name = g_strdup_printf("Where the numbers come from, %s", c->title);
     g_string_append(out, "<details><summary>Where the numbers come from</summary>\n");
-    html_table_begin(out, name, c->series_count == 2 ? "lll" : "ll", titles);
+    report_html_table_begin(out, name, both ? "lll" : "ll", titles);
     for (int s = 0; s < c->series_count; s++) {
         const struct record *record = c->series[s].record, *other = c->series[c->series_count - 1 - s].record;
         for (uint32_t i = 0; i < record_key_count(record); i++) {
@@ -238,12 +236,13 @@ static void html_provenance(const struct report_case *c, GString *out)
             const char *cells[] = { s == 0 ? ours : "", s == 0 ? (theirs ? theirs : "") : ours };
             const bool differs = c->series_count == 2 && strcmp(cells[0], cells[1]) != 0;
             g_string_append(out, "<tr>");
-            html_cell(out, "", key);
-            for (int k = 0; k < c->series_count; k++) html_value(out, differs ? "wide differs" : "wide", cells[k]);
+            report_html_cell(out, "", key);
+            for (int k = 0; k < c->series_count; k++)
+                if (both || *cells[k]) html_value(out, differs && both ? "wide differs" : "wide", cells[k]);
             g_string_append(out, "</tr>\n");
         }
     }
-    html_table_end(out);
+    report_html_table_end(out);
     g_string_append(out, "</details>\n");
 }
 
@@ -256,20 +255,20 @@ static void html_all_rows(const struct report_case *c, const struct report_serie
     svg_escape_append(out, series->name);
     g_string_append_printf(out, " (%u%s)</summary>\n", count,
                            count > HTML_RAW_ROWS_MAX ? ", the first of them shown" : "");
-    html_table_begin(out, name, "lllrl", titles);
+    report_html_table_begin(out, name, "lllrl", titles);
     for (uint32_t i = 0; i < MIN(count, (uint32_t)HTML_RAW_ROWS_MAX); i++) {
         const struct record_row *row = record_row(series->record, i);
         char rank[16] = "all";
         if (row->rank != RECORD_ALL) g_snprintf(rank, sizeof rank, "%d", row->rank);
         g_string_append(out, "<tr>");
-        html_cell(out, "", row->phase);
-        html_cell(out, "", rank);
-        html_cell(out, "", row->metric);
+        report_html_cell(out, "", row->phase);
+        report_html_cell(out, "", rank);
+        report_html_cell(out, "", row->metric);
         html_value(out, isnan(row->value) ? "wide" : "n", row->text);
-        html_cell(out, "", row->unit);
+        report_html_cell(out, "", row->unit);
         g_string_append(out, "</tr>\n");
     }
-    html_table_end(out);
+    report_html_table_end(out);
     g_string_append(out, "</details>\n");
 }
 
@@ -339,7 +338,7 @@ static double series_time(const struct report_case *c, const char *phase, bool p
 
 static void results_time(double value, GString *out)
 {
-    html_number(out, isfinite(value) ? compare_value_text(value, "us") : g_strdup("-"));
+    report_html_number(out, isfinite(value) ? compare_value_text(value, "us") : g_strdup("-"));
 }
 
 /* A case's rows: one a phase, its title in the first. */
@@ -361,11 +360,11 @@ static void results_case(const struct report_case *c, guint number, bool linked,
             svg_escape_append(out, c->title);
             g_string_append(out, linked ? "</a></td>" : "</td>");
         }
-        html_cell(out, "", phase ? phase : "-");
+        report_html_cell(out, "", phase ? phase : "-");
         if (columns->predicted) results_time(predicted, out);
         if (columns->measured) results_time(measured, out);
         if (columns->predicted && columns->measured)
-            html_number(out, html_percent(measured > 0 ? (predicted - measured) / measured * 100 : NAN));
+            report_html_number(out, html_percent(measured > 0 ? (predicted - measured) / measured * 100 : NAN));
         g_string_append(out, "</tr>\n");
     }
 }
@@ -385,10 +384,10 @@ static void html_results(const GPtrArray *cases, guint linked, GString *out)
     static const char *const titles[] = { "result", "phase", "predicted", "measured", "error" };
     if (!columns.predicted) format[2] = format[4] = ' ';
     if (!columns.measured) format[3] = format[4] = ' ';
-    html_table_begin(out, "All results", format, titles);
+    report_html_table_begin(out, "All results", format, titles);
     for (guint i = 0; i < MIN(cases->len, (guint)HTML_ROWS_MAX); i++)
         results_case(g_ptr_array_index(cases, i), i + 1, i < linked, &columns, out);
-    html_table_end(out);
+    report_html_table_end(out);
     if (cases->len > HTML_ROWS_MAX)
         g_string_append_printf(out, "<p class=\"note\">The first %d of %u results are shown.</p>\n", HTML_ROWS_MAX,
                                cases->len);
@@ -407,7 +406,43 @@ static void html_head(const char *title, GString *out)
     g_string_append_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", report_style);
 }
 
-GString *report_html(const GPtrArray *cases, const char *version)
+/* All that the page holds, where that is more than its heading says. */
+static void html_contents(const GPtrArray *cases, const GPtrArray *sweeps, GString *out)
+{
+    const guint count = sweeps ? sweeps->len : 0;
+    if (count + (cases->len > 0) < 2) return;
+    g_string_append(out, "<nav aria-label=\"Contents\"><ul>\n");
+    for (guint i = 0; i < count; i++) {
+        const struct sweep_table *table = g_ptr_array_index(sweeps, i);
+        g_autofree char *title = report_sweep_title(table), *base = g_path_get_basename(table->source);
+        g_string_append_printf(out, "<li><a href=\"#sweep%u\">", i + 1);
+        svg_escape_append(out, title);
+        g_string_append(out, "</a> (");
+        svg_escape_append(out, base);
+        g_string_append(out, ")</li>\n");
+    }
+    if (cases->len)
+        g_string_append_printf(out, "<li><a href=\"#result%s\">%u result%s</a></li>\n", cases->len > 1 ? "s" : "1",
+                               cases->len, cases->len > 1 ? "s" : "");
+    g_string_append(out, "</ul></nav>\n");
+}
+
+static void html_sweeps(const GPtrArray *sweeps, GString *out)
+{
+    for (guint i = 0; sweeps && i < sweeps->len; i++) {
+        const struct sweep_table *table = g_ptr_array_index(sweeps, i);
+        g_autofree char *title = report_sweep_title(table);
+        g_string_append_printf(out, "<section id=\"sweep%u\">\n<h2>", i + 1);
+        svg_escape_append(out, title);
+        g_string_append(out, "</h2>\n<p class=\"path\">");
+        svg_escape_append(out, table->source);
+        g_string_append(out, "</p>\n");
+        report_sweep(table, out);
+        g_string_append(out, "</section>\n");
+    }
+}
+
+GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const char *version)
 {
     g_autofree char *common = report_common(cases);
     GString *out = g_string_new(NULL), *sections = g_string_new(NULL);
@@ -425,8 +460,10 @@ GString *report_html(const GPtrArray *cases, const char *version)
     g_string_append(out, "Written by eptwin ");
     svg_escape_append(out, version);
     g_string_append(out, "</p>\n");
+    html_contents(cases, sweeps, out);
+    html_sweeps(sweeps, out);
     if (cases->len > 1) {
-        g_string_append_printf(out, "<section>\n<h2>All %u results</h2>\n", cases->len);
+        g_string_append_printf(out, "<section id=\"results\">\n<h2>All %u results</h2>\n", cases->len);
         html_spread(cases, out);
         html_results(cases, shown, out);
         g_string_append(out, "</section>\n");

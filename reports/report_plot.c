@@ -7,11 +7,23 @@
 
 /* ---- figures ---- */
 
+static void figures_begin(GString *out, const char *heading, const char *note, const char *class)
+{
+    g_string_append(out, "<h3>");
+    svg_escape_append(out, heading);
+    g_string_append(out, "</h3>\n");
+    if (note) g_string_append_printf(out, "<p class=\"note\">%s</p>\n", note);
+    g_string_append_printf(out, "<div class=\"%s\">\n", class);
+}
+
 void report_figures_begin(GString *out, const char *heading, const char *note)
 {
-    g_string_append_printf(out, "<h3>%s</h3>\n", heading);
-    if (note) g_string_append_printf(out, "<p class=\"note\">%s</p>\n", note);
-    g_string_append(out, "<div class=\"figures\">\n");
+    figures_begin(out, heading, note, "figures");
+}
+
+void report_figures_begin_many(GString *out, const char *heading, const char *note)
+{
+    figures_begin(out, heading, note, "figures many");
 }
 
 void report_figures_end(GString *out) { g_string_append(out, "</div>\n"); }

@@ -1,4 +1,4 @@
-/* report_plot.h - private to the report: how its figures are laid out, so that all look alike.
+/* report_plot.h - private to the report: how its figures and tables are laid out, so that all look alike.
  *
  * Every figure is as wide as a telephone shows with readable letters, and the page puts as many beside each other as
  * there is room for.  Numbers stand left, right and below of the plot's lines, never on them:
@@ -27,8 +27,9 @@ enum {
     PLOT_COLOURS = 8,     /* classes c0 to c7 */
 };
 
-/* Figures stand between these; heading and note are the program's own. */
+/* Figures stand between these; the note is the program's own.  Of many, three stand in a row. */
 void report_figures_begin(GString *out, const char *heading, const char *note);
+void report_figures_begin_many(GString *out, const char *heading, const char *note);
 void report_figures_end(GString *out);
 /* One figure: caption above, the drawing of that height, label for who cannot see it. */
 void report_figure_begin(GString *out, const char *caption, double height, const char *label);
@@ -41,5 +42,14 @@ void report_legend_names(const char *const *names, guint count, GString *out);
 const char *report_series_class(const struct report_series *series);
 /* A name that fits in front of bars: the text, or its beginning.  Free it. */
 char *report_name_fit(const char *name, glong letters);
+
+/* ---- tables of the page (report_html.c) ---- */
+
+void report_html_cell(GString *out, const char *class, const char *text);
+void report_html_number(GString *out, char *text); /* takes text */
+/* A table that moves sideways where it is too wide.  name: what it holds, to who cannot see it.  format: a letter a
+ * column, 'l' or 'r' as it is aligned; a column of ' ' is left out. */
+void report_html_table_begin(GString *out, const char *name, const char *format, const char *const *titles);
+void report_html_table_end(GString *out);
 
 #endif

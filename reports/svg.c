@@ -112,7 +112,13 @@ void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to
                      int tick_count)
 {
     assert(tick_count > 0 && tick_count < SVG_TICKS_MAX / 2);
-    const double span = most - least;
+    double span = most - least;
+    if (span > most * 1e-6 && span < 0.05 * most) { /* so close that they are the same to a reader */
+        const double middle = (least + most) / 2;
+        span = 0.05 * most;
+        least = middle - span / 2;
+        most = middle + span / 2;
+    }
     if (!value_sane(most) || !(least >= 0) || !(span > most * 1e-6) || span > 0.8 * most) {
         svg_scale_set(scale, pixel_from, pixel_to, most, tick_count);
         return;

@@ -101,7 +101,7 @@ static struct record *record_of(const char *kind, int ranks, double time_us)
 static GString *page_of(struct record *const *records, const char *const *paths, guint count)
 {
     GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, count);
-    GString *html = report_html(cases, "1.0");
+    GString *html = report_html(cases, NULL, "1.0");
     g_ptr_array_unref(cases);
     return html;
 }
@@ -299,7 +299,7 @@ static void test_titles(void)
         CU_ASSERT_STRING_EQUAL(((const struct report_case *)g_ptr_array_index(cases, i))->title, titles[i]);
     g_autofree char *common = report_common(cases);
     CU_ASSERT_STRING_EQUAL(common, "ll kernels, hidden 7168");
-    GString *html = report_html(cases, "1.0");
+    GString *html = report_html(cases, NULL, "1.0");
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<a href=\"#result5\">8 ranks, odd-option 3 (d.csv) #2</a>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<section id=\"result5\">"));
     parsed(html->str);
@@ -361,6 +361,82 @@ static void test_many(void)
     for (int i = 0; i < MANY; i++) record_free(records[i]);
 }
 
+/* The file of a sweep of SMs, tokens and formats; time falls with SMs down to a floor. */
+static GString *sweep_file(int sms, int tokens)
+{
+    GString *text = g_string_new("# kind: sweep\n# kernel: normal\n# points: 1\n# baseline: num-sms=1\n"
+                                 "point,num-tokens,dtype,num-sms,phase,phases,time_us,speedup,bottleneck,problem\n");
+    int point = 0;
+    for (int t = 1; t <= tokens; t++)
+        for (int f = 0; f < 2; f++)
+            for (int s = 1; s <= sms; s++, point++)
+                for (int phase = 0; phase < 2; phase++)
+                    g_string_append_printf(text, "%d,%d,%s,%d,%s,2,%g,%g,nic_tx,\n", point, 100 * t, f ? "bf16" : "fp8",
+                                           s, phase ? "combine" : "dispatch", MAX(100.0 * (f + 1) * t / s, 20.0),
+                                           MIN((double)s, 5.0));
+    return text;
+}
+
+static GString *sweep_page(const char *text, struct page *page)
+{
+    GError *error = NULL;
+    struct sweep_table *table = sweep_table_parse("sweep.csv", text, &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    g_autoptr(GPtrArray) cases = g_ptr_array_new(), sweeps = g_ptr_array_new();
+    g_ptr_array_add(sweeps, table);
+    GString *html = report_html(cases, sweeps, "1.0");
+    *page = parsed(html->str);
+    sweep_table_free(table);
+    return html;
+}
+
+/* SMs along the axis, formats as lines, tokens as panels; the front leaves out what more SMs do not make faster. */
+static void test_sweep(void)
+{
+    struct page page;
+    GString *text = sweep_file(8, 3), *html = sweep_page(text->str, &page);
+    CU_ASSERT_EQUAL(page.svgs, 3 * 3 + 6);             /* panels of both together, dispatch, combine; fronts */
+    CU_ASSERT_EQUAL(page.dots, 3 * 3 * 2 * 8 + 6 * 8); /* every point in each */
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<figcaption>num-tokens 300</figcaption>"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "num-sms 4, dtype bf16: 300 us"));
+    /* 100 tokens of fp8 take 20 us a phase from 5 SMs on: 6 to 8 are not on the front. */
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"c1\"><title>num-tokens 100, dtype fp8, num-sms 5, 40 us<"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"bound\"><title>num-tokens 100, dtype fp8, num-sms 6, 40 us<"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "5.00 times faster"));
+    g_string_free(html, TRUE);
+    /* A line that was cut, a point that cannot be, and words that would take the page over. */
+    g_string_append_printf(text, "90,1,fp8,1,,1,,,,%s and \"so\" on\n91,%s,fp8,1,dispatch,2,7,1,<b>,\n92,1", "<script>",
+                           "</svg><script>");
+    html = sweep_page(text->str, &page);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "1 more cannot be, the first because of: &lt;script&gt; and"));
+    CU_ASSERT_PTR_NULL(strstr(html->str, "<script"));
+    g_string_free(html, TRUE);
+    g_string_free(text, TRUE);
+    text = sweep_file(25, 20); /* 1,000 points */
+    const gint64 start = g_get_monotonic_time();
+    html = sweep_page(text->str, &page);
+    CU_ASSERT_TRUE(html->len < 2 << 20);
+    CU_ASSERT_TRUE(g_get_monotonic_time() - start < 5 * G_USEC_PER_SEC);
+    g_string_free(html, TRUE);
+    g_string_free(text, TRUE);
+}
+
+static void test_bad_sweeps(void)
+{
+    static const char *const bad[] = { "# kind: sweep\n", "# kind: sweep\na,b\n1,2\n",
+                                       "# kind: sweep\npoint,phase,time_us,speedup,bottleneck,problem\n",
+                                       "# kind: sweep\npoint,phase,time_us,speedup,bottleneck,problem\n"
+                                       "0,,,,,too few ranks\n" };
+    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+        GError *error = NULL;
+        CU_ASSERT_PTR_NULL(sweep_table_parse("bad.csv", bad[i], &error));
+        CU_ASSERT_TRUE(g_error_matches(error, RECORD_ERROR, RECORD_ERROR_FORMAT));
+        CU_ASSERT_TRUE(error && g_str_has_prefix(error->message, "bad.csv: expected "));
+        g_clear_error(&error);
+    }
+    CU_ASSERT_FALSE(sweep_table_told("# kind: simulate\n"));
+}
+
 const char unit_suite[] = "report";
 
 void unit_tests(CU_pSuite suite)
@@ -376,4 +452,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "layers", test_layers);
     CU_add_test(suite, "busy shares", test_busy);
     CU_add_test(suite, "a thousand results", test_many);
+    CU_add_test(suite, "a sweep", test_sweep);
+    CU_add_test(suite, "what is no sweep", test_bad_sweeps);
 }

@@ -7,8 +7,12 @@
 
 #include "models/predict/sweep.h"
 #include "reports/record.h"
+#include "reports/report.h"
+#include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
+#include "sim/new_file.h"
+#include "sim/version.h"
 
 static const char sweep_about[] =
     "Predicts every combination of several values of options and of keys of the cluster file.  Values are lists\n"
@@ -31,7 +35,7 @@ static const char sweep_details[] =
 struct sweep_arguments {
     struct sweep_plan plan;
     GPtrArray *values; /* char *: option, values, option, values, ... as given */
-    char **set, *baseline, *output, *best, *shard;
+    char **set, *baseline, *output, *best, *shard, *html;
     char **words;
     int jobs, top;
 };
@@ -79,6 +83,8 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
           "PHASE.METRIC" },
         { "top", 0, 0, G_OPTION_ARG_INT, &a->top, "How many points the table shows (default 15)", "N" },
         COMMAND_LINE_OUTPUT(&a->output, "The file of results (default sweep.csv)"),
+        { "html", 0, 0, G_OPTION_ARG_FILENAME, &a->html, "Write a page with curves and the front of SMs against time",
+          "FILE" },
         COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one a core; under MPI one)"),
         { "shard", 0, 0, G_OPTION_ARG_STRING, &a->shard, "Only every Nth point, from the Kth", "K/N" },
         { 0 },
@@ -189,6 +195,32 @@ static bool show(const struct sweep_arguments *a, const struct sweep_results *re
     return good;
 }
 
+/* A page in the place of the results would take them away. */
+static bool html_spares(const struct sweep_arguments *a, const char *path, GError **error)
+{
+    if (!a->html || new_file_spares(a->html, &path, 1, error)) return true;
+    g_prefix_error(error, "--html: ");
+    return false;
+}
+
+static void table_unref(gpointer table) { sweep_table_free(table); }
+
+/* The page of the file of results, if one is wanted. */
+static bool html_write(const struct sweep_arguments *a, const char *path, GError **error)
+{
+    size_t size_bytes;
+    if (!a->html) return true;
+    g_autofree char *text = whole_file_read(path, SWEEP_FILE_BYTES_MAX, &size_bytes, error);
+    struct sweep_table *table = text ? sweep_table_parse(path, text, error) : NULL;
+    if (!table) return false;
+    g_autoptr(GPtrArray) cases = g_ptr_array_new(), sweeps = g_ptr_array_new_with_free_func(table_unref);
+    g_ptr_array_add(sweeps, table);
+    GString *page = report_html(cases, sweeps, eptwin_version());
+    const bool good = whole_file_write(a->html, page->str, page->len, error);
+    g_string_free(page, TRUE);
+    return good;
+}
+
 /* Rank 0 waits until the files of all ranks together have every point, and puts them together. */
 static bool ranks_gather(const struct sweep_arguments *a, const struct share *share, const char *output,
                          struct sweep_results *results, GError **error)
@@ -217,7 +249,7 @@ static bool run(struct sweep_arguments *a, GError **error)
 {
     const char *output = a->output ? a->output : "sweep.csv";
     struct share share;
-    if (!plan_fill(a, error) || !share_find(a, &share, error)) return false;
+    if (!plan_fill(a, error) || !share_find(a, &share, error) || !html_spares(a, output, error)) return false;
     if (strcmp(output, "-") == 0)
         return refuse(error, "--output: expected a file, because a sweep goes on from what it has");
     g_autofree char *own =
@@ -235,7 +267,7 @@ static bool run(struct sweep_arguments *a, GError **error)
     bool good = !share.mpi || sweep_results_add_file(results, output, error);
     good = good && sweep_run(&a->plan, &options, results, error);
     if (good && share.mpi && share.index == 0) good = ranks_gather(a, &share, output, results, error);
-    if (good && (!share.mpi || share.index == 0)) good = show(a, results, error);
+    if (good && (!share.mpi || share.index == 0)) good = show(a, results, error) && html_write(a, output, error);
     sweep_results_free(results);
     return good;
 }
@@ -245,6 +277,7 @@ static bool run(struct sweep_arguments *a, GError **error)
 static bool merge(const struct sweep_arguments *a, GError **error)
 {
     if (!a->words[1] || !a->output) return refuse(error, "merge: expected files and --output FILE");
+    if (!html_spares(a, a->output, error)) return false;
     struct sweep_results *all = sweep_results_read(a->words[1], error);
     bool good = all != NULL;
     for (char **path = a->words + 2; good && *path; path++) {
@@ -259,7 +292,8 @@ static bool merge(const struct sweep_arguments *a, GError **error)
                     all->points, sweep_results_points(all));
         good = false;
     }
-    good = good && sweep_results_write(all, NULL, a->output, error) && show(a, all, error);
+    good = good && sweep_results_write(all, NULL, a->output, error) && show(a, all, error) &&
+           html_write(a, a->output, error);
     sweep_results_free(all);
     return good;
 }
@@ -267,8 +301,9 @@ static bool merge(const struct sweep_arguments *a, GError **error)
 static bool show_file(const struct sweep_arguments *a, GError **error)
 {
     if (!a->words[1] || a->words[2]) return refuse(error, "show: expected one file");
+    if (!html_spares(a, a->words[1], error)) return false;
     struct sweep_results *results = sweep_results_read(a->words[1], error);
-    const bool good = results && show(a, results, error);
+    const bool good = results && show(a, results, error) && html_write(a, a->words[1], error);
     sweep_results_free(results);
     return good;
 }
@@ -297,6 +332,7 @@ int command_sweep(int argc, char **argv)
     g_free(a.output);
     g_free(a.best);
     g_free(a.shard);
+    g_free(a.html);
     if (good) return EXIT_OK;
     return command_line_fail("sweep", error,
                              g_error_matches(error, SWEEP_ERROR, SWEEP_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT);

@@ -11,8 +11,6 @@
 #include "sim/new_file.h"
 #include "sim/version.h"
 
-enum { RESULTS_BYTES_MAX = 1 << 30 };
-
 static const char *const metric_columns[] = {
     "phase",
     "phases",
@@ -248,7 +246,7 @@ bool sweep_results_add_file(struct sweep_results *results, const char *path, GEr
 {
     size_t size_bytes;
     if (!g_file_test(path, G_FILE_TEST_EXISTS)) return true;
-    g_autofree char *text = whole_file_read(path, RESULTS_BYTES_MAX, &size_bytes, error);
+    g_autofree char *text = whole_file_read(path, SWEEP_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return false;
     /* Killed before its columns were there: nothing in it is lost. */
     if (size_bytes == 0 || (g_str_has_prefix(text, "# kind: sweep") && !strstr(text, "\npoint,"))) return true;
@@ -258,7 +256,7 @@ bool sweep_results_add_file(struct sweep_results *results, const char *path, GEr
 struct sweep_results *sweep_results_read(const char *path, GError **error)
 {
     size_t size_bytes;
-    g_autofree char *text = whole_file_read(path, RESULTS_BYTES_MAX, &size_bytes, error);
+    g_autofree char *text = whole_file_read(path, SWEEP_FILE_BYTES_MAX, &size_bytes, error);
     const char *rows;
     struct sweep_results *file = text ? file_begin(path, text, &rows, error) : NULL;
     if (!file) return NULL;

@@ -1,0 +1,567 @@
+/* report_sweep.c - a sweep as figures: curves in small multiples, the front of SMs against time, the best points.
+ *
+ * One swept name runs along the axis (SMs, else the one with the most numbers), one is the lines, and the others are
+ * panels side by side with one axis of time, so that they can be compared.  Knows nothing of the page around. */
+#include "reports/report_plot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/sweep_table.h"
+
+enum {
+    PANELS_MAX = 24,
+    FRONTS_MAX = 12,
+    FRONT_DOTS_MAX = 1500,
+    BEST_MAX = 20,
+    PANEL_HEIGHT = 150,
+    CAPTION_VALUES = 20
+};
+
+/* What the figures show of the points: a phase's time, or the sum of several. */
+struct sweep_measure {
+    const struct sweep_table *table;
+    int phase[2];
+    int phase_count;
+    char *name;
+};
+
+/* How names become axis, lines and panels; -1: none. */
+struct sweep_layout {
+    int along, lines;
+    bool numeric, log;
+    GPtrArray *along_values, *line_values;
+    GPtrArray *panels; /* GPtrArray of points each */
+    GPtrArray *captions;
+    guint panels_left_out;
+};
+
+static double measure_of(const struct sweep_measure *m, const struct sweep_point *point)
+{
+    double sum = 0;
+    for (int i = 0; i < m->phase_count; i++) sum += point->time_us[m->phase[i]];
+    return sum;
+}
+
+/* Dispatch and combine together where there are both, else the first phase. */
+static void measure_goal(struct sweep_measure *m, const struct sweep_table *table)
+{
+    const int dispatch = sweep_table_phase(table, "dispatch"), combine = sweep_table_phase(table, "combine");
+    *m = (struct sweep_measure){ .table = table, .phase_count = 1 };
+    if (dispatch >= 0 && combine >= 0) {
+        m->phase[0] = dispatch;
+        m->phase[1] = combine;
+        m->phase_count = 2;
+    }
+    m->name = g_strdup(m->phase_count == 2 ? "dispatch + combine" : g_ptr_array_index(table->phases, 0));
+}
+
+/* ---- the layout ---- */
+
+static guint value_count(const struct sweep_table *table, int name)
+{
+    g_autoptr(GPtrArray) values = sweep_table_values(table, name);
+    return values->len;
+}
+
+static int along_choose(const struct sweep_table *table)
+{
+    int best = -1;
+    guint most = 1;
+    const int sms = sweep_table_name(table, "num-sms");
+    if (sms >= 0 && value_count(table, sms) > 1) return sms;
+    for (int numeric = 1; numeric >= 0 && best < 0; numeric--)
+        for (int i = 0; i < (int)table->names->len; i++) {
+            const guint count = value_count(table, i);
+            if (count <= most || (numeric && !sweep_table_numeric(table, i))) continue;
+            most = count;
+            best = i;
+        }
+    return best;
+}
+
+/* The innermost of the other names that has few values. */
+static int lines_choose(const struct sweep_table *table, int along)
+{
+    for (int i = (int)table->names->len - 1; i >= 0; i--) {
+        const guint count = value_count(table, i);
+        if (i != along && count > 1 && count <= PLOT_COLOURS) return i;
+    }
+    return -1;
+}
+
+/* The point's values of the names that are neither along the axis nor lines. */
+static char *panel_caption(const struct sweep_table *table, const struct sweep_layout *l,
+                           const struct sweep_point *point)
+{
+    GString *caption = g_string_new(NULL);
+    for (int i = 0; i < (int)table->names->len; i++) {
+        if (i == l->along || i == l->lines || value_count(table, i) < 2) continue;
+        g_string_append_printf(caption, "%s%s %s", caption->len ? ", " : "",
+                               (const char *)g_ptr_array_index(table->names, i), point->value[i]);
+    }
+    return g_string_free(caption, FALSE);
+}
+
+static void points_unref(gpointer points) { g_ptr_array_unref(points); }
+
+static void layout_panels(struct sweep_layout *l, const struct sweep_table *table)
+{
+    g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autofree bool *varies = g_new0(bool, table->names->len + 1);
+    for (int i = 0; i < (int)table->names->len; i++)
+        varies[i] = i != l->along && i != l->lines && value_count(table, i) > 1;
+    l->panels = g_ptr_array_new_with_free_func(points_unref);
+    l->captions = g_ptr_array_new_with_free_func(g_free);
+    for (guint i = 0; i < table->points->len; i++) {
+        struct sweep_point *point = g_ptr_array_index(table->points, i);
+        GString *key = g_string_new(NULL);
+        for (guint n = 0; n < table->names->len; n++)
+            if (varies[n]) g_string_append_printf(key, "%s,", point->value[n]);
+        gpointer place;
+        if (g_hash_table_lookup_extended(places, key->str, NULL, &place)) {
+            g_string_free(key, TRUE);
+            g_ptr_array_add(g_ptr_array_index(l->panels, GPOINTER_TO_UINT(place)), point);
+            continue;
+        }
+        g_hash_table_insert(places, g_string_free(key, FALSE), GUINT_TO_POINTER(l->panels->len));
+        GPtrArray *points = g_ptr_array_new();
+        g_ptr_array_add(points, point);
+        g_ptr_array_add(l->panels, points);
+        g_ptr_array_add(l->captions, l->panels->len <= PANELS_MAX ? panel_caption(table, l, point) : g_strdup(""));
+    }
+    l->panels_left_out = l->panels->len > PANELS_MAX ? l->panels->len - PANELS_MAX : 0;
+}
+
+static void layout_set(struct sweep_layout *l, const struct sweep_table *table)
+{
+    *l = (struct sweep_layout){ .along = along_choose(table) };
+    if (l->along < 0) return;
+    l->lines = lines_choose(table, l->along);
+    l->along_values = sweep_table_values(table, l->along);
+    l->line_values = l->lines >= 0 ? sweep_table_values(table, l->lines) : g_ptr_array_new();
+    l->numeric = sweep_table_numeric(table, l->along);
+    const double first = sweep_value_number(g_ptr_array_index(l->along_values, 0));
+    const double last = sweep_value_number(g_ptr_array_index(l->along_values, l->along_values->len - 1));
+    l->log = l->numeric && first > 0 && last / first >= 8;
+    layout_panels(l, table);
+}
+
+static void layout_clear(struct sweep_layout *l)
+{
+    if (l->along < 0) return;
+    g_ptr_array_unref(l->along_values);
+    g_ptr_array_unref(l->line_values);
+    g_ptr_array_unref(l->panels);
+    g_ptr_array_unref(l->captions);
+}
+
+/* ---- curves ---- */
+
+/* Where a value lies along the axis: by its number, or by its place among the values. */
+static double along_number(const struct sweep_layout *l, const char *value)
+{
+    guint place = 0;
+    if (l->numeric) return sweep_value_number(value);
+    g_ptr_array_find_with_equal_func(l->along_values, value, g_str_equal, &place);
+    return place;
+}
+
+/* Ticks at the values themselves, as many as there is room for. */
+static void along_axis(const struct sweep_layout *l, struct svg_scale *x)
+{
+    const guint count = l->along_values->len;
+    const double first = along_number(l, g_ptr_array_index(l->along_values, 0));
+    const double last = along_number(l, g_ptr_array_index(l->along_values, count - 1));
+    *x = (struct svg_scale){
+        .pixel_from = PLOT_EDGE + 8, .pixel_to = PLOT_END - 16, .from = first, .to = last, .log = l->log
+    };
+    double end = -INFINITY;
+    for (guint i = 0; i < count && x->tick_count < SVG_TICKS_MAX; i++) {
+        const char *value = g_ptr_array_index(l->along_values, i);
+        const double at = along_number(l, value), pixel = svg_scale_pixel(x, at);
+        const double half = 4.0 * (double)MIN(strlen(value), CAPTION_VALUES) + 3;
+        if (pixel - half < end) continue;
+        end = pixel + half;
+        x->tick[x->tick_count++] = at;
+    }
+}
+
+static void along_axis_draw(const struct sweep_layout *l, const struct sweep_table *table, const struct svg_scale *x,
+                            double bottom, GString *out)
+{
+    for (guint i = 0; i < l->along_values->len; i++) {
+        const char *value = g_ptr_array_index(l->along_values, i);
+        const double at = along_number(l, value);
+        bool ticked = false;
+        for (int t = 0; t < x->tick_count; t++) ticked |= x->tick[t] == at;
+        if (!ticked) continue;
+        g_autofree char *fit = report_name_fit(value, CAPTION_VALUES);
+        svg_line(out, svg_scale_pixel(x, at), bottom, svg_scale_pixel(x, at), bottom + 4, "axis", NULL);
+        svg_text(out, svg_scale_pixel(x, at), bottom + 16, "small", "middle", fit);
+    }
+    g_autofree char *name = report_name_fit(g_ptr_array_index(table->names, l->along), 40);
+    svg_text(out, (PLOT_EDGE + PLOT_END) / 2.0, bottom + 32, "small", "middle", name);
+}
+
+struct curve_dot {
+    double x, y;
+    const struct sweep_point *point;
+};
+
+static gint curve_order(gconstpointer a, gconstpointer b)
+{
+    const struct curve_dot *p = a, *q = b;
+    return p->x < q->x ? -1 : p->x > q->x;
+}
+
+static void curve_draw(const struct sweep_measure *m, const struct sweep_layout *l, const GPtrArray *points, guint line,
+                       const struct svg_scale *x, const struct svg_scale *y, GString *out)
+{
+    g_autoptr(GArray) dots = g_array_new(FALSE, FALSE, sizeof(struct curve_dot));
+    const char *wanted = l->lines >= 0 ? g_ptr_array_index(l->line_values, line) : NULL;
+    for (guint i = 0; i < points->len; i++) {
+        const struct sweep_point *point = g_ptr_array_index(points, i);
+        if (wanted && strcmp(point->value[l->lines], wanted) != 0) continue;
+        const double value = measure_of(m, point);
+        if (!isfinite(value)) continue;
+        const double at = along_number(l, point->value[l->along]);
+        const struct curve_dot dot = { svg_scale_pixel(x, at), svg_scale_pixel(y, value), point };
+        g_array_append_val(dots, dot);
+    }
+    g_array_sort(dots, curve_order);
+    char class[16];
+    g_snprintf(class, sizeof class, "path c%u", line % PLOT_COLOURS);
+    svg_path_begin(out);
+    for (guint i = 0; i < dots->len; i++)
+        svg_path_add(out, g_array_index(dots, struct curve_dot, i).x, g_array_index(dots, struct curve_dot, i).y);
+    svg_path_end(out, class);
+    for (guint i = 0; i < dots->len; i++) {
+        const struct curve_dot *dot = &g_array_index(dots, struct curve_dot, i);
+        const char *name = g_ptr_array_index(m->table->names, l->along), *value = dot->point->value[l->along];
+        g_autofree char *tip = wanted ? g_strdup_printf("%s %s, %s %s: %.4g us", name, value,
+                                                        (const char *)g_ptr_array_index(m->table->names, l->lines),
+                                                        wanted, measure_of(m, dot->point))
+                                      : g_strdup_printf("%s %s: %.4g us", name, value, measure_of(m, dot->point));
+        svg_dot(out, dot->x, dot->y, 3, class + strlen("path "), tip);
+    }
+}
+
+static double measure_most(const struct sweep_measure *m)
+{
+    double most = 0;
+    for (guint i = 0; i < m->table->points->len; i++)
+        most = fmax(most, measure_of(m, g_ptr_array_index(m->table->points, i)));
+    return most;
+}
+
+static void legend_lines(const struct sweep_table *table, const struct sweep_layout *l, GString *out)
+{
+    if (l->lines < 0) return;
+    g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+    for (guint i = 0; i < l->line_values->len; i++)
+        g_ptr_array_add(names, g_strdup_printf("%s %s", (const char *)g_ptr_array_index(table->names, l->lines),
+                                               (const char *)g_ptr_array_index(l->line_values, i)));
+    report_legend_names((const char *const *)names->pdata, names->len, out);
+}
+
+static void curves_figures(const struct sweep_measure *m, const struct sweep_layout *l, bool named, GString *out)
+{
+    struct svg_scale x, y;
+    const double bottom = PLOT_TOP + PANEL_HEIGHT;
+    along_axis(l, &x);
+    svg_scale_set(&y, bottom, PLOT_TOP, measure_most(m), PLOT_TICKS);
+    for (guint p = 0; p < MIN(l->panels->len, PANELS_MAX); p++) {
+        const char *caption = named ? m->name : g_ptr_array_index(l->captions, p);
+        report_figure_begin(out, *caption ? caption : NULL, bottom + PLOT_AXIS, "Lines: time of each point");
+        svg_axis_left(out, &y, PLOT_EDGE, PLOT_END, "us");
+        along_axis_draw(l, m->table, &x, bottom, out);
+        for (guint line = 0; line < MAX(l->line_values->len, 1); line++)
+            curve_draw(m, l, g_ptr_array_index(l->panels, p), line, &x, &y, out);
+        report_figure_end(out);
+    }
+}
+
+/* Of the goal and, where that is two phases together, of each: a row of panels, or one where there is one panel. */
+static void curves(const struct sweep_measure *goal, const struct sweep_layout *l, GString *out)
+{
+    const bool one = l->panels->len == 1;
+    for (int i = -1; i < (goal->phase_count == 2 ? 2 : 0); i++) {
+        struct sweep_measure m = *goal;
+        if (i >= 0) {
+            m = (struct sweep_measure){ .table = goal->table, .phase = { goal->phase[i] }, .phase_count = 1 };
+            m.name = g_ptr_array_index(goal->table->phases, goal->phase[i]);
+        }
+        if (!one || i < 0) report_figures_begin_many(out, one ? "Time" : m.name, NULL);
+        curves_figures(&m, l, one, out);
+        if (!one) report_figures_end(out);
+        if (!one) legend_lines(m.table, l, out);
+    }
+    if (one) report_figures_end(out);
+    if (one) legend_lines(goal->table, l, out);
+    if (l->panels_left_out)
+        g_string_append_printf(out, "<p class=\"note\">%u more panels: sweep less at a time, or read the file.</p>\n",
+                               l->panels_left_out);
+}
+
+/* ---- the front of SMs against time ---- */
+
+struct front_dot {
+    double sms, time_us;
+    const struct sweep_point *point;
+    bool on_front;
+};
+
+static gint front_order(gconstpointer a, gconstpointer b)
+{
+    const struct front_dot *p = a, *q = b;
+    if (p->sms != q->sms) return p->sms < q->sms ? -1 : 1;
+    return p->time_us < q->time_us ? -1 : p->time_us > q->time_us;
+}
+
+/* The points of one kind of work, by SMs; those that none with as few SMs beats are on the front. */
+static GArray *front_find(const struct sweep_measure *m, const GPtrArray *points, int sms)
+{
+    GArray *dots = g_array_new(FALSE, FALSE, sizeof(struct front_dot));
+    for (guint i = 0; i < points->len; i++) {
+        const struct sweep_point *point = g_ptr_array_index(points, i);
+        const struct front_dot dot = { sweep_value_number(point->value[sms]), measure_of(m, point), point, false };
+        if (isfinite(dot.sms) && isfinite(dot.time_us)) g_array_append_val(dots, dot);
+    }
+    g_array_sort(dots, front_order);
+    double best = INFINITY;
+    for (guint i = 0; i < dots->len; i++) {
+        struct front_dot *dot = &g_array_index(dots, struct front_dot, i);
+        dot->on_front = dot->time_us < best;
+        best = fmin(best, dot->time_us);
+    }
+    return dots;
+}
+
+/* What the kernels are told, as against what they work on. */
+static bool is_launch(const char *name)
+{
+    return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
+}
+
+/* Points by what they work on: a front each. */
+static void works_gather(const struct sweep_table *table, GPtrArray *works, GPtrArray *captions)
+{
+    g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autofree bool *varies = g_new0(bool, table->names->len + 1);
+    for (guint n = 0; n < table->names->len; n++)
+        varies[n] = !is_launch(g_ptr_array_index(table->names, n)) && value_count(table, (int)n) > 1;
+    for (guint i = 0; i < table->points->len; i++) {
+        struct sweep_point *point = g_ptr_array_index(table->points, i);
+        GString *key = g_string_new(NULL);
+        for (guint n = 0; n < table->names->len; n++)
+            if (varies[n])
+                g_string_append_printf(key, "%s%s %s", key->len ? ", " : "",
+                                       (const char *)g_ptr_array_index(table->names, n), point->value[n]);
+        gpointer place;
+        if (!g_hash_table_lookup_extended(places, key->str, NULL, &place)) {
+            place = GUINT_TO_POINTER(works->len);
+            g_hash_table_insert(places, g_strdup(key->str), place);
+            g_ptr_array_add(works, g_ptr_array_new());
+            g_ptr_array_add(captions, g_strdup(key->str));
+        }
+        g_string_free(key, TRUE);
+        g_ptr_array_add(g_ptr_array_index(works, GPOINTER_TO_UINT(place)), point);
+    }
+}
+
+static void front_draw(const struct sweep_measure *m, const GArray *dots, const struct svg_scale *x,
+                       const struct svg_scale *y, GString *out)
+{
+    const guint step = dots->len / FRONT_DOTS_MAX + 1;
+    svg_path_begin(out);
+    for (guint i = 0; i < dots->len; i++) {
+        const struct front_dot *dot = &g_array_index(dots, struct front_dot, i);
+        if (dot->on_front) svg_path_add(out, svg_scale_pixel(x, dot->sms), svg_scale_pixel(y, dot->time_us));
+    }
+    svg_path_end(out, "path c1");
+    for (guint i = 0; i < dots->len; i++) {
+        const struct front_dot *dot = &g_array_index(dots, struct front_dot, i);
+        if (!dot->on_front && i % step) continue;
+        GString *tip = g_string_new(NULL);
+        for (guint n = 0; n < m->table->names->len; n++)
+            g_string_append_printf(tip, "%s %s, ", (const char *)g_ptr_array_index(m->table->names, n),
+                                   dot->point->value[n]);
+        g_string_append_printf(tip, "%.4g us", dot->time_us);
+        svg_dot(out, svg_scale_pixel(x, dot->sms), svg_scale_pixel(y, dot->time_us), dot->on_front ? 4 : 2.5,
+                dot->on_front ? "c1" : "bound", tip->str);
+        g_string_free(tip, TRUE);
+    }
+}
+
+static void fronts(const struct sweep_measure *m, GString *out)
+{
+    const int sms = sweep_table_name(m->table, "num-sms");
+    if (sms < 0 || value_count(m->table, sms) < 2 || !sweep_table_numeric(m->table, sms)) return;
+    g_autoptr(GPtrArray) works = g_ptr_array_new_with_free_func(points_unref);
+    g_autoptr(GPtrArray) captions = g_ptr_array_new_with_free_func(g_free);
+    works_gather(m->table, works, captions);
+    g_autofree char *heading = g_strdup_printf("SMs against time of %s", m->name);
+    report_figures_begin_many(
+        out, heading,
+        "Each dot is a point. No point on the line is beaten by one with as few SMs: what is above it "
+        "wastes SMs or time. Where the line becomes flat, more SMs buy nothing.");
+    double most_sms = 0;
+    g_autoptr(GPtrArray) values = sweep_table_values(m->table, sms);
+    for (guint i = 0; i < values->len; i++) most_sms = fmax(most_sms, sweep_value_number(g_ptr_array_index(values, i)));
+    for (guint i = 0; i < MIN(works->len, FRONTS_MAX); i++) {
+        struct svg_scale x, y;
+        const double bottom = PLOT_TOP + PANEL_HEIGHT;
+        const char *caption = g_ptr_array_index(captions, i);
+        g_autoptr(GArray) dots = front_find(m, g_ptr_array_index(works, i), sms);
+        double most = 0;
+        for (guint k = 0; k < dots->len; k++) most = fmax(most, g_array_index(dots, struct front_dot, k).time_us);
+        svg_scale_count(&x, PLOT_EDGE, PLOT_END - 8, most_sms, 8);
+        svg_scale_set(&y, bottom, PLOT_TOP, most, PLOT_TICKS);
+        report_figure_begin(out, *caption ? caption : NULL, bottom + PLOT_AXIS, "Dots: SMs against time");
+        svg_axis_left(out, &y, PLOT_EDGE, PLOT_END, "us");
+        svg_axis_below(out, &x, bottom, bottom, "SMs");
+        front_draw(m, dots, &x, &y, out);
+        report_figure_end(out);
+    }
+    report_figures_end(out);
+    if (works->len > FRONTS_MAX)
+        g_string_append_printf(out, "<p class=\"note\">%u more fronts are left out.</p>\n", works->len - FRONTS_MAX);
+}
+
+/* ---- the best points ---- */
+
+struct best_point {
+    const struct sweep_point *point;
+    double time_us;
+    guint number;
+};
+
+static gint best_order(gconstpointer a, gconstpointer b)
+{
+    const struct best_point *p = a, *q = b;
+    if (p->time_us != q->time_us) return p->time_us < q->time_us ? -1 : 1;
+    return p->number < q->number ? -1 : 1;
+}
+
+static GArray *best_find(const struct sweep_measure *m)
+{
+    GArray *best = g_array_new(FALSE, FALSE, sizeof(struct best_point));
+    for (guint i = 0; i < m->table->points->len; i++) {
+        const struct sweep_point *point = g_ptr_array_index(m->table->points, i);
+        const struct best_point b = { point, measure_of(m, point), i };
+        if (isfinite(b.time_us)) g_array_append_val(best, b);
+    }
+    g_array_sort(best, best_order);
+    return best;
+}
+
+/* The baseline's time over the point's; NAN where there is no baseline. */
+static double point_speedup(const struct sweep_measure *m, const struct sweep_point *point)
+{
+    double base = 0;
+    for (int i = 0; i < m->phase_count; i++) base += point->time_us[m->phase[i]] * point->speedup[m->phase[i]];
+    return base / measure_of(m, point);
+}
+
+static char *speedup_text(double ratio)
+{
+    if (!isfinite(ratio) || ratio <= 0) return g_strdup("-");
+    if (fabs(ratio - 1) < 0.0005) return g_strdup("the same");
+    return g_strdup_printf("%.2f times %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
+}
+
+static void best_row(const struct sweep_measure *m, const struct sweep_point *point, GString *out)
+{
+    int longest = m->phase[0];
+    if (m->phase_count == 2 && point->time_us[m->phase[1]] > point->time_us[longest]) longest = m->phase[1];
+    g_string_append(out, "<tr>");
+    for (guint n = 0; n < m->table->names->len; n++)
+        report_html_cell(out, sweep_table_numeric(m->table, (int)n) ? "n" : "", point->value[n]);
+    report_html_number(out, compare_value_text(measure_of(m, point), "us"));
+    report_html_number(out, speedup_text(point_speedup(m, point)));
+    report_html_cell(out, "", point->bottleneck[longest]);
+    g_string_append(out, "</tr>\n");
+}
+
+static void best_table(const struct sweep_measure *m, GString *out)
+{
+    g_autoptr(GArray) best = best_find(m);
+    g_autoptr(GPtrArray) titles = g_ptr_array_new();
+    GString *format = g_string_new(NULL);
+    for (guint n = 0; n < m->table->names->len; n++) {
+        g_ptr_array_add(titles, g_ptr_array_index(m->table->names, n));
+        g_string_append_c(format, sweep_table_numeric(m->table, (int)n) ? 'r' : 'l');
+    }
+    g_string_append(format, "rrl");
+    g_ptr_array_add(titles, m->name);
+    g_ptr_array_add(titles, (gpointer) "against the baseline");
+    g_ptr_array_add(titles, (gpointer) "bound by");
+    g_autofree char *name = g_strdup_printf("The best points of %s", m->table->source);
+    g_string_append(out, "<h3>The best points</h3>\n");
+    report_html_table_begin(out, name, format->str, (const char *const *)titles->pdata);
+    for (guint i = 0; i < MIN(best->len, BEST_MAX); i++)
+        best_row(m, g_array_index(best, struct best_point, i).point, out);
+    report_html_table_end(out);
+    if (best->len > BEST_MAX)
+        g_string_append_printf(out, "<p class=\"note\">The best %d of %u points; the file has all.</p>\n", BEST_MAX,
+                               best->len);
+    g_string_free(format, TRUE);
+}
+
+/* ---- the section ---- */
+
+static void options_list(const struct sweep_table *table, GString *out)
+{
+    static const char *const titles[] = { "key", "value" };
+    g_autofree char *name = g_strdup_printf("What all points of %s have in common", table->source);
+    g_string_append(out, "<details><summary>What all points have in common</summary>\n");
+    report_html_table_begin(out, name, "ll", titles);
+    for (guint i = 0; i < table->options->len; i++) {
+        const char *line = g_ptr_array_index(table->options, i), *colon = strstr(line, ": ");
+        g_autofree char *key = colon ? g_strndup(line, (gsize)(colon - line)) : g_strdup(line);
+        g_string_append(out, "<tr>");
+        report_html_cell(out, "", key);
+        report_html_cell(out, "wide", colon ? colon + 2 : "");
+        g_string_append(out, "</tr>\n");
+    }
+    report_html_table_end(out);
+    g_string_append(out, "</details>\n");
+}
+
+char *report_sweep_title(const struct sweep_table *table)
+{
+    GString *title = g_string_new("Sweep of ");
+    for (guint n = 0; n < table->names->len; n++)
+        g_string_append_printf(title, "%s%s", n ? ", " : "", (const char *)g_ptr_array_index(table->names, n));
+    if (!table->names->len) g_string_append(title, "one point");
+    return g_string_free(title, FALSE);
+}
+
+void report_sweep(const struct sweep_table *table, GString *out)
+{
+    struct sweep_measure goal;
+    struct sweep_layout layout;
+    measure_goal(&goal, table);
+    layout_set(&layout, table);
+    g_string_append_printf(out, "<p>%u points", table->points->len);
+    if (*table->baseline) {
+        g_string_append(out, ", against the baseline ");
+        g_auto(GStrv) part = g_strsplit(table->baseline, ",", -1);
+        g_autofree char *spaced = g_strjoinv(", ", part);
+        svg_escape_append(out, spaced);
+    }
+    g_string_append(out, ".</p>\n");
+    if (table->impossible) {
+        g_string_append_printf(out, "<p class=\"note\">%u more cannot be, the first because of: ", table->impossible);
+        svg_escape_append(out, table->problem);
+        g_string_append(out, "</p>\n");
+    }
+    best_table(&goal, out);
+    if (layout.along >= 0) curves(&goal, &layout, out);
+    fronts(&goal, out);
+    options_list(table, out);
+    layout_clear(&layout);
+    g_free(goal.name);
+}
