@@ -33,6 +33,7 @@ enum {
     FRONT_SPARE = 32,    /* below, for what is scheduled into the front afterwards */
     FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
     LINE_BYTES = 64,
+    AHEAD = 6, /* an event looks at its owner so many places later */
 };
 
 _Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
@@ -57,7 +58,8 @@ struct slot {
 
 struct sim {
     uint64_t now_ps;
-    uint64_t event_count; /* run */
+    uint64_t event_count;                         /* run */
+    void (*ahead)(const struct sim_event *event); /* NULL: nobody looks */
     uint32_t pending_count;
     uint32_t left_count; /* entries that moved events left behind: their events are elsewhere, or not pending */
 
@@ -104,6 +106,7 @@ struct sim *sim_new(uint32_t event_count)
     sim->chunks = memory_grow(NULL, chunk_count, sizeof *sim->chunks);
     sim->chunk_count = (uint32_t)chunk_count;
     sim->now_ps = sim->event_count = 0;
+    sim->ahead = NULL;
     queue_clear(sim);
     return sim;
 }
@@ -114,6 +117,8 @@ void sim_free(struct sim *sim)
     free(sim->chunks);
     free(sim);
 }
+
+void sim_look_ahead(struct sim *sim, void (*ahead)(const struct sim_event *event)) { sim->ahead = ahead; }
 
 uint64_t sim_now_ps(const struct sim *sim) { return sim->now_ps; }
 
@@ -365,6 +370,7 @@ bool sim_step(struct sim *sim)
     }
     struct sim_event *const event = event_take(sim);
 
+    if (sim->ahead && sim->front_tail - sim->front_head > AHEAD) sim->ahead(sim->front[sim->front_head + AHEAD].event);
     sim->event_count++;
     sim->now_ps = sim_event_time_ps(event);
     event->due_ps = 0;

@@ -26,6 +26,10 @@ void sim_free(struct sim *sim);
  * been freed before.  (sim_free() touches no event.) */
 void sim_reset(struct sim *sim);
 
+/* Has ahead() called with most events a few places before they run, so that it can prefetch what they will look at.  It
+ * must change nothing. */
+void sim_look_ahead(struct sim *sim, void (*ahead)(const struct sim_event *event));
+
 uint64_t sim_now_ps(const struct sim *sim);
 
 /* Schedules an event that is not pending, at time_ps >= now.  The event must stay in place until it runs.

@@ -549,6 +549,21 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     quantum_send(nic, r, &p, size, head_ps);
 }
 
+void nic_look_ahead(const struct sim_event *event)
+{
+    if (event->run == request_landed) {
+        const struct request *r = fabric_container_of(event, const struct request, event);
+        if (r->signal) world_word_look_ahead(r->target, r->word);
+    } else if (event->run == nic_send_next) {
+        const struct nic *nic = fabric_container_of(event, const struct nic, event);
+        const struct ring *ring = nic->ring_count ? &nic->ring[nic->ring_first] : NULL;
+        if (nic->active_count) __builtin_prefetch(nic->active[nic->active_first], 1);
+        if (!ring) return;
+        __builtin_prefetch(ring->qp, 1);
+        __builtin_prefetch(ring->first, 1);
+    }
+}
+
 void nic_init(struct world *w, uint32_t port)
 {
     struct nic *nic = &w->nic[port];

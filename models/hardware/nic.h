@@ -121,6 +121,8 @@ struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
 void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
+/* Prefetches what an event of this file will look at, which it need not be. */
+void nic_look_ahead(const struct sim_event *event);
 void nic_init(struct world *w, uint32_t port);
 /* Frees what a QP holds. */
 void nic_qp_clear(struct qp *qp);

@@ -322,6 +322,26 @@ void world_worker_event_run(struct sim *sim, struct sim_event *event)
     ww->rank->world->machine->step_due(ww);
 }
 
+void world_word_look_ahead(const struct world_rank *rank, uint32_t word)
+{
+    __builtin_prefetch(&rank->fabric.words[word], 1);
+    __builtin_prefetch(&rank->watch_head[word]);
+}
+
+static void look_ahead(const struct sim_event *event)
+{
+    if (event->run == world_worker_event_run) {
+        const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
+        __builtin_prefetch(ww->worker, 1);
+        __builtin_prefetch((const char *)ww->worker + ARENA_LINE_BYTES, 1);
+    } else if (event->run == word_event_run) {
+        const struct request *r = fabric_container_of(event, const struct request, event);
+        world_word_look_ahead(r->target, r->word);
+    } else {
+        nic_look_ahead(event);
+    }
+}
+
 /* ---- construction ---- */
 
 uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ranks_per_node, uint32_t *gpus)
@@ -439,6 +459,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
         return NULL;
     }
     w->machine->init(w);
+    sim_look_ahead(w->sim, look_ahead);
     for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
     for (uint32_t i = 0; options->timeline && i < options->ranks; i++) world_timeline_rank_init(&w->rank[i]);
     return w;

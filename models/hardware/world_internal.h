@@ -230,6 +230,8 @@ uint64_t world_now_ps(const struct fabric *f);
 /* Forgets all watches of a launch. */
 void world_watches_clear(struct world_rank *rank);
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
+/* Prefetches what world_word_deliver() looks at. */
+void world_word_look_ahead(const struct world_rank *rank, uint32_t word);
 /* Both deliver a value to a word at time_ps.  world_word_event() always does it by an event. */
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
