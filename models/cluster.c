@@ -376,8 +376,8 @@ static bool parse_value(const struct key *k, const struct key_file *file, const 
     g_auto(GStrv) choices = g_strsplit(k->choices ? k->choices : "", "|", 0);
     g_autofree char *list = g_strjoinv(", ", choices), *one_of = g_strconcat("one of ", list, NULL);
     g_autofree char *place = key_file_place(file, k->section, k->name);
-    g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: expected %s, found \"%s\"", place, k->section, k->name,
-                k->choices ? one_of : expected[k->kind], text);
+    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE, "%s: [%s] %s: expected %s, found \"%s\"", place, k->section,
+                k->name, k->choices ? one_of : expected[k->kind], text);
     return false;
 }
 
@@ -389,7 +389,8 @@ static bool read_keys(const struct key_file *file, struct cluster *c, GError **e
         if (!section_line || (!text && keys[i].optional)) continue;
         if (!text) {
             g_autofree char *place = key_file_place(file, keys[i].section, NULL);
-            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] lacks the key %s", place, keys[i].section, keys[i].name);
+            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [%s] lacks the key %s", place, keys[i].section,
+                        keys[i].name);
             return false;
         }
         if (!parse_value(&keys[i], file, text, c, error)) return false;
@@ -419,14 +420,14 @@ static bool refuse_unknown(const struct key_file *file, GError **error)
     for (char **s = sections; *s; s++) {
         if (!section_known(*s)) {
             g_autofree char *place = key_file_place(file, *s, NULL);
-            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s]: unknown section", place, *s);
+            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [%s]: unknown section", place, *s);
             return false;
         }
         g_auto(GStrv) names = g_key_file_get_keys(file->keys, *s, NULL, NULL);
         for (char **n = names; n && *n; n++) {
             if (key_known(*s, *n)) continue;
             g_autofree char *place = key_file_place(file, *s, *n);
-            g_set_error(error, CLUSTER_ERROR, 0, "%s: [%s] %s: unknown key", place, *s, *n);
+            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [%s] %s: unknown key", place, *s, *n);
             return false;
         }
     }
@@ -452,15 +453,15 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
     const char *missing = NULL;
     if (gpu && host) {
-        g_set_error(error, CLUSTER_ERROR, 0, "%s:%u: has both [gpu] and [host]: ranks run on one of them", c->path,
-                    MAX(gpu, host));
+        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                    "%s:%u: has both [gpu] and [host]: ranks run on one of them", c->path, MAX(gpu, host));
         return false;
     }
     if (!gpu && !host) missing = "[gpu] or [host]";
     else if (gpu && !key_file_line(file, "nvlink", NULL)) missing = "[nvlink]";
     else if (gpu && key_file_line(file, "nic", NULL) && !key_file_line(file, "network", NULL)) missing = "[network]";
     if (missing) {
-        g_set_error(error, CLUSTER_ERROR, 0, "%s: lacks the section %s", c->path, missing);
+        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: lacks the section %s", c->path, missing);
         return false;
     }
     if (!check_dcqcn(file, c, error)) return false;
@@ -481,7 +482,8 @@ static char *find_file(const char *path, GError **error)
     if (shipped) return shipped;
     g_auto(GStrv) folders = share_folders(SHARE_CLUSTERS), names = share_names(SHARE_CLUSTERS);
     g_autofree char *places = g_strjoinv(", ", folders), *known = g_strjoinv(", ", names);
-    g_set_error(error, CLUSTER_ERROR, 0, "%s: expected a cluster file%s%s, found none of that name here or in %s", path,
+    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
+                "%s: expected a cluster file%s%s, found none of that name here or in %s", path,
                 *known ? " or one of " : "", known, places);
     return NULL;
 }
@@ -496,7 +498,7 @@ static bool read_link(const struct key_file *file, struct cluster *c, const char
     if (!ends || !value[0] ||
         !parse_within(cluster_parse_rate, g_strstrip(value[0]), RATE_BPS_MIN, RATE_BPS_MAX, &link.rate_bps) ||
         (value[1] && !parse_within(cluster_parse_time, g_strstrip(value[1]), 0, TIME_PS_MAX, &link.latency_ps))) {
-        g_set_error(error, CLUSTER_ERROR, 0,
+        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
                     "%s: [links]: expected \"PART - PART = RATE\" or \"... = RATE, TIME\", "
                     "found \"%s = %s\"",
                     place, name, text);
@@ -556,7 +558,7 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
         g_autofree char *place = key_file_place(from, "cluster", "include");
         const char *name = g_strstrip(*n);
         if (!*name || depth == INCLUDES_DEEP) {
-            g_set_error(error, CLUSTER_ERROR, 0,
+            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
                         "%s: [cluster] include: expected files of at most %d levels, found "
                         "\"%s\"",
                         place, INCLUDES_DEEP, text);
@@ -580,8 +582,8 @@ static bool settings_put(struct key_file *file, const char *const *settings, GEr
         const char *equals = strchr(*settings, '=');
         const char *dot = equals ? g_strrstr_len(*settings, equals - *settings, ".") : NULL;
         if (!dot || dot == *settings || dot + 1 == equals || !equals[1]) {
-            g_set_error(error, CLUSTER_ERROR, 0, "expected section.key=value, as in nic.rate=50GB/s, found '%s'",
-                        *settings);
+            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION,
+                        "expected section.key=value, as in nic.rate=50GB/s, found '%s'", *settings);
             return false;
         }
         g_autofree char *section = g_strndup(*settings, (gsize)(dot - *settings));

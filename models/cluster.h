@@ -11,6 +11,13 @@
 #include <stdint.h>
 
 #define CLUSTER_ERROR (g_quark_from_static_string("eptwin-cluster"))
+enum cluster_error {
+    CLUSTER_ERROR_FILE,   /* none of that name; files include one another too deeply */
+    CLUSTER_ERROR_NAME,   /* an unknown section or key */
+    CLUSTER_ERROR_LACKS,  /* a section or key */
+    CLUSTER_ERROR_VALUE,  /* of a key */
+    CLUSTER_ERROR_OPTION, /* of the command, or a setting */
+};
 
 /* How fast warps do one kind of row work (copy, cast, reduce, store to a peer).  A row takes a warp row_ps (latencies
  * that nothing hides) plus the time of its bytes at warp_rate.  All warps of an SM share sm_rate. */

@@ -73,14 +73,11 @@ static int list_run(int argc, char **argv)
     int width = 0, status = EXIT_OK;
     for (char **name = names; *name; name++) width = MAX(width, (int)strlen(*name));
     for (char **name = names; *name; name++) {
-        g_autoptr(GError) error = NULL;
+        GError *error = NULL;
         g_autofree char *path = share_find(SHARE_CLUSTERS, *name);
         struct cluster *cluster = cluster_load(path, &error);
         if (cluster) printf("%-*s  %-24s  %s\n", width, *name, cluster->name, path);
-        else {
-            fprintf(stderr, "eptwin cluster list: %s\n", error->message);
-            status = EXIT_BAD_INPUT;
-        }
+        else status = command_line_fail("cluster list", error);
         cluster_free(cluster);
     }
     return status;
@@ -109,8 +106,8 @@ static bool show_parse(struct show_arguments *a, int *argc, char ***argv, GError
     const guint count = a->rest ? g_strv_length(a->rest) : 0;
     if (count < 1 || count > 2 ||
         (count == 2 && !g_ascii_string_to_unsigned(a->rest[1], 10, 1, NODES_MAX, &a->nodes, NULL)))
-        g_set_error(error, CLUSTER_ERROR, 0, "expected FILE [NODES], NODES from 1 to %d", NODES_MAX);
-    else if (a->marks && !a->svg) g_set_error(error, CLUSTER_ERROR, 0, "--mark: needs --svg");
+        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION, "expected FILE [NODES], NODES from 1 to %d", NODES_MAX);
+    else if (a->marks && !a->svg) g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION, "--mark: needs --svg");
     else return true;
     return false;
 }
@@ -121,7 +118,7 @@ static bool svg_write(const struct show_arguments *a, const struct cluster *clus
     g_autoptr(drawing) drawing = cluster_draw(cluster, graph);
     for (char **mark = a->marks; mark && *mark; mark++) {
         if (drawing_has(drawing, *mark)) continue;
-        g_set_error(error, CLUSTER_ERROR, 0,
+        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION,
                     "--mark: expected the name of a part, of a link as PART-PART, or of a resource of %s, found \"%s\"",
                     cluster->name, *mark);
         return false;
@@ -135,7 +132,7 @@ static bool svg_write(const struct show_arguments *a, const struct cluster *clus
 
 static int show_run(int argc, char **argv)
 {
-    g_autoptr(GError) error = NULL;
+    GError *error = NULL;
     struct show_arguments a = { 0 };
     struct cluster *cluster = NULL;
     struct graph *graph = NULL;
@@ -149,7 +146,7 @@ static int show_run(int argc, char **argv)
     g_free(a.svg);
     g_strfreev(a.marks);
     g_strfreev(a.rest);
-    return good ? EXIT_OK : command_line_fail("cluster show", g_steal_pointer(&error), EXIT_BAD_INPUT);
+    return good ? EXIT_OK : command_line_fail("cluster show", error);
 }
 
 static int check_run(int argc, char **argv)
@@ -160,12 +157,11 @@ static int check_run(int argc, char **argv)
         return EXIT_BAD_INPUT;
     }
     for (int i = 1; i < argc; i++) {
-        g_autoptr(GError) error = NULL;
+        GError *error = NULL;
         struct cluster *cluster = cluster_load(argv[i], &error);
         struct graph *graph = cluster ? graph_new(cluster, cluster_show_nodes(cluster), 0, &error) : NULL;
         if (graph) printf("%s: ok\n", cluster->path);
-        else fprintf(stderr, "eptwin cluster check: %s\n", error->message);
-        if (!graph) status = EXIT_BAD_INPUT;
+        else status = command_line_fail("cluster check", error);
         graph_free(graph);
         cluster_free(cluster);
     }

@@ -357,7 +357,7 @@ static bool live_memory_make(struct live_world *world, const struct fabric_needs
     if (world->memory_fd >= 0 && ftruncate(world->memory_fd, (off_t)world->memory.size_bytes) == 0)
         world->memory.base = live_map(world->memory_fd, world->memory.size_bytes);
     if (world->memory.base) return true;
-    g_set_error(error, LIVE_ERROR, 0, "shared memory: expected %" G_GUINT64_FORMAT " bytes, found: %s",
+    g_set_error(error, LIVE_ERROR, LIVE_FAILED, "shared memory: expected %" G_GUINT64_FORMAT " bytes, found: %s",
                 world->memory.size_bytes, g_strerror(errno));
     return false;
 }
@@ -374,7 +374,7 @@ static bool live_peer_map(struct live_world *world, const struct live_hello *pee
         else errno = ESTALE;
     }
     if (!world->peer_base[rank])
-        g_set_error(error, LIVE_ERROR, 0,
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
                     "shared memory of rank %u (%s): expected to map %" G_GUINT64_FORMAT " bytes, found: %s", rank, path,
                     world->memory.size_bytes, g_strerror(errno));
     if (fd >= 0) close(fd);
@@ -396,7 +396,7 @@ static bool live_peers_map(struct live_world *world, const struct live_hello *he
             world->peer_base[peer] = world->memory.base;
         } else if (shared_link || !world->remote[peer]) {
             if (!here) {
-                g_set_error(error, LIVE_ERROR, 0, "rank %u is on another host: expected %s", peer,
+                g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "rank %u is on another host: expected %s", peer,
                             shared_link ? "one host with --fabric shm"
                                         : "one host for each --ranks-per-node ranks, or --disable-nvlink");
                 return false;
@@ -426,12 +426,15 @@ static bool live_options_check(const struct live_options *o, const struct bootst
 {
     const char *link = o->fabric ? o->fabric : "shm";
     if (strcmp(link, "shm") != 0 && strcmp(link, "verbs") != 0 && strcmp(link, "ofi") != 0)
-        g_set_error(error, LIVE_ERROR, 0, "fabric: expected shm, verbs or ofi, found '%s'", link);
-    else if (o->ranks_per_node == 0) g_set_error(error, LIVE_ERROR, 0, "ranks-per-node: expected at least 1, found 0");
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "fabric: expected shm, verbs or ofi, found '%s'", link);
+    else if (o->ranks_per_node == 0)
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "ranks-per-node: expected at least 1, found 0");
     else if (b->rank_count > UINT16_MAX)
-        g_set_error(error, LIVE_ERROR, 0, "ranks: expected at most %u, found %u", UINT16_MAX, b->rank_count);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "ranks: expected at most %u, found %u", UINT16_MAX,
+                    b->rank_count);
     else if (o->gpu_memory && strcmp(link, "verbs") != 0)
-        g_set_error(error, LIVE_ERROR, 0, "gpu-memory: expected --fabric verbs (dma-buf), found '%s'", link);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "gpu-memory: expected --fabric verbs (dma-buf), found '%s'",
+                    link);
     else return true;
     return false;
 }

@@ -16,14 +16,15 @@
 #include <stdint.h>
 #include "models/fabric.h"
 #include "replay/bootstrap/bootstrap.h"
+#include "sim/error.h"
 
 #define LIVE_ERROR (g_quark_from_static_string("eptwin-live"))
 
 enum live_error {
-    LIVE_FAILED,      /* this rank is the first to know */
-    LIVE_PEER_FAILED, /* another rank failed, and told all why: it will report it */
-    LIVE_BAD_INPUT,   /* an option, a case or a file is wrong */
-    LIVE_UNAVAILABLE, /* this build, machine or device does not have what was asked for */
+    LIVE_BAD_INPUT,          /* an option, a case or a file is wrong */
+    LIVE_FAILED = ERROR_RUN, /* this rank is the first to know */
+    LIVE_PEER_FAILED,        /* another rank failed, and told all why: it will report it */
+    LIVE_UNAVAILABLE,        /* this build, machine or device does not have what was asked for */
 };
 
 /* How a signal crosses the link (PROTOCOLS.md 1.5). */

@@ -64,8 +64,8 @@ void live_command_clear(struct live_command *c)
 static bool number_check(const char *name, gint value, gint least, gint most, GError **error)
 {
     if (value >= least && value <= most) return true;
-    g_set_error(error, LIVE_ERROR, 0, "--%s: expected a whole number from %d to %d, found %d", name, least, most,
-                value);
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected a whole number from %d to %d, found %d", name, least,
+                most, value);
     return false;
 }
 
@@ -83,13 +83,13 @@ static bool joining_check(const struct live_command *c, GError **error)
     const bool any = c->rank >= 0 || c->world_size >= 0 || c->root || c->secret_file;
     if (!any) return true;
     if (c->rank < 0 || c->world_size < 1 || !c->root || !c->secret_file) {
-        g_set_error(error, LIVE_ERROR, 0,
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
                     "--rank, --world-size, --root, --secret-file: expected all four, found only some");
         return false;
     }
     if (c->ranks != LIVE_RANKS_NOT_GIVEN && c->ranks != c->world_size) {
-        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected --world-size's %d or nothing, found %d", c->world_size,
-                    c->ranks);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--ranks: expected --world-size's %d or nothing, found %d",
+                    c->world_size, c->ranks);
         return false;
     }
     return number_check("world-size", c->world_size, 1, UINT16_MAX, error) &&
@@ -104,7 +104,8 @@ static int choice_find(const char *name, const char *choices, const char *value,
     for (int i = 0; found < 0 && choice[i]; i++)
         if (strcmp(choice[i], value) == 0) found = i;
     char *list = g_strjoinv(", ", choice);
-    if (found < 0) g_set_error(error, LIVE_ERROR, 0, "--%s: expected one of %s, found '%s'", name, list, value);
+    if (found < 0)
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected one of %s, found '%s'", name, list, value);
     g_free(list);
     g_strfreev(choice);
     return found;
@@ -125,7 +126,7 @@ bool live_command_check(struct live_command *c, GError **error)
     if (signalling < 0) return false;
     if (!record_format_parse(c->format ? c->format : "csv", &c->record_format, error)) return false;
     if (c->gpu_memory && fabric != 1) {
-        g_set_error(error, LIVE_ERROR, 0, "--gpu-memory: expected --fabric verbs (dma-buf), found %s",
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--gpu-memory: expected --fabric verbs (dma-buf), found %s",
                     c->fabric ? c->fabric : "shm");
         return false;
     }
@@ -208,10 +209,7 @@ bool live_command_join(struct live_command *c, GError **error)
     return c->bootstrap != NULL;
 }
 
-int live_command_fail(const struct live_command *c, GError *error, int status)
-{
-    return command_line_fail(c->name, error, status);
-}
+int live_command_fail(const struct live_command *c, GError *error) { return command_line_fail(c->name, error); }
 
 struct rank_call {
     const struct live_command *command;
@@ -245,9 +243,10 @@ static int rank_call_run(struct bootstrap *b, void *context)
     if (call->rank_main(b, call->context, &error)) return EXIT_OK;
     if (g_error_matches(error, LIVE_ERROR, LIVE_PEER_FAILED)) (void)bootstrap_barrier(b, NULL);
     else if (!g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED)) bootstrap_abort(b, reason_text(b, error));
-    if (call->command->bootstrap) return live_command_fail(call->command, error, EXIT_RUN_FAILED);
+    if (call->command->bootstrap) return live_command_fail(call->command, error);
+    const int status = error_status(error);
     g_error_free(error);
-    return EXIT_RUN_FAILED;
+    return status;
 }
 
 int live_command_run(struct live_command *c, uint32_t rank_count,

@@ -53,8 +53,8 @@ bool live_command_join(struct live_command *c, GError **error);
 int live_command_run(struct live_command *c, uint32_t rank_count,
                      bool (*rank_main)(struct bootstrap *b, void *context, GError **error), void *context);
 
-/* "eptwin replay: message" on stderr; frees the error; returns status. */
-int live_command_fail(const struct live_command *c, GError *error, int status);
+/* "eptwin replay: message" on stderr; frees the error; returns the exit status that its code says. */
+int live_command_fail(const struct live_command *c, GError *error);
 
 /* Keeps what carries the bytes of a world, for the record of this process. */
 void live_command_note(struct live_command *c, const struct live_world *world);

@@ -48,7 +48,8 @@ static void identity_refuse(const char *first, const char *other, uint32_t rank,
         if (strcmp(expected[i], found[i]) == 0) continue;
         g_autofree char *other_line = bootstrap_peer_text(found[i], strlen(found[i]));
         const char *value = strchr(expected[i], ' '), *other_value = strchr(other_line, ' ');
-        g_set_error(error, LIVE_ERROR, 0, "%.*s: expected the same on all ranks, found%s on rank 0 and%s on rank %u",
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                    "%.*s: expected the same on all ranks, found%s on rank 0 and%s on rank %u",
                     (int)strcspn(expected[i], " "), expected[i], value ? value : "", other_value ? other_value : "",
                     rank);
         break;

@@ -30,8 +30,8 @@ static const char about[] =
 static bool list_parse(const char *name, const char *text, uint32_t limit, struct ranges *list, GError **error)
 {
     if (ranges_parse(text, limit, REPLAY_ITEMS_MAX, list)) return true;
-    g_set_error(error, LIVE_ERROR, 0, "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name,
-                limit, text);
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, limit, text);
     return false;
 }
 
@@ -46,7 +46,7 @@ static bool patience_check(const struct replay_plan *plan, const struct kernel_j
 {
     const uint64_t most_ps = (uint64_t)plan->command->timeout_s * PS_PER_S / 2;
     if (job->mask_timeout_ps <= most_ps) return true;
-    g_set_error(error, LIVE_ERROR, 0, "mask-timeout: expected at most half of --timeout %d s, found %s",
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "mask-timeout: expected at most half of --timeout %d s, found %s",
                 plan->command->timeout_s, plan->case_options->mask_timeout);
     return false;
 }
@@ -71,8 +71,8 @@ static bool items_make(struct replay_plan *plan, const struct ranges *steps, con
 {
     const uint64_t count = (uint64_t)steps->count * layers->count;
     if (count > REPLAY_ITEMS_MAX) {
-        g_set_error(error, LIVE_ERROR, 0, "--steps, --layers: expected at most %d in all, found %" G_GUINT64_FORMAT,
-                    REPLAY_ITEMS_MAX, count);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                    "--steps, --layers: expected at most %d in all, found %" G_GUINT64_FORMAT, REPLAY_ITEMS_MAX, count);
         return false;
     }
     plan->item = g_new0(struct replay_item, count);
@@ -105,7 +105,7 @@ static bool lists_make(const struct replay_plan *plan, struct ranges *steps, str
     if (!plan->layers) ranges_one(c->layer, layers);
     if (!plan->steps && !plan->layers) return true;
     if (!c->trace) {
-        g_set_error(error, LIVE_ERROR, 0, "--%s: needs --trace", plan->steps ? "steps" : "layers");
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: needs --trace", plan->steps ? "steps" : "layers");
         return false;
     }
     return trace_extent(c, &steps_all, &layers_all, error) &&
@@ -163,8 +163,8 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     bool fine = command_line_parse(&line, argc, argv, NULL, error);
     g_free(live);
     if (fine && (warmup < 0 || warmup > 1000000 || repeat < 1 || repeat > 1000000)) {
-        g_set_error(error, LIVE_ERROR, 0, "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup,
-                    repeat);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                    "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup, repeat);
         fine = false;
     }
     plan->warmup = (uint32_t)warmup;
@@ -180,7 +180,8 @@ static bool ranks_settle(struct replay_plan *plan, GError **error)
     struct case_options *c = plan->case_options;
     const uint32_t given = command->bootstrap ? command->bootstrap->rank_count : (uint32_t)MAX(command->ranks, 0);
     if (given && c->num_ranks && c->num_ranks != given) {
-        g_set_error(error, LIVE_ERROR, 0, "--num-ranks: expected the run's %u ranks, found %u", given, c->num_ranks);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--num-ranks: expected the run's %u ranks, found %u", given,
+                    c->num_ranks);
         return false;
     }
     if (given) c->num_ranks = given;
@@ -225,16 +226,11 @@ static bool network_check(const struct replay_plan *plan, GError **error)
 static int replay_run(struct replay_plan *plan)
 {
     GError *error = NULL;
-    if (!live_command_join(plan->command, &error)) {
-        const bool input =
-            g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT) || error->domain != BOOTSTRAP_ERROR;
-        return live_command_fail(plan->command, error, input ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
-    }
+    if (!live_command_join(plan->command, &error)) return live_command_fail(plan->command, error);
     if (!ranks_settle(plan, &error) || !node_settle(plan, &error) || !plan_make(plan, &error) ||
         !network_check(plan, &error)) {
-        const int status = error->domain == BOOTSTRAP_ERROR ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
         if (plan->command->bootstrap) bootstrap_abort(plan->command->bootstrap, error->message);
-        return live_command_fail(plan->command, error, status);
+        return live_command_fail(plan->command, error);
     }
     return live_command_run(plan->command, plan->item[0].job->ranks, replay_rank_main, plan);
 }
@@ -246,8 +242,8 @@ int command_replay(int argc, char **argv)
     struct live_command command = { .name = "replay" };
     struct replay_plan plan = { .command = &command, .case_options = &c };
     GError *error = NULL;
-    const int status = options_parse(argc, argv, &plan, &error) ? replay_run(&plan)
-                                                                : live_command_fail(&command, error, EXIT_BAD_INPUT);
+    const int status =
+        options_parse(argc, argv, &plan, &error) ? replay_run(&plan) : live_command_fail(&command, error);
     plan_clear(&plan);
     live_command_clear(&command);
     case_clear(&c);

@@ -284,8 +284,7 @@ int command_compare(int argc, char **argv)
         done = compare_pair_read(&pairs[p], &run.options, &error);
     }
     done = done && compare_pairs_show(&run, pairs, count, format, &error);
-    const int status =
-        done ? compare_verdict(pairs, count, run.error_pct_max) : command_line_fail("compare", error, EXIT_BAD_INPUT);
+    const int status = done ? compare_verdict(pairs, count, run.error_pct_max) : command_line_fail("compare", error);
     for (guint p = 0; p < count; p++) compare_pair_clear(&pairs[p]);
     g_free(pairs);
     g_strfreev(run.paths);

@@ -156,12 +156,12 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
         if (strcmp(row->unit, units[i].unit) != 0) continue;
         *value = row->value * units[i].factor;
         if (*value >= 0) return true; /* not so for one that is not known */
-        g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s: expected a value of at least 0, found %s", work->path,
-                    row->phase, row->metric, row->text);
+        g_set_error(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected a value of at least 0, found %s",
+                    work->path, row->phase, row->metric, row->text);
         return false;
     }
-    g_set_error(error, FIT_ERROR, 0, "%s: %s,all,%s: expected the unit us or GB/s, found '%s'", work->path, row->phase,
-                row->metric, row->unit);
+    g_set_error(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected the unit us or GB/s, found '%s'", work->path,
+                row->phase, row->metric, row->unit);
     return false;
 }
 
@@ -174,8 +174,9 @@ static bool fit_header_count(const struct fit_work *work, const char *name, uint
         *value = (double)count;
         return true;
     }
-    g_set_error(error, FIT_ERROR, 0, "%s: header %s: expected a whole number of at least %u, found '%.40s'", work->path,
-                name, least, text ? text : "");
+    g_set_error(error, FIT_ERROR, FIT_ERROR_HEADER,
+                "%s: header %s: expected a whole number of at least %u, found '%.40s'", work->path, name, least,
+                text ? text : "");
     return false;
 }
 
@@ -372,7 +373,7 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
     *comment = g_string_free(text, !done);
     if (cause) g_propagate_error(error, cause);
     else if (!done)
-        g_set_error(error, FIT_ERROR, 0,
+        g_set_error(error, FIT_ERROR, FIT_ERROR_ROW,
                     "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u "
                     "rows",
                     work->path, place.phase, place.metric, count);
@@ -487,7 +488,7 @@ static bool fit_keys_take(struct fit_work *work, GError **error)
         const struct fit_key *key = &fit_keys[i];
         if (!fit_section_wanted(work->record, i)) continue;
         if (!fit_key_present(work->record, key)) {
-            g_set_error(error, FIT_ERROR, 0, "%s: lacks %s %s%s%s, which [%s] %s is made of", work->path,
+            g_set_error(error, FIT_ERROR, FIT_ERROR_LACKS, "%s: lacks %s %s%s%s, which [%s] %s is made of", work->path,
                         key->kind == FIT_COUNT ? "the header" : "rows", key->kind == FIT_COUNT ? "" : key->phase,
                         key->kind == FIT_COUNT ? "" : ",all,", key->metric, key->section, key->name);
             return false;
@@ -502,7 +503,8 @@ char *fit_cluster_text(const struct record *record, const char *path, const char
     const char *kind = record_get(record, "kind"), *machine = record_get(record, "machine");
     const char *version = record_get(record, "version");
     if (!kind || strcmp(kind, "measure") != 0) {
-        g_set_error(error, FIT_ERROR, 0, "%s: header kind: expected measure, found '%.40s'", path, kind ? kind : "");
+        g_set_error(error, FIT_ERROR, FIT_ERROR_HEADER, "%s: header kind: expected measure, found '%.40s'", path,
+                    kind ? kind : "");
         return NULL;
     }
     struct fit_work work = { .record = record, .path = path, .file = g_key_file_new(), .doubts = doubts };

@@ -9,6 +9,7 @@
 #include "reports/record.h"
 
 #define FIT_ERROR (g_quark_from_static_string("eptwin-fit"))
+enum fit_error { FIT_ERROR_OPTION, FIT_ERROR_HEADER, FIT_ERROR_ROW, FIT_ERROR_LACKS };
 
 /* The text of the cluster file, which the caller frees; NULL and *error when rows are missing or unusable.
  * path names the record in comments and messages; name is what the cluster is called (NULL: as the machine);

@@ -126,5 +126,5 @@ int command_report(int argc, char **argv)
     g_ptr_array_unref(input.sweeps);
     g_strfreev(run.paths);
     g_free(run.output);
-    return done ? EXIT_OK : command_line_fail("report", error, EXIT_BAD_INPUT);
+    return done ? EXIT_OK : command_line_fail("report", error);
 }

@@ -1,6 +1,6 @@
 /* command_line.c - options, help and their errors; see command_line.h. */
 #include "sim/command_line.h"
-#include "sim/command.h"
+#include "sim/error.h"
 #include "sim/nearest.h"
 #include "sim/new_file.h"
 
@@ -161,12 +161,12 @@ static void error_put(const struct command_line *line, GError *glib, GError **er
     g_error_free(glib);
 }
 
-int command_line_fail(const char *name, GError *error, int status)
+int command_line_fail(const char *name, GError *error)
 {
-    const bool unwritten = g_error_matches(error, NEW_FILE_ERROR, NEW_FILE_ERROR_IO);
+    const int status = error_status(error);
     fprintf(stderr, "eptwin %s: %s\n", name, error->message);
     g_error_free(error);
-    return unwritten ? EXIT_RUN_FAILED : status;
+    return status;
 }
 
 int command_line_unknown(const char *program, const char *what, const char *found, const char *const *names)

@@ -31,9 +31,8 @@ struct command_line {
  * that could not be written. */
 bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error);
 
-/* Prints "eptwin NAME: MESSAGE" to standard error and frees error.  Returns status, but EXIT_RUN_FAILED whenever an
- * output could not be written. */
-int command_line_fail(const char *name, GError *error, int status);
+/* Prints "eptwin NAME: MESSAGE" to standard error, frees error and returns the exit status that its code says. */
+int command_line_fail(const char *name, GError *error);
 
 /* Prints "PROGRAM: unknown WHAT 'FOUND', expected ..." with the nearest of names (NULL-terminated) to standard error;
  * returns EXIT_BAD_INPUT. */

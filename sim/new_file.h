@@ -11,9 +11,13 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include "sim/error.h"
 
 #define NEW_FILE_ERROR (g_quark_from_static_string("eptwin-new-file"))
-enum new_file_error { NEW_FILE_ERROR_IO, NEW_FILE_ERROR_INPUT };
+enum new_file_error {
+    NEW_FILE_ERROR_INPUT,          /* the path is that of an input */
+    NEW_FILE_ERROR_IO = ERROR_RUN, /* it cannot be written */
+};
 
 struct new_file;
 

@@ -48,7 +48,7 @@ static bool deflate_some(struct output *o, const void *data, size_t size, ZSTD_E
         ZSTD_outBuffer out = { o->buffer, BUFFER_BYTES, o->used };
         const size_t left = ZSTD_compressStream2(o->context, &out, &in, end);
         if (ZSTD_isError(left)) {
-            g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot compress: %s", o->path,
+            g_set_error(error, TRACE_ERROR, TRACE_ERROR_RUN, "%s: cannot compress: %s", o->path,
                         ZSTD_getErrorName(left));
             return false;
         }

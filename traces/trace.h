@@ -8,10 +8,11 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "sim/error.h"
 #include "traces/routing.h"
 
 #define TRACE_ERROR (g_quark_from_static_string("eptwin-trace"))
-enum trace_error { TRACE_ERROR_FORMAT, TRACE_ERROR_RANGE, TRACE_ERROR_IO };
+enum trace_error { TRACE_ERROR_FORMAT, TRACE_ERROR_RANGE, TRACE_ERROR_IO, TRACE_ERROR_RUN = ERROR_RUN };
 
 struct trace;
 

@@ -87,7 +87,7 @@ static int diagnose(const struct diagnose_options *o, GError **error)
     struct validate_table *table = validate_table_read(o->paths[0], &o->base, error);
     if (!table || !cluster_named(o, table, error)) {
         validate_table_free(table);
-        return EXIT_BAD_INPUT;
+        return error_status(*error);
     }
     if (table->warning) fputs(table->warning, stderr);
     const struct diagnose_how how = { .workers = (uint32_t)o->jobs, .flat = o->flat };
@@ -98,8 +98,7 @@ static int diagnose(const struct diagnose_options *o, GError **error)
         diagnosis_text(diagnosis, table, (uint32_t)o->most, text);
         fputs(text->str, stdout);
     }
-    const bool bad_input = !diagnosis && g_error_matches(*error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT);
-    const int status = bad_input ? EXIT_BAD_INPUT : !diagnosis || problems ? EXIT_RUN_FAILED : EXIT_OK;
+    const int status = !diagnosis ? error_status(*error) : problems ? EXIT_RUN_FAILED : EXIT_OK;
     diagnosis_free(diagnosis);
     validate_table_free(table);
     return status;
@@ -110,13 +109,12 @@ int command_diagnose(int argc, char **argv)
     GError *error = NULL;
     struct diagnose_options options = { 0 };
     case_init(&options.base);
-    int status = EXIT_BAD_INPUT;
+    int status = EXIT_OK;
     if (options_parse(&options, argc, argv, &error)) {
-        status = EXIT_OK;
         if (options.list) causes_print();
         else status = diagnose(&options, &error);
     }
-    if (error) status = command_line_fail("diagnose", error, status);
+    if (error) status = command_line_fail("diagnose", error);
     case_clear(&options.base);
     g_strfreev(options.paths);
     return status;

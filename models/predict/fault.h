@@ -9,6 +9,7 @@
 #include "models/hardware/transport.h"
 
 #define FAULT_ERROR (g_quark_from_static_string("eptwin-fault"))
+enum fault_error { FAULT_ERROR_TEXT, FAULT_ERROR_PLACE }; /* not said right; no such part */
 
 struct fault_target {
     struct graph *graph;

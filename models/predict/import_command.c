@@ -63,11 +63,12 @@ static bool import_parse(struct import_arguments *a, int argc, char **argv, GErr
     case_topics(&a->given, topics + 1);
     if (!command_line_parse(&line, argc, argv, &a->paths, error)) return false;
     if (!a->paths[0]) {
-        g_set_error(error, IMPORT_ERROR, 0, "expected a log, as in: eptwin import test.log --output measured.csv");
+        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
+                    "expected a log, as in: eptwin import test.log --output measured.csv");
         return false;
     }
     if (a->record && a->output) {
-        g_set_error(error, IMPORT_ERROR, 0, "--record: expected alone, found --output, too");
+        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_OPTION, "--record: expected alone, found --output, too");
         return false;
     }
     return true;
@@ -152,8 +153,8 @@ static bool case_of_row(const struct import_row *row, const struct case_options 
         const char *cell = row->cell[i];
         if (!cell) continue;
         if (strcmp(cell, "?") == 0)
-            g_set_error(error, IMPORT_ERROR, 0, "%s:%u: %s: the log does not state it: give --%s", row->source,
-                        row->line, import_column_name(i), import_column_name(i));
+            g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_SILENT, "%s:%u: %s: the log does not state it: give --%s",
+                        row->source, row->line, import_column_name(i), import_column_name(i));
         else if (case_set(c, import_column_name(i), cell, error)) continue;
         else g_prefix_error(error, "%s:%u: ", row->source, row->line);
         return false;
@@ -200,15 +201,16 @@ static bool record_output(const struct import_arguments *a, const GPtrArray *row
     g_autoptr(GPtrArray) cases = import_cases(rows);
     const int number = a->case_number ? a->case_number : 1;
     if (cases->len == 0)
-        g_set_error(error, IMPORT_ERROR, 0, "--record: expected a case of dispatch or combine, found none");
+        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
+                    "--record: expected a case of dispatch or combine, found none");
     else if ((cases->len > 1 && !a->case_number) || number < 1 || (guint)number > cases->len) {
         GString *list = g_string_new(NULL);
         import_cases_append(cases, list);
         fputs(list->str, stderr);
         g_string_free(list, TRUE);
         g_autofree char *found = a->case_number ? g_strdup_printf("%d", a->case_number) : g_strdup("none");
-        g_set_error(error, IMPORT_ERROR, 0, "--case: expected a number from 1 to %u, the cases above, found %s",
-                    cases->len, found);
+        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
+                    "--case: expected a number from 1 to %u, the cases above, found %s", cases->len, found);
     } else {
         return record_case_write(a, g_ptr_array_index(cases, number - 1), error);
     }
@@ -268,5 +270,5 @@ int command_import(int argc, char **argv)
     g_free(a.output);
     g_free(a.record);
     g_strfreev(a.paths);
-    return good ? EXIT_OK : command_line_fail("import", error, EXIT_BAD_INPUT);
+    return good ? EXIT_OK : command_line_fail("import", error);
 }

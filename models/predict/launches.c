@@ -13,7 +13,7 @@
 
 static bool refuse(const char *option, const char *expected, const char *text, GError **error)
 {
-    g_set_error(error, LAUNCHES_ERROR, 0, "%s: expected %s, found \"%s\"", option, expected, text);
+    g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_TEXT, "%s: expected %s, found \"%s\"", option, expected, text);
     return false;
 }
 
@@ -31,8 +31,8 @@ static bool times_list(char **word, uint32_t ranks, const char *where, uint64_t 
             return refuse(where, "a time from 0 to 10 s such as \"3us\"", word[count], error);
     }
     if (count == ranks && !word[count]) return true;
-    g_set_error(error, LAUNCHES_ERROR, 0, "%s: expected %u times, one for each rank, found %s", where, ranks,
-                count == ranks ? "more" : "fewer");
+    g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT, "%s: expected %u times, one for each rank, found %s",
+                where, ranks, count == ranks ? "more" : "fewer");
     return false;
 }
 
@@ -41,7 +41,7 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
     g_autofree char *text = NULL;
     GError *cause = NULL;
     if (!g_file_get_contents(path, &text, NULL, &cause)) {
-        g_set_error(error, LAUNCHES_ERROR, 0, "arrival: %s", cause->message);
+        g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_FILE, "arrival: %s", cause->message);
         g_error_free(cause);
         return false;
     }
@@ -53,14 +53,16 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
         const char *word = g_strstrip(line[i]);
         if (!*word) continue;
         if (count == ranks || !time_parse(word, &time_ps[count])) {
-            g_set_error(error, LAUNCHES_ERROR, 0, "%s:%u: time: expected %s, found \"%s\"", path, i + 1,
-                        count == ranks ? "no more times than ranks" : "a time from 0 to 10 s such as \"3us\"", word);
+            g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_FILE, "%s:%u: time: expected %s, found \"%s\"", path,
+                        i + 1, count == ranks ? "no more times than ranks" : "a time from 0 to 10 s such as \"3us\"",
+                        word);
             return false;
         }
         count++;
     }
     if (count == ranks) return true;
-    g_set_error(error, LAUNCHES_ERROR, 0, "%s: expected %u times, one for each rank, found %u", path, ranks, count);
+    g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT, "%s: expected %u times, one for each rank, found %u", path,
+                ranks, count);
     return false;
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define LAUNCHES_ERROR (g_quark_from_static_string("eptwin-launches"))
+enum launches_error { LAUNCHES_ERROR_TEXT, LAUNCHES_ERROR_COUNT, LAUNCHES_ERROR_FILE };
 
 /* "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, of that mean), "file:PATH" (a time a line, one for
  * each rank; '#' begins a comment) or "0us|3us|..." (one for each rank).  time_ps[ranks] after the common start; those

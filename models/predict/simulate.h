@@ -8,10 +8,11 @@
 #include "models/case.h"
 #include "models/cluster.h"
 #include "reports/record.h"
+#include "sim/error.h"
 #include "sim/timeline.h"
 
 #define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
-enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN }; /* the case is wrong; the run failed */
+enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN = ERROR_RUN }; /* the case is wrong; the run failed */
 
 /* Simulates the case (load from case_load()) with sizes only.  Adds the rows of every phase to record:
  * time_us and bandwidths for each rank where per_rank is set, and for all; bounds, busy shares, bottleneck.

@@ -180,12 +180,6 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
     return good;
 }
 
-/* What the user said is wrong, or the run failed: a case that can never end is no bad input. */
-static int status_of(const GError *error)
-{
-    return g_error_matches(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
-}
-
 int command_simulate(int argc, char **argv)
 {
     struct case_options c;
@@ -206,7 +200,7 @@ int command_simulate(int argc, char **argv)
         if (set) record_set(record, "set", "%s", set);
         good = run_and_write(&c, &a, cluster, record, &error);
     }
-    const int status = good ? EXIT_OK : command_line_fail("simulate", error, status_of(error));
+    const int status = good ? EXIT_OK : command_line_fail("simulate", error);
     record_free(record);
     cluster_free(cluster);
     case_clear(&c);

@@ -334,6 +334,5 @@ int command_sweep(int argc, char **argv)
     g_free(a.shard);
     g_free(a.html);
     if (good) return EXIT_OK;
-    return command_line_fail("sweep", error,
-                             g_error_matches(error, SWEEP_ERROR, SWEEP_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT);
+    return command_line_fail("sweep", error);
 }

@@ -16,6 +16,7 @@
 #include "sim/progress.h"
 
 #define TUNE_ERROR (g_quark_from_static_string("eptwin-tune"))
+enum tune_error { TUNE_ERROR_OPTION, TUNE_ERROR_KERNEL };
 
 static const char tune_about[] =
     "Finds the number of SMs, the chunk sizes and the ring slots that suit a cluster and a routing, for the normal\n"
@@ -348,7 +349,8 @@ static bool standard_find(struct tune *t, GError **error)
     static const char *const both[] = { "dispatch", "combine", NULL };
     struct record *record = record_new();
     if (simulate_phases(&t->base, t->cluster, &t->load, both, record, error))
-        g_set_error(error, TUNE_ERROR, 0, "expected kernels with phases dispatch and combine, found others");
+        g_set_error(error, TUNE_ERROR, TUNE_ERROR_KERNEL,
+                    "expected kernels with phases dispatch and combine, found others");
     record_free(record);
     return false;
 }
@@ -469,16 +471,17 @@ static bool tune_parse(struct tune *t, int argc, char **argv, GError **error)
     t->slack = slack / 100;
     const bool kernel = t->base.kernel && strcmp(t->base.kernel, "ll") != 0;
     t->v2 = kernel && strcmp(t->base.kernel, "v2") == 0;
-    if (!t->base.cluster) g_set_error(error, TUNE_ERROR, 0, "--cluster: expected a cluster file, found none");
+    if (!t->base.cluster)
+        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--cluster: expected a cluster file, found none");
     else if (!kernel)
-        g_set_error(error, TUNE_ERROR, 0,
+        g_set_error(error, TUNE_ERROR, TUNE_ERROR_KERNEL,
                     "--kernel: expected normal or v2, found %s: the low-latency kernels take all "
                     "SMs and have no chunks",
                     t->base.kernel ? t->base.kernel : "none, which is ll");
     else if (max_sms < 2 || max_sms > 4096)
-        g_set_error(error, TUNE_ERROR, 0, "--max-sms: expected 2 to 4096, found %d", max_sms);
+        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--max-sms: expected 2 to 4096, found %d", max_sms);
     else if (!(slack >= 0 && slack <= 100))
-        g_set_error(error, TUNE_ERROR, 0, "--slack: expected 0 to 100, found %g", slack);
+        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--slack: expected 0 to 100, found %g", slack);
     else return true;
     return false;
 }
@@ -523,5 +526,5 @@ int command_tune(int argc, char **argv)
     }
     cluster_free(t.cluster);
     case_clear(&t.base);
-    return good ? EXIT_OK : command_line_fail("tune", error, EXIT_BAD_INPUT);
+    return good ? EXIT_OK : command_line_fail("tune", error);
 }

@@ -128,16 +128,16 @@ static int validate_run(const struct validate_options *o)
 {
     GError *error = NULL;
     struct validate_table *table = validate_table_read(o->paths[0], &o->base, &error);
-    if (!table) return command_line_fail("validate", error, EXIT_BAD_INPUT);
+    if (!table) return command_line_fail("validate", error);
     int status = EXIT_OK;
     if (table->warning) fputs(table->warning, stderr);
     if (!options_check(o, table, &error)) {
-        status = command_line_fail("validate", error, EXIT_BAD_INPUT);
+        status = command_line_fail("validate", error);
     } else if (!validate_table_run(table, (uint32_t)o->jobs, &error)) {
-        status = command_line_fail("validate", error, EXIT_RUN_FAILED);
+        status = command_line_fail("validate", error);
     } else {
         const uint32_t problems = validate_problems_print(table);
-        if (!results_write(o, table, problems, &error)) status = command_line_fail("validate", error, EXIT_RUN_FAILED);
+        if (!results_write(o, table, problems, &error)) status = command_line_fail("validate", error);
         else if (problems) status = EXIT_RUN_FAILED;
     }
     validate_table_free(table);
@@ -150,7 +150,7 @@ int command_validate(int argc, char **argv)
     struct validate_options options = { 0 };
     case_init(&options.base);
     const bool parsed = options_parse(&options, argc, argv, &error);
-    const int status = parsed ? validate_run(&options) : command_line_fail("validate", error, EXIT_BAD_INPUT);
+    const int status = parsed ? validate_run(&options) : command_line_fail("validate", error);
     options_clear(&options);
     return status;
 }

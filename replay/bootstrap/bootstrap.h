@@ -10,13 +10,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "sim/error.h"
 
 #define BOOTSTRAP_ERROR (g_quark_from_static_string("eptwin-bootstrap"))
 
 enum bootstrap_error {
-    BOOTSTRAP_FAILED,      /* this rank is the first to know */
-    BOOTSTRAP_PEER_FAILED, /* another process already reports it: no need to print it once more */
-    BOOTSTRAP_BAD_INPUT,   /* an option or a secret is wrong */
+    BOOTSTRAP_BAD_INPUT,          /* an option or a secret is wrong */
+    BOOTSTRAP_FAILED = ERROR_RUN, /* this rank is the first to know */
+    BOOTSTRAP_PEER_FAILED,        /* another process already reports it: no need to print it once more */
 };
 
 enum { BOOTSTRAP_WAIT_PEERS = 24 };

@@ -10,12 +10,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "sim/error.h"
 
 #define CUDA_ERROR (g_quark_from_static_string("eptwin-cuda"))
 enum cuda_error {
-    CUDA_ABSENT,    /* no driver, no GPU, or none that these kernels run on */
-    CUDA_FAILED,    /* a call failed */
-    CUDA_BAD_INPUT, /* an option */
+    CUDA_BAD_INPUT,          /* an option */
+    CUDA_ABSENT = ERROR_RUN, /* no driver, no GPU, or none that these kernels run on */
+    CUDA_FAILED,             /* a call failed */
 };
 
 typedef int cuda_result;

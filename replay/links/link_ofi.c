@@ -671,7 +671,8 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct fabric
                                const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;
-    g_set_error(error, LIVE_ERROR, 0, "--fabric ofi: this eptwin was built without libfabric (libfabric-dev)");
+    g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
+                "--fabric ofi: this eptwin was built without libfabric (libfabric-dev)");
     return NULL;
 }
 

@@ -169,12 +169,13 @@ struct live_link *link_shm_new(const struct live_options *o, const struct fabric
     (void)o;
     for (uint32_t peer = 0; peer < b->rank_count; peer++) {
         if (!remote[peer] || peer_base[peer]) continue;
-        g_set_error(error, LIVE_ERROR, 0, "link shm: rank %u is not mapped here", peer);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "link shm: rank %u is not mapped here", peer);
         return NULL;
     }
     if (!needs->queue_count || !needs->queue_depth) {
-        g_set_error(error, LIVE_ERROR, 0, "link shm: expected at least one queue of depth 1, found %u of %u",
-                    needs->queue_count, needs->queue_depth);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                    "link shm: expected at least one queue of depth 1, found %u of %u", needs->queue_count,
+                    needs->queue_depth);
         return NULL;
     }
     struct link_shm *shm = g_new0(struct link_shm, 1);

@@ -489,11 +489,11 @@ static bool verbs_local_rank(struct bootstrap *b, uint32_t *local_rank, GError *
 static bool verbs_options_check(const struct live_options *o, const struct fabric_needs *needs, GError **error)
 {
     if (o->service_level > 15)
-        g_set_error(error, LIVE_ERROR, EINVAL, "sl: expected 0 to 15, found %u", o->service_level);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "sl: expected 0 to 15, found %u", o->service_level);
     else if (o->traffic_class > 255)
-        g_set_error(error, LIVE_ERROR, EINVAL, "traffic-class: expected 0 to 255, found %u", o->traffic_class);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "traffic-class: expected 0 to 255, found %u", o->traffic_class);
     else if (!needs->queue_count || !needs->queue_depth)
-        g_set_error(error, LIVE_ERROR, EINVAL,
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
                     "verbs: expected at least one queue of depth 1, found %u of "
                     "%u",
                     needs->queue_count, needs->queue_depth);
@@ -529,7 +529,7 @@ static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GErro
         if (imm) v->receive_depth = MIN(v->receive_depth, (uint32_t)attr->max_cqe / MAX(each, 1));
     }
     if (v->send_depth < 2 || (imm && !v->receive_depth)) {
-        g_set_error(error, LIVE_ERROR, ENOSPC,
+        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                     "device %s: expected room for two sends and a receive on each "
                     "of %u "
                     "QPs, found %d work requests and %d completions: use fewer queues",
@@ -568,7 +568,7 @@ static bool verbs_qps_make(struct link_verbs *v, const bool *remote, GError **er
         for (uint32_t left = v->receive_depth; left;) {
             const uint32_t count = MIN(left, VERBS_RECEIVES_POSTED_MAX);
             if (verbs_receives_post(v, qp, count) < 0) {
-                g_set_error(error, LIVE_ERROR, EIO, "%s", v->link.failure);
+                g_set_error(error, LIVE_ERROR, LIVE_FAILED, "%s", v->link.failure);
                 return false;
             }
             left -= count;
@@ -619,14 +619,14 @@ static bool verbs_hello_check(const struct link_verbs *v, const struct verbs_hel
     if (*failure) g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (peer->memory_bytes != mine->memory_bytes || peer->word_count != mine->word_count ||
              peer->queue_depth != mine->queue_depth || peer->signalling != mine->signalling)
-        g_set_error(error, LIVE_ERROR, EINVAL,
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
                     "rank %u differs from rank %u: expected %" G_GUINT64_FORMAT " "
                     "bytes, %u "
                     "words, queue depth %u and signalling %u, found %" G_GUINT64_FORMAT ", %u, %u and %u",
                     rank, v->rank, mine->memory_bytes, mine->word_count, mine->queue_depth, mine->signalling,
                     peer->memory_bytes, peer->word_count, peer->queue_depth, peer->signalling);
     else if (peer->nic_count < 1 || peer->nic_count > VERBS_NICS_MAX)
-        g_set_error(error, LIVE_ERROR, EINVAL, "rank %u: expected 1 to %d NICs, found %u", rank, VERBS_NICS_MAX,
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: expected 1 to %d NICs, found %u", rank, VERBS_NICS_MAX,
                     peer->nic_count);
     else return true;
     return false;
@@ -714,7 +714,7 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct fabr
                                  const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;
-    g_set_error(error, LIVE_ERROR, 0,
+    g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                 "verbs: this eptwin was built without libibverbs (package "
                 "libibverbs-dev)");
     return NULL;

@@ -28,8 +28,8 @@ static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
 
 static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
 {
-    g_set_error(error, LIVE_ERROR, -rc, "libfabric%s%s: %s: %s", p->provider ? " " : "", p->provider ? p->provider : "",
-                what, p->library->strerror(-rc));
+    g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric%s%s: %s: %s", p->provider ? " " : "",
+                p->provider ? p->provider : "", what, p->library->strerror(-rc));
     return false;
 }
 
@@ -194,7 +194,7 @@ static void ofi_choose_refuse(const struct ofi_port *p, const struct live_option
 {
     char *const found = ofi_found_providers(p->library, device);
 
-    g_set_error(error, LIVE_ERROR, ENODEV, "libfabric: expected provider %s%s%s with RMA%s, found %s",
+    g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE, "libfabric: expected provider %s%s%s with RMA%s, found %s",
                 o->provider ? o->provider : "cxi, efa, verbs or tcp", device ? " on " : "", device ? device : "",
                 o->signalling == LIVE_SIGNAL_ATOMIC ? " and atomics" : "", *found ? found : "none");
     g_free(found);
@@ -329,11 +329,11 @@ static bool ofi_card_check(const struct ofi_port *p, uint32_t rank, const struct
 
     if (*failure) g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (strncmp(card->provider, own->provider, sizeof card->provider) != 0)
-        g_set_error(error, LIVE_ERROR, EPROTO, "libfabric: rank %u uses %s, this one %s: name a --provider", rank,
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric: rank %u uses %s, this one %s: name a --provider", rank,
                     provider, own->provider);
     else if (card->carrier != own->carrier || card->ordered != own->ordered)
-        g_set_error(error, LIVE_ERROR, EPROTO, "libfabric %s: rank %u signals otherwise than this one", p->provider,
-                    rank);
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric %s: rank %u signals otherwise than this one",
+                    p->provider, rank);
     else return true;
     return false;
 }

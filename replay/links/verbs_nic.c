@@ -71,7 +71,7 @@ static char **verbs_names_automatic(uint32_t local_rank, GError **error)
         chosen[0] = g_strdup(names->pdata[local_rank % names->len]);
     } else {
         char *all = verbs_devices_text();
-        g_set_error(error, LIVE_ERROR, ENODEV,
+        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                     "verbs: expected an RDMA device with an active port, found: "
                     "%s%s%s "
                     "(see ibv_devinfo; without such a device use --fabric ofi or shm)",
@@ -91,7 +91,7 @@ char **verbs_nic_names(const struct live_options *o, uint32_t local_rank, GError
     bool fine = g_strv_length(names) >= 1 && g_strv_length(names) <= VERBS_NICS_MAX;
     for (uint32_t i = 0; names[i]; i++) fine &= names[i][0] != '\0';
     if (fine) return names;
-    g_set_error(error, LIVE_ERROR, EINVAL,
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
                 "device: expected names as \"a,b\" (dealt out by local rank) or "
                 "\"a+b\" (up to %d used by one rank), found '%s'",
                 VERBS_NICS_MAX, o->device);
@@ -111,7 +111,7 @@ static struct ibv_context *verbs_context_open(const char *name, GError **error)
         if (!found) continue;
         context = ibv_open_device(list[i]);
         if (!context)
-            g_set_error(error, LIVE_ERROR, errno,
+            g_set_error(error, LIVE_ERROR, LIVE_FAILED,
                         "device %s: cannot be opened: %s (is "
                         "/dev/infiniband/uverbs* "
                         "writable?)",
@@ -120,7 +120,7 @@ static struct ibv_context *verbs_context_open(const char *name, GError **error)
     if (list) ibv_free_device_list(list);
     if (!found) {
         char *all = verbs_devices_text();
-        g_set_error(error, LIVE_ERROR, ENODEV,
+        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                     "device: expected one of this machine's RDMA devices (%s), "
                     "found "
                     "'%s'",
@@ -139,7 +139,7 @@ static bool verbs_port_choose(struct verbs_nic *nic, const struct live_options *
 {
     const uint32_t port_count = nic->device_attr.phys_port_cnt;
     if (o->port > port_count) {
-        g_set_error(error, LIVE_ERROR, EINVAL, "device %s: expected port 1 to %u, found --port %u", nic->name,
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "device %s: expected port 1 to %u, found --port %u", nic->name,
                     port_count, o->port);
         return false;
     }
@@ -147,13 +147,13 @@ static bool verbs_port_choose(struct verbs_nic *nic, const struct live_options *
     for (uint32_t port = first; port <= last; port++) {
         const int rc = ibv_query_port(nic->context, (uint8_t)port, &nic->port_attr);
         if (rc) {
-            g_set_error(error, LIVE_ERROR, rc, "device %s port %u: %s", nic->name, port, g_strerror(rc));
+            g_set_error(error, LIVE_ERROR, LIVE_FAILED, "device %s port %u: %s", nic->name, port, g_strerror(rc));
             return false;
         }
         nic->port = (uint8_t)port;
         if (nic->port_attr.state == IBV_PORT_ACTIVE) return true;
     }
-    g_set_error(error, LIVE_ERROR, ENETDOWN,
+    g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                 "device %s port %u: expected an active port, found state %s (see "
                 "ibv_devinfo)",
                 nic->name, nic->port, verbs_port_state_name(nic->port_attr.state));
@@ -188,13 +188,13 @@ static bool verbs_gid_choose(struct verbs_nic *nic, const struct live_options *o
     }
     if (best) return true;
     if (o->gid_index >= 0)
-        g_set_error(error, LIVE_ERROR, EINVAL,
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
                     "device %s port %u: expected the index of a GID (see "
                     "ibv_devinfo "
                     "-v), found --gid-index %d",
                     nic->name, nic->port, o->gid_index);
     else
-        g_set_error(error, LIVE_ERROR, EADDRNOTAVAIL,
+        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                     "device %s port %u: no GID: its network interface has "
                     "no "
                     "address",
@@ -209,7 +209,7 @@ bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_o
     nic->context = verbs_context_open(name, error);
     if (!nic->context) return false;
     if (nic->context->device->transport_type != IBV_TRANSPORT_IB) {
-        g_set_error(error, LIVE_ERROR, EPROTONOSUPPORT,
+        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                     "device %s: expected InfiniBand or RoCE, found "
                     "another "
                     "transport (try --fabric ofi --provider verbs)",
@@ -218,12 +218,12 @@ bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_o
     }
     int rc = ibv_query_device(nic->context, &nic->device_attr);
     if (rc) {
-        g_set_error(error, LIVE_ERROR, rc, "device %s: cannot be queried: %s", name, g_strerror(rc));
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "device %s: cannot be queried: %s", name, g_strerror(rc));
         return false;
     }
     if (!verbs_port_choose(nic, o, error) || !verbs_gid_choose(nic, o, error)) return false;
     if (o->signalling == LIVE_SIGNAL_ATOMIC && !verbs_nic_atomics(nic)) {
-        g_set_error(error, LIVE_ERROR, EOPNOTSUPP,
+        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                     "device %s has no atomics: expected --signalling write or "
                     "imm",
                     name);
@@ -231,11 +231,12 @@ bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_o
     }
     const int flags = fcntl(nic->context->async_fd, F_GETFL);
     if (flags < 0 || fcntl(nic->context->async_fd, F_SETFL, flags | O_NONBLOCK) < 0) {
-        g_set_error(error, LIVE_ERROR, errno, "device %s: events: %s", name, g_strerror(errno));
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "device %s: events: %s", name, g_strerror(errno));
         return false;
     }
     nic->pd = ibv_alloc_pd(nic->context);
-    if (!nic->pd) g_set_error(error, LIVE_ERROR, errno, "device %s: no protection domain: %s", name, g_strerror(errno));
+    if (!nic->pd)
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "device %s: no protection domain: %s", name, g_strerror(errno));
     return nic->pd != NULL;
 }
 
@@ -259,12 +260,12 @@ static void verbs_register_refuse(const struct verbs_nic *nic, uint64_t size_byt
     getrlimit(RLIMIT_MEMLOCK, &limit);
     const double mib = 1.0 / (1 << 20);
     if ((code == ENOMEM || code == EAGAIN) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 2 * size_bytes)
-        g_set_error(error, LIVE_ERROR, code,
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
                     "device %s: cannot register %.1f MiB of %s: the limit of locked "
                     "memory is %.2f MiB; raise it (ulimit -l unlimited, or memlock in limits.conf)",
                     nic->name, (double)size_bytes * mib, what, (double)limit.rlim_cur * mib);
     else
-        g_set_error(error, LIVE_ERROR, code, "device %s: cannot register %.1f MiB of %s: %s", nic->name,
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "device %s: cannot register %.1f MiB of %s: %s", nic->name,
                     (double)size_bytes * mib, what, g_strerror(code));
 }
 
@@ -285,7 +286,7 @@ static bool verbs_dmabuf_probe(const struct verbs_nic *nic, GError **error)
     const int code = mr ? 0 : errno;
     if (mr) ibv_dereg_mr(mr);
     if (code == 0 || code == EBADF) return true;
-    g_set_error(error, LIVE_ERROR, code,
+    g_set_error(error, LIVE_ERROR, LIVE_FAILED,
                 "device %s: GPU memory: its driver registers no dma-bufs (%s); "
                 "expected "
                 "one that does (mlx5 with Linux 5.12 or newer), or a run without GPU memory",
@@ -297,7 +298,7 @@ static bool verbs_dmabuf_register(struct verbs_nic *nic, const struct live_memor
 {
     if (!verbs_dmabuf_probe(nic, error)) return false;
     if (!memory->dmabuf) {
-        g_set_error(error, LIVE_ERROR, EOPNOTSUPP,
+        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                     "GPU memory: the heap of this build lies in host memory, "
                     "nothing "
                     "exports it as a dma-buf");
@@ -324,7 +325,7 @@ static struct ibv_cq *verbs_cq_make(const struct verbs_nic *nic, uint32_t entrie
     errno = 0;
     struct ibv_cq *cq = ibv_create_cq(nic->context, (int)entries, NULL, NULL, 0);
     if (!cq)
-        g_set_error(error, LIVE_ERROR, errno,
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
                     "device %s: no completion queue of %u entries (at most %d): %s "
                     "(a "
                     "limit of the device, or rdma.max of the cgroup)",

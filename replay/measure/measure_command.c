@@ -169,10 +169,10 @@ static bool fabric_check(struct measure *m, const struct measure_choice *choice,
 {
     struct live_command *c = m->command;
     if (!cuda_asked(m) && (choice->quick || choice->only))
-        g_set_error(error, LIVE_ERROR, 0, "--%s: expected --fabric cuda, found %s", choice->quick ? "quick" : "only",
-                    c->fabric ? c->fabric : "shm");
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected --fabric cuda, found %s",
+                    choice->quick ? "quick" : "only", c->fabric ? c->fabric : "shm");
     else if (!cuda_asked(m) && c->ranks == 1)
-        g_set_error(error, LIVE_ERROR, 0, "--ranks: expected at least 2, found 1");
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--ranks: expected at least 2, found 1");
     else if (cuda_asked(m)) return live_command_output_check(c, error);
     else return live_command_check(c, error);
     return false;
@@ -198,9 +198,10 @@ static bool options_parse(int argc, char **argv, struct measure *m, struct measu
     m->sample_ms = (uint32_t)sample_ms;
     if (!fine) return false;
     if (repeat < 1 || repeat > 1000)
-        g_set_error(error, LIVE_ERROR, 0, "--repeat: expected a whole number from 1 to 1000, found %d", repeat);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--repeat: expected a whole number from 1 to 1000, found %d",
+                    repeat);
     else if (sample_ms < 1 || sample_ms > 60000)
-        g_set_error(error, LIVE_ERROR, 0, "--sample-ms: expected 1 to 60000, found %d", sample_ms);
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--sample-ms: expected 1 to 60000, found %d", sample_ms);
     else return fabric_check(m, choice, error);
     return false;
 }
@@ -220,10 +221,9 @@ static int cuda_run(const struct measure *m, const struct measure_choice *choice
     record_set(record, "repeat", "%u", m->repeat);
     record_set(record, "quick", "%s", choice->quick ? "true" : "false");
     int status = EXIT_OK;
-    if (!cuda_measure_run(&options, record, &error))
-        status = live_command_fail(c, error, error->code == CUDA_BAD_INPUT ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
+    if (!cuda_measure_run(&options, record, &error)) status = live_command_fail(c, error);
     else if (!record_write(record, c->output ? c->output : "-", c->record_format, &error))
-        status = live_command_fail(c, error, EXIT_BAD_INPUT);
+        status = live_command_fail(c, error);
     record_free(record);
     return status;
 }
@@ -231,25 +231,22 @@ static int cuda_run(const struct measure *m, const struct measure_choice *choice
 static int measure_run(struct measure *m)
 {
     GError *error = NULL;
-    if (!live_command_join(m->command, &error)) {
-        const bool input = error->domain != BOOTSTRAP_ERROR || error->code == BOOTSTRAP_BAD_INPUT;
-        return live_command_fail(m->command, error, input ? EXIT_BAD_INPUT : EXIT_RUN_FAILED);
-    }
+    if (!live_command_join(m->command, &error)) return live_command_fail(m->command, error);
     const struct bootstrap *b = m->command->bootstrap;
     const uint32_t ranks = b ? b->rank_count : m->command->ranks > 0 ? (uint32_t)m->command->ranks : 8;
     if (ranks < 2 || ranks > MEASURE_WORDS - 1) {
-        g_set_error(&error, LIVE_ERROR, 0, "ranks: expected 2 to %d, found %u", MEASURE_WORDS - 1, ranks);
-        return live_command_fail(m->command, error, EXIT_BAD_INPUT);
+        g_set_error(&error, LIVE_ERROR, LIVE_BAD_INPUT, "ranks: expected 2 to %d, found %u", MEASURE_WORDS - 1, ranks);
+        return live_command_fail(m->command, error);
     }
     const size_t rows_bytes = sizeof *m->rows + MEASURE_ROWS_MAX * m->repeat * sizeof m->rows->sample[0];
     m->rows = mmap(NULL, rows_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (m->rows == MAP_FAILED) {
-        g_set_error(&error, LIVE_ERROR, 0, "memory for samples: %s", g_strerror(errno));
-        return live_command_fail(m->command, error, EXIT_RUN_FAILED);
+        g_set_error(&error, LIVE_ERROR, LIVE_FAILED, "memory for samples: %s", g_strerror(errno));
+        return live_command_fail(m->command, error);
     }
     int status = ranks_run(m, ranks);
     if (status == EXIT_OK && (!b || b->rank == 0) && !record_make(m, ranks, &error))
-        status = live_command_fail(m->command, error, EXIT_BAD_INPUT);
+        status = live_command_fail(m->command, error);
     munmap(m->rows, rows_bytes);
     return status;
 }
@@ -261,7 +258,7 @@ int command_measure(int argc, char **argv)
     struct measure_choice choice = { 0 };
     GError *error = NULL;
     int status;
-    if (!options_parse(argc, argv, &m, &choice, &error)) status = live_command_fail(&command, error, EXIT_BAD_INPUT);
+    if (!options_parse(argc, argv, &m, &choice, &error)) status = live_command_fail(&command, error);
     else status = cuda_asked(&m) ? cuda_run(&m, &choice) : measure_run(&m);
     g_free(choice.only);
     live_command_clear(&command);

@@ -123,7 +123,7 @@ int command_probe(int argc, char **argv)
 {
     struct probe_options options = { 0 };
     struct findings f = { 0 };
-    g_autoptr(GError) error = NULL;
+    GError *error = NULL;
     g_autoptr(GString) out = g_string_new(NULL);
     bool good = options_parse(&options, argc, argv, &error);
     if (good && options.files[0])
@@ -133,7 +133,6 @@ int command_probe(int argc, char **argv)
         }
     else if (good) good = tree_tell(&options, &f, out, &error);
     if (good && options.output) good = cluster_write(&options, &f, &error);
-    const int status = !good && g_error_matches(error, PROBE_ERROR, PROBE_ERROR_RUN) ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
     if (good && g_strcmp0(options.output, "-") != 0) fputs(out->str, stdout);
     findings_clear(&f);
     g_free(options.root);
@@ -141,5 +140,5 @@ int command_probe(int argc, char **argv)
     g_free(options.output);
     g_free(options.include);
     g_strfreev(options.files);
-    return good ? EXIT_OK : command_line_fail("probe", g_steal_pointer(&error), status);
+    return good ? EXIT_OK : command_line_fail("probe", error);
 }

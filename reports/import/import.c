@@ -357,7 +357,7 @@ static bool json_read(struct import_log *log, const char *text, size_t size_byte
         json_t *root =
             json_loadb(text + at, size_bytes - at, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &failure);
         if (!root) {
-            g_set_error(error, IMPORT_ERROR, 0, "%s:%u: expected JSON, found %s", log->source,
+            g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT, "%s:%u: expected JSON, found %s", log->source,
                         log->line + (uint32_t)MAX(failure.line, 1) - 1, failure.text);
             return false;
         }
@@ -400,7 +400,7 @@ struct import_log *import_log_read(const char *path, GError **error)
     if (!log || log->rows->len) return log;
     const struct import_unknown *first = log->unknown->len ? (const void *)log->unknown->data : NULL;
     g_autofree char *where = first ? g_strdup_printf(" (line %u: \"%s\")", first->line, first->text) : g_strdup("");
-    g_set_error(error, IMPORT_ERROR, 0,
+    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
                 "%s: expected a measurement of DeepEP, DeepXTrace, nccl-tests, perftest, "
                 "NVSHMEM, OSU, nvbandwidth or MORI, found none in %u lines%s",
                 name, log->line_count, where);

@@ -16,6 +16,12 @@
 #include <stdint.h>
 
 #define IMPORT_ERROR (g_quark_from_static_string("eptwin-import"))
+enum import_error {
+    IMPORT_ERROR_OPTION,
+    IMPORT_ERROR_FORMAT,  /* no JSON where it should be */
+    IMPORT_ERROR_NOTHING, /* no measurement that is known */
+    IMPORT_ERROR_SILENT,  /* the log does not state what a case needs */
+};
 
 /* Words of a row.  Those from KERNEL to COMBINE_RDMA_BUFFER are named as options of simulate. */
 enum import_column {

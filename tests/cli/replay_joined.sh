@@ -1,10 +1,10 @@
-# Ranks that were started one by one join by TCP and replay; whoever has another secret, world or trace does not,
+# Ranks that were started one by one join by TCP and replay; whoever has another secret, number of ranks or trace does not,
 # and both ends say why.  Ports are left out of the messages.
 port=$((20000 + RANDOM % 12000))
 umask 077
 echo "the secret of this run" >secret
 echo "another one, as long" >other
-rank() {    # NUMBER SECRET WORLD OPTION...
+rank() {    # NUMBER SECRET RANKS OPTION...
     number=$1 secret=$2 world=$3
     shift 3
     $EPTWIN replay --rank "$number" --world-size "$world" --root 127.0.0.1:$port --secret-file "$secret" \
@@ -25,7 +25,7 @@ grep -E '^# (checks|bootstrap|num_ranks|ranks)' out0.csv
 rm out*.csv
 echo 'another secret'
 rank 0 secret 2 --num-experts 8 --timeout 3 & rank 1 other 2 --num-experts 8 --timeout 3 & tell 0 1
-echo 'another world'
+echo 'another number of ranks'
 rank 0 secret 2 --num-experts 8 & rank 1 secret 3 --num-experts 12 & tell 0 1
 echo 'another trace'
 samples=source/traces/samples

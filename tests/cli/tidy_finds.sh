@@ -27,7 +27,7 @@ mkdir -p reports && printf '%s\n' '/* live.c - the same name. */' >reports/live.
 { echo '/* long.c - shape. */'; echo 'void f(void)'; echo '{'; seq -f '    g(%g);' 80; echo '}'
   printf '%0130d\n' 0; printf '\tint tab;\n'; echo 'int blank; '; } >traces/long.c
 { echo '/* words.c - words. */'; echo "/* TO""DO later */"; echo 'int a = ato''i("3");'
-  echo '/* see /ho''me/me/notes */'; } >traces/words.c
+  echo '/* see /ho''me/me/notes */'; echo 'g_set_error(error, TRACE_ER''ROR, 0, "why");'; } >traces/words.c
 printf '%s\n' '/* clock.c - clocks. */' '#include <time.h>' 'time_t now(void) { return time(0); }' >sim/clock.c
 echo '## 1.4 Low latency' >models/moe/PROTOCOLS.md
 printf '%s\n' '/* cites.c - citations. */' '/* PROTOCOLS.md 1.4, PROTOCOLS.md 1.5 */' "/* proto""cols.md 1 */" >traces/cites.c

@@ -82,7 +82,7 @@ bool command_parse(const struct command_help *help, GOptionEntry *entries, int *
 int command_refuse(const struct command_help *help, GError *error)
 {
     g_autofree char *name = g_strconcat("trace ", help->name, NULL);
-    return command_line_fail(name, error, EXIT_BAD_INPUT);
+    return command_line_fail(name, error);
 }
 
 struct trace *command_open(const char *path, const struct command_input *input, GError **error)

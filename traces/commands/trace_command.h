@@ -22,7 +22,7 @@ struct command_help {
 bool command_parse(const struct command_help *help, GOptionEntry *entries, int *argc, char ***argv, int files_min,
                    int files_max, GError **error);
 
-/* Prints the error as "eptwin trace NAME: ..." and frees it; returns EXIT_BAD_INPUT. */
+/* Prints the error as "eptwin trace NAME: ..." and frees it; returns the exit status. */
 int command_refuse(const struct command_help *help, GError *error);
 
 /* Options about an input that several subcommands have. */

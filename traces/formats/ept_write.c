@@ -56,7 +56,7 @@ static bool frame_deflate_at(struct trace_writer *w, const GByteArray *bytes, in
         g_byte_array_set_size(e->stored, (guint)size);
         return true;
     }
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot compress: %s", w->path, ZSTD_getErrorName(size));
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RUN, "%s: cannot compress: %s", w->path, ZSTD_getErrorName(size));
     return false;
 }
 
