@@ -439,11 +439,13 @@ static bool check_dcqcn(const struct key_file *file, const struct cluster *c, GE
     if (!c->dcqcn.cnp_ps) return true;
     g_autofree char *place = key_file_place(file, "dcqcn", "mark-all");
     if (!key_file_line(file, "network", NULL)) {
-        g_set_error(error, CLUSTER_ERROR, 0, "%s: [dcqcn]: needs a [network], whose switches mark", place);
+        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [dcqcn]: needs a [network], whose switches mark",
+                    place);
         return false;
     }
     if (c->dcqcn.mark_all_bytes > c->dcqcn.mark_from_bytes) return true;
-    g_set_error(error, CLUSTER_ERROR, 0, "%s: [dcqcn] mark-all: expected more than mark-from, found less", place);
+    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                "%s: [dcqcn] mark-all: expected more than mark-from, found less", place);
     return false;
 }
 
