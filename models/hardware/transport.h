@@ -29,7 +29,7 @@ struct transport {
     uint32_t queues;       /* QPs of a peer; 0: as the kernels ask */
     uint64_t atomic_ps;    /* a receiver thread's time for a signal, where NICs lack atomics; 0: NICs have them */
     enum transport_order order;
-    uint64_t mapped_ps; /* more for a thread that reads GPU memory without GDRCopy */
+    uint64_t mapped_ps; /* a thread's time more for each request where it reaches GPU memory without GDRCopy */
 };
 
 /* The transport that the cluster's [nic] describes. */
