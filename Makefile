@@ -43,7 +43,7 @@ tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
 benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
-.PHONY: all demo check check-unit check-cli check-report check-verbs accuracy bench bench-peers fuzz tidy format
+.PHONY: all demo check check-unit check-cli check-readme check-report check-verbs accuracy bench bench-peers fuzz tidy format
 .PHONY: man install uninstall deb clean help
 .PRECIOUS: $(build)/%.o
 
@@ -96,6 +96,10 @@ check-unit: $(build)/eptwin $(tests)
 ## check-cli: command lines with their exact output
 check-cli: $(build)/eptwin
 	@EPTWIN=$(abspath $(build)/eptwin) tests/run-cli $(scripts)
+
+## check-readme: what READMEs show of eptwin, run as typed; README=update writes what is printed now
+check-readme: $(build)/eptwin
+	@EPTWIN=$(abspath $(build)/eptwin) tests/readme-examples $(if $(README),--$(README)) README.md */README.md */*/README.md
 
 ## check-verbs: conformance, two worlds and replays on real verbs (soft-RoCE) in a small virtual machine
 check-verbs: $(build)/eptwin $(tests) $(build)/tests/bench_verbs
