@@ -168,6 +168,7 @@ static const struct key keys[] = {
     CHOICE("network", "flow-key", network.flow_key, "qp|address"),
     KEY("network", "buffer", KIND_SIZE, true, network.buffer_bytes),
     CHOICE("network", "queues", network.queues, "port|flow"),
+    CHOICE("network", "cross-rail", network.cross_rail, "spine|nvlink"),
     KEY("network", "quantum", KIND_SIZE, true, network.quantum_bytes),
     KEY("dcqcn", "mark-from", KIND_SIZE, false, dcqcn.mark_from_bytes),
     KEY("dcqcn", "mark-all", KIND_SIZE, false, dcqcn.mark_all_bytes),
@@ -449,6 +450,19 @@ static bool check_dcqcn(const struct key_file *file, const struct cluster *c, GE
     return false;
 }
 
+static bool check_cross_rail(const struct key_file *file, const struct cluster *c, GError **error)
+{
+    const struct cluster_network *n = &c->network;
+    const bool rails = n->topology == CLUSTER_RAIL || n->topology == CLUSTER_LINKS;
+    if (n->cross_rail == CLUSTER_CROSS_BY_SPINE || (rails && c->nvlink.gpus > 1)) return true;
+    g_autofree char *place = key_file_place(file, "network", "cross-rail");
+    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                "%s: [network] cross-rail: expected nvlink with topology = rail or links and GPUs joined by NVLink, "
+                "found %s",
+                place, rails ? "no NVLink" : "other leaves");
+    return false;
+}
+
 /* The parts must make a whole: GPUs with NVLink, or a host; RDMA parts come together. */
 static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
@@ -466,7 +480,7 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
         g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: lacks the section %s", c->path, missing);
         return false;
     }
-    if (!check_dcqcn(file, c, error)) return false;
+    if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error)) return false;
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;

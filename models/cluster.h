@@ -131,12 +131,14 @@ enum cluster_topology {
 enum cluster_routing { CLUSTER_ECMP, CLUSTER_ADAPTIVE, CLUSTER_STATIC, CLUSTER_SPRAY };
 enum cluster_flow_key { CLUSTER_KEY_QP, CLUSTER_KEY_ADDRESS };
 enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
+enum cluster_cross_rail { CLUSTER_CROSS_BY_SPINE, CLUSTER_CROSS_BY_NVLINK };
 
 /* The input from which models/hardware/graph.c makes parts and links. */
 struct cluster_network {
     uint64_t latency_ps;                          /* NIC to NIC through one switch */
     uint64_t rate_bps;                            /* of a switch output port; 0: as the NIC */
     uint32_t topology, routing, flow_key, queues; /* of the enums above */
+    uint32_t cross_rail;                          /* to a port on a leaf where another GPU of the node has one */
     uint32_t nodes;           /* number of nodes that `eptwin cluster show` draws; 0: two leaves, or two nodes */
     uint32_t nodes_per_leaf;  /* 0: 16 */
     uint32_t leaves_per_pod;  /* fat tree: leaves under the same spines; dragonfly: switches of a group; 0: 4 */

@@ -114,6 +114,7 @@ static void network_print(const struct cluster *c, const struct graph *g, FILE *
     if (c->network.buffer_bytes)
         fprintf(out, ", lossless behind buffers of %.4g KB a %s", (double)c->network.buffer_bytes / 1e3,
                 c->network.queues == CLUSTER_QUEUE_FLOW ? "flow" : "port");
+    if (c->network.cross_rail == CLUSTER_CROSS_BY_NVLINK) fprintf(out, ", to other rails by NVLink first");
     if (c->dcqcn.cnp_ps)
         fprintf(out, ", DCQCN marks from %.4g to %.4g KB", (double)c->dcqcn.mark_from_bytes / 1e3,
                 (double)c->dcqcn.mark_all_bytes / 1e3);
@@ -147,14 +148,35 @@ static bool way_append(const struct graph *g, uint32_t from, uint32_t to, struct
     return true;
 }
 
+/* By NVLink from the node's first GPU to one that uses the port. */
+static bool way_relayed(const struct graph *g, uint32_t port, struct route *way)
+{
+    const uint32_t first = graph_gpu(g, 0, 0), relay = graph_gpu(g, 0, graph_port_gpu(g, port));
+    const GArray *out = graph_part(g, first)->out;
+    for (guint i = 0; i < out->len; i++) {
+        const uint32_t link = g_array_index(out, uint32_t, i), nvlink = graph_link(g, link)->to;
+        if (graph_part(g, nvlink)->kind != PART_NVLINK) continue;
+        const uint32_t on = graph_link_between(g, nvlink, relay);
+        if (on == UINT32_MAX) continue;
+        way->link[way->count++] = link;
+        way->link[way->count++] = on;
+        return true;
+    }
+    return false;
+}
+
 bool cluster_show_way(const struct graph *g, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways)
 {
-    uint32_t count;
-    const uint32_t out = graph_port(g, 0, graph_gpu_ports(g, 0, &count));
+    uint32_t count, port = graph_gpu_ports(g, 0, &count);
     const uint32_t in = graph_port(g, node, graph_gpu_ports(g, gpu, &count));
     *way = (struct route){ 0 };
     *ways = 0;
-    return way_append(g, graph_gpu(g, 0, 0), out, way, ways) && way_append(g, out, in, way, ways) &&
+    const uint32_t relay = graph_relay_port(g, 0, port, graph_port_switch(g, in));
+    if (relay != UINT32_MAX && !way_relayed(g, relay, way)) return false;
+    if (relay != UINT32_MAX) port = relay;
+    const uint32_t from = graph_gpu(g, 0, relay == UINT32_MAX ? 0 : graph_port_gpu(g, relay)),
+                   out = graph_port(g, 0, port);
+    return way_append(g, from, out, way, ways) && way_append(g, out, in, way, ways) &&
            way_append(g, in, graph_gpu(g, node, gpu), way, ways);
 }
 

@@ -203,6 +203,47 @@ static void test_acknowledgements_take_bandwidth(void)
     free(t);
 }
 
+/* Two nodes of two GPUs, a NIC and a rail each, and spines of 2 GB/s: to the other rail through a spine, or by NVLink
+ * (100 GB/s, 1 us) to the neighbour first, whose port both then share. */
+static struct traffic *rails_new(enum cluster_cross_rail cross, double spine_gbs)
+{
+    struct traffic *t = traffic_new(4);
+    t->cluster.nvlink.gpus = 2;
+    t->options.ranks_per_node = 2;
+    t->cluster.network.topology = CLUSTER_RAIL;
+    t->cluster.network.nodes_per_leaf = 2;
+    t->cluster.network.spines = 1;
+    t->cluster.network.cross_rail = cross;
+    t->cluster.network.uplink_rate_bps = (uint64_t)(spine_gbs * 8e9);
+    return t;
+}
+
+static void test_cross_rail(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct traffic *t = rails_new(i ? CLUSTER_CROSS_BY_NVLINK : CLUSTER_CROSS_BY_SPINE, 2);
+        struct flow *a = flow_add(t, 0, 3, 0, MB, 2);
+        traffic_run(t);
+        /* 2 MB: at 2 GB/s and two switches more each way; at the NIC's 10 GB/s and 1 us of NVLink */
+        CU_ASSERT(took_about(a, i ? 200 + 1 : 1000, 0.9, i ? 0 : 2));
+        CU_ASSERT_EQUAL(t->result[0].use[WORLD_NVLINK_EGRESS].bytes, i ? 2 * MB : 0);
+        CU_ASSERT_EQUAL(t->result[1].use[WORLD_NVLINK_INGRESS].bytes, i ? 2 * MB : 0);
+        CU_ASSERT_EQUAL(t->result[1].use[WORLD_NIC_TX].bytes, i ? 2 * MB : 0);
+        CU_ASSERT_EQUAL(t->result[0].use[WORLD_NIC_TX].bytes, i ? 0 : 2 * MB);
+        struct flow *b = flow_add(t, 1, 3, 0, MB, 2); /* within its rail, all the same */
+        traffic_run(t);
+        if (i) CU_ASSERT(took_about(a, 400 + 1, 1, 0) && took_about(b, 400, 1, 0)); /* one port for both */
+        if (!i) CU_ASSERT(took_about(b, 250, 2, 0)); /* 2 MB, and what comes in beside it at 2 GB/s */
+        free(t);
+        t = rails_new(i ? CLUSTER_CROSS_BY_NVLINK : CLUSTER_CROSS_BY_SPINE, 100);
+        a = flow_add(t, 0, 3, 0, MB, 2);
+        t->options.nvlink_disabled = true; /* nothing to cross by */
+        traffic_run(t);
+        CU_ASSERT(took_about(a, 200, 0.9, 2));
+        free(t);
+    }
+}
+
 static void test_routes(void)
 {
     struct cluster c = support_cluster(1);
@@ -245,5 +286,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "window", test_window);
     CU_add_test(suite, "messages larger than the window", test_window_and_size);
     CU_add_test(suite, "acknowledgements take bandwidth", test_acknowledgements_take_bandwidth);
+    CU_add_test(suite, "cross-rail", test_cross_rail);
     CU_add_test(suite, "routes", test_routes);
 }

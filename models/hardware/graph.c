@@ -129,7 +129,8 @@ static void node_make(struct graph *g, uint32_t node)
     uint32_t nvlink = graph_find(g, name);
     if (nvlink == UINT32_MAX) nvlink = part_add(g, PART_NVLINK, node, 0, name);
     for (uint32_t i = 0; i < g->gpus; i++) {
-        link_add_one(g, &(struct link){ graph_gpu(g, node, i), nvlink, c->nvlink.egress_rate_bps, 0, 0, false });
+        const uint64_t egress_bps = c->nvlink.egress_rate_bps, latency_ps = c->nvlink.latency_ps;
+        link_add_one(g, &(struct link){ graph_gpu(g, node, i), nvlink, egress_bps, latency_ps, 0, false });
         link_add_one(g, &(struct link){ nvlink, graph_gpu(g, node, i), c->nvlink.ingress_rate_bps, 0, 0, false });
     }
 }
@@ -162,6 +163,25 @@ uint32_t graph_gpu_ports(const struct graph *g, uint32_t gpu, uint32_t *count)
     }
     *count = g->ports;
     return g->nics ? gpu * g->nics / g->gpus * g->ports : 0;
+}
+
+uint32_t graph_port_gpu(const struct graph *g, uint32_t port)
+{
+    for (uint32_t gpu = 0; gpu < g->gpus; gpu++) {
+        uint32_t count;
+        const uint32_t first = graph_gpu_ports(g, gpu, &count);
+        if (port >= first && port < first + count) return gpu;
+    }
+    return 0;
+}
+
+uint32_t graph_relay_port(const struct graph *g, uint32_t node, uint32_t own, uint32_t to_switch)
+{
+    if (g->cluster->network.cross_rail != CLUSTER_CROSS_BY_NVLINK) return UINT32_MAX;
+    if (graph_port_switch(g, graph_port(g, node, own)) == to_switch) return UINT32_MAX;
+    for (uint32_t port = 0; port < g->nics * g->ports; port++)
+        if (graph_port_switch(g, graph_port(g, node, port)) == to_switch) return port;
+    return UINT32_MAX;
 }
 
 uint32_t graph_port_switch(const struct graph *g, uint32_t port_part)

@@ -80,6 +80,11 @@ uint32_t graph_nic(const struct graph *graph, uint32_t node, uint32_t nic);
 uint32_t graph_port(const struct graph *graph, uint32_t node, uint32_t port);
 /* Which ports of its node a GPU uses: *count of them from the one returned on. */
 uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *count);
+/* The first GPU that uses a port of its node. */
+uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
+/* Where cross-rail traffic goes by NVLink: the port of a node through which it reaches a switch that another of its
+ * ports, `own`, does not hang on.  UINT32_MAX: through its own. */
+uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own, uint32_t to_switch);
 /* The switch that a port hangs on, or UINT32_MAX where its link is down. */
 uint32_t graph_port_switch(const struct graph *graph, uint32_t port_part);
 

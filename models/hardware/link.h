@@ -35,11 +35,22 @@ static inline uint64_t rate_time(rate_q20 rate, uint64_t size_bytes)
     return (uint64_t)(((unsigned __int128)rate * size_bytes + ((1u << 20) - 1)) >> 20);
 }
 
+/* When a link will be idle before its free_ps, soonest first: between bytes that are planned but have not come yet.
+ * Others that come sooner may still go there. */
+struct idle {
+    uint64_t from_ps, to_ps;
+};
+struct idles {
+    struct idle *idle; /* ring buffer */
+    uint32_t first, count, max;
+};
+
 struct link_state {
     struct port port;
     rate_q20 rate; /* 0: never the limit */
     uint64_t latency_ps;
     uint64_t wait_max_ps; /* size of its buffer, in time at its rate; UINT64_MAX: there is always room */
+    struct idles *idles;  /* NULL: bytes come in the order in which they are planned */
 };
 
 /* Bytes on their way over links one after another, all planned at once. */
@@ -49,18 +60,21 @@ struct passage {
     uint32_t link[PASSAGE_LINKS_MAX];
     uint64_t start_ps[PASSAGE_LINKS_MAX]; /* when each takes the first byte */
     uint64_t ready_ps[PASSAGE_LINKS_MAX]; /* when it could take it if there were always room after it */
+    uint64_t now_ps;                      /* of planning */
     bool hold_alone;                      /* bytes without room wait at the sender and block no link for others */
     uint64_t push_ps;                     /* how long the feeder of the first link must hold the bytes back */
     uint64_t wait_ps;                     /* the longest queueing before one of them */
 };
 
-/* Plans the passage of bytes whose first byte reaches the first link at head_ps.  If a buffer is full, the link before
- * it holds the bytes, and so on back to the sender. */
-void passage_plan(const struct link_state *state, struct passage *p, uint64_t head_ps);
+/* Plans the passage of size_bytes, of which the first reaches the first link at head_ps.  If a buffer is full, the link
+ * before it holds the bytes, and so on back to the sender. */
+void passage_plan(const struct link_state *state, struct passage *p, uint64_t size_bytes, uint64_t head_ps);
 /* The bytes that wait before a planned link when those of the passage come to it.  Its rate must be a limit. */
 uint64_t passage_queue_bytes(const struct link_state *state, const struct passage *p, uint32_t place, uint64_t head_ps);
 /* Takes size_bytes over the planned links.  The last byte is at the first link at tail_ps.  Returns when it is through
  * the last link. */
 uint64_t passage_take(struct link_state *state, const struct passage *p, uint64_t size_bytes, uint64_t tail_ps);
+
+void idles_free(struct idles *idles);
 
 #endif

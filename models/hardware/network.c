@@ -2,6 +2,7 @@
 #include "models/hardware/network.h"
 
 #include <string.h>
+#include "sim/memory.h"
 
 /* What a node's own links add to a way stands in its network_local. */
 static void link_init(const struct graph *g, struct link_state *state, uint32_t number)
@@ -43,6 +44,9 @@ struct network *network_new(const struct graph *g)
                                             .in = graph_link_between(g, above, part),
                                             .leaf = leaf_number(n, above, numbers) };
     }
+    for (uint32_t i = 0; n->leaf_count > 1 && i < g->link->len; i++)
+        if (graph_part(g, graph_link(g, i)->from)->kind == PART_SWITCH)
+            n->link[i].idles = memory_new(1, sizeof(struct idles));
     n->ways = g_new0(struct network_ways, (gsize)n->leaf_count * n->leaf_count + 1);
     return n;
 }
@@ -52,6 +56,7 @@ void network_free(struct network *n)
     if (!n) return;
     for (uint32_t i = 0; i < n->leaf_count * n->leaf_count; i++) g_free(n->ways[i].way);
     g_free(n->ways);
+    for (uint32_t i = 0; i < n->graph->link->len; i++) idles_free(n->link[i].idles);
     g_free(n->leaf);
     g_free(n->port);
     g_free(n->link);

@@ -82,9 +82,35 @@ static uint32_t port_choose(const struct world_rank *source, const struct world_
     return ((uint32_t)target->fabric.rank * source->fabric.queue_count + queue) % source->nic_count;
 }
 
+/* The relay by which a QP's messages leave their node; NULL: through the source's own port. */
+static struct relay *relay_of(const struct world_rank *source, const struct world_rank *target, uint32_t queue)
+{
+    const struct world *w = source->world;
+    if (!w->relay) return NULL;
+    const struct network *n = w->network;
+    const uint32_t choice = port_choose(source, target, queue), all = n->ports_per_node;
+    const uint32_t own = source->nic[choice], to = target->nic[choice % target->nic_count];
+    const uint32_t port = graph_relay_port(n->graph, own / all, own % all, n->leaf[n->port[to].leaf]);
+    return port == UINT32_MAX || own / all == to / all ? NULL : &w->relay[own / all * all + port];
+}
+
+/* The port that a QP sends from. */
+static uint32_t port_out(const struct world_rank *source, const struct world_rank *target, uint32_t queue)
+{
+    const struct relay *relay = relay_of(source, target, queue);
+    return relay ? (uint32_t)(relay - source->world->relay) : source->nic[port_choose(source, target, queue)];
+}
+
+/* What lies between that port and the memory that it reads. */
+static const struct network_local *local_out(const struct request *r)
+{
+    const struct relay *relay = relay_of(r->source, r->target, r->queue);
+    return relay ? &relay->local : &r->source->local[port_choose(r->source, r->target, r->queue)];
+}
+
 static struct nic *nic_of(const struct world_rank *source, const struct world_rank *target, uint16_t queue)
 {
-    return &source->world->nic[source->nic[port_choose(source, target, queue)]];
+    return &source->world->nic[port_out(source, target, queue)];
 }
 
 /* The time that an acknowledgement takes back to the source. */
@@ -93,7 +119,8 @@ static uint64_t back_ps(const struct request *r)
     struct world *w = r->source->world;
     if (w->network->leaf_count < 2) return w->cluster->network.latency_ps;
     const uint32_t choice = port_choose(r->source, r->target, r->queue);
-    return network_back_ps(w->network, r->source->nic[choice], r->target->nic[choice % r->target->nic_count]);
+    const uint32_t to = r->target->nic[choice % r->target->nic_count];
+    return network_back_ps(w->network, port_out(r->source, r->target, r->queue), to);
 }
 
 /* The peer's port sends the acknowledgement along with its next quantum. */
@@ -327,9 +354,15 @@ static const struct link_state *nic_in(const struct request *r)
 }
 
 /* The latency between the GPU's memory and this port. */
-static uint64_t nic_local(const struct request *r)
+static uint64_t nic_local(const struct request *r) { return local_out(r)->latency_ps; }
+
+/* To the relay's GPU by NVLink.  Returns when the last byte is there. */
+static uint64_t relay_cross(const struct request *r, const struct relay *relay, uint64_t now_ps, uint64_t size_bytes)
 {
-    return r->source->local[port_choose(r->source, r->target, r->queue)].latency_ps;
+    const struct world *w = r->source->world;
+    const uint64_t out_ps = port_reserve(&r->source->egress, now_ps, rate_time(w->egress, size_bytes), size_bytes);
+    if (!relay->rank) return out_ps;
+    return later(out_ps, port_reserve(&relay->rank->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes));
 }
 
 /* Reads size_bytes for the port from the GPU's memory.  Returns the time when the last byte is there.  The port reads
@@ -337,8 +370,9 @@ static uint64_t nic_local(const struct request *r)
 static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t now_ps, uint64_t size_bytes)
 {
     struct network *n = nic->world->network;
-    const struct network_local *local = &r->source->local[port_choose(r->source, r->target, r->queue)];
-    uint64_t end_ps = now_ps;
+    const struct network_local *local = local_out(r);
+    const struct relay *relay = relay_of(r->source, r->target, r->queue);
+    uint64_t end_ps = relay ? relay_cross(r, relay, now_ps, size_bytes) : now_ps;
     for (uint32_t i = 0; i < local->out_count; i++) {
         struct link_state *link = &n->link[local->out[i]];
         const uint64_t read_ps = port_reserve(&link->port, now_ps, rate_time(link->rate, size_bytes), size_bytes);
@@ -537,10 +571,11 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     struct passage p;
     p.count = 0;
     p.push_ps = 0;
+    p.now_ps = sim_now_ps(sim);
     p.hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
     if (!r->held_ps) {
         passage_find(nic, r, &p);
-        passage_plan(w->network->link, &p, head_ps);
+        passage_plan(w->network->link, &p, size, head_ps);
         if (p.push_ps && p.hold_alone) {
             qp_hold(nic, r, &p, size, head_ps);
             return;

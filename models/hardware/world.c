@@ -384,6 +384,21 @@ static uint32_t quantum_of(const struct world *w)
     return (uint32_t)(quantum_bytes < UINT32_MAX ? quantum_bytes : UINT32_MAX);
 }
 
+/* What of the ports cross-rail traffic needs to know. */
+static void relays_init(struct world *w)
+{
+    const struct graph *g = w->network->graph;
+    if (g->cluster->network.cross_rail != CLUSTER_CROSS_BY_NVLINK || w->options.nvlink_disabled) return;
+    w->relay = memory_new(w->nic_count, sizeof w->relay[0]);
+    for (uint32_t i = 0; i < w->nic_count; i++) {
+        const uint32_t node = i / w->network->ports_per_node, port = i % w->network->ports_per_node;
+        const uint32_t gpu = graph_port_gpu(g, port), rank = node * g->gpus + gpu;
+        if (rank < w->options.ranks) w->relay[i].rank = &w->rank[rank];
+        network_local(w->network, node, gpu, port, &w->relay[i].local);
+        w->relay[i].local.latency_ps += w->cluster->nvlink.latency_ps;
+    }
+}
+
 /* Makes the network and the NICs' ports.  False: no graph can be made of the cluster. */
 static bool network_init(struct world *w)
 {
@@ -403,6 +418,7 @@ static bool network_init(struct world *w)
     w->nic_count = nodes * w->network->ports_per_node;
     w->nic = memory_new(w->nic_count, sizeof w->nic[0]);
     for (uint32_t i = 0; i < w->nic_count; i++) nic_init(w, i);
+    relays_init(w);
     return true;
 }
 
@@ -492,6 +508,7 @@ void world_free(struct world *w)
     free(w->bisection);
     free(w->rank);
     free(w->nic);
+    free(w->relay);
     network_free(w->network);
     graph_free(w->graph);
     free(w->core);

@@ -163,6 +163,12 @@ struct bisection {
     uint64_t size_bytes[2];
 };
 
+/* A port as cross-rail traffic of other GPUs of its node uses it: by NVLink to its GPU first. */
+struct relay {
+    struct world_rank *rank; /* of that GPU; NULL: none runs there */
+    struct network_local local;
+};
+
 struct work_rates {
     uint64_t row_ps;
     rate_q20 warp, sm;
@@ -181,6 +187,7 @@ struct world {
     struct network *network;
     struct dcqcn dcqcn;     /* parameters NULL: there is none */
     struct nic *nic;        /* [nic_count] ports of all nodes */
+    struct relay *relay;    /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
     bool ways_differ;       /* what is sent later may come earlier */
     uint32_t quantum_bytes; /* 0: whole messages */
     uint32_t nic_count, sm_count;
