@@ -1,4 +1,4 @@
-/* graph.c - makes parts and links of a cluster's [node], [network] and [links]; see graph.h. */
+/* graph.c - turns a cluster's [node], [network] and [links] into parts and links; see graph.h. */
 #include "models/hardware/graph.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ static void link_add_one(struct graph *g, const struct link *link)
     g_array_append_val(graph_part(g, link->from)->out, number);
 }
 
-/* Both ways. */
+/* Adds a link for each direction. */
 static void link_add(struct graph *g, uint32_t a, uint32_t b, uint64_t rate_bps, uint64_t latency_ps, uint64_t buffer)
 {
     link_add_one(g, &(struct link){ a, b, rate_bps, latency_ps, buffer, false });
@@ -70,7 +70,7 @@ static uint32_t node_part(struct graph *g, enum part_kind kind, uint32_t node, c
     return part_add(g, kind, node, 0, name);
 }
 
-/* The limit between a GPU and a NIC of a node whose GPU memory NICs do not reach. */
+/* The limit between a GPU and a NIC in a node where NICs do not reach GPU memory. */
 static void node_stage(struct graph *g, uint32_t node, uint32_t root)
 {
     const struct cluster_node *c = &g->cluster->node;
@@ -81,7 +81,7 @@ static void node_stage(struct graph *g, uint32_t node, uint32_t root)
     link_add(g, memory, root, 0, 0, 0);
 }
 
-/* PCIe of a node: GPUs and NICs are dealt in order over PCIe switches, those over root complexes, one a socket. */
+/* PCIe of a node.  GPUs and NICs are dealt in order over PCIe switches, and these over root complexes, one a socket. */
 static void node_pcie(struct graph *g, uint32_t node)
 {
     const struct cluster_node *c = &g->cluster->node;
@@ -135,7 +135,7 @@ static void node_make(struct graph *g, uint32_t node)
     }
 }
 
-/* Parts of a node stand in a fixed order: GPUs, NICs, ports, then the rest; nodes behind one another. */
+/* Parts of a node have a fixed order: GPUs, NICs, ports, then the rest.  Nodes follow one another. */
 static uint32_t node_first(const struct graph *g, uint32_t node)
 {
     char name[PART_NAME_BYTES];
@@ -203,7 +203,7 @@ static uint32_t switch_add(struct graph *g, const char *what, uint32_t number, u
     return part_add(g, PART_SWITCH, GRAPH_NO_NODE, tier, name);
 }
 
-/* A port's cable: the NIC sends at its own rate; the switch at its own, no faster than the NIC takes it. */
+/* A port's cable.  The NIC sends at its own rate.  The switch sends at its own, but no faster than the NIC takes it. */
 static void port_connect(struct graph *g, uint32_t port, uint32_t leaf, uint64_t rate_bps, const uint64_t latency_ps[2])
 {
     const struct cluster *c = g->cluster;
@@ -242,7 +242,7 @@ static void nodes_connect(struct graph *g, const uint32_t *leaf, uint32_t rails)
             port_connect_default(g, graph_port(g, node, p), leaf[node / per_leaf * rails + (rails > 1 ? p : 0)]);
 }
 
-/* Leaves, all below the same spines; with rails, every node's p-th ports have a leaf of their own. */
+/* Leaves below common spines.  With rails, the p-th ports of all nodes have a leaf of their own. */
 static void leaf_spine_make(struct graph *g, bool rail)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -259,7 +259,7 @@ static void leaf_spine_make(struct graph *g, bool rail)
     nodes_connect(g, leaf, rails);
 }
 
-/* Pods of leaves and spines; the s-th spine of each pod is below the cores of number s, s + spines, ... */
+/* Pods of leaves and spines.  The s-th spine of each pod is below cores s, s + spines, ... */
 static void fat_tree_make(struct graph *g)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -284,7 +284,8 @@ static void fat_tree_make(struct graph *g)
     nodes_connect(g, leaf, 1);
 }
 
-/* Groups of switches, every two of a group joined; every two groups joined by a link, dealt over their switches. */
+/* Groups of switches.  Every two switches of a group are joined.  Every two groups are joined by a link.  The
+ * switches of a group take these links in turn. */
 static void dragonfly_make(struct graph *g)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -307,7 +308,7 @@ static void dragonfly_make(struct graph *g)
 
 /* ---- written links ---- */
 
-/* A NIC of one port may stand for it. */
+/* A NIC with one port may be named in place of the port. */
 static uint32_t end_find(struct graph *g, const char *name)
 {
     uint32_t part = graph_find(g, name);
@@ -349,7 +350,7 @@ static bool written_add(struct graph *g, const struct cluster_link *written, GEr
     return true;
 }
 
-/* At least as many links as a generator makes between switches. */
+/* At least as many links as any generator makes between switches. */
 static uint64_t network_links(const struct graph *g)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -411,7 +412,7 @@ static void reach(const struct graph *g, uint32_t from, uint8_t *seen)
     }
 }
 
-/* A port whose only link is down was meant to have one. */
+/* A port whose only link is down counts as connected: it was meant to have one. */
 static bool port_is_cut(const struct graph *g, uint32_t port)
 {
     const GArray *out = graph_part(g, port)->out;
@@ -420,7 +421,7 @@ static bool port_is_cut(const struct graph *g, uint32_t port)
     return false;
 }
 
-/* The first port of a node that is up: *up; false: one has no link at all, or none is up. */
+/* Finds the first port of a node that is up: *up.  Returns false if a port has no link at all, or none is up. */
 static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GError **error)
 {
     *up = UINT32_MAX;

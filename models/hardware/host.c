@@ -1,12 +1,12 @@
-/* host.c - what the seam's operations cost a live rank: a process that steps all its workers in one thread, bound to a
- * core of the host that it may share with other ranks.
+/* host.c - what the seam's operations cost a live rank, which is a process bound to a core of the host.  Several ranks
+ * may share a core.
  *
- * Every operation is CPU time.  A process is one thread: in rounds, it steps all its workers one after the other, those
- * that look and find nothing too, and polls the links.  Processes of one core take turns: one keeps the core while its
- * workers have something to do, for slice_ps where others wait; to take it from another costs switch_ps.  A put that
- * holds back its doorbell costs nothing until that rings.  Bytes that come in by a link cost the receiver's core time
- * too, from when they begin to, whichever process runs there: interrupts do that work, and what comes in while they are
- * at it takes no further one. */
+ * Every operation is CPU time.  A process is one thread.  In rounds, it steps all its workers one after another, even
+ * those that look and find nothing, and polls the links.  Processes of one core take turns.  A process keeps the core
+ * while its workers have something to do, or for slice_ps if others wait.  Switching to another process costs
+ * switch_ps.  A put that holds back its doorbell costs nothing until the doorbell rings.  Bytes that come in by a link
+ * cost the receiver's core time, too, whichever process runs there: interrupts do that work.  Bytes that arrive while
+ * an interrupt is being handled need no further one. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@ static uint64_t charge(struct world_rank *rank, uint64_t duration_ps)
 
 /* ---- turns ---- */
 
-/* The rank of the core's that is next: the one that has the turn while its slice lasts, then those after it. */
+/* The rank that the core runs next: the one whose turn it is while its slice lasts, then those after it. */
 static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
 {
     struct world *w = core->rank->world;
@@ -41,7 +41,7 @@ static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
     return NULL;
 }
 
-/* What came in meanwhile made the step take longer. */
+/* Bytes that came in meanwhile made the step take longer. */
 static void core_event_run(struct sim *sim, struct sim_event *event)
 {
     struct core *core = fabric_container_of(event, struct core, event);
@@ -63,7 +63,7 @@ static void host_line_up(struct world_worker *ww)
     struct core *core = rank_core(rank);
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
-    ww->settled_ps = 0; /* it will step, whatever wakes it before */
+    ww->settled_ps = 0; /* it will step then, even if something wakes it earlier */
     worker_rest(ww)->ready_next = NULL;
     if (rank->ready_first) worker_rest(rank->ready_last)->ready_next = ww;
     else rank->ready_first = ww;
@@ -149,7 +149,7 @@ static int host_put_signal(struct fabric *f, struct fabric_worker *worker, const
     return 0;
 }
 
-/* Of a peer's mapping a core reads as fast as it writes there. */
+/* A core reads a peer's mapping as fast as it writes there. */
 static int host_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
 {
     (void)worker;
@@ -186,7 +186,7 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
     world_word_schedule(rank, word, addend, true, rank->now.worker->cursor_ps);
 }
 
-/* A CPU that copies a row to several places reads it again for each. */
+/* A CPU that copies a row to several places reads it again for each of them. */
 static uint64_t copy_ps(const struct work_rates *copy, const struct fabric_work *work)
 {
     const uint64_t once_ps = work->rows * copy->row_ps + rate_time(copy->warp, work->read_bytes);
@@ -251,7 +251,7 @@ static void host_init(struct world *w)
         w->core[i] = (struct core){ .event.run = core_event_run, .rank = &w->rank[i] };
 }
 
-/* What a port is booked for after a time is no part of how busy it was until then. */
+/* Bookings after a time do not count in how busy the port was until then. */
 static uint64_t busy_until(const struct port *port, uint64_t time_ps)
 {
     const uint64_t after_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;

@@ -1,16 +1,16 @@
 /* launch.c - when kernels begin and end on a rank, and what its parts did meanwhile.
  *
- * A program gives every rank the same number of kernels, one after another.  Each rank begins its first at its own time
- * and every further one as soon as it has ended the one before, whatever the others are at.  Nothing here waits for
- * another rank: where ranks must wait, their kernels do. */
+ * A program gives every rank the same number of kernels, one after another.  Each rank begins its first kernel at its
+ * own time.  It begins each further one as soon as the one before has ended, whatever the other ranks are doing.
+ * Nothing here waits for another rank.  Where ranks must wait, their kernels do. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Makes room for count workers while none runs.  An array that was too small stays where it is until the end, because
- * the engine may still pass over what its events left behind. */
+/* Makes room for count workers while none runs.  An array that was too small stays where it is until the end: the
+ * engine may still pass over queue entries of its events. */
 static void workers_grow(struct world_rank *rank, uint32_t count)
 {
     struct arena *arena = &rank->world->arena;
@@ -20,7 +20,7 @@ static void workers_grow(struct world_rank *rank, uint32_t count)
     rank->worker_max = count;
 }
 
-/* What the rank's ports have done so far: the busiest one's time, and all bytes. */
+/* What the rank's ports have done so far: the time of the busiest one, and the bytes of all. */
 static struct world_use ports_use(const struct world_rank *rank, bool out)
 {
     const struct network *n = rank->world->network;
@@ -103,7 +103,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     if (w->machine->busy_ps) core->busy_ps = w->machine->busy_ps(rank);
 }
 
-/* What is on its way to a worker that is done comes to its rank all the same. */
+/* What is on its way to a worker that has finished still reaches its rank. */
 static void mail_forward(struct world_worker *ww)
 {
     if (!ww->rested) return;
@@ -143,7 +143,7 @@ void launch_rank_done(struct world_rank *rank)
     }
 }
 
-/* The rank's kernel has ended, and the time that launching one takes has passed: the next one begins. */
+/* The rank's kernel has ended and the time of a launch has passed: the next kernel begins. */
 void launch_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world_rank *rank = fabric_container_of(event, struct world_rank, launch_event);
@@ -156,7 +156,7 @@ void launch_event_run(struct sim *sim, struct sim_event *event)
     if (!rank->worker_count) launch_rank_done(rank);
 }
 
-/* When nothing happens any more, and the last operations of the launch before are done too. */
+/* When nothing happens any more and the last operations of the previous launch are done, too. */
 static uint64_t launch_start_ps(const struct world *w)
 {
     uint64_t start_ps = sim_now_ps(w->sim);
@@ -181,7 +181,7 @@ static void program_begin(struct world *w, const struct world_program *program)
         rank_prepare(rank, start_ps + (program->arrival_ps ? program->arrival_ps[r] : 0));
         most = rank->worker_count > most ? rank->worker_count : most;
     }
-    /* Where they begin in the same instant: in turn by worker, not by rank, so that no rank is first everywhere. */
+    /* Ranks that begin in the same instant take turns by worker, not by rank, so that no rank is first everywhere. */
     for (uint32_t i = 0; i < most; i++)
         for (uint32_t r = 0; r < w->options.ranks; r++)
             if (i < w->rank[r].worker_count) sim_schedule_at(w->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
@@ -189,7 +189,7 @@ static void program_begin(struct world *w, const struct world_program *program)
         if (!w->rank[r].worker_count) launch_rank_done(&w->rank[r]);
 }
 
-/* Of the rank that is stuck in the earliest kernel; returns which that is. */
+/* Describes the rank that is stuck in the earliest kernel, and returns its number. */
 static uint32_t stuck_describe(const struct world *w, char *text, size_t text_size)
 {
     uint32_t first = UINT32_MAX;

@@ -1,5 +1,5 @@
-/* qp.c - makes requests, and has workers wait for room on a QP or for all on it to be done.
- * What becomes of a request stands in nic.c. */
+/* qp.c - makes requests.  Lets workers wait for room on a QP, or for everything on it to complete.
+ * nic.c says what becomes of a request. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -55,7 +55,7 @@ struct request *world_request_write_signal(struct world_rank *source, const stru
     return r;
 }
 
-/* What goes there is as long as a signal; what comes back is a put of the bytes. */
+/* The question is as long as a signal.  The answer is a put of the bytes. */
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read)
 {
     struct request *r = pool_get(&source->world->requests);
@@ -77,8 +77,8 @@ struct request *world_request_read(struct world_rank *source, const struct fabri
     return r;
 }
 
-/* Where requests complete in any order, the next completion to be known may be sooner: who waits for room goes on
- * waiting for that, too. */
+/* Where requests complete in any order, a completion that becomes known later may come sooner.  So a worker that waits
+ * for room goes on waiting for that one, too. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
@@ -110,8 +110,8 @@ static void waiter_forget(struct world_rank *rank, struct qp *qp)
     }
 }
 
-/* The worker that is being stepped steps again when the QP can go on: at time_ps, or, where that is not known yet (0),
- * once it is. */
+/* The worker that is being stepped steps again when the QP can go on: at time_ps, or as soon as the time is known where
+ * it is not yet (0). */
 static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
 {
     struct world_worker *ww = rank->now.worker;
@@ -148,7 +148,7 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
         if (qp->waiter) waiter_forget(rank, qp);
         return false;
     }
-    if (qp->held_first) nic_ring(rank, qp); /* room comes only from what is on its way */
+    if (qp->held_first) nic_ring(rank, qp); /* only what is on its way will make room */
     want_space(rank, qp, qp->ack_first ? qp->ack_first->time_ps : 0, false);
     return true;
 }
