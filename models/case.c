@@ -138,7 +138,8 @@ static const struct field field_table[] = {
     CHOICE("launch", launch, 0, "barrier|stream",
            "Simulated ranks launch a kernel: together (barrier, the default), or when their last one ended (stream)"),
     TEXT("arrival", arrival, FILES, "SPEC",
-         "How late simulated ranks launch: uniform:20us, exp:5us, 0us|3us|... or file:PATH (a time a line)"),
+         "How late simulated ranks launch: uniform:20us, exp:5us, 0us|3us|..., file:PATH (a time a line), record:PATH "
+         "(a replay's)"),
     TEXT("slow", slow, 0, "RANK:2x|...", "Simulated ranks whose GPUs take that many times as long"),
     TEXT("trace", trace, MAKES | ROUTES | FILES, "FILE", "Routing from a captured trace"),
     TEXT("trace-weights", trace_weights, MAKES | ROUTES | FILES, "FILE",

@@ -557,6 +557,8 @@ void live_world_free(struct live_world *world)
 }
 
 struct fabric *live_world_fabric(struct live_world *world) { return &world->fabric; }
+
+bool live_world_one_clock(const struct live_world *world) { return world->local_ranks == world->fabric.rank_count; }
 const char *live_world_nvlink_carrier(const struct live_world *world) { return world->nvlink_carrier; }
 const char *live_world_network_carrier(const struct live_world *world) { return world->network_carrier; }
 uint32_t live_world_local_ranks(const struct live_world *world) { return world->local_ranks; }

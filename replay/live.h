@@ -123,6 +123,8 @@ struct live_world *live_world_new(const struct live_options *options, const stru
                                   struct bootstrap *b, GError **error);
 void live_world_free(struct live_world *world);
 struct fabric *live_world_fabric(struct live_world *world);
+/* Whether all ranks are on one host, so that their fabrics' times are of one clock. */
+bool live_world_one_clock(const struct live_world *world);
 
 /* Steps the workers in turn until all are done.  False and *error (which worker waits for what, or what
  * broke) after timeout_ms without any progress or when the link failed. */

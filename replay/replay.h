@@ -32,13 +32,20 @@ struct replay_plan {
 struct replay_result {
     uint32_t ranks, phases, repeat;
     double *time_us;                /* [rank][phase][repeat] */
+    double *start_us;               /* the same: when the kernel began, of one clock; NULL: ranks have several */
     struct kernel_traffic *traffic; /* [rank][phase] */
     uint8_t *masked;                /* [rank][rank] by whom, whom; NULL: without masking */
 };
 
+/* Where the numbers of a rank's phase begin in the above. */
+static inline size_t replay_result_place(const struct replay_result *r, uint32_t rank, uint32_t phase)
+{
+    return ((size_t)rank * r->phases + phase) * r->repeat;
+}
+
 static inline double *replay_result_times(const struct replay_result *r, uint32_t rank, uint32_t phase)
 {
-    return &r->time_us[((size_t)rank * r->phases + phase) * r->repeat];
+    return &r->time_us[replay_result_place(r, rank, phase)];
 }
 
 /* What a rank does: agrees with the others on what is run, runs every item, and as rank 0 writes the record.

@@ -18,7 +18,7 @@ struct replay_rank {
     struct live_world *world;
     struct kernel_rank *rank;
     struct progress *progress;
-    double *time_us; /* [phase][repeat] of this rank */
+    double *time_us, *start_us; /* [phase][repeat] of this rank */
 };
 
 /* Collective.  False: why the world could not be made. */
@@ -44,8 +44,8 @@ static void rank_close(struct replay_rank *r)
     live_world_free(r->world);
 }
 
-/* One kernel between two looks at the clock; all ranks start it together. */
-static bool rank_phase_run(struct replay_rank *r, uint32_t phase, double *time_us, GError **error)
+/* One kernel between two looks at the clock; all ranks start it together, as far as a barrier lets them. */
+static bool rank_phase_run(struct replay_rank *r, uint32_t phase, double *start_us, double *time_us, GError **error)
 {
     const struct kernel_launch *kernel = kernel_rank_launch(r->rank, phase);
     if (!live_world_barrier(r->world, error)) return false;
@@ -55,6 +55,7 @@ static bool rank_phase_run(struct replay_rank *r, uint32_t phase, double *time_u
         g_prefix_error(error, "%s: ", kernel->phase);
         return false;
     }
+    *start_us = units_us(start_ps);
     *time_us = units_us(fabric_now_ps(f) - start_ps);
     return true;
 }
@@ -77,14 +78,25 @@ static bool rank_iterate(struct replay_rank *r, GError **error)
     const uint32_t phases = kernel_phase_count(r->item->job), total = plan->warmup + plan->repeat;
     for (uint32_t i = 0; i < total; i++) {
         for (uint32_t phase = 0; phase < phases; phase++) {
-            double time_us = 0;
-            if (!rank_phase_run(r, phase, &time_us, error)) return false;
-            if (i >= plan->warmup) r->time_us[(size_t)phase * plan->repeat + i - plan->warmup] = time_us;
+            double start_us = 0, time_us = 0;
+            if (!rank_phase_run(r, phase, &start_us, &time_us, error)) return false;
+            if (i < plan->warmup) continue;
+            r->start_us[(size_t)phase * plan->repeat + i - plan->warmup] = start_us;
+            r->time_us[(size_t)phase * plan->repeat + i - plan->warmup] = time_us;
         }
         if (plan->check && (i == 0 || i + 1 == total) && !rank_check(r, i, error)) return false;
         progress_advance(r->progress, 1);
     }
     return true;
+}
+
+/* The starts, if one clock counts them. */
+static bool rank_gather_starts(struct replay_rank *r, struct replay_result *result, GError **error)
+{
+    if (!live_world_one_clock(r->world)) return true;
+    result->start_us = g_new0(double, (gsize)result->ranks * result->phases * result->repeat);
+    const size_t bytes = sizeof *r->start_us * result->phases * result->repeat;
+    return bootstrap_allgather(r->bootstrap, r->start_us, bytes, result->start_us, error);
 }
 
 /* Everyone gets everyone's times, traffic and mask. */
@@ -93,6 +105,7 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
     struct bootstrap *b = r->bootstrap;
     const size_t times_bytes = sizeof *r->time_us * result->phases * result->repeat;
     if (!bootstrap_allgather(b, r->time_us, times_bytes, result->time_us, error)) return false;
+    if (!rank_gather_starts(r, result, error)) return false;
     struct kernel_traffic *mine = g_new0(struct kernel_traffic, result->phases);
     for (uint32_t phase = 0; phase < result->phases; phase++) kernel_rank_traffic(r->rank, phase, &mine[phase]);
     const bool fine = bootstrap_allgather(b, mine, sizeof *mine * result->phases, result->traffic, error);
@@ -117,10 +130,12 @@ static bool rank_item_run(struct replay_rank r, struct replay_result *result, GE
     result->time_us = g_new0(double, (gsize)result->ranks * result->phases * result->repeat);
     result->traffic = g_new0(struct kernel_traffic, (gsize)result->ranks * result->phases);
     r.time_us = g_new0(double, (gsize)result->phases * result->repeat);
+    r.start_us = g_new0(double, (gsize)result->phases * result->repeat);
     /* The gathering also keeps every rank's memory alive until nobody writes to it any more. */
     const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_gather(&r, result, error);
     rank_close(&r);
     g_free(r.time_us);
+    g_free(r.start_us);
     return fine;
 }
 
@@ -147,6 +162,7 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
     }
     for (uint32_t i = 0; i < plan->item_count; i++) {
         g_free(result[i].time_us);
+        g_free(result[i].start_us);
         g_free(result[i].traffic);
         g_free(result[i].masked);
     }

@@ -1,8 +1,9 @@
 /* replay_record.c - from the times of all ranks to the rows of a record (reports/record.h).
  *
  * Of a rank: the median over the repetitions (where there are several steps or layers, the mean of theirs), and
- * the 90th percentile and minimum of all.  Of all: the mean of the ranks; _max, _min and _p90 are over ranks.
- * Bandwidths are the bytes that the public tests count over the same time. */
+ * the 90th percentile and minimum of all, and how long after the first rank it began.  Of all: the mean of the
+ * ranks; _max, _min and _p90 are over ranks.  Bandwidths are the bytes that the public tests count over the same
+ * time. */
 #include "replay/replay.h"
 
 #include <stdlib.h>
@@ -26,11 +27,26 @@ static void rows_of_rank(struct record *record, const char *phase, int32_t rank,
     if (sum->messages > 0) record_add(record, phase, rank, "message_us", time_us / sum->messages, "us");
 }
 
+/* How long after the first rank this one began, the median over repetitions. */
+static double arrival_us(const struct replay_result *result, uint32_t rank, uint32_t phase)
+{
+    const double *mine = &result->start_us[replay_result_place(result, rank, phase)];
+    g_autofree double *late = g_new(double, result->repeat);
+    for (uint32_t i = 0; i < result->repeat; i++) {
+        double first = mine[i];
+        for (uint32_t other = 0; other < result->ranks; other++)
+            first = MIN(first, result->start_us[replay_result_place(result, other, phase) + i]);
+        late[i] = mine[i] - first;
+    }
+    return stats_median(late, result->repeat);
+}
+
 /* One rank's rows of one phase over result[pick[0 .. count)]. */
 static struct rank_summary rows_of_items(struct record *record, const char *name, int32_t rank,
                                          const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
     struct rank_summary sum = { 0 };
+    double late_us = 0;
     const uint32_t repeat = result[0].repeat, count = pick->len;
     double *times = g_new(double, (gsize)count *repeat);
     for (uint32_t i = 0; i < count; i++) {
@@ -39,6 +55,7 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
         const double *measured = replay_result_times(item, (uint32_t)rank, phase);
         memcpy(times + (size_t)i * repeat, measured, sizeof *times * repeat);
         sum.time_us += stats_median(measured, repeat) / count;
+        if (item->start_us) late_us += arrival_us(item, (uint32_t)rank, phase) / count;
         sum.rdma_bytes += (double)traffic->logical_rdma_bytes / count;
         sum.nvl_bytes += (double)traffic->logical_nvl_bytes / count;
         sum.messages += (double)traffic->messages / count;
@@ -46,6 +63,7 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
     rows_of_rank(record, name, rank, &sum);
     record_add(record, name, rank, "time_us_p90", stats_percentile(times, (size_t)count * repeat, 90), "us");
     record_add(record, name, rank, "time_us_min", stats_min(times, (size_t)count * repeat), "us");
+    if (result[0].start_us) record_add(record, name, rank, "arrival_us", late_us, "us");
     g_free(times);
     return sum;
 }

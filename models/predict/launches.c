@@ -5,6 +5,7 @@
 #include <string.h>
 #include "models/cluster.h"
 #include "models/hardware/world.h"
+#include "reports/record.h"
 #include "sim/rng.h"
 #include "sim/units.h"
 
@@ -66,11 +67,37 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
     return false;
 }
 
-bool launches_arrival(const char *text, uint32_t ranks, uint64_t seed, uint32_t draw, uint64_t *time_ps, GError **error)
+/* A record has a row of each rank that lived to the end. */
+static bool times_record(const char *path, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error)
 {
+    struct record *record = record_read(path, error);
+    bool good = record != NULL;
+    for (uint32_t r = 0; good && r < kernel->ranks; r++) {
+        const struct record_row *row = record_find(record, kernel->phase, (int32_t)r, "arrival_us");
+        good = row && row->value >= 0 && row->value * (double)PS_PER_US <= (double)ARRIVAL_PS_MAX;
+        if (good) time_ps[r] = (uint64_t)llround(row->value * (double)PS_PER_US);
+        else
+            g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT,
+                        "%s: %s: arrival_us: expected a time from 0 to 10 s of rank %u, as a replay on one host "
+                        "records it, found %s",
+                        path, kernel->phase, r, row ? "another value" : "none");
+    }
+    const bool more = good && record_find(record, kernel->phase, (int32_t)kernel->ranks, "arrival_us");
+    if (more)
+        g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT,
+                    "%s: %s: arrival_us: expected %u ranks, as the case has, found more", path, kernel->phase,
+                    kernel->ranks);
+    record_free(record);
+    return good && !more;
+}
+
+bool launches_arrival(const char *text, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error)
+{
+    const uint32_t ranks = kernel->ranks;
     for (uint32_t r = 0; r < ranks; r++) time_ps[r] = 0;
     if (!text) return true;
     if (g_str_has_prefix(text, "file:")) return times_file(text + 5, ranks, time_ps, error);
+    if (g_str_has_prefix(text, "record:")) return times_record(text + 7, kernel, time_ps, error);
     const bool uniform = g_str_has_prefix(text, "uniform:"), exponential = g_str_has_prefix(text, "exp:");
     if (!uniform && !exponential) {
         g_auto(GStrv) word = g_strsplit(text, "|", -1);
@@ -78,9 +105,9 @@ bool launches_arrival(const char *text, uint32_t ranks, uint64_t seed, uint32_t 
     }
     uint64_t scale_ps;
     if (!time_parse(strchr(text, ':') + 1, &scale_ps))
-        return refuse("arrival", "uniform:TIME, exp:TIME, file:PATH or TIME|TIME|...", text, error);
+        return refuse("arrival", "uniform:TIME, exp:TIME, file:PATH, record:PATH or TIME|TIME|...", text, error);
     struct rng rng;
-    rng_seed(&rng, seed ^ (uint64_t)(draw + 1) << 32);
+    rng_seed(&rng, kernel->seed ^ (uint64_t)(kernel->draw + 1) << 32);
     for (uint32_t r = 0; r < ranks; r++) {
         const double share = rng_uniform(&rng);
         const double drawn = uniform ? share : -log1p(-share);

@@ -1,5 +1,5 @@
 /* launches.h - when ranks launch their kernels and how fast each is: what --arrival and --slow say.
- * Knows texts and random numbers; knows no world. */
+ * Knows texts, records and random numbers; knows no world. */
 #ifndef MODELS_PREDICT_LAUNCHES_H
 #define MODELS_PREDICT_LAUNCHES_H
 
@@ -11,10 +11,16 @@
 enum launches_error { LAUNCHES_ERROR_TEXT, LAUNCHES_ERROR_COUNT, LAUNCHES_ERROR_FILE };
 
 /* "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, of that mean), "file:PATH" (a time a line, one for
- * each rank; '#' begins a comment) or "0us|3us|..." (one for each rank).  time_ps[ranks] after the common start; those
- * drawn differ by draw, and repeat with the seed.  NULL as text: all 0. */
-bool launches_arrival(const char *text, uint32_t ranks, uint64_t seed, uint32_t draw, uint64_t *time_ps,
-                      GError **error);
+ * each rank; '#' begins a comment), "record:PATH" (a replay's, which says when its ranks began that phase) or
+ * "0us|3us|..." (one for each rank).  time_ps[ranks] after the common start; those drawn differ by draw, and repeat
+ * with the seed.  NULL as text: all 0. */
+struct launches_kernel {
+    uint32_t ranks;
+    uint64_t seed;
+    uint32_t draw;     /* the number of the kernel */
+    const char *phase; /* its name */
+};
+bool launches_arrival(const char *text, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error);
 
 /* "3:2x|5:1.5x": rank 3 takes twice as long for what its GPU does itself.  slow[ranks] in 1024ths.  NULL: none. */
 bool launches_slow(const char *text, uint32_t ranks, uint32_t *slow, GError **error);

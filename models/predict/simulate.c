@@ -351,7 +351,8 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
 static bool run_phases(struct run *run, const struct case_options *c, uint32_t first, uint32_t count, GError **error)
 {
     const uint32_t ranks = run->job->ranks;
-    if (!launches_arrival(c->arrival, ranks, c->seed, first, run->arrival_ps, error)) return false;
+    const struct launches_kernel kernel = { ranks, c->seed, first, kernel_phase_name(run->job, first) };
+    if (!launches_arrival(c->arrival, &kernel, run->arrival_ps, error)) return false;
     run->first_phase = first;
     const struct world_program program = {
         .kernels = count, .launch = phase_launch, .context = run, .arrival_ps = run->arrival_ps, .result = run->results

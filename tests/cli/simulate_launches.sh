@@ -17,3 +17,26 @@ printf '1us\n\nlate\n' >times.txt
 "$EPTWIN" simulate --cluster h800-cx7 --num-ranks 4 --arrival file:times.txt; echo "status $?"
 printf '1us\n2us' >times.txt
 "$EPTWIN" simulate --cluster h800-cx7 --num-ranks 4 --arrival file:times.txt; echo "status $?"
+echo "-- the record of a replay"
+record() {
+    printf '# kind: replay\nphase,rank,metric,value,unit\n'
+    for phase in dispatch combine; do
+        for rank in $(seq 0 15); do echo "$phase,$rank,arrival_us,$([ $rank = 1 ] && echo $1 || echo 0),us"; done
+    done
+}
+record 40 >replayed.csv
+run --per-rank --arrival '0us|40us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us' | grep -v '^# ' >listed.csv
+run --per-rank --arrival record:replayed.csv | grep -v '^# ' | cmp - listed.csv && echo "as the same times in a list"
+bad() { run --arrival record:bad.csv >/dev/null; echo "status $?"; }
+bad
+grep -v '^combine' replayed.csv >bad.csv; bad
+grep -v ',7,' replayed.csv >bad.csv; bad
+record -1 >bad.csv; bad
+record late >bad.csv; bad
+record 11000000 >bad.csv; bad
+(cat replayed.csv; echo dispatch,16,arrival_us,0,us) >bad.csv; bad
+echo 40us >bad.csv; bad
+"$EPTWIN" replay --ranks 2 --num-tokens 16 --hidden 512 --num-experts 8 --num-topk 4 --repeat 3 --output replayed.csv
+awk -F, '$3 == "arrival_us" { print $1, $2, ($4 >= 0 && $4 < 1e6 ? "is a time" : $4); first = first || $4 == 0 }
+         END { print (first ? "somebody is first" : "nobody is first") }' replayed.csv
+run --num-ranks 2 --arrival record:replayed.csv | grep -c time_us_max
