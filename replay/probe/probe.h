@@ -1,8 +1,8 @@
 /* probe.h - what a host is: its GPUs, NICs and ports, how near they are to each other, and what it is prepared for.
  *
- * The same description is filled from sysfs and /proc (this host or a captured one), from NCCL's topology XML, or from
- * `nvidia-smi topo -m`.  What a source does not tell stays unknown: it is never guessed.  ibnetdiscover's output
- * becomes a network instead (probe_ibnet.h). */
+ * The same description is filled from sysfs and /proc (this host or a captured one), from NCCL's topology XML, from
+ * `nvidia-smi topo -m`, or, its NICs alone, from `ibstat`.  What a source does not tell stays unknown: it is never
+ * guessed.  ibnetdiscover's output becomes a network instead (probe_ibnet.h). */
 #ifndef REPLAY_PROBE_PROBE_H
 #define REPLAY_PROBE_PROBE_H
 
@@ -62,6 +62,7 @@ struct probe_nic {
     uint64_t rate_bps; /* of a port; 0: unknown */
     uint32_t ports, mtu_bytes;
     uint32_t gids_roce_v1, gids_roce_v2;
+    bool gids_known;
     bool bond; /* its ports form a LAG; rate_bps is one port's */
 };
 
@@ -86,13 +87,17 @@ struct probe_host {
     GArray *check;                           /* struct probe_check */
 };
 
-/* The three readers.  source_name is what messages and the description call it.  NULL and *error (file, line, expected,
+/* The readers.  source_name is what messages and the description call it.  NULL and *error (file, line, expected,
  * found) where the text is not of its kind or damaged. */
 struct probe_source;
 struct probe_host *probe_host_read(struct probe_source *source, const char *source_name, GError **error);
 struct probe_host *probe_nccl_parse(const char *text, gsize size, const char *source_name, GError **error);
 struct probe_host *probe_smi_parse(const char *text, const char *source_name, GError **error);
+struct probe_host *probe_ibstat_parse(const char *text, const char *source_name, GError **error);
 void probe_host_free(struct probe_host *host);
+
+/* What `ibstat` tells of NICs that host has, by their names, where host does not know it; how many it told of. */
+uint32_t probe_nics_complete(struct probe_host *host, const struct probe_host *from);
 
 struct probe_host *probe_host_new(const char *source_name);
 void probe_pci_clear(struct probe_pci *pci);

@@ -41,8 +41,11 @@ static void node_append(const struct probe_host *host, GString *out)
     const uint32_t sockets = host->numa_nodes ? host->numa_nodes : 1, roots = count_distinct(host, root_of),
                    switches = count_distinct(host, switch_of);
     const double gbs = pcie_gbs_least(host);
-    g_string_append_printf(out, "\n[node]\ngpus = %u\nnics = %u\n", host->gpu_count, host->nic_count);
-    g_string_append_printf(out, "sockets = %u                  # NUMA nodes with CPUs; %u root complexes have GPUs\n",
+    g_string_append(out, "\n[node]\n");
+    if (host->gpu_count) g_string_append_printf(out, "gpus = %u\n", host->gpu_count);
+    if (host->nic_count) g_string_append_printf(out, "nics = %u\n", host->nic_count);
+    else g_string_append(out, "# nics: none here\n");
+    g_string_append_printf(out, "sockets = %u                  # NUMA nodes with CPUs; root complexes with GPUs: %u\n",
                            sockets, roots);
     if (switches >= 1) g_string_append_printf(out, "pcie-switches = %u\n", switches);
     if (gbs > 0)

@@ -14,12 +14,13 @@
 static const char probe_about[] =
     "Says what this host is: GPUs, NICs and ports, PCIe paths with widths and speeds, and who shares a root complex.\n"
     "Says also whether what GPUDirect RDMA, IBGDA, GDRCopy and libfabric/CXI need is there, and what to do where it\n"
-    "is not.  Given files, it says what they tell: NCCL's topology XML, `nvidia-smi topo -m`, `ibnetdiscover`.\n"
+    "is not.  Given files, it says what they tell: NCCL's topology XML, `nvidia-smi topo -m`, `ibstat`,\n"
+    "`ibnetdiscover`.\n"
     "\n"
     "  eptwin probe                             # this host\n"
     "  eptwin probe --save host.tar.zst         # and keep what was read, to look at elsewhere\n"
     "  eptwin probe --root host.tar.zst         # a kept one (or a folder with sys/ and proc/)\n"
-    "  eptwin probe topo.xml ibnet.txt          # what NCCL or ibnetdiscover said\n"
+    "  eptwin probe topo.txt ibstat.txt         # what tools said, the NICs' rates by ibstat\n"
     "  eptwin probe --output cluster.ini        # as a cluster file: the node, its NICs, what is not known as "
     "comments\n"
     "\n"
@@ -67,6 +68,22 @@ static void findings_clear(struct findings *f)
     if (f->net) probe_ibnet_free(f->net);
 }
 
+/* Behind a host that has these NICs it tells of them; else they are all that is known. */
+static bool ibstat_tell(const char *text, const char *path, struct findings *f, GString *out, GError **error)
+{
+    struct probe_host *nics = probe_ibstat_parse(text, path, error);
+    if (!nics) return false;
+    if (f->host && probe_nics_complete(f->host, nics)) {
+        probe_host_free(nics);
+        probe_text_append(f->host, out);
+        return true;
+    }
+    probe_text_append(nics, out);
+    probe_host_free(f->host);
+    f->host = nics;
+    return true;
+}
+
 /* A tool's output, told by its content.  Of several of a kind the last stays. */
 static bool file_tell(const char *path, struct findings *f, GString *out, GError **error)
 {
@@ -83,12 +100,12 @@ static bool file_tell(const char *path, struct findings *f, GString *out, GError
         f->net = net;
         return true;
     }
+    if (g_str_has_prefix(start, "CA ")) return ibstat_tell(text, path, f, out, error);
     if (*start != '<' && !strstr(text, "GPU")) {
-        g_set_error(
-            error, PROBE_ERROR, PROBE_ERROR_INPUT,
-            "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` or the output of ibnetdiscover, "
-            "found '%.*s'",
-            path, (int)MIN(strcspn(start, "\r\n"), 30), start);
+        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT,
+                    "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` or the output of ibstat or "
+                    "ibnetdiscover, found '%.*s'",
+                    path, (int)MIN(strcspn(start, "\r\n"), 30), start);
         return false;
     }
     struct probe_host *host =

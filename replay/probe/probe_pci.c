@@ -153,6 +153,7 @@ static uint64_t rate_of(const char *text) /* "400 Gb/sec (4X NDR)" */
 
 static void gids_count(struct probe_nic *nic, struct probe_source *source, const char *port)
 {
+    nic->gids_known = true;
     g_autofree char *types = g_strdup_printf("%s/gid_attrs/types", port);
     g_auto(GStrv) index = probe_source_list(source, types);
     for (char **i = index; *i; i++) {

@@ -105,7 +105,7 @@ static void nics_append(const struct probe_host *host, GString *out)
         sheet_cell(table, "%s", nic->link_layer ? nic->link_layer : "?");
         if (nic->mtu_bytes) sheet_cell(table, "%u", nic->mtu_bytes);
         else sheet_cell(table, "?");
-        if (nic->link_layer) sheet_cell(table, "%u", nic->gids_roce_v2);
+        if (nic->gids_known) sheet_cell(table, "%u", nic->gids_roce_v2);
         else sheet_cell(table, "?");
     }
     sheet_append(table, out);

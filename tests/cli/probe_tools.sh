@@ -5,6 +5,17 @@ cp source/tests/golden/topology/*.xml source/tests/golden/topology/*.txt .
 "$EPTWIN" probe smi_h200.txt
 "$EPTWIN" probe ibnet_edr.txt
 echo "exit $?"
+"$EPTWIN" probe ibstat.txt
+"$EPTWIN" probe smi_h200.txt ibstat.txt | tail -n +20
+for damage in "s/^CA 'mlx5_0'/CA 'mlx5_0/" 's/Number of ports: 1/Number of ports: 99/' 's/Rate: 400/Rate: fast/' '/Port 1/d'; do
+    sed "$damage" ibstat.txt >damaged.txt
+    "$EPTWIN" probe damaged.txt
+    echo "exit $?"
+done
+# A virtual machine with an H100 and no NIC, as `probe --save` kept it: its cluster file can be read again.
+"$EPTWIN" probe --root source/tests/golden/topology/host_h100_vm.tar.zst --output vm.ini
+grep -A6 '^.node' vm.ini
+"$EPTWIN" cluster check vm.ini
 printf 'hello\n' >other.txt
 "$EPTWIN" probe other.txt
 echo "exit $?"

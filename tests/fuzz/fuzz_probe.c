@@ -14,10 +14,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     g_autoptr(GString) out = g_string_new(NULL);
     struct probe_host *host = NULL;
     struct probe_ibnet *net = NULL;
-    switch (data[0] % 3) {
+    switch (data[0] % 4) {
     case 0: host = probe_nccl_parse((const char *)data + 1, size_bytes - 1, "fuzz", NULL); break;
     case 1: host = probe_smi_parse(text, "fuzz", NULL); break;
     case 2: net = probe_ibnet_parse(text, "fuzz", NULL); break;
+    case 3: host = probe_ibstat_parse(text, "fuzz", NULL); break;
     }
     if (host) probe_text_append(host, out);
     if (net) probe_ibnet_text(net, out);
