@@ -8,6 +8,7 @@
 #include "models/case.h"
 #include "models/kernel.h"
 #include "replay/bootstrap/bootstrap.h"
+#include "replay/contention.h"
 #include "replay/live_command.h"
 #include "reports/record.h"
 
@@ -35,6 +36,8 @@ struct replay_result {
     double *start_us;               /* the same: when the kernel began, of one clock; NULL: ranks have several */
     struct kernel_traffic *traffic; /* [rank][phase] */
     uint8_t *masked;                /* [rank][rank] by whom, whom; NULL: without masking */
+    bool *disturbed;                /* [phase][repeat]: somebody else had CPUs of the ranks */
+    uint32_t repeated;              /* iterations that were run once more */
 };
 
 /* Where the numbers of a rank's phase begin in the above. */
@@ -57,6 +60,6 @@ bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **
 
 /* Adds the header of the run, and the rows of result[item]; with several items also the rows over all. */
 void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b, const struct replay_result *result,
-                        struct record *record);
+                        const struct contention *contention, struct record *record);
 
 #endif

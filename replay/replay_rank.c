@@ -18,7 +18,9 @@ struct replay_rank {
     struct live_world *world;
     struct kernel_rank *rank;
     struct progress *progress;
-    double *time_us, *start_us; /* [phase][repeat] of this rank */
+    double *time_us, *start_us;       /* [phase][repeat] of this rank */
+    struct contention_effort *effort; /* [phase][repeat], likewise */
+    bool watched;                     /* ranks share memory alone: what they do not have of their CPUs, others have */
 };
 
 /* Collective.  False: why the world could not be made. */
@@ -44,19 +46,33 @@ static void rank_close(struct replay_rank *r)
     live_world_free(r->world);
 }
 
-/* One kernel between two looks at the clock; all ranks start it together, as far as a barrier lets them. */
-static bool rank_phase_run(struct replay_rank *r, uint32_t phase, double *start_us, double *time_us, GError **error)
+/* When and for how long a rank ran a phase. */
+struct rank_time {
+    double start_us, time_us;
+    struct contention_effort effort;
+};
+
+/* One kernel between two looks at the clock; all ranks start it together, as far as a barrier lets them.  Watched ranks
+ * also wait together until all are done, so that they have their CPUs for the same time. */
+static bool rank_phase_run(struct replay_rank *r, uint32_t phase, struct rank_time *t, GError **error)
 {
     const struct kernel_launch *kernel = kernel_rank_launch(r->rank, phase);
     if (!live_world_barrier(r->world, error)) return false;
     const struct fabric *f = live_world_fabric(r->world);
+    const uint64_t sleeps = contention_thread_sleeps();
+    const double cpu_us = contention_thread_us();
     const uint64_t start_ps = fabric_now_ps(f);
     if (!live_world_run(r->world, kernel->worker, kernel->worker_count, error)) {
         g_prefix_error(error, "%s: ", kernel->phase);
         return false;
     }
-    *start_us = units_us(start_ps);
-    *time_us = units_us(fabric_now_ps(f) - start_ps);
+    t->start_us = units_us(start_ps);
+    t->time_us = units_us(fabric_now_ps(f) - start_ps);
+    if (!r->watched) return true;
+    if (!live_world_barrier(r->world, error)) return false;
+    t->effort = (struct contention_effort){ .wall_us = units_us(fabric_now_ps(f) - start_ps),
+                                            .cpu_us = contention_thread_us() - cpu_us,
+                                            .slept = contention_thread_sleeps() > sleeps };
     return true;
 }
 
@@ -70,22 +86,32 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
     return false;
 }
 
+/* Runs all phases once; their times go to place (of those that count), or nowhere. */
+static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **error)
+{
+    const uint32_t phases = kernel_phase_count(r->item->job);
+    for (uint32_t phase = 0; phase < phases; phase++) {
+        struct rank_time t = { 0 };
+        if (!rank_phase_run(r, phase, &t, error)) return false;
+        if (place >= r->plan->repeat) continue;
+        const size_t at = (size_t)phase * r->plan->repeat + place;
+        r->start_us[at] = t.start_us;
+        r->time_us[at] = t.time_us;
+        r->effort[at] = t.effort;
+    }
+    progress_advance(r->progress, 1);
+    return true;
+}
+
 /* Outputs are checked where mistakes would show: after the first iteration, and after the last, when every
  * buffer has been used again and again. */
 static bool rank_iterate(struct replay_rank *r, GError **error)
 {
     const struct replay_plan *plan = r->plan;
-    const uint32_t phases = kernel_phase_count(r->item->job), total = plan->warmup + plan->repeat;
+    const uint32_t total = plan->warmup + plan->repeat;
     for (uint32_t i = 0; i < total; i++) {
-        for (uint32_t phase = 0; phase < phases; phase++) {
-            double start_us = 0, time_us = 0;
-            if (!rank_phase_run(r, phase, &start_us, &time_us, error)) return false;
-            if (i < plan->warmup) continue;
-            r->start_us[(size_t)phase * plan->repeat + i - plan->warmup] = start_us;
-            r->time_us[(size_t)phase * plan->repeat + i - plan->warmup] = time_us;
-        }
+        if (!rank_iterate_once(r, i < plan->warmup ? UINT32_MAX : i - plan->warmup, error)) return false;
         if (plan->check && (i == 0 || i + 1 == total) && !rank_check(r, i, error)) return false;
-        progress_advance(r->progress, 1);
     }
     return true;
 }
@@ -97,6 +123,44 @@ static bool rank_gather_starts(struct replay_rank *r, struct replay_result *resu
     result->start_us = g_new0(double, (gsize)result->ranks * result->phases * result->repeat);
     const size_t bytes = sizeof *r->start_us * result->phases * result->repeat;
     return bootstrap_allgather(r->bootstrap, r->start_us, bytes, result->start_us, error);
+}
+
+/* Which of the times were disturbed; all ranks find the same. */
+static bool rank_disturbed(struct replay_rank *r, struct replay_result *result, GError **error)
+{
+    const uint32_t times = result->phases * result->repeat, ranks = result->ranks;
+    const struct live_command *command = r->plan->command;
+    if (!r->watched) return true;
+    g_autofree struct contention_effort *all = g_new(struct contention_effort, (gsize)ranks * times);
+    g_autofree struct contention_effort *one = g_new(struct contention_effort, ranks);
+    if (!bootstrap_allgather(r->bootstrap, r->effort, sizeof *r->effort * times, all, error)) return false;
+    for (uint32_t t = 0; t < times; t++) {
+        for (uint32_t rank = 0; rank < ranks; rank++) one[rank] = all[(size_t)rank * times + t];
+        result->disturbed[t] =
+            contention_disturbed(one, ranks, command->cpus, !command->bootstrap && !command->unbound);
+    }
+    return true;
+}
+
+static bool iteration_disturbed(const struct replay_result *result, uint32_t iteration)
+{
+    for (uint32_t phase = 0; phase < result->phases; phase++)
+        if (result->disturbed[phase * result->repeat + iteration]) return true;
+    return false;
+}
+
+/* Runs disturbed iterations again, each once.  Where more than half of them were, the machine is busy, and what comes
+ * would be no better.  Masks are left as the iterations made them. */
+static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GError **error)
+{
+    uint32_t count = 0;
+    if (!rank_disturbed(r, result, error)) return false;
+    for (uint32_t i = 0; i < result->repeat; i++) count += iteration_disturbed(result, i);
+    if (!count || count > result->repeat / 2 || r->item->job->mask_timeout_ps) return true;
+    for (uint32_t i = 0; i < result->repeat; i++)
+        if (iteration_disturbed(result, i) && !rank_iterate_once(r, i, error)) return false;
+    result->repeated = count;
+    return rank_disturbed(r, result, error) && (!r->plan->check || rank_check(r, r->plan->warmup, error));
 }
 
 /* Everyone gets everyone's times, traffic and mask. */
@@ -131,12 +195,42 @@ static bool rank_item_run(struct replay_rank r, struct replay_result *result, GE
     result->traffic = g_new0(struct kernel_traffic, (gsize)result->ranks * result->phases);
     r.time_us = g_new0(double, (gsize)result->phases * result->repeat);
     r.start_us = g_new0(double, (gsize)result->phases * result->repeat);
+    r.effort = g_new0(struct contention_effort, (gsize)result->phases * result->repeat);
+    result->disturbed = g_new0(bool, (gsize)result->phases * result->repeat);
     /* The gathering also keeps every rank's memory alive until nobody writes to it any more. */
-    const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_gather(&r, result, error);
+    const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_repeat(&r, result, error) &&
+                      rank_gather(&r, result, error);
     rank_close(&r);
     g_free(r.time_us);
     g_free(r.start_us);
+    g_free(r.effort);
     return fine;
+}
+
+static void results_free(struct replay_result *result, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        g_free(result[i].time_us);
+        g_free(result[i].start_us);
+        g_free(result[i].traffic);
+        g_free(result[i].masked);
+        g_free(result[i].disturbed);
+    }
+    g_free(result);
+}
+
+static bool items_run(struct replay_rank *r, struct replay_result *result, struct contention *contention,
+                      GError **error)
+{
+    const struct replay_plan *plan = r->plan;
+    struct contention_reading from;
+    contention_read("", &from);
+    const double own_us = contention_process_us();
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        r->item = &plan->item[i];
+        if (!rank_item_run(*r, &result[i], error)) return false;
+    }
+    return contention_gather(r->bootstrap, &from, contention_process_us() - own_us, contention, error);
 }
 
 bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
@@ -145,27 +239,19 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
     if (!replay_agree(plan, b, error)) return false;
     struct replay_result *result = g_new0(struct replay_result, plan->item_count);
     struct replay_rank r = { .plan = plan, .bootstrap = b };
+    struct contention contention = { 0 };
+    r.watched = strcmp(plan->command->live.fabric, "shm") == 0;
     if (b->rank == 0)
         r.progress = progress_new("iterations", (uint64_t)plan->item_count * (plan->warmup + plan->repeat));
-    bool fine = true;
-    for (uint32_t i = 0; fine && i < plan->item_count; i++) {
-        r.item = &plan->item[i];
-        fine = rank_item_run(r, &result[i], error);
-    }
+    bool fine = items_run(&r, result, &contention, error);
     progress_free(r.progress);
     if (fine && b->rank == 0) {
         struct record *record = record_new();
-        replay_record_fill(plan, b, result, record);
+        replay_record_fill(plan, b, result, &contention, record);
         const char *output = plan->command->output ? plan->command->output : "-";
         fine = record_write(record, output, plan->command->record_format, error);
         record_free(record);
     }
-    for (uint32_t i = 0; i < plan->item_count; i++) {
-        g_free(result[i].time_us);
-        g_free(result[i].start_us);
-        g_free(result[i].traffic);
-        g_free(result[i].masked);
-    }
-    g_free(result);
+    results_free(result, plan->item_count);
     return fine;
 }

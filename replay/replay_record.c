@@ -159,10 +159,32 @@ static void masked_fill(const struct replay_plan *plan, const struct replay_resu
     g_free(set);
 }
 
+/* "dispatch 3/10|combine 1/10": how many of a phase's times were taken while somebody else had CPUs of the ranks. */
+static void disturbed_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
+{
+    const uint32_t phases = result[0].phases, repeat = result[0].repeat;
+    GString *text = g_string_new(NULL);
+    uint32_t repeated = 0;
+    for (uint32_t phase = 0; phase < phases; phase++) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < plan->item_count * repeat; i++)
+            count += result[i / repeat].disturbed[phase * repeat + i % repeat];
+        if (count)
+            g_string_append_printf(text, "%s%s %u/%u", text->len ? "|" : "",
+                                   kernel_phase_name(plan->item[0].job, phase), count, plan->item_count * repeat);
+    }
+    for (uint32_t i = 0; i < plan->item_count; i++) repeated += result[i].repeated;
+    record_set(record, "disturbed", "%s", text->len ? text->str : "none");
+    record_set(record, "iterations-repeated", "%u", repeated);
+    g_string_free(text, TRUE);
+}
+
 void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b, const struct replay_result *result,
-                        struct record *record)
+                        const struct contention *contention, struct record *record)
 {
     header_fill(plan, b, record);
+    contention_record(contention, record);
+    disturbed_fill(plan, result, record);
     masked_fill(plan, result, record);
     GArray *every = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     for (uint32_t i = 0; i < plan->item_count; i++) g_array_append_val(every, i);

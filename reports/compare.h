@@ -76,6 +76,9 @@ void compare_spread_find(const double *error_pct, uint32_t count, struct compare
 /* Words: the table of a comparison, and the paragraph that names what limits each phase. */
 void compare_table_append(const struct compare *compare, GString *out);
 void compare_words_append(const struct compare *compare, GString *out);
+/* Whether others worked on the machine of a record while it was measured, and what is to be doubted: a line, or
+ * nothing.  name: of the record, as "measured". */
+void compare_busy_append(const struct record *record, const char *name, GString *out);
 /* A sentence about what limits a phase, between before and after; nothing when the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);

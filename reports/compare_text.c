@@ -151,6 +151,27 @@ static void compare_contradiction_append(const struct compare *compare, const st
                                limit.bound);
 }
 
+void compare_busy_append(const struct record *record, const char *name, GString *out)
+{
+    const char *busy = record_get(record, "busy"), *disturbed = record_get(record, "disturbed");
+    const bool phases = disturbed && strcmp(disturbed, "none") != 0;
+    if (g_strcmp0(busy, "yes") != 0 && !phases) return;
+    g_string_append_printf(out, "The machine was %s while this was %s",
+                           phases && g_strcmp0(busy, "yes") != 0 ? "disturbed" : "busy", name);
+    const char *others = record_get(record, "cpu-others-pct"), *steal = record_get(record, "cpu-steal-pct");
+    const bool had = others && g_ascii_strtod(others, NULL) > 0;
+    if (had) g_string_append_printf(out, ": others had %s %% of its CPUs", others);
+    if (steal && g_ascii_strtod(steal, NULL) > 0)
+        g_string_append_printf(out, "%s the hypervisor took %s %%", had ? "," : ":", steal);
+    g_string_append_c(out, '.');
+    if (phases) {
+        g_auto(GStrv) phase = g_strsplit(disturbed, "|", -1);
+        g_autofree char *list = g_strjoinv(", ", phase);
+        g_string_append_printf(out, "  Doubt these times: %s.", list);
+    }
+    g_string_append_c(out, '\n');
+}
+
 void compare_words_append(const struct compare *compare, GString *out)
 {
     for (guint i = 0; i < compare->rows->len; i++) {
@@ -174,6 +195,10 @@ void compare_words_append(const struct compare *compare, GString *out)
         g_free(predicted);
         g_free(measured);
     }
+    if (!compare_record_predicted(compare->predicted))
+        compare_busy_append(compare->predicted, compare->predicted_name, out);
+    if (!compare_record_predicted(compare->measured))
+        compare_busy_append(compare->measured, compare->measured_name, out);
     for (guint i = 0; i < compare->lonely->len; i++)
         g_string_append_printf(out, "%s: only in one of the records.\n",
                                (const char *)g_ptr_array_index(compare->lonely, i));

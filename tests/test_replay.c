@@ -123,6 +123,9 @@ static struct replay_result result_make(uint32_t item, uint32_t ranks, uint32_t 
     struct replay_result result = { .ranks = ranks, .phases = phases, .repeat = repeat };
     result.time_us = g_new(double, ranks *phases *repeat);
     result.traffic = g_new0(struct kernel_traffic, ranks * phases);
+    result.disturbed = g_new0(bool, phases *repeat);
+    result.disturbed[1] = result.disturbed[repeat] = true;
+    result.repeated = 2;
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t p = 0; p < phases; p++) {
             for (uint32_t k = 0; k < repeat; k++)
@@ -148,7 +151,12 @@ static void test_rows(void)
     static const struct bootstrap_ops ops = { .name = "threads" };
     const struct bootstrap b = { .ops = &ops, .rank_count = RANKS };
     struct record *record = record_new();
-    replay_record_fill(&p.plan, &b, result, record);
+    const struct contention contention = { .others = 0.25, .running = 3 };
+    replay_record_fill(&p.plan, &b, result, &contention, record);
+    CU_ASSERT_STRING_EQUAL(record_get(record, "busy"), "yes");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "cpu-others-pct"), "25.0");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "disturbed"), "dispatch 2/10|combine 2/10");
+    CU_ASSERT_STRING_EQUAL(record_get(record, "iterations-repeated"), "4");
     CU_ASSERT_STRING_EQUAL(record_get(record, "kind"), "replay");
     CU_ASSERT_STRING_EQUAL(record_get(record, "layers"), "0,4");
     CU_ASSERT_STRING_EQUAL(record_get(record, "steps"), "0:1");
@@ -173,6 +181,7 @@ static void test_rows(void)
     for (uint32_t i = 0; i < 2; i++) {
         g_free(result[i].time_us);
         g_free(result[i].traffic);
+        g_free(result[i].disturbed);
     }
     plan_clear(&p);
 }

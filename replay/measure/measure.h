@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "replay/bootstrap/bootstrap.h"
+#include "replay/contention.h"
 #include "replay/live.h"
 #include "replay/live_command.h"
 #include "reports/record.h"
@@ -34,6 +35,8 @@ struct measure_row {
 }; /* no size: 0 */
 struct measure_rows {
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
+    struct contention contention; /* of the pass, among those whose samples count, where others took most */
+    uint32_t passes_disturbed, passes_repeated;
     uint32_t count;
     struct measure_row row[MEASURE_ROWS_MAX];
     double sample[]; /* [row][repeat]; NAN: nobody took part */

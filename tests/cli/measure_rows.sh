@@ -1,7 +1,8 @@
 # A short measurement has a row for every metric that replay/README.md explains; values are left out.  Metrics of one
 # phase that are measured at the same sizes stand in one line, the sizes behind it.
 $EPTWIN measure --ranks 2 --repeat 1 --sample-ms 1 --output out.csv
-grep '^# ' out.csv | grep -vE '^# (version|machine|cpus)'
+grep '^# ' out.csv | grep -vE '^# (version|machine|cpus)' |
+    sed -E 's/^# (busy|cpu-[a-z-]*|run-queue|passes-[a-z]*): .*/# \1: VALUE/'
 grep -v '^#' out.csv | grep -vE '_(min|max)(_[0-9]+)?,' | awk -F, '
     NR == 1 { next }
     { metric = $3; size = ""

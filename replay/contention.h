@@ -1,0 +1,67 @@
+/* contention.h - what else a host did while something was measured on it: time that others took from its CPUs, steal,
+ * waiting for CPUs, lengths of run queues, frequency.
+ *
+ * Two readings of the kernel's counters and the CPU time of the ranks between them make a struct contention.  Counters
+ * that a kernel does not have are NAN there, and say nothing about whether it was busy.  Knows no kernels, no links. */
+#ifndef REPLAY_CONTENTION_H
+#define REPLAY_CONTENTION_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "replay/bootstrap/bootstrap.h"
+#include "reports/record.h"
+
+/* What the counters stand at.  NAN: the host does not say. */
+struct contention_reading {
+    double wall_us;
+    double busy_us, steal_us; /* of the CPUs that this process may use: /proc/stat */
+    double pressure_us;       /* for so long somebody waited for a CPU: /proc/pressure/cpu, some */
+    double running;           /* processes that run or want to: procs_running of /proc/stat */
+    double mhz;               /* of the slowest CPU: cpufreq, else /proc/cpuinfo */
+    uint32_t cpus;
+};
+
+/* Shares are of all CPU time of the CPUs, 0 to 1. */
+struct contention {
+    double others;   /* that neither the ranks nor nobody had */
+    double steal;    /* that the hypervisor gave to others */
+    double pressure; /* of the time, in which somebody waited for a CPU */
+    double running;  /* the larger of both readings */
+    double mhz_min, mhz_max;
+};
+
+/* root: the folder that stands for "/", "" for this host; tests have their own. */
+void contention_read(const char *root, struct contention_reading *reading);
+
+/* own_us: CPU time of all ranks of the host between the readings. */
+struct contention contention_between(const struct contention_reading *from, const struct contention_reading *to,
+                                     double own_us);
+
+/* Whether what was measured meanwhile is to be doubted: others had a twentieth of the CPUs, or the hypervisor a
+ * fiftieth.  Waiting alone says nothing, because ranks that share a CPU wait for each other. */
+bool contention_busy(const struct contention *c);
+
+/* Header lines: busy (yes, no or unknown), cpu-others-pct, cpu-steal-pct, cpu-pressure-pct, run-queue, cpu-mhz. */
+void contention_record(const struct contention *c, struct record *record);
+
+/* What ranks did of one phase, from its barrier to the next: all of them for about as long. */
+struct contention_effort {
+    double wall_us, cpu_us;
+    bool slept; /* then the CPU may have been idle, and nobody knows who had it */
+};
+/* Whether somebody else had a tenth of a CPU of theirs.  Ranks that do not sleep keep their CPUs busy.  bound: rank r
+ * stays on CPU r modulo cpus; else they have cpus together. */
+bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t cpus, bool bound);
+
+/* Of all hosts that ranks run on, the one where others took most.  Collective; own_us: of this process since from. */
+bool contention_gather(struct bootstrap *b, const struct contention_reading *from, double own_us,
+                       struct contention *worst, GError **error);
+
+/* CPU time of this process; of this thread. */
+double contention_process_us(void);
+double contention_thread_us(void);
+/* How often this thread gave up its CPU of its own accord: it slept. */
+uint64_t contention_thread_sleeps(void);
+
+#endif
