@@ -58,8 +58,9 @@ struct slot {
 
 struct sim {
     uint64_t now_ps;
-    uint64_t event_count;                         /* run */
-    void (*ahead)(const struct sim_event *event); /* NULL: nobody looks */
+    uint64_t event_count;                                                /* run */
+    void (*ahead)(const struct sim *sim, const struct sim_event *event); /* NULL: nobody looks */
+    void *owner;
     uint32_t pending_count;
     uint32_t left_count; /* entries that moved events left behind: their events are elsewhere, or not pending */
 
@@ -107,6 +108,7 @@ struct sim *sim_new(uint32_t event_count)
     sim->chunk_count = (uint32_t)chunk_count;
     sim->now_ps = sim->event_count = 0;
     sim->ahead = NULL;
+    sim->owner = NULL;
     queue_clear(sim);
     return sim;
 }
@@ -118,7 +120,14 @@ void sim_free(struct sim *sim)
     free(sim);
 }
 
-void sim_look_ahead(struct sim *sim, void (*ahead)(const struct sim_event *event)) { sim->ahead = ahead; }
+void sim_look_ahead(struct sim *sim, void (*ahead)(const struct sim *sim, const struct sim_event *event))
+{
+    sim->ahead = ahead;
+}
+
+void sim_owner_set(struct sim *sim, void *owner) { sim->owner = owner; }
+
+void *sim_owner(const struct sim *sim) { return sim->owner; }
 
 uint64_t sim_now_ps(const struct sim *sim) { return sim->now_ps; }
 
@@ -370,7 +379,8 @@ bool sim_step(struct sim *sim)
     }
     struct sim_event *const event = event_take(sim);
 
-    if (sim->ahead && sim->front_tail - sim->front_head > AHEAD) sim->ahead(sim->front[sim->front_head + AHEAD].event);
+    if (sim->ahead && sim->front_tail - sim->front_head > AHEAD)
+        sim->ahead(sim, sim->front[sim->front_head + AHEAD].event);
     sim->event_count++;
     sim->now_ps = sim_event_time_ps(event);
     event->due_ps = 0;

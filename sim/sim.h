@@ -28,7 +28,11 @@ void sim_reset(struct sim *sim);
 
 /* Has ahead() called with most events a few places before they run, so that it can prefetch what they will look at.  It
  * must change nothing. */
-void sim_look_ahead(struct sim *sim, void (*ahead)(const struct sim_event *event));
+void sim_look_ahead(struct sim *sim, void (*ahead)(const struct sim *sim, const struct sim_event *event));
+
+/* What the events are about: any pointer, at first NULL. */
+void sim_owner_set(struct sim *sim, void *owner);
+void *sim_owner(const struct sim *sim);
 
 uint64_t sim_now_ps(const struct sim *sim);
 

@@ -275,8 +275,8 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     const bool defer = write->flags & FABRIC_DEFER;
     const struct transport *t = &rank->world->transport;
     const uint64_t post_ps = t->post_ps + (write->flags & FABRIC_LIBRARY ? t->library_ps : 0);
-    nic_post(world_request_write(rank, write), post_by(rank, post_ps, write->warps, write->peer, write->queue, defer),
-             defer);
+    nic_post(rank, world_request_write(rank, write),
+             post_by(rank, post_ps, write->warps, write->peer, write->queue, defer), defer);
     return 0;
 }
 
@@ -290,7 +290,7 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
     if (!(write->flags & FABRIC_POLLED)) (void)post(rank, write->warps, write->peer, write->queue, true);
     const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, false);
-    nic_post(world_request_write_signal(rank, write, signal), ready_ps, false);
+    nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps, false);
     return 0;
 }
 
@@ -319,7 +319,7 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
     assert(ww && ww->worker == worker && read->peer != f->rank);
     if (fabric_path(f, read->peer) != FABRIC_RDMA) return gpu_get_nvlink(rank, ww, read);
     if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
-    nic_post(world_request_read(rank, read), post(rank, 0, read->peer, read->queue, false), false);
+    nic_post(rank, world_request_read(rank, read), post(rank, 0, read->peer, read->queue, false), false);
     return 0;
 }
 
@@ -334,7 +334,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
         const struct transport *t = &w->transport;
         if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
         const uint64_t post_ps = t->post_ps + (signal->library ? t->library_ps : 0);
-        nic_post(world_request_signal(rank, signal),
+        nic_post(rank, world_request_signal(rank, signal),
                  post_by(rank, post_ps, signal->warps, signal->peer, signal->queue, false), false);
         return 0;
     }

@@ -99,9 +99,9 @@ static void host_step_end(struct world_rank *rank)
     sim_schedule_at(rank->world->sim, &core->event, core->port.free_ps);
 }
 
-static uint64_t host_link_ps(const struct request *r)
+static uint64_t host_link_ps(const struct world *w, const struct request *r)
 {
-    const struct cluster_host *host = &r->source->world->cluster->host;
+    const struct cluster_host *host = &w->cluster->host;
     const bool short_one = !r->put && !r->answer; /* a signal, or the question of a get */
     const uint64_t bytes_ps = short_one ? 0 : cluster_curve_ps(&host->put, r->wire_bytes);
     return bytes_ps + (short_one || r->signal ? host->signal_ps : 0);
@@ -109,7 +109,7 @@ static uint64_t host_link_ps(const struct request *r)
 
 static uint64_t host_send(struct world_rank *source, const struct request *r)
 {
-    return charge(source, host_link_ps(r));
+    return charge(source, host_link_ps(source->world, r));
 }
 
 static uint64_t host_receive(struct world_rank *target, uint64_t now_ps, const struct request *r)
@@ -117,7 +117,7 @@ static uint64_t host_receive(struct world_rank *target, uint64_t now_ps, const s
     struct core *core = rank_core(target);
     const bool idle = now_ps > core->received_ps;
     const uint64_t interrupt_ps = idle ? target->world->cluster->host.interrupt_ps : 0;
-    core->received_ps = port_reserve(&core->port, now_ps, interrupt_ps + host_link_ps(r), 0);
+    core->received_ps = port_reserve(&core->port, now_ps, interrupt_ps + host_link_ps(target->world, r), 0);
     return core->received_ps;
 }
 
@@ -135,7 +135,7 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
     (void)worker;
     struct world_rank *rank = rank_of(f);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
-    nic_post(world_request_write(rank, write), rank->now.worker->cursor_ps, write->flags & FABRIC_DEFER);
+    nic_post(rank, world_request_write(rank, write), rank->now.worker->cursor_ps, write->flags & FABRIC_DEFER);
     return 0;
 }
 
@@ -145,7 +145,7 @@ static int host_put_signal(struct fabric *f, struct fabric_worker *worker, const
     (void)worker;
     struct world_rank *rank = rank_of(f);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
-    nic_post(world_request_write_signal(rank, write, signal), rank->now.worker->cursor_ps, false);
+    nic_post(rank, world_request_write_signal(rank, write, signal), rank->now.worker->cursor_ps, false);
     return 0;
 }
 
@@ -160,7 +160,7 @@ static int host_get(struct fabric *f, struct fabric_worker *worker, const struct
         return 0;
     }
     if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
-    nic_post(world_request_read(rank, read), rank->now.worker->cursor_ps, false);
+    nic_post(rank, world_request_read(rank, read), rank->now.worker->cursor_ps, false);
     return 0;
 }
 
@@ -171,7 +171,7 @@ static int host_signal(struct fabric *f, struct fabric_worker *worker, const str
     struct world *w = rank->world;
     if (fabric_path(f, signal->peer) == FABRIC_RDMA) {
         if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
-        nic_post(world_request_signal(rank, signal), rank->now.worker->cursor_ps, false);
+        nic_post(rank, world_request_signal(rank, signal), rank->now.worker->cursor_ps, false);
         return 0;
     }
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, charge(rank, 0));

@@ -34,18 +34,27 @@ struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue)
     return *place;
 }
 
+struct qp_rest *nic_qp_more(struct world *w, struct qp *qp)
+{
+    if (qp->rest) return qp->rest;
+    qp->rest = pool_get(&w->qp_rests);
+    *qp->rest = (struct qp_rest){ 0 };
+    return qp->rest;
+}
+
 void nic_qp_clear(struct qp *qp)
 {
-    if (!qp->flow) return;
-    dcqcn_flow_clear(qp->flow);
-    free(qp->flow);
+    if (!qp->rest || !qp->rest->flow) return;
+    dcqcn_flow_clear(qp->rest->flow);
+    free(qp->rest->flow);
 }
 
 void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
     struct qp **place = qp_place(rank, peer, queue), *qp = *place;
-    if (qp->held_first || qp->ready_first || qp->ack_first || qp->waiter || qp->unknown || qp->unacked || qp->flow)
-        return;
+    if (qp->held_last || qp->ready_last || qp->ack_last || qp->unknown || qp->unacked) return;
+    if (qp->rest && (qp->rest->waiter || qp->rest->flow)) return;
+    if (qp->rest) pool_put(&rank->world->qp_rests, qp->rest);
     pool_put(&rank->world->qps, qp);
     *place = NULL;
 }
@@ -63,71 +72,84 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-static uint64_t qp_key(const struct world_rank *source, const struct world_rank *target, uint32_t queue)
+static uint64_t qp_key(const struct request *r, uint32_t queue)
 {
-    return (uint64_t)source->fabric.rank << 40 | (uint64_t)target->fabric.rank << 16 | queue;
+    return (uint64_t)r->source << 40 | (uint64_t)r->target << 16 | queue;
 }
 
-/* The number of the port that a QP uses at the source; modulo the peer's ports, also the one at the peer. */
-static uint32_t port_choose(const struct world_rank *source, const struct world_rank *target, uint32_t queue)
+/* The number among the source's ports of the one that a request's QP uses. */
+static uint32_t port_choose(const struct world *w, const struct request *r)
 {
-    const struct world *w = source->world;
+    const struct world_rank *source = &w->rank[r->source];
     if (source->nic_count == 1) return 0;
-    if (w->transport.queues) queue %= w->transport.queues;
+    const uint32_t queue = w->transport.queues ? r->queue % w->transport.queues : r->queue;
     switch ((enum cluster_port_map)w->cluster->nic.port_map) {
-    case CLUSTER_PORT_HASH: return (uint32_t)(mix(qp_key(source, target, queue)) % source->nic_count);
+    case CLUSTER_PORT_HASH: return (uint32_t)(mix(qp_key(r, queue)) % source->nic_count);
     case CLUSTER_PORT_QUEUE: return queue % source->nic_count;
     case CLUSTER_PORT_ROUND_ROBIN: break;
     }
-    return ((uint32_t)target->fabric.rank * source->fabric.queue_count + queue) % source->nic_count;
+    return ((uint32_t)r->target * source->fabric.queue_count + queue) % source->nic_count;
+}
+
+/* The same among the target's ports. */
+static uint32_t peer_port_choose(const struct world *w, const struct request *r)
+{
+    return port_choose(w, r) % w->rank[r->target].nic_count;
+}
+
+/* The number among all of the port that the source uses, and of the target's. */
+static uint32_t port_own(const struct world *w, const struct request *r)
+{
+    return w->rank[r->source].nic[port_choose(w, r)];
+}
+
+static uint32_t port_to(const struct world *w, const struct request *r)
+{
+    return w->rank[r->target].nic[peer_port_choose(w, r)];
 }
 
 /* The relay by which a QP's messages leave their node; NULL: through the source's own port. */
-static struct relay *relay_of(const struct world_rank *source, const struct world_rank *target, uint32_t queue)
+static struct relay *relay_of(const struct world *w, const struct request *r)
 {
-    const struct world *w = source->world;
     if (!w->relay) return NULL;
     const struct network *n = w->network;
-    const uint32_t choice = port_choose(source, target, queue), all = n->ports_per_node;
-    const uint32_t own = source->nic[choice], to = target->nic[choice % target->nic_count];
+    const uint32_t own = port_own(w, r), to = port_to(w, r), all = n->ports_per_node;
     const uint32_t port = graph_relay_port(n->graph, own / all, own % all, n->leaf[n->port[to].leaf]);
     return port == UINT32_MAX || own / all == to / all ? NULL : &w->relay[own / all * all + port];
 }
 
 /* The port that a QP sends from. */
-static uint32_t port_out(const struct world_rank *source, const struct world_rank *target, uint32_t queue)
+static uint32_t port_out(const struct world *w, const struct request *r)
 {
-    const struct relay *relay = relay_of(source, target, queue);
-    return relay ? (uint32_t)(relay - source->world->relay) : source->nic[port_choose(source, target, queue)];
+    const struct relay *relay = relay_of(w, r);
+    return relay ? (uint32_t)(relay - w->relay) : port_own(w, r);
 }
 
 /* What lies between that port and the memory that it reads. */
-static const struct network_local *local_out(const struct request *r)
+static const struct network_local *local_out(const struct world *w, const struct request *r)
 {
-    const struct relay *relay = relay_of(r->source, r->target, r->queue);
-    return relay ? &relay->local : &r->source->local[port_choose(r->source, r->target, r->queue)];
+    const struct relay *relay = relay_of(w, r);
+    return relay ? &relay->local : &w->rank[r->source].local[port_choose(w, r)];
 }
 
-static struct nic *nic_of(const struct world_rank *source, const struct world_rank *target, uint16_t queue)
+static struct nic *nic_of(const struct world *w, const struct request *r) { return &w->nic[port_out(w, r)]; }
+
+static struct qp *qp_of(const struct world *w, const struct request *r)
 {
-    return &source->world->nic[port_out(source, target, queue)];
+    return nic_qp(&w->rank[r->source], r->target, r->queue);
 }
 
 /* The time that an acknowledgement takes back to the source. */
-static uint64_t back_ps(const struct request *r)
+static uint64_t back_ps(const struct world *w, const struct request *r)
 {
-    struct world *w = r->source->world;
     if (w->network->leaf_count < 2) return w->cluster->network.latency_ps;
-    const uint32_t choice = port_choose(r->source, r->target, r->queue);
-    const uint32_t to = r->target->nic[choice % r->target->nic_count];
-    return network_back_ps(w->network, port_out(r->source, r->target, r->queue), to);
+    return network_back_ps(w->network, port_out(w, r), port_to(w, r));
 }
 
 /* The peer's port sends the acknowledgement along with its next quantum. */
-static void acks_owe(const struct request *r)
+static void acks_owe(const struct world *w, const struct request *r)
 {
-    const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
-    r->source->world->nic[r->target->nic[choice]].owed_bytes += r->source->world->cluster->nic.ack_bytes;
+    w->nic[port_to(w, r)].owed_bytes += w->cluster->nic.ack_bytes;
 }
 
 /* ---- credits: an acknowledgement gives window bytes back ---- */
@@ -188,13 +210,12 @@ static void credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps
 /* Behind all that come no later. */
 static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
 {
-    struct ack *const ack = pool_get(&w->acks);
-    struct ack **at = &qp->ack_first;
-    if (*at && qp->ack_last->time_ps <= time_ps) at = &qp->ack_last->next;
-    while (*at && (*at)->time_ps <= time_ps) at = &(*at)->next;
-    *ack = (struct ack){ .time_ps = time_ps, .next = *at };
-    *at = ack;
-    if (!ack->next) qp->ack_last = ack;
+    struct ack *const ack = pool_get(&w->acks), *before = qp->ack_last;
+    const bool last = !before || before->time_ps <= time_ps;
+    while (!last && before->next->time_ps <= time_ps) before = before->next;
+    *ack = (struct ack){ .time_ps = time_ps, .next = before ? before->next : ack };
+    if (before) before->next = ack;
+    if (last) qp->ack_last = ack;
 }
 
 static void qp_complete(struct world_rank *poster, struct qp *qp, uint32_t places, uint64_t time_ps)
@@ -204,38 +225,40 @@ static void qp_complete(struct world_rank *poster, struct qp *qp, uint32_t place
     qp->unknown -= places;
     if (w->transport.order == TRANSPORT_WIRE) time_ps = qp->done_ps;
     for (uint32_t i = 0; w->queue_depth && i < places; i++) ack_add(w, qp, time_ps);
-    if (qp->waiter) world_space_wake(poster, qp, time_ps);
+    if (qp->rest && qp->rest->waiter) world_space_wake(poster, qp, time_ps);
 }
 
 /* The last byte has arrived: the payload is stored, a signal changes its word, and a get is complete. */
 static void request_landed(struct sim *sim, struct sim_event *event)
 {
+    struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
-    struct world_rank *target = r->target;
-    if (r->payload_bytes) {
-        assert(r->target_offset + r->payload_bytes <= target->fabric.heap_bytes);
-        memcpy(target->fabric.heap + r->target_offset, r->payload, r->payload_bytes);
+    struct world_rank *target = &w->rank[r->target];
+    const struct parcel *parcel = r->parcel;
+    if (parcel && parcel->payload_bytes) {
+        assert(parcel->target_offset + parcel->payload_bytes <= target->fabric.heap_bytes);
+        memcpy(target->fabric.heap + parcel->target_offset, parcel->payload, parcel->payload_bytes);
     }
-    if (r->answer) qp_complete(target, nic_qp(target, r->source->fabric.rank, r->queue), r->places, sim_now_ps(sim));
+    if (r->answer) qp_complete(target, nic_qp(target, r->source, r->queue), r->places, sim_now_ps(sim));
     const bool signal = r->signal, add = r->add;
     const uint32_t word = r->word;
     const uint64_t value = r->value;
-    pool_put(&target->world->requests, r);
+    world_request_free(w, r);
     if (signal) world_word_deliver(target, word, value, add);
 }
 
 /* The request's time of arrival is known from now on.  The source learns of the arrival one way later: then its QP has
  * room, its window opens, and its flush may return. */
-static void request_known(struct request *r, uint64_t visible_ps)
+static void request_known(struct world *w, struct qp *qp, struct request *r, uint64_t visible_ps)
 {
-    struct world *w = r->source->world;
-    const uint64_t acked_ps = visible_ps + back_ps(r);
-    credit_return(nic_of(r->source, r->target, r->queue), (uint32_t)(r->wire_bytes - r->early_bytes), acked_ps);
-    acks_owe(r);
-    if (!r->answer) qp_complete(r->source, nic_qp(r->source, r->target->fabric.rank, r->queue), r->places, acked_ps);
-    if (r->signal && r->add && world_counter_hold(r->target, r->word, r->value, &visible_ps)) r->signal = false;
-    if (!r->signal && !r->payload_bytes && !r->answer) {
-        pool_put(&w->requests, r);
+    const uint64_t acked_ps = visible_ps + back_ps(w, r);
+    credit_return(nic_of(w, r), r->wire_bytes - r->early_bytes, acked_ps);
+    acks_owe(w, r);
+    if (!r->answer) qp_complete(&w->rank[r->source], qp, r->places, acked_ps);
+    if (r->signal && r->add && world_counter_hold(&w->rank[r->target], r->word, r->value, &visible_ps))
+        r->signal = false;
+    if (!r->signal && !r->answer && !(r->parcel && r->parcel->payload_bytes)) {
+        world_request_free(w, r);
         return;
     }
     r->event.run = request_landed;
@@ -245,28 +268,26 @@ static void request_known(struct request *r, uint64_t visible_ps)
 static void ring_add(struct nic *nic, struct ring ring);
 
 /* A get has come in.  The peer's NIC answers it without help, as with a put the other way.  On a host the CPU does. */
-static void get_answer(struct request *r, uint64_t in_ps)
+static void get_answer(struct world *w, struct request *r, uint64_t in_ps)
 {
-    struct world_rank *const poster = r->source;
-    credit_return(nic_of(r->source, r->target, r->queue), r->wire_bytes, in_ps + back_ps(r));
+    const uint16_t poster = r->source;
+    credit_return(nic_of(w, r), r->wire_bytes, in_ps + back_ps(w, r));
     r->source = r->target;
     r->target = poster;
     r->wire_bytes = r->answer_bytes;
-    r->sent_bytes = 0;
-    r->in_ps = r->held_ps = 0;
+    r->early_bytes = 0;
+    if (r->parcel) r->parcel->in_ps = r->parcel->held_ps = 0;
     r->get = false;
     r->answer = true;
-    const struct world_machine *machine = poster->world->machine;
-    if (machine->receive) in_ps = machine->receive(r->source, in_ps, r);
-    struct qp *qp = nic_qp(r->source, poster->fabric.rank, r->queue);
-    ring_add(nic_of(r->source, poster, r->queue), (struct ring){ in_ps, qp, r, r });
+    if (w->machine->receive) in_ps = w->machine->receive(&w->rank[r->source], in_ps, r);
+    ring_add(nic_of(w, r), (struct ring){ in_ps, qp_of(w, r), r, r });
 }
 
 /* The request's last byte has come in at in_ps. */
-static void request_in(struct request *r, uint64_t in_ps)
+static void request_in(struct world *w, struct qp *qp, struct request *r, uint64_t in_ps)
 {
-    if (r->get) get_answer(r, in_ps);
-    else request_known(r, in_ps + r->source->world->cluster->nic.deliver_ps);
+    if (r->get) get_answer(w, r, in_ps);
+    else request_known(w, qp, r, in_ps + w->cluster->nic.deliver_ps);
 }
 
 /* ---- sending ---- */
@@ -274,9 +295,10 @@ static void request_in(struct request *r, uint64_t in_ps)
 /* A host works on packets as they come in.  If its CPU is free, it is done as soon as the last packet is in. */
 static void request_received(struct sim *sim, struct sim_event *event)
 {
+    struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
-    const uint64_t done_ps = r->target->world->machine->receive(r->target, sim_now_ps(sim), r);
-    request_in(r, done_ps > r->in_ps ? done_ps : r->in_ps);
+    const uint64_t done_ps = w->machine->receive(&w->rank[r->target], sim_now_ps(sim), r);
+    request_in(w, qp_of(w, r), r, later(done_ps, r->parcel->in_ps));
 }
 
 /* Doorbell until the first byte leaves, beside the way through the node.  A signal's request holds all that is sent. */
@@ -287,36 +309,33 @@ static uint64_t request_fetch_ps(const struct cluster_nic *c, const struct reque
 
 /* When a signal that is in at in_ps has changed its word: the target's NIC reads the word first, or a thread there
  * adds it up. */
-static uint64_t signal_applied_ps(const struct request *r, uint32_t port, uint64_t in_ps)
+static uint64_t signal_applied_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
-    const struct world *w = r->source->world;
     const struct cluster_nic *c = &w->cluster->nic;
     const uint64_t unit_ps = w->transport.atomic_ps ? w->transport.atomic_ps : c->atomic_ps;
     if (!w->transport.atomic_ps) in_ps += c->read_ps;
-    return unit_ps ? port_reserve(&w->nic[r->target->nic[port]].atomic, in_ps, unit_ps, 0) : in_ps;
+    return unit_ps ? port_reserve(&w->nic[port_to(w, r)].atomic, in_ps, unit_ps, 0) : in_ps;
 }
 
 /* The whole request is sent, and its last byte comes in at in_ps. */
-static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
+static void request_sent(struct world *w, struct qp *qp, struct request *r, uint64_t in_ps, uint64_t service_ps)
 {
-    struct world *w = r->source->world;
-    struct qp *qp = nic_qp(r->source, r->target->fabric.rank, r->queue);
-    const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
-    in_ps += r->target->local[choice].latency_ps;
+    in_ps += w->rank[r->target].local[peer_port_choose(w, r)].latency_ps;
     const bool signal = r->signal && !r->polled;
-    if (r->put && signal && w->transport.order == TRANSPORT_FENCE) in_ps += 2 * back_ps(r);
-    if (signal) in_ps = signal_applied_ps(r, choice, in_ps);
+    if (r->put && signal && w->transport.order == TRANSPORT_FENCE) in_ps += 2 * back_ps(w, r);
+    if (signal) in_ps = signal_applied_ps(w, r, in_ps);
     if (w->ways_differ) {
-        qp->in_ps = later(in_ps, qp->in_ps);
-        if (w->transport.order == TRANSPORT_WIRE || signal) in_ps = qp->in_ps;
+        struct qp_rest *rest = nic_qp_more(w, qp);
+        rest->in_ps = later(in_ps, rest->in_ps);
+        if (w->transport.order == TRANSPORT_WIRE || signal) in_ps = rest->in_ps;
     }
-    if (w->options.timeline) world_timeline_nic_note(r, false, in_ps - service_ps, in_ps);
+    if (w->options.timeline) world_timeline_nic_note(w, r, false, in_ps - service_ps, in_ps);
     if (!w->machine->receive) {
-        request_in(r, in_ps);
+        request_in(w, qp, r, in_ps);
         return;
     }
-    const uint64_t work_ps = w->machine->link_ps(r);
-    r->in_ps = in_ps;
+    const uint64_t work_ps = w->machine->link_ps(w, r);
+    world_request_parcel(w, r)->in_ps = in_ps;
     r->event.run = request_received;
     sim_schedule_at(w->sim, &r->event, in_ps - (work_ps < service_ps ? work_ps : service_ps));
 }
@@ -325,18 +344,15 @@ static void request_sent(struct request *r, uint64_t in_ps, uint64_t service_ps)
 static void passage_find(struct nic *nic, const struct request *r, struct passage *p)
 {
     struct world *w = nic->world;
-    const struct world_rank *target = r->target;
-    const uint32_t choice = port_choose(r->source, target, r->queue) % target->nic_count;
-    const uint32_t from = (uint32_t)(nic - w->nic), to = target->nic[choice];
+    const uint32_t from = (uint32_t)(nic - w->nic), to = port_to(w, r);
     uint64_t key = 0;
     if (w->network->leaf_count > 1) {
         const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
-        key = mix(1 + (address ? (uint64_t)from << 32 | to : qp_key(r->source, target, r->queue)));
-        if (w->cluster->network.routing == CLUSTER_SPRAY)
-            key = (key >> 32) + nic_qp(r->source, target->fabric.rank, r->queue)->sprayed++;
+        key = mix(1 + (address ? (uint64_t)from << 32 | to : qp_key(r, r->queue)));
+        if (w->cluster->network.routing == CLUSTER_SPRAY) key = (key >> 32) + nic_qp_more(w, qp_of(w, r))->sprayed++;
     }
     network_way(w->network, from, to, key, p);
-    const struct network_local *local = &target->local[choice];
+    const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
     for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
 }
 
@@ -346,21 +362,20 @@ static struct link_state *nic_out(const struct nic *nic)
 }
 
 /* The link to the port that a request goes to. */
-static const struct link_state *nic_in(const struct request *r)
+static const struct link_state *nic_in(const struct world *w, const struct request *r)
 {
-    const struct network *n = r->source->world->network;
-    const uint32_t choice = port_choose(r->source, r->target, r->queue) % r->target->nic_count;
-    return &n->link[n->port[r->target->nic[choice]].in];
+    return &w->network->link[w->network->port[port_to(w, r)].in];
 }
 
 /* The latency between the GPU's memory and this port. */
-static uint64_t nic_local(const struct request *r) { return local_out(r)->latency_ps; }
+static uint64_t nic_local(const struct world *w, const struct request *r) { return local_out(w, r)->latency_ps; }
 
 /* To the relay's GPU by NVLink.  Returns when the last byte is there. */
-static uint64_t relay_cross(const struct request *r, const struct relay *relay, uint64_t now_ps, uint64_t size_bytes)
+static uint64_t relay_cross(const struct world *w, const struct request *r, const struct relay *relay, uint64_t now_ps,
+                            uint64_t size_bytes)
 {
-    const struct world *w = r->source->world;
-    const uint64_t out_ps = port_reserve(&r->source->egress, now_ps, rate_time(w->egress, size_bytes), size_bytes);
+    struct port *egress = &w->rank[r->source].egress;
+    const uint64_t out_ps = port_reserve(egress, now_ps, rate_time(w->egress, size_bytes), size_bytes);
     if (!relay->rank) return out_ps;
     return later(out_ps, port_reserve(&relay->rank->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes));
 }
@@ -369,10 +384,11 @@ static uint64_t relay_cross(const struct request *r, const struct relay *relay, 
  * as it sends, so links at their limit hold it back. */
 static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t now_ps, uint64_t size_bytes)
 {
-    struct network *n = nic->world->network;
-    const struct network_local *local = local_out(r);
-    const struct relay *relay = relay_of(r->source, r->target, r->queue);
-    uint64_t end_ps = relay ? relay_cross(r, relay, now_ps, size_bytes) : now_ps;
+    const struct world *w = nic->world;
+    struct network *n = w->network;
+    const struct network_local *local = local_out(w, r);
+    const struct relay *relay = relay_of(w, r);
+    uint64_t end_ps = relay ? relay_cross(w, r, relay, now_ps, size_bytes) : now_ps;
     for (uint32_t i = 0; i < local->out_count; i++) {
         struct link_state *link = &n->link[local->out[i]];
         const uint64_t read_ps = port_reserve(&link->port, now_ps, rate_time(link->rate, size_bytes), size_bytes);
@@ -383,22 +399,20 @@ static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t n
 
 /* ---- DCQCN ---- */
 
-static struct dcqcn_flow *flow_of(const struct request *r)
+static struct dcqcn_flow *flow_of(struct world *w, const struct request *r)
 {
-    struct qp *qp = nic_qp(r->source, r->target->fabric.rank, r->queue);
-    if (qp->flow) return qp->flow;
-    qp->flow = memory_new(1, sizeof *qp->flow);
-    dcqcn_flow_init(qp->flow, &r->source->world->dcqcn);
-    return qp->flow;
+    struct qp_rest *rest = nic_qp_more(w, qp_of(w, r));
+    if (rest->flow) return rest->flow;
+    rest->flow = memory_new(1, sizeof *rest->flow);
+    dcqcn_flow_init(rest->flow, &w->dcqcn);
+    return rest->flow;
 }
 
 /* Takes a message's bytes over its planned way.  Switches whose queues they find long may mark them. */
-static uint64_t passage_go(const struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps,
-                           uint64_t tail_ps)
+static uint64_t passage_go(struct world *w, const struct request *r, const struct passage *p, uint32_t size,
+                           uint64_t head_ps, uint64_t tail_ps)
 {
-    struct world *w = r->source->world;
-    const struct network_local *local =
-        &r->target->local[port_choose(r->source, r->target, r->queue) % r->target->nic_count];
+    const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
     bool marked = false;
     for (uint32_t i = 0; w->dcqcn.parameters && i + local->in_count < p->count; i++) {
         const uint64_t queue_bytes = passage_queue_bytes(w->network->link, p, i, head_ps);
@@ -406,17 +420,17 @@ static uint64_t passage_go(const struct request *r, const struct passage *p, uin
         marked |= queue_bytes && dcqcn_marks(&w->dcqcn, queue_bytes, packets);
     }
     const uint64_t in_ps = passage_take(w->network->link, p, size, tail_ps);
-    if (marked) dcqcn_marked(&w->dcqcn, flow_of(r), in_ps, back_ps(r));
+    if (marked) dcqcn_marked(&w->dcqcn, flow_of(w, r), in_ps, back_ps(w, r));
     return in_ps;
 }
 
 /* ---- whose turn it is ---- */
 
-static void active_add(struct nic *nic, struct qp *qp)
+static void active_add(struct nic *nic, struct turn turn)
 {
     if (nic->active_count == nic->active_max) {
         const uint32_t max = nic->active_max ? 2 * nic->active_max : QUEUE_FIRST;
-        struct qp **grown = memory_grow(NULL, max, sizeof *grown);
+        struct turn *grown = memory_grow(NULL, max, sizeof *grown);
         for (uint32_t i = 0; i < nic->active_count; i++)
             grown[i] = nic->active[(nic->active_first + i) & (nic->active_max - 1)];
         free(nic->active);
@@ -424,13 +438,13 @@ static void active_add(struct nic *nic, struct qp *qp)
         nic->active_first = 0;
         nic->active_max = max;
     }
-    nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = qp;
+    nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = turn;
 }
 
 /* Takes out the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
 static struct qp *active_take(struct nic *nic)
 {
-    struct qp *qp = nic->active[nic->active_first];
+    struct qp *qp = nic->active[nic->active_first].qp;
     nic->active_first = (nic->active_first + 1) & (nic->active_max - 1);
     nic->active_count--;
     return qp;
@@ -443,12 +457,8 @@ static void rings_take(struct nic *nic, uint64_t now_ps)
         const struct ring *ring = &nic->ring[nic->ring_first];
         struct qp *qp = ring->qp;
         nic->ring_first = (nic->ring_first + 1) & (nic->ring_max - 1);
-        if (qp->ready_first) {
-            qp->ready_last->next = ring->first;
-        } else {
-            qp->ready_first = ring->first;
-            active_add(nic, qp);
-        }
+        if (qp->ready_last) qp->ready_last->next = ring->first;
+        else active_add(nic, (struct turn){ qp, ring->first });
         qp->ready_last = ring->last;
     }
 }
@@ -464,10 +474,10 @@ static void turn_schedule(struct nic *nic)
 
 static void qp_resume(struct sim *sim, struct sim_event *event)
 {
-    (void)sim;
+    const struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
-    struct nic *nic = nic_of(r->source, r->target, r->queue);
-    active_add(nic, nic_qp(r->source, r->target->fabric.rank, r->queue));
+    struct nic *nic = nic_of(w, r);
+    active_add(nic, (struct turn){ qp_of(w, r), r });
     if (!nic->stalled) turn_schedule(nic);
 }
 
@@ -477,17 +487,19 @@ static void qp_hold(struct nic *nic, struct request *r, const struct passage *p,
     struct world *w = nic->world;
     const uint64_t now = sim_now_ps(w->sim), go_ps = now + p->push_ps;
     const uint64_t tail_ps = go_ps + rate_time(nic_out(nic)->rate, size) + w->cluster->nic.fetch_ps;
-    r->held_ps = passage_go(r, p, size, head_ps, tail_ps + nic_out(nic)->latency_ps);
+    world_request_parcel(w, r)->held_ps = passage_go(w, r, p, size, head_ps, tail_ps + nic_out(nic)->latency_ps);
     (void)active_take(nic);
     r->event.run = qp_resume;
     sim_schedule_at(w->sim, &r->event, go_ps);
     turn_schedule(nic);
 }
 
+static uint64_t request_held_ps(const struct request *r) { return r->parcel ? r->parcel->held_ps : 0; }
+
 /* The time that a request costs a port besides its bytes.  Only the request's first quantum pays it. */
 static uint64_t request_work_ps(const struct cluster_nic *c, const struct request *r)
 {
-    if (r->sent_bytes) return 0;
+    if (r->early_bytes) return 0;
     return (r->put || r->answer ? c->message_ps : 0) + ((r->signal && !r->polled) || r->get ? c->signal_ps : 0);
 }
 
@@ -508,30 +520,33 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
     const uint64_t service_ps = request_work_ps(&w->cluster->nic, r) + rate_time(out->rate, size + owed_bytes);
     const uint64_t read_ps = source_read(nic, r, now, size),
-                   fetch_ps = request_fetch_ps(&w->cluster->nic, r) + nic_local(r);
+                   fetch_ps = request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r);
     uint64_t sent_ps = port_reserve(&out->port, now, service_ps, size + owed_bytes) + p->push_ps;
     sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
     out->port.free_ps = sent_ps;
     nic->outstanding_bytes += size;
-    if (w->dcqcn.parameters) dcqcn_sent(&w->dcqcn, flow_of(r), now, size);
-    if (w->options.timeline) world_timeline_nic_note(r, true, sent_ps - service_ps, sent_ps);
+    if (w->dcqcn.parameters) dcqcn_sent(&w->dcqcn, flow_of(w, r), now, size);
+    if (w->options.timeline) world_timeline_nic_note(w, r, true, sent_ps - service_ps, sent_ps);
     const uint64_t tail_ps = now + rate_time(out->rate, size) + p->push_ps;
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + out->latency_ps;
-    const uint64_t in_ps = r->held_ps > there_ps ? r->held_ps
-                           : r->held_ps          ? there_ps
-                                                 : passage_go(r, p, size, head_ps, there_ps);
-    r->held_ps = 0;
-    r->sent_bytes += size;
-    r->in_ps = in_ps > r->in_ps ? in_ps : r->in_ps;
-    if (r->sent_bytes == r->wire_bytes) qp->ready_first = r->next;
-    if (qp->ready_first) active_add(nic, qp);
+    const uint64_t held_ps = request_held_ps(r);
+    const uint64_t in_ps = held_ps ? later(held_ps, there_ps) : passage_go(w, r, p, size, head_ps, there_ps);
+    const bool last = r->early_bytes + size == r->wire_bytes;
+    struct request *next = last ? r->next : r;
+    if (next) active_add(nic, (struct turn){ qp, next });
+    else qp->ready_last = NULL;
     turn_schedule(nic);
-    if (r->sent_bytes < r->wire_bytes) {
-        r->early_bytes += size;
-        credit_return(nic, size, in_ps + w->cluster->nic.deliver_ps + back_ps(r));
+    struct parcel *parcel = last ? r->parcel : world_request_parcel(w, r);
+    if (parcel) {
+        parcel->held_ps = 0;
+        parcel->in_ps = later(parcel->in_ps, in_ps);
+    }
+    if (last) {
+        request_sent(w, qp, r, parcel ? parcel->in_ps : in_ps, rate_time(nic_in(w, r)->rate, size));
         return;
     }
-    request_sent(r, r->in_ps, rate_time(nic_in(r)->rate, size));
+    r->early_bytes += size;
+    credit_return(nic, size, in_ps + w->cluster->nic.deliver_ps + back_ps(w, r));
 }
 
 /* Whether the QP whose turn it is must wait: a signal where the requests before it must first be acknowledged, and
@@ -541,8 +556,10 @@ static bool qp_must_wait(struct nic *nic, struct request *r)
     struct world *w = nic->world;
     const uint64_t now = sim_now_ps(w->sim);
     uint64_t go_ps = now;
-    if (w->transport.order == TRANSPORT_FENCE && r->signal && !r->put) go_ps = nic->active[nic->active_first]->done_ps;
-    if (w->dcqcn.parameters && !r->held_ps) go_ps = later(go_ps, dcqcn_allows_ps(&w->dcqcn, flow_of(r), now));
+    if (w->transport.order == TRANSPORT_FENCE && r->signal && !r->put)
+        go_ps = nic->active[nic->active_first].qp->done_ps;
+    if (w->dcqcn.parameters && !request_held_ps(r))
+        go_ps = later(go_ps, dcqcn_allows_ps(&w->dcqcn, flow_of(w, r), now));
     if (go_ps <= now) return false;
     (void)active_take(nic);
     r->event.run = qp_resume;
@@ -561,19 +578,19 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
         turn_schedule(nic);
         return;
     }
-    struct request *r = nic->active[nic->active_first]->ready_first;
-    const uint32_t left_bytes = r->wire_bytes - r->sent_bytes;
+    struct request *r = nic->active[nic->active_first].first;
+    const uint32_t left_bytes = r->wire_bytes - r->early_bytes;
     const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
     if (w->transport.window_bytes && !window_open(nic, size)) return;
     if (qp_must_wait(nic, r)) return;
     const uint64_t head_ps =
-        sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(r) + nic_out(nic)->latency_ps;
+        sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r) + nic_out(nic)->latency_ps;
     struct passage p;
     p.count = 0;
     p.push_ps = 0;
     p.now_ps = sim_now_ps(sim);
     p.hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
-    if (!r->held_ps) {
+    if (!request_held_ps(r)) {
         passage_find(nic, r, &p);
         passage_plan(w->network->link, &p, size, head_ps);
         if (p.push_ps && p.hold_alone) {
@@ -584,18 +601,24 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     quantum_send(nic, r, &p, size, head_ps);
 }
 
-void nic_look_ahead(const struct sim_event *event)
+void nic_look_ahead(const struct sim *sim, const struct sim_event *event)
 {
     if (event->run == request_landed) {
         const struct request *r = fabric_container_of(event, const struct request, event);
-        if (r->signal) world_word_look_ahead(r->target, r->word);
+        const struct world *w = sim_owner(sim);
+        if (r->signal) world_word_look_ahead(&w->rank[r->target], r->word);
     } else if (event->run == nic_send_next) {
         const struct nic *nic = fabric_container_of(event, const struct nic, event);
+        const struct turn *turn = nic->active_count ? &nic->active[nic->active_first] : NULL;
         const struct ring *ring = nic->ring_count ? &nic->ring[nic->ring_first] : NULL;
-        if (nic->active_count) __builtin_prefetch(nic->active[nic->active_first], 1);
-        if (!ring) return;
-        __builtin_prefetch(ring->qp, 1);
-        __builtin_prefetch(ring->first, 1);
+        if (turn) {
+            __builtin_prefetch(turn->qp, 1);
+            __builtin_prefetch(turn->first, 1);
+        }
+        if (ring) {
+            __builtin_prefetch(ring->qp, 1);
+            __builtin_prefetch(ring->first, 1);
+        }
     }
 }
 
@@ -638,39 +661,38 @@ static void ring_add(struct nic *nic, struct ring ring)
 }
 
 /* Doorbells of one QP ring in the order posted, even if a later poster was quicker. */
-static void ring_schedule(struct qp *qp, struct request *first, struct request *last, uint64_t ready_ps)
+static void ring_schedule(const struct world *w, struct qp *qp, struct request *first, struct request *last,
+                          uint64_t ready_ps)
 {
     if (ready_ps > qp->ring_ps) qp->ring_ps = ready_ps;
-    ring_add(nic_of(last->source, last->target, last->queue), (struct ring){ qp->ring_ps, qp, first, last });
+    ring_add(nic_of(w, last), (struct ring){ qp->ring_ps, qp, first, last });
 }
 
 void nic_ring(struct world_rank *source, struct qp *qp)
 {
-    struct request *first = qp->held_first, *last = qp->held_last, *next;
-    qp->held_first = qp->held_last = NULL;
-    if (!source->world->machine->send) {
-        /* A flush may ring for requests that were posted a while ago. */
-        ring_schedule(qp, first, last, later(qp->held_ps, sim_now_ps(source->world->sim)));
+    const struct world *w = source->world;
+    struct request *last = qp->held_last, *first = last->next, *next;
+    qp->held_last = NULL;
+    if (!w->machine->send) {
+        ring_schedule(w, qp, first, last, sim_now_ps(w->sim)); /* a flush may ring for what was posted a while ago */
         return;
     }
     for (struct request *r = first; r; r = next) {
         next = r == last ? NULL : r->next;
-        ring_schedule(qp, r, r, source->world->machine->send(source, r));
+        ring_schedule(w, qp, r, r, w->machine->send(source, r));
     }
 }
 
-void nic_post(struct request *r, uint64_t ready_ps, bool defer)
+void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer)
 {
-    struct world_rank *source = r->source;
-    const uint16_t peer = r->target->fabric.rank;
-    struct qp *qp = nic_qp(source, peer, r->queue);
-    world_bisection_note(source->world, source->fabric.rank, peer, r->wire_bytes);
+    struct world *w = source->world;
+    struct qp *qp = nic_qp(source, r->target, r->queue);
+    world_bisection_note(w, r->source, r->target, r->wire_bytes);
     qp->unknown += r->places;
-    qp->unacked += source->world->queue_depth ? r->places : 0;
-    r->next = NULL;
-    if (qp->held_first) qp->held_last->next = r;
-    else qp->held_first = r;
+    qp->unacked += w->queue_depth ? r->places : 0;
+    r->next = qp->held_last ? qp->held_last->next : r;
+    if (qp->held_last) qp->held_last->next = r;
     qp->held_last = r;
-    if (ready_ps > qp->held_ps) qp->held_ps = ready_ps;
+    if (!w->machine->send) qp->ring_ps = later(qp->ring_ps, ready_ps);
     if (!defer) nic_ring(source, qp);
 }

@@ -13,28 +13,35 @@
 struct world;
 struct world_rank;
 
-/* A work request on its way: posted, sent, arrived, visible. */
+/* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions on their way: what each needs
+ * takes one cache line. */
 struct request {
     struct sim_event event;
-    struct request *next; /* on its QP's held or ready list */
-    struct world_rank *source, *target;
-    uint64_t value; /* of a signal */
-    uint64_t target_offset;
-    const void *payload; /* bytes of a put or an answered get; NULL: nothing is stored.  They belong to the
-                                     * source until they have arrived */
-    uint64_t in_ps;      /* when the last byte sent so far comes in */
-    uint64_t held_ps;    /* when the quantum comes in that has already reserved its way; 0: none has */
-    uint32_t payload_bytes, wire_bytes;
-    uint32_t sent_bytes, early_bytes; /* wire bytes sent so far; those of them in quanta before the last */
+    struct request *next;  /* on its QP's held or ready list */
+    struct parcel *parcel; /* NULL: it needs none of that */
+    uint64_t value;        /* of a signal */
+    uint32_t wire_bytes;
+    uint32_t early_bytes; /* wire bytes sent in quanta before the last */
     union {
         uint32_t word;         /* of a signal */
         uint32_t answer_bytes; /* of a get: on the wire, back */
     };
+    uint16_t source, target; /* ranks */
     uint16_t queue;
-    uint8_t places;        /* places that it takes on the queue */
-    bool put, signal, add; /* a put with a signal is one request that takes two places */
-    bool polled;           /* of these, one whose signal is the data themselves */
-    bool get, answer;      /* a get on its way there; the bytes on their way back, source being the peer */
+    uint8_t places;                    /* places that it takes on the queue */
+    bool put : 1, signal : 1, add : 1; /* a put with a signal is one request that takes two places */
+    bool polled : 1;                   /* of these, one whose signal is the data themselves */
+    bool get : 1, answer : 1;          /* a get on its way there; the bytes on their way back, source being the peer */
+};
+_Static_assert(sizeof(struct request) <= 64, "one cache line");
+
+/* What only requests have that carry bytes to store, are sent in several quanta or held back, or go between hosts. */
+struct parcel {
+    const void *payload; /* bytes of a put or an answered get.  They belong to the source until they have arrived */
+    uint64_t target_offset;
+    uint32_t payload_bytes; /* 0: nothing is stored */
+    uint64_t in_ps;         /* when the last byte sent so far comes in */
+    uint64_t held_ps;       /* when the quantum comes in that has already reserved its way; 0: none has */
 };
 
 /* A completion on its way back to a QP, which then has room for one request more. */
@@ -50,17 +57,24 @@ struct waiter {
     bool flush;
 };
 
+/* Large worlds have millions: what each request looks at takes one cache line. */
 struct qp {
-    struct request *held_first, *held_last;   /* posted, doorbell not rung yet */
-    struct request *ready_first, *ready_last; /* rung, not sent yet */
-    uint64_t held_ps, ring_ps;                /* when the last held request is posted; when the last doorbell rings */
-    uint64_t lock_ps;                         /* until then the warp that rings has the QP to itself */
-    uint64_t in_ps;                           /* where ways differ: when the last byte sent so far comes in */
-    uint64_t done_ps;                         /* when all requests with a known completion time are complete */
-    struct ack *ack_first, *ack_last;         /* where requests are limited: completions on their way, soonest first */
+    struct request *held_last;  /* posted, doorbell not rung yet; its next is the first of them */
+    struct request *ready_last; /* rung, not sent yet; the first of them stands beside the QP in struct turn */
+    struct ack *ack_last;       /* where requests are limited: completions on their way; its next is the soonest */
+    uint64_t ring_ps;           /* when the last doorbell rings, or that of the requests held would at the soonest */
+    uint64_t lock_ps;           /* until then the warp that rings has the QP to itself */
+    uint64_t done_ps;           /* when all requests with a known completion time are complete */
+    uint32_t unknown;           /* requests posted whose completion is not known yet */
+    uint32_t unacked;           /* these and requests whose ack is on its way; where limited */
+    struct qp_rest *rest;       /* NULL: it needs none of that */
+};
+_Static_assert(sizeof(struct qp) <= 64, "one cache line");
+
+/* What few QPs need. */
+struct qp_rest {
     struct waiter *waiter;
-    uint32_t unknown;        /* requests posted whose completion is not known yet */
-    uint32_t unacked;        /* these and requests whose ack is on its way; where limited */
+    uint64_t in_ps;          /* where ways differ: when the last byte sent so far comes in */
     uint32_t sprayed;        /* quanta so far, where they go over all ways in turn */
     struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or it has not sent yet */
 };
@@ -78,11 +92,17 @@ struct ring {
     struct request *first, *last;
 };
 
+/* A QP with pending requests. */
+struct turn {
+    struct qp *qp;
+    struct request *first; /* what it sends next */
+};
+
 /* A port of a NIC, with its number in the network. */
 struct nic {
     struct sim_event event; /* sends the next quantum */
     struct world *world;
-    struct qp **active; /* ring buffer of QPs with pending requests; the one that waited longest is first */
+    struct turn *active; /* ring buffer; the QP that waited longest is first */
     uint32_t active_first, active_count, active_max;
     struct ring *ring; /* ring buffer of doorbells to come; the soonest is first */
     uint32_t ring_first, ring_count, ring_max;
@@ -103,6 +123,9 @@ struct request *world_request_signal(struct world_rank *source, const struct fab
 struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
                                            const struct fabric_signal *signal);
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read);
+/* Its struct parcel, made when it is first asked for. */
+struct parcel *world_request_parcel(struct world *w, struct request *r);
+void world_request_free(struct world *w, struct request *r);
 /* Whether a QP lacks room for so many more places.  If it does, the stepped worker is woken when there is room. */
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */
@@ -113,16 +136,18 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 /* ---- nic.c ---- */
 
 /* Hands a request to its QP.  With defer the QP holds it back.  Otherwise it and all held requests become ready. */
-void nic_post(struct request *r, uint64_t ready_ps, bool defer);
+void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer);
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* The QP, or NULL if it was never used or has been given back. */
 struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* Its struct qp_rest, made when it is first asked for. */
+struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
 /* Gives the QP back if it has nothing to do and nobody waits for it. */
 void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
 /* Prefetches what an event of this file will look at, which it need not be. */
-void nic_look_ahead(const struct sim_event *event);
+void nic_look_ahead(const struct sim *sim, const struct sim_event *event);
 void nic_init(struct world *w, uint32_t port);
 /* Frees what a QP holds. */
 void nic_qp_clear(struct qp *qp);

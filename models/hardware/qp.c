@@ -5,22 +5,41 @@
 #include <assert.h>
 #include <errno.h>
 
+struct parcel *world_request_parcel(struct world *w, struct request *r)
+{
+    if (r->parcel) return r->parcel;
+    r->parcel = pool_get(&w->parcels);
+    *r->parcel = (struct parcel){ 0 };
+    return r->parcel;
+}
+
+void world_request_free(struct world *w, struct request *r)
+{
+    if (r->parcel) pool_put(&w->parcels, r->parcel);
+    pool_put(&w->requests, r);
+}
+
+static void payload_set(struct world *w, struct request *r, const void *payload, uint32_t size_bytes, uint64_t target)
+{
+    struct parcel *parcel = size_bytes ? world_request_parcel(w, r) : NULL;
+    if (parcel) *parcel = (struct parcel){ .payload = payload, .target_offset = target, .payload_bytes = size_bytes };
+}
+
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write)
 {
-    struct request *r = pool_get(&source->world->requests);
-    const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, write->charge_bytes);
+    struct world *w = source->world;
+    struct request *r = pool_get(&w->requests);
+    const uint64_t wire = nic_wire_bytes(&w->cluster->nic, write->charge_bytes);
     assert(wire <= UINT32_MAX && write->sge_count <= 1);
     *r = (struct request){
-        .source = source,
-        .target = &source->world->rank[write->peer],
+        .source = source->fabric.rank,
+        .target = write->peer,
         .queue = write->queue,
         .wire_bytes = (uint32_t)wire,
-        .target_offset = write->target_offset,
         .put = true,
         .places = 1,
-        .payload = write->sge_count ? write->sge[0].data : NULL,
-        .payload_bytes = write->sge_count ? write->sge[0].size_bytes : 0,
     };
+    if (write->sge_count) payload_set(w, r, write->sge[0].data, write->sge[0].size_bytes, write->target_offset);
     return r;
 }
 
@@ -28,8 +47,8 @@ struct request *world_request_signal(struct world_rank *source, const struct fab
 {
     struct request *r = pool_get(&source->world->requests);
     *r = (struct request){
-        .source = source,
-        .target = &source->world->rank[signal->peer],
+        .source = source->fabric.rank,
+        .target = signal->peer,
         .queue = signal->queue,
         .signal = true,
         .word = signal->word,
@@ -58,22 +77,23 @@ struct request *world_request_write_signal(struct world_rank *source, const stru
 /* The question is as long as a signal.  The answer is a put of the bytes. */
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read)
 {
-    struct request *r = pool_get(&source->world->requests);
-    struct world_rank *peer = &source->world->rank[read->peer];
-    const uint64_t wire = nic_wire_bytes(&source->world->cluster->nic, read->charge_bytes);
+    struct world *w = source->world;
+    struct request *r = pool_get(&w->requests);
+    struct world_rank *peer = &w->rank[read->peer];
+    const uint64_t wire = nic_wire_bytes(&w->cluster->nic, read->charge_bytes);
     assert(wire <= UINT32_MAX && read->source_offset + read->size_bytes <= peer->fabric.heap_bytes);
     *r = (struct request){
-        .source = source,
-        .target = peer,
+        .source = source->fabric.rank,
+        .target = read->peer,
         .queue = read->queue,
         .get = true,
         .places = 1,
-        .wire_bytes = (uint32_t)source->world->cluster->nic.signal_bytes,
+        .wire_bytes = (uint32_t)w->cluster->nic.signal_bytes,
         .answer_bytes = (uint32_t)wire,
-        .payload = read->size_bytes ? peer->fabric.heap + read->source_offset : NULL,
-        .payload_bytes = read->size_bytes,
-        .target_offset = read->size_bytes ? (uint64_t)((uint8_t *)read->target - source->fabric.heap) : 0,
     };
+    if (read->size_bytes)
+        payload_set(w, r, peer->fabric.heap + read->source_offset, read->size_bytes,
+                    (uint64_t)((uint8_t *)read->target - source->fabric.heap));
     return r;
 }
 
@@ -82,7 +102,7 @@ struct request *world_request_read(struct world_rank *source, const struct fabri
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
-    struct waiter **at = &qp->waiter;
+    struct waiter **at = &qp->rest->waiter;
     while (*at) {
         struct waiter *const waiter = *at;
         struct world_worker *const worker = &rank->worker[waiter->worker];
@@ -101,7 +121,7 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 /* The worker that is being stepped has room. */
 static void waiter_forget(struct world_rank *rank, struct qp *qp)
 {
-    for (struct waiter **at = &qp->waiter; *at; at = &(*at)->next) {
+    for (struct waiter **at = &qp->rest->waiter; *at; at = &(*at)->next) {
         struct waiter *const waiter = *at;
         if (waiter->worker != rank->now.worker->worker->index || waiter->flush) continue;
         *at = waiter->next;
@@ -119,18 +139,20 @@ static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps,
         if (!rank->now.space_ps || time_ps < rank->now.space_ps) rank->now.space_ps = time_ps;
         return;
     }
-    for (struct waiter *other = qp->waiter; other; other = other->next)
+    struct qp_rest *rest = nic_qp_more(rank->world, qp);
+    for (struct waiter *other = rest->waiter; other; other = other->next)
         if (other->worker == ww->worker->index && other->flush == flush) return;
     struct waiter *const waiter = pool_get(&rank->world->waiters);
-    *waiter = (struct waiter){ .next = qp->waiter, .worker = ww->worker->index, .flush = flush };
-    qp->waiter = waiter;
+    *waiter = (struct waiter){ .next = rest->waiter, .worker = ww->worker->index, .flush = flush };
+    rest->waiter = waiter;
 }
 
 static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
 {
-    while (qp->ack_first && qp->ack_first->time_ps <= now_ps) {
-        struct ack *const ack = qp->ack_first;
-        qp->ack_first = ack->next;
+    while (qp->ack_last && qp->ack_last->next->time_ps <= now_ps) {
+        struct ack *const ack = qp->ack_last->next;
+        if (ack == qp->ack_last) qp->ack_last = NULL;
+        else qp->ack_last->next = ack->next;
         qp->unacked--;
         pool_put(&w->acks, ack);
     }
@@ -145,11 +167,11 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     if (!qp) return false;
     acks_read(w, qp, rank->now.worker->cursor_ps);
     if (qp->unacked + places <= w->queue_depth) {
-        if (qp->waiter) waiter_forget(rank, qp);
+        if (qp->rest && qp->rest->waiter) waiter_forget(rank, qp);
         return false;
     }
-    if (qp->held_first) nic_ring(rank, qp); /* only what is on its way will make room */
-    want_space(rank, qp, qp->ack_first ? qp->ack_first->time_ps : 0, false);
+    if (qp->held_last) nic_ring(rank, qp); /* only what is on its way will make room */
+    want_space(rank, qp, qp->ack_last ? qp->ack_last->next->time_ps : 0, false);
     return true;
 }
 
@@ -159,7 +181,7 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     struct world_rank *rank = rank_of(f);
     struct qp *qp = nic_qp_find(rank, peer, queue);
     if (!qp) return 0;
-    if (qp->held_first) nic_ring(rank, qp);
+    if (qp->held_last) nic_ring(rank, qp);
     if (qp->unknown == 0 && qp->done_ps <= sim_now_ps(rank->world->sim)) { /* memory is as of now */
         acks_read(rank->world, qp, qp->done_ps);
         nic_qp_rest(rank, peer, queue);

@@ -148,13 +148,13 @@ bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, 
 
 static void word_event_run(struct sim *sim, struct sim_event *event)
 {
-    (void)sim;
+    struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
-    struct world_rank *target = r->target;
+    struct world_rank *target = &w->rank[r->target];
     const uint32_t word = r->word;
     const uint64_t value = r->value;
     const bool add = r->add;
-    pool_put(&target->world->requests, r);
+    world_request_free(w, r);
     world_word_deliver(target, word, value, add);
 }
 
@@ -186,7 +186,9 @@ void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, 
 {
     struct world *w = target->world;
     struct request *r = pool_get(&w->requests);
-    *r = (struct request){ .event.run = word_event_run, .target = target, .word = word, .value = value, .add = add };
+    *r = (struct request){
+        .event.run = word_event_run, .target = target->fabric.rank, .word = word, .value = value, .add = add
+    };
     sim_schedule_at(w->sim, &r->event, time_ps);
 }
 
@@ -247,10 +249,10 @@ static void wake_schedule(struct world_worker *ww);
 static void wake_event_run(struct sim *sim, struct sim_event *event)
 {
     struct request *r = fabric_container_of(event, struct request, event);
-    struct world_rank *rank = r->target;
-    struct world *w = rank->world;
+    struct world *w = sim_owner(sim);
+    struct world_rank *rank = &w->rank[r->target];
     struct world_worker *ww = r->value == rank->launch ? &rank->worker[r->word] : NULL;
-    pool_put(&w->requests, r);
+    world_request_free(w, r);
     w->wakes_pending--;
     w->idle = w->ranks_running ? 0 : w->wakes_pending;
     if (!ww || ww->done) return;
@@ -269,9 +271,10 @@ static void wake_schedule(struct world_worker *ww)
     const uint64_t wanted_ps = ww->worker->wake_ps;
     if (wanted_ps <= sim_now_ps(w->sim) || (rest->wake_ps && rest->wake_ps <= wanted_ps)) return;
     struct request *r = pool_get(&w->requests);
-    *r = (struct request){
-        .event.run = wake_event_run, .target = ww->rank, .word = ww->worker->index, .value = ww->rank->launch
-    };
+    *r = (struct request){ .event.run = wake_event_run,
+                           .target = ww->rank->fabric.rank,
+                           .word = ww->worker->index,
+                           .value = ww->rank->launch };
     rest->wake_ps = wanted_ps;
     w->wakes_pending++;
     sim_schedule_at(w->sim, &r->event, wanted_ps);
@@ -328,7 +331,7 @@ void world_word_look_ahead(const struct world_rank *rank, uint32_t word)
     __builtin_prefetch(&rank->watch_head[word]);
 }
 
-static void look_ahead(const struct sim_event *event)
+static void look_ahead(const struct sim *sim, const struct sim_event *event)
 {
     if (event->run == world_worker_event_run) {
         const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
@@ -336,9 +339,10 @@ static void look_ahead(const struct sim_event *event)
         __builtin_prefetch((const char *)ww->worker + ARENA_LINE_BYTES, 1);
     } else if (event->run == word_event_run) {
         const struct request *r = fabric_container_of(event, const struct request, event);
-        world_word_look_ahead(r->target, r->word);
+        const struct world *w = sim_owner(sim);
+        world_word_look_ahead(&w->rank[r->target], r->word);
     } else {
-        nic_look_ahead(event);
+        nic_look_ahead(sim, event);
     }
 }
 
@@ -461,9 +465,11 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
     w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
     w->requests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct request) };
+    w->parcels = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct parcel) };
     w->letters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct letter) };
     w->acks = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct ack) };
     w->qps = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp) };
+    w->qp_rests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp_rest) };
     w->waiters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct waiter) };
     w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
     w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->needs.queue_depth;
@@ -475,6 +481,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
         return NULL;
     }
     w->machine->init(w);
+    sim_owner_set(w->sim, w);
     sim_look_ahead(w->sim, look_ahead);
     for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
     for (uint32_t i = 0; options->timeline && i < options->ranks; i++) world_timeline_rank_init(&w->rank[i]);

@@ -151,7 +151,7 @@ struct world_machine {
     /* NULL unless links cost CPU time.  link_ps() is the CPU time of a request at each end.  send() charges the stepped
      * worker for a request that it sends.  receive() charges the receiver's core for a request that comes in.  Both
      * return when that work is done. */
-    uint64_t (*link_ps)(const struct request *r);
+    uint64_t (*link_ps)(const struct world *w, const struct request *r);
     uint64_t (*send)(struct world_rank *source, const struct request *r);
     uint64_t (*receive)(struct world_rank *target, uint64_t now_ps, const struct request *r);
     uint64_t (*busy_ps)(const struct world_rank *rank); /* of its cores; NULL: it has none */
@@ -194,7 +194,7 @@ struct world {
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
     struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
-    struct pool requests, letters, acks, waiters, qps;
+    struct pool requests, parcels, letters, acks, waiters, qps, qp_rests;
     bool letters_used; /* false: words change by events, whoever waits */
     uint64_t mail_ps;  /* when the last letter arrives */
     uint64_t poll_ps;  /* from when a word changes until a waiting worker steps */
@@ -270,7 +270,8 @@ uint64_t bulk_shifted_ps(const struct world *w, uint64_t size_bytes, bool out);
 extern const struct fabric_ops world_timeline_ops;
 void world_timeline_rank_init(struct world_rank *rank);
 void world_timeline_launch(struct world_rank *rank, uint32_t worker_count);
-void world_timeline_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps);
+void world_timeline_nic_note(const struct world *w, const struct request *r, bool transmit, uint64_t begin_ps,
+                             uint64_t end_ps);
 
 /* world.c: an event at from_ps makes the worker step at time_ps, or later, when its earlier work is done. */
 void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps);

@@ -154,20 +154,20 @@ static void recorded_work(struct fabric *f, struct fabric_worker *worker, const 
     operation_note(rank, name[work->kind], work->warps, cursor_ps, work->read_bytes);
 }
 
-void world_timeline_nic_note(const struct request *r, bool transmit, uint64_t begin_ps, uint64_t end_ps)
+void world_timeline_nic_note(const struct world *w, const struct request *r, bool transmit, uint64_t begin_ps,
+                             uint64_t end_ps)
 {
-    const struct world_rank *rank = transmit ? r->source : r->target;
-    timeline_span(rank->world->options.timeline, &(struct timeline_span){
-                                                     .name = r->put      ? "put"
-                                                             : r->get    ? "get"
-                                                             : r->answer ? "answer"
-                                                                         : "signal",
-                                                     .begin_ps = begin_ps,
-                                                     .end_ps = end_ps,
-                                                     .size_bytes = r->wire_bytes,
-                                                     .process = rank->fabric.rank,
-                                                     .track = transmit ? TRACK_NIC_TX : TRACK_NIC_RX,
-                                                 });
+    timeline_span(w->options.timeline, &(struct timeline_span){
+                                           .name = r->put      ? "put"
+                                                   : r->get    ? "get"
+                                                   : r->answer ? "answer"
+                                                               : "signal",
+                                           .begin_ps = begin_ps,
+                                           .end_ps = end_ps,
+                                           .size_bytes = r->wire_bytes,
+                                           .process = transmit ? r->source : r->target,
+                                           .track = transmit ? TRACK_NIC_TX : TRACK_NIC_RX,
+                                       });
 }
 
 void world_timeline_note(const struct world *w, const char *name, const struct world_result *result)
