@@ -125,10 +125,10 @@ struct fabric_pattern {
     uint8_t steps;
     uint8_t lines;            /* 0: 1 */
     uint8_t source_line;      /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
-    uint8_t shared_bytes;     /* BULK: size of the static shared memory in front of its buffers */
+    uint16_t shared_bytes;    /* BULK: size of the static shared memory in front of its buffers */
     bool lined;               /* LDST: rows begin 128-byte lines */
-    bool packed;              /* BULK, store(): the target's rows lie one behind another, not in lines */
-    bool shifted;             /* BULK: rows change their place in a line on the way, by all distances */
+    bool packed;              /* BULK: the target's rows lie one behind another, not in lines */
+    bool packed_source;       /* BULK: so do the rows read */
     bool staged;              /* BULK, store() and copies: the row is in the warp's shared memory already */
     bool fresh;               /* this GPU has just written the data read, or a peer has written it here */
     uint64_t footprint_bytes; /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */

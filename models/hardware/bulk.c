@@ -21,11 +21,18 @@ uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line)
     return out_passes[(target_line - shared_line) % BULK_LINE_BYTES / 16];
 }
 
-uint64_t bulk_shifted_ps(const struct world *w, uint64_t size_bytes, bool out)
+enum { PLACES = BULK_LINE_BYTES / 16 };
+
+uint64_t bulk_passes_ps(const struct world *w, const struct fabric_pattern *p, uint64_t size_bytes)
 {
-    uint32_t passes = 0;
-    for (uint32_t i = 0; i < 8; i++) passes += out ? out_passes[i] : in_passes[i];
-    return passes * rate_time(w->bulk_skew, size_bytes) / 8;
+    const uint64_t align = w->cluster->gpu.shared_align_bytes ? w->cluster->gpu.shared_align_bytes : BULK_LINE_BYTES;
+    const uint32_t shared = (uint32_t)((p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES);
+    uint32_t passes = 0; /* of as many rows as there are places */
+    for (uint32_t i = 0; i < PLACES; i++) {
+        passes += bulk_in_passes(p->packed_source ? 16 * i : p->source_line, shared);
+        passes += bulk_out_passes(p->packed ? 16 * i : 0, shared);
+    }
+    return passes * rate_time(w->bulk_skew, size_bytes) / PLACES;
 }
 
 /* What memory takes for rows that are read and written in turn: of a fresh footprint the L2 still has as much as it

@@ -218,11 +218,11 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const bool bulk = p->engine == FABRIC_BULK, deep = !bulk && p->in_flight > STORE_IN_FLIGHT;
     const struct work_rates *k = bulk ? &w->bulk : &w->store;
     const rate_q20 warp = deep ? w->store_deep : k->warp;
-    const uint64_t service_ps = rate_time(w->store.sm, size) + (p->shifted ? bulk_shifted_ps(w, size, true) : 0),
+    const uint64_t service_ps = rate_time(w->store.sm, size) + (bulk ? bulk_passes_ps(w, p, size) : 0),
                    latency_ps = rows_ps(k, rows, busy) * turns_of(p);
     /* Bulk copies of several warps overlap each other's latencies; loads and stores of one group go in step. */
     uint64_t end = start + rate_time(warp, size) / busy + (bulk ? latency_ps : 0);
-    if (!deep) end = later(end, start + sm_share_ps(rank, ww, service_ps));
+    if (!deep && !bulk) end = later(end, start + sm_share_ps(rank, ww, service_ps));
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != f->rank)
@@ -378,13 +378,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
 /* What a bulk copy costs its SM: in to shared memory, out again. */
 static uint64_t bulk_service_ps(const struct world *w, const struct fabric_work *work)
 {
-    const struct fabric_pattern *p = work->pattern;
-    const uint64_t align = w->cluster->gpu.shared_align_bytes ? w->cluster->gpu.shared_align_bytes : BULK_LINE_BYTES;
-    const uint64_t shared = (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
-    const uint64_t pass_ps = rate_time(w->bulk_skew, work->read_bytes);
-    const uint64_t in_ps = p->shifted ? bulk_shifted_ps(w, work->read_bytes, false)
-                                      : bulk_in_passes(p->source_line, (uint32_t)shared) * pass_ps;
-    return rate_time(w->bulk.sm, work->read_bytes) + in_ps + bulk_out_passes(0, (uint32_t)shared) * pass_ps;
+    return rate_time(w->bulk.sm, work->read_bytes) + bulk_passes_ps(w, work->pattern, work->read_bytes);
 }
 
 /* Casts, copies and reductions.  A reducing warp walks along the row: each stretch that it writes waits for
@@ -409,14 +403,17 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     uint64_t end = start + latency_ps;
     if (work->kind == FABRIC_WORK_REDUCE)
         end += (rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;
-    else end = later(end + rate_time(k->warp, work->read_bytes) / busy, start + sm_share_ps(rank, ww, service_ps));
+    else end += rate_time(k->warp, work->read_bytes) / busy;
+    if (work->kind != FABRIC_WORK_REDUCE && !p->packed_source)
+        end = later(end, start + sm_share_ps(rank, ww, service_ps));
     end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes));
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
     if (work->kind != FABRIC_WORK_REDUCE) moved_note(ww, start, end);
     return end;
 }
 
-/* The same of kernels that say their patterns. */
+/* The same of kernels that say their patterns.  A row that is read once and written to several places
+ * leaves its SM as often. */
 static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
@@ -450,7 +447,10 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
         break;
     default: end += ceiling(rows, warps_busy((uint32_t)rows, lanes)) * row_ps(w, p, row_bytes);
     }
-    end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, rate_time(sm, work->read_bytes), work->read_bytes));
+    const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
+    const uint64_t more_ps = several ? rate_time(w->bulk_out, work->write_bytes - work->read_bytes) : 0;
+    const uint64_t service_ps = rate_time(sm, work->read_bytes) + more_ps;
+    end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes));
     moved_note(ww, start, end);
     return later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both));
 }

@@ -263,8 +263,8 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint
 /* Extra passes that a bulk copy takes, in or out, by the places in a line. */
 uint32_t bulk_in_passes(uint32_t source_line, uint32_t shared_line);
 uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line);
-/* The mean time of these passes over all distances, in or out of shared memory. */
-uint64_t bulk_shifted_ps(const struct world *w, uint64_t size_bytes, bool out);
+/* The time of these passes for rows of a pattern, in and out: packed rows lie at all distances. */
+uint64_t bulk_passes_ps(const struct world *w, const struct fabric_pattern *p, uint64_t size_bytes);
 
 /* world_timeline.c: with a timeline, these operations record, and call the machine's own operations. */
 extern const struct fabric_ops world_timeline_ops;

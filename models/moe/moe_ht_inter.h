@@ -126,7 +126,8 @@ struct inter_map {
 struct inter_rank {
     struct ht_rank ht;
     struct inter_map map;
-    struct ht_slot nvl_slot;                /* dispatch's slot as the NVLink rings store it */
+    struct ht_slot nvl_slot; /* dispatch's slot as the NVLink rings store it */
+    struct fabric_pattern forward_row, receive_row, return_row;
     uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from the rail's lower nodes; last: all */
     uint32_t *counts;                       /* rows for NVLink peers in the making */
     uint8_t *bits;                          /* [rail tokens] ranks of this node that need it */
@@ -215,6 +216,7 @@ static inline uint32_t inter_merge_warps(uint32_t nodes) { return nodes < INTER_
 
 void inter_dispatch_launch(struct inter_rank *r);
 void inter_forward_launch(struct inter_rank *r, uint32_t channel); /* what SM 2c runs, and the receivers */
+void inter_forward_patterns(struct inter_rank *r);
 void inter_combine_launch(struct inter_rank *r);
 
 #endif

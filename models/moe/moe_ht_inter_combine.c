@@ -12,9 +12,7 @@
 
 /* ---- returner ------------------------------------------------------------------------------------------ */
 
-/* Rows return by the bulk engine, whole; a merger's warps have eight stretches of 512 B on their way from each rank. */
-/* From whole lines into slots, which start anywhere in one. */
-static const struct fabric_pattern return_row = { .engine = FABRIC_BULK, .packed = true, .shifted = true };
+/* A merger's warps have eight stretches of 512 B on their way from each rank. */
 static const struct fabric_pattern merge_row = { .in_flight = 1, .fresh = true };
 
 static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
@@ -80,7 +78,7 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
         s->ring[n] = (struct ht_ring){
             .offset = inter_nvl_ring(r, channel, g->self) + (uint64_t)n * slots * h->combine_slot.stored,
             .slots = slots,
-            .pattern = &return_row,
+            .pattern = &r->return_row,
             .peer = (uint16_t)inter_neighbour(r, target),
             .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, n),
             .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, n),
@@ -337,10 +335,24 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
     ht_head_keeper_launch(h, &r->reduce_keeper[channel], 2 * channel);
 }
 
+/* Rows return by the bulk engine, whole: from whole lines into slots, which start anywhere in one. */
+static void return_pattern(struct inter_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t forwarders = g->nodes * inter_merge_warps(g->nodes), receivers = forwarders - g->local;
+    r->return_row = (struct fabric_pattern){
+        .engine = FABRIC_BULK,
+        .packed = true,
+        /* How far each forwarder is with each rank and each receiver with each node, and whether they are done. */
+        .shared_bytes = (uint16_t)((forwarders * g->local + receivers * g->nodes) * 4 + forwarders + receivers),
+    };
+}
+
 void inter_combine_launch(struct inter_rank *r)
 {
     r->ht.sum_row = (struct fabric_pattern){ .fresh = true };
     const struct ht_geometry *g = &r->ht.g;
+    return_pattern(r);
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     for (uint32_t c = 0; c < g->channels; c++) {
         for (uint32_t i = 0; i < g->local; i++) returner_launch(r, c, (i + c) % g->local);

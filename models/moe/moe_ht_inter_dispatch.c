@@ -292,6 +292,7 @@ void inter_dispatch_launch(struct inter_rank *r)
 {
     if (r->ht.base.fabric->payload) ht_tensors_recv(&r->ht);
     bits_resize(r);
+    inter_forward_patterns(r);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         senders_launch(r, c);
         inter_forward_launch(r, c);

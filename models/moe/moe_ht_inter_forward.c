@@ -10,12 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Slots hold a row and what goes with it, padded to 16 bytes: they start anywhere in a line of memory.  Received
- * rows go from there to whole lines.  Forwarded ones go from slot to slot; measured kernels show no cost of shifting
- * them. */
-static const struct fabric_pattern receive_row = { .engine = FABRIC_BULK, .shifted = true };
-static const struct fabric_pattern forward_row = { .engine = FABRIC_BULK, .packed = true };
-
 /* ---- forwarder ----------------------------------------------------------------------------------------- */
 
 static const uint8_t *rail_slot(const struct inter_rank *r, uint32_t channel, uint32_t node, uint32_t position)
@@ -150,7 +144,7 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
         .channel = channel,
         .target = target,
         .node = 2 * channel % g->nodes,
-        .ring = { .pattern = &forward_row,
+        .ring = { .pattern = &r->forward_row,
                   .offset = inter_nvl_ring(r, channel, g->self),
                   .slots = h->base.options->dispatch.nvl_recv,
                   .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, 0),
@@ -275,7 +269,7 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (count == 0) return WORKER_WAIT;
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                          .pattern = &receive_row,
+                                          .pattern = &v->rank->receive_row,
                                           .rows = count,
                                           .read_bytes = bytes,
                                           .write_bytes = bytes,
@@ -306,6 +300,21 @@ static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t sou
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_START, channel, source, 0), g->nodes);
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_END, channel, source, 0), g->nodes);
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, source, 0), 1);
+}
+
+/* Slots hold a row and what goes with it, padded to 16 bytes: they start anywhere in a line of memory.  Received rows
+ * go from there to whole lines. */
+void inter_forward_patterns(struct inter_rank *r)
+{
+    const uint32_t nodes = r->ht.g.nodes, local = r->ht.g.local;
+    const struct fabric_pattern slots = {
+        .engine = FABRIC_BULK,
+        .packed_source = true,
+        /* A lock, a tail and a window of each node; how far each forwarder is with each, and whether it is done. */
+        .shared_bytes = (uint16_t)(3 * 4 * nodes + local * nodes * 4 + local),
+    };
+    r->receive_row = r->forward_row = slots;
+    r->forward_row.packed = true;
 }
 
 void inter_forward_launch(struct inter_rank *r, uint32_t channel)
