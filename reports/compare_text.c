@@ -172,6 +172,32 @@ void compare_busy_append(const struct record *record, const char *name, GString 
     g_string_append_c(out, '\n');
 }
 
+/* The largest factor between the times of a phase, where the measurement is slower. */
+static double compare_slower(const struct compare *compare)
+{
+    double slower = 1;
+    for (guint i = 0; i < compare->rows->len; i++) {
+        const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
+        if (row->rank == RECORD_ALL && !strcmp(row->metric, "time_us") && !compare_phase_of_layer(row->phase))
+            slower = fmax(slower, row->measured / row->predicted);
+    }
+    return slower;
+}
+
+/* Beyond this no prediction is that far off on a sound machine but one in twenty (README: How right it is). */
+#define WORTH_A_DIAGNOSIS 1.3
+
+static void compare_diagnosis_append(const struct compare *compare, GString *out)
+{
+    const double slower = compare_slower(compare);
+    if (slower < WORTH_A_DIAGNOSIS || !compare_record_predicted(compare->predicted) || compare_what_if(compare)) return;
+    g_string_append_printf(
+        out,
+        "Measured up to %.1f times as slow as predicted: what could explain it, eptwin diagnose says "
+        "of the measured record with --cluster FILE.\n",
+        slower);
+}
+
 void compare_words_append(const struct compare *compare, GString *out)
 {
     for (guint i = 0; i < compare->rows->len; i++) {
@@ -199,6 +225,7 @@ void compare_words_append(const struct compare *compare, GString *out)
         compare_busy_append(compare->predicted, compare->predicted_name, out);
     if (!compare_record_predicted(compare->measured))
         compare_busy_append(compare->measured, compare->measured_name, out);
+    compare_diagnosis_append(compare, out);
     for (guint i = 0; i < compare->lonely->len; i++)
         g_string_append_printf(out, "%s: only in one of the records.\n",
                                (const char *)g_ptr_array_index(compare->lonely, i));

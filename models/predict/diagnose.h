@@ -114,6 +114,9 @@ struct diagnosis {
     struct verdict second; /* beside the first; cause NULL: none helps */
 };
 
+/* Reads a table (validate.h), or a record of a replay, whose times of all ranks become its rows. */
+struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error);
+
 struct diagnose_how {
     uint32_t workers; /* processes */
     bool flat;        /* all causes are equally likely beforehand */

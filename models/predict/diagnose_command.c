@@ -16,12 +16,12 @@ static const char diagnose_about[] =
     "  eptwin diagnose --list";
 
 static const char diagnose_details[] =
-    "MEASURED.csv is what import writes or validate reads; the cluster file describes the machine as it should be.\n"
-    "Each known cause is planted, all rows are predicted again, and causes are ranked by how likely what they leave\n"
-    "is and by how many public threads ended with them.  Rows that a cause makes worse contradict it.  Where one "
-    "cause\n"
-    "leaves much, a second one beside it is looked for.  Rows of different sizes, phases and numbers of nodes tell\n"
-    "causes apart; one row rarely does.\n"
+    "MEASURED.csv is what import or replay write or validate reads.  The cluster file describes the machine as it\n"
+    "should be.\n"
+    "Each known cause is planted and all rows are predicted again.  Causes are ranked by how likely what they leave\n"
+    "is, and by how many public threads ended with them.  Rows that a cause makes worse contradict it.  Where one\n"
+    "cause leaves much, a second one beside it is looked for.  Rows of different sizes, phases and numbers of nodes\n"
+    "tell causes apart; one row rarely does.\n"
     "\n"
     "Exit status: 0 told, 1 a row could not be predicted, 2 bad input.";
 
@@ -84,7 +84,7 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
 
 static int diagnose(const struct diagnose_options *o, GError **error)
 {
-    struct validate_table *table = validate_table_read(o->paths[0], &o->base, error);
+    struct validate_table *table = diagnose_table_read(o->paths[0], &o->base, error);
     if (!table || !cluster_named(o, table, error)) {
         validate_table_free(table);
         return error_status(*error);

@@ -44,6 +44,9 @@ struct validate_table {
 /* Reads path ("-": standard input).  base holds the options of rows that do not say otherwise.  A bad row gets its
  * problem and stays; NULL and *error when the file as a whole cannot be used. */
 struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error);
+/* The same of a text that is already here; path names it in messages. */
+struct validate_table *validate_table_parse(const char *path, const char *text, size_t size_bytes,
+                                            const struct case_options *base, GError **error);
 void validate_table_free(struct validate_table *table);
 
 /* Whether nothing is simulated for a row: it has a problem, or is a tool's own figure. */

@@ -229,8 +229,13 @@ static bool table_columns_check(const struct validate_table *table, GError **err
 struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error)
 {
     size_t size_bytes;
-    char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
-    if (!text) return NULL;
+    g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
+    return text ? validate_table_parse(path, text, size_bytes, base, error) : NULL;
+}
+
+struct validate_table *validate_table_parse(const char *path, const char *text, size_t size_bytes,
+                                            const struct case_options *base, GError **error)
+{
     struct validate_table *table = g_new0(struct validate_table, 1);
     table->path = g_strdup(path);
     struct reader reader = {
@@ -244,7 +249,6 @@ struct validate_table *validate_table_read(const char *path, const struct case_o
     table->row = (struct validate_row *)(void *)g_array_free(reader.row, FALSE);
     g_strfreev(reader_cells_take(&reader));
     g_ptr_array_free(reader.cell, TRUE);
-    g_free(text);
     if (good && table_columns_check(table, error)) {
         validate_jobs_number(table);
         return table;

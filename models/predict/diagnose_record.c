@@ -1,0 +1,74 @@
+/* diagnose_record.c - the record of a replay as a table of measurements: one row for each phase's median, fastest and
+ * slowest rank.  Knows no causes. */
+#include "models/predict/diagnose.h"
+
+#include <math.h>
+#include <string.h>
+#include "models/case.h"
+#include "reports/compare.h"
+#include "reports/record.h"
+
+/* What the case's options are called in records and tables alike, where the record gives them a value. */
+static void options_append(const struct record *record, bool names, GString *out)
+{
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        const char *name = case_option_name(i), *value = record_get(record, name);
+        if (!value || !*value || !strcmp(name, "cluster") || !strcmp(name, "backend")) continue;
+        if (!strcmp(value, "0")) continue; /* the default, which means something else in each case */
+        if (names) g_string_append(out, name);
+        else record_csv_field_append(out, value);
+        g_string_append_c(out, ',');
+    }
+}
+
+static void rows_append(const struct record *record, GString *out)
+{
+    static const char *const metrics[] = { "time_us_median", "time_us_max", "time_us_min" };
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        if (row->rank != RECORD_ALL || compare_phase_of_layer(row->phase) || !(row->value > 0)) continue;
+        for (size_t m = 0; m < G_N_ELEMENTS(metrics); m++) {
+            if (strcmp(row->metric, metrics[m]) != 0) continue;
+            options_append(record, false, out);
+            g_string_append_printf(out, "%s,%s,%s\n", row->phase, row->metric, row->text);
+        }
+    }
+}
+
+/* What makes times long without being a cause of the cluster's. */
+static char *busy_warning(const struct record *record, const char *path)
+{
+    const char *others = record_get(record, "cpu-others-pct");
+    if (g_strcmp0(record_get(record, "busy"), "yes") != 0) return NULL;
+    return g_strdup_printf("eptwin diagnose: %s: the machine was busy while this was measured (others had %s %% of its "
+                           "CPUs): that may be the cause\n",
+                           path, others ? others : "some");
+}
+
+/* NULL without an error: it is no record of a case. */
+static char *table_text(const char *path, char **warning)
+{
+    struct record *record = record_read(path, NULL);
+    if (!record) return NULL;
+    GString *text = NULL;
+    if (record_get(record, RECORD_CASE_KEYS) && !compare_record_predicted(record)) {
+        text = g_string_new(NULL);
+        options_append(record, true, text);
+        g_string_append(text, "phase,metric,measured_us\n");
+        rows_append(record, text);
+        *warning = busy_warning(record, path);
+    }
+    record_free(record);
+    return text ? g_string_free(text, FALSE) : NULL;
+}
+
+struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error)
+{
+    char *warning = NULL;
+    g_autofree char *text = strcmp(path, "-") != 0 ? table_text(path, &warning) : NULL;
+    if (!text) return validate_table_read(path, base, error);
+    struct validate_table *table = validate_table_parse(path, text, strlen(text), base, error);
+    if (table && !table->warning) table->warning = g_steal_pointer(&warning);
+    g_free(warning);
+    return table;
+}
