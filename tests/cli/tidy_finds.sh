@@ -17,6 +17,7 @@ cd tree || exit 1
 echo '/* sim.h - an engine. */' >sim/sim.h
 printf '%s\n' '/* fabric.h - a seam. */' >models/fabric.h
 printf '%s\n' '/* good.c - nothing wrong. */' '#include <stdint.h>' '#include "models/fabric.h"' >models/moe/good.c
+echo 'fabric, sim' >sim/README.md; echo '- fabric' >models/README.md
 echo '# nothing wrong'
 sh tests/tidy nowhere
 
@@ -31,12 +32,13 @@ mkdir -p reports && printf '%s\n' '/* live.c - the same name. */' >reports/live.
 printf '%s\n' '/* clock.c - clocks. */' '#include <time.h>' 'time_t now(void) { return time(0); }' >sim/clock.c
 echo '## 1.4 Low latency' >models/moe/PROTOCOLS.md
 printf '%s\n' '/* cites.c - citations. */' '/* PROTOCOLS.md 1.4, PROTOCOLS.md 1.5 */' "/* proto""cols.md 1 */" >traces/cites.c
+echo 'see gone.c, sim.h, *_rest.c' >>sim/README.md; echo '/* bare.h - named nowhere. */' >traces/bare.h
 echo '# a fault for each rule'
 sh tests/tidy nowhere
 echo "exit $?"
 
 echo '# a symbol of another library'
-rm -r replay reports traces sim/clock.c models/moe/arrow.c
+echo sim >sim/README.md; rm -r replay reports traces sim/clock.c models/moe/arrow.c
 printf '%s\n' '/* good.c - a symbol. */' 'double sin(double x);' 'double f(double x) { return sin(x); }' >models/moe/good.c
 mkdir -p out/models/moe && cc -c -fno-builtin -o out/models/moe/good.o models/moe/good.c
 sh tests/tidy out
