@@ -874,6 +874,41 @@ static void test_transports(void)
     CU_ASSERT_PTR_NULL(transport_find("carrier pigeon"));
 }
 
+/* Rank 1's time until it has seen the second of two puts with signals; rank 0's for a put that it awaits. */
+static uint64_t thread_ps(enum cluster_posting poster, enum transport_order order, bool flush)
+{
+    struct stage *s = stage_new(2, 1);
+    struct transport t = transport_of(&s->cluster.nic);
+    s->options.transport = &t;
+    t.poster = poster;
+    t.proxy_ps = 500 * PS_PER_NS;
+    t.order = order;
+    if (flush) {
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = FLUSH, .peer = 1 });
+    } else {
+        PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 1000, .word = 1 },
+             { .verb = PUT_SIGNAL, .peer = 1, .queue = 1, .size_bytes = 1000, .word = 2 });
+        PLAY(s, 1, 1, { .verb = WAIT, .word = 2 });
+    }
+    stage_run(s);
+    const uint64_t time_ps = s->result[!flush].time_ps;
+    free(s);
+    return time_ps;
+}
+
+/* What a thread of the host does beside posting: it waits at a fence, and tells the GPU of acknowledgements. */
+static void test_threads_wait(void)
+{
+    /* Until the first is acknowledged: fetch, 100 ns of bytes, there, deliver, back; its signal there and back. */
+    CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false) -
+                        thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, false),
+                    6100000);
+    /* To the thread, and back from it. */
+    CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true) -
+                        thread_ps(CLUSTER_POST_GPU, TRANSPORT_WIRE, true),
+                    2 * 500 * PS_PER_NS);
+}
+
 /* Ranks 0 and 1 share a NIC, 2 and 3 another: its QPs take turns, so the signals go one right after the other. */
 static void shared_nic_play(struct stage *s)
 {
@@ -1147,6 +1182,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "proxy", test_proxy);
     CU_add_test(suite, "warps of one QP", test_warps_of_one_qp);
     CU_add_test(suite, "transports", test_transports);
+    CU_add_test(suite, "threads wait", test_threads_wait);
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "turns of QPs", test_turns_of_qps);
     CU_add_test(suite, "host cores", test_host_cores);

@@ -280,6 +280,19 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
+/* A thread that orders by a fence posts the signal once the put is acknowledged, and serves nobody till then.  An idle
+ * way is counted: what else its port has to send is not known here. */
+static void fence_wait(struct world_rank *rank, const struct fabric_write *write)
+{
+    const struct world *w = rank->world;
+    const struct transport *t = &w->transport;
+    const struct cluster_nic *nic = &w->cluster->nic;
+    if (t->order != TRANSPORT_FENCE || t->poster != CLUSTER_POST_PROXY) return;
+    struct port *thread = &rank->proxy[write->queue % t->threads];
+    thread->free_ps += nic->fetch_ps + units_transfer_ps(write->charge_bytes, nic->rate_bps) +
+                       2 * w->cluster->network.latency_ps + nic->deliver_ps;
+}
+
 /* Two requests are written, or one where the peer polls the data; one doorbell rings. */
 static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
                           const struct fabric_signal *signal)
@@ -290,6 +303,7 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
     if (!(write->flags & FABRIC_POLLED)) (void)post(rank, write->warps, write->peer, write->queue, true);
     const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, false);
+    fence_wait(rank, write);
     nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps, false);
     return 0;
 }

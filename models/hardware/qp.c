@@ -182,11 +182,14 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     struct qp *qp = nic_qp_find(rank, peer, queue);
     if (!qp) return 0;
     if (qp->held_last) nic_ring(rank, qp);
-    if (qp->unknown == 0 && qp->done_ps <= sim_now_ps(rank->world->sim)) { /* memory is as of now */
+    /* Where a thread posts, it is the thread that sees what is complete, and tells the GPU. */
+    const struct transport *t = &rank->world->transport;
+    const uint64_t told_ps = qp->done_ps + (t->poster == CLUSTER_POST_PROXY && qp->done_ps ? t->proxy_ps : 0);
+    if (qp->unknown == 0 && told_ps <= sim_now_ps(rank->world->sim)) { /* memory is as of now */
         acks_read(rank->world, qp, qp->done_ps);
         nic_qp_rest(rank, peer, queue);
         return 0;
     }
-    want_space(rank, qp, qp->unknown ? 0 : qp->done_ps, true);
+    want_space(rank, qp, qp->unknown ? 0 : told_ps, true);
     return -EAGAIN;
 }
