@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include "models/waits.h"
 #include "sim/units.h"
 
 enum {
@@ -641,22 +642,6 @@ static bool live_wake_ahead(const struct live_world *world, uint32_t active_coun
     return false;
 }
 
-/* Whom a worker waits for, by the contract of describe(): the first "rank N" behind "waits", if it says so. */
-static bool live_peer_find(const char *text, uint32_t rank_count, uint16_t *peer)
-{
-    const char *at = strstr(text, "waits");
-    if (!at) at = text;
-    while ((at = strstr(at, "rank "))) {
-        char *end;
-        at += strlen("rank ");
-        const unsigned long rank = strtoul(at, &end, 10);
-        if (end == at || *at == '-' || rank >= rank_count) continue;
-        *peer = (uint16_t)rank;
-        return true;
-    }
-    return false;
-}
-
 static void live_peer_add(struct bootstrap_wait *wait, uint16_t peer)
 {
     for (uint32_t i = 0; i < wait->peer_count; i++)
@@ -672,13 +657,13 @@ static void live_tell(void *context, struct bootstrap_wait *wait)
     for (uint32_t i = 0; i < world->active_count; i++) {
         const struct fabric_worker *w = world->active[i];
         char text[200] = "";
-        uint16_t peer = world->fabric.rank;
         if (w->describe) w->describe(w, text, sizeof text);
-        const bool named = live_peer_find(text, world->fabric.rank_count, &peer) && peer != world->fabric.rank;
+        const int32_t peer = waits_peer(text, world->fabric.rank_count);
+        const bool named = peer != WAITS_NOBODY && peer != world->fabric.rank;
         if (!wait->text[0] || (named && !wait->peer_count))
             g_snprintf(wait->text, sizeof wait->text, "worker %u of %u waiting: %s", w->index, world->active_count,
                        text[0] ? text : "(silent)");
-        if (named) live_peer_add(wait, peer);
+        if (named) live_peer_add(wait, (uint16_t)peer);
     }
 }
 
@@ -722,6 +707,11 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
         live_wait(world, idle_rounds++, idle_ps);
     }
     return true;
+}
+
+uint64_t live_world_operations(const struct fabric *f)
+{
+    return fabric_container_of(f, const struct live_world, fabric)->operations;
 }
 
 bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count, GError **error)

@@ -129,6 +129,8 @@ bool live_world_one_clock(const struct live_world *world);
 /* Steps the workers in turn until all are done.  False and *error (which worker waits for what, or what
  * broke) after timeout_ms without any progress or when the link failed. */
 bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count, GError **error);
+/* How many operations the rank with this fabric has done so far. */
+uint64_t live_world_operations(const struct fabric *f);
 /* Polls the link once (between kernels, in measurements): how many operations completed, or negative
  * errno. */
 int live_world_progress(struct live_world *world);

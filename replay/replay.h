@@ -26,7 +26,7 @@ struct replay_plan {
     uint32_t item_count;
     char *steps, *layers; /* as given; NULL: the case's one */
     uint32_t warmup, repeat;
-    bool check;
+    bool check, waits;
 };
 
 /* The times of one item, of all ranks. */
@@ -35,6 +35,7 @@ struct replay_result {
     double *time_us;                /* [rank][phase][repeat] */
     double *start_us;               /* the same: when the kernel began, of one clock; NULL: ranks have several */
     struct kernel_traffic *traffic; /* [rank][phase] */
+    double *waits_us;               /* [rank][phase][rank] whom each waited for, mean of iterations; NULL: not wanted */
     uint8_t *masked;                /* [rank][rank] by whom, whom; NULL: without masking */
     bool *disturbed;                /* [phase][repeat]: somebody else had CPUs of the ranks */
     uint32_t repeated;              /* iterations that were run once more */

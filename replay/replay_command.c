@@ -146,12 +146,14 @@ static bool cluster_check(const struct replay_plan *plan, GError **error)
 static bool options_parse(int argc, char **argv, struct replay_plan *plan, GError **error)
 {
     gint warmup = 3, repeat = 10;
-    gboolean no_check = FALSE, check = FALSE;
+    gboolean no_check = FALSE, check = FALSE, waits = FALSE;
     GOptionEntry own[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &plan->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &plan->layers, "Layers of the trace, likewise", "LAYERS" },
         { "warmup", 0, 0, G_OPTION_ARG_INT, &warmup, "Iterations before those that count (default 3)", "N" },
         { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Iterations that count (default 10)", "N" },
+        { "waits", 0, 0, G_OPTION_ARG_NONE, &waits,
+          "How long each rank waits for each other one, which eptwin report draws as a map", NULL },
         { "check", 0, 0, G_OPTION_ARG_NONE, &check, "Check what arrived (the default)", NULL },
         { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not check what arrived", NULL },
         { 0 },
@@ -170,6 +172,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     plan->warmup = (uint32_t)warmup;
     plan->repeat = (uint32_t)repeat;
     plan->check = !no_check;
+    plan->waits = waits;
     return fine && cluster_check(plan, error) && live_command_check(plan->command, error);
 }
 

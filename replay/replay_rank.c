@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "models/waits.h"
 #include "replay/live.h"
 #include "sim/progress.h"
 #include "sim/units.h"
@@ -21,6 +22,9 @@ struct replay_rank {
     double *time_us, *start_us;       /* [phase][repeat] of this rank */
     struct contention_effort *effort; /* [phase][repeat], likewise */
     bool watched;                     /* ranks share memory alone: what they do not have of their CPUs, others have */
+    struct waits *waits;
+    double *waits_us;     /* [phase][rank] the sum over the iterations that counted so far; NULL: not wanted */
+    uint32_t waits_count; /* these iterations */
 };
 
 /* Collective.  False: why the world could not be made. */
@@ -36,13 +40,17 @@ static bool rank_open(struct replay_rank *r, GError **error)
     r->world = live_world_new(&options, &needs, r->bootstrap, error);
     if (!r->world) return false;
     live_command_note(r->plan->command, r->world);
-    r->rank = kernel_rank_new(r->item->job, live_world_fabric(r->world));
+    struct fabric *fabric = live_world_fabric(r->world);
+    r->rank = kernel_rank_new(r->item->job, fabric);
+    const struct waits_options waits = { .operations = live_world_operations };
+    if (r->plan->waits) r->waits = waits_new(fabric, &waits);
     return true;
 }
 
 static void rank_close(struct replay_rank *r)
 {
     kernel_rank_free(r->rank);
+    waits_free(r->waits);
     live_world_free(r->world);
 }
 
@@ -61,8 +69,10 @@ static bool rank_phase_run(struct replay_rank *r, uint32_t phase, struct rank_ti
     const struct fabric *f = live_world_fabric(r->world);
     const uint64_t sleeps = contention_thread_sleeps();
     const double cpu_us = contention_thread_us();
+    struct fabric_worker **worker =
+        r->waits ? waits_wrap(r->waits, kernel->worker, kernel->worker_count) : kernel->worker;
     const uint64_t start_ps = fabric_now_ps(f);
-    if (!live_world_run(r->world, kernel->worker, kernel->worker_count, error)) {
+    if (!live_world_run(r->world, worker, kernel->worker_count, error)) {
         g_prefix_error(error, "%s: ", kernel->phase);
         return false;
     }
@@ -86,6 +96,15 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
     return false;
 }
 
+/* Adds whom the phase that has just ended waited for. */
+static void rank_waits_add(struct replay_rank *r, uint32_t phase)
+{
+    const uint32_t ranks = r->bootstrap->rank_count;
+    if (!r->waits) return;
+    waits_end(r->waits);
+    for (uint32_t peer = 0; peer < ranks; peer++) r->waits_us[(size_t)phase * ranks + peer] += waits_us(r->waits, peer);
+}
+
 /* Runs all phases once; their times go to place (of those that count), or nowhere. */
 static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **error)
 {
@@ -98,7 +117,9 @@ static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **er
         r->start_us[at] = t.start_us;
         r->time_us[at] = t.time_us;
         r->effort[at] = t.effort;
+        rank_waits_add(r, phase);
     }
+    if (place < r->plan->repeat) r->waits_count++;
     progress_advance(r->progress, 1);
     return true;
 }
@@ -163,7 +184,7 @@ static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GEr
     return rank_disturbed(r, result, error) && (!r->plan->check || rank_check(r, r->plan->warmup, error));
 }
 
-/* Everyone gets everyone's times, traffic and mask. */
+/* Everyone gets everyone's times, traffic, waits and mask. */
 static bool rank_gather(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     struct bootstrap *b = r->bootstrap;
@@ -172,7 +193,10 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
     if (!rank_gather_starts(r, result, error)) return false;
     struct kernel_traffic *mine = g_new0(struct kernel_traffic, result->phases);
     for (uint32_t phase = 0; phase < result->phases; phase++) kernel_rank_traffic(r->rank, phase, &mine[phase]);
-    const bool fine = bootstrap_allgather(b, mine, sizeof *mine * result->phases, result->traffic, error);
+    for (uint32_t i = 0; r->waits_us && i < result->phases * result->ranks; i++) r->waits_us[i] /= r->waits_count;
+    const size_t waits_bytes = sizeof *r->waits_us * result->phases * result->ranks;
+    const bool fine = bootstrap_allgather(b, mine, sizeof *mine * result->phases, result->traffic, error) &&
+                      (!r->waits_us || bootstrap_allgather(b, r->waits_us, waits_bytes, result->waits_us, error));
     g_free(mine);
     if (!fine || !r->item->job->mask_timeout_ps) return fine;
     uint8_t *mask = g_new0(uint8_t, result->ranks);
@@ -197,6 +221,10 @@ static bool rank_item_run(struct replay_rank r, struct replay_result *result, GE
     r.start_us = g_new0(double, (gsize)result->phases * result->repeat);
     r.effort = g_new0(struct contention_effort, (gsize)result->phases * result->repeat);
     result->disturbed = g_new0(bool, (gsize)result->phases * result->repeat);
+    if (r.plan->waits) {
+        r.waits_us = g_new0(double, (gsize)result->phases * result->ranks);
+        result->waits_us = g_new0(double, (gsize)result->ranks * result->phases * result->ranks);
+    }
     /* The gathering also keeps every rank's memory alive until nobody writes to it any more. */
     const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_repeat(&r, result, error) &&
                       rank_gather(&r, result, error);
@@ -204,6 +232,7 @@ static bool rank_item_run(struct replay_rank r, struct replay_result *result, GE
     g_free(r.time_us);
     g_free(r.start_us);
     g_free(r.effort);
+    g_free(r.waits_us);
     return fine;
 }
 
@@ -253,5 +282,12 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
         record_free(record);
     }
     results_free(result, plan->item_count);
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        g_free(result[i].time_us);
+        g_free(result[i].traffic);
+        g_free(result[i].waits_us);
+        g_free(result[i].masked);
+    }
+    g_free(result);
     return fine;
 }

@@ -96,6 +96,22 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
     g_free(time_us);
 }
 
+/* Whom each rank waited for, the mean over the items. */
+static void rows_of_waits(struct record *record, const struct replay_plan *plan, const struct replay_result *result,
+                          uint32_t phase)
+{
+    const uint32_t ranks = result[0].ranks;
+    g_autofree double *us = g_new(double, ranks);
+    for (uint32_t rank = 0; result[0].waits_us && rank < ranks; rank++) {
+        for (uint32_t peer = 0; peer < ranks; peer++) us[peer] = 0;
+        for (uint32_t i = 0; i < plan->item_count; i++)
+            for (uint32_t peer = 0; peer < ranks; peer++)
+                us[peer] +=
+                    result[i].waits_us[((size_t)rank * result[i].phases + phase) * ranks + peer] / plan->item_count;
+        record_add_list(record, kernel_phase_name(plan->item[0].job, phase), (int32_t)rank, "waits_us", us, ranks);
+    }
+}
+
 /* The rows of each layer by itself, named as the predictions are. */
 static void rows_of_layers(const struct replay_plan *plan, const char *name, const struct replay_result *result,
                            uint32_t phase, struct record *record)
@@ -191,6 +207,7 @@ void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *
     for (uint32_t phase = 0; phase < result[0].phases; phase++) {
         const char *name = kernel_phase_name(plan->item[0].job, phase);
         rows_of_phase(record, plan, name, result, every, phase);
+        rows_of_waits(record, plan, result, phase);
         if (plan->item_count > 1) rows_of_layers(plan, name, result, phase, record);
     }
     g_array_free(every, TRUE);

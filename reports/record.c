@@ -226,6 +226,31 @@ void record_add_text(struct record *record, const char *phase, int32_t rank, con
     g_free(word);
 }
 
+void record_add_list(struct record *record, const char *phase, int32_t rank, const char *metric, const double *values,
+                     uint32_t count)
+{
+    GString *text = g_string_new(NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        char number[G_ASCII_DTOSTR_BUF_SIZE];
+        g_string_append_printf(text, "%s%s", i ? " " : "",
+                               g_ascii_formatd(number, sizeof number, "%.4g", isfinite(values[i]) ? values[i] : 0));
+    }
+    record_add_text(record, phase, rank, metric, text->str);
+    g_string_free(text, TRUE);
+}
+
+double *record_row_list(const struct record_row *row, uint32_t *count)
+{
+    g_auto(GStrv) word = g_strsplit(row->text, " ", 0);
+    double *values = g_new(double, g_strv_length(word) + 1);
+    for (*count = 0; word[*count]; (*count)++)
+        if (!record_number_parse(word[*count], &values[*count])) {
+            g_free(values);
+            return NULL;
+        }
+    return values;
+}
+
 uint32_t record_row_count(const struct record *record) { return record->rows->len; }
 
 const struct record_row *record_row(const struct record *record, uint32_t index)

@@ -50,6 +50,12 @@ void record_add(struct record *record, const char *phase, int32_t rank, const ch
                 const char *unit);
 void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric, const char *text);
 
+/* A row whose value is a list of numbers, in four digits, divided by blanks; and its numbers again (free them, *count
+ * of them), or NULL where the row is none. */
+void record_add_list(struct record *record, const char *phase, int32_t rank, const char *metric, const double *values,
+                     uint32_t count);
+double *record_row_list(const struct record_row *row, uint32_t *count);
+
 /* Rows in the order added. */
 uint32_t record_row_count(const struct record *record);
 const struct record_row *record_row(const struct record *record, uint32_t index);

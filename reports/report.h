@@ -61,6 +61,7 @@ void report_plot_bounds(const struct report_case *c, GString *out);
 void report_plot_busy(const struct report_case *c, GString *out);
 void report_plot_sizes(const struct report_case *c, GString *out);
 void report_plot_ranks(const struct report_case *c, GString *out);
+void report_plot_waits(const struct report_case *c, GString *out);
 void report_plot_layers(const struct report_case *c, GString *out);
 /* A sweep: its best points, curves and fronts; and what it is called (free it). */
 void report_sweep(const struct sweep_table *table, GString *out);

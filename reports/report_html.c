@@ -289,6 +289,7 @@ static void html_case(const struct report_case *c, guint number, GString *out)
     if (c->compare) html_errors(c, out);
     report_plot_layers(c, out);
     report_plot_ranks(c, out);
+    report_plot_waits(c, out);
     report_plot_bounds(c, out);
     report_plot_busy(c, out);
     report_plot_sizes(c, out);

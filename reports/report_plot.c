@@ -9,9 +9,11 @@
 
 static void figures_begin(GString *out, const char *heading, const char *note, const char *class)
 {
-    g_string_append(out, "<h3>");
-    svg_escape_append(out, heading);
-    g_string_append(out, "</h3>\n");
+    if (heading) {
+        g_string_append(out, "<h3>");
+        svg_escape_append(out, heading);
+        g_string_append(out, "</h3>\n");
+    }
     if (note) g_string_append_printf(out, "<p class=\"note\">%s</p>\n", note);
     g_string_append_printf(out, "<div class=\"%s\">\n", class);
 }
@@ -84,9 +86,8 @@ char *report_name_fit(const char *name, glong letters)
 
 /* ---- bars ---- */
 
-/* A row of a plot of bars: its name, its bar, its number beyond the plot. */
-static void bar_row(GString *out, const struct svg_scale *scale, double y, const char *name, double value,
-                    const char *unit, const char *class, const char *tip)
+void report_bar(GString *out, const struct svg_scale *scale, double y, const char *name, double value, const char *unit,
+                const char *class, const char *tip)
 {
     g_autofree char *text = compare_value_text(value, unit), *fit = report_name_fit(name, 15);
     const double x = svg_scale_pixel(scale, 0);
@@ -134,7 +135,7 @@ static void times_bar(const struct report_series *series, const char *phase, con
     g_autofree char *tip = slowest > value
                                ? g_strdup_printf("%s, %s: %s, slowest rank %s", phase, series->name, text, last)
                                : g_strdup_printf("%s, %s: %s", phase, series->name, text);
-    bar_row(out, scale, y, name, value, "us", report_series_class(series), tip);
+    report_bar(out, scale, y, name, value, "us", report_series_class(series), tip);
     bar_whisker(out, scale, y, value, slowest);
 }
 
@@ -191,8 +192,8 @@ static void named_bars(const GPtrArray *rows, const char *prefix, const char *su
         const size_t length = strlen(row->metric) - strlen(prefix) - strlen(suffix);
         g_autofree char *name = g_strdelimit(g_strndup(row->metric + strlen(prefix), length), "_", ' ');
         const bool share = strcmp(suffix, "_pct") == 0;
-        bar_row(out, scale, 4 + i * (PLOT_BAR + 5), name, share ? fmin(row->value, 100) : row->value, row->unit, class,
-                NULL);
+        report_bar(out, scale, 4 + i * (PLOT_BAR + 5), name, share ? fmin(row->value, 100) : row->value, row->unit,
+                   class, NULL);
     }
 }
 

@@ -27,7 +27,8 @@ enum {
     PLOT_COLOURS = 8,     /* classes c0 to c7 */
 };
 
-/* Figures stand between these; the note is the program's own.  Of many, three stand in a row. */
+/* Figures stand between these; heading and note may be NULL, and the note is the program's own.  Of many, three stand
+ * in a row. */
 void report_figures_begin(GString *out, const char *heading, const char *note);
 void report_figures_begin_many(GString *out, const char *heading, const char *note);
 void report_figures_end(GString *out);
@@ -40,6 +41,9 @@ void report_legend(const struct report_case *c, GString *out);
 void report_legend_names(const char *const *names, guint count, GString *out);
 /* "predicted" or "measured", as classes. */
 const char *report_series_class(const struct report_series *series);
+/* A row of a plot of bars: its name, its bar, its number beyond the plot, which is the tip where that is NULL. */
+void report_bar(GString *out, const struct svg_scale *scale, double y, const char *name, double value, const char *unit,
+                const char *class, const char *tip);
 /* A name that fits in front of bars: the text, or its beginning.  Free it. */
 char *report_name_fit(const char *name, glong letters);
 

@@ -22,11 +22,12 @@ struct page {
 
 static bool element_allowed(const char *element)
 {
-    static const char *const allowed[] = { "html",       "head",     "meta", "title",  "style",   "body",    "main",
-                                           "h1",         "h2",       "h3",   "p",      "section", "span",    "div",
-                                           "b",          "table",    "tr",   "th",     "td",      "details", "summary",
-                                           "svg",        "rect",     "line", "circle", "text",    "a",       "figure",
-                                           "figcaption", "polyline", "i" };
+    static const char *const allowed[] = { "html",     "head",    "meta",    "title", "style",  "body",
+                                           "main",     "h1",      "h2",      "h3",    "p",      "section",
+                                           "span",     "div",     "b",       "table", "tr",     "th",
+                                           "td",       "details", "summary", "svg",   "rect",   "line",
+                                           "circle",   "text",    "g",       "a",     "figure", "figcaption",
+                                           "polyline", "i",       "nav",     "ul",    "li" };
     for (size_t i = 0; i < G_N_ELEMENTS(allowed); i++)
         if (strcmp(element, allowed[i]) == 0) return true;
     return false;
@@ -328,6 +329,66 @@ static void test_layers(void)
     record_free(record);
 }
 
+static struct record *waits_of(const char *kind, double own, double other)
+{
+    struct record *record = record_of(kind, 0, 100);
+    for (int rank = 0; rank < 3; rank++) {
+        double us[3] = { other, other, other };
+        us[rank] = own;
+        record_add_list(record, "dispatch", rank, "waits_us", us, 3);
+    }
+    return record;
+}
+
+static bool has_cell(const GString *html, const char *place, const char *class, const char *tip)
+{
+    g_autofree char *cell = g_strdup_printf("<rect %s class=\"%s\"><title>%s</title></rect>", place, class, tip);
+    return strstr(html->str, cell) != NULL;
+}
+
+/* Maps of both and of their ratio, each cell with its numbers; what is no list is no map. */
+static void test_waits(void)
+{
+    struct record *records[] = { waits_of("simulate", 0, 20), waits_of("replay", 1, 50) };
+    const char *const paths[] = { "p.csv", "m.csv" };
+    GString *html = page_of(records, paths, 2);
+    parsed(html->str);
+    CU_ASSERT_TRUE(has_cell(html, "x=\"2\" y=\"0\"", "h3", "0 for 2: 20"));
+    CU_ASSERT_TRUE(has_cell(html, "x=\"2\" y=\"0\"", "h7", "0 for 2: 50"));
+    CU_ASSERT_TRUE(has_cell(html, "x=\"2\" y=\"0\"", "r7", "0 for 2: 2.5"));
+    CU_ASSERT_FALSE(strstr(html->str, "class=\"r8\"><title>0 for 0")); /* nothing over nothing */
+    g_string_free(html, TRUE);
+    for (int i = 0; i < 2; i++) record_free(records[i]);
+    struct record *odd = record_of("simulate", 0, 100);
+    record_add_text(odd, "dispatch", 0, "waits_us", "1 two 3");
+    record_add_text(odd, "dispatch", 7, "waits_us", "1 2");
+    record_add_text(odd, "combine", 0, "waits_us", "0 0");
+    html = page_of(&odd, paths, 1);
+    parsed(html->str);
+    CU_ASSERT_PTR_NULL(strstr(html->str, "class=\"heat\""));
+    g_string_free(html, TRUE);
+    record_free(odd);
+}
+
+/* 200 ranks share cells of 4 by 4: a map stays small, and the longest wait of a cell shows. */
+static void test_large_map(void)
+{
+    enum { RANKS = 200 };
+    struct record *record = record_of("simulate", 0, 100);
+    for (int rank = 0; rank < RANKS; rank++) {
+        double us[RANKS];
+        for (int peer = 0; peer < RANKS; peer++) us[peer] = rank == 13 && peer == 199 ? 99 : 3;
+        record_add_list(record, "dispatch", rank, "waits_us", us, RANKS);
+    }
+    const char *const path = "large.csv";
+    GString *html = page_of(&record, &path, 1);
+    parsed(html->str);
+    CU_ASSERT_TRUE(html->len < 1 << 20);
+    CU_ASSERT_TRUE(has_cell(html, "x=\"49\" y=\"3\"", "h7", "12 for 196: 99"));
+    g_string_free(html, TRUE);
+    record_free(record);
+}
+
 /* A share of busy time is drawn and written as 100 % at most, whatever the record holds. */
 static void test_busy(void)
 {
@@ -451,6 +512,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "titles tell results apart", test_titles);
     CU_add_test(suite, "layers", test_layers);
     CU_add_test(suite, "busy shares", test_busy);
+    CU_add_test(suite, "maps of waits", test_waits);
+    CU_add_test(suite, "a map of many ranks", test_large_map);
     CU_add_test(suite, "a thousand results", test_many);
     CU_add_test(suite, "a sweep", test_sweep);
     CU_add_test(suite, "what is no sweep", test_bad_sweeps);

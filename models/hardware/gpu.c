@@ -202,7 +202,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
-    assert(ww && ww->worker == worker && fabric_path(f, write->peer) != FABRIC_RDMA);
+    assert(ww && ww->worker->index == worker->index && fabric_path(f, write->peer) != FABRIC_RDMA);
     if (write->pattern && write->pattern->engine == FABRIC_COPY) return copy_store(rank, write);
     if (priced(w, write->pattern)) return priced_store(rank, write);
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
@@ -270,7 +270,7 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
 {
     struct world_rank *rank = rank_of(f);
     struct world_worker *ww = rank->now.worker;
-    assert(ww && ww->worker == worker && write->peer != f->rank);
+    assert(ww && ww->worker->index == worker->index && write->peer != f->rank);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
     const bool defer = write->flags & FABRIC_DEFER;
     const struct transport *t = &rank->world->transport;
@@ -299,7 +299,7 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
 {
     struct world_rank *rank = rank_of(f);
     struct world_worker *ww = rank->now.worker;
-    assert(ww && ww->worker == worker && write->peer != f->rank && signal->word < f->word_count);
+    assert(ww && ww->worker->index == worker->index && write->peer != f->rank && signal->word < f->word_count);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
     if (!(write->flags & FABRIC_POLLED)) (void)post(rank, write->warps, write->peer, write->queue, true);
     const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, false);
@@ -330,7 +330,7 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
 {
     struct world_rank *rank = rank_of(f);
     struct world_worker *ww = rank->now.worker;
-    assert(ww && ww->worker == worker && read->peer != f->rank);
+    assert(ww && ww->worker->index == worker->index && read->peer != f->rank);
     if (fabric_path(f, read->peer) != FABRIC_RDMA) return gpu_get_nvlink(rank, ww, read);
     if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
     nic_post(rank, world_request_read(rank, read), post(rank, 0, read->peer, read->queue, false), false);
@@ -342,7 +342,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
-    assert(ww && ww->worker == worker && signal->word < f->word_count);
+    assert(ww && ww->worker->index == worker->index && signal->word < f->word_count);
     const enum fabric_path path = fabric_path(f, signal->peer);
     if (path == FABRIC_RDMA) {
         const struct transport *t = &w->transport;
@@ -371,7 +371,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
-    assert(ww && ww->worker == worker && word < f->word_count);
+    assert(ww && ww->worker->index == worker->index && word < f->word_count);
     const uint64_t now = sim_now_ps(w->sim);
     struct stepping *step = &rank->now;
     const uint64_t staged_ps = worker_staged_ps(ww);
@@ -475,7 +475,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     struct world *w = rank->world;
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     struct world_worker *ww = rank->now.worker;
-    assert(ww && ww->worker == worker);
+    assert(ww && ww->worker->index == worker->index);
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, work->warps, &lanes);
     switch (work->kind) {

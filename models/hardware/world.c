@@ -541,3 +541,10 @@ bool world_busiest_link(const struct world *w, const char **from, const char **t
 }
 
 uint64_t world_event_count(const struct world *w) { return sim_event_count(w->sim); }
+
+uint64_t world_busy_until_ps(const struct fabric *f)
+{
+    const struct world_rank *rank = fabric_container_of(f, const struct world_rank, fabric);
+    if (!rank->now.worker) return world_now_ps(f);
+    return later(rank->now.worker->cursor_ps, rank->now.last_end_ps);
+}

@@ -107,5 +107,7 @@ uint64_t world_bisection_ps(const struct world *world, uint32_t kernel);
 bool world_busiest_link(const struct world *world, const char **from, const char **to, uint64_t *busy_ps);
 
 uint64_t world_event_count(const struct world *world);
+/* When all operations so far of the worker that is being stepped are done; between steps: now. */
+uint64_t world_busy_until_ps(const struct fabric *f);
 
 #endif

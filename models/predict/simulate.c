@@ -8,6 +8,7 @@
 #include "models/hardware/transport.h"
 #include "models/hardware/world.h"
 #include "models/kernel.h"
+#include "models/waits.h"
 #include "models/predict/fault.h"
 #include "models/predict/launches.h"
 #include "models/predict/span.h"
@@ -15,13 +16,6 @@
 #include "sim/units.h"
 
 enum { LATENCY_BOUND_PERCENT = 50 }; /* no part busier than this: waiting, not moving, takes the time */
-
-/* What of a run is wanted beside the times of all ranks. */
-struct wishes {
-    const char *const *phases; /* nothing after these; NULL: all */
-    bool per_rank;
-    struct timeline *timeline;
-};
 
 struct run {
     const struct cluster *cluster;
@@ -38,12 +32,16 @@ struct run {
     uint32_t first_phase;   /* of the program that runs */
     uint32_t program_phase; /* the phase that is recorded, in it */
     struct span *span;      /* [ranks] */
+    struct waits **waits;   /* [ranks], where they are wanted */
+    double *waits_us;       /* [phases][ranks][ranks] whom a rank waits for */
+    uint32_t *waits_phase;  /* [ranks] the phase that its waits are of, + 1; 0: none yet */
     bool host_waits;        /* for counts, before it launches a kernel that follows */
 };
 
 static void run_clear(struct run *run)
 {
     for (uint32_t r = 0; run->rank && r < run->job->ranks; r++) kernel_rank_free(run->rank[r]);
+    for (uint32_t r = 0; run->waits && r < run->job->ranks; r++) waits_free(run->waits[r]);
     world_free(run->world);
     graph_free(run->graph);
     g_free(run->rank);
@@ -52,6 +50,9 @@ static void run_clear(struct run *run)
     g_free(run->arrival_ps);
     g_free(run->slow);
     g_free(run->span);
+    g_free(run->waits);
+    g_free(run->waits_us);
+    g_free(run->waits_phase);
     g_free(run->job);
 }
 
@@ -336,6 +337,47 @@ static const char *spans_add(struct run *run, uint32_t phase)
     return launch->span;
 }
 
+/* ---- whom ranks wait for ---- */
+
+static void waits_init(struct run *run)
+{
+    const uint32_t ranks = run->job->ranks;
+    const struct waits_options options = { .busy_until_ps = world_busy_until_ps };
+    run->waits = g_new0(struct waits *, ranks);
+    run->waits_us = g_new0(double, (gsize)kernel_phase_count(run->job) * ranks * ranks);
+    run->waits_phase = g_new0(uint32_t, ranks);
+    for (uint32_t r = 0; r < ranks; r++) run->waits[r] = waits_new(world_fabric(run->world, r), &options);
+}
+
+/* Keeps the sums of the phase that the rank has ended. */
+static void waits_keep(struct run *run, uint32_t rank)
+{
+    const uint32_t ranks = run->job->ranks;
+    if (!run->waits || !run->waits_phase[rank]) return;
+    waits_end(run->waits[rank]);
+    double *us = &run->waits_us[((gsize)(run->waits_phase[rank] - 1) * ranks + rank) * ranks];
+    for (uint32_t peer = 0; peer < ranks; peer++) us[peer] = waits_us(run->waits[rank], peer);
+    run->waits_phase[rank] = 0;
+}
+
+static struct fabric_worker **waits_launch(struct run *run, uint32_t rank, uint32_t phase,
+                                           const struct kernel_launch *launch)
+{
+    if (!run->waits) return launch->worker;
+    waits_keep(run, rank);
+    run->waits_phase[rank] = phase + 1;
+    return waits_wrap(run->waits[rank], launch->worker, launch->worker_count);
+}
+
+static void record_waits(struct record *record, const struct run *run, uint32_t phase)
+{
+    const uint32_t ranks = run->job->ranks;
+    for (uint32_t r = 0; run->waits && r < ranks; r++)
+        if (!rank_absent(run, r, phase))
+            record_add_list(record, kernel_phase_name(run->job, phase), (int32_t)r, "waits_us",
+                            &run->waits_us[((gsize)phase * ranks + r) * ranks], ranks);
+}
+
 static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
                          uint32_t *worker_count)
 {
@@ -343,7 +385,7 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     const uint32_t phase = run->first_phase + kernel;
     const struct kernel_launch *launch = kernel_rank_launch(run->rank[rank], phase);
     if (rank == 0) run->launch[phase] = *launch;
-    *worker = launch->worker;
+    *worker = waits_launch(run, rank, phase, launch);
     *worker_count = launch->worker_count;
 }
 
@@ -369,6 +411,7 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
                            struct record *record, bool per_rank, GError **error)
 {
     if (!run_phases(run, c, first, count, error)) return false;
+    for (uint32_t r = 0; r < run->job->ranks; r++) waits_keep(run, r);
     for (uint32_t i = 0; i < count; i++) {
         run->program_phase = i;
         run->result = &run->results[(gsize)i * run->job->ranks];
@@ -376,6 +419,7 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
         call_add(run, first + i);
         const char *span = spans_add(run, first + i);
         record_phase(record, run, first + i, per_rank);
+        record_waits(record, run, first + i);
         if (span) span_record(run->span, run->job->ranks, span, record);
     }
     return true;
@@ -394,8 +438,8 @@ static uint32_t phases_needed(const struct kernel_job *job, const char *const *p
     return needed && needed <= count ? needed : count;
 }
 
-static bool simulate_run(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
-                         const struct wishes *wishes, struct record *record, GError **error)
+bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
+                   const struct simulate_wishes *wishes, struct record *record, GError **error)
 {
     struct run run = { .cluster = cluster, .host_waits = c->cpu_sync };
     const uint32_t sms = cluster->host.cores ? case_host_sms(c, cluster->host.cores) : cluster->gpu.sms;
@@ -403,6 +447,7 @@ static bool simulate_run(const struct case_options *c, const struct cluster *clu
     if (!run.job) return false;
     case_job_record(c, run.job, record);
     bool good = run_init(&run, c, wishes->timeline, error);
+    if (good && wishes->waits) waits_init(&run);
     const uint32_t phases = good ? phases_needed(run.job, wishes->phases) : 0;
     const uint32_t together = c->launch && !strcmp(c->launch, "stream") ? phases : 1;
     for (uint32_t phase = 0; good && phase < phases; phase += together)
@@ -412,24 +457,17 @@ static bool simulate_run(const struct case_options *c, const struct cluster *clu
     return good;
 }
 
-bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
-                   bool per_rank, struct timeline *timeline, struct record *record, GError **error)
-{
-    const struct wishes wishes = { .per_rank = per_rank, .timeline = timeline };
-    return simulate_run(c, cluster, load, &wishes, record, error);
-}
-
 bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                      const char *const *phases, struct record *record, GError **error)
 {
-    return simulate_run(c, cluster, load, &(struct wishes){ .phases = phases }, record, error);
+    return simulate_load(c, cluster, load, &(struct simulate_wishes){ .phases = phases }, record, error);
 }
 
 bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error)
 {
     struct case_load load;
     bool good = case_load(c, &load, error);
-    if (good) good = simulate_load(c, cluster, &load, false, NULL, record, error);
+    if (good) good = simulate_load(c, cluster, &load, &(struct simulate_wishes){ 0 }, record, error);
     case_load_free(&load);
     return good;
 }

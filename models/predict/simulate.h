@@ -14,12 +14,19 @@
 #define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
 enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN = ERROR_RUN }; /* the case is wrong; the run failed */
 
-/* Simulates the case (load from case_load()) with sizes only.  Adds the rows of every phase to record:
- * time_us and bandwidths for each rank where per_rank is set, and for all; bounds, busy shares, bottleneck.
- * Operations go to timeline (sim/timeline.h), if it is not NULL.  False and *error when the case does not fit the
- * cluster or the protocol refuses it. */
+/* What of a run is wanted beside the rows for all ranks. */
+struct simulate_wishes {
+    bool per_rank;             /* rows of each rank, too */
+    bool waits;                /* for each rank "waits_us": how long it waited for each rank (models/waits.h), a list */
+    struct timeline *timeline; /* operations go here, if it is not NULL */
+    const char *const *phases; /* nothing after the last of these (NULL-terminated), where all exist; NULL: all */
+};
+
+/* Simulates the case (load from case_load()) with sizes only.  Adds the rows of every phase to record: time_us and
+ * bandwidths, bounds, busy shares, bottleneck.  False and *error when the case does not fit the cluster or the protocol
+ * refuses it. */
 bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
-                   bool per_rank, struct timeline *timeline, struct record *record, GError **error);
+                   const struct simulate_wishes *wishes, struct record *record, GError **error);
 
 /* The same for all ranks, but nothing after the last phase of phases (NULL-terminated) is simulated, where every
  * one of them exists. */

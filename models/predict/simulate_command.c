@@ -40,7 +40,7 @@ struct arguments {
     char *output, *format, *steps, *layers, *timeline;
     int jobs, timeline_spans;
     char **set;
-    gboolean per_rank, explain;
+    gboolean per_rank, explain, waits;
 };
 
 static bool parse(struct case_options *c, struct arguments *a, int argc, char **argv, GError **error)
@@ -52,6 +52,8 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain,
           "Say how each phase's time comes about, from full rates to the slowest rank", NULL },
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
+        { "waits", 0, 0, G_OPTION_ARG_NONE, &a->waits,
+          "With rows for each rank: how long it waits for each other one, which eptwin report draws as a map", NULL },
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
           "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
           "SECTION.KEY=VALUE" },
@@ -68,6 +70,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     const struct command_line line = { .name = "simulate", .about = about, .details = details, .topics = topics };
     case_topics(c, topics + 1);
     if (!command_line_parse(&line, argc, argv, NULL, error)) return false;
+    if (a->waits) a->per_rank = TRUE;
     if (!c->cluster)
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--cluster: expected a file or a name that eptwin cluster list prints, found none");
@@ -86,6 +89,9 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     else if (a->timeline && (a->steps || a->layers))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--timeline: expected one --step and one --layer, found several");
+    else if (a->waits && (a->steps || a->layers))
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "--waits: expected one --step and one --layer, found several");
     else if (a->timeline && !strcmp(a->timeline, "-") && (!a->output || !strcmp(a->output, "-")))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--timeline: expected a file, or --output FILE too: standard output "
@@ -123,7 +129,10 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     struct timeline *timeline = NULL;
     if (!case_load(c, &load, error)) return false;
     if (a->timeline) timeline = timeline_new((uint32_t)a->timeline_spans);
-    const bool good = simulate_load(c, cluster, &load, a->per_rank || a->explain, timeline, record, error) &&
+    const struct simulate_wishes wishes = { .per_rank = a->per_rank || a->explain,
+                                            .waits = a->waits,
+                                            .timeline = timeline };
+    const bool good = simulate_load(c, cluster, &load, &wishes, record, error) &&
                       (!timeline || timeline_put(timeline, a->timeline, timeline_file, error));
     timeline_free(timeline);
     case_load_free(&load);

@@ -78,7 +78,7 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
     GString *text = g_string_new(NULL);
     if (!problem) {
         if (phases) simulate_phases(c, cluster, load, phases, record, &error);
-        else simulate_load(c, cluster, load, false, NULL, record, &error);
+        else simulate_load(c, cluster, load, &(struct simulate_wishes){ 0 }, record, &error);
     }
     if (problem || error) {
         g_string_free(text, TRUE);

@@ -1,0 +1,168 @@
+/* waits.c - workers around workers, which note how long each waits for whom.  Knows no world and no protocol. */
+#include "models/waits.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/memory.h"
+
+struct waiter {
+    struct fabric_worker worker; /* what the world steps */
+    struct fabric_worker *inner; /* what the protocol made */
+    struct waits *waits;
+    uint64_t since_ps, operations;
+    int32_t peer;
+    bool waiting;
+    char text[WAITS_TEXT_BYTES];
+};
+
+struct waits {
+    const struct fabric *fabric;
+    struct waits_options options;
+    struct waiter *waiter;
+    struct fabric_worker **pointer;
+    uint32_t count, count_max;
+    uint64_t *sum_ps;  /* [ranks] */
+    uint32_t *waiters; /* [ranks] workers that waited for the peer */
+    uint8_t *met;      /* [count_max][(ranks + 7) / 8] a bit for each peer that the worker has waited for */
+};
+
+int32_t waits_peer(const char *text, uint32_t rank_count)
+{
+    const char *at = strstr(text, "waits");
+    if (!at) at = text;
+    while ((at = strstr(at, "rank "))) {
+        char *end;
+        at += strlen("rank ");
+        const unsigned long rank = strtoul(at, &end, 10);
+        if (end != at && *at != '-' && rank < rank_count) return (int32_t)rank;
+    }
+    return WAITS_NOBODY;
+}
+
+struct waits *waits_new(const struct fabric *fabric, const struct waits_options *options)
+{
+    struct waits *waits = memory_new(1, sizeof *waits);
+    waits->fabric = fabric;
+    waits->options = *options;
+    waits->sum_ps = memory_new(fabric->rank_count, sizeof waits->sum_ps[0]);
+    waits->waiters = memory_new(fabric->rank_count, sizeof waits->waiters[0]);
+    return waits;
+}
+
+void waits_free(struct waits *waits)
+{
+    if (!waits) return;
+    free(waits->waiter);
+    free(waits->pointer);
+    free(waits->sum_ps);
+    free(waits->waiters);
+    free(waits->met);
+    free(waits);
+}
+
+static uint64_t busy_until(const struct waits *waits)
+{
+    return waits->options.busy_until_ps ? waits->options.busy_until_ps(waits->fabric) : fabric_now_ps(waits->fabric);
+}
+
+static void wait_finish(struct waiter *w, uint64_t end_ps)
+{
+    struct waits *waits = w->waits;
+    if (!w->waiting) return;
+    w->waiting = false;
+    if (end_ps <= w->since_ps) return;
+    if (w->peer >= 0) {
+        const uint32_t peer = (uint32_t)w->peer, ranks = waits->fabric->rank_count;
+        uint8_t *met = &waits->met[(size_t)w->worker.index * ((ranks + 7) / 8) + peer / 8];
+        waits->sum_ps[peer] += end_ps - w->since_ps;
+        waits->waiters[peer] += !(*met >> peer % 8 & 1);
+        *met |= (uint8_t)(1 << peer % 8);
+    }
+    if (waits->options.note)
+        waits->options.note(
+            waits->options.context,
+            &(struct waits_note){
+                .worker = w->inner, .begin_ps = w->since_ps, .end_ps = end_ps, .peer = w->peer, .text = w->text });
+}
+
+/* What the worker says that it waits for, without what follows a colon: counts, which change all the time. */
+static void worker_say(const struct waiter *w, char text[WAITS_TEXT_BYTES])
+{
+    text[0] = '\0';
+    if (w->inner->describe) w->inner->describe(w->inner, text, WAITS_TEXT_BYTES);
+    text[strcspn(text, ":")] = '\0';
+}
+
+static enum worker_step waiter_step(struct fabric_worker *worker)
+{
+    struct waiter *w = fabric_container_of(worker, struct waiter, worker);
+    const struct waits *waits = w->waits;
+    const uint64_t now_ps = fabric_now_ps(waits->fabric);
+    const enum worker_step result = w->inner->step(w->inner);
+    worker->wake_ps = w->inner->wake_ps;
+    if (result != WORKER_WAIT) {
+        wait_finish(w, now_ps);
+        return result;
+    }
+    const uint64_t operations = waits->options.operations ? waits->options.operations(waits->fabric) : 0;
+    if (w->waiting && waits->options.operations && operations == w->operations) return result;
+    char text[WAITS_TEXT_BYTES];
+    worker_say(w, text);
+    if (w->waiting && !waits->options.operations && strcmp(text, w->text) == 0) return result;
+    wait_finish(w, now_ps);
+    memcpy(w->text, text, sizeof text);
+    w->peer = waits_peer(text, waits->fabric->rank_count);
+    w->since_ps = busy_until(waits);
+    w->operations = operations;
+    w->waiting = true;
+    return result;
+}
+
+static void waiter_describe(const struct fabric_worker *worker, char *text, size_t text_size)
+{
+    const struct waiter *w = fabric_container_of(worker, struct waiter, worker);
+    if (w->inner->describe) w->inner->describe(w->inner, text, text_size);
+}
+
+static void room_make(struct waits *waits, uint32_t count)
+{
+    if (count <= waits->count_max) return;
+    free(waits->waiter);
+    free(waits->pointer);
+    free(waits->met);
+    waits->waiter = memory_new(count, sizeof waits->waiter[0]);
+    waits->pointer = memory_new(count, sizeof waits->pointer[0]);
+    waits->met = memory_new(count, (waits->fabric->rank_count + 7) / 8);
+    waits->count_max = count;
+}
+
+struct fabric_worker **waits_wrap(struct waits *waits, struct fabric_worker *const *worker, uint32_t count)
+{
+    static struct fabric_worker *none[1];
+    const uint32_t ranks = waits->fabric->rank_count;
+    room_make(waits, count);
+    memset(waits->sum_ps, 0, ranks * sizeof waits->sum_ps[0]);
+    memset(waits->waiters, 0, ranks * sizeof waits->waiters[0]);
+    if (count) memset(waits->met, 0, (size_t)count * ((ranks + 7) / 8));
+    waits->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct waiter *w = &waits->waiter[i];
+        *w = (struct waiter){ .worker = *worker[i], .inner = worker[i], .waits = waits };
+        w->worker.step = waiter_step;
+        w->worker.describe = waiter_describe;
+        waits->pointer[i] = &w->worker;
+    }
+    return count ? waits->pointer : none;
+}
+
+void waits_end(struct waits *waits)
+{
+    const uint64_t now_ps = fabric_now_ps(waits->fabric);
+    for (uint32_t i = 0; i < waits->count; i++) wait_finish(&waits->waiter[i], now_ps);
+}
+
+double waits_us(const struct waits *waits, uint32_t peer)
+{
+    return waits->waiters[peer] ? (double)waits->sum_ps[peer] / waits->waiters[peer] / 1e6 : 0;
+}

@@ -1,0 +1,266 @@
+/* report_waits.c - whom ranks wait for: maps of rank by rank, predicted, measured and their ratio, and the ranks that
+ * are waited for the longest.  Drawn from rows "waits_us", a list a rank.  Knows nothing of the page around.
+ *
+ * Colours go from light green to dark red: they differ in lightness, too, so that they need no eye for red and green.
+ * Every cell has its numbers as a tip. */
+#include "reports/report_plot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CELLS_MAX = 64, /* a side; more ranks share cells */
+    HEAT_SIZE = 330,
+    HEAT_SHADES = 8,   /* classes h0 to h7 */
+    RATIO_SHADES = 9,  /* classes r0 to r8; r4: alike */
+    WAITED_MAX = 10,   /* ranks among those that are waited for the longest */
+    SCALE_HEIGHT = 46, /* of the colours below a map */
+};
+
+static const char waits_metric[] = "waits_us";
+
+/* [rank * ranks + peer], NAN where the record tells nothing. */
+struct matrix {
+    guint ranks;
+    double *value;
+};
+
+static const double ratio_limit[RATIO_SHADES - 1] = { 0.25, 0.5, 0.71, 0.9, 1.11, 1.41, 2, 4 };
+
+/* ---- what records hold ---- */
+
+static bool matrix_read(const struct record *record, const char *phase, struct matrix *m)
+{
+    *m = (struct matrix){ 0 };
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        if (row->rank < 0 || strcmp(row->metric, waits_metric) != 0 || strcmp(row->phase, phase) != 0) continue;
+        uint32_t count;
+        g_autofree double *list = record_row_list(row, &count);
+        if (!list || count < 2 || count > 65536 || (m->ranks && count != m->ranks) || (uint32_t)row->rank >= count)
+            continue;
+        if (!m->ranks) {
+            m->ranks = count;
+            m->value = g_new(double, (gsize)count *count);
+            for (gsize k = 0; k < (gsize)count * count; k++) m->value[k] = NAN;
+        }
+        memcpy(&m->value[(gsize)row->rank * count], list, count * sizeof *list);
+    }
+    return m->ranks > 0;
+}
+
+static double matrix_most(const struct matrix *m)
+{
+    double most = 0;
+    for (gsize i = 0; i < (gsize)m->ranks * m->ranks; i++) most = fmax(most, m->value[i]);
+    return most;
+}
+
+/* How far a ratio is from 1, either way. */
+static double ratio_distance(double ratio) { return ratio > 0 ? fabs(log(ratio)) : 0; }
+
+/* The worst of the ranks that share a cell: the longest wait, the ratio furthest from 1. */
+static double cell_value(const struct matrix *m, guint row, guint column, guint step, bool ratio)
+{
+    double worst = NAN;
+    for (guint r = row * step; r < MIN((row + 1) * step, m->ranks); r++)
+        for (guint c = column * step; c < MIN((column + 1) * step, m->ranks); c++) {
+            const double value = m->value[(gsize)r * m->ranks + c];
+            if (isnan(worst) || (ratio ? ratio_distance(value) > ratio_distance(worst) : value > worst)) worst = value;
+        }
+    return worst;
+}
+
+/* Measured over predicted, where both are long enough to tell. */
+static struct matrix matrix_ratio(const struct matrix *predicted, const struct matrix *measured)
+{
+    struct matrix m = { predicted->ranks, g_new(double, (gsize)predicted->ranks * predicted->ranks) };
+    const double least = fmax(matrix_most(predicted), matrix_most(measured)) * 0.001;
+    for (gsize i = 0; i < (gsize)m.ranks * m.ranks; i++) {
+        const double p = predicted->value[i], q = measured->value[i];
+        m.value[i] = isfinite(p) && isfinite(q) && p > least && q > least ? q / p : NAN;
+    }
+    return m;
+}
+
+/* ---- a map ---- */
+
+static int shade_of(double value, double most, bool ratio)
+{
+    int shade = 0;
+    if (!ratio) return value > 0 ? (int)CLAMP(value / most * HEAT_SHADES, 0, HEAT_SHADES - 1) : 0;
+    while (shade < RATIO_SHADES - 1 && value >= ratio_limit[shade]) shade++;
+    return shade;
+}
+
+static void cells_draw(const struct matrix *m, double most, bool ratio, GString *out)
+{
+    const guint step = (m->ranks + CELLS_MAX - 1) / CELLS_MAX, side = (m->ranks + step - 1) / step;
+    g_string_append_printf(out, "<g class=\"heat\" transform=\"translate(%d %d) scale(%.4f)\">\n", PLOT_EDGE, PLOT_TOP,
+                           (double)HEAT_SIZE / side);
+    for (guint row = 0; row < side; row++)
+        for (guint column = 0; column < side; column++) {
+            const double value = cell_value(m, row, column, step, ratio);
+            if (isnan(value)) continue;
+            g_string_append_printf(out, "<rect x=\"%u\" y=\"%u\" class=\"%c%d\"><title>%u for %u: %.3g</title></rect>",
+                                   column, row, ratio ? 'r' : 'h', shade_of(value, most, ratio), row * step,
+                                   column * step, value);
+        }
+    g_string_append(out, "</g>\n");
+}
+
+/* Numbers of ranks beside and below the map. */
+static void ranks_draw(const struct matrix *m, GString *out)
+{
+    struct svg_scale scale;
+    svg_scale_count(&scale, 0, 1, m->ranks - 1, 8);
+    const double cell = (double)HEAT_SIZE / m->ranks;
+    for (int i = 0; i < scale.tick_count; i++) {
+        char text[16];
+        g_snprintf(text, sizeof text, "%.0f", scale.tick[i]);
+        const double at = (scale.tick[i] + 0.5) * cell;
+        svg_text(out, PLOT_EDGE - 6, PLOT_TOP + at + 4, "small", "end", text);
+        svg_text(out, PLOT_EDGE + at, PLOT_TOP + HEAT_SIZE + 15, "small", "middle", text);
+    }
+    svg_text(out, 0, PLOT_TOP - 11, "small", "start", "waiting rank");
+    svg_text(out, PLOT_EDGE + HEAT_SIZE / 2.0, PLOT_TOP + HEAT_SIZE + 31, "small", "middle", "rank that it waits for");
+}
+
+static void shades_draw(double most, bool ratio, double y, GString *out)
+{
+    const int count = ratio ? RATIO_SHADES : HEAT_SHADES;
+    const double width = (double)HEAT_SIZE / count;
+    for (int i = 0; i < count; i++) {
+        char class[8], text[32];
+        g_snprintf(class, sizeof class, "%c%d", ratio ? 'r' : 'h', i);
+        svg_rect(out, PLOT_EDGE + i * width, y, width, 10, class, NULL);
+        if (!ratio && i % 2) continue;
+        if (ratio && i == 0) continue;
+        const double value = ratio ? ratio_limit[i - 1] : most * i / count;
+        g_snprintf(text, sizeof text, "%.3g", value);
+        svg_text(out, PLOT_EDGE + i * width, y + 24, "small", "middle", text);
+    }
+    char text[32];
+    if (!ratio) {
+        g_snprintf(text, sizeof text, "%.3g us", most);
+        svg_text(out, PLOT_WIDTH, y + 24, "small", "end", text);
+    }
+}
+
+static void map_draw(const struct matrix *m, const char *caption, double most, bool ratio, GString *out)
+{
+    const double bottom = PLOT_TOP + HEAT_SIZE + PLOT_AXIS;
+    report_figure_begin(out, caption, bottom + SCALE_HEIGHT - 14,
+                        ratio ? "Map: measured over predicted waits" : "Map: who waits for whom");
+    cells_draw(m, most, ratio, out);
+    ranks_draw(m, out);
+    shades_draw(most, ratio, bottom + 2, out);
+    report_figure_end(out);
+}
+
+/* ---- who is waited for ---- */
+
+struct waited {
+    guint rank;
+    double mean_us;
+};
+
+static gint waited_order(gconstpointer a, gconstpointer b)
+{
+    const struct waited *x = a, *y = b;
+    if (x->mean_us != y->mean_us) return x->mean_us > y->mean_us ? -1 : 1;
+    return x->rank < y->rank ? -1 : 1;
+}
+
+/* How long the ranks that wait for a rank at all wait for it in the mean, not counting itself. */
+static GArray *waited_find(const struct matrix *m)
+{
+    GArray *list = g_array_new(FALSE, FALSE, sizeof(struct waited));
+    for (guint peer = 0; peer < m->ranks; peer++) {
+        double sum = 0;
+        guint count = 0;
+        for (guint rank = 0; rank < m->ranks; rank++) {
+            const double value = m->value[(gsize)rank * m->ranks + peer];
+            if (rank == peer || !(value > 0)) continue;
+            sum += value;
+            count++;
+        }
+        const struct waited w = { peer, count ? sum / count : 0 };
+        if (count) g_array_append_val(list, w);
+    }
+    g_array_sort(list, waited_order);
+    return list;
+}
+
+static void waited_draw(const struct matrix *m, const char *caption, const char *class, GString *out)
+{
+    g_autoptr(GArray) list = waited_find(m);
+    const guint count = MIN(list->len, WAITED_MAX);
+    if (!count) return;
+    struct svg_scale scale;
+    const double bottom = count * (PLOT_BAR + 5) + 4;
+    svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, g_array_index(list, struct waited, 0).mean_us, PLOT_TICKS);
+    report_figure_begin(out, caption, bottom + PLOT_AXIS, "Bars: ranks that are waited for");
+    svg_axis_below(out, &scale, 0, bottom, "us");
+    for (guint i = 0; i < count; i++) {
+        const struct waited *w = &g_array_index(list, struct waited, i);
+        g_autofree char *name = g_strdup_printf("rank %u", w->rank);
+        report_bar(out, &scale, 4 + i * (PLOT_BAR + 5), name, w->mean_us, "us", class, NULL);
+    }
+    report_figure_end(out);
+}
+
+static void waits_phase(const struct report_case *c, const char *phase, GString *out)
+{
+    struct matrix m[2] = { { 0, NULL }, { 0, NULL } };
+    double most = 0;
+    for (int s = 0; s < c->series_count; s++)
+        if (matrix_read(c->series[s].record, phase, &m[s])) most = fmax(most, matrix_most(&m[s]));
+    for (int s = 0; s < c->series_count && most > 0; s++) {
+        g_autofree char *caption = g_strdup_printf("%s, %s", phase, c->series[s].name);
+        if (m[s].ranks) map_draw(&m[s], caption, most, false, out);
+    }
+    if (most > 0 && m[0].ranks && m[0].ranks == m[1].ranks) {
+        g_autofree char *caption = g_strdup_printf("%s, measured / predicted", phase);
+        struct matrix ratio = matrix_ratio(&m[0], &m[1]);
+        map_draw(&ratio, caption, 0, true, out);
+        g_free(ratio.value);
+    }
+    for (int s = 0; s < c->series_count && most > 0; s++) {
+        g_autofree char *caption = g_strdup_printf("%s, %s: waited for the longest", phase, c->series[s].name);
+        if (m[s].ranks) waited_draw(&m[s], caption, report_series_class(&c->series[s]), out);
+    }
+    for (int s = 0; s < 2; s++) g_free(m[s].value);
+}
+
+/* Phases in which a rank has such a row. */
+static GPtrArray *waits_phases(const struct report_case *c)
+{
+    GPtrArray *phases = g_ptr_array_new();
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+    for (int s = 0; s < c->series_count; s++)
+        for (uint32_t i = 0; i < record_row_count(c->series[s].record); i++) {
+            const struct record_row *row = record_row(c->series[s].record, i);
+            if (row->rank >= 0 && strcmp(row->metric, waits_metric) == 0 && phases->len < PLOT_PHASES_MAX &&
+                g_hash_table_add(seen, row->phase))
+                g_ptr_array_add(phases, row->phase);
+        }
+    return phases;
+}
+
+void report_plot_waits(const struct report_case *c, GString *out)
+{
+    g_autoptr(GPtrArray) phases = waits_phases(c);
+    if (!phases->len) return;
+    g_string_append(out,
+                    "<h3>Who waits for whom</h3>\n<p class=\"note\">Each row is a rank, each column one that it waits "
+                    "for: the mean time that a worker which waited for it waited. A dark column is a rank that "
+                    "keeps others waiting; a dark row is one that gets everything late. The diagonal is a rank's "
+                    "own work. Ratios of waits that are too short to tell have no colour.</p>\n");
+    for (guint p = 0; p < phases->len; p++) {
+        report_figures_begin_many(out, NULL, NULL);
+        waits_phase(c, g_ptr_array_index(phases, p), out);
+        report_figures_end(out);
+    }
+}
