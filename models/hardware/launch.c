@@ -16,8 +16,13 @@ static void workers_grow(struct world_rank *rank, uint32_t count)
     struct arena *arena = &rank->world->arena;
     rank->worker = arena_take(arena, count * sizeof rank->worker[0]);
     rank->mover = arena_take(arena, count * sizeof rank->mover[0]);
-    rank->rest = arena_take(arena, count * sizeof rank->rest[0]);
+    rank->rest = NULL;
     rank->worker_max = count;
+}
+
+struct rest *world_rests_new(struct world_rank *rank)
+{
+    return arena_take(&rank->world->arena, rank->worker_max * sizeof rank->rest[0]);
 }
 
 /* What the rank's ports have done so far: the time of the busiest one, and the bytes of all. */

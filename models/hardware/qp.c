@@ -149,6 +149,11 @@ static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps,
 
 static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
 {
+    if (qp->ack_last && qp->done_ps <= now_ps) { /* all of them */
+        pool_put_list(&w->acks, qp->ack_last->next, qp->ack_last);
+        qp->ack_last = NULL;
+        qp->unacked = qp->unknown;
+    }
     while (qp->ack_last && qp->ack_last->next->time_ps <= now_ps) {
         struct ack *const ack = qp->ack_last->next;
         if (ack == qp->ack_last) qp->ack_last = NULL;
@@ -165,7 +170,8 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     struct qp *qp = nic_qp_find(rank, peer, queue);
     assert(w->queue_depth >= places);
     if (!qp) return false;
-    acks_read(w, qp, rank->now.worker->cursor_ps);
+    const uint64_t now_ps = rank->now.worker->cursor_ps;
+    if (qp->done_ps <= now_ps || qp->unacked + places > w->queue_depth) acks_read(w, qp, now_ps);
     if (qp->unacked + places <= w->queue_depth) {
         if (qp->rest && qp->rest->waiter) waiter_forget(rank, qp);
         return false;

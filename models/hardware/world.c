@@ -34,6 +34,7 @@ void *pool_get(struct pool *pool)
     if (!pool->free) pool_grow(pool);
     void **item = pool->free;
     pool->free = *item;
+    __builtin_prefetch(pool->free, 1); /* the next one that is taken */
     return item;
 }
 
@@ -135,10 +136,11 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
 
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps)
 {
+    uint64_t *place = &rank->fabric.words[word];
+    __builtin_prefetch(place, 1);
     const uint32_t head = rank->watch_head[word];
     if (!head || head & WATCH_LONE) return false;
     struct watch *watch = &rank->watch[head - 1];
-    uint64_t *place = &rank->fabric.words[word];
     if (watch->next || watch->count > 1 || *place >= watch->least) return false;
     watch->held_ps = *time_ps = later(watch->held_ps, *time_ps);
     if (*place + value >= watch->least) return false;

@@ -122,7 +122,7 @@ struct world_rank {
     struct port *proxy;          /* [threads] */
     struct qp **qp;              /* [ranks * queue_count], made when first used */
     struct world_worker *worker; /* [worker_count] */
-    struct rest *rest;           /* [worker_count] */
+    struct rest *rest;           /* [worker_count]; NULL: no worker has needed it yet */
     struct stepping now;
     uint32_t *watch_head; /* [words], 0: none, else place in watch + 1, or WATCH_LONE + a worker */
     struct watch *watch;
@@ -208,10 +208,14 @@ struct world {
     rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */
 };
 
+/* launch.c: makes room for all its workers'. */
+struct rest *world_rests_new(struct world_rank *rank);
 /* What a worker has of it is all zero when it is first asked for. */
 static inline struct rest *worker_rest(struct world_worker *ww)
 {
-    struct rest *rest = &ww->rank->rest[ww - ww->rank->worker];
+    struct world_rank *rank = ww->rank;
+    if (!rank->rest) rank->rest = world_rests_new(rank);
+    struct rest *rest = &rank->rest[ww - rank->worker];
     if (!ww->rested) *rest = (struct rest){ 0 };
     ww->rested = true;
     return rest;
@@ -222,6 +226,12 @@ static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->re
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 
 void *pool_get(struct pool *pool);
+/* Puts a list back whose items point to the next one by their first bytes. */
+static inline void pool_put_list(struct pool *pool, void *first, void *last)
+{
+    *(void **)last = pool->free;
+    pool->free = first;
+}
 static inline void pool_put(struct pool *pool, void *item)
 {
     *(void **)item = pool->free;

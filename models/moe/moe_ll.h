@@ -63,7 +63,8 @@ struct ll_returner {
     struct fabric_worker worker;
     struct ll_rank *rank;
     bool send, receive, opened, flagged;
-    uint32_t expert, local_expert, destination, row, packed;
+    uint32_t local_expert, destination;
+    uint32_t count, row, packed; /* rows that it returns, has returned, has packed */
 };
 struct ll_zeroer {
     struct fabric_worker worker;

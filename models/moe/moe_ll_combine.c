@@ -31,6 +31,12 @@ static struct fabric_pattern return_row(const struct ll_rank *r)
                                     .turns = (uint8_t)((r->g.combine_bytes + PIECE_BYTES - 1) / PIECE_BYTES) };
 }
 
+/* The expert with the group's number, which lies on the rank that its rows came from. */
+static uint32_t expert_of(const struct ll_returner *t)
+{
+    return t->destination * t->rank->g.local_experts + t->local_expert;
+}
+
 /* First row of (local expert, destination) among the packed rows. */
 static uint64_t packed_row(const struct ll_returner *t)
 {
@@ -82,10 +88,10 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
 }
 
 /* A batch: as many rows as the group has warps. */
-static enum worker_step returner_rows(struct ll_returner *t, uint32_t count, enum fabric_path path)
+static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path path)
 {
     struct ll_rank *r = t->rank;
-    const uint32_t batch = moe_min(count - t->row, t->worker.warps);
+    const uint32_t batch = moe_min(t->count - t->row, t->worker.warps);
     if (path == FABRIC_RDMA && !r->base.options->zero_copy && t->packed < t->row + batch) {
         const uint32_t rows = t->row + batch - t->packed;
         t->packed += rows;
@@ -132,19 +138,18 @@ static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
     struct ll_rank *r = t->rank;
-    const uint32_t count = t->send ? r->range[t->local_expert * r->g.ranks + t->destination].count : 0;
     if (t->send && !t->opened) {
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &layout_read, .rows = 1 });
         t->opened = true;
         return WORKER_MORE;
     }
-    if (t->row < count) {
-        const enum worker_step step = returner_rows(t, count, fabric_path(w->fabric, (uint16_t)t->destination));
-        if (step == WORKER_WAIT || t->row < count) return step;
+    if (t->row < t->count) {
+        const enum worker_step step = returner_rows(t, fabric_path(w->fabric, (uint16_t)t->destination));
+        if (step == WORKER_WAIT || t->row < t->count) return step;
     }
     if (t->send && !t->flagged && !returner_flag(t)) return WORKER_WAIT;
     if (!t->receive) return WORKER_DONE;
-    const bool came = moe_word_value(fabric_load(w->fabric, ll_word_flag(r, t->expert)), r->call);
+    const bool came = moe_word_value(fabric_load(w->fabric, ll_word_flag(r, expert_of(t))), r->call);
     if (!came && !ll_given_up(r, w, t->destination)) return WORKER_WAIT;
     fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
@@ -156,7 +161,7 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
     if (t->send && !t->flagged)
         snprintf(text, text_size, "combine sender of local expert %u has no room on the queue to rank %u",
                  t->local_expert, t->destination);
-    else snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", t->expert, t->destination);
+    else snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", expert_of(t), t->destination);
 }
 
 static enum worker_step zeroer_step(struct fabric_worker *w)
@@ -243,12 +248,13 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
     }
     for (uint32_t e = 0; e < r->g.experts; e++) {
         struct ll_returner *t = &r->returner[e];
-        if (ll_masks(r, e / r->g.local_experts)) continue;
+        const uint32_t local_expert = e % r->g.local_experts, destination = e / r->g.local_experts;
+        if (ll_masks(r, destination)) continue;
         *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe },
                                    .rank = r,
-                                   .expert = e,
-                                   .local_expert = e % r->g.local_experts,
-                                   .destination = e / r->g.local_experts,
+                                   .local_expert = local_expert,
+                                   .destination = destination,
+                                   .count = send ? r->range[local_expert * r->g.ranks + destination].count : 0,
                                    .send = send,
                                    .receive = receive };
         ll_worker_add(r, &t->worker, e / r->g.groups, r->g.warps_per_group);
