@@ -242,6 +242,7 @@ static void results_free(struct replay_result *result, uint32_t count)
         g_free(result[i].time_us);
         g_free(result[i].start_us);
         g_free(result[i].traffic);
+        g_free(result[i].waits_us);
         g_free(result[i].masked);
         g_free(result[i].disturbed);
     }
@@ -282,12 +283,5 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
         record_free(record);
     }
     results_free(result, plan->item_count);
-    for (uint32_t i = 0; i < plan->item_count; i++) {
-        g_free(result[i].time_us);
-        g_free(result[i].traffic);
-        g_free(result[i].waits_us);
-        g_free(result[i].masked);
-    }
-    g_free(result);
     return fine;
 }
