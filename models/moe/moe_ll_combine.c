@@ -238,15 +238,33 @@ void ll_expert_run(struct ll_rank *r)
     }
 }
 
+/* The groups of a GPU are at work at once, but are stepped one after another, and whoever is stepped first is served
+ * first.  In the order of their numbers all ranks would send their first rows to rank 0, then to rank 1.  So they are
+ * stepped with this stride, which meets each group once and the destinations evenly. */
+static uint32_t step_stride(uint32_t groups)
+{
+    for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* the golden section, then the next without a divisor */
+        uint32_t a = groups, b = stride;
+        while (b) {
+            const uint32_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) return stride;
+    }
+}
+
 static void returners_launch(struct ll_rank *r, bool send, bool receive)
 {
+    const uint32_t stride = step_stride(r->g.experts);
     r->return_row = return_row(r);
     if (send) {
         r->zeroer = (struct ll_zeroer){ .worker = { .step = zeroer_step, .describe = zeroer_describe }, .rank = r };
         ll_worker_add(r, &r->zeroer.worker, 0, 1);
         r->clean_target++;
     }
-    for (uint32_t e = 0; e < r->g.experts; e++) {
+    for (uint32_t i = 0; i < r->g.experts; i++) {
+        const uint32_t e = (uint32_t)((uint64_t)i * stride % r->g.experts);
         struct ll_returner *t = &r->returner[e];
         const uint32_t local_expert = e % r->g.local_experts, destination = e / r->g.local_experts;
         if (ll_masks(r, destination)) continue;
