@@ -103,6 +103,7 @@ static const struct key keys[] = {
     KEY("gpu", "sum-sm-rate", KIND_RATE, true, gpu.sum_sm_rate_bps),
     KEY("gpu", "peek", KIND_TIME, false, gpu.peek_ps),
     KEY("nvlink", "gpus", KIND_COUNT, false, nvlink.gpus),
+    CHOICE("nvlink", "over", nvlink.over, "nvlink|pcie"),
     KEY("nvlink", "line-rate", KIND_RATE, true, nvlink.line_rate_bps),
     KEY("nvlink", "egress-rate", KIND_RATE, false, nvlink.egress_rate_bps),
     KEY("nvlink", "unaligned-rate", KIND_RATE, true, nvlink.unaligned_rate_bps),
@@ -454,7 +455,9 @@ static bool check_cross_rail(const struct key_file *file, const struct cluster *
 {
     const struct cluster_network *n = &c->network;
     const bool rails = n->topology == CLUSTER_RAIL || n->topology == CLUSTER_LINKS;
-    if (n->cross_rail == CLUSTER_CROSS_BY_SPINE || (rails && c->nvlink.gpus > 1)) return true;
+    if (n->cross_rail == CLUSTER_CROSS_BY_SPINE ||
+        (rails && c->nvlink.gpus > 1 && c->nvlink.over == CLUSTER_PEERS_BY_NVLINK))
+        return true;
     g_autofree char *place = key_file_place(file, "network", "cross-rail");
     g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
                 "%s: [network] cross-rail: expected nvlink with topology = rail or links and GPUs joined by NVLink, "

@@ -71,6 +71,7 @@ struct cluster_gpu {
 
 struct cluster_nvlink {
     uint32_t gpus;               /* of one NVLink domain, which is also a node */
+    uint32_t over;               /* enum cluster_peers: PCIE: these GPUs have no NVLink, and store over PCIe */
     uint64_t line_rate_bps;      /* nominal rate of its links, one direction; 0: egress_rate */
     uint64_t unaligned_rate_bps; /* egress of rows that start off a 128-byte line; 0: as others */
     uint64_t split_rate_bps;     /* egress by bulk copies whose buffers in shared memory start off a line */
@@ -131,6 +132,7 @@ enum cluster_topology {
 enum cluster_routing { CLUSTER_ECMP, CLUSTER_ADAPTIVE, CLUSTER_STATIC, CLUSTER_SPRAY };
 enum cluster_flow_key { CLUSTER_KEY_QP, CLUSTER_KEY_ADDRESS };
 enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
+enum cluster_peers { CLUSTER_PEERS_BY_NVLINK, CLUSTER_PEERS_BY_PCIE };
 enum cluster_cross_rail { CLUSTER_CROSS_BY_SPINE, CLUSTER_CROSS_BY_NVLINK };
 
 /* The input from which models/hardware/graph.c makes parts and links. */

@@ -236,14 +236,19 @@ static void pcie_place(struct sketch *s)
 static void gpus_place(struct sketch *s)
 {
     const struct graph *g = s->graph;
-    g_autofree char *words = g_strdup_printf("sm: %u a GPU\nhbm: %.4g GB/s\nposting: requests to NICs",
-                                             s->cluster->gpu.sms, (double)s->cluster->gpu.hbm_rate_bps / 8e9);
+    const bool peers = s->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE && s->cluster->nvlink.gpus > 1;
+    g_autofree char *out = rate_text(s->cluster->nvlink.egress_rate_bps);
+    g_autofree char *in = rate_text(s->cluster->nvlink.ingress_rate_bps);
+    g_autofree char *over =
+        peers ? g_strdup_printf("\nnvlink_egress: %s by PCIe\nnvlink_ingress: %s by PCIe", out, in) : g_strdup("");
+    g_autofree char *words = g_strdup_printf("sm: %u a GPU\nhbm: %.4g GB/s\nposting: requests to NICs%s",
+                                             s->cluster->gpu.sms, (double)s->cluster->gpu.hbm_rate_bps / 8e9, over);
     const uint32_t row = drawing_row_add(s->drawing, "GPUs", words, "gpu");
     for (uint32_t i = 0; i < g->gpus; i++) {
         const uint32_t gpu = graph_gpu(g, 0, i);
         g_autofree char *note = first_rate(g, gpu);
         g_autofree char *tip = g_strdup_printf("GPU %s: %u SMs", name_of(g, gpu), s->cluster->gpu.sms);
-        place_part(s, row, gpu, note, tip, "sm hbm posting");
+        place_part(s, row, gpu, note, tip, peers ? "sm hbm posting nvlink_egress nvlink_ingress" : "sm hbm posting");
     }
     if (!g->nics && g->gpus > 1)
         drawing_cut_add(s->drawing, row, g->gpus / 2 - 1, "bisection",
@@ -274,9 +279,10 @@ static void node_place(struct sketch *s)
         g_strdup_printf("Node n0: %u GPU%s, %u NIC%s%s", g->gpus, g->gpus > 1 ? "s" : "", g->nics,
                         g->nics == 1 ? "" : "s", g->nics && g->nodes > 1 ? "; the others are like it" : "");
     drawing_heading_add(s->drawing, heading);
+    drawing_alike_set(s->drawing, "n", 0);
     ports_place(s);
     nics_place(s);
-    if (g->nics) pcie_place(s);
+    if (g->nics || s->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE) pcie_place(s);
     gpus_place(s);
     nvlink_place(s);
     for (uint32_t i = 0; i < g->part->len; i++)
@@ -306,7 +312,9 @@ static void ways_describe(struct sketch *s)
         drawing_words_add(s->drawing, "latency", text->str);
     }
     if (s->cluster->nvlink.gpus > 1) {
-        g_autofree char *text = g_strdup_printf("by NVLink: %.4g us", units_us(s->cluster->nvlink.latency_ps));
+        g_autofree char *text =
+            g_strdup_printf("by %s: %.4g us", s->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE ? "PCIe" : "NVLink",
+                            units_us(s->cluster->nvlink.latency_ps));
         drawing_words_add(s->drawing, "latency", text);
     }
 }
@@ -323,6 +331,7 @@ static void bounds_describe(struct sketch *s)
                                     : "the busiest nvlink_ingress";
     drawing_words_add(s->drawing, "send", out);
     drawing_words_add(s->drawing, "receive", in);
+    drawing_words_add(s->drawing, "link", "the busiest link between switches or of a node's PCIe, which results name");
 }
 
 static void host_draw(struct sketch *s)

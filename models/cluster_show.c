@@ -62,8 +62,9 @@ static void node_print(const struct cluster *c, const struct graph *g, FILE *out
     for (uint32_t i = 0; i < g->gpus; i++) gpu_print(g, i, out);
     g_autofree char *egress = rate_text(c->nvlink.egress_rate_bps), *ingress = rate_text(c->nvlink.ingress_rate_bps);
     if (c->nvlink.gpus > 1)
-        fprintf(out, "  NVLink domains of %u GPUs: %s out, %s in, %.4g us\n", c->nvlink.gpus, egress, ingress,
-                units_us(c->nvlink.latency_ps));
+        fprintf(out, "  %s of %u GPUs: %s out, %s in, %.4g us\n",
+                c->nvlink.over == CLUSTER_PEERS_BY_PCIE ? "peers by PCIe" : "NVLink domains", c->nvlink.gpus, egress,
+                ingress, units_us(c->nvlink.latency_ps));
     else fprintf(out, "  no NVLink\n");
 }
 

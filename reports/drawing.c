@@ -56,6 +56,8 @@ struct words {
 
 struct drawing {
     char *title, *description, *heading;
+    char *prefix; /* of parts that are alike, of which one is drawn with all that belongs to it; NULL: none */
+    uint32_t alike;
     GArray *rows, *parts, *links, *cuts, *words;
 };
 
@@ -132,6 +134,7 @@ void drawing_free(struct drawing *d)
     g_free(d->title);
     g_free(d->description);
     g_free(d->heading);
+    g_free(d->prefix);
     g_free(d);
 }
 
@@ -212,6 +215,28 @@ static bool word_among(const char *words, const char *word)
     return false;
 }
 
+void drawing_alike_set(struct drawing *d, const char *prefix, uint32_t number)
+{
+    g_free(d->prefix);
+    d->prefix = g_strdup(prefix);
+    d->alike = number;
+}
+
+/* The name with the drawn part's number in place of that of its like: "n7.g1" is "n0.g1", but "n7" stays. */
+static char *name_alike(const struct drawing *d, const char *name)
+{
+    g_auto(GStrv) end = g_strsplit(name, "-", -1);
+    for (char **e = end; d->prefix && *e; e++) {
+        const size_t length = strlen(d->prefix);
+        const size_t digits = g_str_has_prefix(*e, d->prefix) ? strspn(*e + length, "0123456789") : 0;
+        if (!digits || (*e)[length + digits] != '.') continue;
+        char *like = g_strdup_printf("%s%u%s", d->prefix, d->alike, *e + length + digits);
+        g_free(*e);
+        *e = like;
+    }
+    return g_strjoinv("-", end);
+}
+
 /* "a-b" is also "b-a". */
 static bool link_is(const struct drawing *d, const struct joint *link, const char *name)
 {
@@ -220,7 +245,7 @@ static bool link_is(const struct drawing *d, const struct joint *link, const cha
     return !strcmp(name, link->name) || !strcmp(name, one) || !strcmp(name, other) || word_among(link->resources, name);
 }
 
-bool drawing_has(const struct drawing *d, const char *name)
+static bool has_exactly(const struct drawing *d, const char *name)
 {
     for (guint i = 0; i < d->parts->len; i++)
         if (!strcmp(part_at(d, i)->name, name) || word_among(part_at(d, i)->resources, name)) return true;
@@ -233,6 +258,25 @@ bool drawing_has(const struct drawing *d, const char *name)
     for (guint i = 0; i < d->rows->len; i++)
         if (word_among(row_at(d, i)->words, name)) return true;
     return false;
+}
+
+bool drawing_has(const struct drawing *d, const char *name)
+{
+    g_autofree char *like = name_alike(d, name);
+    return has_exactly(d, name) || has_exactly(d, like);
+}
+
+/* The marks as they stand on the drawing.  Free with g_strfreev(). */
+static char **marks_drawn(const struct drawing *d, const char *const *marks)
+{
+    GStrvBuilder *drawn = g_strv_builder_new();
+    for (; marks && *marks; marks++) {
+        g_autofree char *like = name_alike(d, *marks);
+        g_strv_builder_add(drawn, has_exactly(d, *marks) ? *marks : like);
+    }
+    char **result = g_strv_builder_end(drawn);
+    g_strv_builder_unref(drawn);
+    return result;
 }
 
 static bool part_marked(const struct drawn *part, const char *const *marks)
@@ -481,8 +525,10 @@ static void words_draw(const struct words *words, double y, const char *const *m
     svg_text(out, FOOT_LEFT, y, "w", "start", words->text);
 }
 
-void drawing_svg_append(struct drawing *d, const char *const *marks, GString *out)
+void drawing_svg_append(struct drawing *d, const char *const *given, GString *out)
 {
+    g_auto(GStrv) drawn = marks_drawn(d, given);
+    const char *const *const marks = (const char *const *)drawn;
     double y = layout(d, marks);
     svg_open(d, y + d->words->len * FOOT_LINE + 6, out);
     links_draw(d, marks, out);

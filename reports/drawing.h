@@ -40,6 +40,10 @@ void drawing_cut_add(struct drawing *drawing, uint32_t row, uint32_t part, const
 /* A line of words below the picture, with the resource that it explains in front, or NULL. */
 void drawing_words_add(struct drawing *drawing, const char *resource, const char *text);
 
+/* One of several like parts is drawn with all that belongs to it, as "n0" of n0 to n15: a mark such as "n7.g1-n7.root0"
+ * stands for "n0.g1-n0.root0".  prefix: "n".  number: the one that is drawn. */
+void drawing_alike_set(struct drawing *drawing, const char *prefix, uint32_t number);
+
 /* Whether a name is on the drawing: of a part, of a link (in either direction), or a resource. */
 bool drawing_has(const struct drawing *drawing, const char *name);
 

@@ -92,6 +92,24 @@ static void test_long_row(void)
     CU_ASSERT_FALSE(drawing_has(d, "") || drawing_has(d, "bus"));
 }
 
+/* One node is drawn for all: names of the others' parts are found on it, and only those. */
+static void test_alike(void)
+{
+    g_autoptr(drawing) d = drawing_new("nodes", "one of them");
+    const uint32_t row = drawing_row_add(d, "GPUs", "", "gpu"), below = drawing_row_add(d, "roots", "", "pcie");
+    const uint32_t gpu = drawing_part_add(d, row, "n2.g0", NULL, "", NULL);
+    drawing_link_add(d, gpu, drawing_part_add(d, below, "n2.root0", NULL, "", NULL), "n2.g0-n2.root0", "", NULL);
+    CU_ASSERT_FALSE(drawing_has(d, "n7.root0-n7.g0"));
+    drawing_alike_set(d, "n", 2);
+    CU_ASSERT_TRUE(drawing_has(d, "n7.root0-n7.g0") && drawing_has(d, "n2.root0-n2.g0") && drawing_has(d, "n11.g0"));
+    CU_ASSERT_FALSE(drawing_has(d, "n7.g1") || drawing_has(d, "n7") || drawing_has(d, "nx.g0") ||
+                    drawing_has(d, "7.g0"));
+    GString *svg = g_string_new(NULL);
+    drawing_svg_append(d, (const char *const[]){ "n7.root0-n7.g0", NULL }, svg);
+    CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "<g class=\"link m\" data-name=\"n2.g0-n2.root0\">"));
+    g_string_free(svg, TRUE);
+}
+
 static void test_hostile_texts(void)
 {
     static const char evil[] = "</title><script>alert('&\"')</script>";
@@ -166,6 +184,7 @@ const char unit_suite[] = "drawing";
 void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "a long row leaves parts out, but none that is marked", test_long_row);
+    CU_add_test(suite, "one for all that are alike", test_alike);
     CU_add_test(suite, "hostile texts", test_hostile_texts);
     CU_add_test(suite, "long words", test_long_words);
     CU_add_test(suite, "shipped clusters", test_shipped);

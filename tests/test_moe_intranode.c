@@ -65,7 +65,7 @@ static void test_refusals(void)
     o = fine, o.combine.nvl_recv = 30;
     moe_test_refused(&o, "combine nvl-buffer: expected at least nvl-chunk + 22 = 31, found 30");
     o = fine, o.ranks = 3, o.experts = 12;
-    moe_test_refused(&o, "num-ranks: the kernels for one node take 2, 4 or 8, found 3");
+    moe_test_refused(&o, "num-ranks: the kernels for one node take 2, 4 or 8 (v2: larger NVLink domains), found 3");
     o = fine, o.topk = 33, o.experts = 64;
     moe_test_refused(&o, "num-topk: expected at most 32");
     o = fine, o.cached = o.weights = true;

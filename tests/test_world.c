@@ -203,6 +203,27 @@ static bool took(const struct stage *s, uint32_t rank, uint64_t time_ps)
 
 /* ---- GPUs and NVLink ---- */
 
+/* GPUs without NVLink store over the PCIe of their node, which others use too: four GPUs below two roots, 0.5 GB/s from
+ * root to root. */
+static void test_store_over_pcie(void)
+{
+    struct stage *s = stage_new(4, 4);
+    s->cluster.nvlink.over = CLUSTER_PEERS_BY_PCIE;
+    s->cluster.node = (struct cluster_node){
+        .gpus = 4, .nics = 1, .sockets = 2, .pcie_rate_bps = 32000000000, .socket_rate_bps = 4000000000
+    };
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 4000 }); /* below one root: the warp's 1 GB/s */
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 5110000)); /* 1000 + 10 + 4000 B at 1 GB/s + row 100 */
+    s->player[0].operation[0].peer = 2;
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 9100000)); /* 1000 + 8000 from root to root, in which the step goes by, + row 100 */
+    PLAY(s, 1, 1, { .verb = STORE, .peer = 3, .size_bytes = 4000 });
+    stage_run(s); /* both cross: the one behind the other */
+    CU_ASSERT(took(s, 0, 9100000) && took(s, 1, 17100000));
+    free(s);
+}
+
 static void test_one_store(void)
 {
     struct stage *s = stage_new(2, 2);
@@ -1155,6 +1176,7 @@ const char unit_suite[] = "world";
 void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "one store", test_one_store);
+    CU_add_test(suite, "stores over PCIe", test_store_over_pcie);
     CU_add_test(suite, "rows and warps", test_rows_and_warps);
     CU_add_test(suite, "bulk copies", test_bulk_copies);
     CU_add_test(suite, "bulk halves", test_bulk_halves);

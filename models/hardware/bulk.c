@@ -98,7 +98,8 @@ static uint64_t link_cross(struct world_rank *from, struct world_rank *to, uint3
     const uint64_t link_ps = rate_time(mixed ? w->bulk_mixed : w->bulk_link, size_bytes) +
                              (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0);
     const uint64_t out_ps = port_reserve(&from->egress, now_ps, link_ps, size_bytes);
-    const uint64_t in_ps = port_reserve(&to->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes);
+    uint64_t in_ps = port_reserve(&to->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes);
+    if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, out_ps);
     flows_note(&to->ingress_flows, source, in_ps);
     world_bisection_note(w, source, target, size_bytes);

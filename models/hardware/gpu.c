@@ -77,6 +77,7 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     }
     out_ps = port_reserve(&from->egress, now_ps, out_ps, size_bytes);
     in_ps = port_reserve(&to->ingress, now_ps, in_ps, size_bytes);
+    if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, out_ps);
     flows_note(&to->ingress_flows, source, in_ps);
     world_bisection_note(w, source, target, size_bytes);

@@ -121,7 +121,7 @@ static void node_make(struct graph *g, uint32_t node)
         }
     }
     node_pcie(g, node);
-    if (c->nvlink.gpus < 2) return;
+    if (c->nvlink.gpus < 2 || c->nvlink.over == CLUSTER_PEERS_BY_PCIE) return;
     char name[PART_NAME_BYTES];
     const uint32_t domain = node * g->gpus / c->nvlink.gpus;
     if (c->nvlink.gpus > g->gpus) g_snprintf(name, sizeof name, "nvlink%u", domain);

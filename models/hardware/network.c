@@ -78,6 +78,17 @@ void network_local(const struct network *n, uint32_t node, uint32_t gpu, uint32_
         if (graph_link(g, way.link[i])->rate_bps) local->in[local->in_count++] = way.link[i];
 }
 
+void network_peers(const struct network *n, uint32_t node, uint32_t from_gpu, uint32_t to_gpu,
+                   struct network_local *local)
+{
+    const struct graph *g = n->graph;
+    struct route way;
+    *local = (struct network_local){ 0 };
+    if (!route_find(g, graph_gpu(g, node, from_gpu), graph_gpu(g, node, to_gpu), &way, 1)) return;
+    for (uint32_t i = 0; i < way.count && local->out_count < G_N_ELEMENTS(local->out); i++)
+        if (graph_link(g, way.link[i])->rate_bps) local->out[local->out_count++] = way.link[i];
+}
+
 static const struct network_ways *ways_between(struct network *n, uint32_t from, uint32_t to)
 {
     struct network_ways *ways = &n->ways[(gsize)n->port[from].leaf * n->leaf_count + n->port[to].leaf];
@@ -138,14 +149,15 @@ void network_uses_clear(struct network *n)
     for (uint32_t i = 0; i < n->graph->link->len; i++) n->link[i].port.busy_ps = n->link[i].port.bytes = 0;
 }
 
+/* A port's own links are what nic_tx and nic_rx say. */
 uint32_t network_busiest(const struct network *n)
 {
     uint32_t busiest = UINT32_MAX;
     for (uint32_t i = 0; i < n->graph->link->len; i++) {
         const struct link *link = graph_link(n->graph, i);
-        const bool between = graph_part(n->graph, link->from)->kind == PART_SWITCH &&
-                             graph_part(n->graph, link->to)->kind == PART_SWITCH;
-        if (!between || !n->link[i].port.busy_ps) continue;
+        if (!n->link[i].port.busy_ps || graph_part(n->graph, link->from)->kind == PART_PORT ||
+            graph_part(n->graph, link->to)->kind == PART_PORT)
+            continue;
         if (busiest == UINT32_MAX || n->link[i].port.busy_ps > n->link[busiest].port.busy_ps) busiest = i;
     }
     return busiest;

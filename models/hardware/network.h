@@ -43,6 +43,10 @@ void network_free(struct network *network);
 void network_local(const struct network *network, uint32_t node, uint32_t gpu, uint32_t port,
                    struct network_local *local);
 
+/* The links from one GPU of a node to another that can be the limit, in local->out. */
+void network_peers(const struct network *network, uint32_t node, uint32_t from_gpu, uint32_t to_gpu,
+                   struct network_local *local);
+
 /* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing looks at
  * the queues as they are now.  flow_key is any number that stays the same for a flow; where flows are sprayed, one
  * that counts on from quantum to quantum.  Fills passage->link and passage->count. */
@@ -52,7 +56,7 @@ uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
 
 /* Clears the links' use counts.  Bytes under way stay. */
 void network_uses_clear(struct network *network);
-/* The link between switches that was busiest since the last clear, or UINT32_MAX. */
+/* The link that was busiest since the last clear, of those between switches and of a node's PCIe; or UINT32_MAX. */
 uint32_t network_busiest(const struct network *network);
 
 #endif

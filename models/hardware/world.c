@@ -390,6 +390,29 @@ static uint32_t quantum_of(const struct world *w)
     return (uint32_t)(quantum_bytes < UINT32_MAX ? quantum_bytes : UINT32_MAX);
 }
 
+static void peers_init(struct world *w)
+{
+    const struct graph *g = w->network->graph;
+    if (g->cluster->nvlink.over != CLUSTER_PEERS_BY_PCIE) return;
+    w->peer_way = memory_new((uint64_t)g->nodes * g->gpus * g->gpus, sizeof w->peer_way[0]);
+    for (uint32_t i = 0; i < g->nodes * g->gpus * g->gpus; i++)
+        network_peers(w->network, i / g->gpus / g->gpus, i / g->gpus % g->gpus, i % g->gpus, &w->peer_way[i]);
+}
+
+uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes)
+{
+    const struct world *w = from->world;
+    const uint32_t gpus = w->network->graph->gpus, node = from->fabric.rank / gpus;
+    if (to->fabric.rank / gpus != node) return now_ps;
+    const struct network_local *way = &w->peer_way[from->fabric.rank * gpus + to->fabric.rank % gpus];
+    uint64_t end_ps = now_ps;
+    for (uint32_t i = 0; i < way->out_count; i++) {
+        struct link_state *link = &w->network->link[way->out[i]];
+        end_ps = later(end_ps, port_reserve(&link->port, now_ps, rate_time(link->rate, size_bytes), size_bytes));
+    }
+    return end_ps;
+}
+
 /* What of the ports cross-rail traffic needs to know. */
 static void relays_init(struct world *w)
 {
@@ -425,6 +448,7 @@ static bool network_init(struct world *w)
     w->nic = memory_new(w->nic_count, sizeof w->nic[0]);
     for (uint32_t i = 0; i < w->nic_count; i++) nic_init(w, i);
     relays_init(w);
+    peers_init(w);
     return true;
 }
 
@@ -518,6 +542,7 @@ void world_free(struct world *w)
     free(w->rank);
     free(w->nic);
     free(w->relay);
+    free(w->peer_way);
     network_free(w->network);
     graph_free(w->graph);
     free(w->core);

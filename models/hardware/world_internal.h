@@ -185,11 +185,12 @@ struct world {
     struct transport transport;
     struct graph *graph; /* its own, unless it was given one */
     struct network *network;
-    struct dcqcn dcqcn;     /* parameters NULL: there is none */
-    struct nic *nic;        /* [nic_count] ports of all nodes */
-    struct relay *relay;    /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
-    bool ways_differ;       /* what is sent later may come earlier */
-    uint32_t quantum_bytes; /* 0: whole messages */
+    struct dcqcn dcqcn;             /* parameters NULL: there is none */
+    struct nic *nic;                /* [nic_count] ports of all nodes */
+    struct network_local *peer_way; /* [nodes][GPUs][GPUs] where they store over PCIe; else NULL */
+    struct relay *relay;            /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
+    bool ways_differ;               /* what is sent later may come earlier */
+    uint32_t quantum_bytes;         /* 0: whole messages */
     uint32_t nic_count, sm_count;
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
@@ -238,6 +239,8 @@ static inline void pool_put(struct pool *pool, void *item)
     pool->free = item;
 }
 
+/* world.c: takes bytes over the PCIe between two GPUs of a node that have no NVLink.  Returns when it is done. */
+uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes);
 /* world.c: raises a rank's word, or adds to it, and wakes its watchers. */
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add);
 /* Whether an addition at *time_ps needs no more care, because the one worker that watches the counter needs more.  If

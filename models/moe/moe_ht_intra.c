@@ -10,7 +10,8 @@
 static const char *intra_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
     if (o->ranks != 2 && o->ranks != 4 && o->ranks != 8)
-        KERNEL_REFUSE("num-ranks: the kernels for one node take 2, 4 or 8, found %u", o->ranks);
+        KERNEL_REFUSE("num-ranks: the kernels for one node take 2, 4 or 8 (v2: larger NVLink domains), found %u",
+                      o->ranks);
     /* Heads follow the slowest reducer warp: the others may hold a slot each. */
     const uint32_t least = o->combine.nvl_send + INTRA_REDUCER_WARPS - 1;
     if (o->combine.nvl_recv < least)

@@ -29,13 +29,14 @@ struct run {
     struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
-    uint32_t first_phase;   /* of the program that runs */
-    uint32_t program_phase; /* the phase that is recorded, in it */
-    struct span *span;      /* [ranks] */
-    struct waits **waits;   /* [ranks], where they are wanted */
-    double *waits_us;       /* [phases][ranks][ranks] whom a rank waits for */
-    uint32_t *waits_phase;  /* [ranks] the phase that its waits are of, + 1; 0: none yet */
-    bool host_waits;        /* for counts, before it launches a kernel that follows */
+    uint32_t first_phase;    /* of the program that runs */
+    uint32_t program_phase;  /* the phase that is recorded, in it */
+    uint32_t program_phases; /* phases in it */
+    struct span *span;       /* [ranks] */
+    struct waits **waits;    /* [ranks], where they are wanted */
+    double *waits_us;        /* [phases][ranks][ranks] whom a rank waits for */
+    uint32_t *waits_phase;   /* [ranks] the phase that its waits are of, + 1; 0: none yet */
+    bool host_waits;         /* for counts, before it launches a kernel that follows */
 };
 
 static void run_clear(struct run *run)
@@ -89,6 +90,14 @@ static bool run_init(struct run *run, const struct case_options *c, struct timel
     if (rdma && !run->cluster->nic.rate_bps) {
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
+        return false;
+    }
+    const uint32_t together = MIN(o->ranks, o->ranks_per_node), joined = MAX(run->cluster->nvlink.gpus, 1);
+    if (!run->cluster->host.cores && !c->nvlink_disabled && together > joined) {
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "ranks-per-node: expected at most the %u GPU%s that %s joins by NVLink or PCIe ([nvlink] gpus), "
+                    "found %u; others go by the NIC",
+                    joined, joined > 1 ? "s" : "", run->cluster->path, together);
         return false;
     }
     run->slow = g_new0(uint32_t, o->ranks);
@@ -170,8 +179,9 @@ static double latency_bound_us(const struct run *run, bool rdma)
     return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
 }
 
-/* What no run can be faster than: what its busiest sender, receiver, SM (or core) and cut need, and one message. */
-enum bound { BOUND_SEND, BOUND_RECEIVE, BOUND_BISECTION, BOUND_WORK, BOUND_LATENCY, BOUND_COUNT };
+/* What no run can be faster than: what its busiest sender, receiver, SM (or core), cut and link need, and one message.
+ * A link is one between switches or of a node's PCIe; without any that can be the limit there is no such bound. */
+enum bound { BOUND_SEND, BOUND_RECEIVE, BOUND_BISECTION, BOUND_LINK, BOUND_WORK, BOUND_LATENCY, BOUND_COUNT };
 
 struct bounds {
     double us[BOUND_COUNT];
@@ -184,6 +194,23 @@ static void bound_raise(struct bounds *b, enum bound bound, enum world_resource 
     if (b->resource[bound] && units_us(time_ps) <= b->us[bound]) return;
     b->us[bound] = units_us(time_ps);
     b->resource[bound] = world_resource_name(resource);
+}
+
+static bool phase_sends(const struct run *run, const struct world_result *result)
+{
+    for (uint32_t r = 0; r < run->job->ranks; r++)
+        if (result[r].use[WORLD_NIC_TX].bytes || result[r].use[WORLD_NVLINK_EGRESS].bytes) return true;
+    return false;
+}
+
+/* The busiest link of a phase.  A link's use is counted over all kernels that follow one another without a barrier: it
+ * is known of a phase that is the only one of them to send. */
+static bool link_busy(const struct run *run, const char **from, const char **to, uint64_t *busy_ps)
+{
+    uint32_t senders = 0;
+    for (uint32_t i = 0; i < run->program_phases; i++)
+        senders += phase_sends(run, &run->results[(gsize)i * run->job->ranks]);
+    return senders == 1 && phase_sends(run, run->result) && world_busiest_link(run->world, from, to, busy_ps);
 }
 
 /* What a core does before the last rank has its first turn is not in that rank's time.  A phase that ends sooner than a
@@ -207,6 +234,12 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
     }
     b->us[BOUND_BISECTION] = units_us(world_bisection_ps(run->world, run->program_phase));
     b->resource[BOUND_BISECTION] = "bisection";
+    uint64_t link_ps = 0;
+    const char *ends[2];
+    if (link_busy(run, &ends[0], &ends[1], &link_ps)) {
+        b->us[BOUND_LINK] = units_us(link_ps);
+        b->resource[BOUND_LINK] = "link";
+    }
     b->us[BOUND_LATENCY] = latency_bound_us(run, rdma);
     if (b->us[BOUND_LATENCY] > slowest_us)
         b->us[BOUND_LATENCY] = units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps);
@@ -235,6 +268,9 @@ static void record_bottleneck(struct record *record, uint32_t phase_index, const
         if (percent > most && percent >= LATENCY_BOUND_PERCENT) name = world_resource_name(i);
         most = MAX(most, percent);
     }
+    const double link = b->resource[BOUND_LINK] && slowest_us > 0 ? 100 * b->us[BOUND_LINK] / slowest_us : 0;
+    if (link > most && link >= LATENCY_BOUND_PERCENT) name = b->resource[BOUND_LINK];
+    most = MAX(most, link);
     record_add_text(record, phase, RECORD_ALL, "bottleneck", name);
     record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", most, "%");
 }
@@ -242,9 +278,10 @@ static void record_bottleneck(struct record *record, uint32_t phase_index, const
 static void record_bounds(struct record *record, const char *phase, const struct run *run, const struct bounds *b,
                           double slowest_us)
 {
-    const char *const name[BOUND_COUNT] = { "send", "receive", "bisection", run->cluster->host.cores ? "core" : "sm",
-                                            "latency" };
+    const char *const work = run->cluster->host.cores ? "core" : "sm";
+    const char *const name[BOUND_COUNT] = { "send", "receive", "bisection", "link", work, "latency" };
     for (int i = 0; i < BOUND_COUNT; i++) {
+        if (!b->resource[i]) continue;
         g_autofree char *metric = g_strdup_printf("bound_%s_us", name[i]);
         record_add(record, phase, RECORD_ALL, metric, b->us[i], "us");
     }
@@ -253,12 +290,12 @@ static void record_bounds(struct record *record, const char *phase, const struct
                "%");
 }
 
-/* Where switches are joined: how busy the busiest link between two is, and which that is. */
+/* How busy the busiest link is, and which that is. */
 static void record_network(struct record *record, const char *phase, const struct run *run, double slowest_us)
 {
     const char *from, *to;
     uint64_t busy_ps;
-    if (!world_busiest_link(run->world, &from, &to, &busy_ps) || slowest_us <= 0) return;
+    if (!link_busy(run, &from, &to, &busy_ps) || slowest_us <= 0) return;
     g_autofree char *name = g_strdup_printf("%s-%s", from, to);
     record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * units_us(busy_ps) / slowest_us, "%");
     record_add_text(record, phase, RECORD_ALL, "busiest_link", name);
@@ -396,6 +433,7 @@ static bool run_phases(struct run *run, const struct case_options *c, uint32_t f
     const struct launches_kernel kernel = { ranks, c->seed, first, kernel_phase_name(run->job, first) };
     if (!launches_arrival(c->arrival, &kernel, run->arrival_ps, error)) return false;
     run->first_phase = first;
+    run->program_phases = count;
     const struct world_program program = {
         .kernels = count, .launch = phase_launch, .context = run, .arrival_ps = run->arrival_ps, .result = run->results
     };

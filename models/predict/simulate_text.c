@@ -103,6 +103,7 @@ static const char *bound_of(const char *resource)
         { "nic_tx", "bound_send_us" },    { "nvlink_egress", "bound_send_us" },
         { "nic_rx", "bound_receive_us" }, { "nvlink_ingress", "bound_receive_us" },
         { "sm", "bound_sm_us" },          { "core", "bound_core_us" },
+        { "link", "bound_link_us" },
     };
     for (size_t i = 0; resource && i < G_N_ELEMENTS(known); i++)
         if (strcmp(resource, known[i].resource) == 0) return known[i].bound;
