@@ -18,7 +18,7 @@ struct op {
     bool released; /* a store that a signal_add of its worker came after */
     const struct fabric_worker *worker;
     uint64_t offset, size_bytes;
-    uint8_t *copy;         /* of a store */
+    uint8_t *copy;         /* of a store: what it writes; of a put: its source as it was */
     const uint8_t *source; /* of a put */
     uint8_t *target;       /* of a get */
     uint32_t word;
@@ -138,6 +138,8 @@ static void op_deliver(struct loop *loop, uint32_t index)
         word_changed(loop, op.peer, op.word);
         return;
     }
+    if (op.kind == OP_PUT && op.size_bytes && memcmp(op.source, op.copy, op.size_bytes) != 0)
+        breach(loop, "a put whose source changed before it arrived", op.rank, op.offset);
     if (op.size_bytes) memcpy(peer->heap + op.offset, op.kind == OP_STORE ? op.copy : op.source, op.size_bytes);
     free(op.copy);
 }
@@ -225,7 +227,13 @@ static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabr
                      .worker = w,
                      .rdma = true,
                      .offset = write->target_offset };
-    if (write->sge_count) op.source = write->sge[0].data, op.size_bytes = write->sge[0].size_bytes;
+    if (write->sge_count && write->sge[0].size_bytes) {
+        op.source = write->sge[0].data;
+        op.size_bytes = write->sge[0].size_bytes;
+        op.copy = malloc(op.size_bytes);
+        if (!op.copy) abort();
+        memcpy(op.copy, op.source, op.size_bytes);
+    }
     loop->pending[loop->pending_count++] = op;
     loop->counts.puts++;
     loop->counts.put_bytes += write->charge_bytes;

@@ -3,7 +3,8 @@
  * Workers are stepped in a seeded random order; a waiting worker only when a word that it watches changed or an
  * operation of its last step found no room (and now and then for nothing, if asked).  Time passes by a picosecond a
  * step, and when nothing else can happen, until the next time at which a worker wants to be woken.  Data and signals
- * arrive late and out of order wherever no order is promised; a put reads its source only when it arrives.
+ * arrive late and out of order wherever no order is promised; a put reads its source only when it arrives, and it is a
+ * breach if that has changed by then.
  * Operations are refused with -EAGAIN now and then.  Breaches of the contract (a word with two writers or lowered, a
  * put from foreign memory, a store to a peer without NVLink, ...) are counted and printed. */
 #ifndef TESTS_SUPPORT_LOOP_H

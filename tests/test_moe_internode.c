@@ -75,6 +75,103 @@ static void test_bytes_on_the_wire(void)
         }
 }
 
+/* ---- a fabric that watches whether notify is quiet ---- */
+
+enum { WATCHED_RANKS = 16, WATCHED_QUEUES = 64 };
+
+/* What each rank posted on each QP since its last flush there returned 0. */
+static struct quiet_watch {
+    const struct fabric_ops *below;
+    struct fabric_ops ops;
+    bool notifies[WATCHED_RANKS];  /* the kernel that the rank runs is a notify */
+    bool signalled[WATCHED_RANKS]; /* by that kernel */
+    bool put[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES], any[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES];
+    uint32_t early, late; /* signals of notify before all was quiet: its first ones, those behind its counts */
+    uint32_t seen;
+} quiet;
+
+static int quiet_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    const int rc = quiet.below->put(f, w, write);
+    if (!rc) quiet.put[f->rank][write->peer][write->queue] = quiet.any[f->rank][write->peer][write->queue] = true;
+    return rc;
+}
+
+static int quiet_put_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                            const struct fabric_signal *signal)
+{
+    const int rc = quiet.below->put_signal(f, w, write, signal);
+    if (!rc) quiet.put[f->rank][write->peer][write->queue] = quiet.any[f->rank][write->peer][write->queue] = true;
+    return rc;
+}
+
+static int quiet_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
+{
+    const int rc = quiet.below->signal(f, w, signal);
+    if (rc) return rc;
+    if (quiet.notifies[f->rank]) {
+        bool put = false, any = false;
+        for (uint32_t peer = 0; peer < f->rank_count; peer++)
+            for (uint32_t q = 0; q < f->queue_count; q++) {
+                put |= quiet.put[f->rank][peer][q];
+                any |= quiet.any[f->rank][peer][q];
+            }
+        quiet.early += !quiet.signalled[f->rank] && any;
+        quiet.late += put;
+        quiet.signalled[f->rank] = true;
+        quiet.seen++;
+    }
+    if (fabric_path(f, signal->peer) == FABRIC_RDMA) quiet.any[f->rank][signal->peer][signal->queue] = true;
+    return 0;
+}
+
+static int quiet_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue)
+{
+    const int rc = quiet.below->flush(f, w, peer, queue);
+    if (!rc) quiet.put[f->rank][peer][queue] = quiet.any[f->rank][peer][queue] = false;
+    return rc;
+}
+
+static struct kernel_launch *quiet_next(void *context, uint32_t rank)
+{
+    struct moe_group *group = context;
+    if (group->launched[rank] == group->until) return NULL;
+    const uint32_t phase = group->launched[rank]++ % moe_phase_count(&group->options);
+    quiet.notifies[rank] = strstr(moe_phase_name(&group->options, phase), "notify") != NULL;
+    quiet.signalled[rank] = false;
+    return moe_rank_launch(group->rank[rank], phase);
+}
+
+/* Notify tells other ranks nothing before all that its own rank posted has arrived, then nothing before its counts have:
+ * what follows it may zero words and fill buffers again. */
+static void test_notify_is_quiet(void)
+{
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct rng rng;
+        rng_seed(&rng, seed);
+        struct moe_options o = options_draw(&rng);
+        if (o.ranks > WATCHED_RANKS) continue;
+        struct routing routing;
+        moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, o.weights, &rng);
+        const struct loop_options loop = { .seed = seed, .deliver_percent = 20, .refuse_percent = 5 };
+        struct moe_group *group = moe_group_new(&o, &routing, &loop);
+        quiet = (struct quiet_watch){ .below = loop_fabric(group->loop, 0)->ops };
+        quiet.ops = *quiet.below;
+        quiet.ops.put = quiet_put;
+        quiet.ops.put_signal = quiet_put_signal;
+        quiet.ops.signal = quiet_signal;
+        quiet.ops.flush = quiet_flush;
+        for (uint32_t r = 0; r < o.ranks; r++) loop_fabric(group->loop, r)->ops = &quiet.ops;
+        CU_ASSERT_FATAL(loop_fabric(group->loop, 0)->queue_count <= WATCHED_QUEUES);
+        group->until = 2 * moe_phase_count(&o);
+        CU_ASSERT_TRUE(loop_run(group->loop, quiet_next, group, false));
+        CU_ASSERT(quiet.seen > 0);
+        CU_ASSERT_EQUAL(quiet.early, 0);
+        CU_ASSERT_EQUAL(quiet.late, 0);
+        moe_group_free(group);
+    }
+}
+
 static void test_refusals(void)
 {
     const struct moe_options fine = moe_options_small(MOE_NORMAL, 16, 8);
@@ -119,6 +216,7 @@ void unit_tests(CU_pSuite suite)
     CU_ADD_TEST(suite, test_random_groups);
     CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
     CU_ADD_TEST(suite, test_bytes_on_the_wire);
+    CU_ADD_TEST(suite, test_notify_is_quiet);
     CU_ADD_TEST(suite, test_refusals);
     plant_tests_add(suite, &family);
 }
