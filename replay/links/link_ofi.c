@@ -275,6 +275,13 @@ static int ofi_release_all(struct link_ofi *f)
 
 /* ---- the operations of a link ---- */
 
+/* Whether a put must wait: its number would take the place of one in put_done that has not been delivered, though
+ * others behind that one have. */
+static bool ofi_puts_full(const struct link_ofi *f, const struct ofi_queue *q)
+{
+    return !f->port.ordered && q->puts - q->puts_done == f->depth;
+}
+
 static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
                    uint32_t size_bytes, bool defer)
 {
@@ -285,7 +292,7 @@ static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64
 
     (void)defer; /* libfabric has no doorbell to hold back that a flush could ring */
     if (f->broken) return f->broken;
-    if (q->accepted - q->completed == f->depth) return -EAGAIN;
+    if (q->accepted - q->completed == f->depth || ofi_puts_full(f, q)) return -EAGAIN;
     struct ofi_op *const op = ofi_op_take(f, index, OFI_PUT, q->puts);
 
     if (!op) return -EAGAIN;
