@@ -1,5 +1,5 @@
-/* support_ofi_late.c - puts itself into libfabric's tables of functions: of the fabric, the domain, the endpoint and the
- * completion queue.  Knows libfabric, no link. */
+/* support_ofi_late.c - puts itself into libfabric's tables of functions: of the fabric, the domain, the endpoint and
+ * the completion queue.  Knows libfabric, no link. */
 #ifdef HAVE_OFI
 #    include "tests/support_ofi_late.h"
 

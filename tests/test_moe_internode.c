@@ -142,8 +142,8 @@ static struct kernel_launch *quiet_next(void *context, uint32_t rank)
     return moe_rank_launch(group->rank[rank], phase);
 }
 
-/* Notify tells other ranks nothing before all that its own rank posted has arrived, then nothing before its counts have:
- * what follows it may zero words and fill buffers again. */
+/* Notify tells other ranks nothing before all that its own rank posted has arrived, then nothing before its counts
+ * have: what follows it may zero words and fill buffers again. */
 static void test_notify_is_quiet(void)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
