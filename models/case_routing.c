@@ -118,7 +118,10 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
 static bool routing_replace_placed(const struct case_options *c, struct routing *routing, GError **error)
 {
     struct routing placed;
-    const bool good = routing_place(routing, c->placement, c->ranks_per_node, &placed, error);
+    const bool good = routing_place(
+        routing,
+        &(struct routing_place_options){ .spec = c->placement, .ranks_per_node = c->ranks_per_node, .layer = c->layer },
+        &placed, error);
     routing_free(routing);
     if (good) *routing = placed;
     else if (error && !g_str_has_prefix((*error)->message, "placement: ")) g_prefix_error(error, "placement: ");

@@ -4,11 +4,14 @@
  * ranks) must come out at least as even as its own answer; random loads check what must always hold; placed
  * routings must keep every token's choices. */
 #include <stdbool.h>
+#include <glib/gstdio.h>
+#include <stdio.h>
 #include <string.h>
 #include "sim/rng.h"
 #include "tests/support_trace.h"
 #include "traces/generate.h"
 #include "traces/placement.h"
+#include "traces/placement_json.h"
 #include "tests/unit.h"
 
 static uint32_t replica_count(const struct placement *p, uint32_t expert)
@@ -38,7 +41,7 @@ static void test_published_example(void)
     static const uint32_t published[2][16] = { { 5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1 },
                                                { 7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1 } };
     for (int layer = 0; layer < 2; layer++) {
-        const struct placement_input input = { 12, 8, 4, loads[layer] };
+        const struct placement_input input = { 12, 8, 4, loads[layer], 0 };
         struct placement p;
         CU_ASSERT_FATAL(placement_make("eplb:4:4", &input, &p, NULL));
         CU_ASSERT(load_most(loads[layer], p.expert_of, 16, 8) <=
@@ -85,7 +88,7 @@ static void test_what_always_holds(void)
     for (int i = 0; i < 50; i++) {
         uint64_t load[64];
         for (int e = 0; e < 64; e++) load[e] = rng_below(&rng, 20) ? rng_below(&rng, 100) : 2000;
-        const struct placement_input input = { 64, 16, 4, load };
+        const struct placement_input input = { 64, 16, 4, load, 0 };
         double most[G_N_ELEMENTS(specs)];
         for (size_t s = 0; s < G_N_ELEMENTS(specs); s++) {
             struct placement p;
@@ -116,7 +119,7 @@ static void test_choices_survive_placement(void)
     CU_ASSERT_FATAL(routing_generate(&options, &in, NULL));
     uint64_t *const load = g_new0(uint64_t, 32);
     placement_load_add(&in, load);
-    const struct placement_input input = { 32, 8, 8, load };
+    const struct placement_input input = { 32, 8, 8, load, 0 };
     struct placement p;
     CU_ASSERT_FATAL(placement_make("eplb:24", &input, &p, NULL));
     placement_apply(&p, &in, &out);
@@ -165,8 +168,8 @@ static void test_balancing_balances(void)
     };
     struct routing in, greedy, eplb;
     CU_ASSERT_FATAL(routing_generate(&options, &in, NULL));
-    CU_ASSERT_FATAL(routing_place(&in, "greedy", 8, &greedy, NULL));
-    CU_ASSERT_FATAL(routing_place(&in, "eplb:32", 8, &eplb, NULL));
+    CU_ASSERT_FATAL(routing_place(&in, &(struct routing_place_options){ "greedy", 8, 0 }, &greedy, NULL));
+    CU_ASSERT_FATAL(routing_place(&in, &(struct routing_place_options){ "eplb:32", 8, 0 }, &eplb, NULL));
     CU_ASSERT(rank_most(&in) > 3);
     CU_ASSERT(rank_most(&greedy) < 2);
     CU_ASSERT(rank_most(&eplb) < 1.1);
@@ -178,7 +181,7 @@ static void test_balancing_balances(void)
 static void test_files_hold_placements(void)
 {
     uint64_t load[8] = { 5, 1, 1, 9, 2, 2, 0, 30 };
-    const struct placement_input input = { 8, 4, 8, load };
+    const struct placement_input input = { 8, 4, 8, load, 0 };
     struct placement made, read;
     CU_ASSERT_FATAL(placement_make("eplb:4", &input, &made, NULL));
     char *const text = placement_text(&made);
@@ -196,7 +199,7 @@ static void test_files_hold_placements(void)
 static void test_wrong_placements_are_named(void)
 {
     static const uint64_t load[8] = { 0 };
-    const struct placement_input input = { 8, 4, 8, load };
+    const struct placement_input input = { 8, 4, 8, load, 0 };
     static const struct {
         const char *spec, *file, *words;
     } cases[] = {
@@ -232,6 +235,82 @@ const char unit_suite[] = "placement";
 
 void unit_end(void) { temporary_clear(); }
 
+/* Layers of 8 experts in 12 slots on 4 ranks, by other loads each. */
+static void layers_make(struct placement *layer, uint32_t layers)
+{
+    uint64_t load[8];
+    for (uint32_t l = 0; l < layers; l++) {
+        for (uint32_t e = 0; e < 8; e++) load[e] = 1 + (e * 7 + l * 3) % 11;
+        const struct placement_input input = { 8, 4, 8, load, 0 };
+        CU_ASSERT_FATAL(placement_make("eplb:4", &input, &layer[l], NULL));
+    }
+}
+
+static char *file_of(const char *text)
+{
+    char *path = NULL;
+    const int fd = g_file_open_tmp("placement-XXXXXX", &path, NULL);
+    CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path, text, -1, NULL));
+    g_close(fd, NULL);
+    return path;
+}
+
+/* What is written for all layers is read back layer by layer, in both formats. */
+static void test_json_round_trip(void)
+{
+    enum { LAYERS = 3 };
+    struct placement layer[LAYERS];
+    layers_make(layer, LAYERS);
+    for (int devices = 0; devices < 2; devices++) {
+        g_autofree char *text = placement_json_text(layer, LAYERS, devices);
+        g_autofree char *path = file_of(text), *spec = g_strconcat("file:", path, NULL);
+        for (uint32_t l = 0; l < LAYERS; l++) {
+            const struct placement_input input = { 8, 4, 8, NULL, l };
+            struct placement p;
+            g_autoptr(GError) error = NULL;
+            CU_ASSERT_FATAL(placement_make(spec, &input, &p, &error));
+            CU_ASSERT_EQUAL(p.slots, 12);
+            CU_ASSERT_EQUAL(memcmp(p.expert_of, layer[l].expert_of, 12 * sizeof(uint32_t)), 0);
+            placement_clear(&p);
+        }
+        g_unlink(path);
+    }
+    for (uint32_t l = 0; l < LAYERS; l++) placement_clear(&layer[l]);
+}
+
+static void json_refused(const char *text, uint32_t layer, const char *expected)
+{
+    g_autofree char *path = file_of(text), *spec = g_strconcat("file:", path, NULL);
+    g_autoptr(GError) error = NULL;
+    const struct placement_input input = { 4, 2, 8, NULL, layer };
+    struct placement p;
+    const bool made = placement_make(spec, &input, &p, &error);
+    CU_ASSERT_FALSE(made);
+    if (made) placement_clear(&p);
+    else if (!strstr(error->message, expected)) fprintf(stderr, "found: %s\n", error->message);
+    CU_ASSERT_PTR_NOT_NULL(error && strstr(error->message, expected) ? expected : NULL);
+    g_unlink(path);
+}
+
+static void test_json_bad(void)
+{
+    json_refused("{", 0, "expected JSON");
+    json_refused("{\"logical_count\": [[1]]}", 0, "expected physical_to_logical_map or layer_list, found neither");
+    json_refused("{\"physical_to_logical_map\": 7}", 0, "expected an array of one or more than 0 layers, found none");
+    json_refused("{\"physical_to_logical_map\": [[0,1,2,3],[0,1,2,3]]}", 2, "more than 2 layers, found 2");
+    json_refused("{\"physical_to_logical_map\": [[0,1,2,4]]}", 0,
+                 "physical_to_logical_map[0][3]: expected an expert 0 to 3, found 4");
+    json_refused("{\"physical_to_logical_map\": [[0,1,2,null]]}", 0, "found null");
+    json_refused("{\"physical_to_logical_map\": [[0,1,2,3,3]]}", 0, "expected slots that divide over 2 ranks, found 5");
+    json_refused("{\"physical_to_logical_map\": [[0,1,2,2]]}", 0, "found no expert 3");
+    json_refused("{\"layer_list\": [{\"device_list\": [{\"device_expert\": [0,1]}]}]}", 0,
+                 "expected 2 devices, one a rank, found 1");
+    json_refused("{\"layer_list\": [{\"device_list\": [{\"device_expert\": [0,1]}, {\"device_expert\": [2]}]}]}", 0,
+                 "as many experts as the devices before have, found 1");
+    json_refused("{\"layer_list\": [{\"device_list\": [{\"device_expert\": [0,1]}, {}]}]}", 0,
+                 "expected an array of experts, found nothing");
+}
+
 void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "published example", test_published_example);
@@ -240,4 +319,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "balancing balances", test_balancing_balances);
     CU_add_test(suite, "files hold placements", test_files_hold_placements);
     CU_add_test(suite, "wrong placements are named", test_wrong_placements_are_named);
+    CU_add_test(suite, "all layers as JSON and back", test_json_round_trip);
+    CU_add_test(suite, "JSON that is none", test_json_bad);
 }

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "traces/placement_json.h"
 
 struct item {
     uint32_t id;
@@ -187,20 +188,12 @@ static bool line_read(const char *path, uint32_t number, char *line, uint32_t ex
     return good;
 }
 
-/* The slots of a placement file, rank after rank; every rank with as many. */
-static GArray *file_read(const char *path, const struct placement_input *in, GError **error)
+/* The slots of a text, a line a rank; every rank with as many. */
+static GArray *lines_read(const char *path, const char *text, const struct placement_input *in, GError **error)
 {
-    enum { FILE_BYTES_MAX = 64 << 20 };
-    char *text = NULL, expected[64], found[64];
-    gsize bytes = 0;
-    g_autoptr(GError) cause = NULL;
-    if (!g_file_get_contents(path, &text, &bytes, &cause)) {
-        const char *const reason = strrchr(cause->message, ':'); /* GLib has the name in a sentence before it */
-        g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: cannot read%s", path, reason ? reason : "");
-        return NULL;
-    }
+    char expected[64], found[64];
     GArray *const slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
-    char **const lines = g_strsplit(bytes <= FILE_BYTES_MAX ? text : "", "\n", -1);
+    char **const lines = g_strsplit(text, "\n", -1);
     uint32_t ranks = 0, a_rank = 0;
     bool good = true;
     for (uint32_t l = 0; good && lines[l]; l++) {
@@ -217,10 +210,26 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
     g_snprintf(found, sizeof found, "%u", ranks);
     if (good && ranks != in->ranks) good = file_error(error, path, g_strv_length(lines), expected, found);
     g_strfreev(lines);
-    g_free(text);
     if (good) return slots;
     g_array_unref(slots);
     return NULL;
+}
+
+/* The slots of a placement file, rank after rank. */
+static GArray *file_read(const char *path, const struct placement_input *in, GError **error)
+{
+    enum { FILE_BYTES_MAX = 64 << 20 };
+    g_autofree char *text = NULL;
+    gsize bytes = 0;
+    g_autoptr(GError) cause = NULL;
+    if (!g_file_get_contents(path, &text, &bytes, &cause)) {
+        const char *const reason = strrchr(cause->message, ':'); /* GLib has the name in a sentence before it */
+        g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: cannot read%s", path, reason ? reason : "");
+        return NULL;
+    }
+    if (bytes > FILE_BYTES_MAX) text[0] = 0;
+    if (text[strspn(text, " \t\r\n")] == '{') return placement_json_read(path, text, bytes, in, error);
+    return lines_read(path, text, in, error);
 }
 
 static bool placement_from_file(const char *path, const struct placement_input *in, struct placement *out,
@@ -303,14 +312,14 @@ void placement_load_add(const struct routing *routing, uint64_t *load)
             if (routing->rank[r].experts[i] != ROUTING_NONE) load[routing->rank[r].experts[i]]++;
 }
 
-bool routing_place(const struct routing *in, const char *spec, uint32_t ranks_per_node, struct routing *out,
+bool routing_place(const struct routing *in, const struct routing_place_options *options, struct routing *out,
                    GError **error)
 {
     uint64_t *const load = g_new0(uint64_t, in->experts);
     placement_load_add(in, load);
-    const struct placement_input input = { in->experts, in->ranks, ranks_per_node, load };
+    const struct placement_input input = { in->experts, in->ranks, options->ranks_per_node, load, options->layer };
     struct placement placement;
-    const bool good = placement_make(spec, &input, &placement, error);
+    const bool good = placement_make(options->spec, &input, &placement, error);
     if (good) {
         placement_apply(&placement, in, out);
         placement_clear(&placement);

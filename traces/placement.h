@@ -20,7 +20,8 @@ enum placement_error { PLACEMENT_ERROR_SPEC, PLACEMENT_ERROR_FILE };
  *   eplb:N          N redundant slots go to the heaviest experts, then all slots to ranks as above
  *   eplb:N:G        the same in a hierarchy: the G groups of experts are packed to nodes first, replicas and
  *                   ranks are chosen within each node; where groups do not divide over nodes, as eplb:N
- *   file:PATH       a line a rank: the logical experts of its slots, separated by blanks; '#': a comment */
+ *   file:PATH       a line a rank: the logical experts of its slots, separated by blanks; '#': a comment; or the JSON
+ *                   that SGLang and vLLM Ascend read, with all layers (placement_json.h) */
 struct placement {
     uint32_t experts, ranks, slots;
     uint32_t *expert_of;      /* [slots] the logical expert in a slot; rank = slot / (slots / ranks) */
@@ -31,6 +32,7 @@ struct placement {
 struct placement_input {
     uint32_t experts, ranks, ranks_per_node;
     const uint64_t *load; /* [experts] tokens that chose each, in the past that placement looks at */
+    uint32_t layer;       /* of files that have several */
 };
 
 /* Makes the placement that spec asks for.  Clear with placement_clear(); untouched on failure. */
@@ -45,7 +47,11 @@ void placement_apply(const struct placement *placement, const struct routing *in
 void placement_load_add(const struct routing *routing, uint64_t *load);
 
 /* Both at once, for a routing on its own: places it by its own load. */
-bool routing_place(const struct routing *in, const char *spec, uint32_t ranks_per_node, struct routing *out,
+struct routing_place_options {
+    const char *spec;
+    uint32_t ranks_per_node, layer;
+};
+bool routing_place(const struct routing *in, const struct routing_place_options *options, struct routing *out,
                    GError **error);
 
 /* The placement as text that "file:" reads.  Free with g_free(). */

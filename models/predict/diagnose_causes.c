@@ -110,7 +110,7 @@ static const struct cause causes[] = {
       { { "by NVLink: one token", { NULL }, { "nvl-chunk=1", "combine-nvl-chunk=1" }, 0 } } },
     { "hot-expert", "a few experts get most of the tokens",
       "counts for each expert; eptwin trace info",
-      "redundant experts and balanced placement: eptwin trace place",
+      "redundant experts and balanced placement: eptwin trace remap --placement eplb:N",
       CAUSE_DRAWN | CAUSE_MOE, { 1, 0 },
       { { "Zipf with exponent 1.2", { NULL }, { "routing=zipf:1.2" }, 0 },
         { "Zipf with exponent 0.8", { NULL }, { "routing=zipf:0.8" }, 0 },

@@ -60,13 +60,88 @@ static void stat_rows(struct record *record, const char *phase, const GArray *ti
     record_add(record, phase, RECORD_ALL, "time_us_max", stats_max(v, times->len), "us");
 }
 
+static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }
+
+/* Bandwidths, busy shares and bounds: their means.  What a job does not tell, it had nothing of. */
+static bool metric_averages(const char *metric)
+{
+    static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_" };
+    for (size_t i = 0; i < G_N_ELEMENTS(prefixes); i++)
+        if (g_str_has_prefix(metric, prefixes[i])) return strcmp(metric, "bound_tightest") != 0;
+    return false;
+}
+
+static double metric_mean(const char *phase, const char *metric, const struct job *jobs, uint32_t count, int64_t layer)
+{
+    double sum = 0;
+    uint32_t counted = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!job_counts(&jobs[i], layer)) continue;
+        const struct record_row *row = record_find(jobs[i].record, phase, RECORD_ALL, metric);
+        sum += row ? row->value : 0;
+        counted++;
+    }
+    return sum / counted;
+}
+
+struct word {
+    const char *text;
+    uint32_t jobs;
+    double sum;
+};
+
+/* What a word says in most jobs, of equally many the first; and the mean of number over those.  NULL: nowhere. */
+static const char *word_commonest(const char *phase, const char *metric, const char *number, const struct job *jobs,
+                                  uint32_t count, int64_t layer, double *mean)
+{
+    g_autoptr(GArray) words = g_array_new(FALSE, FALSE, sizeof(struct word)); /* a dozen resources at most */
+    const struct word *best = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct record_row *said = record_find(jobs[i].record, phase, RECORD_ALL, metric);
+        const struct record_row *value = record_find(jobs[i].record, phase, RECORD_ALL, number);
+        if (!said || !job_counts(&jobs[i], layer)) continue;
+        guint w = 0;
+        while (w < words->len && strcmp(g_array_index(words, struct word, w).text, said->text) != 0) w++;
+        if (w == words->len) g_array_append_val(words, ((struct word){ .text = said->text }));
+        g_array_index(words, struct word, w).jobs++;
+        g_array_index(words, struct word, w).sum += value ? value->value : 0;
+    }
+    for (guint w = 0; w < words->len; w++)
+        if (!best || g_array_index(words, struct word, w).jobs > best->jobs)
+            best = &g_array_index(words, struct word, w);
+    *mean = best ? best->sum / best->jobs : 0;
+    return best ? best->text : NULL;
+}
+
+static void limits_summarise(struct record *record, const char *name, const char *phase, const struct job *jobs,
+                             uint32_t count, int64_t layer)
+{
+    const struct record *first = NULL;
+    for (uint32_t i = 0; !first && i < count; i++)
+        if (job_counts(&jobs[i], layer)) first = jobs[i].record;
+    for (uint32_t i = 0; i < record_row_count(first); i++) {
+        const struct record_row *row = record_row(first, i);
+        if (row->rank != RECORD_ALL || strcmp(row->phase, phase) != 0 || !metric_averages(row->metric)) continue;
+        record_add(record, name, RECORD_ALL, row->metric, metric_mean(phase, row->metric, jobs, count, layer),
+                   row->unit);
+    }
+    double mean = 0;
+    const char *word = word_commonest(phase, "bottleneck", "bottleneck_busy_pct", jobs, count, layer, &mean);
+    if (word) {
+        record_add_text(record, name, RECORD_ALL, "bottleneck", word);
+        record_add(record, name, RECORD_ALL, "bottleneck_busy_pct", mean, "%");
+    }
+    word = word_commonest(phase, "bound_tightest", "efficiency_pct", jobs, count, layer, &mean);
+    if (word) record_add_text(record, name, RECORD_ALL, "bound_tightest", word);
+}
+
 /* Times of one phase over the jobs; all of them, or those of one layer. */
 static void phase_summarise(struct record *record, const char *phase, const struct job *jobs, uint32_t count,
                             int64_t layer)
 {
     GArray *times = g_array_new(FALSE, FALSE, sizeof(double)), *slowest = g_array_new(FALSE, FALSE, sizeof(double));
     for (uint32_t i = 0; i < count; i++) {
-        if (layer >= 0 && jobs[i].layer != (uint32_t)layer) continue;
+        if (!job_counts(&jobs[i], layer)) continue;
         g_array_append_val(times, record_find(jobs[i].record, phase, RECORD_ALL, "time_us")->value);
         g_array_append_val(slowest, record_find(jobs[i].record, phase, RECORD_ALL, "time_us_max")->value);
     }
@@ -75,6 +150,7 @@ static void phase_summarise(struct record *record, const char *phase, const stru
     const double mean = stats_mean((const double *)(const void *)times->data, times->len);
     const double worst = stats_mean((const double *)(const void *)slowest->data, slowest->len);
     record_add(record, name, RECORD_ALL, "slowest_rank_over_mean", mean > 0 ? worst / mean : 0, "");
+    limits_summarise(record, name, phase, jobs, count, layer);
     g_array_free(times, TRUE);
     g_array_free(slowest, TRUE);
 }

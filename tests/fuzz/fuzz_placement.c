@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void make(const char *spec)
 {
     static const uint64_t load[8] = { 5, 0, 3, 9, 9, 1, 2, 70 };
-    const struct placement_input input = { 8, 4, 2, load };
+    const struct placement_input input = { 8, 4, 2, load, 0 };
     struct placement placement;
     GError *error = NULL;
     if (placement_make(spec, &input, &placement, &error)) placement_clear(&placement);

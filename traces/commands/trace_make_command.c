@@ -6,6 +6,7 @@
 #include "sim/progress.h"
 #include "traces/generate.h"
 #include "traces/placement.h"
+#include "traces/placement_json.h"
 #include "traces/commands/trace_command.h"
 
 static const struct command_help generate_help = {
@@ -40,11 +41,13 @@ static const struct command_help remap_help = {
     "  identity, greedy          one slot an expert, in order or heaviest first to the least loaded rank\n"
     "  eplb:N                    N redundant slots for the heaviest experts, then slots to ranks\n"
     "  eplb:N:G                  the same with the G expert groups packed to nodes first\n"
-    "  file:PATH                 a line a rank: the experts of its slots\n"
+    "  file:PATH                 a line a rank: the experts of its slots; or the JSON of SGLang or vLLM Ascend\n"
+    "--placement-output FILE.json writes what SGLang reads as --init-expert-location, for all layers.\n"
     "The output's experts are slots: as many as the experts and their replicas together.",
     "Examples:\n"
     "  eptwin trace remap prefill_ep8.ept ep32.ept --num-ranks 32\n"
-    "  eptwin trace remap decode.ept placed.ept --placement eplb:32 --placement-steps 0:4",
+    "  eptwin trace remap decode.ept placed.ept --placement eplb:32 --placement-steps 0:4\n"
+    "  eptwin trace remap decode.ept placed.ept --placement eplb:32 --placement-output locations.json",
 };
 
 static void output_clear(struct command_output *output)
@@ -290,7 +293,7 @@ static bool layer_place(struct remap *m, uint32_t layer, const struct ranges *st
         placement_load_add(&routing, load);
         routing_free(&routing);
     }
-    const struct placement_input input = { experts, m->ranks, ranks_per_node, load };
+    const struct placement_input input = { experts, m->ranks, ranks_per_node, load, layer };
     good = good && placement_make(spec, &input, &m->placements[layer], error);
     g_free(load);
     return good;
@@ -298,8 +301,31 @@ static bool layer_place(struct remap *m, uint32_t layer, const struct ranges *st
 
 struct remap_options {
     int ranks, ranks_per_node;
-    char *placement, *placement_steps, *placement_output;
+    char *placement, *placement_steps, *placement_output, *placement_format;
 };
+
+/* "text", "sglang" or "vllm-ascend"; a name that ends in .json is SGLang's where nobody says so. */
+static bool placements_write(const struct remap *m, const struct remap_options *o, uint32_t layers, GError **error)
+{
+    const bool json = g_str_has_suffix(o->placement_output, ".json");
+    const char *format = o->placement_format ? o->placement_format : json ? "sglang" : "text";
+    const bool text = !strcmp(format, "text"), devices = !strcmp(format, "vllm-ascend");
+    if (!text && !devices && strcmp(format, "sglang") != 0) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                    "--placement-format: expected text, sglang or vllm-ascend, found '%s'", format);
+        return false;
+    }
+    if (text && layers > 1) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                    "--placement-output: expected a trace of one layer (eptwin trace slice --layers N) or a .json "
+                    "file, found %u layers",
+                    layers);
+        return false;
+    }
+    g_autofree char *content =
+        text ? placement_text(&m->placements[0]) : placement_json_text(m->placements, layers, devices);
+    return g_file_set_contents(o->placement_output, content, -1, error);
+}
 
 static bool placements_make(struct remap *m, const struct remap_options *o, GError **error)
 {
@@ -311,18 +337,15 @@ static bool placements_make(struct remap *m, const struct remap_options *o, GErr
     for (uint32_t l = 0; good && l < info->layers; l++)
         good = layer_place(m, l, &steps, o->placement, (uint32_t)o->ranks_per_node, error);
     ranges_free(&steps);
-    if (!good || !o->placement_output) return good;
-    if (info->layers > 1) {
+    for (uint32_t l = 1; good && l < info->layers; l++) {
+        if (m->placements[l].slots == m->placements[0].slots) continue;
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "--placement-output: expected a trace of one layer (eptwin trace slice --layers N), "
-                    "found %u",
-                    info->layers);
-        return false;
+                    "--placement: expected as many slots in each layer, found %u in layer 0 and %u in layer %u",
+                    m->placements[0].slots, m->placements[l].slots, l);
+        good = false;
     }
-    char *const text = placement_text(&m->placements[0]);
-    good = g_file_set_contents(o->placement_output, text, -1, error);
-    g_free(text);
-    return good;
+    if (!good || !o->placement_output) return good;
+    return placements_write(m, o, info->layers, error);
 }
 
 static bool remap_run(struct remap *m, const struct remap_options *o, const char *path,
@@ -358,6 +381,8 @@ int trace_command_remap(int argc, char **argv)
         { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps, "steps whose load decides (default all)",
           "STEPS" },
         { "placement-output", 0, 0, G_OPTION_ARG_FILENAME, &o.placement_output, "write the placement here", "FILE" },
+        { "placement-format", 0, 0, G_OPTION_ARG_STRING, &o.placement_format,
+          "of that: text, sglang (of .json) or vllm-ascend", "NAME" },
         { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &o.ranks_per_node, "ranks that share a node (default 8)", "N" },
         COMMAND_INPUT_ENTRIES(input),
         COMMAND_OUTPUT_ENTRIES(output),
@@ -373,6 +398,7 @@ int trace_command_remap(int argc, char **argv)
     trace_close(m.trace);
     g_free(o.placement);
     g_free(o.placement_steps);
+    g_free(o.placement_format);
     g_free(o.placement_output);
     output_clear(&output);
     g_free(input.weights);

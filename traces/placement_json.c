@@ -1,0 +1,155 @@
+/* placement_json.c - placements of all layers as the JSON that serving engines read.
+ *
+ *   SGLang, --init-expert-location FILE.json:   {"physical_to_logical_map": [[slot 0's expert, ...], ...]}
+ *   vLLM Ascend, expert_map_path:               {"moe_layer_count": L, "layer_list": [{"layer_id": 0,
+ *       "device_count": R, "device_list": [{"device_id": 0, "device_expert": [...]}, ...]}, ...]}
+ *
+ * vLLM itself keeps the first one's map in its balancer and reads no file.  Slots are numbered rank after rank in both,
+ * as here; a file of one layer holds for all. */
+#include "traces/placement_json.h"
+
+#include <jansson.h>
+#include <string.h>
+
+static bool refuse(GError **error, const char *path, const char *where, const char *expected, const char *found)
+{
+    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: %s: expected %s, found %s", path, where, expected,
+                found);
+    return false;
+}
+
+/* What stands there, for a message. */
+static char *described(const json_t *value)
+{
+    static const char *const kind[] = { "an object", "an array", "text", "", "a fraction", "true", "false", "null" };
+    if (!value) return g_strdup("nothing");
+    if (json_is_integer(value)) return g_strdup_printf("%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    return g_strdup(kind[json_typeof(value)]);
+}
+
+static bool experts_take(const char *path, const char *where, const json_t *list, uint32_t experts, GArray *slots,
+                         GError **error)
+{
+    char expected[48];
+    g_autofree char *found = described(list);
+    if (!json_is_array(list)) return refuse(error, path, where, "an array of experts", found);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *value = json_array_get(list, i);
+        const json_int_t expert = json_is_integer(value) ? json_integer_value(value) : -1;
+        if (expert < 0 || expert >= experts) {
+            g_autofree char *other = described(value), *place = g_strdup_printf("%s[%zu]", where, i);
+            g_snprintf(expected, sizeof expected, "an expert 0 to %u", experts - 1);
+            return refuse(error, path, place, expected, other);
+        }
+        const uint32_t slot = (uint32_t)expert;
+        g_array_append_val(slots, slot);
+    }
+    return true;
+}
+
+/* The element of a layer, where one element holds for all. */
+static const json_t *layer_of(const json_t *list, uint32_t layer)
+{
+    return json_array_get(list, json_array_size(list) == 1 ? 0 : layer);
+}
+
+static bool layers_refuse(const char *path, const char *where, const json_t *list, uint32_t layer, GError **error)
+{
+    char expected[48], found[32];
+    g_snprintf(expected, sizeof expected, "an array of one or more than %u layers", layer);
+    g_snprintf(found, sizeof found, "%zu", json_array_size(list));
+    return refuse(error, path, where, expected, json_is_array(list) ? found : "none");
+}
+
+static bool map_read(const char *path, const json_t *map, const struct placement_input *in, GArray *slots,
+                     GError **error)
+{
+    char where[64], expected[64], found[24];
+    const json_t *row = layer_of(map, in->layer);
+    if (!row) return layers_refuse(path, "physical_to_logical_map", map, in->layer, error);
+    g_snprintf(where, sizeof where, "physical_to_logical_map[%u]", json_array_size(map) == 1 ? 0 : in->layer);
+    if (!experts_take(path, where, row, in->experts, slots, error)) return false;
+    if (slots->len && slots->len % in->ranks == 0) return true;
+    g_snprintf(expected, sizeof expected, "slots that divide over %u ranks", in->ranks);
+    g_snprintf(found, sizeof found, "%u", slots->len);
+    return refuse(error, path, where, expected, found);
+}
+
+static bool devices_read(const char *path, const json_t *layers, const struct placement_input *in, GArray *slots,
+                         GError **error)
+{
+    char where[80], expected[64], found[24];
+    const json_t *layer = layer_of(layers, in->layer);
+    if (!layer) return layers_refuse(path, "layer_list", layers, in->layer, error);
+    const json_t *devices = json_object_get(layer, "device_list");
+    g_snprintf(where, sizeof where, "layer_list[%u].device_list", json_array_size(layers) == 1 ? 0 : in->layer);
+    g_snprintf(expected, sizeof expected, "%u devices, one a rank", in->ranks);
+    g_snprintf(found, sizeof found, "%zu", json_array_size(devices));
+    if (json_array_size(devices) != in->ranks) return refuse(error, path, where, expected, found);
+    for (uint32_t r = 0; r < in->ranks; r++) {
+        const guint before = slots->len;
+        g_autofree char *place = g_strdup_printf("%s[%u].device_expert", where, r);
+        const json_t *experts = json_object_get(json_array_get(devices, r), "device_expert");
+        if (!experts_take(path, place, experts, in->experts, slots, error)) return false;
+        const guint a_rank = slots->len / (r + 1);
+        g_snprintf(expected, sizeof expected, "as many experts as the devices before have");
+        g_snprintf(found, sizeof found, "%u", slots->len - before);
+        if (!a_rank || slots->len - before != a_rank || slots->len % (r + 1))
+            return refuse(error, path, place, expected, found);
+    }
+    return true;
+}
+
+GArray *placement_json_read(const char *path, const char *text, size_t bytes, const struct placement_input *in,
+                            GError **error)
+{
+    json_error_t cause;
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &cause);
+    if (!root) {
+        g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %d: expected JSON, found: %s", path,
+                    cause.line, cause.text);
+        return NULL;
+    }
+    GArray *slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    const json_t *map = json_object_get(root, "physical_to_logical_map"), *list = json_object_get(root, "layer_list");
+    const bool good = map    ? map_read(path, map, in, slots, error)
+                      : list ? devices_read(path, list, in, slots, error)
+                             : refuse(error, path, "document", "physical_to_logical_map or layer_list", "neither");
+    json_decref(root);
+    if (good) return slots;
+    g_array_unref(slots);
+    return NULL;
+}
+
+static void experts_append(const struct placement *p, uint32_t first, uint32_t count, GString *out)
+{
+    g_string_append_c(out, '[');
+    for (uint32_t s = 0; s < count; s++) g_string_append_printf(out, "%s%u", s ? ", " : "", p->expert_of[first + s]);
+    g_string_append_c(out, ']');
+}
+
+static void devices_append(const struct placement *p, uint32_t layer, GString *out)
+{
+    const uint32_t a_rank = p->slots / p->ranks;
+    g_string_append_printf(out, "{\"layer_id\": %u, \"device_count\": %u, \"device_list\": [", layer, p->ranks);
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        g_string_append_printf(out, "%s\n  {\"device_id\": %u, \"device_expert\": ", r ? "," : "", r);
+        experts_append(p, r * a_rank, a_rank, out);
+        g_string_append_c(out, '}');
+    }
+    g_string_append(out, "]}");
+}
+
+char *placement_json_text(const struct placement *layer, uint32_t layers, bool devices)
+{
+    GString *out = g_string_new(NULL);
+    if (devices) g_string_printf(out, "{\"moe_layer_count\": %u, \"layer_list\": [", layers);
+    else g_string_append(out, "{\"physical_to_logical_map\": [");
+    for (uint32_t l = 0; l < layers; l++) {
+        g_string_append(out, l ? ",\n" : "\n");
+        if (devices) devices_append(&layer[l], l, out);
+        else experts_append(&layer[l], 0, layer[l].slots, out);
+    }
+    g_string_append(out, "\n]}\n");
+    return g_string_free(out, FALSE);
+}

@@ -1,0 +1,20 @@
+/* placement_json.h - placements of all layers as JSON of serving engines (the formats: placement_json.c).  Knows no
+ * files but their names for messages. */
+#ifndef TRACES_PLACEMENT_JSON_H
+#define TRACES_PLACEMENT_JSON_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "traces/placement.h"
+
+/* The logical experts of in->layer's slots, rank after rank, as uint32_t; free with g_array_unref().  NULL and *error
+ * (path, place in the document, expected, found). */
+GArray *placement_json_read(const char *path, const char *text, size_t bytes, const struct placement_input *in,
+                            GError **error);
+
+/* layer[layers] as one document; devices: as vLLM Ascend has it, else as SGLang.  Free with g_free(). */
+char *placement_json_text(const struct placement *layer, uint32_t layers, bool devices);
+
+#endif
