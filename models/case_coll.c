@@ -99,6 +99,12 @@ static bool compute_parse(const struct case_options *c, uint32_t device_sms, str
     return true;
 }
 
+static bool calls_known(const struct cluster *cluster, const char *issue, GError **error)
+{
+    if (!cluster || cluster->host.cores || cluster->calls.wait_ps) return true;
+    return case_refuse(error, "issue: %s: expected a cluster file with [calls], found none", issue);
+}
+
 /* A call of the host issues one message. */
 static bool issue_parse(const struct case_options *c, const struct cluster *cluster, struct coll_options *o,
                         GError **error)
@@ -108,13 +114,14 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     for (uint32_t i = 0; c->issue && i < G_N_ELEMENTS(names); i++)
         if (strcmp(names[i], c->issue) == 0) o->issue = (enum coll_issue)i;
     if (o->issue == COLL_BY_KERNEL) return true;
-    if (o->kernel != COLL_P2P) return case_refuse(error, "issue: expected kernel p2p, found %s", c->kernel);
+    if (o->kernel == COLL_ALLGATHER && o->issue == COLL_BY_COPY) return calls_known(cluster, c->issue, error);
+    if (o->kernel != COLL_P2P)
+        return case_refuse(error, "issue: expected kernel p2p, or copy of allgather, found %s of %s", c->issue,
+                           c->kernel);
     if (c->messages != 1 && c->messages != MESSAGES_DEFAULT)
         return case_refuse(error, "messages: expected 1 with issue %s, found %u", c->issue, c->messages);
-    if (cluster && !cluster->host.cores && !cluster->calls.wait_ps)
-        return case_refuse(error, "issue: %s: expected a cluster file with [calls], found none", c->issue);
     o->messages = 1;
-    return true;
+    return calls_known(cluster, c->issue, error);
 }
 
 enum { SMS_DEFAULT = 24 }; /* as the normal kernels */

@@ -117,6 +117,10 @@ static const struct key keys[] = {
     KEY("calls", "wait", KIND_TIME, false, calls.wait_ps),
     KEY("calls", "copy", KIND_TIME, false, calls.copy_ps),
     KEY("calls", "copy-rate", KIND_RATE, false, calls.copy_rate_bps),
+    KEY("calls", "word", KIND_TIME, false, calls.word_ps),
+    KEY("calls", "await", KIND_TIME, false, calls.await_ps),
+    KEY("calls", "copy-call", KIND_TIME, false, calls.copy_call_ps),
+    KEY("calls", "word-call", KIND_TIME, false, calls.word_call_ps),
     KEY("calls", "nccl", KIND_TIME, false, calls.nccl_ps),
     KEY("calls", "nccl-call", KIND_TIME, false, calls.nccl_call_ps),
     KEY("nic", "gpus-per-nic", KIND_COUNT, true, nic.gpus_per_nic),
@@ -240,8 +244,8 @@ bool cluster_parse_time(const char *text, uint64_t *time_ps)
 
 bool cluster_parse_size(const char *text, uint64_t *size_bytes)
 {
-    static const struct unit units[] = { { "B", 1 },         { "KB", 1e3 }, { "KiB", 1024 }, { "MB", 1e6 },
-                                         { "MiB", 1048576 }, { "GB", 1e9 }, { NULL, 0 } };
+    static const struct unit units[] = { { "B", 1 },         { "KB", 1e3 }, { "KiB", 1024 },       { "MB", 1e6 },
+                                         { "MiB", 1048576 }, { "GB", 1e9 }, { "GiB", 1073741824 }, { NULL, 0 } };
     return parse_with_unit(text, units, size_bytes);
 }
 

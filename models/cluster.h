@@ -86,9 +86,11 @@ struct cluster_nvlink {
 /* What it takes the host to drive a GPU.  wait_ps 0: not known. */
 struct cluster_calls {
     uint64_t wait_ps; /* a call that waits, beside its kernel or copy: until it runs, until its end is seen */
-    uint64_t copy_ps, copy_rate_bps; /* the copy engine: until bytes flow; to a peer */
-    uint64_t nccl_ps;                /* NCCL's send or receive of an empty message, its kernel's launch included */
-    uint64_t nccl_call_ps;           /* CPU time of a call of NCCL through PyTorch */
+    uint64_t copy_ps, copy_rate_bps;     /* the copy engine: until bytes flow; to a peer */
+    uint64_t nccl_ps;                    /* NCCL's send or receive of an empty message, its kernel's launch included */
+    uint64_t word_ps, await_ps;          /* a stream writes a word; finds one written that it awaits */
+    uint64_t copy_call_ps, word_call_ps; /* CPU time of the calls for a copy, and for either of these */
+    uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
 };
 
 /* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */

@@ -199,7 +199,7 @@ static void test_files_that_are_none(void)
     g_clear_error(&error);
     CU_ASSERT_PTR_NULL(cluster_load("nowhere-cx9", &error));
     CU_ASSERT(g_str_has_prefix(error->message, "nowhere-cx9: expected a cluster file or one of b200, "));
-    CU_ASSERT(g_str_has_suffix(error->message, ", p5en, found none of that name here or in models/clusters"));
+    CU_ASSERT(g_str_has_suffix(error->message, ", p6-b200, found none of that name here or in models/clusters"));
     g_clear_error(&error);
     CU_ASSERT_PTR_NULL(cluster_load(folder, &error));
     CU_ASSERT(error && g_str_has_prefix(error->message, folder) && !strchr(error->message, '\n'));

@@ -10,7 +10,7 @@ static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
 {
     switch (o->kernel) {
     case COLL_ALLTOALLV: return &coll_alltoallv;
-    case COLL_ALLGATHER: return &coll_allgather;
+    case COLL_ALLGATHER: return o->issue == COLL_BY_COPY ? &coll_allgather_streams : &coll_allgather;
     case COLL_P2P: break;
     }
     return o->issue == COLL_BY_KERNEL ? &coll_p2p : &coll_p2p_issued;
@@ -93,6 +93,9 @@ static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
                                              [COLL_BY_HOST] = KERNEL_WAITED,
                                              [COLL_BY_COPY] = KERNEL_COPIED,
                                              [COLL_BY_NCCL] = KERNEL_NCCL };
+    const bool streams = job_of(job)->options.issue == COLL_BY_COPY;
+    const enum kernel_call gather = streams ? KERNEL_STREAMED : KERNEL_BARE;
+    if (job_of(job)->options.kernel == COLL_ALLGATHER) return phase == 1 ? gather : KERNEL_BARE;
     return phase == 1 ? call[job_of(job)->options.issue] : KERNEL_BARE;
 }
 

@@ -50,7 +50,7 @@ static uint32_t pieces_of(const struct coll_options *o)
     return (uint32_t)((o->size_bytes + PIECE_BYTES - 1) / PIECE_BYTES);
 }
 
-static uint64_t block_offset(const struct coll_options *o, uint32_t rank) { return rank * coll_align(o->size_bytes); }
+uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank) { return rank * coll_align(o->size_bytes); }
 
 /* A worker's part of a block; parts begin at whole lines. */
 static uint64_t part_begin(const struct coll_options *o, uint32_t part)
@@ -81,7 +81,7 @@ static void gather_needs(const struct coll_job *job, bool payload, struct fabric
     needs->word_count = COLL_WORDS + (o->algorithm == COLL_RING ? o->num_sms : nodes + peers * o->num_sms);
     needs->queue_depth = 2 * o->in_flight;
     needs->queue_count = o->algorithm == COLL_RING ? (uint16_t)coll_min(o->num_sms, 8) : 1;
-    needs->heap_bytes = payload ? block_offset(o, o->ranks) : 0;
+    needs->heap_bytes = payload ? coll_gather_offset(o, o->ranks) : 0;
 }
 
 /* With NVLink disabled every rank is a node of its own. */
@@ -104,10 +104,10 @@ static void gather_clear(struct coll_rank *base)
     free(of(base)->copier);
 }
 
-static void gather_fill(struct coll_rank *base)
+void coll_gather_fill(struct coll_rank *base)
 {
     const struct fabric *f = base->fabric;
-    coll_pattern_fill(f->heap + block_offset(base->options, f->rank), base->options->size_bytes, f->rank, 0,
+    coll_pattern_fill(f->heap + coll_gather_offset(base->options, f->rank), base->options->size_bytes, f->rank, 0,
                       base->iteration);
 }
 
@@ -116,7 +116,7 @@ static struct fabric_write block_write(const struct coll_rank *base, uint16_t pe
                                        uint64_t end)
 {
     const struct fabric *f = base->fabric;
-    const uint64_t offset = f->payload ? block_offset(base->options, block) + begin : 0;
+    const uint64_t offset = f->payload ? coll_gather_offset(base->options, block) + begin : 0;
     return (struct fabric_write){ .target_offset = offset,
                                   .charge_bytes = end - begin,
                                   .peer = peer,
@@ -128,7 +128,7 @@ static int block_store(struct coll_rank *base, struct fabric_worker *w, uint16_t
                        uint64_t end, uint64_t *stored)
 {
     const struct fabric *f = base->fabric;
-    const uint64_t offset = block_offset(base->options, block) + begin;
+    const uint64_t offset = coll_gather_offset(base->options, block) + begin;
     const int rc = coll_store_some(w, peer, f->payload ? f->heap + offset : NULL, offset, end - begin, stored);
     return rc == 0 && *stored < end - begin ? -EINPROGRESS : rc;
 }
@@ -343,20 +343,20 @@ static void gather_traffic(const struct coll_rank *base, uint32_t phase, struct 
     }
 }
 
-static uint32_t gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
+uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
 {
     assert(max >= 1);
-    tensor[0] =
-        (struct kernel_tensor){ "gathered", base->fabric->heap, block_offset(base->options, base->options->ranks) };
+    tensor[0] = (struct kernel_tensor){ "gathered", base->fabric->heap,
+                                        coll_gather_offset(base->options, base->options->ranks) };
     return 1;
 }
 
-static uint32_t gather_check(const struct coll_rank *base, char *text, size_t text_size)
+uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text_size)
 {
     uint32_t failed = 0;
     for (uint32_t rank = 0; rank < base->options->ranks; rank++) {
         uint64_t at = 0;
-        const uint8_t *block = base->fabric->heap + block_offset(base->options, rank);
+        const uint8_t *block = base->fabric->heap + coll_gather_offset(base->options, rank);
         if (!coll_pattern_check(block, base->options->size_bytes, rank, 0, base->iteration, &at)) continue;
         if (!failed++)
             snprintf(text, text_size, "gathered: expected the block of rank %u, found other bytes from %llu on", rank,
@@ -372,9 +372,9 @@ const struct coll_kernel_ops coll_allgather = {
     .needs = gather_needs,
     .init = gather_init,
     .clear = gather_clear,
-    .fill = gather_fill,
+    .fill = coll_gather_fill,
     .launch = gather_launch,
     .traffic = gather_traffic,
-    .outputs = gather_outputs,
-    .check = gather_check,
+    .outputs = coll_gather_outputs,
+    .check = coll_gather_check,
 };

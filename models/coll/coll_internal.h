@@ -22,7 +22,7 @@ struct coll_kernel_ops {
     bool (*absent)(const struct coll_options *o, uint32_t rank, uint32_t phase); /* NULL: nobody ever is */
 };
 
-extern const struct coll_kernel_ops coll_alltoallv, coll_allgather, coll_p2p, coll_p2p_issued;
+extern const struct coll_kernel_ops coll_alltoallv, coll_allgather, coll_allgather_streams, coll_p2p, coll_p2p_issued;
 
 /* The barrier's words come first, then the kernel's. */
 enum { COLL_SYNC_ROUNDS = 16, COLL_WORDS = COLL_SYNC_ROUNDS };
@@ -55,6 +55,12 @@ struct coll_rank {
 
 /* Adds a worker to the launch that is being prepared. */
 void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps);
+
+/* Of both all-gathers: where a rank's block lies in the heap, the own block, what is left. */
+uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank);
+void coll_gather_fill(struct coll_rank *base);
+uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
+uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text_size);
 
 /* Adds the barrier's worker. */
 void coll_sync_launch(struct coll_rank *r);

@@ -176,21 +176,35 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     return 0;
 }
 
+/* A stream's next operation: it begins once the host, in one thread for all streams, has asked for it. */
+static uint64_t stream_begin(struct world_rank *rank, uint64_t call_ps)
+{
+    uint32_t lanes;
+    const uint64_t start = lane_begin(rank->now.worker, 0, &lanes);
+    if (!rank->now.worker->worker->stream) return start;
+    return later(start, port_reserve(&rank->calls, rank->start_ps, call_ps, 0));
+}
+
+static uint64_t copy_own(struct world_rank *rank, const struct fabric_work *work)
+{
+    const struct world *w = rank->world;
+    const struct cluster_calls *calls = &w->cluster->calls;
+    const uint64_t start = stream_begin(rank, calls->copy_call_ps), both = work->read_bytes + work->write_bytes;
+    return later(start, port_reserve(&rank->hbm, start, rate_time(w->hbm, both), both)) + calls->copy_ps;
+}
+
 /* The copy engine begins when the worker has come here, and takes no SM. */
 static int copy_store(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world *w = rank->world;
     const struct cluster_calls *calls = &w->cluster->calls;
-    const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
-    uint32_t lanes;
-    const uint64_t start = lane_begin(rank->now.worker, 0, &lanes);
+    const uint64_t start = stream_begin(rank, calls->copy_call_ps), size = write->charge_bytes;
     const bool own = write->peer == rank->fabric.rank;
-    const uint64_t hbm_ps = port_reserve(&rank->hbm, now, rate_time(w->hbm, own ? 2 * size : size), size);
-    uint64_t end = hbm_ps;
+    uint64_t end = port_reserve(&rank->hbm, start, rate_time(w->hbm, own ? 2 * size : size), size);
     if (!own) {
         const uint64_t link_ps = rate_time(rate_make(calls->copy_rate_bps), size);
-        end = later(end, port_reserve(&rank->egress, now, link_ps, size));
-        end = later(end, port_reserve(&w->rank[write->peer].ingress, now, link_ps, size));
+        end = later(end, port_reserve(&rank->egress, start, link_ps, size));
+        end = later(end, port_reserve(&w->rank[write->peer].ingress, start, link_ps, size));
         world_bisection_note(w, rank->fabric.rank, write->peer, size);
     }
     lane_end(rank->now.worker, later(start, end) + calls->copy_ps);
@@ -353,6 +367,13 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
                  post_by(rank, post_ps, signal->warps, signal->peer, signal->queue, false), false);
         return 0;
     }
+    if (worker->stream) {
+        const struct cluster_calls *calls = &w->cluster->calls;
+        lane_end(ww, stream_begin(rank, calls->word_call_ps) + calls->word_ps);
+        const uint64_t seen_ps = ww->cursor_ps + (path == FABRIC_SELF ? 0 : w->cluster->nvlink.latency_ps);
+        world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, seen_ps);
+        return 0;
+    }
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, 0, &lanes);
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
@@ -480,6 +501,9 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, work->warps, &lanes);
     switch (work->kind) {
+    case FABRIC_WORK_AWAIT:
+        lane_end(ww, stream_begin(rank, w->cluster->calls.word_call_ps) + w->cluster->calls.await_ps);
+        break;
     case FABRIC_WORK_PEEK: lane_end(ww, start + gpu->peek_ps); break;
     case FABRIC_WORK_STAGE: lane_end(ww, bulk_stage(rank, work, start)); break;
     case FABRIC_WORK_SCAN:
@@ -495,8 +519,13 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         lane_end(ww,
                  later(start + work->busy_ps, port_reserve(&rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
         break;
-    case FABRIC_WORK_CAST:
     case FABRIC_WORK_COPY:
+        if (work->pattern && work->pattern->engine == FABRIC_COPY) {
+            lane_end(ww, copy_own(rank, work));
+            break;
+        }
+        /* fall through */
+    case FABRIC_WORK_CAST:
     case FABRIC_WORK_REDUCE:
         lane_end(ww,
                  priced_rows(w, work) ? priced_work(rank, work, start, lanes) : rows_work(rank, work, start, lanes));

@@ -117,7 +117,7 @@ struct world_rank {
     uint64_t *stored_ps;         /* [sms] when the stores of its warps so far are done */
     uint32_t *sm_first;          /* [sms] first worker of the SM + 1, 0: none */
     struct mover *mover;         /* [worker_count] */
-    struct port hbm, egress, ingress, posting;
+    struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
     struct port *proxy;          /* [threads] */
     struct qp **qp;              /* [ranks * queue_count], made when first used */

@@ -27,7 +27,7 @@ rows <live.csv | of 'time_us|logical.*'
 for kernel in p2p 'allgather --algorithm ring --compute 10us --compute-sms 0:1' 'allgather --size 100KB --disable-nvlink'; do
     $EPTWIN replay $replay --kernel $kernel >live.csv && grep '^# checks' live.csv && rows <live.csv | of 'time_us|message_us'
 done
-echo '# a put by a call of the host: 16 MiB at 396 GB/s, copy engine 2.3, call 5.75, step 0.1 us; NCCL: its CPU time, its bytes'
+echo '# a put by a call of the host: 16 MiB at 396 GB/s, copy engine 2.3, call 5.75, steps 0.2 us; NCCL: its CPU time, its bytes'
 h20="--cluster source/models/clusters/h20-cx7.ini --num-ranks 2"
 $EPTWIN simulate $h20 --kernel p2p --issue copy --size 16MiB | grep put,all | of 'time_us|message_us'
 for size in 16KiB 64MiB; do $EPTWIN simulate $h20 --kernel p2p --issue nccl --size $size | grep put,all | of time_us; done
@@ -36,6 +36,14 @@ for issue in host copy nccl; do
     $EPTWIN replay --ranks 2 --ranks-per-node 2 --repeat 2 --kernel p2p --issue $issue --size 100KB >live.csv
     grep '^# checks' live.csv && rows <live.csv | of 'time_us'
 done
+
+echo '# an all-gather by streams: a step is three words, a copy and what they await; 64 MiB a step 169.5 us more'
+for size in 4KiB 64MiB; do
+    $EPTWIN simulate ${h20% --num-ranks 2} --num-ranks 8 --kernel allgather --algorithm ring --issue copy --size $size |
+        grep allgather,all | of time_us
+done
+$EPTWIN replay --ranks 4 --ranks-per-node 4 --repeat 2 --kernel allgather --algorithm ring --issue copy --size 100KB >live.csv
+grep '^# checks' live.csv
 
 echo '# refused'
 simulate() { $EPTWIN simulate $port --kernel "$@"; echo "status $?"; }
@@ -56,7 +64,9 @@ simulate p2p --num-ranks 3
 simulate p2p --compute 1us
 simulate p2p --in-flight 0
 simulate p2p --issue copy
-simulate allgather --issue copy
+simulate allgather --issue copy --algorithm ring
+simulate allgather --issue nccl
+$EPTWIN simulate ${h20% --num-ranks 2} --kernel allgather --issue copy; echo "status $?"
 simulate ll --issue copy
 $EPTWIN simulate $h20 --kernel p2p --issue nccl --messages 7; echo "status $?"
 $EPTWIN simulate $h20 --ranks-per-node 1 --kernel p2p --issue copy; echo "status $?"
