@@ -417,6 +417,7 @@ bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t pee
 
 void ht_barrier_begin(struct ht_barrier *b)
 {
+    assert(b->count > 0 && b->number < b->count && b->round < UINT32_MAX);
     b->round++;
     b->sent = 0;
     b->shift = 1;
@@ -472,7 +473,10 @@ int ht_sync_missing(const struct ht_barrier *b)
 
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring)
 {
-    return ring->slots - (ring->tail - ht_word(h, ring->head_word));
+    const uint32_t head = ht_word(h, ring->head_word);
+    assert(head <= ring->published); /* nothing is read before it is told */
+    assert(ring->published <= ring->tail && ring->tail - head <= ring->slots);
+    return ring->slots - (ring->tail - head);
 }
 
 /* A run of slots on their way to a ring. */
@@ -506,6 +510,7 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct h
             write.context = &filled;
             write.fill_bytes = run * slot->stored;
         }
+        assert(run > 0 && run <= UINT8_MAX && at + run <= ring->slots);
         if (fabric_store(w, &write)) return false;
         ring->tail += run;
         ring->pending -= run;
@@ -515,6 +520,7 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct h
 
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring)
 {
+    assert(ring->published <= ring->tail && ring->pending == 0);
     if (ring->published == ring->tail) return true;
     if (!ht_word_send(w, h, ring->peer, 0, ring->tail_word, ring->tail)) return false;
     ring->published = ring->tail;

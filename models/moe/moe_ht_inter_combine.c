@@ -8,6 +8,7 @@
  *   reducers, keeper, SM 2c   sum what came from the nodes (moe_ht_reduce.c) */
 #include "models/moe/moe_ht_inter.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* ---- returner ------------------------------------------------------------------------------------------ */
@@ -146,9 +147,11 @@ static bool merger_send(struct inter_merger *m)
     const struct inter_rank *r = m->rank;
     const struct ht_rank *h = &r->ht;
     const uint32_t peer = inter_rail(r, m->node), count = m->done - m->issued;
+    assert(m->told <= m->issued && m->issued <= m->done && m->done <= m->chunk_end && m->chunk_end <= m->count);
     if (m->done != m->chunk_end) return true;
     if (count) {
         const uint32_t at = m->issued % h->base.options->combine.rdma_recv, bytes = count * h->combine_slot.stored;
+        assert(at + count <= h->base.options->combine.rdma_recv); /* chunks divide the ring */
         const struct fabric_write write = {
             .target_offset =
                 inter_rail_ring(r, r->map.rdma_recv, m->channel, h->g.node) + (uint64_t)at * h->combine_slot.stored,
@@ -176,6 +179,7 @@ static bool merger_chunk_open(struct inter_merger *m)
     const struct moe_chunks *chunks = &r->ht.base.options->combine;
     const uint32_t count = moe_min(chunks->rdma_send, m->count - m->done);
     const uint32_t head = ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, m->channel, m->node));
+    assert(head <= m->told && m->done - head <= chunks->rdma_recv);
     if (chunks->rdma_recv - (m->done - head) < count) return false;
     m->chunk_end = m->done + count;
     return true;
@@ -258,6 +262,7 @@ static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
     const uint32_t done = (uint32_t)(fabric_load(k->worker.fabric, word) - m->reduced_base);
     if (done == m->count) return false;
     const uint32_t lag = m->worker.warps - 1u; /* the other warps may be on later tokens */
+    assert(done < m->count && k->upto[node] <= done);
     for (; k->upto[node] + lag < done; k->upto[node]++)
         for (uint32_t left = m->bits[k->upto[node]]; left; left &= left - 1) k->head[node][__builtin_ctz(left)]++;
     return true;

@@ -7,6 +7,7 @@
  * A slot of the ring is free again when the peer's forwarders have all passed it. */
 #include "models/moe/moe_ht_inter.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static uint8_t *sender_slot(const struct inter_sender *s, uint32_t node, uint32_
     const struct inter_rank *r = s->rank;
     const struct ht_rank *h = &r->ht;
     const uint64_t rings = node == h->g.node ? r->map.rdma_recv : r->map.rdma_send;
+    assert(node < h->g.nodes);
     return h->base.fabric->heap + inter_rail_ring(r, rings, s->channel, node) +
            (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
 }
@@ -90,6 +92,7 @@ static bool token_fits(const struct inter_sender *s, uint32_t token)
     for (uint32_t left = l->mask[token]; left; left &= left - 1) {
         const uint32_t node = (uint32_t)__builtin_ctz(left);
         const uint32_t head = ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, s->channel, node));
+        assert(head <= l->position[(size_t)token * l->targets + node]); /* it has not been sent */
         if (l->position[(size_t)token * l->targets + node] - head >= slots) return false;
     }
     return true;
@@ -150,6 +153,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
 {
     struct inter_sender *s = fabric_container_of(w, struct inter_sender, worker);
     if (!sender_announce(s)) return WORKER_WAIT;
+    assert(s->first <= s->token && s->token <= s->end);
     if (s->token == s->end) return WORKER_DONE;
     const uint32_t most = moe_min(w->warps, s->end - s->token);
     uint32_t count = 0;
@@ -195,6 +199,7 @@ static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t coun
     const struct ht_rank *h = &r->ht;
     const uint32_t at = k->issued[node] % h->base.options->dispatch.rdma_recv, stored = h->dispatch_slot.stored;
     const uint64_t source = inter_rail_ring(r, r->map.rdma_send, k->channel, node) + (uint64_t)at * stored;
+    assert(count > 0 && at + count <= h->base.options->dispatch.rdma_recv); /* chunks divide the ring */
     const struct fabric_write write = {
         .target_offset = inter_rail_ring(r, r->map.rdma_recv, k->channel, h->g.node) + (uint64_t)at * stored,
         .charge_bytes = (uint64_t)count * h->dispatch_slot.bytes,
@@ -212,6 +217,7 @@ static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t coun
 static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
 {
     const struct inter_rank *r = k->rank;
+    assert(k->told[node] <= k->issued[node]);
     if (k->told[node] == k->issued[node]) return true;
     const uint32_t word = inter_word_rail(r, INTER_RDMA_TAIL, k->channel, r->ht.g.node);
     if (!ht_word_send(&k->worker, &r->ht, inter_rail(r, node), k->channel, word, k->issued[node])) return false;
@@ -229,11 +235,13 @@ static enum worker_step coordinator_step(struct fabric_worker *w)
     const uint64_t sent = fabric_load(w->fabric, inter_word_sent(k->rank, k->channel));
     const uint32_t tokens = (uint32_t)(sent - k->rank->sent_base[k->channel]);
     bool moved = false, all = true;
+    assert(tokens <= s->end - s->first);
     for (uint32_t i = 0; i < h->g.nodes; i++) {
         const uint32_t node = (i + k->channel + h->g.node) % h->g.nodes;
         if (!chunk_tell(k, node)) return WORKER_WAIT;
         const uint32_t total = ring_tail(k, node, s->end - s->first);
         const uint32_t ready = ring_tail(k, node, tokens) - k->issued[node];
+        assert(k->issued[node] + ready <= total && ready <= total); /* neither wraps */
         if (k->issued[node] == total) continue;
         all = false;
         if (ready == 0 || (ready < least && k->issued[node] + ready != total)) continue;

@@ -7,6 +7,7 @@
  *                         rows of lower ranks and channels */
 #include "models/moe/moe_ht_inter.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +70,7 @@ static void forwarder_scan(struct inter_forwarder *d)
     const uint32_t available = moe_min(d->tail[d->node] - head, UINT8_MAX);
     uint8_t *seen = &r->bits[r->rail_first[d->channel * h->g.nodes + d->node] + head];
     uint32_t found = 0, i = 0;
+    assert(head < d->tail[d->node] && d->tail[d->node] <= d->count[d->node] && most <= UINT8_MAX);
     for (; i < available && found < most; i++) {
         uint32_t meta[2];
         memcpy(meta, rail_slot(r, d->channel, d->node, head + i) + h->dispatch_slot.meta, sizeof meta);
@@ -105,6 +107,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
     if (!ht_ring_write(w, &d->ring, &r->nvl_slot, forwarder_fill)) return WORKER_WAIT;
     if (d->scanned) {
         d->head[d->node] += d->scanned;
+        assert(d->head[d->node] <= d->tail[d->node]);
         fabric_signal_add(w, inter_word_forwarded(r, d->channel, d->node, d->target), d->scanned, FABRIC_BLOCK);
         d->scanned = 0;
     }
@@ -188,6 +191,7 @@ static enum worker_step head_keeper_step(struct fabric_worker *w)
         if (!ht_word_send(w, &r->ht, inter_rail(r, node), g->channels + k->channel,
                           inter_word_rail(r, INTER_RDMA_HEAD, k->channel, g->node), head))
             return WORKER_WAIT;
+        assert(k->published[node] < head);
         k->published[node] = head;
     }
     return ended ? WORKER_DONE : WORKER_WAIT;
@@ -238,6 +242,7 @@ static bool receiver_know(struct inter_receiver *v)
         const uint32_t end = ht_word(&r->ht, inter_word_nvl(r, INTER_END, v->channel, v->source, node));
         if (!start || !end) return false;
         const uint32_t source = node * g->local + v->source;
+        assert(start <= end);
         v->row[node] = r->ht.recv_before[source] + start - 1;
         r->rows_first[source * g->channels + v->channel] = v->row[node];
         r->rows_count[source * g->channels + v->channel] = end - start;
@@ -250,6 +255,7 @@ static bool receiver_know(struct inter_receiver *v)
 static bool receiver_publish(struct inter_receiver *v)
 {
     const struct inter_rank *r = v->rank;
+    assert(v->published <= v->head && v->head <= v->count);
     if (v->published == v->head) return true;
     const uint32_t word = inter_word_nvl(r, INTER_NVL_HEAD, v->channel, r->ht.g.self, 0);
     if (!ht_word_send(&v->worker, &r->ht, inter_neighbour(r, v->source), 0, word, v->head)) return false;
@@ -267,6 +273,7 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     const uint32_t tail = ht_word(h, inter_word_nvl(v->rank, INTER_NVL_TAIL, v->channel, v->source, 0));
     const uint32_t count = tail - v->head;
     if (count == 0) return WORKER_WAIT;
+    assert(v->head < tail && tail <= v->count && count <= h->base.options->dispatch.nvl_recv);
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                           .pattern = &v->rank->receive_row,

@@ -6,6 +6,7 @@
  * The warps of an SM are split evenly over the ranks; each copies tokens of its own. */
 #include "models/moe/moe_ht_intra.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* Five loads in flight; scales and top-k choices are read after the row. */
@@ -45,6 +46,7 @@ static void sender_scan(struct intra_sender *s)
     const uint32_t last = s->ring.tail + s->ring.pending;
     const uint32_t to = last == s->count ? s->scan_end : sender_tokens(s)[last - 1] + 1;
     const uint32_t rows = to - s->scanned;
+    assert(last <= s->count && s->scanned <= to && to <= s->scan_end);
     if (rows) ht_scan_charge(&s->worker, rows, rows, s->rank->ht.base.options->cached ? 0 : (uint64_t)rows * 4);
     s->scanned = to;
 }
@@ -124,6 +126,7 @@ static bool receiver_know(struct intra_receiver *v)
 static bool receiver_publish(struct intra_receiver *v)
 {
     const struct intra_rank *r = v->rank;
+    assert(v->published <= v->head && v->head <= v->count);
     if (v->published == v->head) return true;
     const uint32_t word = intra_word(r, INTRA_HEAD, v->channel, r->ht.g.rank);
     if (!ht_word_send(&v->worker, &r->ht, v->source, 0, word, v->head)) return false;
@@ -147,6 +150,7 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (v->head == v->count) return WORKER_DONE;
     const uint32_t count = ht_word(h, intra_word(v->rank, INTRA_TAIL, v->channel, v->source)) - v->head;
     if (count == 0) return WORKER_WAIT;
+    assert(v->head + count <= v->count && count <= h->base.options->dispatch.nvl_recv);
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                           .pattern = &v->rank->receive_row,

@@ -3,6 +3,7 @@
  * fills them. */
 #include "models/moe/moe_ht.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* The warps of group g of groups are [group_first_warp(g), group_first_warp(g + 1)). */
@@ -43,6 +44,7 @@ static void reducer_run(void *context, uint64_t argument)
         for (uint32_t left = l->mask[token]; left; left &= left - 1) {
             const uint32_t target = (uint32_t)__builtin_ctz(left);
             const uint32_t at = l->position[(size_t)token * l->targets + target] % d->slots;
+            assert(target < l->targets && slot_count < HT_NODES_MAX);
             slot[slot_count++] =
                 h->base.fabric->heap + d->ring_offset + target * d->ring_bytes + (size_t)at * h->combine_slot.stored;
         }
@@ -54,6 +56,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
 {
     struct ht_reducer *d = fabric_container_of(w, struct ht_reducer, worker);
     struct ht_rank *h = d->rank;
+    assert(d->done <= d->count);
     if (d->done == d->count) return WORKER_DONE;
     const uint32_t most = moe_min(w->warps, d->count - d->done);
     uint32_t count = 0, rows = 0;
@@ -129,6 +132,7 @@ static bool heads_min(const struct ht_head_keeper *k, uint32_t *head)
     for (uint32_t g = 0; g < k->group_count; g++) {
         const struct ht_reducer *d = &k->reducer[g];
         const uint32_t done = (uint32_t)(fabric_load(k->worker.fabric, d->done_word) - d->done_base);
+        assert(done <= d->count);
         if (done == d->count) continue;
         busy = true;
         if (done < d->worker.warps) { /* some warp has not read anything yet */
@@ -151,6 +155,7 @@ static enum worker_step keeper_step(struct fabric_worker *w)
         if (head[i] < k->published[i] + k->least) continue;
         const uint32_t peer = k->peer_first + i * k->peer_stride;
         if (!ht_word_send(w, k->rank, peer, k->queue, k->head_word, head[i])) return WORKER_WAIT;
+        assert(k->published[i] < head[i] || k->least == 0);
         k->published[i] = head[i];
     }
     return WORKER_WAIT;

@@ -143,6 +143,7 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
 
 void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps)
 {
+    assert(r->kernel.worker_count < 2 * r->g.sms + r->g.experts + 2 && warps > 0);
     w->fabric = r->base.fabric;
     w->index = r->kernel.worker_count;
     w->sm = (uint16_t)sm;

@@ -41,6 +41,7 @@ static uint32_t expert_of(const struct ll_returner *t)
 static uint64_t packed_row(const struct ll_returner *t)
 {
     const struct ll_rank *r = t->rank;
+    assert(t->local_expert < r->g.local_experts && t->destination < r->g.ranks);
     return (uint64_t)t->local_expert * r->g.ranks * r->g.tokens_max +
            r->range[t->local_expert * r->g.ranks + t->destination].begin;
 }
@@ -57,6 +58,7 @@ static void pack_run(void *context, uint64_t count)
 {
     const struct ll_returner *t = context;
     const struct ll_rank *r = t->rank;
+    assert(count <= t->packed && t->packed <= t->count);
     for (uint32_t i = t->packed - (uint32_t)count; i < t->packed; i++)
         memcpy(r->base.fabric->heap + send_slot_offset(t, i), r->expert_out + (packed_row(t) + i) * r->g.hidden,
                r->g.combine_bytes);
@@ -66,6 +68,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
 {
     struct ll_rank *r = t->rank;
     struct fabric *f = t->worker.fabric;
+    assert(t->row < t->count && t->count <= r->g.tokens_max && !t->flagged); /* the flag comes last */
     struct fabric_write write = {
         .peer = (uint16_t)t->destination,
         .queue = (uint16_t)t->local_expert,
@@ -76,6 +79,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
     };
     if (f->payload) {
         const uint64_t row = packed_row(t) + t->row;
+        assert(r->recv_source_token[row] < r->g.tokens_max);
         const uint32_t expert = f->rank * r->g.local_experts + t->local_expert;
         write.target_offset =
             ll_recv_offset(r) + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
@@ -119,6 +123,7 @@ static bool returner_flag(struct ll_returner *t)
     struct fabric_worker *w = &t->worker;
     struct ll_rank *r = t->rank;
     if (fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target) return false;
+    assert(t->row == t->count && !t->flagged);
     const struct fabric_signal signal = {
         .peer = (uint16_t)t->destination,
         .queue = (uint16_t)t->local_expert,
@@ -186,6 +191,7 @@ static void reduce_run(void *context, uint64_t token)
     for (uint32_t j = 0; j < r->g.topk; j++) {
         const int32_t expert = r->experts[token * r->g.topk + j];
         if (expert == ROUTING_NONE) continue;
+        assert(count < LL_TOPK_MAX && (uint32_t)expert < r->g.experts);
         weight[count] = ll_weight(r, (uint32_t)token, j);
         row[count++] = (const uint16_t *)(r->base.fabric->heap + ll_recv_offset(r) +
                                           ((uint64_t)expert * r->g.tokens_max + token) * r->g.combine_stride);
@@ -199,6 +205,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     struct ll_rank *r = d->rank;
     if (fabric_load(w->fabric, ll_word_open(r)) < r->open_target) return WORKER_WAIT;
     if (d->token >= r->own->tokens) return WORKER_DONE;
+    assert(d->stride > 0);
     if (!d->chosen) {
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_read, .rows = 1 });
         d->chosen = true;

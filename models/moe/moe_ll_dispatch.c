@@ -50,6 +50,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
     struct ll_rank *r = s->rank;
     struct fabric *f = s->worker.fabric;
     const uint32_t slot = r->slot_counter[expert];
+    assert(expert < r->g.experts && slot < r->g.tokens_max); /* a token goes to an expert once */
     const uint32_t local_expert = expert % r->g.local_experts;
     const uint64_t place = ((uint64_t)local_expert * r->g.ranks + f->rank) * r->g.tokens_max + slot;
     struct fabric_write write = {
@@ -78,6 +79,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
 {
     struct ll_sender *s = fabric_container_of(w, struct ll_sender, worker);
     struct ll_rank *r = s->rank;
+    assert(s->place <= r->g.topk && (s->cast || s->place == 0));
     if (s->token < r->own->tokens) {
         if (!s->cast) {
             fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_CAST,
@@ -133,6 +135,7 @@ static enum worker_step counter_step(struct fabric_worker *w)
 {
     struct ll_counter *c = fabric_container_of(w, struct ll_counter, worker);
     struct ll_rank *r = c->rank;
+    assert(c->raised <= r->g.experts && c->expert_end <= r->g.experts);
     if (w->sm == 0 && c->raised < r->g.experts) { /* a lane each, 32 at a time, in an unrolled loop */
         const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
         for (; c->raised < end; c->raised++)
@@ -177,6 +180,7 @@ static bool receiver_tell(struct ll_receiver *v)
     struct ll_rank *r = v->rank;
     const uint32_t e = v->expert;
     if (!v->tell) return true;
+    assert(r->slot_counter[e] <= r->g.tokens_max);
     if (fabric_load(w->fabric, ll_word_block(r, w->sm)) < r->block_target) return false;
     const bool masked = ll_masks(r, v->source); /* it is told nothing */
     if (!masked && fabric_load(w->fabric, ll_word_finish(r, e)) < r->finish_target[e]) return false;
@@ -213,6 +217,7 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     *range = (struct ll_range){ .begin = r->packed_count[v->local_expert], .count = value - 1 };
     assert(range->count <= r->g.tokens_max);
     r->packed_count[v->local_expert] += range->count;
+    assert(r->packed_count[v->local_expert] <= r->g.ranks * r->g.tokens_max);
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &place_take, .rows = 1 });
     if (range->count) {
         const uint64_t bytes = (uint64_t)range->count * r->g.message_bytes;
@@ -274,6 +279,7 @@ static void send_side_prepare(struct ll_rank *r)
 static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool receive)
 {
     struct ll_receiver *v = &r->receiver[expert];
+    assert(expert < r->g.experts && (tell || receive));
     *v = (struct ll_receiver){ .worker = { .step = r->base.mask ? receiver_masking_step : receiver_step,
                                            .describe = receiver_describe },
                                .rank = r,

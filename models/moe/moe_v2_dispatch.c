@@ -2,6 +2,7 @@
  * to the nodes that need them, and one that passes on what comes to its own node's ranks.  No slot is waited for. */
 #include "models/moe/moe_v2.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* ---- sender (hybrid) ----------------------------------------------------------------------------------- */
@@ -71,6 +72,7 @@ static bool node_put(struct v2_sender *s, uint32_t node)
 {
     const struct v2_rank *r = s->rank;
     const struct ht_slot *slot = &r->ht.dispatch_slot;
+    assert(node < r->ht.g.nodes && s->token < r->ht.g.tokens && s->copied);
     if (node == r->ht.g.node) return true;
     const uint32_t at = r->position[(size_t)s->token * r->ht.layout.targets + node];
     const struct fabric_write write = {
@@ -144,6 +146,7 @@ static int forwarder_next(const struct v2_forwarder *d, bool *ended)
         const uint32_t node = (d->node + i) % nodes;
         bool all;
         const uint32_t count = came_from(d, node, &all);
+        assert(d->read[node] <= count);
         if (count > d->read[node]) {
             *ended = false;
             return (int)node;
@@ -180,10 +183,13 @@ static void forwarder_pick(struct v2_forwarder *d)
     for (uint32_t i = 0; i < r->ht.g.local; i++) d->way[i].pick_tail = d->way[i].area.tail;
     for (uint32_t i = 0; i < d->picked; i++) {
         const uint64_t bits = token_bits(d, first + i);
+        assert(r->pass_count[d->channel] < r->pass_max);
+        assert(r->ht.g.local == V2_LOCAL_MAX || bits >> r->ht.g.local == 0);
         r->pass[(size_t)d->channel * r->pass_max + r->pass_count[d->channel]++] =
             (struct v2_pass){ .node = (uint16_t)d->node, .bits = bits, .sequence = first + i };
         for (uint64_t left = bits; left; left &= left - 1) {
             struct v2_way *way = &d->way[__builtin_ctzll(left)];
+            assert(way->area.pending < V2_OUT_EVERY);
             way->pick[way->area.pending++] = first + i;
         }
     }
