@@ -455,6 +455,18 @@ static bool check_dcqcn(const struct key_file *file, const struct cluster *c, GE
     return false;
 }
 
+enum { PCIE_PEERS_MAX = 64 };
+
+static bool check_peers(const struct key_file *file, const struct cluster *c, GError **error)
+{
+    if (c->nvlink.over == CLUSTER_PEERS_BY_NVLINK || MAX(c->nvlink.gpus, c->node.gpus) <= PCIE_PEERS_MAX) return true;
+    g_autofree char *place = key_file_place(file, "nvlink", "over");
+    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                "%s: [nvlink] over: expected at most %d GPUs of a node for pcie, found %u", place, PCIE_PEERS_MAX,
+                MAX(c->nvlink.gpus, c->node.gpus));
+    return false;
+}
+
 static bool check_cross_rail(const struct key_file *file, const struct cluster *c, GError **error)
 {
     const struct cluster_network *n = &c->network;
@@ -487,7 +499,7 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
         g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: lacks the section %s", c->path, missing);
         return false;
     }
-    if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error)) return false;
+    if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;

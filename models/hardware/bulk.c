@@ -97,8 +97,9 @@ static uint64_t link_cross(struct world_rank *from, struct world_rank *to, uint3
         flows_others_busy(&from->egress_flows, target, now_ps) && flows_others_busy(&to->ingress_flows, source, now_ps);
     const uint64_t link_ps = rate_time(mixed ? w->bulk_mixed : w->bulk_link, size_bytes) +
                              (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0);
-    const uint64_t out_ps = port_reserve(&from->egress, now_ps, link_ps, size_bytes);
-    uint64_t in_ps = port_reserve(&to->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes);
+    const uint64_t out_ps = port_reserve(&from->egress, now_ps, link_slowed_ps(from->egress_slow, link_ps), size_bytes);
+    const uint64_t take_ps = link_slowed_ps(to->ingress_slow, rate_time(w->ingress, size_bytes));
+    uint64_t in_ps = port_reserve(&to->ingress, now_ps, take_ps, size_bytes);
     if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, out_ps);
     flows_note(&to->ingress_flows, source, in_ps);

@@ -75,8 +75,8 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
         out_ps += w->cluster->nvlink.crossing_ps;
         in_ps += w->cluster->nvlink.crossing_ps;
     }
-    out_ps = port_reserve(&from->egress, now_ps, out_ps, size_bytes);
-    in_ps = port_reserve(&to->ingress, now_ps, in_ps, size_bytes);
+    out_ps = port_reserve(&from->egress, now_ps, link_slowed_ps(from->egress_slow, out_ps), size_bytes);
+    in_ps = port_reserve(&to->ingress, now_ps, link_slowed_ps(to->ingress_slow, in_ps), size_bytes);
     if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, out_ps);
     flows_note(&to->ingress_flows, source, in_ps);

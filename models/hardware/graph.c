@@ -2,6 +2,7 @@
 #include "models/hardware/graph.h"
 
 #include <string.h>
+#include "models/hardware/route.h"
 
 enum { PARTS_MAX = 1 << 20, LINKS_MAX = 1 << 22, PLACES_MAX = 64 };
 enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 }; /* where the file does not say */
@@ -444,8 +445,47 @@ static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GErro
     return false;
 }
 
+/* Within a node of which a link is down: each GPU still reaches the ports that it uses, and its peers. */
+static bool inside_check(const struct graph *g, uint32_t node, GError **error)
+{
+    struct route way;
+    for (uint32_t gpu = 0; gpu < g->gpus; gpu++) {
+        uint32_t count, lost = UINT32_MAX;
+        const uint32_t from = graph_gpu(g, node, gpu), first = graph_gpu_ports(g, gpu, &count);
+        for (uint32_t p = first; p < first + count && lost == UINT32_MAX; p++)
+            if (!route_find(g, from, graph_port(g, node, p), &way, 1)) lost = graph_port(g, node, p);
+        const bool peers = g->cluster->nvlink.gpus > 1 && g->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE;
+        for (uint32_t other = 0; peers && other < g->gpus && lost == UINT32_MAX; other++)
+            if (!route_find(g, from, graph_gpu(g, node, other), &way, 1)) lost = graph_gpu(g, node, other);
+        if (lost == UINT32_MAX) continue;
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [node]: expected a way from %s to %s, found none",
+                    g->cluster->path, graph_part(g, from)->name, graph_part(g, lost)->name);
+        return false;
+    }
+    return true;
+}
+
+/* Nothing goes around NVLink. */
+static bool links_inside_check(const struct graph *g, GError **error)
+{
+    for (uint32_t i = 0; i < g->link->len; i++) {
+        const struct link *link = graph_link(g, i);
+        const struct part *from = graph_part(g, link->from), *to = graph_part(g, link->to);
+        if (!link->down || from->node == GRAPH_NO_NODE || to->node == GRAPH_NO_NODE) continue;
+        if (from->kind == PART_NVLINK || to->kind == PART_NVLINK) {
+            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH,
+                        "%s: [nvlink]: expected a way from %s to %s, found none: expected rate=FACTOR in place of down",
+                        g->cluster->path, from->name, to->name);
+            return false;
+        }
+        if (!inside_check(g, from->node, error)) return false;
+    }
+    return true;
+}
+
 bool graph_reaches(const struct graph *g, GError **error)
 {
+    if (!links_inside_check(g, error)) return false;
     g_autofree uint8_t *seen = g_new0(uint8_t, g->part->len);
     uint32_t first = UINT32_MAX, up;
     for (uint32_t node = 0; node < g->nodes; node++) {

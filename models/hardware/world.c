@@ -452,6 +452,30 @@ static bool network_init(struct world *w)
     return true;
 }
 
+/* How long a link of the graph takes, against the rate that the cluster gives it. */
+static uint32_t slow_of(const struct graph *g, uint32_t from, uint32_t to, uint64_t rate_bps)
+{
+    const uint32_t link = graph_link_between(g, from, to);
+    const uint64_t found_bps = link == UINT32_MAX ? rate_bps : graph_link(g, link)->rate_bps;
+    return found_bps == rate_bps ? WORLD_SLOW_ONE
+                                 : (uint32_t)((double)WORLD_SLOW_ONE * (double)rate_bps / (double)found_bps + 0.5);
+}
+
+static void rank_nvlink_init(struct world_rank *rank)
+{
+    const struct graph *g = rank->world->network->graph;
+    const struct cluster_nvlink *c = &g->cluster->nvlink;
+    const uint32_t gpu = graph_gpu(g, rank->fabric.rank / g->gpus, rank->fabric.rank % g->gpus);
+    const GArray *out = graph_part(g, gpu)->out;
+    rank->egress_slow = rank->ingress_slow = WORLD_SLOW_ONE;
+    for (guint i = 0; i < out->len; i++) {
+        const uint32_t nvlink = graph_link(g, g_array_index(out, uint32_t, i))->to;
+        if (graph_part(g, nvlink)->kind != PART_NVLINK) continue;
+        rank->egress_slow = slow_of(g, gpu, nvlink, c->egress_rate_bps);
+        rank->ingress_slow = slow_of(g, nvlink, gpu, c->ingress_rate_bps);
+    }
+}
+
 static void rank_init(struct world *w, uint32_t index)
 {
     struct world_rank *rank = &w->rank[index];
@@ -481,6 +505,7 @@ static void rank_init(struct world *w, uint32_t index)
         .payload = o->payload,
     };
     rank_ports_init(rank);
+    rank_nvlink_init(rank);
 }
 
 struct world *world_new(const struct cluster *cluster, const struct world_options *options)

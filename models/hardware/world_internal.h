@@ -110,13 +110,14 @@ struct world_rank {
     struct world *world;
     uint32_t *nic; /* [nic_count] ports that it uses */
     uint32_t nic_count;
-    struct network_local *local; /* [nic_count] the links between these ports and its GPU */
-    uint32_t slow;               /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
-    struct port *sm;             /* [sms] */
-    struct flows *sm_flows;      /* [sms] of bulk stores */
-    uint64_t *stored_ps;         /* [sms] when the stores of its warps so far are done */
-    uint32_t *sm_first;          /* [sms] first worker of the SM + 1, 0: none */
-    struct mover *mover;         /* [worker_count] */
+    struct network_local *local;        /* [nic_count] the links between these ports and its GPU */
+    uint32_t slow;                      /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
+    uint32_t egress_slow, ingress_slow; /* the same of its NVLink, by a fault */
+    struct port *sm;                    /* [sms] */
+    struct flows *sm_flows;             /* [sms] of bulk stores */
+    uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
+    uint32_t *sm_first;                 /* [sms] first worker of the SM + 1, 0: none */
+    struct mover *mover;                /* [worker_count] */
     struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
     struct port *proxy;          /* [threads] */
@@ -300,6 +301,12 @@ void launch_event_run(struct sim *sim, struct sim_event *event);
 static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t duration_ps)
 {
     return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
+}
+
+/* The same of its NVLink. */
+static inline uint64_t link_slowed_ps(uint32_t slow, uint64_t duration_ps)
+{
+    return slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * slow / WORLD_SLOW_ONE;
 }
 
 /* world.c: the worker steps now. */

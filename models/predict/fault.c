@@ -32,6 +32,12 @@ static bool link_edit(struct graph *g, uint32_t a, uint32_t b, const char *edit)
     return true;
 }
 
+/* Whether a link's rate says something: some links of a node are never the limit. */
+static bool link_limits(const struct graph *g, uint32_t a, uint32_t b)
+{
+    return graph_link(g, graph_link_between(g, a, b))->rate_bps > 0;
+}
+
 static bool port_edit(struct graph *g, uint32_t node, uint32_t port, const char *edit)
 {
     const uint32_t part = graph_port(g, node, port), above = graph_port_switch(g, part);
@@ -67,6 +73,8 @@ static bool link_fault(const struct fault_target *t, const char *where, const ch
     const uint32_t b = end[0] && end[1] ? graph_find(t->graph, end[1]) : UINT32_MAX;
     if (a == UINT32_MAX || b == UINT32_MAX || graph_link_between(t->graph, a, b) == UINT32_MAX)
         return refuse(fault, "two parts that a link joins, as `eptwin cluster show` draws them", error);
+    if (!link_limits(t->graph, a, b) && g_str_has_prefix(edit, "rate="))
+        return refuse(fault, "a link with a rate, as [node] pcie-rate gives those of PCIe, or down", error);
     return link_edit(t->graph, a, b, edit) || refuse(fault, "link:A-B rate=FACTOR (0.001 to 1) or down", error);
 }
 

@@ -16,7 +16,8 @@ for backend in ibgda ibgda-cpu ibrc libfabric gin-proxy gdaki uccl verbs; do
     echo "$backend: $(than $usual $(worst --backend $backend))"
 done
 for fault in 'nic:n1.g3 rate=0.5' 'nic:n1.nic3 down' 'link:leaf0-spine1 rate=0.25' 'link:leaf0-spine1 down' \
-             'link:leaf0-spine1 down|link:leaf0-spine2 down|link:leaf0-spine3 down' 'rank:5 slow=8' 'nics: all-on=0'; do
+             'link:leaf0-spine1 down|link:leaf0-spine2 down|link:leaf0-spine3 down' 'rank:5 slow=8' 'nics: all-on=0' \
+             'link:n0.g0-n0.nvlink rate=0.02'; do
     echo "$fault: $(than $usual $(worst --fault "$fault"))"
 done
 mapped=$(worst --backend ibrc)
@@ -28,9 +29,19 @@ for fault in 'nic:n9.g0 down' 'nic:n0.g0 slow' 'nic:leaf0 down' 'nic:n0.g0' 'lin
              'link:leaf0-spine0 rate=2' 'rank:16 slow=2' 'rank:1 slow=0.5' 'qp: two' 'nics: all-on=8' 'gdrcopy: off' \
              'fan:n0 down' '' '|' \
              'link:leaf0-spine0 down|link:leaf0-spine1 down|link:leaf0-spine2 down|link:leaf0-spine3 down' \
-             "$(printf 'nic:n1.nic%d down|' 0 1 2 3 4 5 6)nic:n1.nic7 down"; do
+             "$(printf 'nic:n1.nic%d down|' 0 1 2 3 4 5 6)nic:n1.nic7 down" 'link:leaf0-leaf0 down' 'link:leaf0' 'link:' \
+             'link:leaf0-spine0 rate=nan' 'link:n0.g0-n0.root0 rate=0.5' 'link:n0.g0-n0.root0 down' \
+             'link:n0.nic0-n0.nic0.p0 down' 'link:n0.g3-n0.nvlink down' 'nonsense' 'rank:1 slow=1e9'; do
     run --fault "$fault"; echo "status $?"
 done
+echo "-- PCIe"
+sed 's/^\[network\]/[nvlink]\nover = pcie\n[node]\nsockets = 2\npcie-rate = 28 GB\/s\n&/' two.ini >pcie.ini
+pcie() { $EPTWIN simulate --cluster pcie.ini --num-ranks 16 --num-tokens 64 --output - "$@"; echo "status $?"; }
+pcie | grep -E 'busiest|status'
+pcie --fault 'link:n1.g2-n1.root0 rate=0.2' | grep -E 'busiest|status'
+pcie --fault 'link:n1.root0-n1.root1 down'
+sed 's/^over.*/&\ngpus = 65/' pcie.ini >many.ini
+$EPTWIN cluster check many.ini; echo "status $?"
 run --backend pigeon; echo "status $?"
 $EPTWIN cluster backends | grep -c '^[a-z]'
 $EPTWIN cluster backends all; echo "status $?"
