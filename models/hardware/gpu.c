@@ -34,13 +34,8 @@ static void lane_end(struct world_worker *ww, uint64_t end_ps)
     if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
 }
 
-/* Rows are dealt out to warps, one warp a row: how many are busy, and the latencies of the rows of one. */
+/* Rows are dealt out to warps, one warp a row: how many are busy. */
 static uint32_t warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
-
-static uint64_t rows_ps(const struct work_rates *k, uint32_t rows, uint32_t busy)
-{
-    return rows <= busy ? (rows > 0) * k->row_ps : (rows + busy - 1) / busy * k->row_ps;
-}
 
 /* Warp groups of one SM move rows in lockstep phases (a chunk, a barrier, a release), and what was measured
  * is that each then takes as long as if all that are at it shared the SM evenly, whether or not another is
@@ -88,12 +83,6 @@ static const struct fabric_pattern plain;
 enum { LANES = 32 };
 enum { STORE_IN_FLIGHT = 4 }; /* loads behind store-warp-rate; with more, store-deep-rate */
 
-/* Turns of load, wait, store that a row takes one after another. */
-static uint32_t turns_of(const struct fabric_pattern *p)
-{
-    return (p->engine == FABRIC_BULK && p->turns ? p->turns : 1) + p->steps;
-}
-
 static uint64_t ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
 /* A wait for memory of a kernel that says its pattern. */
@@ -102,6 +91,16 @@ static uint64_t load_ps(const struct world *w, const struct fabric_pattern *p)
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const bool there = p->fresh && (!gpu->l2_bytes || p->footprint_bytes <= gpu->l2_bytes);
     return there ? gpu->load_l2_ps : gpu->load_ps;
+}
+
+/* The latencies of the rows of one warp: turns of load, wait and store one after another, and before them waits for
+ * what says where a row lies, which take as long as a turn where memory's own are not known. */
+static uint64_t rows_latency_ps(const struct world *w, const struct work_rates *k, const struct fabric_pattern *p,
+                                uint32_t rows, uint32_t busy)
+{
+    const uint64_t turns = p->engine == FABRIC_BULK && p->turns ? p->turns : 1;
+    const uint64_t step_ps = w->cluster->gpu.load_ps ? load_ps(w, p) : k->row_ps;
+    return ceiling(rows, busy) * (turns * k->row_ps + p->steps * step_ps);
 }
 
 /* The first wait of a worker for an array that nobody has just written: its pages are looked up, too. */
@@ -234,7 +233,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const struct work_rates *k = bulk ? &w->bulk : &w->store;
     const rate_q20 warp = deep ? w->store_deep : k->warp;
     const uint64_t service_ps = rate_time(w->store.sm, size) + (bulk ? bulk_passes_ps(w, p, size) : 0),
-                   latency_ps = rows_ps(k, rows, busy) * turns_of(p);
+                   latency_ps = rows_latency_ps(w, k, p, rows, busy);
     /* Bulk copies of several warps overlap each other's latencies; loads and stores of one group go in step. */
     uint64_t end = start + rate_time(warp, size) / busy + (bulk ? latency_ps : 0);
     if (!deep && !bulk) end = later(end, start + sm_share_ps(rank, ww, service_ps));
@@ -435,7 +434,7 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     if (p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start);
     if (p->footprint_bytes && (bulk || p->in_flight > 1)) return bulk_rows(rank, work, start, busy);
     const uint64_t service_ps = bulk ? bulk_service_ps(w, work) : rate_time(k->sm, work->read_bytes),
-                   latency_ps = rows_ps(k, work->rows, busy) * turns_of(p);
+                   latency_ps = rows_latency_ps(w, k, p, work->rows, busy);
     uint64_t end = start + latency_ps;
     if (work->kind == FABRIC_WORK_REDUCE)
         end += (rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;

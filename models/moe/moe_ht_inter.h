@@ -84,8 +84,8 @@ struct inter_receiver {
     struct inter_rank *rank;
     uint32_t channel, source; /* number of the forwarding rank within the node */
     bool known;
-    uint32_t head, published, count;
-    uint32_t row[HT_NODES_MAX]; /* next, of each source node */
+    uint32_t head, seen, published, count; /* rows copied, of which it knows, told of, in all */
+    uint32_t row[HT_NODES_MAX];            /* next, of each source node */
 };
 
 /* Combine: one warp that returns rows to the rank of the node that forwarded them. */

@@ -104,7 +104,14 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         d->node = (uint32_t)node;
         forwarder_scan(d);
     }
-    if (!ht_ring_write(w, &d->ring, &r->nvl_slot, forwarder_fill)) return WORKER_WAIT;
+    if (d->ring.pending) { /* each row is awaited */
+        const uint32_t left = d->ring.pending - 1;
+        d->ring.pending = 1;
+        const bool written = ht_ring_write(w, &d->ring, &r->nvl_slot, forwarder_fill);
+        d->ring.pending += left;
+        if (!written) return WORKER_WAIT;
+        if (left) return WORKER_MORE;
+    }
     if (d->scanned) {
         d->head[d->node] += d->scanned;
         assert(d->head[d->node] <= d->tail[d->node]);
@@ -217,19 +224,17 @@ static void head_keeper_launch(struct inter_rank *r, uint32_t channel)
 
 /* ---- receiver ------------------------------------------------------------------------------------------ */
 
-/* argument: the first slot's number, and above it how many. */
+/* argument: the slot's number. */
 static void receiver_run(void *context, uint64_t argument)
 {
     struct inter_receiver *v = context;
     struct ht_rank *h = &v->rank->ht;
-    const uint32_t first = (uint32_t)argument, count = (uint32_t)(argument >> 32);
-    const uint8_t *ring = h->base.fabric->heap + inter_nvl_ring(v->rank, v->channel, v->source);
-    for (uint32_t i = first; i < first + count; i++) {
-        const uint8_t *slot = ring + (size_t)(i % h->base.options->dispatch.nvl_recv) * h->dispatch_slot.stored;
-        uint32_t node;
-        memcpy(&node, slot + h->dispatch_slot.meta, sizeof node);
-        ht_slot_unpack(h, slot, h->g.rank * h->g.local_experts, v->row[node]++);
-    }
+    const uint64_t at = argument % h->base.options->dispatch.nvl_recv;
+    const uint8_t *slot =
+        h->base.fabric->heap + inter_nvl_ring(v->rank, v->channel, v->source) + at * h->dispatch_slot.stored;
+    uint32_t node;
+    memcpy(&node, slot + h->dispatch_slot.meta, sizeof node);
+    ht_slot_unpack(h, slot, h->g.rank * h->g.local_experts, v->row[node]++);
 }
 
 static bool receiver_know(struct inter_receiver *v)
@@ -263,29 +268,34 @@ static bool receiver_publish(struct inter_receiver *v)
     return true;
 }
 
+/* Copies a row; its place follows from where it comes from, which is read first. */
+static void receiver_copy(struct inter_receiver *v)
+{
+    const uint64_t bytes = v->rank->ht.dispatch_slot.bytes;
+    fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                   .pattern = &v->rank->receive_row,
+                                                   .rows = 1,
+                                                   .read_bytes = bytes,
+                                                   .write_bytes = bytes,
+                                                   .run = receiver_run,
+                                                   .context = v,
+                                                   .argument = v->head });
+    v->head++;
+}
+
+/* Slots are given back once all rows that were there at a look are copied. */
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct inter_receiver *v = fabric_container_of(w, struct inter_receiver, worker);
-    struct ht_rank *h = &v->rank->ht;
     if (!v->known && !receiver_know(v)) return WORKER_WAIT;
+    if (v->head < v->seen) receiver_copy(v);
+    if (v->head < v->seen) return WORKER_MORE;
     if (!receiver_publish(v)) return WORKER_WAIT;
     if (v->head == v->count) return WORKER_DONE;
-    const uint32_t tail = ht_word(h, inter_word_nvl(v->rank, INTER_NVL_TAIL, v->channel, v->source, 0));
-    const uint32_t count = tail - v->head;
-    if (count == 0) return WORKER_WAIT;
-    assert(v->head < tail && tail <= v->count && count <= h->base.options->dispatch.nvl_recv);
-    const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                          .pattern = &v->rank->receive_row,
-                                          .rows = count,
-                                          .read_bytes = bytes,
-                                          .write_bytes = bytes,
-                                          .run = receiver_run,
-                                          .context = v,
-                                          .argument = (uint64_t)count << 32 | v->head });
-    v->head += count;
-    if (!receiver_publish(v)) return WORKER_WAIT;
-    return v->head == v->count ? WORKER_DONE : WORKER_WAIT;
+    v->seen = ht_word(&v->rank->ht, inter_word_nvl(v->rank, INTER_NVL_TAIL, v->channel, v->source, 0));
+    assert(v->head <= v->seen && v->seen <= v->count);
+    assert(v->seen - v->head <= v->rank->ht.base.options->dispatch.nvl_recv);
+    return v->head < v->seen ? WORKER_MORE : WORKER_WAIT;
 }
 
 static void receiver_describe(const struct fabric_worker *w, char *text, size_t text_size)
@@ -321,6 +331,8 @@ void inter_forward_patterns(struct inter_rank *r)
         .shared_bytes = (uint16_t)(3 * 4 * nodes + local * nodes * 4 + local),
     };
     r->receive_row = r->forward_row = slots;
+    r->receive_row.steps = 1;
+    r->receive_row.fresh = true;
     r->forward_row.packed = true;
 }
 
