@@ -5,7 +5,8 @@
  *               what goes by RDMA, in order, so many messages in flight, and one counter a rank says how many came:
  *               nothing is kept for a pair.  What goes by NVLink is stored by as many workers as the kernel has SMs.
  *   allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks of its place on the
- *               other nodes, and stores what it has to the peers of its node.  ring: each rank hands on to the next.
+ *               other nodes, and stores what it has to the peers of its node.  ring: each rank hands on to the next,
+ *               a kernel or, within a node, streams of the host.
  *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or one
  *               put that a call of the host issues: as a kernel, to a copy engine (within a node), by NCCL.
  *
@@ -30,7 +31,7 @@ struct coll_options {
     enum coll_algorithm algorithm; /* allgather */
     uint64_t size_bytes;           /* allgather: of a block; p2p: of a message */
     uint32_t messages;             /* p2p: of each phase; 1 where a host issues them */
-    enum coll_issue issue;         /* p2p: who issues a message */
+    enum coll_issue issue;         /* who issues a message of p2p; allgather: COLL_BY_COPY, streams of the host */
     uint64_t compute_ps;           /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };
