@@ -89,12 +89,13 @@ static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end
     return true;
 }
 
-/* Whether one more may be on its way; if not, it may once the earlier half has arrived. */
+/* Whether one more may be on its way; if not, it may once the earlier half has arrived.  Where some of that half have,
+ * the others are still waited for: half as many more than most would be on their way else. */
 static bool stream_room(struct stream *s, const struct edges *e, uint32_t most)
 {
     const uint32_t half = most > 1 ? most / 2 : 1, number = s->posted / half;
     if (s->posted % half) return true;
-    const bool full = s->posted - s->arrived >= (most > 1 ? 2 : 1) * half;
+    const bool full = s->posted - s->arrived + half > most;
     if (full && !stream_arrived(s, e, most > 1 ? s->mark[(number + 1) % 2] : s->next)) return false;
     s->mark[number % 2] = s->next;
     return true;
@@ -106,6 +107,7 @@ static enum worker_step stream_step(struct fabric_worker *w)
     struct stream *s = &r->stream;
     const struct fabric *f = w->fabric;
     const struct edges *e = r->edges;
+    assert(s->arrived <= s->posted && s->done <= s->next && s->next <= s->end);
     for (uint32_t posts = 0; s->next < s->end; s->next++) {
         if (is_rdma(f, e->target[s->next])) {
             if (!stream_room(s, e, r->base.options->in_flight)) return WORKER_WAIT;
@@ -114,6 +116,7 @@ static enum worker_step stream_step(struct fabric_worker *w)
             if (rc == -EAGAIN) return WORKER_WAIT;
             assert(rc == 0);
             s->posted++;
+            assert(s->posted - s->arrived <= r->base.options->in_flight);
         }
         s->offset += e->size_bytes[s->next];
     }
@@ -161,6 +164,7 @@ static int storer_message(struct storer *s, const struct edges *e)
     const uint64_t size_bytes = e->size_bytes[s->next];
     const uint32_t parts = parts_of(s->rank->base.options, (uint32_t)size_bytes), part = storer_part(s, e);
     if (part == parts) return 0;
+    assert(part < parts && parts <= s->rank->base.options->num_sms);
     const uint64_t begin = size_bytes * part / parts, end = size_bytes * (part + 1) / parts;
     const uint64_t to = f->payload ? received_offset(e, target) + e->target_offset[s->next] + begin : 0;
     const int rc = coll_store_some(&s->worker, target, f->payload ? f->heap + s->offset + begin : NULL, to, end - begin,
@@ -231,6 +235,7 @@ static void alltoallv_init(struct coll_rank *base)
     for (uint32_t s = node; s < e->ranks && s < node + f->ranks_per_node; s++)
         for (uint32_t i = e->first[s]; i < e->first[s + 1] && !is_rdma(f, (uint16_t)s); i++) {
             if (e->target[i] != f->rank) continue;
+            assert(r->expected[0] > 0); /* all that come are counted */
             r->expected[0]--;
             r->expected[1] += parts_of(base->options, e->size_bytes[i]);
         }
