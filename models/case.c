@@ -155,27 +155,31 @@ static const struct field field_table[] = {
 
 enum { FIELDS = sizeof field_table / sizeof field_table[0] };
 
+static bool field_is_text(const struct field *f) { return f->type == FIELD_TEXT || f->type == FIELD_CHOICE; }
+
 static uint32_t *field_u32(const struct case_options *c, const struct field *f)
 {
+    assert(f->type == FIELD_COUNT && f->offset + sizeof(uint32_t) <= sizeof *c);
     return (uint32_t *)(void *)((char *)c + f->offset);
 }
 
 static uint64_t *field_u64(const struct case_options *c, const struct field *f)
 {
+    assert(f->type == FIELD_SEED && f->offset + sizeof(uint64_t) <= sizeof *c);
     return (uint64_t *)(void *)((char *)c + f->offset);
 }
 
 static bool *field_flag(const struct case_options *c, const struct field *f)
 {
+    assert(f->type == FIELD_FLAG && f->offset + sizeof(bool) <= sizeof *c);
     return (bool *)(void *)((char *)c + f->offset);
 }
 
 static char **field_text(const struct case_options *c, const struct field *f)
 {
+    assert(field_is_text(f) && f->offset + sizeof(char *) <= sizeof *c);
     return (char **)(void *)((char *)c + f->offset);
 }
-
-static bool field_is_text(const struct field *f) { return f->type == FIELD_TEXT || f->type == FIELD_CHOICE; }
 
 void case_init(struct case_options *c)
 {
@@ -193,6 +197,7 @@ void case_clear(struct case_options *c)
 
 void case_copy(struct case_options *to, const struct case_options *from)
 {
+    assert(to != from);
     *to = *from;
     for (uint32_t i = 0; i < FIELDS; i++) {
         const struct field *f = &field_table[i];
@@ -249,6 +254,7 @@ const char *case_option_name(uint32_t index) { return index < FIELDS ? field_tab
 
 bool case_option_applies(uint32_t index, const char *kernel)
 {
+    assert(index < FIELDS && kernel);
     if (!field_table[index].only) return true;
     g_auto(GStrv) word = g_strsplit(field_table[index].only, "|", 0);
     return g_strv_contains((const char *const *)word, kernel);
@@ -256,6 +262,7 @@ bool case_option_applies(uint32_t index, const char *kernel)
 
 char *case_option_text(const struct case_options *c, uint32_t index)
 {
+    assert(index < FIELDS);
     const struct field *f = &field_table[index];
     switch (f->type) {
     case FIELD_COUNT: return g_strdup_printf("%u", *field_u32(c, f));
@@ -489,6 +496,7 @@ void case_resolve(struct case_options *c)
     const uint32_t nodes = c->num_ranks / c->ranks_per_node;
     if (c->num_topk_groups == 0 && !low_latency && nodes > 1) c->num_topk_groups = MIN(nodes, 4);
     if (!c->traffic) text_default(&c->routing, "uniform");
+    assert(c->num_ranks && c->num_tokens && c->num_experts && c->num_topk && c->ranks_per_node);
 }
 
 char *case_ranks_text(const uint8_t *set, uint32_t ranks)
@@ -532,6 +540,7 @@ void case_record(const struct case_options *c, struct record *record)
     struct case_options resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
+    assert(resolved.kernel && resolved.dtype && resolved.data);
     GString *keys = g_string_new(NULL);
     for (uint32_t i = 0; i < FIELDS; i++) {
         const struct field *f = &field_table[i];

@@ -1,6 +1,7 @@
 /* case_coll.c - what a case means to models/coll: the messages of an all-to-allv, and the options of its kernels. */
 #include "models/case_family.h"
 
+#include <assert.h>
 #include <string.h>
 #include "models/cluster.h"
 #include "models/coll/coll.h"
@@ -79,6 +80,7 @@ static bool compute_sms_parse(const char *text, uint32_t device_sms, struct coll
     const bool good =
         ranges_parse(text, device_sms, device_sms, &sms) && sms.number[sms.count - 1] == sms.number[0] + sms.count - 1;
     if (good) {
+        assert(sms.count > 0 && sms.number[0] + sms.count <= device_sms);
         o->compute_sm_first = sms.number[0];
         o->compute_sms = sms.count;
     }

@@ -4,6 +4,7 @@
  * The only place that knows which word of --kernel is which family; worlds and commands run what comes out. */
 #include "models/case_family.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- dispatch and combine ---- */
@@ -102,6 +103,7 @@ static const struct case_family *family_of(const struct case_options *c)
 
 bool case_load(const struct case_options *c, struct case_load *load, GError **error)
 {
+    assert(!error || !*error);
     *load = (struct case_load){ 0 };
     return family_of(c)->load(c, load, error);
 }

@@ -4,6 +4,7 @@
  * Knows where routing comes from.  Knows no world and no time. */
 #include "models/case_family.h"
 
+#include <assert.h>
 #include <string.h>
 #include "models/cluster.h"
 #include "sim/units.h"
@@ -140,6 +141,7 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
                 : resolved.traffic ? routing_of_traffic(&resolved, routing, error)
                                    : routing_of_generator(&resolved, routing, error);
     if (good && resolved.placement) good = routing_replace_placed(&resolved, routing, error);
+    assert(!good || (routing->ranks && routing->topk && (!resolved.num_ranks || routing->ranks == resolved.num_ranks)));
     case_clear(&resolved);
     return good;
 }
@@ -179,6 +181,7 @@ static void chunks_override(struct moe_chunks *chunks, uint32_t nvl_send, uint32
     if (rdma_send) chunks->rdma_send = rdma_send;
     if (nvl_recv) chunks->nvl_recv = nvl_recv;
     if (rdma_recv) chunks->rdma_recv = rdma_recv;
+    assert(chunks->nvl_send && chunks->rdma_send);                 /* moe_options_recommend() has set them */
     const uint32_t excess = chunks->rdma_recv % chunks->rdma_send; /* chunks must never wrap around */
     if (excess) chunks->rdma_recv += chunks->rdma_send - excess;
 }
@@ -257,6 +260,7 @@ static bool failures_parse(const char *text, struct moe_options *o, GError **err
         while (good && which < G_N_ELEMENTS(call) && !case_is(side[1], call[which])) which++;
         if (!good || which == G_N_ELEMENTS(call))
             return case_refuse(error, "fail: expected RANK@dispatch, RANK@combine or RANK@clean, found '%s'", part[i]);
+        assert(o->failure_count < MOE_FAILURES_MAX);
         o->failure[o->failure_count++] = (struct moe_failure){ .rank = (uint32_t)rank, .call = (enum moe_call)which };
     }
     return true;
@@ -283,6 +287,7 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     case_resolve(&resolved);
     options_fill(&resolved, routing, device_sms, options);
     case_clear(&resolved);
+    assert(options->tokens_max > 0 && options->num_sms > 0);
     if (!masking_fill(c, options, error)) return false;
     if (device_sms && options->num_sms > device_sms)
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);

@@ -2,6 +2,7 @@
  * the struct; what the table does not name is an error, so that a misspelt parameter cannot pass for a
  * default. */
 #include "models/cluster.h"
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -335,6 +336,7 @@ bool cluster_parse_curve(const char *text, struct cluster_curve *curve)
 
 uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes)
 {
+    assert(curve->count > 0 && curve->count <= CLUSTER_CURVE_MAX);
     const double time_ps = stats_interpolate(curve->size_bytes, curve->time_ps, curve->count, (double)size_bytes);
     return (uint64_t)fmin(time_ps + 0.5, CURVE_PS_MAX);
 }
@@ -378,6 +380,7 @@ static bool parse_value(const struct key *k, const struct key_file *file, const 
         [KIND_INTERVAL] = "a time from 100 ns to 10 s such as \"50 us\" (ns, us, ms)",
         [KIND_PIECE] = "a size from 1 KB to 1000 GB such as \"2 MB\" (KB, KiB, MB, MiB, GB)",
     };
+    assert(k->offset < sizeof *c && !k->choices == (k->kind != KIND_CHOICE));
     if (parse_kind(k, text, (char *)c + k->offset)) return true;
     g_auto(GStrv) choices = g_strsplit(k->choices ? k->choices : "", "|", 0);
     g_autofree char *list = g_strjoinv(", ", choices), *one_of = g_strconcat("one of ", list, NULL);
@@ -539,6 +542,7 @@ static bool read_link(const struct key_file *file, struct cluster *c, const char
                     place, name, text);
         return false;
     }
+    assert(link.rate_bps >= RATE_BPS_MIN && link.rate_bps <= RATE_BPS_MAX && link.latency_ps <= TIME_PS_MAX);
     link.from = g_strdup(end[0]);
     link.to = g_strdup(end[1]);
     link.place = g_steal_pointer(&place);
@@ -586,6 +590,7 @@ static char *include_path(const char *folder, const char *name)
 /* Each file that it includes, and those that they do, say what it does not. */
 static bool include_files(struct key_file *file, const struct key_file *from, uint32_t depth, GError **error)
 {
+    assert(depth <= INCLUDES_DEEP);
     g_autofree char *text = key_file_text(from, "cluster", "include");
     g_autofree char *folder = g_path_get_dirname(from->path);
     g_auto(GStrv) names = g_strsplit(text ? text : "", "|", 0);
@@ -632,6 +637,7 @@ struct cluster *cluster_load(const char *path, GError **error) { return cluster_
 
 struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error)
 {
+    assert(path && (!error || !*error));
     g_autofree char *found = find_file(path, error);
     g_autoptr(key_file) file = found ? key_file_load(found, error) : NULL;
     if (!file || !include_files(file, file, 0, error) || !settings_put(file, settings, error)) return NULL;

@@ -1,6 +1,7 @@
 /* key_file.c - counts a key file's lines before GLib reads it; see key_file.h. */
 #include "models/key_file.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct scan {
@@ -94,6 +95,7 @@ static bool file_read(struct key_file *file, GError **error)
 
 struct key_file *key_file_load(const char *path, GError **error)
 {
+    assert(path);
     struct key_file *file = g_new0(struct key_file, 1);
     file->path = g_strdup(path);
     file->keys = g_key_file_new();
@@ -134,11 +136,13 @@ static void place_take(struct key_file *file, const struct key_file *other, cons
     char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
     const char *path = g_hash_table_lookup(other->paths, name);
     g_hash_table_insert(file->paths, g_strdup(name), g_strdup(path ? path : other->path));
+    assert(key_file_line(other, section, key) > 0); /* it stands there */
     g_hash_table_insert(file->lines, name, GUINT_TO_POINTER(key_file_line(other, section, key)));
 }
 
 void key_file_complete(struct key_file *file, const struct key_file *other, const char *except)
 {
+    assert(file != other);
     g_auto(GStrv) sections = g_key_file_get_groups(other->keys, NULL);
     for (char **s = sections; *s; s++) {
         if (except && !strcmp(*s, except)) continue;
@@ -155,6 +159,7 @@ void key_file_complete(struct key_file *file, const struct key_file *other, cons
 
 void key_file_set(struct key_file *file, const char *section, const char *key, const char *text)
 {
+    assert(section && *section && key && *key && text);
     g_key_file_set_value(file->keys, section, key, text);
     if (key_file_line(file, section, key)) return;
     const uint32_t line = MAX(key_file_line(file, section, NULL), 1);

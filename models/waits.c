@@ -1,6 +1,7 @@
 /* waits.c - workers around workers, which note how long each waits for whom.  Knows no world and no protocol. */
 #include "models/waits.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,7 @@ static enum worker_step waiter_step(struct fabric_worker *worker)
 {
     struct waiter *w = fabric_container_of(worker, struct waiter, worker);
     const struct waits *waits = w->waits;
+    assert(w >= waits->waiter && w < waits->waiter + waits->count);
     const uint64_t now_ps = fabric_now_ps(waits->fabric);
     const enum worker_step result = w->inner->step(w->inner);
     worker->wake_ps = w->inner->wake_ps;
@@ -146,6 +148,7 @@ struct fabric_worker **waits_wrap(struct waits *waits, struct fabric_worker *con
     memset(waits->waiters, 0, ranks * sizeof waits->waiters[0]);
     if (count) memset(waits->met, 0, (size_t)count * ((ranks + 7) / 8));
     waits->count = count;
+    assert(count <= waits->count_max);
     for (uint32_t i = 0; i < count; i++) {
         struct waiter *w = &waits->waiter[i];
         *w = (struct waiter){ .worker = *worker[i], .inner = worker[i], .waits = waits };
@@ -164,5 +167,6 @@ void waits_end(struct waits *waits)
 
 double waits_us(const struct waits *waits, uint32_t peer)
 {
+    assert(peer < waits->fabric->rank_count);
     return waits->waiters[peer] ? (double)waits->sum_ps[peer] / waits->waiters[peer] / 1e6 : 0;
 }

@@ -304,6 +304,7 @@ enum { LINE_BYTES = 128 };
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done)
 {
+    assert(*done <= size_bytes);
     const uint64_t chunk = coll_min(size_bytes - *done, COLL_CHUNK_BYTES);
     if (!chunk) return 0;
     const struct fabric_write write = {

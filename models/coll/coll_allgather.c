@@ -117,6 +117,7 @@ static struct fabric_write block_write(const struct coll_rank *base, uint16_t pe
 {
     const struct fabric *f = base->fabric;
     const uint64_t offset = f->payload ? coll_gather_offset(base->options, block) + begin : 0;
+    assert(block < f->rank_count && begin <= end && end <= base->options->size_bytes);
     return (struct fabric_write){ .target_offset = offset,
                                   .charge_bytes = end - begin,
                                   .peer = peer,
@@ -147,6 +148,7 @@ static int ring_send(struct ring *c, uint16_t next, uint64_t begin, uint64_t end
     struct coll_rank *base = &c->rank->base;
     const struct fabric *f = base->fabric;
     const uint32_t block = (f->rank + f->rank_count - c->sent) % f->rank_count;
+    assert(c->sent < f->rank_count - 1u && c->stored <= end - begin);
     const uint32_t number = c->worker.index;
     const struct fabric_signal signal = {
         .value = (uint64_t)(base->turn - 1) * (f->rank_count - 1) + c->sent + 1,
@@ -196,6 +198,7 @@ static void ring_describe(const struct fabric_worker *w, char *text, size_t text
 static uint16_t putter_target(const struct gather_rank *r, uint32_t number, uint32_t *piece)
 {
     const uint32_t others = r->nodes - 1;
+    assert(others > 0 && number < others * pieces_of(r->base.options));
     *piece = number / others;
     return (uint16_t)((r->node + 1 + number % others) % r->nodes * r->peers + r->place);
 }
@@ -221,6 +224,8 @@ static enum worker_step putter_step(struct fabric_worker *w)
     const struct coll_options *o = r->base.options;
     const uint32_t all = (r->nodes - 1) * pieces_of(o);
     while (r->putter.arrived < all) {
+        assert(r->putter.arrived <= r->putter.posted && r->putter.posted <= all);
+        assert(r->putter.posted - r->putter.arrived <= o->in_flight);
         const bool full = r->putter.posted - r->putter.arrived == o->in_flight;
         if (r->putter.posted < all && !full) {
             const int rc = putter_post(r);
@@ -263,6 +268,7 @@ static enum worker_step copier_step(struct fabric_worker *w)
     const struct coll_options *o = r->base.options;
     const uint32_t number = (uint32_t)(c - r->copier);
     const uint64_t begin = part_begin(o, number), end = part_begin(o, number + 1);
+    assert(number < o->num_sms && begin <= end && c->stored <= end - begin);
     for (; c->block < r->nodes; c->block++, c->peer = 0) {
         const uint32_t node = (r->node + r->nodes - c->block) % r->nodes;
         if (!copier_has(c, node, end)) return WORKER_WAIT;

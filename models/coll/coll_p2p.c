@@ -153,6 +153,7 @@ static enum worker_step part_step(struct fabric_worker *w)
     const struct fabric *f = w->fabric;
     const uint64_t begin = o->size_bytes * w->index / o->num_sms, end = o->size_bytes * (w->index + 1) / o->num_sms;
     const uint64_t to = f->payload ? block_offset(o, BLOCK_PUT) + begin : 0;
+    assert(w->index < o->num_sms && p->stored <= end - begin);
     if (p->stored == end - begin) return WORKER_DONE;
     return step_of(coll_store_some(w, p->rank->peer, f->payload ? f->heap + begin : NULL, to, end - begin, &p->stored));
 }
@@ -170,6 +171,7 @@ static enum worker_step round_step(struct p2p_rank *r)
     const uint32_t messages = r->base.options->messages;
     const uint64_t before = (uint64_t)(r->base.turn - 1) * messages;
     for (;;) {
+        assert(r->begun <= messages && r->done <= messages);
         if (r->begun == messages && r->done == messages) break;
         const bool turn = r->first ? r->done == r->begun : r->done > r->begun;
         if (turn) {

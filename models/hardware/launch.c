@@ -41,6 +41,7 @@ static struct world_use ports_use(const struct world_rank *rank, bool out)
 
 static struct world_use use_since(const struct world_use *now, const struct world_use *before)
 {
+    assert(now->busy_ps >= before->busy_ps && now->bytes >= before->bytes);
     return (struct world_use){ now->busy_ps - before->busy_ps, now->bytes - before->bytes };
 }
 
@@ -80,6 +81,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
 {
     const struct world *w = rank->world;
     const uint64_t launch_ps = w->launch_ps;
+    assert(rank->start_ps <= rank->begin_ps && rank->begin_ps <= rank->end_ps);
     *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps,
                                      .let_ps = rank->let_ps - rank->begin_ps + launch_ps,
                                      .wait_ps = rank->begin_ps - rank->start_ps,
@@ -125,6 +127,7 @@ static void mail_forward(struct world_worker *ww)
 static struct world_result *result_of(const struct world_rank *rank)
 {
     const struct world *w = rank->world;
+    assert(rank->kernel < w->program->kernels);
     return &w->program->result[(size_t)rank->kernel * w->options.ranks + rank->fabric.rank];
 }
 
@@ -140,6 +143,7 @@ static void rank_prepare(struct world_rank *rank, uint64_t start_ps)
 void launch_rank_done(struct world_rank *rank)
 {
     struct world *w = rank->world;
+    assert(w->ranks_running > 0);
     if (rank->kernel + 1 < w->program->kernels) {
         const uint64_t next_ps = rank->end_ps + w->launch_ps;
         sim_schedule_at(w->sim, &rank->launch_event, next_ps);

@@ -1,6 +1,7 @@
 /* link.c - plans and takes passages over links; see link.h. */
 #include "models/hardware/link.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include "sim/memory.h"
 
@@ -27,6 +28,7 @@ static void idles_grow(struct idles *idles)
 /* Puts one at a place.  The soonest is forgotten where there are too many. */
 static void idle_insert(struct idles *idles, uint32_t place, struct idle idle)
 {
+    assert(place <= idles->count && idles->count <= idles->max);
     if (idle.from_ps >= idle.to_ps) return;
     if (idles->count == idles->max && idles->max < IDLES_MAX) idles_grow(idles);
     if (idles->count == idles->max) {
@@ -41,6 +43,7 @@ static void idle_insert(struct idles *idles, uint32_t place, struct idle idle)
 
 static void idle_remove(struct idles *idles, uint32_t place)
 {
+    assert(place < idles->count);
     for (uint32_t i = place; i + 1 < idles->count; i++) *idle_at(idles, i) = *idle_at(idles, i + 1);
     idles->count--;
 }

@@ -1,6 +1,7 @@
 /* network.c - ways between ports; see network.h. */
 #include "models/hardware/network.h"
 
+#include <assert.h>
 #include <string.h>
 #include "sim/memory.h"
 
@@ -134,6 +135,7 @@ void network_way(struct network *n, uint32_t from, uint32_t to, uint64_t flow_ke
         const struct route *way = ways->count > 1 ? way_choose(n, ways, flow_key) : ways->way;
         for (uint32_t i = 0; i < way->count; i++) p->link[p->count++] = way->link[i];
     }
+    assert(p->count < PASSAGE_LINKS_MAX);
     p->link[p->count++] = n->port[to].in;
 }
 

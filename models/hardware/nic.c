@@ -168,6 +168,7 @@ static void credit_push(struct nic *nic, struct credit credit)
 
 static void credit_pop(struct nic *nic)
 {
+    assert(nic->credit_count > 0);
     const struct credit last = nic->credit[--nic->credit_count];
     uint32_t place = 0;
     for (uint32_t child = 1; child < nic->credit_count; child = 2 * place + 1) {
@@ -191,6 +192,7 @@ static bool window_open(struct nic *nic, uint64_t size_bytes)
 {
     const uint64_t window_bytes = nic->world->transport.window_bytes, now = sim_now_ps(nic->world->sim);
     while (nic->credit_count && nic->credit[0].time_ps <= now) {
+        assert(nic->outstanding_bytes >= nic->credit[0].size_bytes); /* credits return what was sent */
         nic->outstanding_bytes -= nic->credit[0].size_bytes;
         credit_pop(nic);
     }
@@ -221,6 +223,7 @@ static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
 static void qp_complete(struct world_rank *poster, struct qp *qp, uint32_t places, uint64_t time_ps)
 {
     struct world *w = poster->world;
+    assert(qp->unknown >= places); /* completed is never more than posted */
     if (time_ps > qp->done_ps) qp->done_ps = time_ps;
     qp->unknown -= places;
     if (w->transport.order == TRANSPORT_WIRE) time_ps = qp->done_ps;
@@ -252,6 +255,7 @@ static void request_landed(struct sim *sim, struct sim_event *event)
 static void request_known(struct world *w, struct qp *qp, struct request *r, uint64_t visible_ps)
 {
     const uint64_t acked_ps = visible_ps + back_ps(w, r);
+    assert(visible_ps >= sim_now_ps(w->sim) && r->early_bytes <= r->wire_bytes);
     credit_return(nic_of(w, r), r->wire_bytes - r->early_bytes, acked_ps);
     acks_owe(w, r);
     if (!r->answer) qp_complete(&w->rank[r->source], qp, r->places, acked_ps);
@@ -271,6 +275,7 @@ static void ring_add(struct nic *nic, struct ring ring);
 static void get_answer(struct world *w, struct request *r, uint64_t in_ps)
 {
     const uint16_t poster = r->source;
+    assert(r->get && !r->answer); /* a get is answered once */
     credit_return(nic_of(w, r), r->wire_bytes, in_ps + back_ps(w, r));
     r->source = r->target;
     r->target = poster;
@@ -353,6 +358,7 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     }
     network_way(w->network, from, to, key, p);
     const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
+    assert(p->count + local->in_count <= PASSAGE_LINKS_MAX);
     for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
 }
 
@@ -444,6 +450,7 @@ static void active_add(struct nic *nic, struct turn turn)
 /* Takes out the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
 static struct qp *active_take(struct nic *nic)
 {
+    assert(nic->active_count > 0);
     struct qp *qp = nic->active[nic->active_first].qp;
     nic->active_first = (nic->active_first + 1) & (nic->active_max - 1);
     nic->active_count--;
@@ -532,6 +539,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     const uint64_t held_ps = request_held_ps(r);
     const uint64_t in_ps = held_ps ? later(held_ps, there_ps) : passage_go(w, r, p, size, head_ps, there_ps);
     const bool last = r->early_bytes + size == r->wire_bytes;
+    assert(r->early_bytes + size <= r->wire_bytes && in_ps >= now);
     struct request *next = last ? r->next : r;
     if (next) active_add(nic, (struct turn){ qp, next });
     else qp->ready_last = NULL;

@@ -158,6 +158,7 @@ static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
         struct ack *const ack = qp->ack_last->next;
         if (ack == qp->ack_last) qp->ack_last = NULL;
         else qp->ack_last->next = ack->next;
+        assert(qp->unacked > qp->unknown); /* what is acknowledged is known */
         qp->unacked--;
         pool_put(&w->acks, ack);
     }
