@@ -702,5 +702,6 @@ void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, b
     if (qp->held_last) qp->held_last->next = r;
     qp->held_last = r;
     if (!w->machine->send) qp->ring_ps = later(qp->ring_ps, ready_ps);
+    if (w->options.timeline) world_timeline_post_note(w, r);
     if (!defer) nic_ring(source, qp);
 }

@@ -1,5 +1,6 @@
 /* world.c - the simulated world: makes its ranks, words and workers, and wakes the workers.
  * launch.c decides when kernels begin.  gpu.c and host.c say what operations cost, and nic.c what a NIC does. */
+#include "models/hardware/causes.h"
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -535,6 +536,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     sim_owner_set(w->sim, w);
     sim_look_ahead(w->sim, look_ahead);
     for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
+    if (options->timeline) w->causes = causes_new(w);
     for (uint32_t i = 0; options->timeline && i < options->ranks; i++) world_timeline_rank_init(&w->rank[i]);
     return w;
 }
@@ -568,6 +570,7 @@ void world_free(struct world *w)
     free(w->nic);
     free(w->relay);
     free(w->peer_way);
+    causes_free(w->causes);
     network_free(w->network);
     graph_free(w->graph);
     free(w->core);

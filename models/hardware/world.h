@@ -98,6 +98,10 @@ bool world_run_program(struct world *world, const struct world_program *program,
 
 /* Records a kernel, called name (kept as a pointer), in the world's timeline, if it has one; result[ranks]. */
 void world_timeline_note(const struct world *world, const char *name, const struct world_result *result);
+/* Records in the world's timeline, which it must have, that a rank's worker has waited for what the text says, and what
+ * ended that.  Then world_timeline_note() records the critical path of the kernel, too, if no other has run since. */
+void world_timeline_wait(const struct world *world, uint32_t rank, uint32_t worker, uint64_t begin_ps, uint64_t end_ps,
+                         const char *text);
 
 /* A bound for a kernel of the last program.  It is the time that bytes between the two halves of the ranks take at the
  * halves' full rate.  It counts RDMA traffic between nodes, or NVLink traffic within one node. */

@@ -183,6 +183,7 @@ struct world {
     struct world_options options;
     struct sim *sim;
     struct world_rank *rank;
+    struct causes *causes; /* with a timeline, else NULL */
     struct transport transport;
     struct graph *graph; /* its own, unless it was given one */
     struct network *network;
@@ -282,6 +283,7 @@ uint64_t bulk_passes_ps(const struct world *w, const struct fabric_pattern *p, u
 
 /* world_timeline.c: with a timeline, these operations record, and call the machine's own operations. */
 extern const struct fabric_ops world_timeline_ops;
+void world_timeline_post_note(const struct world *w, const struct request *r);
 void world_timeline_rank_init(struct world_rank *rank);
 void world_timeline_launch(struct world_rank *rank, uint32_t worker_count);
 void world_timeline_nic_note(const struct world *w, const struct request *r, bool transmit, uint64_t begin_ps,

@@ -36,7 +36,8 @@ struct run {
     struct waits **waits;    /* [ranks], where they are wanted */
     double *waits_us;        /* [phases][ranks][ranks] whom a rank waits for */
     uint32_t *waits_phase;   /* [ranks] the phase that its waits are of, + 1; 0: none yet */
-    bool host_waits;         /* for counts, before it launches a kernel that follows */
+    bool waits_recorded;
+    bool host_waits; /* for counts, before it launches a kernel that follows */
 };
 
 static void run_clear(struct run *run)
@@ -377,10 +378,19 @@ static const char *spans_add(struct run *run, uint32_t phase)
 
 /* ---- whom ranks wait for ---- */
 
-static void waits_init(struct run *run)
+/* A wait goes to the timeline. */
+static void wait_note(void *context, const struct waits_note *note)
+{
+    world_timeline_wait(context, note->worker->fabric->rank, note->worker->index, note->begin_ps, note->end_ps,
+                        note->text);
+}
+
+static void waits_init(struct run *run, bool timeline)
 {
     const uint32_t ranks = run->job->ranks;
-    const struct waits_options options = { .busy_until_ps = world_busy_until_ps };
+    const struct waits_options options = { .busy_until_ps = world_busy_until_ps,
+                                           .note = timeline ? wait_note : NULL,
+                                           .context = run->world };
     run->waits = g_new0(struct waits *, ranks);
     run->waits_us = g_new0(double, (gsize)kernel_phase_count(run->job) * ranks * ranks);
     run->waits_phase = g_new0(uint32_t, ranks);
@@ -410,7 +420,7 @@ static struct fabric_worker **waits_launch(struct run *run, uint32_t rank, uint3
 static void record_waits(struct record *record, const struct run *run, uint32_t phase)
 {
     const uint32_t ranks = run->job->ranks;
-    for (uint32_t r = 0; run->waits && r < ranks; r++)
+    for (uint32_t r = 0; run->waits_recorded && r < ranks; r++)
         if (!rank_absent(run, r, phase))
             record_add_list(record, kernel_phase_name(run->job, phase), (int32_t)r, "waits_us",
                             &run->waits_us[((gsize)phase * ranks + r) * ranks], ranks);
@@ -486,7 +496,8 @@ bool simulate_load(const struct case_options *c, const struct cluster *cluster, 
     if (!run.job) return false;
     case_job_record(c, run.job, record);
     bool good = run_init(&run, c, wishes->timeline, error);
-    if (good && wishes->waits) waits_init(&run);
+    if (good && (wishes->waits || wishes->timeline)) waits_init(&run, wishes->timeline);
+    run.waits_recorded = wishes->waits;
     const uint32_t phases = good ? phases_needed(run.job, wishes->phases) : 0;
     const uint32_t together = c->launch && !strcmp(c->launch, "stream") ? phases : 1;
     for (uint32_t phase = 0; good && phase < phases; phase += together)

@@ -61,9 +61,10 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers of the trace, likewise", "LAYERS" },
         COMMAND_LINE_JOBS(&a->jobs, "With --steps or --layers: threads (default: one a core)"),
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
-          "Write what every worker and port did here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },
+          "Write what every worker and port did, waited for and sent here, for ui.perfetto.dev (Chrome trace JSON)",
+          "FILE" },
         { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &a->timeline_spans,
-          "With --timeline: keep the last N operations (default 1000000)", "N" },
+          "With --timeline: keep the last N entries (default 1000000)", "N" },
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
@@ -106,6 +107,12 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
 
 static bool timeline_put(const struct timeline *timeline, const char *path, struct new_file *file, GError **error)
 {
+    const uint64_t lost = timeline_span_count_lost(timeline);
+    if (lost)
+        fprintf(stderr,
+                "eptwin simulate: --timeline: the first %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+                " entries are left out: --timeline-spans keeps more\n",
+                lost, lost + timeline_span_count(timeline));
     const int descriptor = fcntl(new_file_descriptor(file), F_DUPFD_CLOEXEC, 0);
     FILE *out = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     const int result = out ? timeline_write(timeline, out) : -errno;
