@@ -3,8 +3,8 @@
  *
  * A process is a rank, a track is a worker, a port or whatever else is busy with one thing at a time: spans
  * of one track follow each other or nest.  An arrow leads from one track to another, a counter is a number of a process
- * that changes.  All are kept in a ring made at the start; when it is full the oldest go, and the file says how many.  A
- * recorder that is off is NULL, and recording into it costs one comparison.  One thread.  Needs libc only. */
+ * that changes.  All are kept in a ring made at the start; when it is full the oldest go, and the file says how many.
+ * A recorder that is off is NULL, and recording into it costs one comparison.  One thread.  Needs libc only. */
 #ifndef SIM_TIMELINE_H
 #define SIM_TIMELINE_H
 

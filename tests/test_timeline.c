@@ -67,7 +67,7 @@ static void test_full_ring_loses_the_oldest(void)
     timeline_free(timeline);
 }
 
-/* Events come by time, whatever order they were recorded in; arrows have two ends of one number, counters their sums. */
+/* Events come by time, in whatever order they were recorded; arrows have two ends of one number, counters sums. */
 static void test_arrows_and_counters(void)
 {
     struct timeline *const timeline = timeline_new(8);

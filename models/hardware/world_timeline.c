@@ -2,7 +2,8 @@
  * place only where a timeline was asked for, so that a world without one pays nothing.
  *
  * A rank is a process of the timeline.  Its tracks are the kernel, the NVLink port's two directions, the NIC's two
- * (signals come in beside puts), each warp lane of each worker that did something, and the worker's waits.  Knows where costs are found afterwards, not what they are. */
+ * (signals come in beside puts), each warp lane of each worker that did something, and the worker's waits.  Knows where
+ * costs are found afterwards, not what they are. */
 #include "models/hardware/causes.h"
 #include "models/hardware/world_internal.h"
 
