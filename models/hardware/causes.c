@@ -1,9 +1,9 @@
 /* causes.c - who posted what arrives, what ended a wait, and the critical path.
  *
- * The path is found backwards: from the worker that ended last to its last wait, from there to the post of what ended
- * that wait, on the worker that posted it, and so on to the kernel's begin.  Of the words that a worker watches, the
- * one that changed last before the wait's end ended it.  Where nothing is known of a wait's cause, the path stays on the
- * worker.  Knows no costs and no protocol. */
+ * The path is found backwards: from the worker that ended last to its last wait, from there to the post of what
+ * ended that wait, on the worker that posted it, and so on to the kernel's begin.  Of the words that a worker watches,
+ * the one that changed last before the wait's end ended it.  Where nothing is known of a wait's cause, the path stays
+ * on the worker.  Knows no costs and no protocol. */
 #include "models/hardware/causes.h"
 
 #include <stdio.h>
