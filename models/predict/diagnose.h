@@ -93,6 +93,9 @@ void hypotheses_free(struct hypothesis *h, uint32_t count);
 /* ln of measured over predicted time of a row that has been predicted; NAN where it cannot be compared. */
 double diagnose_residual(const struct validate_row *row);
 
+/* What explains less of the squares is no explanation: it leaves the rows as they are. */
+#define CAUSE_EXPLAINS_LEAST 0.1
+
 struct verdict {
     const struct cause *cause;
     uint32_t variant;             /* the likeliest */

@@ -69,7 +69,7 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
         for (; k < count && h[k].cause == cause; k++) {
             strengths += cause_variant_strengths(&cause->variant[h[k].variant]);
             const struct verdict form = verdict_make(&h[k], table, before);
-            if (h[k].fails || !form.applied) continue;
+            if (h[k].fails || form.explains < CAUSE_EXPLAINS_LEAST) continue;
             const double density = rank_cause_density(h[k].residual, table->row_count);
             likelihood += exp(density);
             if (density > best) v = form;

@@ -5,8 +5,7 @@
 
 #include "reports/text_table.h"
 
-#define AGREES         1.15 /* within 15 % there is nothing to explain */
-#define EXPLAINS_LEAST 0.1  /* of the squares, for a cause to be worth a line */
+#define AGREES 1.15 /* within 15 % there is nothing to explain */
 
 static void rows_append(const struct validate_table *table, GString *out)
 {
@@ -81,8 +80,7 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
     const bool convincing = d->verdict_count && d->verdict[0].probability > d->none;
     if (!convincing)
         g_string_append_printf(out, "None of these explains it (%.0f %%).  The nearest:\n\n", 100 * d->none);
-    for (uint32_t i = 0; i < d->verdict_count && shown < most; i++)
-        if (d->verdict[i].explains > EXPLAINS_LEAST) verdict_append(&d->verdict[i], ++shown, out);
+    for (uint32_t i = 0; i < d->verdict_count && shown < most; i++) verdict_append(&d->verdict[i], ++shown, out);
     if (!shown) g_string_append(out, "No cause that eptwin knows brings prediction and measurement nearer.\n");
     else if (convincing) g_string_append_printf(out, "None of these, but something unknown: %.0f %%\n", 100 * d->none);
     if (d->second.cause) second_append(&d->second, out);
