@@ -53,7 +53,8 @@ struct compare *compare_new(const struct record *a, const struct record *b, cons
 void compare_free(struct compare *compare);
 
 /* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL when they are
- * the same case.  Freed by the caller. */
+ * the same case.  Which keys make a case the records say themselves; of two that do not, those count that every case
+ * has and both state.  Freed by the caller. */
 char *compare_case_difference(const struct record *a, const struct record *b);
 bool compare_record_predicted(const struct record *record);
 

@@ -153,7 +153,20 @@ static void test_case_keys(void)
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, p));
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, plain));
     record_set(plain, "kernel", "normal");
-    char *difference = compare_case_difference(p, plain);
+    record_set(plain, "kind", "measure"); /* of no case */
+    CU_ASSERT_PTR_NULL(compare_case_difference(plain, plain));
+    struct record *other = record_new(); /* neither says what makes its case: what every case has does */
+    record_set(other, "kernel", "ll");
+    record_set(other, "hidden", "7168"); /* only one says it */
+    record_set(other, "seed", "9");
+    CU_ASSERT_PTR_NULL(compare_case_difference(plain, other));
+    record_set(plain, "kind", "simulate");
+    record_set(plain, "seed", "8");
+    char *difference = compare_case_difference(plain, other);
+    CU_ASSERT_STRING_EQUAL(difference, "kernel: normal against ll");
+    g_free(difference);
+    record_free(other);
+    difference = compare_case_difference(p, plain);
     CU_ASSERT_STRING_EQUAL(difference, "kernel: ll against normal");
     g_free(difference);
     record_free(plain);

@@ -8,6 +8,10 @@ differ() {
 echo '# low latency'
 predict base.csv
 differ --num-tokens 9
+for kind in simulate measure; do
+    for file in a b; do sed "/^# case-keys/d; s/^# kind: .*/# kind: $kind/; s/num-tokens: 8/num-tokens: $file/" base.csv >$file.csv; done
+    $EPTWIN compare a.csv b.csv 2>&1 | grep -oE 'different cases .*|of the time'
+done
 differ --dtype bf16
 differ --mask-timeout 500us
 differ --seed 1
