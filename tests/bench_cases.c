@@ -49,6 +49,7 @@ static const struct bench_case cases[] = {
     { "ll, 8 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 5, { "kernel", "ll", "num-ranks", "8" } },
     { "ll, 256 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 1, { "kernel", "ll", "num-ranks", "256" } },
     { "ll, 1024 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 1, { "kernel", "ll", "num-ranks", "1024" } },
+    { "ll, 2048 ranks, 128 tokens", "models/clusters/h800-cx7.ini", 1, { "kernel", "ll", "num-ranks", "2048" } },
     { "alltoallv, 256 ranks, uneven",
       "tests/peers/port.ini",
       5,
