@@ -44,7 +44,7 @@ benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
 .PHONY: all demo check check-unit check-cli check-readme check-report check-verbs accuracy bench bench-peers fuzz tidy format
-.PHONY: man install uninstall deb clean help
+.PHONY: screenshot man install uninstall deb clean help
 .PRECIOUS: $(build)/%.o
 
 ## all: the program, build/eptwin
@@ -108,6 +108,10 @@ check-verbs: $(build)/eptwin $(tests) $(build)/tests/bench_verbs
 ## check-report: pages in Chromium: nothing cut, crossed or too wide, readable on a telephone, nothing that axe-core finds
 check-report: $(build)/eptwin
 	@tests/report/check $(build)
+
+## screenshot: the picture of a report that reports/README.md shows, anew
+screenshot: $(build)/eptwin
+	@tests/report/screenshot $(build) reports/report.png
 
 ## accuracy: every published and measured case against its prediction, one table
 accuracy: $(build)/eptwin

@@ -1,6 +1,7 @@
 // browser.mjs - looks at pages with Chromium, without a window, by its debugging protocol over two pipes.
 //   node browser.mjs check AXE.js PAGE.html...   each page, narrow and wide, light, dark and printed: what is wrong
-//   node browser.mjs picture PAGE.html OUT.png WIDTH light|dark|print [SELECTOR [SCALE]]   of the page or of one element
+//   node browser.mjs picture PAGE.html OUT.png WIDTH light|dark|print [SELECTOR [SCALE [HEIGHT]]]
+//                                                of the page or of one element
 // Needs nothing but Node.js and Chromium ($CHROMIUM, else chromium in the PATH).
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -142,10 +143,11 @@ async function check(axe, pages) {
     return problems ? 1 : 0;
 }
 
-async function picture(page, out, width, scheme, selector, scale) {
+async function picture(page, out, width, scheme, selector, scale, height) {
     await open(page, Number(width), scheme, Number(scale || 1));
     const clip = await evaluate(`(() => { const b = document.querySelector(${JSON.stringify(selector || 'html')}).getBoundingClientRect();
         return { x: b.x + scrollX, y: b.y + scrollY, width: b.width, height: b.height, scale: 1 }; })()`);
+    if (height) clip.height = Math.min(clip.height, Number(height));
     const { data } = await send('Page.captureScreenshot', { format: 'png', clip, captureBeyondViewport: true });
     writeFileSync(out, Buffer.from(data, 'base64'));
     return 0;
@@ -162,7 +164,11 @@ try {
     console.error(`browser: ${error.message}`);
 }
 chromium.on('exit', () => {
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    try { // its children may still be writing there
+        rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+    } catch (error) {
+        console.error(`browser: ${error.message}`);
+    }
     process.exit(status);
 });
 chromium.kill();
