@@ -345,29 +345,41 @@ static bool fresh(struct cuda_bench *b, GError **error) { return cuda_fresh_from
 
 /* ---- code ---- */
 
-/* 32 KiB of code: run again, for the first time in its kernel, and that after so much was read that no cache has it. */
+/* Code that an SM runs again, for the first time in its kernel, after so much other code that the SM has lost it, and
+ * after so much data, too, that the L2 has. */
+static bool code_keep(struct cuda_bench *b, const char *kernel, uint32_t sms, uint32_t pass, GError **error)
+{
+    static const char *const passes[] = { "again", "first", "after-code", "after-code+data" };
+    const struct cuda_flow data = {
+        .kernel = "load_5", .blocks = b->sms, .warps = 32, .row_bytes = ROW_BYTES, .footprint = CUDA_BEYOND_L2
+    };
+    struct cuda_run other = {
+        .kernel = "code_other", .blocks = b->sms, .threads = 32, .args = { .own = cuda_words(b, 0), .rows = 1 }
+    };
+    struct cuda_run run = other;
+    struct cuda_outcome o[2];
+    double rate_gbs;
+    run.kernel = kernel;
+    run.blocks = sms;
+    if (!cuda_bench_run(b, &run, 1, &o[0], error)) return false;
+    if (pass > 1 && !cuda_bench_run(b, &other, 1, &o[0], error)) return false;
+    if (pass > 2 && !cuda_flows_run(b, &data, 1, &rate_gbs, error)) return false;
+    if (!cuda_bench_run(b, &run, 1, &o[0], error)) return false;
+    run.args.rows = 2;
+    if (!cuda_bench_run(b, &run, 1, &o[1], error)) return false;
+    const double cycles = pass == 0 ? o[1].cycles - o[0].cycles : o[0].cycles;
+    cuda_bench_keep(b, "time_ns", "ns", 0, cycles / b->cycles_per_ns, "%s sms=%u pass=%s", kernel, sms, passes[pass]);
+    return true;
+}
+
 static bool codes(struct cuda_bench *b, GError **error)
 {
-    static const char *const passes[] = { "again", "first", "cold" };
+    static const char *const kernels[] = { "code", "code_jumps" };
     const uint32_t sms[] = { 1, b->sms };
-    for (EACH(s, sms))
-        for (EACH(p, passes)) {
-            const struct cuda_flow flush = {
-                .kernel = "load_5", .blocks = b->sms, .warps = 32, .row_bytes = ROW_BYTES, .footprint = CUDA_BEYOND_L2
-            };
-            struct cuda_run run = {
-                .kernel = "code", .blocks = sms[s], .threads = 32, .args = { .own = cuda_words(b, 0), .rows = 1 }
-            };
-            struct cuda_outcome once, o;
-            double rate_gbs;
-            if (!cuda_bench_run(b, &run, 1, &once, error)) return false;
-            if (p == 2 && !cuda_flows_run(b, &flush, 1, &rate_gbs, error)) return false;
-            if (!cuda_bench_run(b, &run, 1, &once, error)) return false;
-            run.args.rows = 2;
-            if (!cuda_bench_run(b, &run, 1, &o, error)) return false;
-            const double cycles = p == 0 ? o.cycles - once.cycles : once.cycles;
-            cuda_bench_keep(b, "time_ns", "ns", 0, cycles / b->cycles_per_ns, "code sms=%u pass=%s", sms[s], passes[p]);
-        }
+    for (EACH(k, kernels))
+        for (EACH(s, sms))
+            for (uint32_t pass = 0; pass < 4; pass++)
+                if (!code_keep(b, kernels[k], sms[s], pass, error)) return false;
     return true;
 }
 

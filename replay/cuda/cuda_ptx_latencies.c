@@ -236,6 +236,60 @@ over: \
 #define CODE_256  CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32
 #define CODE_2048 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256
 
+/* 64 pieces of 20 instructions, run one after another, each far from the one before. */
+#define AT(n, next) \
+    at_##n: \
+    CODE_4 CODE_4 CODE_4 CODE_4 \
+    add.u32 i, i, 1; \
+    setp.lo.u32 p, i, 64; \
+    @p bra at_##next; \
+    bra over;
+#define PATH \
+    AT(0, 27) AT(1, 28) AT(2, 29) AT(3, 30) \
+    AT(4, 31) AT(5, 32) AT(6, 33) AT(7, 34) \
+    AT(8, 35) AT(9, 36) AT(10, 37) AT(11, 38) \
+    AT(12, 39) AT(13, 40) AT(14, 41) AT(15, 42) \
+    AT(16, 43) AT(17, 44) AT(18, 45) AT(19, 46) \
+    AT(20, 47) AT(21, 48) AT(22, 49) AT(23, 50) \
+    AT(24, 51) AT(25, 52) AT(26, 53) AT(27, 54) \
+    AT(28, 55) AT(29, 56) AT(30, 57) AT(31, 58) \
+    AT(32, 59) AT(33, 60) AT(34, 61) AT(35, 62) \
+    AT(36, 63) AT(37, 0) AT(38, 1) AT(39, 2) \
+    AT(40, 3) AT(41, 4) AT(42, 5) AT(43, 6) \
+    AT(44, 7) AT(45, 8) AT(46, 9) AT(47, 10) \
+    AT(48, 11) AT(49, 12) AT(50, 13) AT(51, 14) \
+    AT(52, 15) AT(53, 16) AT(54, 17) AT(55, 18) \
+    AT(56, 19) AT(57, 20) AT(58, 21) AT(59, 22) \
+    AT(60, 23) AT(61, 24) AT(62, 25) AT(63, 26)
+
+#define CODE_KERNEL(name, ...) \
+ENTRY(name) { \
+    HEAD \
+    .reg .b32 i, v, w, x, y, rows; \
+    .reg .b64 word; \
+    ld.param.u64 word, [ARG_OWN]; \
+    ld.param.u32 rows, [ARG_ROWS]; \
+    add.u32 v, tid, 1; \
+    add.u32 w, tid, 2; \
+    add.u32 x, tid, 3; \
+    add.u32 y, tid, 4; \
+    GO \
+next: \
+    .pragma "nounroll"; \
+    mov.u32 i, 0; \
+    __VA_ARGS__ \
+over: \
+    add.u32 done, done, 1; \
+    setp.lo.u32 p, done, rows; \
+    @p bra next; \
+    add.u32 v, v, w; \
+    add.u32 v, v, x; \
+    add.u32 v, v, y; \
+    setp.eq.u32 p, v, 0x9e3779b9; \
+    @p st.global.u32 [word], v; \
+    FINISH(done) \
+}
+
 const char cuda_ptx_latencies[] =
     HEADER
     PTX(ALONE_KERNEL(alone_nothing, 4, add.u32 v, v, zero; FOLLOW))
@@ -376,30 +430,9 @@ next:
         FINISH(done)
     })
 
-    PTX(ENTRY(code) {
-        HEAD
-        .reg .b32 v, w, x, y, rows;
-        .reg .b64 word;
-        ld.param.u64 word, [ARG_OWN];
-        ld.param.u32 rows, [ARG_ROWS];
-        add.u32 v, tid, 1;
-        add.u32 w, tid, 2;
-        add.u32 x, tid, 3;
-        add.u32 y, tid, 4;
-        GO
-next:
-        .pragma "nounroll";
-        CODE_2048
-        add.u32 done, done, 1;
-        setp.lo.u32 p, done, rows;
-        @p bra next;
-        add.u32 v, v, w;
-        add.u32 v, v, x;
-        add.u32 v, v, y;
-        setp.eq.u32 p, v, 0x9e3779b9;
-        @p st.global.u32 [word], v;
-        FINISH(done)
-    })
+    PTX(CODE_KERNEL(code, CODE_2048))
+    PTX(CODE_KERNEL(code_jumps, PATH))
+    PTX(CODE_KERNEL(code_other, CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048))
 
     /* Does nothing; looks up where a word is and reads it; only says when it ran; spins for so many cycles. */
     PTX(ENTRY(empty) { ret; })
