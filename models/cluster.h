@@ -59,10 +59,15 @@ struct cluster_gpu {
     uint64_t scan_row_ps;           /* a warp looks at one token's entry in a loop that depends on it */
     /* Costs of kernels that say their patterns (fabric.h).  load_ps 0: they pay by the kinds of rows above. */
     uint64_t touch_ps;            /* extra time of a warp's first wait for an array, whose pages are looked up */
-    uint64_t load_ps, load_l2_ps; /* a wait for a load that misses the L2; for one that hits it */
+    uint64_t load_ps, load_l2_ps; /* a wait for a row's load that misses the L2; for one that hits it */
+    uint64_t load_again_ps;       /* for one of a line that the SM has just read, out of the L2; 0: as load_l2_ps */
+    uint64_t load_l1_ps;          /* for one that hits the SM's L1; 0: as load_again_ps */
+    uint64_t stage_ps;            /* a fence of the SM before what a warp has made is stored by the bulk engine */
+    uint64_t host_fence_ps;       /* a release to the system after stores to the host's memory; 0: as others */
     uint64_t row_ps;              /* a row by loads and stores beside its waits and bytes */
     uint64_t row_rate_bps;        /* its bytes by one warp */
-    uint64_t release_ps;          /* an atomic on own memory after stores: until the warp goes on */
+    uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
+    uint64_t release_stores_ps;   /* the same where warps of the SM have just stored rows; 0: as release_ps */
     uint64_t release_system_ps;   /* a release to the system where nothing was stored */
     uint64_t fresh_rate_bps;      /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
     uint64_t sum_sm_rate_bps;     /* bytes read by sums out of shared memory, one SM */

@@ -111,6 +111,13 @@ enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
  * where the row lies, a scale, a top-k choice. */
 enum fabric_engine { FABRIC_LDST, FABRIC_BULK, FABRIC_COPY };
 
+/* Where an index array's entry lies that is read over and over. */
+enum fabric_again {
+    FABRIC_NOT_AGAIN,
+    FABRIC_AGAIN,   /* the SM has read its line before, and much else since */
+    FABRIC_AT_HAND, /* the SM has read its line just now */
+};
+
 /* Who must see a word that a worker adds to. */
 enum fabric_scope {
     FABRIC_BLOCK,  /* the warps of its SM: the word is in shared memory */
@@ -131,6 +138,7 @@ struct fabric_pattern {
     bool packed;              /* BULK: the target's rows lie one behind another, not in lines */
     bool packed_source;       /* BULK: so do the rows read */
     bool staged;              /* BULK, store() and copies: the row is in the warp's shared memory already */
+    uint8_t again;            /* SCAN: enum fabric_again */
     bool fresh;               /* this GPU has just written the data read, or a peer has written it here */
     uint64_t footprint_bytes; /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */
 };
@@ -184,6 +192,7 @@ struct fabric_signal {
     uint16_t queue; /* for a peer reached by RDMA: the QP; the signal keeps order with the puts on it */
     uint16_t warps; /* RDMA: so many of the worker's warps post it, beside its next operations; 0: all */
     bool add;       /* the word is a counter */
+    bool to_host;   /* the kernel has stored to the host's memory before */
     bool release;   /* the kernel releases here even if this worker has stored nothing: others may have */
     bool library;   /* RDMA: the communication library's own code posts it, as its barriers do; not the kernel's */
 };

@@ -15,9 +15,16 @@ enum gpu_kind {
     GPU_BYTES,      /* the header's bytes */
     GPU_TIME,       /* a row's time */
     GPU_TIME_LESS,  /* a row's time, less another's */
+    GPU_TIME_AND,   /* a row's time and another's, times factor: a block meets and looks, before and after its work */
+    GPU_LAUNCH,     /* a row's time, less twice another's, which is in ns */
+    GPU_EACH_TIME,  /* of a rate of operations: the time of as many as factor says */
+    GPU_SHORT_ROW,  /* of a rate: the time of a row of one turn, less another row's time */
+    GPU_TURN,       /* rates by size: what each of a row's turns takes beside its bytes and what a row takes */
     GPU_RATE,       /* a row's rate, times factor */
     GPU_MOST,       /* the largest rate of rows whose phase fits the pattern, times factor */
-    GPU_LINE_FIXED, /* rates by size: what a row takes beside its bytes */
+    GPU_MEDIAN,     /* the median of rates of rows whose phase fits the pattern */
+    GPU_SHARED,     /* a row's rate, times the median of others whose flows end and by the most of those that do not */
+    GPU_LINE_FIXED, /* rates by size: what a row takes beside its bytes, less another row's time if there is one */
     GPU_LINE_RATE,  /* rates by size: the rate of its bytes, beside what a row takes */
     GPU_TURNS_RATE, /* the rate of what is done once more: 1 / (1 / rate - 1 / other rate) */
     GPU_ROW_LESS,   /* time of a row at the rate of one warp, less that at the most of others */
@@ -43,21 +50,33 @@ struct gpu_key {
 #define BULK_SKEWED "bulk sms=1 warps=24 at=l2 way=both stages=1 ahead=0 source=96"
 #define BULK_EVEN   "bulk sms=1 warps=24 at=l2 way=both stages=1 ahead=0"
 #define BULK_OUT    "bulk sms=1 warps=* at=l2 way=out stages=? ahead=?"
-#define SUMS        "sum sms=1 warps=1 at=hbm by=warp rows="
+#define BULK_PEER   "bulk sms=* warps=* to=peer"
+#define FRESH       "copy_8 sms=ALL warps=12 at=fresh"
+#define SUMS        "sum sms=24 warps=24 at=hbm by=warp rows="
+#define WHOLE(what) \
+    "all-to-all " what " sms=?" \
+    "?/flow warps=* whole flows" /* two digits: 10 SMs and more */
+#define NEAR     "chase_nc at=own kib=8192"
+#define TURN_ROW "copy_5 sms=1 warps=1 at=l2"
+enum { SUM_WARPS = 24 * 24 };
 
 static const struct gpu_key gpu_keys[] = {
     { "gpu", "sms", GPU_COUNT, "", "sms", NULL, NULL, 0 },
-    { "gpu", "launch", GPU_TIME, "launch cooperative+cluster2+200KB blocks=ALL", "time_us", NULL, NULL, 0 },
+    { "gpu", "launch", GPU_LAUNCH, "launch cooperative+cluster2+200KB blocks=ALL", "lookup_us", NEAR, "time_ns", 0 },
     { "gpu", "setup", GPU_TIME, "launch early blocks=ALL", "gap_us", NULL, NULL, 0 },
+    { "gpu", "step", GPU_TIME_AND, "block_barrier warps=24", "time_ns", "alone_ld_shared at=sm", "time_ns", 2 },
     { "gpu", "poll", GPU_TIME, "alone_ld_acquire_sys at=own", "time_ns", NULL, NULL, 0 },
     { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=peer", "time_ns_14336", NULL, NULL,
       0 },
     { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=own", "time_ns_14336", NULL, NULL, 0 },
-    { "gpu", "flag", GPU_TIME_LESS, "flag_release_sys pairs=1 warps=1 at=own", "time_ns", "alone_ld_acquire_sys at=own",
+    { "gpu", "flag", GPU_TIME_LESS, "flag_relaxed_sys pairs=1 warps=1 at=own", "time_ns", "alone_ld_acquire_sys at=own",
       "time_ns", 0 },
     { "gpu", "hbm-rate", GPU_MOST, "copy_5 sms=* warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 2 },
     { "gpu", "l2", GPU_BYTES, "", "l2-bytes", NULL, NULL, 0 },
-    { "gpu", "l2-rate", GPU_MOST, "copy_5 sms=* warps=* at=l2", "rate_gbs_14336", NULL, NULL, 2 },
+    { "gpu", "hbm-rows-rate", GPU_RATE, FRESH " 64MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
+    { "gpu", "l2-rate", GPU_RATE, FRESH " 16MiB packed", "rate_gbs_14352", NULL, NULL, 2 },
+    { "gpu", "fresh-rate", GPU_RATE, FRESH "-from-peer 16MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
+    { "gpu", "fresh-rate", GPU_RATE, FRESH " 16MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
     { "gpu", "store-row", GPU_LINE_FIXED, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "store-warp-rate", GPU_LINE_RATE, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
@@ -77,22 +96,41 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "bulk-out-rate", GPU_MOST, BULK_OUT, "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "bulk-put-rate", GPU_MOST, "bulk sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "bulk-skew-rate", GPU_TURNS_RATE, BULK_SKEWED, "rate_gbs_7168", BULK_EVEN, NULL, 0 },
-    { "gpu", "cast-row", GPU_LINE_FIXED, "cast sms=1 warps=31 at=hbm", "rate_gbs", NULL, NULL, 0 },
+    { "gpu", "cast-row", GPU_LINE_FIXED, "cast sms=1 warps=31 at=hbm", "rate_gbs", "chase_nc at=own kib=1048576",
+      "time_ns", 0 },
     { "gpu", "cast-warp-rate", GPU_LINE_RATE, "cast sms=1 warps=4 at=hbm", "rate_gbs", NULL, NULL, 0.25 },
     { "gpu", "cast-sm-rate", GPU_LINE_RATE, "cast sms=1 warps=31 at=hbm", "rate_gbs", NULL, NULL, 0 },
-    { "gpu", "reduce-row", GPU_SUMS_FIXED, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
-    { "gpu", "reduce-warp-rate", GPU_SUMS_MADE, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
-    { "gpu", "reduce-load-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 0 },
+    { "gpu", "reduce-row", GPU_SUMS_FIXED, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", SUM_WARPS },
+    { "gpu", "reduce-warp-rate", GPU_SUMS_MADE, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 1.0 / SUM_WARPS },
+    { "gpu", "reduce-load-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 1.0 / SUM_WARPS },
+    { "gpu", "reduce-sm-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 1.0 / 24 },
+    { "gpu", "stage", GPU_TIME, "after_fence_cta sms=ALL warps=24 by=warp at=own", "time_ns_14336", NULL, NULL, 0 },
+    { "gpu", "sum-sm-rate", GPU_RATE, "sum_shared sms=1 warps=24 at=sm by=warp rows=8", "rate_gbs_14336", NULL, NULL,
+      8 },
     { "gpu", "scan-rate", GPU_RATE, "load_words_8 sms=1 warps=8 at=l2", "rate_gbs_3584", NULL, NULL, 0 },
-    { "gpu", "load", GPU_TIME, "chase_nc at=own kib=1048576", "time_ns", NULL, NULL, 0 },
-    { "gpu", "load-l2", GPU_TIME, "chase_nc at=own kib=8192", "time_ns", NULL, NULL, 0 },
-    { "gpu", "release", GPU_TIME, "alone_atom_release_gpu at=own", "time_ns", NULL, NULL, 0 },
+    { "gpu", "scan-row", GPU_TIME, "chase_sys at=own kib=1048576", "time_ns", NULL, NULL, 0 },
+    { "gpu", "load", GPU_TURN, "copy_5 sms=1 warps=1 at=hbm", "rate_gbs", TURN_ROW, "rate_gbs_128", 0 },
+    { "gpu", "load-l2", GPU_TIME, "chase_nc at=fresh", "time_ns", NULL, NULL, 0 },
+    { "gpu", "load-again", GPU_TIME, "chase_sys at=own kib=8192", "time_ns", NULL, NULL, 0 },
+    { "gpu", "load-l1", GPU_TIME, "alone_ld_weak at=own", "time_ns", NULL, NULL, 0 },
+    { "gpu", "row", GPU_SHORT_ROW, TURN_ROW, "rate_gbs_128", NEAR, "time_ns", 0 },
+    { "gpu", "row-rate", GPU_MOST, "copy_5 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
+    { "gpu", "release", GPU_EACH_TIME, "atom_release_gpu to=words sms=1 warps=1 at=own", "rate_gops", NULL, NULL, 32 },
+    { "gpu", "release-stores", GPU_TIME, "after_atom_release_gpu sms=1 warps=8 by=warp at=peer", "time_ns_14336", NULL,
+      NULL, 0 },
+    { "gpu", "release-stores", GPU_TIME, "after_atom_release_gpu sms=1 warps=8 by=warp at=own", "time_ns_14336", NULL,
+      NULL, 0 },
+    { "gpu", "host-fence", GPU_TIME, "alone_store_fence_sys at=host", "time_ns", NULL, NULL, 0 },
     { "gpu", "release-system", GPU_TIME, "alone_st_release_sys at=own", "time_ns", NULL, NULL, 0 },
     { "gpu", "peek", GPU_TIME, "alone_ld_relaxed_sys at=peer", "time_ns", NULL, NULL, 0 },
-    { "nvlink", "egress-rate", GPU_MOST, "outcast store_8 *", "rate_gbs_14336", NULL, NULL, 0 },
-    { "nvlink", "egress-rate", GPU_MOST, "store_8 sms=* warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
-    { "nvlink", "unaligned-rate", GPU_RATE, "copy_8 sms=ALL warps=8 to=peer packed", "rate_gbs_14352", NULL, NULL, 0 },
-    { "nvlink", "split-rate", GPU_RATE, "bulk sms=ALL warps=8 to=peer shared=16", "rate_gbs_14336", NULL, NULL, 0 },
+    { "nvlink", "egress-rate", GPU_MEDIAN, WHOLE("copy_5 gpus=*"), "whole_gbs_14336", NULL, NULL, 0 },
+    { "nvlink", "unaligned-rate", GPU_MEDIAN,
+      "all-to-all copy_8 gpus=* sms=?"
+      "?/flow warps=15 packed whole flows",
+      "whole_gbs_14352", NULL, NULL, 0 },
+    { "nvlink", "split-rate", GPU_SHARED, "bulk sms=ALL warps=8 to=peer shared=16", "rate_gbs_14336",
+      WHOLE("bulk gpus=*"), "whole_gbs_14336", 0 },
+    { "nvlink", "bulk-rate", GPU_MEDIAN, WHOLE("bulk gpus=2"), "whole_gbs_14336", NULL, NULL, 0 },
     { "nvlink", "ingress-rate", GPU_MOST, "incast store_8 *", "total_gbs_14336", NULL, NULL, 0 },
     { "nvlink", "latency", GPU_TIME_LESS, "flag_relaxed_sys pairs=1 warps=1 at=peer", "time_ns",
       "alone_ld_acquire_sys at=own", "time_ns", 0 },
@@ -102,23 +140,14 @@ static const struct gpu_key gpu_keys[] = {
 static const struct {
     const char *section, *name, *why;
 } gpu_untold[] = {
-    { "gpu", "step", "a warp's loop is the kernels' own code" },
     { "gpu", "call", "the host's code around a kernel" },
     { "gpu", "host-sync", "the host's code around a kernel" },
-    { "gpu", "hbm-rows-rate", "of whole kernels" },
     { "gpu", "shared-align", "how the kernels are linked" },
-    { "gpu", "reduce-sm-rate", "no sum reaches it" },
     { "gpu", "touch", "pages looked at for the first time in a kernel took no longer than others" },
-    { "gpu", "row", "a row by loads and stores, its waits apart: no row tells them apart" },
-    { "gpu", "row-rate", "the same" },
-    { "gpu", "fresh-rate", "of whole kernels" },
-    { "gpu", "sum-sm-rate", "sum_shared rows count sums made, and their lanes' work" },
-    { "gpu", "scan-row", "a loop of the kernels' own code" },
     { "nvlink", "gpus", "a domain may have more than were measured" },
     { "nvlink", "line-rate", "a data sheet's" },
-    { "nvlink", "bulk-rate", "of whole kernels" },
     { "nvlink", "bulk-mixed-rate", "of whole kernels" },
-    { "nvlink", "bulk-crossing-rate", "of whole kernels" },
+    { "nvlink", "bulk-crossing-rate", "flows of 3 and 4 GPUs end no later than those of 2" },
     { "nvlink", "crossing", "flows of one kind cannot tell it from how a link is shared" },
 };
 
@@ -178,6 +207,27 @@ static bool gpu_most(const struct gpu_work *work, const char *pattern, const cha
         found = true;
     }
     return found;
+}
+
+/* The median of the values, of the smallest and of the largest of rows whose phase fits the pattern. */
+static bool gpu_median(const struct gpu_work *work, const char *pattern, const char *metric, struct gpu_value *median)
+{
+    enum { ROWS_MOST = 256 };
+    double values[3][ROWS_MOST];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < record_row_count(work->record) && count < ROWS_MOST; i++) {
+        const struct record_row *row = record_row(work->record, i);
+        struct gpu_value value;
+        if (strcmp(row->metric, metric) != 0 || !g_pattern_match_simple(pattern, row->phase)) continue;
+        if (!gpu_row(work, row->phase, metric, &value)) continue;
+        values[0][count] = value.value;
+        values[1][count] = value.low;
+        values[2][count++] = value.high;
+    }
+    if (!count) return false;
+    *median = (struct gpu_value){ stats_median(values[0], count), stats_median(values[1], count),
+                                  stats_median(values[2], count) };
+    return true;
 }
 
 /* What a row of so many bytes takes at a rate, in ns; the slowest rate takes longest. */
@@ -241,8 +291,46 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
     for (uint32_t i = 0; i < 3; i++)
         *into[i] = key->kind == GPU_LINE_FIXED ? line[i].fixed : 1 / fmax(line[i].slope, 1e-6);
     gpu_widen(value);
+    struct gpu_value other;
+    if (key->other && gpu_row(work, key->other, key->other_metric, &other)) {
+        *value = gpu_less(value, &other);
+        g_string_append_printf(comment, ", less %s,all,%s", key->other, key->other_metric);
+    }
     g_string_append_printf(comment, ", %u sizes, off by %.1f %% (median), %.1f %% (worst)", count,
                            line[0].error_pct_median, line[0].error_pct_worst);
+    return true;
+}
+
+static double gpu_metric_bytes(const char *metric);
+
+/* Of rows whose warps have five loads of 512 bytes in flight: what each turn takes beside its bytes, which pass at the
+ * most of an SM, and beside what a short row takes more than its wait. */
+static bool gpu_turn(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value, GString *comment)
+{
+    enum { TURN_BYTES = 5 * 512 };
+    static const uint32_t sizes[] = { 512, 1024, 2048, 4096, 7168, 14336, 28672 };
+    double times[3][G_N_ELEMENTS(sizes)];
+    uint32_t count = 0;
+    struct gpu_value most, brief, near;
+    if (!gpu_most(work, "copy_5 sms=1 warps=* at=hbm", "rate_gbs_14336", &most) ||
+        !gpu_row(work, key->other, key->other_metric, &brief) || !gpu_row(work, NEAR, "time_ns", &near))
+        return false;
+    const struct gpu_value short_time = gpu_time_of(gpu_metric_bytes(key->other_metric), &brief);
+    const double beside = fmax(short_time.value - near.value, 0);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(sizes); i++) {
+        g_autofree char *metric = g_strdup_printf("%s_%u", key->metric, sizes[i]);
+        struct gpu_value rate;
+        if (!gpu_row(work, key->phase, metric, &rate)) continue;
+        const struct gpu_value time = gpu_time_of(sizes[i], &rate);
+        const double turns = ceil(sizes[i] / (double)TURN_BYTES), less = beside + sizes[i] / most.value;
+        times[0][count] = (time.value - less) / turns;
+        times[1][count] = (time.low - less) / turns;
+        times[2][count++] = (time.high - less) / turns;
+    }
+    if (!count) return false;
+    *value = (struct gpu_value){ stats_median(times[0], count), stats_median(times[1], count),
+                                 stats_median(times[2], count) };
+    g_string_append_printf(comment, ", what a turn takes, median of %u sizes", count);
     return true;
 }
 
@@ -297,7 +385,7 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
     g_autofree char *other = gpu_phase(work, key->other);
     const char *other_metric = key->other_metric ? key->other_metric : key->metric;
     struct gpu_value a, b;
-    const bool most = key->kind != GPU_TIME_LESS;
+    const bool most = key->kind == GPU_TURNS_RATE || key->kind == GPU_ROW_LESS;
     if (!(most ? gpu_most : gpu_row)(work, phase, key->metric, &a)) return false;
     if (!(most ? gpu_most : gpu_row)(work, other, other_metric, &b)) return false;
     if (key->kind == GPU_TURNS_RATE) {
@@ -311,9 +399,37 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
         *value = gpu_less(&row, &flow);
         g_string_append_printf(comment, ", less its bytes at the most of %s", other);
     } else {
-        *value = gpu_less(&a, &b);
-        g_string_append_printf(comment, ", less %s,all,%s", other, other_metric);
+        const struct gpu_value twice = { b.value / 500, b.low / 500, b.high / 500 }; /* in us */
+        const struct gpu_value row = gpu_time_of(gpu_metric_bytes(key->metric), &a);
+        if (key->kind == GPU_LAUNCH) *value = gpu_less(&a, &twice);
+        else if (key->kind == GPU_TIME_AND)
+            *value = (struct gpu_value){ a.value + b.value, a.low + b.low, a.high + b.high };
+        else *value = gpu_less(key->kind == GPU_SHORT_ROW ? &row : &a, &b);
+        g_string_append_printf(comment, ", %s %s%s,all,%s", key->kind == GPU_TIME_AND ? "and" : "less",
+                               key->kind == GPU_LAUNCH ? "twice " : "", other, other_metric);
     }
+    return true;
+}
+
+/* What a rate over a while becomes where flows run until the last has ended, as much less as others do. */
+static bool gpu_shared(const struct gpu_work *work, const char *phase, const struct gpu_key *key,
+                       struct gpu_value *value, GString *comment)
+{
+    struct gpu_value rate, whole, most;
+    if (!gpu_row(work, phase, key->metric, &rate) || !gpu_median(work, key->other, key->other_metric, &whole) ||
+        !gpu_most(work, BULK_PEER, "rate_gbs_14336", &most))
+        return false;
+    const double share = whole.value / most.value;
+    *value = (struct gpu_value){ rate.value * share, rate.low * share, rate.high * share };
+    g_string_append_printf(comment, ", by %.3f: the median of %s by the most of " BULK_PEER, share, key->other);
+    return true;
+}
+
+static bool gpu_each(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value)
+{
+    struct gpu_value rate;
+    if (!gpu_row(work, phase, key->metric, &rate)) return false;
+    *value = gpu_time_of(1, &rate);
     return true;
 }
 
@@ -322,14 +438,18 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
 static bool gpu_is_rate(enum gpu_kind kind)
 {
     return kind == GPU_RATE || kind == GPU_MOST || kind == GPU_LINE_RATE || kind == GPU_TURNS_RATE ||
-           kind == GPU_SUMS_RATE || kind == GPU_SUMS_MADE;
+           kind == GPU_SUMS_RATE || kind == GPU_SUMS_MADE || kind == GPU_MEDIAN || kind == GPU_SHARED;
 }
 
 static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value,
                          GString *comment)
 {
     g_autofree char *phase = gpu_phase(work, key->phase);
-    g_string_printf(comment, " %s%s,all,%s", key->kind == GPU_MOST ? "the most of " : "", phase, key->metric);
+    g_string_printf(comment, " %s%s,all,%s",
+                    key->kind == GPU_MOST     ? "the most of "
+                    : key->kind == GPU_MEDIAN ? "the median of "
+                                              : "",
+                    phase, key->metric);
     switch (key->kind) {
     case GPU_LINE_FIXED:
     case GPU_LINE_RATE: return gpu_line(work, phase, key, value, comment);
@@ -337,6 +457,13 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     case GPU_SUMS_MADE:
     case GPU_SUMS_RATE: return gpu_sums(work, phase, key, value, comment);
     case GPU_MOST: return gpu_most(work, phase, key->metric, value);
+    case GPU_MEDIAN: return gpu_median(work, phase, key->metric, value);
+    case GPU_SHARED: return gpu_shared(work, phase, key, value, comment);
+    case GPU_EACH_TIME: return gpu_each(work, phase, key, value);
+    case GPU_TURN: return gpu_turn(work, key, value, comment);
+    case GPU_TIME_AND:
+    case GPU_LAUNCH:
+    case GPU_SHORT_ROW:
     case GPU_TURNS_RATE:
     case GPU_ROW_LESS:
     case GPU_TIME_LESS: return gpu_pair(work, phase, key, value, comment);
@@ -381,7 +508,7 @@ static bool gpu_key_add(const struct gpu_work *work, const struct gpu_key *key, 
     const double scale = gpu_scale(key);
     g_autofree char *value = gpu_number(v.value * scale), *low = gpu_number(v.low * scale),
                     *high = gpu_number(v.high * scale), *all = g_strdup_printf("%s %s", value, unit);
-    if (key->factor > 0) g_string_append_printf(comment, ", times %g", key->factor);
+    if (key->factor > 0) g_string_append_printf(comment, ", times %.4g", key->factor);
     g_string_append_printf(comment, ": %s to %s with %.1f %%", low, high, 100 * (1 - pow(2, 1 - (double)work->repeat)));
     gpu_text_add(text, key, all, comment->str);
     if (doubts && (v.high - v.low) * 100 > GPU_DOUBT_PCT * v.value)

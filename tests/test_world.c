@@ -377,18 +377,18 @@ static void test_passes(void)
     free(s);
 }
 
-/* Rows whose kernel says how it moves them, on a GPU whose waits are known: each turn of loads after the first waits
- * half as long; the L2 answers for what was just written, as far as it holds it. */
+/* A row by loads and stores waits for memory once a turn, and the L2 answers for what was just written, as far as it
+ * holds it. */
 static void test_patterns(void)
 {
     static const struct {
         struct fabric_pattern pattern;
         uint64_t ns;
     } rows[] = {
-        { { .in_flight = 2 }, 50 + 300 + 2000 }, /* 2000 B in two turns of 1024 */
+        { { .in_flight = 2 }, 50 + 400 + 2000 }, /* 2000 B in two turns of 1024 */
         { { .in_flight = 4 }, 50 + 200 + 2000 }, /* in one */
         { { .in_flight = 4, .steps = 1 }, 50 + 400 + 2000 },
-        { { .in_flight = 4, .width_bytes = 8 }, 50 + 300 + 2000 },
+        { { .in_flight = 4, .width_bytes = 8 }, 50 + 400 + 2000 },
         { { .in_flight = 4, .fresh = true }, 50 + 80 + 2000 },
         { { .in_flight = 4, .fresh = true, .footprint_bytes = 1001 }, 50 + 200 + 2000 },
     };
@@ -399,6 +399,7 @@ static void test_patterns(void)
         s->cluster.gpu.l2_bytes = 1000;
         s->cluster.gpu.row_ps = 50000;
         s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
         PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 2000, .pattern = rows[i].pattern });
         stage_run(s);
         CU_ASSERT(took(s, 0, 1010000 + rows[i].ns * 1000));
@@ -415,7 +416,7 @@ static void test_scopes(void)
     PLAY(s, 0, 1, { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1420000)); /* 1000 + 10 + release 300 + poll 100 + step 10 */
+    CU_ASSERT(took(s, 0, 1620000)); /* 1000 + 10 + release 300 + flag 200 + poll 100 + step 10 */
     free(s);
 }
 
@@ -425,14 +426,14 @@ static void test_signals(void)
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 3 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2610000)); /* 1000 + 10 + store 1100 + fence 500 */
+    CU_ASSERT(took(s, 0, 3110000)); /* 1000 + 10 + store 1100 + fence 500, and 500 until the peer has the signal */
     CU_ASSERT(took(s, 1, 3720000)); /* 1610 + NVLink 1000 + poll 100 + step 10 */
     free(s);
     s = stage_new(2, 2); /* nothing stored: no fence */
     PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 3 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1010000));
+    CU_ASSERT(took(s, 0, 1510000));
     CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
     free(s);
     s = stage_new(1, 1); /* within the GPU: flag 200 */
@@ -565,10 +566,10 @@ static void test_kernels_follow_each_other(void)
         uint32_t kernel = 0;
         CU_ASSERT_TRUE(world_run_program(two.world, &program, &kernel, s->text, sizeof s->text));
         /* Rank 1's signal goes at 3000 + 10 + 500 and is seen 1110 later, or by NIC after 200, 2000, 3.2, 1000, 110. */
-        const uint64_t first_ps = nics ? 1210000 : 1010000, seen_ps = nics ? 6823200 : 4620000;
+        const uint64_t first_ps = nics ? 1210000 : 1510000, seen_ps = nics ? 6823200 : 4620000;
         CU_ASSERT_EQUAL(result[0][0].time_ps, first_ps);
         CU_ASSERT_EQUAL(result[0][1].begin_ps, 3000000);
-        CU_ASSERT_EQUAL(result[0][1].time_ps, nics ? 1710000 : 1510000);
+        CU_ASSERT_EQUAL(result[0][1].time_ps, nics ? 1710000 : 2010000);
         CU_ASSERT_EQUAL(result[1][0].begin_ps, first_ps); /* its end, and what a launch takes */
         CU_ASSERT_EQUAL(result[1][0].time_ps, 1000000 + seen_ps - first_ps);
         CU_ASSERT_EQUAL(result[1][1].time_ps, 1010000);
@@ -587,7 +588,7 @@ static void test_slow_rank(void)
         PLAY(s, r, 1, { .verb = COPY, .rows = 1, .size_bytes = 400 }, { .verb = SIGNAL, .peer = 0, .word = r });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 1 });
     stage_run(s);
-    CU_ASSERT(took(s, 1, 2020000)); /* twice 10, 100 and 400 */
+    CU_ASSERT(took(s, 1, 2520000)); /* twice 10, 100 and 400; 500 until the peer has the signal */
     CU_ASSERT(took(s, 0, 3130000)); /* 1020, 1000, 100, 10 */
     free(s);
 }

@@ -59,7 +59,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     for (uint32_t i = 0; i < rank->world->sm_count; i++) {
         rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
         rank->sm_first[i] = 0;
-        rank->stored_ps[i] = 0;
+        rank->stored_ps[i] = rank->put_ps[i] = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
         assert(worker[i]->index == i && worker[i]->warps > 0);

@@ -488,6 +488,7 @@ static void rank_init(struct world *w, uint32_t index)
     rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
     rank->sm_flows = memory_new(w->sm_count, sizeof rank->sm_flows[0]);
     rank->stored_ps = memory_new(w->sm_count, sizeof rank->stored_ps[0]);
+    rank->put_ps = memory_new(w->sm_count, sizeof rank->put_ps[0]);
     rank->sm_first = memory_new(w->sm_count, sizeof rank->sm_first[0]);
     rank->proxy = memory_new(w->transport.threads, sizeof rank->proxy[0]);
     rank->qp = memory_new((size_t)o->ranks * o->needs.queue_count + 1, sizeof rank->qp[0]);
@@ -549,6 +550,7 @@ void world_free(struct world *w)
         free(rank->sm);
         free(rank->sm_flows);
         free(rank->stored_ps);
+        free(rank->put_ps);
         free(rank->sm_first);
         free(rank->proxy);
         for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;

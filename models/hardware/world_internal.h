@@ -116,6 +116,7 @@ struct world_rank {
     struct port *sm;                    /* [sms] */
     struct flows *sm_flows;             /* [sms] of bulk stores */
     uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
+    uint64_t *put_ps;                   /* [sms] the same of those to peers */
     uint32_t *sm_first;                 /* [sms] first worker of the SM + 1, 0: none */
     struct mover *mover;                /* [worker_count] */
     struct port hbm, egress, ingress, posting, calls;

@@ -434,16 +434,19 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
-    static const struct fabric_pattern own_word = { .fresh = true };
-    if (!b->sent && !b->entered) /* the block meets, and its own word is raised first, an atomic */
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &own_word, .rows = 1 });
+    /* The first orders nothing; before the others the block's stores are released, and then all is looked up anew. */
+    static const struct fabric_pattern where[2] = { { .in_flight = 1 }, { .fresh = true } };
+    const bool first = b->round == 1;
+    if (!b->sent && !b->entered) /* where the words lie; the own one is raised first, an atomic */
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &where[!first], .rows = 1 });
     b->entered = true;
     for (; b->sent < b->count; b->sent++) {
         if (b->sent == b->number) continue;
         const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round),
                                               .word = b->word + b->number,
                                               .peer = (uint16_t)(b->first + b->sent * b->stride),
-                                              .release = b->sent == (b->number == 0) }; /* a thread a peer */
+                                              .to_host = b->to_host && b->sent == (b->number == 0),
+                                              .release = !first && b->sent == (b->number == 0) }; /* a thread a peer */
         if (fabric_signal(w, &signal)) return false;
     }
     return ht_barrier_missing(w->fabric, b, epoch) < 0;

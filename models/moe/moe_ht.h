@@ -143,6 +143,7 @@ struct ht_barrier {
     uint16_t sent;
     uint16_t shift; /* ht_sync: how far away the ranks are that it comes from and goes to now */
     bool entered;
+    bool to_host; /* the host's memory has been written */
     uint32_t round;
 };
 void ht_barrier_begin(struct ht_barrier *b);

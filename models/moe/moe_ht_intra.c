@@ -75,8 +75,10 @@ static void intra_destroy(struct moe_rank *rank)
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
 
-/* A thread copies the counts of one peer's experts, eight reads of an unrolled loop on their way. */
-static const struct fabric_pattern counts_read = { .in_flight = 8, .fresh = true };
+/* A thread copies the counts of one peer's experts, four reads of an unrolled loop on their way. */
+static const struct fabric_pattern counts_read = { .in_flight = 4, .again = FABRIC_AGAIN };
+/* Where the rank's buffer lies, and then what is copied there. */
+static const struct fabric_pattern matrix_read = { .in_flight = 1 };
 enum notify_stage { NOTIFY_END, NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_SUM, NOTIFY_ZERO };
 static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_BARRIER, NOTIFY_SUM,
                                           NOTIFY_ZERO,    NOTIFY_BARRIER,  NOTIFY_END };
@@ -124,7 +126,10 @@ static void counts_sum(struct intra_notify *n)
     /* At the worst-case size nobody waits for the counts: the list stays empty. */
     for (uint32_t e = 0; e < g->local_experts; e++)
         h->expert_counts[e] = o->worst_tokens ? 0 : (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
-    ht_scan_charge(&n->worker, 2 * g->ranks, g->ranks * row_bytes, g->ranks * row_bytes); /* by ranks, by experts */
+    /* One rank's counts are added to the next one's; those of experts are loaded together. */
+    static const struct fabric_pattern sums_read = { .in_flight = 1, .fresh = true };
+    fabric_work(&n->worker,
+                &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &sums_read, .rows = g->ranks + 1 });
 }
 
 static enum worker_step notify_step(struct fabric_worker *w)
@@ -144,7 +149,12 @@ static enum worker_step notify_step(struct fabric_worker *w)
             if (!counts_send(n)) return WORKER_WAIT;
             break;
         case NOTIFY_SUM: counts_sum(n); break;
-        case NOTIFY_ZERO: ht_scan_charge(w, 0, 0, n->zero_bytes); break;
+        case NOTIFY_ZERO:
+            if (n->cached)
+                fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &matrix_read, .rows = 2 });
+            else n->barrier.to_host = true; /* the counts are there now */
+            ht_scan_charge(w, 0, 0, n->zero_bytes);
+            break;
         default: assert(!"unknown stage");
         }
     }
@@ -167,6 +177,7 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
         .worker = { .step = notify_step, .describe = notify_describe },
         .rank = r,
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
+        .cached = phase != HT_NOTIFY,
         .barrier = { .word = 0, .stride = 1, .count = (uint16_t)g->ranks, .number = (uint16_t)g->rank },
         .zero_bytes = (uint64_t)g->channels * g->ranks * 4 * (phase == HT_CACHED_NOTIFY_COMBINE ? 2 : 4),
     };
@@ -176,8 +187,11 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
     ht_kernel_add(h, &r->notify.worker, 0, warps);
     fabric_watch(&r->notify.worker, 0, g->ranks);
     if (phase == HT_NOTIFY) /* SM 1 + r counts the channels' tokens for rank r */
-        for (uint32_t peer = 0; peer < g->ranks; peer++)
-            ht_scan_add(h, 1 + peer, warps, g->tokens / (32 * warps) + 1, g->tokens, g->channels * 4);
+        for (uint32_t peer = 0; peer < g->ranks; peer++) {
+            /* A warp a channel, a lane a token: sixteen reads on their way, then eight, four and the rest. */
+            const uint32_t looks = (g->tokens / g->channels / (32 * 16) + 3) * ((g->channels + warps - 1) / warps);
+            ht_scan_add(h, 1 + peer, warps, looks, g->tokens, g->channels * 4);
+        }
     if (phase == HT_CACHED_NOTIFY_COMBINE) /* SM 1 + c fills the gaps in its channel's send_head */
         for (uint32_t c = 0; c < g->channels; c++) {
             const uint32_t rows = (g->tokens + g->channels - 1) / g->channels;

@@ -27,6 +27,7 @@ struct intra_notify {
     struct ht_barrier barrier;
     uint32_t peer; /* next to get the counts */
     uint64_t zero_bytes;
+    bool cached;
 };
 
 /* Producing end: dispatch, tokens of a channel to a rank; combine, rows of a channel back to their rank. */

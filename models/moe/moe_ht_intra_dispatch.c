@@ -47,7 +47,15 @@ static void sender_scan(struct intra_sender *s)
     const uint32_t to = last == s->count ? s->scan_end : sender_tokens(s)[last - 1] + 1;
     const uint32_t rows = to - s->scanned;
     assert(last <= s->count && s->scanned <= to && to <= s->scan_end);
-    if (rows) ht_scan_charge(&s->worker, rows, rows, s->rank->ht.base.options->cached ? 0 : (uint64_t)rows * 4);
+    /* A warp that copies a token has its flag twice from the L2, for the rows of others went through the SM since; a
+     * token that it only skips has its flag in the line of the one before. */
+    static const struct fabric_pattern flag_read = { .in_flight = 1, .again = FABRIC_AGAIN };
+    static const struct fabric_pattern flag_skip = { .in_flight = 1, .again = FABRIC_AT_HAND };
+    const uint32_t sent = moe_min(s->ring.pending, rows);
+    const struct fabric_work read = { .kind = FABRIC_WORK_SCAN, .pattern = &flag_read, .rows = 2 * sent };
+    const struct fabric_work skip = { .kind = FABRIC_WORK_SCAN, .pattern = &flag_skip, .rows = 2 * (rows - sent) };
+    if (sent) fabric_work(&s->worker, &read);
+    if (rows > sent) fabric_work(&s->worker, &skip);
     s->scanned = to;
 }
 

@@ -58,6 +58,7 @@ struct ll_receiver {
     struct ll_rank *rank;
     uint32_t expert, local_expert, source;
     bool tell, receive;
+    bool alone; /* the kernel only receives */
 };
 struct ll_returner {
     struct fabric_worker worker;

@@ -19,7 +19,7 @@
 enum { PIECE_BYTES = 2048 };
 static const struct fabric_pattern zero_flags = { .in_flight = 8 };
 static const struct fabric_pattern choices_read = { .in_flight = 2 };
-static const struct fabric_pattern layout_read = { .in_flight = 1, .fresh = true };
+static const struct fabric_pattern layout_read = { .in_flight = 1 };
 static const struct fabric_pattern sum_rows = { .engine = FABRIC_BULK, .in_flight = 3, .steps = 1, .fresh = true };
 
 static struct fabric_pattern return_row(const struct ll_rank *r)
@@ -134,6 +134,7 @@ static bool returner_flag(struct ll_returner *t)
     const int rc = fabric_signal(w, &signal);
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
+    fabric_signal_add(w, ll_word_clean(r), 0, FABRIC_DEVICE); /* the flag of clean flags is taken back */
     t->flagged = true;
     return true;
 }
@@ -156,6 +157,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     if (!t->receive) return WORKER_DONE;
     const bool came = moe_word_value(fabric_load(w->fabric, ll_word_flag(r, expert_of(t))), r->call);
     if (!came && !ll_given_up(r, w, t->destination)) return WORKER_WAIT;
+    if (!t->send) fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &layout_read, .rows = 1 });
     fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
