@@ -441,8 +441,9 @@ static bool network_init(struct world *w)
     if (!g) return false;
     assert(g->nodes == nodes && g->gpus == gpus);
     w->network = network_new(g);
-    w->ways_differ =
-        c->routing == CLUSTER_ADAPTIVE || c->routing == CLUSTER_SPRAY || w->transport.order != TRANSPORT_WIRE;
+    /* Between leaves small messages get idle times of links in which those before them find no room. */
+    w->ways_differ = w->network->leaf_count > 1 || c->routing == CLUSTER_ADAPTIVE || c->routing == CLUSTER_SPRAY ||
+                     w->transport.order != TRANSPORT_WIRE;
     w->quantum_bytes = quantum_of(w);
     if (w->cluster->dcqcn.cnp_ps) dcqcn_init(&w->dcqcn, &w->cluster->dcqcn, w->cluster->nic.rate_bps, 0);
     w->nic_count = nodes * w->network->ports_per_node;
