@@ -485,7 +485,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     case FABRIC_WORK_REDUCE:
         if (p->engine == FABRIC_LDST) { /* a warp walks along a row: each stretch waits for that of all rows */
             const uint64_t made_bytes = rows ? work->write_bytes / rows : 0;
-            const uint64_t turns = ceiling(made_bytes, LANES * (p->width_bytes ? p->width_bytes : 16u));
+            const uint64_t turns = p->fenced ? ceiling(made_bytes, LANES * (p->width_bytes ? p->width_bytes : 16u)) : 0;
             const uint64_t chain_ps = ceiling(rows, warps_busy((uint32_t)rows, lanes)) *
                                       (gpu->reduce.row_ps + p->steps * load_ps(w, p) + turns * gpu->stage_ps +
                                        rate_time(w->reduce.warp, made_bytes) + rate_time(w->reduce_load, row_bytes));

@@ -14,7 +14,7 @@
 /* ---- returner ------------------------------------------------------------------------------------------ */
 
 /* A merger's warps have eight stretches of 512 B on their way from each rank. */
-static const struct fabric_pattern merge_row = { .in_flight = 1, .fresh = true };
+static const struct fabric_pattern merge_row = { .in_flight = 1, .fenced = true, .fresh = true };
 
 static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
 {
@@ -355,7 +355,7 @@ static void return_pattern(struct inter_rank *r)
 
 void inter_combine_launch(struct inter_rank *r)
 {
-    r->ht.sum_row = (struct fabric_pattern){ .fresh = true };
+    r->ht.sum_row = (struct fabric_pattern){ .fresh = true }; /* receivers store what they have summed themselves */
     const struct ht_geometry *g = &r->ht.g;
     return_pattern(r);
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);

@@ -62,6 +62,8 @@ echo "$(alltoallv static) $(alltoallv adaptive) $(alltoallv ecmp)" |
 sed '/^over/d; s/^gpus = 4/gpus = 1/' odd.ini >alone.ini
 $EPTWIN simulate --cluster alone.ini --num-ranks 16 --ranks-per-node 4; echo "exit $?"
 # What a queue pair sends arrives in order, though a short message may fit where a busy link has a gap.
-$EPTWIN simulate --cluster h100-cx7 --kernel normal --cached --num-ranks 32 --dtype bf16 --num-tokens 128 --set network.topology=leaf-spine \
-    --set network.nodes-per-leaf=1 --set network.routing=ecmp --set network.flow-key=address --set network.spines=8 --output order.csv
+$EPTWIN simulate --cluster h100-cx7 --kernel normal --cached --num-ranks 32 --dtype bf16 --num-tokens 128 \
+    --set network.topology=leaf-spine \
+    --set network.nodes-per-leaf=1 --set network.routing=ecmp --set network.flow-key=address --set network.spines=8 \
+    --output order.csv
 grep -c '^combine,all,time_us,' order.csv
