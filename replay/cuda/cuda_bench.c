@@ -307,6 +307,7 @@ bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const s
     struct cuda_run first = *before, second = *after;
     struct cuda_outcome ended, began;
     if (!run_prepare(b, &first, error)) return false;
+    second.target_count = first.target_count;
     second.args.targets = first.args.targets;
     second.args.out = first.args.out + RESULTS_BYTES;
     if (!cuda_bench_delay(b, DELAY_US, error) || !run_launch(b, &first, error) || !run_launch(b, &second, error) ||

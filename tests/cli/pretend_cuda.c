@@ -3,8 +3,7 @@
  * PRETEND_GPUS, PRETEND_CAPABILITY and PRETEND_ALONE (GPUs do not reach each other) say what it shows.  PRETEND_FAIL is
  * the name of a function and how often it still works: "cuLaunchKernelEx 3".  Memory is the process's own, reserved and
  * hardly touched; a kernel that the loaded text has "runs" at once, and each of its warps leaves 10 rows in 1,000
- * cycles
- * and 500 ns.  With -DPRETEND_OLD it lacks a function. */
+ * cycles and 500 ns.  With -DPRETEND_OLD it lacks a function. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,7 +224,8 @@ int cuLaunchKernelEx(const unsigned *launch, void *function, void **parameters, 
     const uint32_t warps = launch[0] * ((launch[3] + 31) / 32);
     uint64_t(*left)[4] = *(uint64_t(**)[4])parameters[0]; /* the first argument is where results go */
     (void)extra;
-    if (strncmp(function, ".entry empty(", 13) == 0) DONE;
+    (void)function;
+    if (!left) DONE; /* a kernel that leaves nothing */
     for (uint32_t i = 0; i < warps; i++) {
         left[i][0] = 1000;
         left[i][1] = 1500;
