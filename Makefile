@@ -87,7 +87,7 @@ demo: $(build)/eptwin
 	@reports/demo $(build)/eptwin
 
 ## check: everything that proves the program right: unit tests, command-line tests, tidy
-check: check-unit check-cli tidy
+check: check-unit check-cli check-readme tidy
 
 ## check-unit: the CUnit programs, one a module
 check-unit: $(build)/eptwin $(tests)
