@@ -178,6 +178,7 @@ static void program_begin(struct world *w, const struct world_program *program)
 {
     const uint64_t start_ps = launch_start_ps(w);
     w->program = program;
+    w->several = program->kernels > 1;
     w->bisection = memory_grow(w->bisection, program->kernels, sizeof w->bisection[0]);
     for (uint32_t i = 0; i < program->kernels; i++) w->bisection[i] = (struct bisection){ { 0, 0 } };
     network_uses_clear(w->network);

@@ -179,8 +179,9 @@ struct work_rates {
 struct world {
     const struct cluster *cluster;
     const struct world_machine *machine;
-    uint64_t launch_ps; /* of a kernel, beside its workers' time */
-    const struct world_program *program;
+    uint64_t launch_ps;                  /* of a kernel, beside its workers' time */
+    const struct world_program *program; /* while it runs */
+    bool several;                        /* the last program had several kernels */
     struct world_options options;
     struct sim *sim;
     struct world_rank *rank;

@@ -237,7 +237,7 @@ void world_timeline_note(const struct world *w, const char *name, const struct w
                                                .process = r,
                                                .track = TRACK_KERNEL,
                                            });
-    if (w->options.timeline && w->program->kernels == 1) path_note(w, name, result);
+    if (w->options.timeline && !w->several) path_note(w, name, result);
 }
 
 static void recorded_watch(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint32_t word_count,

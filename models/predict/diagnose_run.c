@@ -78,7 +78,7 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
         v.probability = prior(c, cause) * likelihood / strengths;
         if (v.cause) g_array_append_val(verdicts, v);
     }
-    qsort(verdicts->data, verdicts->len, sizeof(struct verdict), verdict_compare);
+    if (verdicts->len) qsort(verdicts->data, verdicts->len, sizeof(struct verdict), verdict_compare);
     return verdicts;
 }
 
