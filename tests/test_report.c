@@ -486,8 +486,8 @@ static void test_bad_sweeps(void)
 {
     static const char *const bad[] = { "# kind: sweep\n", "# kind: sweep\na,b\n1,2\n",
                                        "# kind: sweep\npoint,phase,time_us,speedup,bottleneck,problem\n",
-                                       "# kind: sweep\npoint,phase,time_us,speedup,bottleneck,problem\n"
-                                       "0,,,,,too few ranks\n" };
+                                       ("# kind: sweep\npoint,phase,time_us,speedup,bottleneck,problem\n"
+                                        "0,,,,,too few ranks\n") };
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         GError *error = NULL;
         CU_ASSERT_PTR_NULL(sweep_table_parse("bad.csv", bad[i], &error));
