@@ -113,9 +113,9 @@ check-report: $(build)/eptwin
 screenshot: $(build)/eptwin
 	@tests/report/screenshot $(build) reports/report.png
 
-## accuracy: every published and measured case against its prediction, one table
+## accuracy: every published and measured case against its prediction, one table; ONLY='h100_* b200_ll' for some
 accuracy: $(build)/eptwin
-	@tests/accuracy/run $(build)/eptwin
+	@set -f; tests/accuracy/run $(build)/eptwin $(ONLY)
 
 ## bench: speed of the engine, the readers and the simulator, medians of several runs
 bench: $(build)/eptwin $(benches)
