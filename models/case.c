@@ -285,9 +285,8 @@ static bool count_set(struct case_options *c, const struct field *f, const char 
         *field_u32(c, f) = (uint32_t)value;
         return true;
     }
-    char *expected = g_strdup_printf("a whole number from %u to %u", f->least, f->most);
+    g_autofree char *expected = g_strdup_printf("a whole number from %u to %u", f->least, f->most);
     value_refuse(f, expected, text, error);
-    g_free(expected);
     return false;
 }
 
@@ -304,19 +303,16 @@ static bool flag_set(struct case_options *c, const struct field *f, const char *
 
 static bool choice_set(struct case_options *c, const struct field *f, const char *text, GError **error)
 {
-    char **choice = g_strsplit(f->choices, "|", 0);
+    g_auto(GStrv) choice = g_strsplit(f->choices, "|", 0);
     const bool known = g_strv_contains((const char *const *)choice, text);
     if (known) {
         g_free(*field_text(c, f));
         *field_text(c, f) = g_strdup(text);
     } else {
-        char *list = g_strjoinv(", ", choice);
-        char *expected = g_strconcat("one of ", list, NULL);
+        g_autofree char *list = g_strjoinv(", ", choice);
+        g_autofree char *expected = g_strconcat("one of ", list, NULL);
         value_refuse(f, expected, text, error);
-        g_free(expected);
-        g_free(list);
     }
-    g_strfreev(choice);
     return known;
 }
 
@@ -541,17 +537,15 @@ void case_record(const struct case_options *c, struct record *record)
     case_copy(&resolved, c);
     case_resolve(&resolved);
     assert(resolved.kernel && resolved.dtype && resolved.data);
-    GString *keys = g_string_new(NULL);
+    g_autoptr(GString) keys = g_string_new(NULL);
     for (uint32_t i = 0; i < FIELDS; i++) {
         const struct field *f = &field_table[i];
         if (!case_option_applies(i, resolved.kernel)) continue;
-        char *text = case_option_text(&resolved, i);
+        g_autofree char *text = case_option_text(&resolved, i);
         if (text) record_set(record, f->name, "%s", text);
         if (field_makes_case(f, &resolved)) g_string_append_printf(keys, "%s%s", keys->len ? " " : "", f->name);
-        g_free(text);
     }
     record_set(record, RECORD_CASE_KEYS, "%s", keys->str);
-    g_string_free(keys, TRUE);
     if (strcmp(resolved.kernel, "normal") == 0 && resolved.num_ranks) {
         struct moe_options o = { .ranks = resolved.num_ranks, .ranks_per_node = resolved.ranks_per_node };
         case_chunks_settle(&resolved, &o);

@@ -27,7 +27,7 @@ static bool case_is(const char *value, const char *word) { return strcmp(value, 
 /* "4096|2048": one count a rank, each at least 1. */
 static uint32_t *tokens_parse(const struct case_options *c, GError **error)
 {
-    char **part = g_strsplit(c->tokens_per_rank, "|", 0);
+    g_auto(GStrv) part = g_strsplit(c->tokens_per_rank, "|", 0);
     const guint count = g_strv_length(part);
     uint32_t *tokens = g_new(uint32_t, count);
     bool good = count == c->num_ranks;
@@ -39,7 +39,6 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
             case_refuse(error, "tokens-per-rank: expected whole numbers from 1 to %u, found '%s'", 1 << 20, part[i]);
         tokens[i] = (uint32_t)value;
     }
-    g_strfreev(part);
     if (good) return tokens;
     g_free(tokens);
     return NULL;

@@ -123,11 +123,9 @@ static bool svg_write(const struct show_arguments *a, const struct cluster *clus
                     cluster->name, *mark);
         return false;
     }
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     drawing_svg_append(drawing, (const char *const *)a->marks, text);
-    const bool good = whole_file_write(a->svg, text->str, text->len, error);
-    g_string_free(text, TRUE);
-    return good;
+    return whole_file_write(a->svg, text->str, text->len, error);
 }
 
 static int show_run(int argc, char **argv)

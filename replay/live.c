@@ -333,11 +333,10 @@ static void live_carriers_say(const struct live_world *world, struct live_verdic
 
 static void live_host_name(char *text, size_t text_size)
 {
-    char *boot = NULL, *space = g_file_read_link("/proc/self/ns/pid", NULL);
+    g_autofree char *boot = NULL;
+    g_autofree char *space = g_file_read_link("/proc/self/ns/pid", NULL);
     g_file_get_contents("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL);
     g_snprintf(text, (gulong)text_size, "%s %s", boot ? g_strstrip(boot) : g_get_host_name(), space ? space : "");
-    g_free(boot);
-    g_free(space);
 }
 
 static uint8_t *live_map(int fd, uint64_t size_bytes)
@@ -484,7 +483,7 @@ static bool live_world_join(struct live_world *world, const struct fabric_needs 
     };
     live_host_name(mine.host, sizeof mine.host);
     if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_ZERO(&mine.cpus);
-    struct live_hello *hello = g_new0(struct live_hello, b->rank_count);
+    g_autofree struct live_hello *hello = g_new0(struct live_hello, b->rank_count);
     bool fine = bootstrap_allgather(b, &mine, sizeof mine, hello, error);
     if (fine) {
         failure = NULL;
@@ -492,7 +491,6 @@ static bool live_world_join(struct live_world *world, const struct fabric_needs 
         world->cpu_count = MAX((uint32_t)CPU_COUNT(&world->cpus), 1);
         fine = live_agree(b, &verdict, NULL, failure, error);
     }
-    g_free(hello);
     if (!fine) return false;
     failure = NULL;
     live_link_make(world, needs, &failure);

@@ -99,15 +99,13 @@ static bool joining_check(const struct live_command *c, GError **error)
 /* The value's place in choices ("a|b|c"); -1 and *error when it is none of them. */
 static int choice_find(const char *name, const char *choices, const char *value, GError **error)
 {
-    char **choice = g_strsplit(choices, "|", 0);
+    g_auto(GStrv) choice = g_strsplit(choices, "|", 0);
     int found = value ? -1 : 0;
     for (int i = 0; found < 0 && choice[i]; i++)
         if (strcmp(choice[i], value) == 0) found = i;
-    char *list = g_strjoinv(", ", choice);
+    g_autofree char *list = g_strjoinv(", ", choice);
     if (found < 0)
         g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected one of %s, found '%s'", name, list, value);
-    g_free(list);
-    g_strfreev(choice);
     return found;
 }
 
@@ -263,13 +261,13 @@ int live_command_run(struct live_command *c, uint32_t rank_count,
 /* The processor's name as the kernel has it. */
 static char *processor_name(void)
 {
-    char *text = NULL, *name = NULL;
+    g_autofree char *text = NULL;
+    char *name = NULL;
     if (g_file_get_contents("/proc/cpuinfo", &text, NULL, NULL)) {
         const char *line = strstr(text, "model name");
         const char *start = line ? strchr(line, ':') : NULL;
         if (start) name = g_strndup(start + 1, strcspn(start + 1, "\n"));
     }
-    g_free(text);
     return name ? g_strstrip(name) : g_strdup("unknown processor");
 }
 
@@ -283,12 +281,11 @@ void live_command_record_machine(const struct live_command *c, struct record *re
 {
     struct utsname system;
     if (uname(&system) != 0) memset(&system, 0, sizeof system);
-    char *processor = processor_name();
+    g_autofree char *processor = processor_name();
     record_set(record, "version", "%s", eptwin_version());
     record_set(record, "kind", "%s", c->name);
     record_set(record, "machine", "%s, %u CPUs, %s %s", processor, c->cpus, system.sysname, system.release);
     record_set(record, "cpus", "%u", c->cpus);
-    g_free(processor);
 }
 
 void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record)

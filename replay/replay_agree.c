@@ -22,18 +22,16 @@ static char *identity_text(const struct replay_plan *plan)
     const struct live_command *command = plan->command;
     for (uint32_t i = 0; case_option_name(i); i++) {
         if (option_is_path(case_option_name(i))) continue;
-        char *value = case_option_text(plan->case_options, i);
+        g_autofree char *value = case_option_text(plan->case_options, i);
         g_string_append_printf(text, "%s %s\n", case_option_name(i), value ? value : "(default)");
-        g_free(value);
     }
     g_string_append_printf(text, "fabric %s\nsignalling %d\nwarmup %u\nrepeat %u\nitems %u\n", command->live.fabric,
                            (int)command->live.signalling, plan->warmup, plan->repeat, plan->item_count);
     g_string_append_printf(text, "sms %u\n", plan->item[0].job->num_sms);
     GChecksum *checksum = g_checksum_new(G_CHECKSUM_SHA256);
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        char *digest = case_load_digest(plan->case_options, &plan->item[i].load);
+        g_autofree char *digest = case_load_digest(plan->case_options, &plan->item[i].load);
         g_checksum_update(checksum, (const guchar *)digest, -1);
-        g_free(digest);
     }
     g_string_append_printf(text, "routing %s\n", g_checksum_get_string(checksum));
     g_checksum_free(checksum);
@@ -43,7 +41,8 @@ static char *identity_text(const struct replay_plan *plan)
 /* The first line in which the two differ becomes the error. */
 static void identity_refuse(const char *first, const char *other, uint32_t rank, GError **error)
 {
-    char **expected = g_strsplit(first, "\n", 0), **found = g_strsplit(other, "\n", 0);
+    g_auto(GStrv) expected = g_strsplit(first, "\n", 0);
+    g_auto(GStrv) found = g_strsplit(other, "\n", 0);
     for (uint32_t i = 0; expected[i] && found[i]; i++) {
         if (strcmp(expected[i], found[i]) == 0) continue;
         g_autofree char *other_line = bootstrap_peer_text(found[i], strlen(found[i]));
@@ -54,13 +53,11 @@ static void identity_refuse(const char *first, const char *other, uint32_t rank,
                     rank);
         break;
     }
-    g_strfreev(expected);
-    g_strfreev(found);
 }
 
 bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error)
 {
-    char *text = identity_text(plan);
+    g_autofree char *text = identity_text(plan);
     char mine[AGREE_BYTES] = "";
     g_strlcpy(mine, text, sizeof mine);
     char(*all)[AGREE_BYTES] = g_malloc0((gsize)AGREE_BYTES * b->rank_count);
@@ -72,6 +69,5 @@ bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **
         fine = false;
     }
     g_free(all);
-    g_free(text);
     return fine;
 }

@@ -158,12 +158,11 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
         { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not check what arrived", NULL },
         { 0 },
     };
-    GOptionEntry *live = live_command_entries(plan->command);
+    g_autofree GOptionEntry *live = live_command_entries(plan->command);
     struct command_topic topics[CASE_TOPICS + 3] = { { "Options", own }, { "Links and processes", live } };
     const struct command_line line = { .name = "replay", .about = about, .topics = topics };
     case_topics(plan->case_options, topics + 2);
     bool fine = command_line_parse(&line, argc, argv, NULL, error);
-    g_free(live);
     if (fine && (warmup < 0 || warmup > 1000000 || repeat < 1 || repeat > 1000000)) {
         g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
                     "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup, repeat);

@@ -191,20 +191,17 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
     const size_t times_bytes = sizeof *r->time_us * result->phases * result->repeat;
     if (!bootstrap_allgather(b, r->time_us, times_bytes, result->time_us, error)) return false;
     if (!rank_gather_starts(r, result, error)) return false;
-    struct kernel_traffic *mine = g_new0(struct kernel_traffic, result->phases);
+    g_autofree struct kernel_traffic *mine = g_new0(struct kernel_traffic, result->phases);
     for (uint32_t phase = 0; phase < result->phases; phase++) kernel_rank_traffic(r->rank, phase, &mine[phase]);
     for (uint32_t i = 0; r->waits_us && i < result->phases * result->ranks; i++) r->waits_us[i] /= r->waits_count;
     const size_t waits_bytes = sizeof *r->waits_us * result->phases * result->ranks;
     const bool fine = bootstrap_allgather(b, mine, sizeof *mine * result->phases, result->traffic, error) &&
                       (!r->waits_us || bootstrap_allgather(b, r->waits_us, waits_bytes, result->waits_us, error));
-    g_free(mine);
     if (!fine || !r->item->job->mask_timeout_ps) return fine;
-    uint8_t *mask = g_new0(uint8_t, result->ranks);
+    g_autofree uint8_t *mask = g_new0(uint8_t, result->ranks);
     for (uint32_t peer = 0; peer < result->ranks; peer++) mask[peer] = kernel_rank_masks(r->rank, peer);
     result->masked = g_new0(uint8_t, (gsize)result->ranks * result->ranks);
-    const bool told = bootstrap_allgather(b, mask, result->ranks, result->masked, error);
-    g_free(mask);
-    return told;
+    return bootstrap_allgather(b, mask, result->ranks, result->masked, error);
 }
 
 /* r says what to run and with whom; the rest of it lasts for this item. */

@@ -48,7 +48,7 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
     struct rank_summary sum = { 0 };
     double late_us = 0;
     const uint32_t repeat = result[0].repeat, count = pick->len;
-    double *times = g_new(double, (gsize)count *repeat);
+    g_autofree double *times = g_new(double, (gsize)count *repeat);
     for (uint32_t i = 0; i < count; i++) {
         const struct replay_result *item = &result[g_array_index(pick, uint32_t, i)];
         const struct kernel_traffic *traffic = &item->traffic[(uint32_t)rank * item->phases + phase];
@@ -64,7 +64,6 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
     record_add(record, name, rank, "time_us_p90", stats_percentile(times, (size_t)count * repeat, 90), "us");
     record_add(record, name, rank, "time_us_min", stats_min(times, (size_t)count * repeat), "us");
     if (result[0].start_us) record_add(record, name, rank, "arrival_us", late_us, "us");
-    g_free(times);
     return sum;
 }
 
@@ -74,7 +73,7 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
 {
     const uint32_t last = plan->warmup + plan->repeat - 1;
     uint32_t ranks = 0;
-    double *time_us = g_new(double, result[0].ranks);
+    g_autofree double *time_us = g_new(double, result[0].ranks);
     struct rank_summary all = { 0 };
     for (uint32_t rank = 0; rank < result[0].ranks; rank++) {
         if (kernel_absent(plan->item[0].job, rank, phase, last)) continue;
@@ -93,7 +92,6 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
     record_add(record, name, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_p90", stats_percentile(time_us, ranks, 90), "us");
-    g_free(time_us);
 }
 
 /* Whom each rank waited for, the mean over the items. */
@@ -116,16 +114,14 @@ static void rows_of_waits(struct record *record, const struct replay_plan *plan,
 static void rows_of_layers(const struct replay_plan *plan, const char *name, const struct replay_result *result,
                            uint32_t phase, struct record *record)
 {
-    GArray *pick = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    g_autoptr(GArray) pick = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     for (uint32_t first = 0; first < plan->item_count && plan->item[first].step == plan->item[0].step; first++) {
         g_array_set_size(pick, 0);
         for (uint32_t i = first; i < plan->item_count; i++)
             if (plan->item[i].layer == plan->item[first].layer) g_array_append_val(pick, i);
-        char *of_layer = g_strdup_printf("%s_layer%u", name, plan->item[first].layer);
+        g_autofree char *of_layer = g_strdup_printf("%s_layer%u", name, plan->item[first].layer);
         rows_of_phase(record, plan, of_layer, result, pick, phase);
-        g_free(of_layer);
     }
-    g_array_free(pick, TRUE);
 }
 
 /* Which steps and layers ran, as the predictions of several write them.  Items go by step, then layer. */
@@ -162,24 +158,22 @@ static void header_fill(const struct replay_plan *plan, const struct bootstrap *
 static void masked_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
 {
     const uint32_t ranks = result[0].ranks;
-    uint8_t *set = g_new0(uint8_t, ranks);
+    g_autofree uint8_t *set = g_new0(uint8_t, ranks);
     for (uint32_t i = 0; i < plan->item_count * ranks; i++) {
         const uint8_t *masked = result[i / ranks].masked;
         const uint32_t rank = i % ranks, last = plan->warmup + plan->repeat - 1;
         if (!masked || kernel_absent(plan->item[i / ranks].job, rank, result[0].phases - 1, last)) continue;
         for (uint32_t peer = 0; peer < ranks; peer++) set[peer] |= masked[rank * ranks + peer];
     }
-    char *text = case_ranks_text(set, ranks);
+    g_autofree char *text = case_ranks_text(set, ranks);
     if (result[0].masked) record_set(record, "ranks-masked", "%s", text);
-    g_free(text);
-    g_free(set);
 }
 
 /* "dispatch 3/10|combine 1/10": how many of a phase's times were taken while somebody else had CPUs of the ranks. */
 static void disturbed_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
 {
     const uint32_t phases = result[0].phases, repeat = result[0].repeat;
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     uint32_t repeated = 0;
     for (uint32_t phase = 0; phase < phases; phase++) {
         uint32_t count = 0;
@@ -192,7 +186,6 @@ static void disturbed_fill(const struct replay_plan *plan, const struct replay_r
     for (uint32_t i = 0; i < plan->item_count; i++) repeated += result[i].repeated;
     record_set(record, "disturbed", "%s", text->len ? text->str : "none");
     record_set(record, "iterations-repeated", "%u", repeated);
-    g_string_free(text, TRUE);
 }
 
 void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b, const struct replay_result *result,
@@ -202,7 +195,7 @@ void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *
     contention_record(contention, record);
     disturbed_fill(plan, result, record);
     masked_fill(plan, result, record);
-    GArray *every = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    g_autoptr(GArray) every = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     for (uint32_t i = 0; i < plan->item_count; i++) g_array_append_val(every, i);
     for (uint32_t phase = 0; phase < result[0].phases; phase++) {
         const char *name = kernel_phase_name(plan->item[0].job, phase);
@@ -210,5 +203,4 @@ void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *
         rows_of_waits(record, plan, result, phase);
         if (plan->item_count > 1) rows_of_layers(plan, name, result, phase, record);
     }
-    g_array_free(every, TRUE);
 }

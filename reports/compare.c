@@ -19,9 +19,8 @@ static const char *compare_header_value(const struct record *record, const char 
 {
     const char *value = record_get(record, key);
     if (!value) {
-        char *other = g_strdelimit(g_strdup(key), "-", '_');
+        g_autofree char *other = g_strdelimit(g_strdup(key), "-", '_');
         value = record_get(record, other);
-        g_free(other);
     }
     return value ? value : "";
 }
@@ -115,12 +114,11 @@ bool compare_phase_of_layer(const char *phase)
 GPtrArray *compare_phases(const struct record *record)
 {
     GPtrArray *phases = g_ptr_array_new();
-    GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         char *phase = record_row(record, i)->phase;
         if (g_hash_table_add(seen, phase)) g_ptr_array_add(phases, phase);
     }
-    g_hash_table_destroy(seen);
     return phases;
 }
 
@@ -187,10 +185,11 @@ static void compare_phase_add(struct compare *compare, const char *phase, const 
 
 static void compare_phases_match(struct compare *compare, bool by_rank)
 {
-    GPtrArray *phases = compare_phases(compare->predicted);
+    g_autoptr(GPtrArray) phases = compare_phases(compare->predicted);
     const bool several = compare_record_several(compare->predicted) || compare_record_several(compare->measured);
-    GHashTable *place = g_hash_table_new(g_str_hash, g_str_equal);
-    GPtrArray **all_rows = g_new0(GPtrArray *, phases->len + 1), **rank_rows = g_new0(GPtrArray *, phases->len + 1);
+    g_autoptr(GHashTable) place = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autofree GPtrArray **all_rows = g_new0(GPtrArray *, phases->len + 1);
+    g_autofree GPtrArray **rank_rows = g_new0(GPtrArray *, phases->len + 1);
     for (guint p = 0; p < phases->len; p++) {
         all_rows[p] = g_ptr_array_new();
         rank_rows[p] = g_ptr_array_new();
@@ -208,15 +207,10 @@ static void compare_phases_match(struct compare *compare, bool by_rank)
         g_ptr_array_free(all_rows[p], TRUE);
         g_ptr_array_free(rank_rows[p], TRUE);
     }
-    GPtrArray *others = compare_phases(compare->measured);
+    g_autoptr(GPtrArray) others = compare_phases(compare->measured);
     for (guint i = 0; i < others->len; i++)
         if (!g_hash_table_contains(place, g_ptr_array_index(others, i)))
             g_ptr_array_add(compare->lonely, g_ptr_array_index(others, i));
-    g_ptr_array_free(others, TRUE);
-    g_ptr_array_free(phases, TRUE);
-    g_hash_table_destroy(place);
-    g_free(all_rows);
-    g_free(rank_rows);
 }
 
 struct compare *compare_new(const struct record *a, const struct record *b, const struct compare_options *options,
@@ -269,9 +263,8 @@ void compare_limit_find(const struct record *record, const char *phase, struct c
     *limit = (struct compare_limit){ .busy_pct = NAN, .bound_us = NAN, .efficiency_pct = NAN };
     const struct record_row *named = record_find(record, phase, RECORD_ALL, "bottleneck");
     if (named) {
-        char *metric = g_strdup_printf("busy_%s_pct", named->text);
+        g_autofree char *metric = g_strdup_printf("busy_%s_pct", named->text);
         const struct record_row *busy = record_find(record, phase, RECORD_ALL, metric);
-        g_free(metric);
         if (!busy) busy = record_find(record, phase, RECORD_ALL, "bottleneck_busy_pct");
         limit->resource = named->text;
         if (busy) limit->busy_pct = busy->value;
@@ -279,12 +272,11 @@ void compare_limit_find(const struct record *record, const char *phase, struct c
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL || strcmp(row->phase, phase) != 0) continue;
-        char *name = compare_metric_middle(row->metric, "bound_", "_us");
+        g_autofree char *name = compare_metric_middle(row->metric, "bound_", "_us");
         if (name && isfinite(row->value) && !(row->value <= limit->bound_us)) {
             g_strlcpy(limit->bound, name, sizeof limit->bound);
             limit->bound_us = row->value;
         }
-        g_free(name);
     }
     const struct record_row *time = record_find(record, phase, RECORD_ALL, "time_us_max");
     if (!time) time = record_find(record, phase, RECORD_ALL, "time_us");

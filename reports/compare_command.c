@@ -125,8 +125,8 @@ static GArray *compare_errors_gather(const struct compare_pair *pairs, guint cou
 static void compare_about_row(const struct compare_pair *pairs, guint count, const char *phase,
                               struct text_table *table)
 {
-    GArray *pair_of = g_array_new(FALSE, FALSE, sizeof(guint));
-    GArray *errors = compare_errors_gather(pairs, count, phase, pair_of);
+    g_autoptr(GArray) pair_of = g_array_new(FALSE, FALSE, sizeof(guint));
+    g_autoptr(GArray) errors = compare_errors_gather(pairs, count, phase, pair_of);
     struct compare_spread spread;
     compare_spread_find((const double *)(void *)errors->data, errors->len, &spread);
     if (spread.count > 0) {
@@ -139,8 +139,6 @@ static void compare_about_row(const struct compare_pair *pairs, guint count, con
         text_table_cell(table, "%+.1f %%", spread.bias_pct);
         text_table_cell(table, "%s", pairs[worst].b_path);
     }
-    g_array_free(errors, TRUE);
-    g_array_free(pair_of, TRUE);
 }
 
 /* Phases in order of first appearance over all pairs, then all together. */
@@ -148,7 +146,7 @@ static void compare_about_append(const struct compare_pair *pairs, guint count, 
 {
     static const char *const titles[] = { "time error", "cases", "median", "p90", "worst", "bias", "worst case" };
     struct text_table *table = text_table_new("lrrrrrl", titles);
-    GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint p = 0; p < count; p++) {
         const GArray *rows = pairs[p].compare->rows;
         for (guint i = 0; i < rows->len; i++) {
@@ -157,7 +155,6 @@ static void compare_about_append(const struct compare_pair *pairs, guint count, 
         }
     }
     compare_about_row(pairs, count, NULL, table);
-    g_hash_table_destroy(seen);
     text_table_append(table, out);
     text_table_free(table);
 }
@@ -233,12 +230,10 @@ static GString *compare_machine_text(const struct compare_pair *pairs, guint cou
 static int compare_verdict(const struct compare_pair *pairs, guint count, double error_pct_max)
 {
     if (isinf(error_pct_max)) return EXIT_OK;
-    GArray *pair_of = g_array_new(FALSE, FALSE, sizeof(guint));
-    GArray *errors = compare_errors_gather(pairs, count, NULL, pair_of);
+    g_autoptr(GArray) pair_of = g_array_new(FALSE, FALSE, sizeof(guint));
+    g_autoptr(GArray) errors = compare_errors_gather(pairs, count, NULL, pair_of);
     struct compare_spread spread;
     compare_spread_find((const double *)(void *)errors->data, errors->len, &spread);
-    g_array_free(errors, TRUE);
-    g_array_free(pair_of, TRUE);
     if (spread.count > 0 && spread.worst_pct <= error_pct_max) return EXIT_OK;
     fprintf(stderr, "eptwin compare: the worst time error is %.1f %%, more than --max-error %g\n", spread.worst_pct,
             error_pct_max);
@@ -250,12 +245,11 @@ static bool compare_pairs_show(const struct compare_run *run, const struct compa
 {
     bool done = true;
     if (run->output) {
-        GString *machine = compare_machine_text(pairs, count, format);
+        g_autoptr(GString) machine = compare_machine_text(pairs, count, format);
         done = whole_file_write(run->output, machine->str, machine->len, error);
-        g_string_free(machine, TRUE);
         if (strcmp(run->output, "-") == 0) return done; /* the table would spoil it */
     }
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     for (guint p = 0; p < count; p++) {
         if (p) g_string_append_c(text, '\n');
         compare_pair_append(&pairs[p], text);
@@ -265,7 +259,6 @@ static bool compare_pairs_show(const struct compare_run *run, const struct compa
         compare_about_append(pairs, count, text);
     }
     done = done && whole_file_write("-", text->str, text->len, error);
-    g_string_free(text, TRUE);
     return done;
 }
 
@@ -277,7 +270,7 @@ int command_compare(int argc, char **argv)
     bool done = compare_run_parse(&run, argc, argv, &format, &error);
     const guint count = run.path_count / 2;
     if (done && run.output) done = new_file_spares(run.output, (const char *const *)run.paths, run.path_count, &error);
-    struct compare_pair *pairs = g_new0(struct compare_pair, count + 1);
+    g_autofree struct compare_pair *pairs = g_new0(struct compare_pair, count + 1);
     for (guint p = 0; done && p < count; p++) {
         pairs[p].a_path = run.paths[2 * p];
         pairs[p].b_path = run.paths[2 * p + 1];
@@ -286,7 +279,6 @@ int command_compare(int argc, char **argv)
     done = done && compare_pairs_show(&run, pairs, count, format, &error);
     const int status = done ? compare_verdict(pairs, count, run.error_pct_max) : command_line_fail("compare", error);
     for (guint p = 0; p < count; p++) compare_pair_clear(&pairs[p]);
-    g_free(pairs);
     g_strfreev(run.paths);
     g_free(run.output);
     g_free(run.format_name);

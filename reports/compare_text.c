@@ -14,7 +14,7 @@ void compare_spread_find(const double *error_pct, uint32_t count, struct compare
 {
     *spread = (struct compare_spread){ .count = count };
     if (count == 0) return;
-    double *size = g_new(double, count);
+    g_autofree double *size = g_new(double, count);
     for (uint32_t i = 0; i < count; i++) {
         assert(isfinite(error_pct[i]));
         size[i] = fabs(error_pct[i]);
@@ -24,7 +24,6 @@ void compare_spread_find(const double *error_pct, uint32_t count, struct compare
     spread->bias_pct = stats_mean(error_pct, count);
     spread->median_pct = stats_median(size, count);
     spread->p90_pct = stats_percentile(size, count, 90.0);
-    g_free(size);
 }
 
 char *compare_metric_name(const char *metric)
@@ -64,9 +63,9 @@ static char *compare_change_text(const struct compare_row *row)
 static void compare_row_cells(const struct compare *compare, const struct compare_row *row, bool same_phase,
                               struct text_table *table)
 {
-    char *metric = compare_metric_name(row->metric);
-    char *predicted = compare_value_text(row->predicted, row->unit);
-    char *measured = compare_value_text(row->measured, row->unit);
+    g_autofree char *metric = compare_metric_name(row->metric);
+    g_autofree char *predicted = compare_value_text(row->predicted, row->unit);
+    g_autofree char *measured = compare_value_text(row->measured, row->unit);
     struct compare_limit limit;
     compare_limit_find(compare->predicted, row->phase, &limit);
     text_table_cell(table, "%s", same_phase ? "" : row->phase);
@@ -85,9 +84,6 @@ static void compare_row_cells(const struct compare *compare, const struct compar
     else if (isfinite(limit.busy_pct) && strcmp(limit.resource, "latency") != 0)
         text_table_cell(table, "%s %.0f %% busy", limit.resource, limit.busy_pct);
     else text_table_cell(table, "%s", limit.resource);
-    g_free(metric);
-    g_free(predicted);
-    g_free(measured);
 }
 
 void compare_table_append(const struct compare *compare, GString *out)
@@ -127,12 +123,11 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
                 limit.busy_pct);
     }
     if (*limit.bound) {
-        char *bound = compare_value_text(limit.bound_us, "us");
+        g_autofree char *bound = compare_value_text(limit.bound_us, "us");
         g_string_append_printf(out, "%sthe tightest bound is %s (%s)", limit.resource ? "; " : "Of the bounds, ",
                                limit.bound, bound);
         if (isfinite(limit.efficiency_pct))
             g_string_append_printf(out, ", %.0f %% of the slowest rank's time", limit.efficiency_pct);
-        g_free(bound);
     }
     g_string_append_printf(out, ".%s", after);
 }
@@ -204,8 +199,8 @@ void compare_words_append(const struct compare *compare, GString *out)
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
         if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
         if (compare_phase_of_layer(row->phase)) continue; /* the table holds them */
-        char *predicted = compare_value_text(row->predicted, "us");
-        char *measured = compare_value_text(row->measured, "us");
+        g_autofree char *predicted = compare_value_text(row->predicted, "us");
+        g_autofree char *measured = compare_value_text(row->measured, "us");
         g_string_append_printf(out, "%s: %s %s, %s %s", row->phase, compare->predicted_name, predicted,
                                compare->measured_name, measured);
         g_autofree char *change = compare_change_text(row);
@@ -218,8 +213,6 @@ void compare_words_append(const struct compare *compare, GString *out)
         if (compare_what_if(compare))
             compare_limit_append(compare->measured, row->phase, out, "  Of the second: ", "\n");
         else compare_contradiction_append(compare, row, out);
-        g_free(predicted);
-        g_free(measured);
     }
     if (!compare_record_predicted(compare->predicted))
         compare_busy_append(compare->predicted, compare->predicted_name, out);

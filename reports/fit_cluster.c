@@ -433,10 +433,9 @@ static bool fit_count_take(struct fit_work *work, const struct fit_key *key, dou
 {
     const char *text = record_get(work->record, key->metric);
     if (!fit_header_count(work, key->metric, 1, value, error)) return false;
-    char *comment = g_strdup_printf(" header %s", key->metric);
+    g_autofree char *comment = g_strdup_printf(" header %s", key->metric);
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
-    g_free(comment);
     return true;
 }
 
@@ -467,10 +466,9 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     char *comment = NULL;
     if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
     const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE;
-    char *text = key->kind == FIT_PUT ? fit_curve_text(&work->put) : fit_value_text(*value, rate);
+    g_autofree char *text = key->kind == FIT_PUT ? fit_curve_text(&work->put) : fit_value_text(*value, rate);
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
-    g_free(text);
     g_free(comment);
     return true;
 }
@@ -511,11 +509,11 @@ char *fit_cluster_text(const struct record *record, const char *path, const char
     g_key_file_set_string(work.file, "cluster", "name", name ? name : machine ? machine : "measured");
     char *text = NULL;
     if (fit_keys_take(&work, error)) {
-        char *comment = g_strdup_printf(" Made by eptwin fit from %s (version %s, machine %s).\n Every number is "
-                                        "measured: measure again rather than edit.",
-                                        path, version ? version : "unknown", machine ? machine : "unknown");
+        g_autofree char *comment =
+            g_strdup_printf(" Made by eptwin fit from %s (version %s, machine %s).\n Every number is "
+                            "measured: measure again rather than edit.",
+                            path, version ? version : "unknown", machine ? machine : "unknown");
         g_key_file_set_comment(work.file, NULL, NULL, comment, NULL);
-        g_free(comment);
         text = g_key_file_to_data(work.file, NULL, NULL);
     }
     g_key_file_free(work.file);

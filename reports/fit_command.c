@@ -29,12 +29,12 @@ static const char fit_about[] =
 /* NULL and *error when one cannot be read or does not fit the others. */
 static struct record *fit_read(char **paths, uint32_t count, GError **error)
 {
-    struct record **records = g_new0(struct record *, count), *all = NULL;
+    g_autofree struct record **records = g_new0(struct record *, count);
+    struct record *all = NULL;
     bool fine = true;
     for (uint32_t i = 0; fine && i < count; i++) fine = (records[i] = record_read(paths[i], error)) != NULL;
     if (fine) all = fit_records_median(records, paths, count, error);
     for (uint32_t i = 0; i < count; i++) record_free(records[i]);
-    g_free(records);
     return all;
 }
 
@@ -42,7 +42,7 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
 {
     struct record *record = fit_read(paths, g_strv_length(paths), error);
     g_autofree char *source = g_strjoinv(", ", paths);
-    GString *doubts = g_string_new(NULL);
+    g_autoptr(GString) doubts = g_string_new(NULL);
     char *text = NULL;
     if (record && fit_gpu_record(record)) text = fit_gpu_text(record, source, name, include, doubts, error);
     else if (record && include)
@@ -53,7 +53,6 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
         fprintf(stderr,
                 "eptwin fit: rows of %s lie on no line or far apart: was the machine busy with something else?\n",
                 doubts->str);
-    g_string_free(doubts, TRUE);
     g_free(text);
     record_free(record);
     return done;
@@ -61,7 +60,10 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
 
 int command_fit(int argc, char **argv)
 {
-    char *output = NULL, *name = NULL, *include = NULL, **paths = NULL;
+    g_autofree char *output = NULL;
+    g_autofree char *name = NULL;
+    g_autofree char *include = NULL;
+    g_auto(GStrv) paths = NULL;
     GOptionEntry entries[] = {
         COMMAND_LINE_OUTPUT(&output, "The cluster file to write (default '-': standard output)"),
         { "name", 0, 0, G_OPTION_ARG_STRING, &name, "What the cluster is called (default: as the machine)", "NAME" },
@@ -81,9 +83,5 @@ int command_fit(int argc, char **argv)
     }
     if (done && output) done = new_file_spares(output, (const char *const *)paths, g_strv_length(paths), &error);
     done = done && fit_run(paths, output ? output : "-", name, include, &error);
-    g_strfreev(paths);
-    g_free(output);
-    g_free(name);
-    g_free(include);
     return done ? EXIT_OK : command_line_fail("fit", error);
 }

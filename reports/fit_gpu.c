@@ -171,9 +171,8 @@ struct gpu_value {
 static char *gpu_phase(const struct gpu_work *work, const char *phase)
 {
     const char *sms = record_get(work->record, "sms");
-    char **parts = g_strsplit(phase, "ALL", 2);
+    g_auto(GStrv) parts = g_strsplit(phase, "ALL", 2);
     char *text = g_strjoinv(sms ? sms : "", parts);
-    g_strfreev(parts);
     return text;
 }
 

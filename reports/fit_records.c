@@ -66,8 +66,7 @@ struct record *fit_records_median(struct record *const *records, char *const *pa
     struct record *all = record_new();
     for (uint32_t i = 0; i < record_key_count(first); i++)
         record_set(all, record_key(first, i), "%s", record_get(first, record_key(first, i)));
-    double *values = g_new(double, count);
+    g_autofree double *values = g_new(double, count);
     for (uint32_t i = 0; i < record_row_count(first); i++) fit_row_add(all, records, count, i, values);
-    g_free(values);
     return all;
 }

@@ -117,10 +117,9 @@ void record_set(struct record *record, const char *key, const char *format, ...)
     assert(record_key_valid(key));
     va_list arguments;
     va_start(arguments, format);
-    char *value = g_strdup_vprintf(format, arguments);
+    g_autofree char *value = g_strdup_vprintf(format, arguments);
     va_end(arguments);
     record_value_set(record, key, value);
-    g_free(value);
 }
 
 const char *record_get(const struct record *record, const char *key)
@@ -221,22 +220,20 @@ void record_add(struct record *record, const char *phase, int32_t rank, const ch
 void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric, const char *text)
 {
     assert(rank >= RECORD_ALL);
-    char *word = record_word_clean(text);
+    g_autofree char *word = record_word_clean(text);
     record_row_append(record, phase, rank, metric, *word ? word : "-", "");
-    g_free(word);
 }
 
 void record_add_list(struct record *record, const char *phase, int32_t rank, const char *metric, const double *values,
                      uint32_t count)
 {
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     for (uint32_t i = 0; i < count; i++) {
         char number[G_ASCII_DTOSTR_BUF_SIZE];
         g_string_append_printf(text, "%s%s", i ? " " : "",
                                g_ascii_formatd(number, sizeof number, "%.4g", isfinite(values[i]) ? values[i] : 0));
     }
     record_add_text(record, phase, rank, metric, text->str);
-    g_string_free(text, TRUE);
 }
 
 double *record_row_list(const struct record_row *row, uint32_t *count)
@@ -356,10 +353,8 @@ static GString *record_json_text(const struct record *record)
 
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error)
 {
-    GString *text = format == RECORD_JSON ? record_json_text(record) : record_csv_text(record);
-    const bool done = whole_file_write(path, text->str, text->len, error);
-    g_string_free(text, TRUE);
-    return done;
+    g_autoptr(GString) text = format == RECORD_JSON ? record_json_text(record) : record_csv_text(record);
+    return whole_file_write(path, text->str, text->len, error);
 }
 
 bool record_format_parse(const char *name, enum record_format *format, GError **error)
@@ -486,12 +481,11 @@ static char *record_csv_read(struct record *record, const char *text, uint32_t *
     char *wrong = NULL;
     for (*line = 1; *text && !columns && !wrong; ++*line) {
         const size_t length = strcspn(text, "\n");
-        char *copy = g_strstrip(g_strndup(text, length));
+        g_autofree char *copy = g_strstrip(g_strndup(text, length));
         text += length + (text[length] == '\n');
         if (*copy == '#') wrong = record_header_take(record, copy);
         else if (strcmp(copy, record_columns) == 0) columns = true;
         else if (*copy) wrong = g_strdup_printf("expected '%s', found '%.40s'", record_columns, copy);
-        g_free(copy);
     }
     if (wrong) {
         --*line;
@@ -600,9 +594,8 @@ struct record *record_parse(const char *source, const char *text, size_t size_by
         done = record_json_read(record, source, text, size_bytes, error);
     } else {
         uint32_t line;
-        char *wrong = record_csv_read(record, text, &line);
+        g_autofree char *wrong = record_csv_read(record, text, &line);
         if (wrong) g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: %s", source, line, wrong);
-        g_free(wrong);
         done = wrong == NULL;
     }
     if (done) return record;

@@ -49,7 +49,7 @@ static struct report_case *report_case_pair(const struct record *predicted, cons
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count)
 {
     GPtrArray *cases = g_ptr_array_new_with_free_func(report_case_free);
-    bool *used = g_new0(bool, count + 1);
+    g_autofree bool *used = g_new0(bool, count + 1);
     for (guint m = 0; m < count; m++) {
         if (compare_record_predicted(records[m])) continue;
         struct report_case *pair = NULL;
@@ -62,7 +62,6 @@ GPtrArray *report_cases_new(const struct record *const *records, const char *con
     }
     for (guint i = 0; i < count; i++)
         if (!used[i]) g_ptr_array_add(cases, report_case_single(records[i], paths[i]));
-    g_free(used);
     report_titles_set(cases);
     return cases;
 }
@@ -75,7 +74,7 @@ static bool report_metric_matches(const char *metric, const char *wanted)
 GPtrArray *report_case_phases(const struct report_case *c, const char *metric, guint count_max)
 {
     GPtrArray *phases = g_ptr_array_new();
-    GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
     for (int s = 0; s < c->series_count; s++) {
         const struct record *record = c->series[s].record;
         for (uint32_t i = 0; i < record_row_count(record) && phases->len < count_max; i++) {
@@ -85,7 +84,6 @@ GPtrArray *report_case_phases(const struct report_case *c, const char *metric, g
                 g_ptr_array_add(phases, row->phase);
         }
     }
-    g_hash_table_destroy(seen);
     return phases;
 }
 

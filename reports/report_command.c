@@ -99,13 +99,12 @@ static bool report_input_add(struct report_input *input, const struct report_run
 
 static bool report_run_write(const struct report_run *run, const struct report_input *input, GError **error)
 {
-    GPtrArray *cases = report_cases_new((const struct record *const *)input->records->pdata,
-                                        (const char *const *)input->paths->pdata, input->records->len);
+    g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)input->records->pdata,
+                                                  (const char *const *)input->paths->pdata, input->records->len);
     GString *page =
         run->text ? report_text(cases, REPORT_TEXT_WIDTH) : report_html(cases, input->sweeps, eptwin_version());
     const bool done = whole_file_write(run->output ? run->output : "-", page->str, page->len, error);
     g_string_free(page, TRUE);
-    g_ptr_array_unref(cases);
     return done;
 }
 

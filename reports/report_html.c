@@ -203,7 +203,7 @@ static void html_paragraphs(const char *words, GString *out)
 
 static void html_words(const struct report_case *c, GString *out)
 {
-    GString *words = g_string_new(NULL);
+    g_autoptr(GString) words = g_string_new(NULL);
     if (c->compare) {
         compare_words_append(c->compare, words);
     } else {
@@ -214,7 +214,6 @@ static void html_words(const struct report_case *c, GString *out)
         }
     }
     html_paragraphs(words->str, out);
-    g_string_free(words, TRUE);
 }
 
 /* All header keys, the series side by side; what differs is marked. */
@@ -446,7 +445,8 @@ static void html_sweeps(const GPtrArray *sweeps, GString *out)
 GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const char *version)
 {
     g_autofree char *common = report_common(cases);
-    GString *out = g_string_new(NULL), *sections = g_string_new(NULL);
+    GString *out = g_string_new(NULL);
+    g_autoptr(GString) sections = g_string_new(NULL);
     guint shown = 0;
     while (shown < cases->len && sections->len < HTML_BYTES_MAX) {
         html_case(g_ptr_array_index(cases, shown), shown + 1, sections);
@@ -470,7 +470,6 @@ GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const char
         g_string_append(out, "</section>\n");
     }
     g_string_append_len(out, sections->str, (gssize)sections->len);
-    g_string_free(sections, TRUE);
     g_string_append(out, "</main>\n</body>\n</html>\n");
     return out;
 }

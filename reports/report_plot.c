@@ -108,10 +108,10 @@ static void bar_whisker(GString *out, const struct svg_scale *scale, double y, d
 /* Phases with times that are no layer's part of another. */
 static GPtrArray *whole_phases(const struct report_case *c)
 {
-    GPtrArray *all = report_case_phases(c, "time_us", 10 * PLOT_PHASES_MAX), *phases = g_ptr_array_new();
+    g_autoptr(GPtrArray) all = report_case_phases(c, "time_us", 10 * PLOT_PHASES_MAX);
+    GPtrArray *phases = g_ptr_array_new();
     for (guint i = 0; i < all->len && phases->len < PLOT_PHASES_MAX; i++)
         if (!compare_phase_of_layer(g_ptr_array_index(all, i))) g_ptr_array_add(phases, g_ptr_array_index(all, i));
-    g_ptr_array_free(all, TRUE);
     return phases;
 }
 
@@ -141,7 +141,7 @@ static void times_bar(const struct report_series *series, const char *phase, con
 
 void report_plot_times(const struct report_case *c, GString *out)
 {
-    GPtrArray *phases = whole_phases(c);
+    g_autoptr(GPtrArray) phases = whole_phases(c);
     const char *kind = record_get(c->series[0].record, "kind");
     if (phases->len > 0 && g_strcmp0(kind, "measure") != 0) { /* a step and a slice have no axis in common */
         const double group = c->series_count * (PLOT_BAR + 2) + 8, bottom = phases->len * group;
@@ -160,7 +160,6 @@ void report_plot_times(const struct report_case *c, GString *out)
         report_figures_end(out);
         report_legend(c, out);
     }
-    g_ptr_array_free(phases, TRUE);
 }
 
 /* ---- bounds, busy shares ---- */
@@ -213,14 +212,14 @@ static void report_time_lines(const struct report_case *c, const char *phase, co
 
 void report_plot_bounds(const struct report_case *c, GString *out)
 {
-    GPtrArray *phases = report_case_phases(c, "bound_", PLOT_PHASES_MAX);
+    g_autoptr(GPtrArray) phases = report_case_phases(c, "bound_", PLOT_PHASES_MAX);
     if (phases->len > 0)
         report_figures_begin(out, "Time against its bounds",
                              "No phase can be faster than its longest bound. The upright lines are the times of the "
                              "slowest rank.");
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
-        GPtrArray *rows = report_rows_like(report_explaining(c), phase, "bound_", "_us");
+        g_autoptr(GPtrArray) rows = report_rows_like(report_explaining(c), phase, "bound_", "_us");
         double most = 0;
         for (guint i = 0; i < rows->len; i++)
             most = fmax(most, ((const struct record_row *)g_ptr_array_index(rows, i))->value);
@@ -233,21 +232,19 @@ void report_plot_bounds(const struct report_case *c, GString *out)
         named_bars(rows, "bound_", "_us", &scale, "bound", out);
         report_time_lines(c, phase, &scale, bottom, out);
         report_figure_end(out);
-        g_ptr_array_free(rows, TRUE);
     }
     if (phases->len > 0) report_figures_end(out);
-    g_ptr_array_free(phases, TRUE);
 }
 
 void report_plot_busy(const struct report_case *c, GString *out)
 {
-    GPtrArray *phases = report_case_phases(c, "busy_", PLOT_PHASES_MAX);
+    g_autoptr(GPtrArray) phases = report_case_phases(c, "busy_", PLOT_PHASES_MAX);
     if (phases->len > 0)
         report_figures_begin(out, "How busy each resource was",
                              "Share of the phase's time. More of the busiest would help first.");
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
-        GPtrArray *rows = report_rows_like(report_explaining(c), phase, "busy_", "_pct");
+        g_autoptr(GPtrArray) rows = report_rows_like(report_explaining(c), phase, "busy_", "_pct");
         struct svg_scale scale;
         svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, 100, PLOT_TICKS);
         const double bottom = rows->len * (PLOT_BAR + 5) + 4;
@@ -255,8 +252,6 @@ void report_plot_busy(const struct report_case *c, GString *out)
         svg_axis_below(out, &scale, 0, bottom, "% of the time");
         named_bars(rows, "busy_", "_pct", &scale, "busy", out);
         report_figure_end(out);
-        g_ptr_array_free(rows, TRUE);
     }
     if (phases->len > 0) report_figures_end(out);
-    g_ptr_array_free(phases, TRUE);
 }

@@ -73,9 +73,8 @@ void report_plot_ranks(const struct report_case *c, GString *out)
     report_figures_begin(out, "Time of each rank",
                          "One dot a rank; the line is the median rank. Where ranks lie close together, the axis does "
                          "not begin at 0.");
-    GPtrArray *phases = report_case_phases(c, "time_us", PLOT_PHASES_MAX);
+    g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", PLOT_PHASES_MAX);
     for (guint p = 0; p < phases->len; p++) ranks_phase(c, g_ptr_array_index(phases, p), out);
-    g_ptr_array_free(phases, TRUE);
     report_figures_end(out);
     report_legend(c, out);
 }
@@ -178,7 +177,8 @@ static void layers_phase(const struct report_case *c, const char *whole, GString
 
 void report_plot_layers(const struct report_case *c, GString *out)
 {
-    GPtrArray *phases = report_case_phases(c, "time_us", G_MAXUINT), *wholes = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", G_MAXUINT);
+    g_autoptr(GPtrArray) wholes = g_ptr_array_new_with_free_func(g_free);
     for (guint i = 0; i < phases->len; i++) {
         const char *phase = g_ptr_array_index(phases, i), *mark = g_strrstr(phase, layer_mark);
         g_autofree char *whole = mark ? g_strndup(phase, (gsize)(mark - phase)) : NULL;
@@ -195,6 +195,4 @@ void report_plot_layers(const struct report_case *c, GString *out)
         report_figures_end(out);
         report_legend(c, out);
     }
-    g_ptr_array_free(wholes, TRUE);
-    g_ptr_array_free(phases, TRUE);
 }

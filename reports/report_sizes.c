@@ -37,7 +37,7 @@ static gint sizes_order(gconstpointer a, gconstpointer b)
 static int sizes_gather(const struct record *record, struct sizes_line lines[PLOT_COLOURS])
 {
     int count = 0;
-    GPtrArray *phases = compare_phases(record);
+    g_autoptr(GPtrArray) phases = compare_phases(record);
     for (int crowds = 0; crowds < 2; crowds++)
         for (guint p = 0; p < phases->len && count < PLOT_COLOURS; p++) {
             const char *phase = g_ptr_array_index(phases, p);
@@ -53,7 +53,6 @@ static int sizes_gather(const struct record *record, struct sizes_line lines[PLO
             if (line.points->len > 1) lines[count++] = line;
             else g_array_free(line.points, TRUE);
         }
-    g_ptr_array_free(phases, TRUE);
     return count;
 }
 

@@ -354,7 +354,7 @@ static void works_gather(const struct sweep_table *table, GPtrArray *works, GPtr
         varies[n] = !is_launch(g_ptr_array_index(table->names, n)) && value_count(table, (int)n) > 1;
     for (guint i = 0; i < table->points->len; i++) {
         struct sweep_point *point = g_ptr_array_index(table->points, i);
-        GString *key = g_string_new(NULL);
+        g_autoptr(GString) key = g_string_new(NULL);
         for (guint n = 0; n < table->names->len; n++)
             if (varies[n])
                 g_string_append_printf(key, "%s%s %s", key->len ? ", " : "",
@@ -366,7 +366,6 @@ static void works_gather(const struct sweep_table *table, GPtrArray *works, GPtr
             g_ptr_array_add(works, g_ptr_array_new());
             g_ptr_array_add(captions, g_strdup(key->str));
         }
-        g_string_free(key, TRUE);
         g_ptr_array_add(g_ptr_array_index(works, GPOINTER_TO_UINT(place)), point);
     }
 }
@@ -384,14 +383,13 @@ static void front_draw(const struct sweep_measure *m, const GArray *dots, const 
     for (guint i = 0; i < dots->len; i++) {
         const struct front_dot *dot = &g_array_index(dots, struct front_dot, i);
         if (!dot->on_front && i % step) continue;
-        GString *tip = g_string_new(NULL);
+        g_autoptr(GString) tip = g_string_new(NULL);
         for (guint n = 0; n < m->table->names->len; n++)
             g_string_append_printf(tip, "%s %s, ", (const char *)g_ptr_array_index(m->table->names, n),
                                    dot->point->value[n]);
         g_string_append_printf(tip, "%.4g us", dot->time_us);
         svg_dot(out, svg_scale_pixel(x, dot->sms), svg_scale_pixel(y, dot->time_us), dot->on_front ? 4 : 2.5,
                 dot->on_front ? "c1" : "bound", tip->str);
-        g_string_free(tip, TRUE);
     }
 }
 
@@ -489,7 +487,7 @@ static void best_table(const struct sweep_measure *m, GString *out)
 {
     g_autoptr(GArray) best = best_find(m);
     g_autoptr(GPtrArray) titles = g_ptr_array_new();
-    GString *format = g_string_new(NULL);
+    g_autoptr(GString) format = g_string_new(NULL);
     for (guint n = 0; n < m->table->names->len; n++) {
         g_ptr_array_add(titles, g_ptr_array_index(m->table->names, n));
         g_string_append_c(format, sweep_table_numeric(m->table, (int)n) ? 'r' : 'l');
@@ -507,7 +505,6 @@ static void best_table(const struct sweep_measure *m, GString *out)
     if (best->len > BEST_MAX)
         g_string_append_printf(out, "<p class=\"note\">The best %d of %u points; the file has all.</p>\n", BEST_MAX,
                                best->len);
-    g_string_free(format, TRUE);
 }
 
 /* ---- the section ---- */

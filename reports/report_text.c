@@ -21,15 +21,14 @@ static void text_bar_append(GString *out, double fraction, int width)
 static void text_name_append(GString *out, const char *name, int width)
 {
     const glong length = g_utf8_strlen(name, -1);
-    char *cut = g_utf8_substring(name, 0, MIN(length, width));
+    g_autofree char *cut = g_utf8_substring(name, 0, MIN(length, width));
     g_string_append(out, cut);
     for (glong i = MIN(length, width); i < width + 1; i++) g_string_append_c(out, ' ');
-    g_free(cut);
 }
 
 static void text_times(const struct report_case *c, int width, GString *out)
 {
-    GPtrArray *phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);
+    g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);
     double value_max = 0;
     for (guint p = 0; p < phases->len; p++)
         for (int s = 0; s < c->series_count; s++)
@@ -39,26 +38,24 @@ static void text_times(const struct report_case *c, int width, GString *out)
         for (int s = 0; s < c->series_count; s++) {
             const double value = report_value(c->series[s].record, g_ptr_array_index(phases, p), "time_us");
             if (!isfinite(value) || value_max <= 0) continue;
-            char *text = compare_value_text(value, "us");
+            g_autofree char *text = compare_value_text(value, "us");
             text_name_append(out, s ? "" : g_ptr_array_index(phases, p), 15);
             text_name_append(out, c->series[s].name, 9);
             text_bar_append(out, value / value_max, bar);
             g_string_append_printf(out, " %s\n", text);
-            g_free(text);
         }
     if (phases->len) g_string_append_c(out, '\n');
-    g_ptr_array_free(phases, TRUE);
 }
 
 /* Least, median and most of the ranks, in words. */
 static void text_ranks(const struct report_case *c, GString *out)
 {
-    GPtrArray *phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);
+    g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);
     bool any = false;
     for (guint p = 0; p < phases->len; p++)
         for (int s = 0; s < c->series_count; s++) {
             const char *phase = g_ptr_array_index(phases, p);
-            GArray *samples = report_samples(c->series[s].record, phase, "time_us");
+            g_autoptr(GArray) samples = report_samples(c->series[s].record, phase, "time_us");
             if (samples->len > 1) {
                 const struct report_sample *first = &g_array_index(samples, struct report_sample, 0);
                 const struct report_sample *last = &first[samples->len - 1];
@@ -69,10 +66,8 @@ static void text_ranks(const struct report_case *c, GString *out)
                                        last->rank, report_samples_median(samples));
                 any = true;
             }
-            g_array_free(samples, TRUE);
         }
     if (any) g_string_append_c(out, '\n');
-    g_ptr_array_free(phases, TRUE);
 }
 
 static void text_case(const struct report_case *c, int width, GString *out)
@@ -89,13 +84,11 @@ static void text_case(const struct report_case *c, int width, GString *out)
         compare_words_append(c->compare, out);
         return;
     }
-    GPtrArray *phases = compare_phases(c->series[0].record);
+    g_autoptr(GPtrArray) phases = compare_phases(c->series[0].record);
     for (guint i = 0; i < MIN(phases->len, (guint)TEXT_PHASES_MAX); i++) {
-        char *before = g_strdup_printf("%s: ", (const char *)g_ptr_array_index(phases, i));
+        g_autofree char *before = g_strdup_printf("%s: ", (const char *)g_ptr_array_index(phases, i));
         compare_limit_append(c->series[0].record, g_ptr_array_index(phases, i), out, before, "\n");
-        g_free(before);
     }
-    g_ptr_array_free(phases, TRUE);
 }
 
 GString *report_text(const GPtrArray *cases, int width)

@@ -53,7 +53,7 @@ static void text_table_spaces_append(GString *out, glong count)
 void text_table_append(const struct text_table *table, GString *out)
 {
     assert(table->cells->len % table->columns == 0);
-    glong *width = g_new0(glong, table->columns);
+    g_autofree glong *width = g_new0(glong, table->columns);
     for (guint i = 0; i < table->cells->len; i++) {
         const glong length = g_utf8_strlen(g_ptr_array_index(table->cells, i), -1);
         width[i % table->columns] = MAX(width[i % table->columns], length);
@@ -76,5 +76,4 @@ void text_table_append(const struct text_table *table, GString *out)
         }
         g_string_append_c(out, '\n');
     }
-    g_free(width);
 }

@@ -87,10 +87,9 @@ static bool help_wanted(int argc, char **argv)
 
 static void help_print_and_end(const struct command_line *line)
 {
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     help_append(line, text);
     fputs(text->str, stdout);
-    g_string_free(text, TRUE);
     if (fflush(stdout) == 0 && !ferror(stdout)) exit(EXIT_OK);
     perror("eptwin: standard output");
     exit(EXIT_RUN_FAILED);
@@ -216,7 +215,7 @@ bool command_line_parse(const struct command_line *line, int argc, char **argv, 
     };
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (!argument_check(line, argv[i], error)) return false;
-    char **spelt = g_new0(char *, (gsize)argc + 1);
+    g_auto(GStrv) spelt = g_new0(char *, (gsize)argc + 1);
     for (int i = 0; i < argc; i++) spelt[i] = argument_spell_out(line, argv[i]);
     g_autoptr(GOptionContext) context = g_option_context_new(NULL);
     g_option_context_set_help_enabled(context, FALSE);
@@ -225,7 +224,6 @@ bool command_line_parse(const struct command_line *line, int argc, char **argv, 
     g_option_context_add_main_entries(context, remaining, NULL);
     GError *glib = NULL;
     const bool good = g_option_context_parse_strv(context, &spelt, &glib);
-    g_strfreev(spelt);
     if (!good) {
         error_put(line, glib, error);
         return false;

@@ -53,12 +53,12 @@ static GPtrArray *folders_all(const struct kind *kind)
 
 char **share_folders(enum share_kind kind)
 {
-    GPtrArray *all = folders_all(&kinds[kind]), *found = g_ptr_array_new();
+    g_autoptr(GPtrArray) all = folders_all(&kinds[kind]);
+    GPtrArray *found = g_ptr_array_new();
     for (guint i = 0; i < all->len; i++)
         if (g_file_test(all->pdata[i], G_FILE_TEST_IS_DIR)) g_ptr_array_add(found, g_strdup(all->pdata[i]));
     if (!found->len)
         for (guint i = 0; i < all->len; i++) g_ptr_array_add(found, g_strdup(all->pdata[i]));
-    g_ptr_array_free(all, TRUE);
     g_ptr_array_add(found, NULL);
     return (char **)g_ptr_array_free(found, FALSE);
 }

@@ -124,13 +124,12 @@ static void messages_deal(const struct message *message, uint32_t count, uint32_
     edges_alloc(e, ranks, count);
     for (uint32_t i = 0; i < count; i++) e->first[message[i].source + 1]++;
     for (uint32_t s = 0; s < ranks; s++) e->first[s + 1] += e->first[s];
-    uint32_t *place = g_memdup2(e->first, (ranks + 1) * sizeof *e->first);
+    g_autofree uint32_t *place = g_memdup2(e->first, (ranks + 1) * sizeof *e->first);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t at = place[message[i].source]++;
         e->target[at] = message[i].target;
         e->size_bytes[at] = message[i].size_bytes;
     }
-    g_free(place);
     edges_finish(e);
 }
 
@@ -142,7 +141,7 @@ static bool messages_read(struct reader *r, struct edges *e)
     if (!number_read(r, "endpoints", 1, EDGES_RANKS_MAX, &ranks) || !number_read(r, "messages", 0, EDGES_MAX, &count) ||
         !line_end(r))
         return false;
-    GArray *messages = g_array_new(FALSE, FALSE, sizeof(struct message));
+    g_autoptr(GArray) messages = g_array_new(FALSE, FALSE, sizeof(struct message));
     struct message m;
     while (messages->len <= count && line_find(r) && message_read(r, (uint32_t)ranks, &m))
         g_array_append_val(messages, m);
@@ -153,7 +152,6 @@ static bool messages_read(struct reader *r, struct edges *e)
     }
     const struct message *first = (const void *)messages->data;
     if (!r->failed) messages_deal(first, messages->len, (uint32_t)ranks, e);
-    g_array_free(messages, TRUE);
     return !r->failed;
 }
 

@@ -133,7 +133,7 @@ static void popularity_fill(struct generator *g, double value)
         for (uint32_t e = 0; e < n; e++) g->popularity[e] = exp(g->popularity[e]);
         return;
     }
-    uint32_t *const order = g_new(uint32_t, n);
+    g_autofree uint32_t *order = g_new(uint32_t, n);
     for (uint32_t e = 0; e < n; e++) order[e] = e;
     for (uint32_t e = n; e > 1 && g->shape == SHAPE_ZIPF; e--) {
         const uint32_t other = (uint32_t)rng_below(&rng, e), kept = order[e - 1];
@@ -141,7 +141,6 @@ static void popularity_fill(struct generator *g, double value)
         order[other] = kept;
     }
     for (uint32_t e = 0; e < n; e++) g->popularity[order[e]] = pow(e + 1, -value);
-    g_free(order);
 }
 
 /* Most loaded rank over the mean, by (token, expert) pairs, in a sample with the popularity as it stands. */
@@ -152,14 +151,13 @@ static double imbalance_sample(struct generator *g)
     struct urn urn;
     urn_init(&urn, o->experts, o->groups, o->topk_groups, g->popularity);
     urn_seed(&urn, stream_seed(o, 2, 0));
-    uint32_t *const load = g_new0(uint32_t, o->ranks);
+    g_autofree uint32_t *load = g_new0(uint32_t, o->ranks);
     for (uint32_t t = 0; t < SAMPLE_TOKENS; t++) {
         urn_token_next(&urn);
         for (uint32_t k = 0; k < o->topk; k++) load[urn_draw(&urn) / g->local_experts]++;
     }
     uint32_t most = 0;
     for (uint32_t r = 0; r < o->ranks; r++) most = MAX(most, load[r]);
-    g_free(load);
     urn_clear(&urn);
     return (double)most * o->ranks / ((double)SAMPLE_TOKENS * o->topk);
 }
@@ -290,10 +288,9 @@ bool routing_generate_after(const struct routing_options *options, const struct 
 {
     struct generator g;
     if (!generator_init(&g, options, error)) return false;
-    uint32_t *const tokens = g_new(uint32_t, options->ranks);
+    g_autofree uint32_t *tokens = g_new(uint32_t, options->ranks);
     for (uint32_t r = 0; r < options->ranks; r++) tokens[r] = options->tokens;
     routing_alloc(out, options->ranks, options->topk, options->experts, tokens, options->weights);
-    g_free(tokens);
     for (uint32_t r = 0; r < options->ranks; r++)
         rank_draw(&g, r, previous && options->correlation > 0 ? &previous->rank[r] : NULL, &out->rank[r]);
     generator_clear(&g);

@@ -31,9 +31,9 @@ static int item_compare(const void *a, const void *b)
  * indexed by the item's place in items as given. */
 static void items_pack(const double *loads, uint32_t count, uint32_t packs, uint32_t *pack_of)
 {
-    struct item *const items = g_new(struct item, count);
-    double *const pack_load = g_new0(double, packs);
-    uint32_t *const pack_count = g_new0(uint32_t, packs);
+    g_autofree struct item *items = g_new(struct item, count);
+    g_autofree double *pack_load = g_new0(double, packs);
+    g_autofree uint32_t *pack_count = g_new0(uint32_t, packs);
     for (uint32_t i = 0; i < count; i++) items[i] = (struct item){ i, loads[i] };
     qsort(items, count, sizeof *items, item_compare);
     for (uint32_t i = 0; i < count; i++) {
@@ -44,9 +44,6 @@ static void items_pack(const double *loads, uint32_t count, uint32_t packs, uint
         pack_load[best] += items[i].load;
         pack_count[best]++;
     }
-    g_free(pack_count);
-    g_free(pack_load);
-    g_free(items);
 }
 
 static void placement_alloc(struct placement *p, uint32_t experts, uint32_t ranks, uint32_t slots)
@@ -62,12 +59,11 @@ static void placement_index(struct placement *p)
 {
     for (uint32_t s = 0; s < p->slots; s++) p->replicas_start[p->expert_of[s] + 1]++;
     for (uint32_t e = 0; e < p->experts; e++) p->replicas_start[e + 1] += p->replicas_start[e];
-    uint32_t *const used = g_new0(uint32_t, p->experts);
+    g_autofree uint32_t *used = g_new0(uint32_t, p->experts);
     for (uint32_t s = 0; s < p->slots; s++) {
         const uint32_t e = p->expert_of[s];
         p->replicas[p->replicas_start[e] + used[e]++] = s;
     }
-    g_free(used);
 }
 
 void placement_clear(struct placement *p)
@@ -83,10 +79,11 @@ static void node_fill(struct placement *p, const uint64_t *load, const uint32_t 
                       uint32_t rank_first, uint32_t rank_count)
 {
     const uint32_t rank_slots = p->slots / p->ranks, slots = rank_slots * rank_count;
-    uint32_t *const replicas = g_new(uint32_t, expert_count);
-    uint32_t *const slot_expert = g_new(uint32_t, slots), *const rank_of = g_new(uint32_t, slots);
-    uint32_t *const filled = g_new0(uint32_t, rank_count);
-    double *const slot_load = g_new(double, slots);
+    g_autofree uint32_t *replicas = g_new(uint32_t, expert_count);
+    g_autofree uint32_t *slot_expert = g_new(uint32_t, slots);
+    g_autofree uint32_t *rank_of = g_new(uint32_t, slots);
+    g_autofree uint32_t *filled = g_new0(uint32_t, rank_count);
+    g_autofree double *slot_load = g_new(double, slots);
     assert(slots >= expert_count);
     for (uint32_t i = 0; i < expert_count; i++) {
         replicas[i] = 1;
@@ -106,19 +103,15 @@ static void node_fill(struct placement *p, const uint64_t *load, const uint32_t 
         const uint32_t rank = rank_of[s];
         p->expert_of[(size_t)(rank_first + rank) * rank_slots + filled[rank]++] = experts[slot_expert[s]];
     }
-    g_free(slot_load);
-    g_free(filled);
-    g_free(rank_of);
-    g_free(slot_expert);
-    g_free(replicas);
 }
 
 /* Packs groups to nodes, then fills each node; one node and one group is the flat case. */
 static void placement_balance(struct placement *p, const uint64_t *load, uint32_t groups, uint32_t nodes)
 {
     const uint32_t group_size = p->experts / groups, node_ranks = p->ranks / nodes;
-    double *const group_load = g_new0(double, groups);
-    uint32_t *const node_of = g_new(uint32_t, groups), *const experts = g_new(uint32_t, p->experts);
+    g_autofree double *group_load = g_new0(double, groups);
+    g_autofree uint32_t *node_of = g_new(uint32_t, groups);
+    g_autofree uint32_t *experts = g_new(uint32_t, p->experts);
     for (uint32_t e = 0; e < p->experts; e++) group_load[e / group_size] += (double)load[e];
     items_pack(group_load, groups, nodes, node_of);
     for (uint32_t n = 0; n < nodes; n++) {
@@ -127,9 +120,6 @@ static void placement_balance(struct placement *p, const uint64_t *load, uint32_
             if (node_of[e / group_size] == n) experts[count++] = e;
         node_fill(p, load, experts, count, n * node_ranks, node_ranks);
     }
-    g_free(experts);
-    g_free(node_of);
-    g_free(group_load);
 }
 
 static bool spec_error(GError **error, const char *expected, const char *found)
@@ -142,7 +132,7 @@ static bool spec_error(GError **error, const char *expected, const char *found)
 static bool eplb_parse(const char *spec, const struct placement_input *in, uint32_t *redundant, uint32_t *groups,
                        GError **error)
 {
-    char **const words = g_strsplit(spec, ":", -1);
+    g_auto(GStrv) words = g_strsplit(spec, ":", -1);
     const uint32_t count = g_strv_length(words);
     char expected[96];
     guint64 n = 0, g = 1;
@@ -157,7 +147,6 @@ static bool eplb_parse(const char *spec, const struct placement_input *in, uint3
     if (good && in->experts % g) good = spec_error(error, "groups that divide the experts", spec);
     *redundant = (uint32_t)n;
     *groups = (uint32_t)g;
-    g_strfreev(words);
     return good;
 }
 
@@ -174,7 +163,7 @@ static bool line_read(const char *path, uint32_t number, char *line, uint32_t ex
     char expected[48];
     bool good = true;
     line[strcspn(line, "#")] = 0;
-    char **const words = g_strsplit_set(line, " \t\r,", -1);
+    g_auto(GStrv) words = g_strsplit_set(line, " \t\r,", -1);
     for (char **word = words; *word && good; word++) {
         guint64 expert;
         if (!**word) continue;
@@ -184,7 +173,6 @@ static bool line_read(const char *path, uint32_t number, char *line, uint32_t ex
         const uint32_t slot = good ? (uint32_t)expert : 0;
         g_array_append_val(slots, slot);
     }
-    g_strfreev(words);
     return good;
 }
 
@@ -193,7 +181,7 @@ static GArray *lines_read(const char *path, const char *text, const struct place
 {
     char expected[64], found[64];
     GArray *const slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
-    char **const lines = g_strsplit(text, "\n", -1);
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
     uint32_t ranks = 0, a_rank = 0;
     bool good = true;
     for (uint32_t l = 0; good && lines[l]; l++) {
@@ -209,7 +197,6 @@ static GArray *lines_read(const char *path, const char *text, const struct place
     g_snprintf(expected, sizeof expected, "%u lines of experts, one a rank", in->ranks);
     g_snprintf(found, sizeof found, "%u", ranks);
     if (good && ranks != in->ranks) good = file_error(error, path, g_strv_length(lines), expected, found);
-    g_strfreev(lines);
     if (good) return slots;
     g_array_unref(slots);
     return NULL;
@@ -237,11 +224,10 @@ static bool placement_from_file(const char *path, const struct placement_input *
 {
     GArray *const slots = file_read(path, in, error);
     if (!slots) return false;
-    bool *const seen = g_new0(bool, in->experts);
+    g_autofree bool *seen = g_new0(bool, in->experts);
     for (guint s = 0; s < slots->len; s++) seen[g_array_index(slots, uint32_t, s)] = true;
     uint32_t missing = 0;
     while (missing < in->experts && seen[missing]) missing++;
-    g_free(seen);
     if (missing < in->experts) {
         g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE,
                     "%s: expected every expert 0 to %u at least once, found no expert %u", path, in->experts - 1,
@@ -286,7 +272,8 @@ bool placement_make(const char *spec, const struct placement_input *in, struct p
 void placement_apply(const struct placement *p, const struct routing *in, struct routing *out)
 {
     assert(in->experts == p->experts && in->ranks == p->ranks);
-    uint32_t *const tokens = g_new(uint32_t, in->ranks), *const turn = g_new(uint32_t, p->experts);
+    g_autofree uint32_t *tokens = g_new(uint32_t, in->ranks);
+    g_autofree uint32_t *turn = g_new(uint32_t, p->experts);
     for (uint32_t r = 0; r < in->ranks; r++) tokens[r] = in->rank[r].tokens;
     routing_alloc(out, in->ranks, in->topk, p->slots, tokens, in->rank[0].weights != NULL);
     for (uint32_t r = 0; r < in->ranks; r++) {
@@ -301,8 +288,6 @@ void placement_apply(const struct placement *p, const struct routing *in, struct
         }
         if (out->rank[r].weights && places) memcpy(out->rank[r].weights, in->rank[r].weights, places * sizeof(float));
     }
-    g_free(turn);
-    g_free(tokens);
 }
 
 void placement_load_add(const struct routing *routing, uint64_t *load)
@@ -315,7 +300,7 @@ void placement_load_add(const struct routing *routing, uint64_t *load)
 bool routing_place(const struct routing *in, const struct routing_place_options *options, struct routing *out,
                    GError **error)
 {
-    uint64_t *const load = g_new0(uint64_t, in->experts);
+    g_autofree uint64_t *load = g_new0(uint64_t, in->experts);
     placement_load_add(in, load);
     const struct placement_input input = { in->experts, in->ranks, options->ranks_per_node, load, options->layer };
     struct placement placement;
@@ -324,7 +309,6 @@ bool routing_place(const struct routing *in, const struct routing_place_options 
         placement_apply(&placement, in, out);
         placement_clear(&placement);
     }
-    g_free(load);
     return good;
 }
 

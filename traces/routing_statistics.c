@@ -94,7 +94,7 @@ void routing_statistics_add(struct routing_statistics *s, const struct routing *
 struct load_spread load_spread(const uint64_t *load, uint64_t count)
 {
     struct load_spread spread = { 0 };
-    double *const values = g_new(double, count);
+    g_autofree double *values = g_new(double, count);
     for (uint64_t i = 0; i < count; i++) values[i] = (double)load[i];
     if (stats_sum(values, count) > 0) {
         spread.max_over_mean = stats_imbalance(values, count);
@@ -102,7 +102,6 @@ struct load_spread load_spread(const uint64_t *load, uint64_t count)
         spread.gini = stats_gini(values, count);
         spread.entropy = count > 1 ? stats_entropy_bits(values, count) / log2((double)count) : 1;
     }
-    g_free(values);
     return spread;
 }
 

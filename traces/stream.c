@@ -47,7 +47,7 @@ static int spool(int source, const char *path, GError **error)
         system_error(error, path, "keep a temporary file");
         return -1;
     }
-    char *const chunk = g_malloc(SPOOL_CHUNK);
+    g_autofree char *chunk = g_malloc(SPOOL_CHUNK);
     bool good = true;
     for (;;) {
         const ssize_t got = read(source, chunk, SPOOL_CHUNK);
@@ -67,7 +67,6 @@ static int spool(int source, const char *path, GError **error)
             break;
         }
     }
-    g_free(chunk);
     if (good) return file;
     close(file);
     return -1;
@@ -244,11 +243,10 @@ bool stream_seek(struct stream *s, uint64_t offset, GError **error)
         s->file_offset = s->offset = 0;
         s->frame_open = false;
     }
-    uint8_t *const skipped = g_malloc(SPOOL_CHUNK);
+    g_autofree uint8_t *skipped = g_malloc(SPOOL_CHUNK);
     bool good = true;
     while (good && s->offset < offset)
         good = stream_read_exactly(s, skipped, MIN(offset - s->offset, (uint64_t)SPOOL_CHUNK), "data", error);
-    g_free(skipped);
     return good;
 }
 

@@ -126,7 +126,7 @@ static bool table_read(struct trace *trace, uint32_t step, uint32_t layer, uint3
     const struct table *const table = trace->state;
     const struct block *const block = table->at[(size_t)step * table->layers + layer];
     const uint32_t present = block ? MIN(block->ranks, rank_count) : 0;
-    uint32_t *const tokens = g_new0(uint32_t, rank_count);
+    g_autofree uint32_t *tokens = g_new0(uint32_t, rank_count);
     for (uint32_t r = 0; r < present; r++) tokens[r] = block->rows[r].tokens;
     routing_alloc(out, rank_count, table->topk, trace->info.experts, tokens, block && block->weights);
     for (uint32_t r = 0; r < present; r++) {
@@ -135,7 +135,6 @@ static bool table_read(struct trace *trace, uint32_t step, uint32_t layer, uint3
         if (places) memcpy(out->rank[r].experts, rows->experts, places * sizeof *rows->experts);
         if (places && rows->weights) memcpy(out->rank[r].weights, rows->weights, places * sizeof *rows->weights);
     }
-    g_free(tokens);
     return true;
 }
 
@@ -177,8 +176,8 @@ static bool blocks_place(struct table *table, const struct table_claims *claims,
 {
     struct trace_info *const info = &trace->info;
     uint32_t step_count, layer_count;
-    uint32_t *const steps = numbers_sort(table, true, &step_count);
-    uint32_t *const layers = numbers_sort(table, false, &layer_count);
+    g_autofree uint32_t *steps = numbers_sort(table, true, &step_count);
+    g_autofree uint32_t *layers = numbers_sort(table, false, &layer_count);
     bool good = true;
     if (claims->steps && step_count) good = claim_check(trace, "step", claims->steps - 1, steps[step_count - 1], error);
     if (good && claims->layers && layer_count)
@@ -201,8 +200,6 @@ static bool blocks_place(struct table *table, const struct table_claims *claims,
         const size_t l = claims->layers ? block->layer : (size_t)(layer - layers);
         table->at[s * info->layers + l] = block;
     }
-    g_free(layers);
-    g_free(steps);
     return good;
 }
 

@@ -43,10 +43,10 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
             format_error(error, path, names[i].number ? "FORMAT@NUMBER:FILE" : "FORMAT:FILE", "another form");
             return PATH_ANY;
         }
-        char *const digits = names[i].number ? g_strndup(path + length + 1, (size_t)(colon - path) - length - 1) : NULL;
+        g_autofree char *digits =
+            names[i].number ? g_strndup(path + length + 1, (size_t)(colon - path) - length - 1) : NULL;
         guint64 value = 0;
         const bool good = !digits || g_ascii_string_to_unsigned(digits, 10, 1, UINT32_MAX, &value, NULL);
-        g_free(digits);
         if (!good) {
             format_error(error, path, "a positive number after @", "something else");
             return PATH_ANY;

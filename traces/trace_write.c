@@ -18,9 +18,8 @@ static const struct trace_format *format_choose(const char *path, const char *wo
             if (strcmp(word, formats[i]->name) == 0) return formats[i];
             continue;
         }
-        char *const ending = g_strdup_printf(".%s", formats[i]->name);
+        g_autofree char *ending = g_strdup_printf(".%s", formats[i]->name);
         const bool fits = g_str_has_suffix(path, ending);
-        g_free(ending);
         if (fits) return formats[i];
     }
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: format: expected %s, found '%s'", path,

@@ -41,7 +41,7 @@ static bool matrix_error(GError **error, uint32_t row, uint32_t column, const ch
 static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t columns, uint32_t *counts,
                       GError **error)
 {
-    char **const cells = g_strsplit(text, "|", -1);
+    g_auto(GStrv) cells = g_strsplit(text, "|", -1);
     const uint32_t found = g_strv_length(cells);
     bool good = found == columns;
     if (!good && columns == ranks)
@@ -57,7 +57,6 @@ static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t c
         counts[c] = (uint32_t)value;
         if (!good) matrix_error(error, row, c, "a number of tokens", cell);
     }
-    g_strfreev(cells);
     return good;
 }
 
@@ -186,7 +185,7 @@ bool routing_from_traffic(const struct traffic_options *options, struct routing 
         row.count = matrix + (size_t)row.source * columns;
         good = row_check(&row, error);
     }
-    uint32_t *const tokens = g_new(uint32_t, ranks);
+    g_autofree uint32_t *tokens = g_new(uint32_t, ranks);
     for (uint32_t r = 0; r < ranks; r++) tokens[r] = options->tokens;
     row.token_at = g_new(uint32_t, options->tokens);
     row.given = g_new(uint32_t, options->tokens + 1); /* never a null pointer */
@@ -206,7 +205,6 @@ bool routing_from_traffic(const struct traffic_options *options, struct routing 
     g_free(row.destination);
     g_free(row.given);
     g_free(row.token_at);
-    g_free(tokens);
     g_free(matrix);
     return good;
 }

@@ -27,8 +27,9 @@ static void urn_alias_build(struct urn *urn)
     const uint32_t n = urn->experts;
     double sum = 0;
     for (uint32_t i = 0; i < n; i++) sum += urn->popularity[i];
-    double *const scaled = g_new(double, n);
-    uint32_t *const small = g_new(uint32_t, n), *const large = g_new(uint32_t, n);
+    g_autofree double *scaled = g_new(double, n);
+    g_autofree uint32_t *small = g_new(uint32_t, n);
+    g_autofree uint32_t *large = g_new(uint32_t, n);
     uint32_t small_count = 0, large_count = 0;
     for (uint32_t i = 0; i < n; i++) {
         scaled[i] = urn->popularity[i] * n / sum;
@@ -47,9 +48,6 @@ static void urn_alias_build(struct urn *urn)
             small[small_count++] = l;
         }
     }
-    g_free(large);
-    g_free(small);
-    g_free(scaled);
 }
 
 void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max, const double *popularity)

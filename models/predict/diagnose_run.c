@@ -117,14 +117,13 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
     struct hypothesis *h = hypotheses_new(first->cause, c->table->row_count, &count);
     const bool good = hypotheses_predict(c->table, first, h, count, c->how->workers, error);
     if (good) {
-        GArray *verdicts = verdicts_make(h, count, c, first->residual);
+        g_autoptr(GArray) verdicts = verdicts_make(h, count, c, first->residual);
         double priors = 0; /* of all that could be the second */
         for (guint i = 0; i < verdicts->len; i++) priors += prior(c, g_array_index(verdicts, struct verdict, i).cause);
         const double alone = exp(rank_cause_density(first->residual, c->table->row_count));
         const struct verdict *best = verdicts->len ? &g_array_index(verdicts, struct verdict, 0) : NULL;
         if (best && best->explains >= SECOND_WORTH && SECOND_PRIOR * best->probability / priors > alone)
             d->second = *best;
-        g_array_free(verdicts, TRUE);
     }
     hypotheses_free(h, count);
     return good;

@@ -204,10 +204,9 @@ static bool record_output(const struct import_arguments *a, const GPtrArray *row
         g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
                     "--record: expected a case of dispatch or combine, found none");
     else if ((cases->len > 1 && !a->case_number) || number < 1 || (guint)number > cases->len) {
-        GString *list = g_string_new(NULL);
+        g_autoptr(GString) list = g_string_new(NULL);
         import_cases_append(cases, list);
         fputs(list->str, stderr);
-        g_string_free(list, TRUE);
         g_autofree char *found = a->case_number ? g_strdup_printf("%d", a->case_number) : g_strdup("none");
         g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
                     "--case: expected a number from 1 to %u, the cases above, found %s", cases->len, found);
@@ -221,21 +220,18 @@ static bool record_output(const struct import_arguments *a, const GPtrArray *row
 
 static bool table_output(const struct import_arguments *a, const GPtrArray *rows, const GArray *given, GError **error)
 {
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     import_table_append(rows, (const struct import_given *)(const void *)given->data, given->len, text);
-    const bool good = whole_file_write(a->output ? a->output : "-", text->str, text->len, error);
-    g_string_free(text, TRUE);
-    return good;
+    return whole_file_write(a->output ? a->output : "-", text->str, text->len, error);
 }
 
 static void summary_print(const GPtrArray *logs, const GPtrArray *rows, FILE *out)
 {
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     for (guint i = 0; i < logs->len; i++) import_summary_append(g_ptr_array_index(logs, i), rows, text);
     g_autoptr(GPtrArray) cases = import_cases(rows);
     import_cases_append(cases, text);
     fputs(text->str, out);
-    g_string_free(text, TRUE);
 }
 
 static bool import_run(const struct import_arguments *a, GError **error)
@@ -248,7 +244,7 @@ static bool import_run(const struct import_arguments *a, GError **error)
         g_ptr_array_add(logs, log);
         for (guint i = 0; i < log->rows->len; i++) g_ptr_array_add(all, g_ptr_array_index(log->rows, i));
     }
-    GArray *given = given_options(&a->given);
+    g_autoptr(GArray) given = given_options(&a->given);
     import_rows_fill(all, (const struct import_given *)(const void *)given->data, given->len);
     g_autoptr(GPtrArray) merged = import_rows_merge(all);
     const bool to_stdout = strcmp(a->record ? a->record : a->output ? a->output : "-", "-") == 0;
@@ -256,7 +252,6 @@ static bool import_run(const struct import_arguments *a, GError **error)
         a->record ? record_output(a, all, error) : table_output(a, a->per_rank ? all : merged, given, error);
     if (good) summary_print(logs, merged, to_stdout ? stderr : stdout);
     for (guint i = 0; i < given->len; i++) g_free((char *)g_array_index(given, struct import_given, i).text);
-    g_array_unref(given);
     return good;
 }
 

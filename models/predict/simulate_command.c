@@ -158,13 +158,11 @@ static bool wants_words(const struct arguments *a)
 static bool words_write(const struct arguments *a, const struct cluster *cluster, const struct record *record,
                         GError **error)
 {
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     simulate_table_append(record, text);
     if (a->explain) simulate_explain_append(record, cluster, text);
     const bool as_output = a->format && !strcmp(a->format, "text") && a->output;
-    const bool good = whole_file_write(as_output ? a->output : "-", text->str, text->len, error);
-    g_string_free(text, TRUE);
-    return good;
+    return whole_file_write(as_output ? a->output : "-", text->str, text->len, error);
 }
 
 /* The record where it was asked for, then the words. */

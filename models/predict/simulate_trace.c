@@ -139,7 +139,8 @@ static void limits_summarise(struct record *record, const char *name, const char
 static void phase_summarise(struct record *record, const char *phase, const struct job *jobs, uint32_t count,
                             int64_t layer)
 {
-    GArray *times = g_array_new(FALSE, FALSE, sizeof(double)), *slowest = g_array_new(FALSE, FALSE, sizeof(double));
+    g_autoptr(GArray) times = g_array_new(FALSE, FALSE, sizeof(double));
+    g_autoptr(GArray) slowest = g_array_new(FALSE, FALSE, sizeof(double));
     for (uint32_t i = 0; i < count; i++) {
         if (!job_counts(&jobs[i], layer)) continue;
         g_array_append_val(times, record_find(jobs[i].record, phase, RECORD_ALL, "time_us")->value);
@@ -151,8 +152,6 @@ static void phase_summarise(struct record *record, const char *phase, const stru
     const double worst = stats_mean((const double *)(const void *)slowest->data, slowest->len);
     record_add(record, name, RECORD_ALL, "slowest_rank_over_mean", mean > 0 ? worst / mean : 0, "");
     limits_summarise(record, name, phase, jobs, count, layer);
-    g_array_free(times, TRUE);
-    g_array_free(slowest, TRUE);
 }
 
 static void jobs_summarise(struct record *record, const struct job *jobs, uint32_t count, const struct ranges *layers)
@@ -210,7 +209,7 @@ bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
     bool good = numbers_parse(o->steps, "steps", c->step, info.steps, &steps, error) &&
                 numbers_parse(o->layers, "layers", c->layer, info.layers, &layers, error);
     const uint32_t count = steps.count * layers.count;
-    struct job *jobs = g_new0(struct job, count);
+    g_autofree struct job *jobs = g_new0(struct job, count);
     for (uint32_t i = 0; i < count; i++)
         jobs[i] = (struct job){ .step = steps.number[i / layers.count], .layer = layers.number[i % layers.count] };
     struct batch batch = { .c = c, .cluster = cluster };
@@ -225,7 +224,6 @@ bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
         record_free(jobs[i].record);
         g_clear_error(&jobs[i].error);
     }
-    g_free(jobs);
     ranges_free(&steps);
     ranges_free(&layers);
     return good;

@@ -187,10 +187,9 @@ static bool show(const struct sweep_arguments *a, const struct sweep_results *re
 {
     struct sweep_goal goal;
     if (!sweep_goal_parse(a->best, &goal, error)) return false;
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     const bool good = sweep_text_append(results, &goal, (uint32_t)a->top, text, error);
     if (good) fputs(text->str, stdout);
-    g_string_free(text, TRUE);
     sweep_goal_clear(&goal);
     return good;
 }
@@ -215,10 +214,8 @@ static bool html_write(const struct sweep_arguments *a, const char *path, GError
     if (!table) return false;
     g_autoptr(GPtrArray) cases = g_ptr_array_new(), sweeps = g_ptr_array_new_with_free_func(table_unref);
     g_ptr_array_add(sweeps, table);
-    GString *page = report_html(cases, sweeps, eptwin_version());
-    const bool good = whole_file_write(a->html, page->str, page->len, error);
-    g_string_free(page, TRUE);
-    return good;
+    g_autoptr(GString) page = report_html(cases, sweeps, eptwin_version());
+    return whole_file_write(a->html, page->str, page->len, error);
 }
 
 /* Rank 0 waits until the files of all ranks together have every point, and puts them together. */

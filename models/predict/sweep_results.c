@@ -136,11 +136,9 @@ void sweep_results_add_text(struct sweep_results *results, const char *text)
 
 bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
 {
-    GString *key = g_string_new(NULL);
+    g_autoptr(GString) key = g_string_new(NULL);
     for (uint32_t i = 0; i < results->names; i++) g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
-    const bool have = g_hash_table_contains(results->points_of, key->str);
-    g_string_free(key, TRUE);
-    return have;
+    return g_hash_table_contains(results->points_of, key->str);
 }
 
 /* ---- files ---- */
@@ -187,7 +185,7 @@ static bool point_whole(const GPtrArray *rows, int phases)
 static void whole_points_add(struct sweep_results *results, struct sweep_results *source)
 {
     const int phases = sweep_results_column(source, "phases");
-    GPtrArray *kept = g_ptr_array_new();
+    g_autoptr(GPtrArray) kept = g_ptr_array_new();
     for (guint i = 0; i < source->row->len; i++) {
         char **cell = g_ptr_array_index(source->row, i);
         g_autofree char *key = key_of(source, cell);
@@ -195,7 +193,6 @@ static void whole_points_add(struct sweep_results *results, struct sweep_results
         if (point_whole(g_hash_table_lookup(source->points_of, key), phases)) g_ptr_array_add(kept, g_strdupv(cell));
     }
     for (guint i = 0; i < kept->len; i++) row_take(results, g_ptr_array_index(kept, i));
-    g_ptr_array_unref(kept);
 }
 
 /* A file's header and columns; its rows are text from *rows on.  NULL and *error. */
@@ -289,12 +286,11 @@ static void cell_set(char **cell, int column, char *text)
 
 static void point_number(struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
 {
-    GString *key = g_string_new(NULL);
+    g_autoptr(GString) key = g_string_new(NULL);
     for (uint32_t i = 0; i < results->names; i++) g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
     const GPtrArray *rows = g_hash_table_lookup(results->points_of, key->str);
     for (guint i = 0; rows && i < rows->len; i++)
         cell_set(g_ptr_array_index(rows, i), 0, g_strdup_printf("%" G_GUINT64_FORMAT, point));
-    g_string_free(key, TRUE);
 }
 
 static double cell_number(char *const *cell, int column)
@@ -349,12 +345,10 @@ bool sweep_results_write(struct sweep_results *results, const struct sweep_plan 
     for (guint i = 0; i < results->row->len; i++) row_speedup(results, g_ptr_array_index(results->row, i));
     g_ptr_array_sort(results->row, row_order); /* stable */
     g_autofree char *begin = sweep_results_begin(results);
-    GString *text = g_string_new(begin);
+    g_autoptr(GString) text = g_string_new(begin);
     for (guint i = 0; i < results->row->len; i++) {
         g_autofree char *line = g_strjoinv(",", g_ptr_array_index(results->row, i));
         g_string_append_printf(text, "%s\n", line);
     }
-    const bool good = whole_file_write(path, text->str, text->len, error);
-    g_string_free(text, TRUE);
-    return good;
+    return whole_file_write(path, text->str, text->len, error);
 }

@@ -162,11 +162,10 @@ static void threads_run(struct sweep_threads *t)
 {
     const uint32_t jobs = MIN(MAX(t->options->jobs, 1), MAX(t->todo->len, 1));
     t->progress = t->options->quiet ? NULL : progress_new("points", t->todo->len);
-    GPtrArray *threads = g_ptr_array_new();
+    g_autoptr(GPtrArray) threads = g_ptr_array_new();
     for (uint32_t i = 1; i < jobs; i++) g_ptr_array_add(threads, g_thread_new("sweep", thread_main, t));
     thread_main(t);
     for (guint i = 0; i < threads->len; i++) g_thread_join(g_ptr_array_index(threads, i));
-    g_ptr_array_unref(threads);
     progress_free(t->progress);
 }
 
@@ -182,7 +181,7 @@ static bool part_open(struct sweep_threads *t, const char *part, GError **error)
         return false;
     }
     if (!sweep_results_add_file(t->results, part, error)) return false;
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     g_autofree char *begin = sweep_results_begin(t->results);
     g_string_append(text, begin);
     for (guint i = 0; i < t->results->row->len; i++) {
@@ -197,7 +196,6 @@ static bool part_open(struct sweep_threads *t, const char *part, GError **error)
     if (!good && error && !*error)
         g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s: cannot write: %s", part, g_strerror(errno));
     if (good) g_unlink(copy);
-    g_string_free(text, TRUE);
     return good;
 }
 

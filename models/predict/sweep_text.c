@@ -91,13 +91,12 @@ static double goal_speedup(const struct sweep_results *results, const GPtrArray 
 static GArray *points_rank(const struct sweep_results *results, const struct sweep_goal *goal)
 {
     GArray *list = g_array_new(FALSE, FALSE, sizeof(struct ranked));
-    GHashTable *seen = g_hash_table_new(NULL, NULL);
+    g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
     for (guint i = 0; i < results->row->len; i++) {
         char **cell = g_ptr_array_index(results->row, i);
-        GString *key = g_string_new(NULL);
+        g_autoptr(GString) key = g_string_new(NULL);
         for (uint32_t k = 0; k < results->names; k++) g_string_append_printf(key, "%s,", cell[1 + k]);
         const GPtrArray *rows = g_hash_table_lookup(results->points_of, key->str);
-        g_string_free(key, TRUE);
         if (!g_hash_table_add(seen, (gpointer)rows)) continue;
         struct ranked point = { .rows = rows,
                                 .value = sweep_goal_value(results, rows, goal),
@@ -107,7 +106,6 @@ static GArray *points_rank(const struct sweep_results *results, const struct swe
         if (goal->more_is_better) point.value = -point.value;
         g_array_append_val(list, point);
     }
-    g_hash_table_destroy(seen);
     g_array_sort(list, ranked_order);
     return list;
 }
@@ -131,8 +129,8 @@ static char *const *longest_row(const struct sweep_results *results, const GPtrA
 
 static struct text_table *points_table(const struct sweep_results *results, const struct sweep_goal *goal)
 {
-    GPtrArray *titles = g_ptr_array_new();
-    GString *format = g_string_new(NULL);
+    g_autoptr(GPtrArray) titles = g_ptr_array_new();
+    g_autoptr(GString) format = g_string_new(NULL);
     for (uint32_t i = 0; i < results->names; i++) {
         g_ptr_array_add(titles, results->column[1 + i]);
         g_string_append_c(format, 'r');
@@ -144,8 +142,6 @@ static struct text_table *points_table(const struct sweep_results *results, cons
     g_ptr_array_add(titles, (gpointer) "bound by");
     g_string_append(format, "rrl");
     struct text_table *table = text_table_new(format->str, (const char *const *)titles->pdata);
-    g_string_free(format, TRUE);
-    g_ptr_array_unref(titles);
     return table;
 }
 
@@ -191,7 +187,7 @@ static void front_append(const struct sweep_results *results, const GArray *list
                          const struct sweep_goal *goal, GString *out)
 {
     const int sms = sweep_results_column(results, "num-sms");
-    GArray *front = g_array_new(FALSE, FALSE, sizeof(struct ranked));
+    g_autoptr(GArray) front = g_array_new(FALSE, FALSE, sizeof(struct ranked));
     double fewest = INFINITY;
     for (guint i = 0; i < list->len; i++) { /* the best first */
         const struct ranked *point = &g_array_index(list, struct ranked, i);
@@ -207,14 +203,13 @@ static void front_append(const struct sweep_results *results, const GArray *list
         point_cells(results, &g_array_index(front, struct ranked, i - 1), goal, table);
     text_table_append(table, out);
     text_table_free(table);
-    g_array_unref(front);
 }
 
 static void fronts_append(const struct sweep_results *results, const GArray *list, const struct sweep_goal *goal,
                           GString *out)
 {
     if (sweep_results_column(results, "num-sms") < 0) return;
-    GHashTable *seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     uint32_t more = 0;
     for (guint i = 0; i < list->len; i++) {
         char *work = work_of(results, g_array_index(list, struct ranked, i).rows);
@@ -227,7 +222,6 @@ static void fronts_append(const struct sweep_results *results, const GArray *lis
         g_hash_table_add(seen, work);
     }
     if (more) g_string_append_printf(out, "\n(%u more fronts: sweep less at a time, or read the file)\n", more);
-    g_hash_table_destroy(seen);
 }
 
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,

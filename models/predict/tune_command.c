@@ -153,7 +153,7 @@ static GArray *trials_pair(struct tune *t)
 /* Simulates what is wanted.  A trial that is refused for one of its settings is taken apart, to learn for which. */
 static void trials_run(struct tune *t)
 {
-    GArray *list = trials_pair(t);
+    g_autoptr(GArray) list = trials_pair(t);
     for (guint i = 0; i < list->len; i++) {
         struct trial *trial = &g_array_index(list, struct trial, i);
         for (int p = 0; p < PHASES; p++)
@@ -163,14 +163,13 @@ static void trials_run(struct tune *t)
             }
     }
     struct trials trials = { t, list };
-    GPtrArray *threads = g_ptr_array_new();
+    g_autoptr(GPtrArray) threads = g_ptr_array_new();
     t->next = 0;
     t->progress = progress_new("trials", list->len);
     for (uint32_t i = 1; i < MIN(t->jobs, list->len); i++)
         g_ptr_array_add(threads, g_thread_new("tune", trials_thread, &trials));
     trials_thread(&trials);
     for (guint i = 0; i < threads->len; i++) g_thread_join(g_ptr_array_index(threads, i));
-    g_ptr_array_unref(threads);
     progress_free(t->progress);
     for (guint i = 0; i < list->len; i++) {
         struct trial *trial = &g_array_index(list, struct trial, i);
@@ -187,7 +186,6 @@ static void trials_run(struct tune *t)
         }
     }
     t->trials += list->len;
-    g_array_unref(list);
     for (int p = 0; p < PHASES; p++) g_array_set_size(t->wanted[p], 0);
 }
 
@@ -496,7 +494,7 @@ static bool tune_run(struct tune *t, GError **error)
     bool good = standard_find(t, error);
     if (good) {
         struct setting chosen[PHASES];
-        GString *text = g_string_new(NULL);
+        g_autoptr(GString) text = g_string_new(NULL);
         search(t, chosen);
         g_string_append_printf(text, "%s, %u ranks: the best of %u simulations\n\n", t->cluster->name,
                                t->load.routing.ranks, t->trials);
@@ -504,7 +502,6 @@ static bool tune_run(struct tune *t, GError **error)
         if (!t->base.num_sms) sms_print(t, chosen[DISPATCH].sms, text);
         paste_print(t, chosen, text);
         fputs(text->str, stdout);
-        g_string_free(text, TRUE);
     }
     case_load_free(&t->load);
     return good;

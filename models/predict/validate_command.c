@@ -110,7 +110,7 @@ static bool results_write(const struct validate_options *o, const struct validat
                           GError **error)
 {
     const bool rows_to_stdout = !o->output || strcmp(o->output, "-") == 0;
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     validate_table_append(table, text);
     const bool good = whole_file_write(rows_to_stdout ? "-" : o->output, text->str, text->len, error);
     g_string_truncate(text, 0);
@@ -120,7 +120,6 @@ static bool results_write(const struct validate_options *o, const struct validat
     if (native)
         g_string_append_printf(text, "%u rows are figures of other tools (metric native_...): not predicted\n", native);
     if (good) fputs(text->str, rows_to_stdout ? stderr : stdout);
-    g_string_free(text, TRUE);
     return good;
 }
 

@@ -127,13 +127,12 @@ static void job_run(const struct run *run, uint32_t job, struct load_memory *mem
     GError *error = NULL;
     g_autofree char *key = cluster_key(&run->table->row[run->row_of[start]]);
     const struct cluster *cluster = g_hash_table_lookup(run->cluster, key);
-    GPtrArray *phases = g_ptr_array_new();
+    g_autoptr(GPtrArray) phases = g_ptr_array_new();
     for (uint32_t i = start; i < end; i++)
         for (char **phase = run->table->row[run->row_of[i]].phase; *phase; phase++) g_ptr_array_add(phases, *phase);
     g_ptr_array_add(phases, NULL);
     const bool good = load_recall(memory, c, &error) &&
                       simulate_phases(c, cluster, &memory->load, (const char *const *)phases->pdata, record, &error);
-    g_ptr_array_free(phases, TRUE);
     for (uint32_t i = start; i < end; i++) {
         struct shared_row *out = &run->shared->row[run->row_of[i]];
         if (good) row_predict(&run->table->row[run->row_of[i]], record, out);

@@ -82,17 +82,15 @@ static char *row_group_name(const struct validate_table *table, const struct val
 /* by NULL: all rows in one group. */
 static void groups_append(const struct validate_table *table, const char *by, struct text_table *out)
 {
-    GPtrArray *groups = g_ptr_array_new_with_free_func(group_free);
+    g_autoptr(GPtrArray) groups = g_ptr_array_new_with_free_func(group_free);
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
         if (row->problem || isnan(row->error_pct)) continue;
-        char *name = by ? row_group_name(table, row, by) : g_strdup("");
+        g_autofree char *name = by ? row_group_name(table, row, by) : g_strdup("");
         g_array_append_val(group_find(groups, name)->error, row->error_pct);
-        g_free(name);
     }
     g_ptr_array_sort(groups, group_compare);
     for (guint i = 0; i < groups->len; i++) group_row_append(out, by ? by : "all", groups->pdata[i]);
-    g_ptr_array_free(groups, TRUE);
 }
 
 static bool by_is_always(const char *by)

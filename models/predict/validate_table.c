@@ -187,9 +187,8 @@ static char *row_key(const struct validate_row *row)
 {
     GString *key = g_string_new(NULL);
     for (uint32_t i = 0; case_option_name(i); i++) {
-        char *text = case_option_text(&row->options, i);
+        g_autofree char *text = case_option_text(&row->options, i);
         g_string_append_printf(key, "%s\n", text ? text : "");
-        g_free(text);
     }
     for (char **s = row->settings; s && *s; s++) g_string_append_printf(key, "%s\n", *s);
     return g_string_free(key, FALSE);
@@ -198,7 +197,7 @@ static char *row_key(const struct validate_row *row)
 void validate_jobs_number(struct validate_table *table)
 {
     table->job_count = 0;
-    GHashTable *number = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GHashTable) number = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (uint32_t i = 0; i < table->row_count; i++) {
         struct validate_row *row = &table->row[i];
         if (validate_row_idle(row)) continue;
@@ -212,7 +211,6 @@ void validate_jobs_number(struct validate_table *table)
             g_hash_table_insert(number, key, GUINT_TO_POINTER(row->job));
         }
     }
-    g_hash_table_destroy(number);
 }
 
 static bool table_columns_check(const struct validate_table *table, GError **error)

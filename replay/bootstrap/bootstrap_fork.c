@@ -424,15 +424,13 @@ static void parent_timeout(struct fork_parent *p)
         parent_verdict(p);
         return;
     }
-    bool *const absent = g_new0(bool, p->rank_count);
+    g_autofree bool *absent = g_new0(bool, p->rank_count);
 
     for (uint32_t i = 0; i < p->rank_count; i++) absent[i] = !p->ranks[i].came;
-    char *const ranks = bootstrap_ranks_text(absent, p->rank_count);
+    g_autofree char *ranks = bootstrap_ranks_text(absent, p->rank_count);
 
     parent_fail(p, p->rank_count,
                 g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, p->exchange, p->timeout_ms));
-    g_free(ranks);
-    g_free(absent);
 }
 
 /* -1, for ever, while there is nothing to be in time for. */
@@ -444,7 +442,7 @@ static int parent_poll_timeout_ms(const struct fork_parent *p)
 
 static void parent_run(struct fork_parent *p)
 {
-    struct pollfd *const pollers = g_new0(struct pollfd, p->rank_count);
+    g_autofree struct pollfd *pollers = g_new0(struct pollfd, p->rank_count);
 
     while (p->running) {
         for (uint32_t i = 0; i < p->rank_count; i++) {
@@ -461,7 +459,6 @@ static void parent_run(struct fork_parent *p)
         if ((p->failure || p->came_count || p->asking) && bootstrap_now_ms() >= p->deadline_ms) parent_timeout(p);
         for (uint32_t i = 0; i < p->rank_count; i++) parent_write(&p->ranks[i]);
     }
-    g_free(pollers);
 }
 
 /* --- starting and ending --- */

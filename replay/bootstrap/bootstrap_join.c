@@ -313,10 +313,10 @@ static bool door_step(struct door *d, uint64_t deadline_ms, GError **error)
 static bool door_fail_late(const struct door *d, GError **error)
 {
     const uint32_t rank_count = d->options->rank_count;
-    bool *const absent = g_new0(bool, rank_count);
+    g_autofree bool *absent = g_new0(bool, rank_count);
 
     for (uint32_t r = 1; r < rank_count; r++) absent[r] = d->channels[r].socket < 0;
-    char *const ranks = bootstrap_ranks_text(absent, rank_count);
+    g_autofree char *ranks = bootstrap_ranks_text(absent, rank_count);
 
     g_autofree char *refused =
         d->refused ? g_strdup_printf("; refused without the right secret: %u, the last %s", d->refused, d->refused_last)
@@ -327,15 +327,13 @@ static bool door_fail_late(const struct door *d, GError **error)
 
     fail(error, BOOTSTRAP_FAILED, "%s did not join at %s within %u ms%s%s", ranks, d->address, d->options->timeout_ms,
          refused, turned_away);
-    g_free(ranks);
-    g_free(absent);
     return false;
 }
 
 bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_channel *channels, GError **error)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + o->timeout_ms;
-    struct door *const d = g_new0(struct door, 1);
+    g_autofree struct door *d = g_new0(struct door, 1);
 
     d->options = o;
     d->channels = channels;
@@ -349,7 +347,6 @@ bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_chan
         for (int i = 0; i < CALLERS_MAX; i++) caller_leave(&d->callers[i]);
         close(d->listener);
     }
-    g_free(d);
     return ok;
 }
 

@@ -54,7 +54,7 @@ static void exchange_key(const struct bootstrap_pmix *p, char *key)
 static bool share_put(struct bootstrap_pmix *p, uint64_t label, const void *in, uint64_t size_bytes, GError **error)
 {
     char key[PMIX_MAX_KEYLEN + 1];
-    char *const share = g_malloc(sizeof label + size_bytes);
+    g_autofree char *share = g_malloc(sizeof label + size_bytes);
     pmix_value_t value = { .type = PMIX_BYTE_OBJECT, .data.bo = { .bytes = share, .size = sizeof label + size_bytes } };
 
     memcpy(share, &label, sizeof label);
@@ -63,7 +63,6 @@ static bool share_put(struct bootstrap_pmix *p, uint64_t label, const void *in, 
     pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
 
     if (status == PMIX_SUCCESS) status = PMIx_Commit();
-    g_free(share);
     return status == PMIX_SUCCESS || pmix_fail(error, "cannot put", status);
 }
 
@@ -139,7 +138,7 @@ static pmix_status_t share_get(struct bootstrap_pmix *p, uint32_t rank, int time
 /* Asked one by one: who has put nothing for this exchange has not come. */
 static bool fail_late(struct bootstrap_pmix *p, GError **error)
 {
-    bool *const absent = g_new0(bool, p->base.rank_count);
+    g_autofree bool *absent = g_new0(bool, p->base.rank_count);
 
     for (uint32_t r = 0; r < p->base.rank_count; r++) {
         pmix_value_t *value = NULL;
@@ -147,12 +146,10 @@ static bool fail_late(struct bootstrap_pmix *p, GError **error)
         absent[r] = r != p->base.rank && share_get(p, r, 1, &value) != PMIX_SUCCESS;
         if (value) PMIX_VALUE_RELEASE(value);
     }
-    char *const ranks = bootstrap_ranks_text(absent, p->base.rank_count);
+    g_autofree char *ranks = bootstrap_ranks_text(absent, p->base.rank_count);
 
     g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s did not come to exchange %u within %u ms", ranks,
                 p->exchange, p->base.timeout_ms);
-    g_free(ranks);
-    g_free(absent);
     return false;
 }
 

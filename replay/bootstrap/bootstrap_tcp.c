@@ -161,15 +161,13 @@ static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t ran
 
 static bool root_fail_late(struct bootstrap_tcp *t, const struct gathering *g, GError **error)
 {
-    bool *const absent = g_new0(bool, t->base.rank_count);
+    g_autofree bool *absent = g_new0(bool, t->base.rank_count);
 
     for (uint32_t r = 0; r < t->base.rank_count; r++) absent[r] = !g->came[r];
-    char *const ranks = bootstrap_ranks_text(absent, t->base.rank_count);
+    g_autofree char *ranks = bootstrap_ranks_text(absent, t->base.rank_count);
 
     root_fail(t, g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, t->exchange, t->base.timeout_ms),
               error);
-    g_free(ranks);
-    g_free(absent);
     return false;
 }
 
@@ -184,7 +182,7 @@ static bool root_gather(struct bootstrap_tcp *t, struct gathering *g, GError **e
 {
     const uint32_t rank_count = t->base.rank_count;
     const uint64_t start_ms = bootstrap_now_ms(), deadline_ms = start_ms + t->base.timeout_ms;
-    struct pollfd *const pollers = g_new0(struct pollfd, rank_count);
+    g_autofree struct pollfd *pollers = g_new0(struct pollfd, rank_count);
     bool ok = true, said_come = false;
 
     while (ok && g->came_count < rank_count) {
@@ -202,7 +200,6 @@ static bool root_gather(struct bootstrap_tcp *t, struct gathering *g, GError **e
         }
         if (bootstrap_now_ms() >= deadline_ms) ok = root_fail_late(t, g, error);
     }
-    g_free(pollers);
     return ok;
 }
 

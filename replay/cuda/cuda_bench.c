@@ -49,7 +49,7 @@ static bool module_load(struct cuda_bench *b, const char *text, cuda_module *mod
 /* Numbers between 0.5 and 2 with random signs: data of zeros moves faster than real data. */
 static bool source_fill(struct cuda_bench *b, const struct cuda_gpu *g, GError **error)
 {
-    uint16_t *numbers = g_malloc(FILL_BYTES);
+    g_autofree uint16_t *numbers = g_malloc(FILL_BYTES);
     struct rng rng;
     rng_seed(&rng, 1);
     for (uint32_t i = 0; i < FILL_BYTES / 2; i++) {
@@ -59,7 +59,6 @@ static bool source_fill(struct cuda_bench *b, const struct cuda_gpu *g, GError *
     bool fine = CALL(upload, g->source, numbers, FILL_BYTES);
     for (uint64_t at = FILL_BYTES; fine && at < CUDA_SOURCE_BYTES; at *= 2)
         fine = CALL(copy, g->source + at, g->source, at);
-    g_free(numbers);
     return fine;
 }
 
@@ -247,7 +246,7 @@ static bool run_collect(struct cuda_bench *b, const struct cuda_run *run, struct
     };
     _Static_assert(sizeof(struct left) == RESULT_BYTES, "as the PTX has it");
     const uint32_t warps = run->blocks * ((run->threads + 31) / 32);
-    struct left *left = g_new(struct left, warps);
+    g_autofree struct left *left = g_new(struct left, warps);
     const bool fine =
         CALL(context_set, b->gpu[run->gpu].context) && CALL(download, left, run->args.out, warps * sizeof *left);
     uint64_t from = UINT64_MAX, last_from = 0, to = 0, rows = 0;
@@ -269,7 +268,6 @@ static bool run_collect(struct cuda_bench *b, const struct cuda_run *run, struct
     o->to_ns = to;
     o->rows = (double)rows;
     if (o->warps) o->cycles /= o->warps;
-    g_free(left);
     return fine;
 }
 

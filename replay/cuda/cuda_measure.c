@@ -18,7 +18,7 @@ static double rounded(double value)
 static void row_add(const struct cuda_bench *b, const struct cuda_row *row, struct record *record)
 {
     static const char *const spread[] = { "", "_min", "_max" };
-    double *found = g_new(double, b->repeat);
+    g_autofree double *found = g_new(double, b->repeat);
     uint32_t count = 0;
     for (uint32_t i = 0; i < b->repeat; i++)
         if (isfinite(row->sample[i])) found[count++] = row->sample[i];
@@ -29,7 +29,6 @@ static void row_add(const struct cuda_bench *b, const struct cuda_row *row, stru
         else g_snprintf(metric, sizeof metric, "%s%s", row->metric, spread[i]);
         record_add(record, row->phase, RECORD_ALL, metric, rounded(value[i]), row->unit);
     }
-    g_free(found);
 }
 
 static void record_fill(struct cuda_bench *b, struct record *record)

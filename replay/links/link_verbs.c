@@ -503,14 +503,13 @@ static bool verbs_options_check(const struct live_options *o, const struct fabri
 
 static bool verbs_nics_open(struct link_verbs *v, uint32_t local_rank, GError **error)
 {
-    char **names = verbs_nic_names(&v->options, local_rank, error);
+    g_auto(GStrv) names = verbs_nic_names(&v->options, local_rank, error);
     bool fine = names != NULL;
     for (uint32_t i = 0; fine && names[i]; i++) {
         v->nic_count++;
         fine = verbs_nic_open(&v->nic[i], names[i], &v->options, error) &&
                verbs_nic_register(&v->nic[i], &v->options, v->memory, error);
     }
-    g_strfreev(names);
     return fine;
 }
 
@@ -592,7 +591,7 @@ static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GErr
 {
     const uint32_t qp_count = v->rank_count * v->queue_count;
     *hello_bytes = (sizeof(struct verbs_hello) + qp_count * sizeof(uint32_t) + 7) / 8 * 8;
-    struct verbs_hello *mine = g_malloc0(*hello_bytes);
+    g_autofree struct verbs_hello *mine = g_malloc0(*hello_bytes);
     if (failure) g_strlcpy(mine->failure, failure->message, sizeof mine->failure);
     mine->memory = (uint64_t)(uintptr_t)v->memory->base;
     mine->memory_bytes = v->memory->size_bytes;
@@ -608,7 +607,6 @@ static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GErr
     *all_hello = g_malloc(*hello_bytes * b->rank_count);
     const bool fine = bootstrap_allgather(b, mine, *hello_bytes, *all_hello, failure ? NULL : error);
     if (failure) g_propagate_error(error, failure);
-    g_free(mine);
     return fine && !failure;
 }
 
@@ -655,7 +653,7 @@ static bool verbs_peer_connect(struct link_verbs *v, const struct verbs_hello *m
 static bool verbs_connect(struct link_verbs *v, struct bootstrap *b, const bool *remote, GError *failure,
                           GError **error)
 {
-    uint8_t *all = NULL;
+    g_autofree uint8_t *all = NULL;
     size_t hello_bytes = 0;
     bool fine = verbs_hello_exchange(v, b, failure, &all, &hello_bytes, error);
     const struct verbs_hello *mine = (const void *)(all + hello_bytes * v->rank);
@@ -663,7 +661,6 @@ static bool verbs_connect(struct link_verbs *v, struct bootstrap *b, const bool 
         fine = verbs_hello_check(v, mine, (const void *)(all + hello_bytes * rank), rank, error);
     for (uint32_t rank = 0; fine && rank < v->rank_count; rank++)
         if (remote[rank]) fine = verbs_peer_connect(v, mine, (const void *)(all + hello_bytes * rank), rank, error);
-    g_free(all);
     return fine;
 }
 

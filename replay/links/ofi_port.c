@@ -178,11 +178,10 @@ static char *ofi_found_providers(const struct ofi_library *library, const char *
 
     if (library->getinfo(OFI_API, NULL, NULL, 0, hints, &list) != 0) list = NULL;
     for (const struct fi_info *i = list; i; i = i->next) {
-        char *const one = device ? g_strdup_printf("%s on %s", i->fabric_attr->prov_name, i->domain_attr->name)
-                                 : g_strdup(i->fabric_attr->prov_name);
+        g_autofree char *one = device ? g_strdup_printf("%s on %s", i->fabric_attr->prov_name, i->domain_attr->name)
+                                      : g_strdup(i->fabric_attr->prov_name);
 
         if (!strstr(text->str, one)) g_string_append_printf(text, "%s%s", text->len ? ", " : "", one);
-        g_free(one);
     }
     if (list) library->freeinfo(list);
     library->freeinfo(hints);
@@ -192,12 +191,11 @@ static char *ofi_found_providers(const struct ofi_library *library, const char *
 static void ofi_choose_refuse(const struct ofi_port *p, const struct live_options *o, const char *device,
                               GError **error)
 {
-    char *const found = ofi_found_providers(p->library, device);
+    g_autofree char *found = ofi_found_providers(p->library, device);
 
     g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE, "libfabric: expected provider %s%s%s with RMA%s, found %s",
                 o->provider ? o->provider : "cxi, efa, verbs or tcp", device ? " on " : "", device ? device : "",
                 o->signalling == LIVE_SIGNAL_ATOMIC ? " and atomics" : "", *found ? found : "none");
-    g_free(found);
 }
 
 static bool ofi_choose_near(struct ofi_port *p, const char *provider, const char *device, const struct live_options *o,
@@ -210,7 +208,7 @@ static bool ofi_choose_near(struct ofi_port *p, const char *provider, const char
 static bool ofi_choose(struct ofi_port *p, const struct live_options *o, const struct ofi_place *place,
                        uint64_t size_bytes_max, GError **error)
 {
-    char **const devices = g_strsplit(o->device ? o->device : "", ",", 0);
+    g_auto(GStrv) devices = g_strsplit(o->device ? o->device : "", ",", 0);
     const uint32_t device_count = g_strv_length(devices);
     const char *const device = device_count ? devices[place->local_rank % device_count] : NULL;
     bool chosen = false;
@@ -219,7 +217,6 @@ static bool ofi_choose(struct ofi_port *p, const struct live_options *o, const s
         chosen = ofi_choose_near(p, preferred[i], device, o, place, size_bytes_max);
     if (o->provider) chosen = ofi_choose_near(p, o->provider, device, o, place, size_bytes_max);
     if (!chosen) ofi_choose_refuse(p, o, device, error);
-    g_strfreev(devices);
     return chosen;
 }
 
@@ -362,7 +359,7 @@ bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct liv
                        GError *failure, GError **error)
 {
     struct ofi_card own = { .failure = "" };
-    struct ofi_card *const cards = g_new0(struct ofi_card, b->rank_count);
+    g_autofree struct ofi_card *cards = g_new0(struct ofi_card, b->rank_count);
 
     if (!failure) ofi_card_fill(p, memory, &own, &failure);
     if (failure) g_strlcpy(own.failure, failure->message, sizeof own.failure);
@@ -370,7 +367,6 @@ bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct liv
                     ofi_targets_fill(p, b, remote, cards, error);
 
     if (failure) g_propagate_error(error, failure);
-    g_free(cards);
     return ok;
 }
 

@@ -54,40 +54,36 @@ static GPtrArray *verbs_devices_list(bool usable_only, int *list_errno)
 static char *verbs_devices_text(void)
 {
     int list_errno;
-    GPtrArray *names = verbs_devices_list(false, &list_errno);
+    g_autoptr(GPtrArray) names = verbs_devices_list(false, &list_errno);
     g_ptr_array_add(names, NULL);
     char *text = names->pdata[0] ? g_strjoinv(" ", (char **)names->pdata) : g_strdup("none");
-    g_ptr_array_free(names, TRUE);
     return text;
 }
 
 static char **verbs_names_automatic(uint32_t local_rank, GError **error)
 {
     int list_errno;
-    GPtrArray *names = verbs_devices_list(true, &list_errno);
+    g_autoptr(GPtrArray) names = verbs_devices_list(true, &list_errno);
     char **chosen = NULL;
     if (names->len) {
         chosen = g_new0(char *, 2);
         chosen[0] = g_strdup(names->pdata[local_rank % names->len]);
     } else {
-        char *all = verbs_devices_text();
+        g_autofree char *all = verbs_devices_text();
         g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                     "verbs: expected an RDMA device with an active port, found: "
                     "%s%s%s "
                     "(see ibv_devinfo; without such a device use --fabric ofi or shm)",
                     all, list_errno ? ", " : "", list_errno ? g_strerror(list_errno) : "");
-        g_free(all);
     }
-    g_ptr_array_free(names, TRUE);
     return chosen;
 }
 
 char **verbs_nic_names(const struct live_options *o, uint32_t local_rank, GError **error)
 {
     if (!o->device || !o->device[0]) return verbs_names_automatic(local_rank, error);
-    char **dealt = g_strsplit(o->device, ",", -1);
+    g_auto(GStrv) dealt = g_strsplit(o->device, ",", -1);
     char **names = g_strsplit(dealt[local_rank % g_strv_length(dealt)], "+", -1);
-    g_strfreev(dealt);
     bool fine = g_strv_length(names) >= 1 && g_strv_length(names) <= VERBS_NICS_MAX;
     for (uint32_t i = 0; names[i]; i++) fine &= names[i][0] != '\0';
     if (fine) return names;
@@ -119,13 +115,12 @@ static struct ibv_context *verbs_context_open(const char *name, GError **error)
     }
     if (list) ibv_free_device_list(list);
     if (!found) {
-        char *all = verbs_devices_text();
+        g_autofree char *all = verbs_devices_text();
         g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
                     "device: expected one of this machine's RDMA devices (%s), "
                     "found "
                     "'%s'",
                     all, name);
-        g_free(all);
     }
     return context;
 }

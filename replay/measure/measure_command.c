@@ -220,11 +220,10 @@ static bool options_parse(int argc, char **argv, struct measure *m, struct measu
           "cuda: one part of the benchmarks (a wrong name lists them)", "PART" },
         { 0 },
     };
-    GOptionEntry *live = live_command_entries(m->command);
+    g_autofree GOptionEntry *live = live_command_entries(m->command);
     const struct command_topic topics[] = { { "Options", own }, { "Links and processes", live }, { 0 } };
     const struct command_line line = { .name = "measure", .about = about, .topics = topics };
     const bool fine = command_line_parse(&line, argc, argv, NULL, error);
-    g_free(live);
     m->repeat = (uint32_t)repeat;
     m->sample_ms = (uint32_t)sample_ms;
     if (!fine) return false;

@@ -190,7 +190,7 @@ static void element_end(GMarkupParseContext *context, const char *element, void 
 struct probe_host *probe_nccl_parse(const char *text, gsize size, const char *source_name, GError **error)
 {
     static const GMarkupParser parser = { .start_element = element_start, .end_element = element_end };
-    struct reader *r = g_new0(struct reader, 1);
+    g_autofree struct reader *r = g_new0(struct reader, 1);
     r->host = probe_host_new(source_name);
     r->numa = PROBE_NUMA_UNKNOWN;
     GError *cause = NULL;
@@ -205,7 +205,6 @@ struct probe_host *probe_nccl_parse(const char *text, gsize size, const char *so
     }
     g_markup_parse_context_free(context);
     struct probe_host *host = r->host;
-    g_free(r);
     if (!good) {
         probe_host_free(host);
         return NULL;

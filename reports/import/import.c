@@ -185,7 +185,7 @@ static struct import_row *group_merge(GPtrArray *group)
 
 GPtrArray *import_rows_merge(const GPtrArray *rows)
 {
-    GHashTable *group_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GHashTable) group_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_autoptr(GPtrArray) groups = g_ptr_array_new_with_free_func((GDestroyNotify)g_ptr_array_unref);
     for (guint i = 0; i < rows->len; i++) {
         struct import_row *row = g_ptr_array_index(rows, i);
@@ -200,7 +200,6 @@ GPtrArray *import_rows_merge(const GPtrArray *rows)
         }
         g_ptr_array_add(group, row);
     }
-    g_hash_table_destroy(group_of);
     GPtrArray *merged = g_ptr_array_new_with_free_func((GDestroyNotify)import_row_free);
     for (guint i = 0; i < groups->len; i++) g_ptr_array_add(merged, group_merge(g_ptr_array_index(groups, i)));
     return merged;

@@ -128,7 +128,7 @@ static char *case_key(const struct import_row *row)
 
 GPtrArray *import_cases(const GPtrArray *rows)
 {
-    GHashTable *case_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GHashTable) case_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     GPtrArray *cases = g_ptr_array_new_with_free_func((GDestroyNotify)g_ptr_array_unref);
     for (guint i = 0; i < rows->len; i++) {
         struct import_row *row = g_ptr_array_index(rows, i);
@@ -147,7 +147,6 @@ GPtrArray *import_cases(const GPtrArray *rows)
         }
         g_ptr_array_add(found, row);
     }
-    g_hash_table_destroy(case_of);
     return cases;
 }
 
@@ -200,7 +199,8 @@ static void unstated_append(const struct import_log *log, const GPtrArray *rows,
 {
     static const enum import_column wanted[] = { IMPORT_NUM_RANKS, IMPORT_NUM_TOKENS, IMPORT_HIDDEN, IMPORT_NUM_TOPK,
                                                  IMPORT_NUM_EXPERTS };
-    GString *missing = g_string_new(NULL), *needed = g_string_new(NULL);
+    g_autoptr(GString) missing = g_string_new(NULL);
+    g_autoptr(GString) needed = g_string_new(NULL);
     for (size_t k = 0; k < G_N_ELEMENTS(wanted); k++) {
         bool kernel = false, absent = false, open = false;
         for (guint i = 0; i < rows->len; i++) {
@@ -218,8 +218,6 @@ static void unstated_append(const struct import_log *log, const GPtrArray *rows,
     if (missing->len)
         g_string_append_printf(out, "  not in the log: %s; unless given, the defaults of simulate stand for them\n",
                                missing->str);
-    g_string_free(missing, TRUE);
-    g_string_free(needed, TRUE);
 }
 
 void import_summary_append(const struct import_log *log, const GPtrArray *rows, GString *out)

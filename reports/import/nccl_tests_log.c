@@ -260,14 +260,12 @@ static void json_side_add(struct import_log *log, const char *test, const json_t
 
 static uint32_t hosts_count(const json_t *devices)
 {
-    GHashTable *hosts = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autoptr(GHashTable) hosts = g_hash_table_new(g_str_hash, g_str_equal);
     for (size_t i = 0; i < json_array_size(devices); i++) {
         const char *name = json_string_value(json_object_get(json_array_get(devices, i), "hostname"));
         if (name) g_hash_table_add(hosts, (gpointer)name);
     }
-    const uint32_t count = g_hash_table_size(hosts);
-    g_hash_table_destroy(hosts);
-    return count;
+    return g_hash_table_size(hosts);
 }
 
 static bool nccl_json(struct import_log *log, const json_t *root)

@@ -111,10 +111,9 @@ bool command_write(const struct command_help *help, const char *path, const stru
                                                  .weights_path = output->weights,
                                                  .level = output->level,
                                                  .pad = output->pad };
-    char *note = NULL;
+    g_autofree char *note = NULL;
     const bool good = trace_write(path, &options, &named, produce, context, &note, error);
     if (note) fprintf(stderr, "eptwin trace %s: note: %s\n", help->name, note);
-    g_free(note);
     return good;
 }
 

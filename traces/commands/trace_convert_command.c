@@ -79,7 +79,7 @@ static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct r
     const struct slice *const s = context;
     struct routing all;
     if (!trace_read(s->trace, s->steps.number[step], s->layers.number[layer], 0, &all, error)) return false;
-    uint32_t *const tokens = g_new0(uint32_t, s->ranks.count);
+    g_autofree uint32_t *tokens = g_new0(uint32_t, s->ranks.count);
     for (uint32_t r = 0; r < s->ranks.count; r++)
         for (uint32_t t = 0; t < s->tokens.count; t++)
             tokens[r] += s->tokens.number[t] < all.rank[s->ranks.number[r]].tokens;
@@ -96,7 +96,6 @@ static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct r
             at += all.topk;
         }
     }
-    g_free(tokens);
     routing_free(&all);
     return true;
 }
@@ -175,7 +174,7 @@ static void routing_append(const struct routing *from, struct routing *to, uint3
 /* Reads a (step, layer) of all traces and puts their ranks behind each other. */
 static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
-    struct routing *const parts = g_new0(struct routing, m->count);
+    g_autofree struct routing *parts = g_new0(struct routing, m->count);
     uint32_t read = 0, ranks = 0, experts = 0;
     bool weights = false;
     while (read < m->count && trace_read(m->traces[read], step, layer, 0, &parts[read], error)) {
@@ -185,15 +184,13 @@ static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, st
     }
     const bool good = read == m->count;
     if (good) {
-        uint32_t *const tokens = g_new(uint32_t, ranks);
+        g_autofree uint32_t *tokens = g_new(uint32_t, ranks);
         for (uint32_t p = 0, at = 0; p < m->count; p++)
             for (uint32_t r = 0; r < parts[p].ranks; r++) tokens[at++] = parts[p].rank[r].tokens;
         routing_alloc(out, ranks, parts[0].topk, experts, tokens, weights);
         for (uint32_t p = 0, at = 0; p < m->count; at += parts[p++].ranks) routing_append(&parts[p], out, at);
-        g_free(tokens);
     }
     for (uint32_t p = 0; p < read; p++) routing_free(&parts[p]);
-    g_free(parts);
     return good;
 }
 
@@ -259,7 +256,7 @@ int trace_command_merge(int argc, char **argv)
 {
     struct command_input input = { 0 };
     struct command_output output = { 0 };
-    char *by = NULL;
+    g_autofree char *by = NULL;
     GOptionEntry entries[] = {
         { "by", 0, 0, G_OPTION_ARG_STRING, &by, "steps (default), layers or ranks", "WHAT" },
         { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say", "N" },
@@ -283,7 +280,6 @@ int trace_command_merge(int argc, char **argv)
                command_write(&merge_help, argv[argc - 1], &output, &info, merge_produce, &m, &error));
     for (uint32_t t = 0; t < m.count; t++) trace_close(m.traces[t]);
     g_free(m.traces);
-    g_free(by);
     output_clear(&output);
     return error ? command_refuse(&merge_help, error) : EXIT_OK;
 }

@@ -208,7 +208,8 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
 int trace_command_info(int argc, char **argv)
 {
     struct command_input input = { 0 };
-    char *steps = NULL, *layers = NULL;
+    g_autofree char *steps = NULL;
+    g_autofree char *layers = NULL;
     int ranks_per_node = 8;
     GOptionEntry entries[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &steps, "which steps to read (default all): " RANGES_GRAMMAR, "STEPS" },
@@ -244,8 +245,6 @@ int trace_command_info(int argc, char **argv)
     }
     if (info.trace) routing_statistics_clear(&info.total);
     trace_close(info.trace);
-    g_free(steps);
-    g_free(layers);
     g_free(input.weights);
     return error ? command_refuse(&help, error) : EXIT_OK;
 }

@@ -67,12 +67,11 @@ struct generation {
 
 static void routing_copy(const struct routing *from, struct routing *to)
 {
-    uint32_t *const tokens = g_new(uint32_t, from->ranks);
+    g_autofree uint32_t *tokens = g_new(uint32_t, from->ranks);
     for (uint32_t r = 0; r < from->ranks; r++) tokens[r] = from->rank[r].tokens;
     routing_alloc(to, from->ranks, from->topk, from->experts, tokens, false);
     for (uint32_t r = 0; r < from->ranks; r++)
         memcpy(to->rank[r].experts, from->rank[r].experts, (size_t)tokens[r] * from->topk * sizeof(int32_t));
-    g_free(tokens);
 }
 
 static bool generate_produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
@@ -200,7 +199,7 @@ int trace_command_generate(int argc, char **argv)
 {
     struct numbers n = { .ranks = 8, .tokens = 4096, .topk = 8, .experts = 256, .steps = 1, .layers = 1 };
     struct command_output output = { 0 };
-    char *routing = NULL;
+    g_autofree char *routing = NULL;
     double correlation = 0;
     gboolean weights = FALSE;
     GOptionEntry entries[] = {
@@ -224,7 +223,6 @@ int trace_command_generate(int argc, char **argv)
     GError *error = NULL;
     (void)(command_parse(&generate_help, entries, &argc, &argv, 1, 1, &error) && numbers_check(&n, &error) &&
            generate_run(&n, routing, correlation, weights, argv[1], &output, &error));
-    g_free(routing);
     output_clear(&output);
     return error ? command_refuse(&generate_help, error) : EXIT_OK;
 }
@@ -239,7 +237,7 @@ struct remap {
 static void routing_regroup(const struct routing *in, uint32_t ranks, struct routing *out)
 {
     uint64_t total = 0, done = 0;
-    uint32_t *const tokens = g_new(uint32_t, ranks);
+    g_autofree uint32_t *tokens = g_new(uint32_t, ranks);
     for (uint32_t r = 0; r < in->ranks; r++) total += in->rank[r].tokens;
     for (uint32_t r = 0; r < ranks; r++) {
         const uint64_t end = total * (r + 1) / ranks;
@@ -260,7 +258,6 @@ static void routing_regroup(const struct routing *in, uint32_t ranks, struct rou
             if (weights) memcpy(out->rank[rank].weights + to, in->rank[r].weights + from, in->topk * sizeof(float));
         }
     }
-    g_free(tokens);
 }
 
 static bool remap_produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
@@ -284,7 +281,7 @@ static bool layer_place(struct remap *m, uint32_t layer, const struct ranges *st
                         uint32_t ranks_per_node, GError **error)
 {
     const uint32_t experts = trace_info(m->trace)->experts;
-    uint64_t *const load = g_new0(uint64_t, experts);
+    g_autofree uint64_t *load = g_new0(uint64_t, experts);
     bool good = true;
     for (uint32_t s = 0; good && s < steps->count; s++) {
         struct routing routing;
@@ -295,7 +292,6 @@ static bool layer_place(struct remap *m, uint32_t layer, const struct ranges *st
     }
     const struct placement_input input = { experts, m->ranks, ranks_per_node, load, layer };
     good = good && placement_make(spec, &input, &m->placements[layer], error);
-    g_free(load);
     return good;
 }
 

@@ -72,12 +72,11 @@ static bool header_read(struct trace *trace, GError **error)
         !header_check(trace, h, stream_file_bytes(e->stream), error))
         return false;
     e->frames_start = sizeof *h + h->model_bytes + h->provenance_bytes;
-    char *const text = g_malloc0((size_t)h->model_bytes + h->provenance_bytes + 1);
+    g_autofree char *text = g_malloc0((size_t)h->model_bytes + h->provenance_bytes + 1);
     const bool good = stream_read_raw(e->stream, sizeof *h, text, (size_t)h->model_bytes + h->provenance_bytes,
                                       "model and provenance", error);
     trace->provenance = g_utf8_make_valid(text + h->model_bytes, h->provenance_bytes);
     trace->model = g_utf8_make_valid(text, h->model_bytes);
-    g_free(text);
     *info = (struct trace_info){ .steps = h->steps,
                                  .layers = h->layers,
                                  .ranks = h->ranks,
@@ -139,14 +138,13 @@ static bool index_read(struct trace *trace, GError **error)
         return ept_error(trace, error, footer_at + 16, "footer: index bytes", "one entry a (step, layer)",
                          footer.index_raw_bytes);
     if (!growth_check(trace, footer_at, footer.index_stored_bytes, footer.index_raw_bytes, error)) return false;
-    uint8_t *const stored = g_malloc(footer.index_stored_bytes + 1);
+    g_autofree uint8_t *stored = g_malloc(footer.index_stored_bytes + 1);
     e->index = g_malloc(footer.index_raw_bytes + e->frames_start + 1);
     uint8_t *const head = e->index + footer.index_raw_bytes; /* the file's own header, to compare */
     bool good = stream_read_raw(e->stream, footer.index_offset, stored, footer.index_stored_bytes, "index", error) &&
                 frame_inflate(trace, footer.index_offset, stored, footer.index_stored_bytes, e->index,
                               footer.index_raw_bytes, error) &&
                 stream_read_raw(e->stream, 0, head, e->frames_start, "header", error);
-    g_free(stored);
     if (good && memcmp(head, e->index, e->frames_start) != 0)
         good = ept_error(trace, error, 0, "header", "the copy in the index", head[0]);
     e->entries = e->index + e->frames_start;
@@ -249,9 +247,8 @@ static bool ept_trace_read(struct trace *trace, uint32_t step, uint32_t layer, u
     struct ept_trace *const e = trace->state;
     const struct ept_entry entry = entry_get(e, (uint64_t)step * trace->info.layers + layer);
     if (entry.stored_bytes == 0) {
-        uint32_t *const tokens = g_new0(uint32_t, rank_count);
+        g_autofree uint32_t *tokens = g_new0(uint32_t, rank_count);
         routing_alloc(out, rank_count, trace->info.topk, trace->info.experts, tokens, false);
-        g_free(tokens);
         return true;
     }
     if (entry.stored_bytes > e->stored_size) {

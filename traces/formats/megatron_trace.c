@@ -145,8 +145,8 @@ static bool line_parse(struct reader *r, const char *text, size_t size, GError *
 /* Feeds whole lines; a line is kept until its end has been read. */
 static bool lines_read(struct reader *r, GError **error)
 {
-    GString *const kept = g_string_new(NULL);
-    char *const chunk = g_malloc(CHUNK_BYTES);
+    g_autoptr(GString) kept = g_string_new(NULL);
+    g_autofree char *chunk = g_malloc(CHUNK_BYTES);
     size_t got = 0;
     bool good;
     do {
@@ -161,8 +161,6 @@ static bool lines_read(struct reader *r, GError **error)
         if (good) g_string_append_len(kept, at, (gssize)(got - (size_t)(at - chunk)));
     } while (good && got == CHUNK_BYTES);
     if (good && kept->len) good = line_parse(r, kept->str, kept->len, error);
-    g_free(chunk);
-    g_string_free(kept, TRUE);
     return good;
 }
 

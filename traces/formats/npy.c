@@ -120,10 +120,9 @@ bool npy_open(struct npy *npy, struct stream *stream, GError **error)
                     stream_path(stream), NPY_HEADER_BYTES_MAX, bytes);
         return false;
     }
-    char *const text = g_malloc0(bytes + 1);
+    g_autofree char *text = g_malloc0(bytes + 1);
     const bool good =
         stream_read_exactly(stream, text, bytes, "a .npy header", error) && header_parse(npy, text, error);
-    g_free(text);
     npy->data_offset = stream_offset(stream);
     if (!good) return false;
     const uint64_t expected = npy->data_offset + npy->count * npy->width;
@@ -221,7 +220,7 @@ static bool npy_read(struct npy *npy, uint64_t first, uint64_t count, int32_t *i
         return header_error(npy, error, "descr", wants_floats ? "a float type" : "an integer type",
                             wants_floats ? "an integer type" : "a float type");
     if (!stream_seek(npy->stream, npy->data_offset + first * npy->width, error)) return false;
-    uint8_t *const bytes = g_malloc((size_t)CHUNK_ELEMENTS * npy->width);
+    g_autofree uint8_t *bytes = g_malloc((size_t)CHUNK_ELEMENTS * npy->width);
     bool good = true;
     for (uint64_t done = 0; good && done < count; done += CHUNK_ELEMENTS) {
         const size_t now = (size_t)MIN(count - done, (uint64_t)CHUNK_ELEMENTS);
@@ -229,7 +228,6 @@ static bool npy_read(struct npy *npy, uint64_t first, uint64_t count, int32_t *i
                (wants_floats ? chunk_floats(npy, bytes, first + done, now, floats + done, error)
                              : chunk_integers(npy, bytes, first + done, now, integers + done, error));
     }
-    g_free(bytes);
     return good;
 }
 
@@ -246,7 +244,7 @@ bool npy_read_floats(struct npy *npy, uint64_t first, uint64_t count, float *out
 /* numpy pads the header with spaces so that the data starts at a multiple of 64 bytes. */
 GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims)
 {
-    GString *const text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     g_string_printf(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (uint32_t d = 0; d < dims; d++)
         g_string_append_printf(text, "%" G_GUINT64_FORMAT "%s", shape[d], d + 1 < dims ? ", " : "");
@@ -262,7 +260,6 @@ GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims)
                                magic[5], 1,        0,        text->len & 0xff, (uint8_t)(text->len >> 8) };
     g_byte_array_append(bytes, head, sizeof head);
     g_byte_array_append(bytes, (const uint8_t *)text->str, (guint)text->len);
-    g_string_free(text, TRUE);
     return bytes;
 }
 

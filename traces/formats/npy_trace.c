@@ -36,11 +36,10 @@ static bool npy_trace_read(struct trace *trace, uint32_t step, uint32_t layer, u
 {
     struct npy_trace *const n = trace->state;
     const struct trace_info *const info = &trace->info;
-    uint32_t *const tokens = g_new(uint32_t, rank_count);
+    g_autofree uint32_t *tokens = g_new(uint32_t, rank_count);
     for (uint32_t r = 0; r < rank_count; r++) tokens[r] = info->tokens_max;
     struct routing routing;
     routing_alloc(&routing, rank_count, info->topk, info->experts, tokens, false);
-    g_free(tokens);
     const uint64_t rank_places = (uint64_t)info->tokens_max * info->topk;
     const uint64_t block = (uint64_t)step * info->layers + layer;
     /* The experts of all ranks lie behind each other, in the file as in the routing. */
@@ -53,9 +52,8 @@ static bool npy_trace_read(struct trace *trace, uint32_t step, uint32_t layer, u
 
 static void npy_trace_close(struct trace *trace)
 {
-    struct npy_trace *const n = trace->state;
+    g_autofree struct npy_trace *n = trace->state;
     stream_close(n->stream);
-    g_free(n);
 }
 
 static const struct trace_source_ops npy_trace_ops = { npy_trace_read, npy_trace_close };
@@ -64,7 +62,7 @@ static const struct trace_source_ops npy_trace_ops = { npy_trace_read, npy_trace
 static bool npy_trace_highest(struct npy *npy, int32_t *highest, GError **error)
 {
     enum { CHUNK = 1 << 16 };
-    int32_t *const chunk = g_new(int32_t, CHUNK);
+    g_autofree int32_t *chunk = g_new(int32_t, CHUNK);
     bool good = true;
     *highest = -1;
     for (uint64_t done = 0; good && done < npy->count; done += CHUNK) {
@@ -72,7 +70,6 @@ static bool npy_trace_highest(struct npy *npy, int32_t *highest, GError **error)
         good = npy_read_integers(npy, done, now, chunk, error);
         for (size_t i = 0; good && i < now; i++) *highest = MAX(*highest, chunk[i]);
     }
-    g_free(chunk);
     return good && npy_check_end(npy, error);
 }
 
@@ -126,7 +123,7 @@ void trace_weights_close(struct trace_weights *weights)
 static bool weights_layers_parse(struct trace_weights *w, const struct trace_info *info, const char *list,
                                  GError **error)
 {
-    char **const words = g_strsplit(list, ",", -1);
+    g_auto(GStrv) words = g_strsplit(list, ",", -1);
     const uint32_t count = g_strv_length(words);
     bool good = count == w->shape[1];
     if (!good)
@@ -145,7 +142,6 @@ static bool weights_layers_parse(struct trace_weights *w, const struct trace_inf
                         "%s: expected different layers of the trace, 0 to %u, or - after @, found '%s'",
                         stream_path(w->stream), info->layers - 1, words[i]);
     }
-    g_strfreev(words);
     return good;
 }
 
@@ -169,9 +165,8 @@ static bool weights_shape_check(const struct trace_weights *w, const struct trac
 struct trace_weights *trace_weights_open(const char *path, const struct trace_info *info, GError **error)
 {
     const char *const at = strrchr(path, '@');
-    char *const file = at ? g_strndup(path, (size_t)(at - path)) : g_strdup(path);
+    g_autofree char *file = at ? g_strndup(path, (size_t)(at - path)) : g_strdup(path);
     struct stream *const stream = stream_open(file, error);
-    g_free(file);
     if (!stream) return NULL;
     struct trace_weights *const w = g_new0(struct trace_weights, 1);
     w->stream = stream;

@@ -40,10 +40,8 @@ static const struct dtype *dtype_choose(const struct trace_writer *w, GError **e
 
 static bool header_write(struct output *output, const char *descr, const uint64_t *shape, uint32_t dims, GError **error)
 {
-    GByteArray *const header = npy_header(descr, shape, dims);
-    const bool good = output_write(output, header->data, header->len, error);
-    g_byte_array_unref(header);
-    return good;
+    g_autoptr(GByteArray) header = npy_header(descr, shape, dims);
+    return output_write(output, header->data, header->len, error);
 }
 
 /* "0,4,7": the layers that have weights. */
@@ -70,9 +68,8 @@ static bool weights_begin(struct trace_writer *w, GError **error)
     const uint64_t shape[5] = { info->steps, w->summary->weight_layers, info->ranks, info->tokens_max, info->topk };
     w->weights_output = output_open(path, zstd ? (w->options->level ? w->options->level : 3) : 0, error);
     if (w->summary->weight_layers < info->layers) {
-        char *const list = weight_layers_list(w);
+        g_autofree char *list = weight_layers_list(w);
         w->note = g_strdup_printf("not all layers have weights: read them as %s@%s", path, list);
-        g_free(list);
     }
     return w->weights_output &&
            header_write(w->weights_output, w->summary->weights_inexact ? "<f4" : "<f2", shape, 5, error);

@@ -49,7 +49,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
 /* One line: what one rank sends.  As many lines as columns are a step. */
 static bool splits_line(struct splits_reader *r, char *line, GError **error)
 {
-    char **const words = g_strsplit_set(line, ", \t\r[]", -1);
+    g_auto(GStrv) words = g_strsplit_set(line, ", \t\r[]", -1);
     uint32_t columns = 0;
     bool good = true;
     for (char **word = words; good && *word; word++) {
@@ -57,7 +57,6 @@ static bool splits_line(struct splits_reader *r, char *line, GError **error)
         if (columns == SPLITS_RANKS_MAX) good = splits_error(r, error, "columns", "at most 16384", *word);
         else good = split_add(r, columns++, *word, error);
     }
-    g_strfreev(words);
     if (!good || columns == 0) return good;
     r->ranks = r->ranks ? r->ranks : columns;
     if (columns != r->ranks) {
@@ -93,8 +92,8 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
 {
     enum { CHUNK_BYTES = 1 << 18 };
     struct splits_reader reader = { .trace = trace, .stream = stream, .token_bytes = token_bytes };
-    GString *const text = g_string_new(NULL);
-    char *const chunk = g_malloc(CHUNK_BYTES);
+    g_autoptr(GString) text = g_string_new(NULL);
+    g_autofree char *chunk = g_malloc(CHUNK_BYTES);
     size_t got = 0;
     bool good;
     trace->info.format = "splits";
@@ -103,11 +102,9 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
         g_string_append_len(text, chunk, (gssize)got);
         if (good && text->len > SPLITS_TEXT_MAX) good = splits_error(&reader, error, "text", "at most 256 MiB", "more");
     } while (good && got == CHUNK_BYTES);
-    g_free(chunk);
     reader.table = table_new(1);
     good = good && splits_parse(&reader, text->str, error);
     stream_close(stream);
-    g_string_free(text, TRUE);
     if (good) {
         /* One expert a rank unless told otherwise: expert d then must mean rank d. */
         const struct table_claims claims = {

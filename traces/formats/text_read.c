@@ -93,9 +93,8 @@ static size_t comments_take(struct text_reader *r, const char *chunk, size_t siz
     while (at < size && (chunk[at] == '#' || chunk[at] == '\n')) {
         const char *const end = memchr(chunk + at, '\n', size - at);
         const size_t length = end ? (size_t)(end - chunk) - at : size - at;
-        char *const line = g_strndup(chunk + at, length);
+        g_autofree char *line = g_strndup(chunk + at, length);
         if (*line == '#') comment_parse(r, g_strchomp(line));
-        g_free(line);
         at += MIN(length + 1, size - at);
         r->line++;
     }

@@ -48,10 +48,9 @@ static bool text_end(struct trace_writer *w, GError **error) { return text_flush
 static void comment_append(GByteArray *text, const char *key, const char *value)
 {
     if (!value || !*value) return;
-    char *const line = g_strdelimit(g_strdup_printf("# %s: %s", key, value), "\r\n", ' ');
+    g_autofree char *line = g_strdelimit(g_strdup_printf("# %s: %s", key, value), "\r\n", ' ');
     text_append(text, line);
     text_append(text, "\n");
-    g_free(line);
 }
 
 static bool csv_begin(struct trace_writer *w, GError **error)

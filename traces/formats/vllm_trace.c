@@ -31,7 +31,7 @@ bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct tr
     }
     const uint32_t layers = (uint32_t)npy.shape[1], topk = (uint32_t)npy.shape[2];
     struct table *const table = table_new(topk);
-    int32_t *const token = g_new(int32_t, (size_t)layers * topk);
+    g_autofree int32_t *token = g_new(int32_t, (size_t)layers * topk);
     bool good = true;
     for (uint64_t t = 0; good && t < npy.shape[0]; t++) {
         good = npy_read_integers(&npy, t * layers * topk, (uint64_t)layers * topk, token, error);
@@ -40,7 +40,6 @@ bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct tr
                    topk * sizeof *token);
     }
     good = good && npy_check_end(&npy, error);
-    g_free(token);
     stream_close(stream);
     const struct table_claims claims = { .experts = options->experts };
     if (good) return table_serve(table, &claims, trace, error);
