@@ -2,7 +2,8 @@
  *
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
  * operation.  What CPUs do is fitted from CPU times, and rows of the largest crowd (PHASE_xN: N ranks at once) come
- * first: it is as busy as the ranks of a replay are, who take turns and drive each other's data out of caches.
+ * first: it is as busy as the ranks of a replay are, who take turns and drive each other's data out of caches.  Before
+ * these come rows that pass between ranks: one that a peer has just written, or read, costs more than one's own.
  * A link's own speed shows only in streams that wait for it: the others tell how fast the poster's CPU is.
  * Knows the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
@@ -35,35 +36,36 @@ struct fit_key {
     enum fit_kind kind;
     const char *phase, *metric; /* of one rank or pair; the metric without _BYTES; of COUNT: the header key */
     const char *crowd_phase;    /* the same of many ranks, without _xN; NULL: only the above */
+    const char *handed_phase;   /* the same of rows that pass between ranks, before both; NULL: they do not */
     uint32_t ends;              /* that share a crowd's time: both ends of a put work for it */
 };
 
 /* A section is written when its first key's rows are there; then all of its keys must be. */
 static const struct fit_key fit_keys[] = {
-    { "host", "cores", FIT_COUNT, "", "cpus", NULL, 1 },
-    { "host", "step", FIT_TIME, "step", "time_us", NULL, 1 },
-    { "host", "poll", FIT_POLL, "store_signal", "latency_us", NULL, 1 },
-    { "host", "progress", FIT_TIME, "poll", "time_us", NULL, 1 },
-    { "host", "switch", FIT_TIME, "switch", "time_us", NULL, 1 },
-    { "host", "slice", FIT_TIME, "slice", "time_us", NULL, 1 },
-    { "host", "store", FIT_FIXED, "store", "cpu_us", "store_alltoall", 1 },
-    { "host", "store-rate", FIT_RATE, "store", "cpu_us", "store_alltoall", 1 },
-    { "host", "interrupt", FIT_INTERRUPT, "put", "cpu_us", "put_load", 1 },
-    { "host", "put", FIT_PUT, "put", "cpu_us", "put_load", 2 },
-    { "host", "signal", FIT_TIME, "signal", "cpu_us", "signal_load", 2 },
-    { "host", "copy-row", FIT_FIXED, "copy", "cpu_us", "copy", 1 },
-    { "host", "copy-rate", FIT_RATE, "copy", "cpu_us", "copy", 1 },
-    { "host", "cast-row", FIT_FIXED, "cast", "cpu_us", "cast", 1 },
-    { "host", "cast-rate", FIT_RATE, "cast", "cpu_us", "cast", 1 },
-    { "host", "reduce-row", FIT_FIXED, "reduce", "cpu_us", "reduce", 1 },
-    { "host", "reduce-rate", FIT_RATE, "reduce", "cpu_us", "reduce", 1 },
-    { "host", "sum-row", FIT_FIXED, "sum", "cpu_us", "sum", 1 },
-    { "host", "sum-rate", FIT_RATE, "sum", "cpu_us", "sum", 1 },
-    { "host", "scan-rate", FIT_RATE, "scan", "cpu_us", "scan", 1 },
-    { "nic", "rate", FIT_LINK_RATE, "put", "stream_us", NULL, 1 },
-    { "nic", "message", FIT_LINK_FIXED, "put", "stream_us", NULL, 1 },
-    { "nic", "signal", FIT_LINK_SIGNAL, "signal", "stream_us", NULL, 1 },
-    { "network", "latency", FIT_LATENCY, "signal", "latency_us", NULL, 1 },
+    { "host", "cores", FIT_COUNT, "", "cpus", NULL, NULL, 1 },
+    { "host", "step", FIT_TIME, "step", "time_us", NULL, NULL, 1 },
+    { "host", "poll", FIT_POLL, "store_signal", "latency_us", NULL, NULL, 1 },
+    { "host", "progress", FIT_TIME, "poll", "time_us", NULL, NULL, 1 },
+    { "host", "switch", FIT_TIME, "switch", "time_us", NULL, NULL, 1 },
+    { "host", "slice", FIT_TIME, "slice", "time_us", NULL, NULL, 1 },
+    { "host", "store", FIT_FIXED, "store", "cpu_us", "store_alltoall", "store_read", 1 },
+    { "host", "store-rate", FIT_RATE, "store", "cpu_us", "store_alltoall", "store_read", 1 },
+    { "host", "interrupt", FIT_INTERRUPT, "put", "cpu_us", "put_load", NULL, 1 },
+    { "host", "put", FIT_PUT, "put", "cpu_us", "put_load", NULL, 2 },
+    { "host", "signal", FIT_TIME, "signal", "cpu_us", "signal_load", NULL, 2 },
+    { "host", "copy-row", FIT_FIXED, "copy", "cpu_us", "copy", "copy_written", 1 },
+    { "host", "copy-rate", FIT_RATE, "copy", "cpu_us", "copy", "copy_written", 1 },
+    { "host", "cast-row", FIT_FIXED, "cast", "cpu_us", "cast", NULL, 1 },
+    { "host", "cast-rate", FIT_RATE, "cast", "cpu_us", "cast", NULL, 1 },
+    { "host", "reduce-row", FIT_FIXED, "reduce", "cpu_us", "reduce", "reduce_written", 1 },
+    { "host", "reduce-rate", FIT_RATE, "reduce", "cpu_us", "reduce", "reduce_written", 1 },
+    { "host", "sum-row", FIT_FIXED, "sum", "cpu_us", "sum", "sum_written", 1 },
+    { "host", "sum-rate", FIT_RATE, "sum", "cpu_us", "sum", "sum_written", 1 },
+    { "host", "scan-rate", FIT_RATE, "scan", "cpu_us", "scan", NULL, 1 },
+    { "nic", "rate", FIT_LINK_RATE, "put", "stream_us", NULL, NULL, 1 },
+    { "nic", "message", FIT_LINK_FIXED, "put", "stream_us", NULL, NULL, 1 },
+    { "nic", "signal", FIT_LINK_SIGNAL, "signal", "stream_us", NULL, NULL, 1 },
+    { "network", "latency", FIT_LATENCY, "signal", "latency_us", NULL, NULL, 1 },
 };
 
 /* Costs too small to be seen come out as rates without end; a file needs a number. */
@@ -119,16 +121,17 @@ static uint32_t fit_crowd_ranks(const char *phase, const char *base)
     return g_ascii_string_to_unsigned(phase + strlen(base) + 2, 10, 2, 65535, &ranks, NULL) ? (uint32_t)ranks : 0;
 }
 
-/* Finds the largest crowd that has key's rows, else the rows of one alone. */
-static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
+/* Finds the largest crowd that has key's rows under its name crowd, else the rows of one alone, if there are such. */
+static bool fit_place_named(const struct record *record, const struct fit_key *key, const char *crowd,
+                            const char *alone, struct fit_place *place)
 {
     bool found = false;
     *place = (struct fit_place){ .ranks = 0 };
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
-        const uint32_t ranks = fit_crowd_ranks(row->phase, key->crowd_phase);
+        const uint32_t ranks = fit_crowd_ranks(row->phase, crowd);
         double size_bytes;
-        if (row->rank != RECORD_ALL || (ranks == 0 && strcmp(row->phase, key->phase) != 0)) continue;
+        if (row->rank != RECORD_ALL || (ranks == 0 && g_strcmp0(row->phase, alone) != 0)) continue;
         if (found && ranks <= place->ranks) continue;
         if (!fit_metric_matches(row, key->metric, fit_by_size(key->kind), &size_bytes)) continue;
         found = true;
@@ -137,6 +140,13 @@ static bool fit_place_find(const struct record *record, const struct fit_key *ke
         g_strlcpy(place->phase, row->phase, sizeof place->phase);
     }
     return found;
+}
+
+/* Rows that pass between ranks come first: those of kernels do. */
+static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
+{
+    if (key->handed_phase && fit_place_named(record, key, key->handed_phase, NULL, place)) return true;
+    return fit_place_named(record, key, key->crowd_phase, key->phase, place);
 }
 
 static bool fit_key_present(const struct record *record, const struct fit_key *key)

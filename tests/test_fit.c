@@ -298,6 +298,31 @@ static void test_cluster(void)
     record_free(record);
 }
 
+/* Rows that pass between ranks come before larger crowds of rows that do not, and only for their own keys. */
+static void test_cluster_handed(void)
+{
+    static const char *const expected[][2] = {
+        { "store", "70 ns" },        { "store-rate", "4 GB/s" }, { "copy-row", "90 ns" },
+        { "copy-rate", "2.5 GB/s" }, { "reduce-row", "200 ns" }, { "reduce-rate", "2 GB/s" },
+        { "sum-row", "100 ns" },     { "sum-rate", "2 GB/s" },   { "cast-row", "60 ns" },
+    };
+    struct record *record = record_plant();
+    rows_plant(record, "store_alltoall_x16", "cpu_us", 0.01, 1e-5);
+    rows_plant(record, "store_read_x2", "cpu_us", 9, 1);
+    rows_plant(record, "store_read_x4", "cpu_us", 0.07, 2.5e-4);
+    rows_plant(record, "copy_written_x4", "cpu_us", 0.09, 4e-4);
+    rows_plant(record, "copy_written", "cpu_us", 9, 1); /* no crowd: nobody else could write */
+    rows_plant(record, "reduce_written_x4", "cpu_us", 0.2, 5e-4);
+    char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    GKeyFile *file = g_key_file_new();
+    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    for (size_t i = 0; i < G_N_ELEMENTS(expected); i++) assert_key(file, "host", expected[i][0], expected[i][1]);
+    g_key_file_free(file);
+    g_free(text);
+    record_free(record);
+}
+
 /* What is planted, less the rows of puts. */
 static struct record *record_plant_but_put(void)
 {
@@ -492,6 +517,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "bends", test_bent);
     CU_add_test(suite, "a planted measurement's cluster file", test_cluster);
     CU_add_test(suite, "several measurements", test_records);
+    CU_add_test(suite, "rows that pass between ranks", test_cluster_handed);
     CU_add_test(suite, "puts by size", test_cluster_puts);
     CU_add_test(suite, "puts that wait for the link", test_waits);
     CU_add_test(suite, "links behind CPUs", test_cluster_link);

@@ -78,14 +78,17 @@ static void area_fill(struct fabric *f)
         values[i] = format_bf16_from_f32((float)(i % 251) / 64.0f - 1.5f);
 }
 
+static void measure_sums_make(struct measure *m)
+{
+    if (!m->sums) m->sums = memset(g_malloc(MEASURE_AREA_BYTES), 1, MEASURE_AREA_BYTES);
+}
+
 /* Sums go to memory that nobody else writes; its pages are there before the first. */
 void measure_sum(struct measure *m, uint64_t i)
 {
     struct fabric *f = live_world_fabric(m->link_world);
-    if (!m->sums) {
-        area_fill(f);
-        m->sums = memset(g_malloc(MEASURE_AREA_BYTES), 1, MEASURE_AREA_BYTES);
-    }
+    if (!m->sums) area_fill(f);
+    measure_sums_make(m);
     const struct row_work r = { .from = f->heap,
                                 .to = m->sums,
                                 .size_bytes = CLUSTER_REDUCE_ROW_BYTES,
@@ -100,29 +103,131 @@ static enum worker_step no_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
+/* Does the work of rows first .. last - 1 through the seam; CPU time that it took. */
+static double rows_work(struct fabric *f, enum fabric_work_kind kind, void (*run)(void *, uint64_t), struct row_work *r,
+                        uint64_t first, uint64_t last)
+{
+    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    const double start_us = measure_cpu_us();
+    for (uint64_t i = first; i < last; i++) {
+        const struct fabric_work work = { .kind = kind,
+                                          .rows = 1,
+                                          .read_bytes = (uint64_t)r->size_bytes * MAX(r->reduced, 1),
+                                          .run = run,
+                                          .context = r,
+                                          .argument = i };
+        fabric_work(&worker, &work);
+    }
+    const double took_us = measure_cpu_us() - start_us;
+    __asm__ volatile("" : : "r"(r->sum)); /* the scan's result counts as used */
+    return took_us;
+}
+
+/* Of rows that lie in from, what size bytes come to: rows of that size, or as many of a fixed size to be summed. */
+static struct row_work rows_of(enum fabric_work_kind kind, uint32_t size, uint8_t *from, uint8_t *to)
+{
+    const bool reduce = kind == FABRIC_WORK_REDUCE;
+    struct row_work r = { .from = from,
+                          .to = to,
+                          .size_bytes = reduce ? CLUSTER_REDUCE_ROW_BYTES : size,
+                          .reduced = reduce ? size / CLUSTER_REDUCE_ROW_BYTES : 0 };
+    r.rows_in_area = MEASURE_AREA_BYTES / r.size_bytes;
+    return r;
+}
+
+static void rows_value(const struct measure *m, uint32_t size, uint32_t count, double took_us, double *value)
+{
+    value[2] = took_us / count;
+    value[0] = value[2] * measure_turns(m);
+    value[1] = size / value[0] / 1e3;
+}
+
 static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
                       uint32_t count, double *value)
 {
     struct fabric *f = live_world_fabric(any_world(m));
     area_fill(f);
-    const bool reduce = kind == FABRIC_WORK_REDUCE;
-    struct row_work r = { .from = f->heap,
-                          .to = f->heap + MEASURE_AREA_BYTES,
-                          .size_bytes = reduce ? CLUSTER_REDUCE_ROW_BYTES : size,
-                          .reduced = size / CLUSTER_REDUCE_ROW_BYTES };
-    r.rows_in_area = MEASURE_AREA_BYTES / r.size_bytes;
+    struct row_work r = rows_of(kind, size, f->heap, f->heap + MEASURE_AREA_BYTES);
+    rows_value(m, size, count, rows_work(f, kind, run, &r, 0, count), value);
+}
+
+/* ---- rows that pass from rank to rank, as a kernel's do ---- */
+
+/* Stores rows first .. last - 1 to all peers in turn; CPU time that it took.  Of each number every rank gets one. */
+static double rows_send(struct fabric *f, const struct row_work *r, uint64_t first, uint64_t last)
+{
     struct fabric_worker worker = { .step = no_step, .fabric = f };
     const double start_us = measure_cpu_us();
-    for (uint32_t i = 0; i < count; i++) {
-        const struct fabric_work work = {
-            .kind = kind, .rows = 1, .read_bytes = size, .run = run, .context = &r, .argument = i
+    for (uint64_t i = first; i < last; i++) {
+        const uint64_t place = measure_place(i, r->rows_in_area) * r->size_bytes;
+        const struct fabric_write write = {
+            .target_offset = MEASURE_AREA_BYTES + place,
+            .charge_bytes = r->size_bytes,
+            .peer = (uint16_t)((f->rank + 1 + i % (f->rank_count - 1)) % f->rank_count),
+            .sge_count = 1,
+            .sge = { { f->heap + place, r->size_bytes } },
         };
-        fabric_work(&worker, &work);
+        const int rc = fabric_store(&worker, &write);
+        g_assert(rc == 0); /* stores to memory never wait */
     }
-    value[2] = (measure_cpu_us() - start_us) / count;
-    value[0] = value[2] * measure_turns(m);
-    value[1] = size / value[0] / 1e3;
-    __asm__ volatile("" : : "r"(r.sum)); /* the scan's result counts as used */
+    return measure_cpu_us() - start_us;
+}
+
+struct handed {
+    double store_us, work_us; /* CPU time of one */
+};
+
+/* Rows are stored to peers, and then read there, area by area: what is read a peer has just written, and what is
+ * written a peer has read before. */
+static bool rows_hand(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
+                      uint32_t count, struct handed *handed, GError **error)
+{
+    struct fabric *f = live_world_fabric(m->store_world);
+    area_fill(f);
+    measure_sums_make(m);
+    struct row_work r = rows_of(kind, size, f->heap + MEASURE_AREA_BYTES, m->sums);
+    const uint64_t each = MAX(r.reduced, 1), round = r.rows_in_area / each;
+    *handed = (struct handed){ 0 };
+    for (uint64_t first = 0; first < count; first += round) {
+        const uint64_t last = MIN(first + round, count);
+        if (!live_world_barrier(m->store_world, error)) return false;
+        handed->store_us += rows_send(f, &r, first * each, last * each) / (double)(count * each);
+        if (!live_world_barrier(m->store_world, error)) return false;
+        handed->work_us += rows_work(f, kind, run, &r, first, last) / count;
+    }
+    return true;
+}
+
+static bool written_time(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
+                         uint32_t count, double *value, GError **error)
+{
+    struct handed handed;
+    if (!rows_hand(m, kind, run, size, count, &handed, error)) return false;
+    rows_value(m, size, count, handed.work_us * count, value);
+    return true;
+}
+
+static bool test_copy_written(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    return written_time(m, FABRIC_WORK_COPY, work_copy, size, count, value, error);
+}
+
+static bool test_reduce_written(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    return written_time(m, FABRIC_WORK_REDUCE, work_reduce, size, count, value, error);
+}
+
+static bool test_sum_written(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    return written_time(m, FABRIC_WORK_REDUCE, work_sum, size, count, value, error);
+}
+
+static bool test_store_read(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+{
+    struct handed handed;
+    if (!rows_hand(m, FABRIC_WORK_COPY, work_copy, size, count, &handed, error)) return false;
+    rows_value(m, size, count, handed.store_us * count, value);
+    return true;
 }
 
 static bool test_copy(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
@@ -318,6 +423,18 @@ static const struct measure_test row_tests[] = {
     { "scan", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_scan, scan_sizes },
 };
 
+/* Of all ranks at once, where they share memory. */
+static const struct measure_test handed_tests[] = {
+    { "store_read", { "time_us", "write_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_store_read, row_sizes },
+    { "copy_written", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_copy_written, row_sizes },
+    { "reduce_written",
+      { "time_us", "read_gbs", "cpu_us" },
+      { "us", "GB/s", "us" },
+      test_reduce_written,
+      reduce_sizes },
+    { "sum_written", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_sum_written, reduce_sizes },
+};
+
 /* A row benchmark by rank 0 while the others sleep in the bootstrap. */
 static const struct measure_test *alone_test;
 
@@ -397,5 +514,7 @@ bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **err
 {
     for (uint32_t i = 0; i < G_N_ELEMENTS(row_tests); i++)
         if (!measure_test_run(m, &row_tests[i], suffix, error)) return false;
+    for (uint32_t i = 0; m->store_world && i < G_N_ELEMENTS(handed_tests); i++)
+        if (!measure_test_run(m, &handed_tests[i], suffix, error)) return false;
     return true;
 }
