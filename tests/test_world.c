@@ -15,7 +15,7 @@
 #include "tests/unit.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
-enum verb { END, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, WAIT, FLUSH, COPY, STAGE, SUM, LOOK };
+enum verb { END, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, WAIT, FLUSH, COPY, STAGE, SUM, CAST, LOOK };
 
 struct operation {
     enum verb verb;
@@ -93,6 +93,7 @@ static bool operation_play(struct player *p, const struct operation *o)
         .write_bytes = o->size_bytes / 2,
         .weighted = o->weighted,
     };
+    const struct fabric_work cast = { .kind = FABRIC_WORK_CAST, .rows = o->rows, .read_bytes = o->size_bytes };
     const struct fabric_work stage = {
         .kind = FABRIC_WORK_STAGE,
         .rows = 1,
@@ -110,6 +111,7 @@ static bool operation_play(struct player *p, const struct operation *o)
     case COPY: fabric_work(&p->worker, &work); return true;
     case STAGE: fabric_work(&p->worker, &stage); return true;
     case SUM: fabric_work(&p->worker, &sum); return true;
+    case CAST: fabric_work(&p->worker, &cast); return true;
     case LOOK: return byte_look(p);
     case END: break;
     }
@@ -1054,6 +1056,19 @@ static void test_host_sums(void)
     }
 }
 
+/* One row, whether the kernel counts it whole or in the parts that the warps of a GPU take. */
+static void test_host_casts(void)
+{
+    for (uint8_t parts = 1; parts <= 31; parts += 30) {
+        struct stage *s = host_stage_new(2);
+        s->cluster.host.cast = (struct cluster_work){ .row_ps = 300 * PS_PER_NS, .warp_rate_bps = 8000000000 };
+        PLAY(s, 0, 1, { .verb = CAST, .rows = parts, .size_bytes = 1000 });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, 1310000)); /* step 10, row 300, 1000 B at 1 GB/s */
+        free(s);
+    }
+}
+
 /* A word is seen a poll and a step after the store; on one core, those who take turns pay for each change. */
 static void test_host_signals(void)
 {
@@ -1215,6 +1230,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "host turns", test_host_turns);
     CU_add_test(suite, "host copies", test_host_copies);
     CU_add_test(suite, "host sums", test_host_sums);
+    CU_add_test(suite, "host casts", test_host_casts);
     CU_add_test(suite, "host signals", test_host_signals);
     CU_add_test(suite, "host puts", test_host_puts);
     CU_add_test(suite, "host behind a slow link", test_host_slow_link);

@@ -208,7 +208,9 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     case FABRIC_WORK_COMPUTE: busy_ps = work->busy_ps; break;
     case FABRIC_WORK_SCAN: busy_ps = rate_time(w->scan, work->read_bytes); break;
     case FABRIC_WORK_COPY: busy_ps = copy_ps(&w->copy, work); break;
-    case FABRIC_WORK_CAST: busy_ps = work->rows * w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes); break;
+    case FABRIC_WORK_CAST: /* the warps of a GPU share one row; for a core it is one whatever its parts are */
+        busy_ps = w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes);
+        break;
     case FABRIC_WORK_REDUCE:
         busy_ps =
             reduce->row_ps * work->write_bytes / CLUSTER_REDUCE_ROW_BYTES + rate_time(reduce->warp, work->read_bytes);
