@@ -15,12 +15,12 @@
 #include "tests/unit.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
-enum verb { END, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, WAIT, FLUSH, COPY, STAGE, SUM, CAST, LOOK };
+enum verb { END, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, TOUCH, WAIT, FLUSH, COPY, STAGE, SUM, CAST, LOOK };
 
 struct operation {
     enum verb verb;
     uint16_t peer, queue;
-    uint32_t word; /* SIGNAL, ADD: raised to 1; WAIT: until it is at least 1 */
+    uint32_t word; /* SIGNAL, ADD: raised to 1; TOUCH: by nothing; WAIT: until it is at least 1 */
     uint64_t size_bytes;
     uint8_t warps, rows, flags;
     struct fabric_pattern pattern; /* STORE, COPY */
@@ -35,7 +35,7 @@ struct player {
     struct stage *stage;
     const uint8_t *source; /* PUT: of these bytes, or NULL */
     uint16_t rank;
-    uint32_t at;
+    uint32_t at, steps;
     struct operation operation[OPERATIONS_MAX];
 };
 
@@ -106,6 +106,7 @@ static bool operation_play(struct player *p, const struct operation *o)
     case PUT_SIGNAL: return fabric_put_signal(&p->worker, &write, &signal) == 0;
     case SIGNAL: return fabric_signal(&p->worker, &signal) == 0;
     case ADD: fabric_signal_add(&p->worker, o->word, 1, FABRIC_DEVICE); return true;
+    case TOUCH: fabric_signal_add(&p->worker, o->word, 0, FABRIC_DEVICE); return true;
     case WAIT: return fabric_load(p->worker.fabric, o->word) >= 1;
     case FLUSH: return fabric_flush(&p->worker, o->peer, o->queue) == 0;
     case COPY: fabric_work(&p->worker, &work); return true;
@@ -121,6 +122,7 @@ static bool operation_play(struct player *p, const struct operation *o)
 static enum worker_step player_step(struct fabric_worker *w)
 {
     struct player *p = fabric_container_of(w, struct player, worker);
+    p->steps++;
     for (; p->at < OPERATIONS_MAX && p->operation[p->at].verb != END; p->at++)
         if (!operation_play(p, &p->operation[p->at])) return WORKER_WAIT;
     return WORKER_DONE;
@@ -419,6 +421,20 @@ static void test_scopes(void)
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 1620000)); /* 1000 + 10 + release 300 + flag 200 + poll 100 + step 10 */
+    free(s);
+}
+
+/* A word to which nothing is added has not changed: who watches it is not stepped. */
+static void test_nothing_added(void)
+{
+    struct stage *s = stage_new(1, 1);
+    PLAY(s, 0, 1, { .verb = TOUCH, .word = 3 }, { .verb = STORE, .size_bytes = 1000 }, { .verb = ADD, .word = 3 });
+    PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2420000)); /* 1000 + 10 + store 1100 + flag 200 + poll 100 + step 10 */
+    CU_ASSERT_EQUAL(s->player[1].steps, 2);
+    CU_ASSERT_EQUAL(s->player[2].steps, 2);
     free(s);
 }
 
@@ -1203,6 +1219,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "passes", test_passes);
     CU_add_test(suite, "patterns", test_patterns);
     CU_add_test(suite, "scopes", test_scopes);
+    CU_add_test(suite, "nothing added", test_nothing_added);
     CU_add_test(suite, "signals", test_signals);
     CU_add_test(suite, "signals overtake", test_signals_overtake);
     CU_add_test(suite, "egress is shared", test_egress_is_shared);

@@ -197,6 +197,7 @@ void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, 
 
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
+    if (add && !value) return; /* the word does not change: nobody who watches it needs a step */
     if (add && world_counter_hold(target, word, value, &time_ps)) return;
     if (target->world->letters_used && letters_send(target, word, value, add, time_ps)) return;
     world_word_event(target, word, value, add, time_ps);
