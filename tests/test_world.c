@@ -915,12 +915,13 @@ static void test_transports(void)
 }
 
 /* Rank 1's time until it has seen the second of two puts with signals; rank 0's for a put that it awaits. */
-static uint64_t thread_ps(enum cluster_posting poster, enum transport_order order, bool flush)
+static uint64_t counted_ps(enum cluster_posting poster, enum transport_order order, bool flush, uint64_t counter_ps)
 {
     struct stage *s = stage_new(2, 1);
     struct transport t = transport_of(&s->cluster.nic);
     s->options.transport = &t;
     t.poster = poster;
+    t.counter_ps = counter_ps;
     t.proxy_ps = 500 * PS_PER_NS;
     t.order = order;
     if (flush) {
@@ -936,6 +937,11 @@ static uint64_t thread_ps(enum cluster_posting poster, enum transport_order orde
     return time_ps;
 }
 
+static uint64_t thread_ps(enum cluster_posting poster, enum transport_order order, bool flush)
+{
+    return counted_ps(poster, order, flush, 0);
+}
+
 /* What a thread of the host does beside posting: it waits at a fence, and tells the GPU of acknowledgements. */
 static void test_threads_wait(void)
 {
@@ -943,6 +949,15 @@ static void test_threads_wait(void)
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, false),
                     6100000);
+    /* Of counters that take 400 ns to ask for, an idle thread asks for two: 400 until it looks.  It notices the put
+     * after half a turn of three and half of asking: 800; before the first signal, and before the second. */
+    CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false, 400000) -
+                        thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false),
+                    2000000);
+    /* 400, 800, and 400 for the other of two ranks. */
+    CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true, 400000) -
+                        thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true),
+                    1600000);
     /* To the thread, and back from it. */
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true) -
                         thread_ps(CLUSTER_POST_GPU, TRANSPORT_WIRE, true),

@@ -280,7 +280,9 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     if (t->fifo_depth && thread->free_ps > end + full_ps) end = thread->free_ps - full_ps;
     lane_end(ww, end);
     rank->posting.busy_ps += t->doorbell_ps / t->threads;
-    return port_reserve(thread, end + t->proxy_ps, t->doorbell_ps, 0);
+    const uint64_t looks_ps =
+        t->counter_ps * (TRANSPORT_COUNTERS - 1) / 2; /* an idle thread asks for errors meanwhile */
+    return port_reserve(thread, end + t->proxy_ps + looks_ps, t->doorbell_ps, 0);
 }
 
 static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uint16_t queue, bool defer)
@@ -312,7 +314,7 @@ static void fence_wait(struct world_rank *rank, const struct fabric_write *write
     if (t->order != TRANSPORT_FENCE || t->poster != CLUSTER_POST_PROXY) return;
     struct port *thread = &rank->proxy[write->queue % t->threads];
     thread->free_ps += nic->fetch_ps + units_transfer_ps(write->charge_bytes, nic->rate_bps) +
-                       2 * w->cluster->network.latency_ps + nic->deliver_ps;
+                       2 * w->cluster->network.latency_ps + nic->deliver_ps + transport_notice_ps(t);
 }
 
 /* Two requests are written, or one where the peer polls the data; one doorbell rings. */

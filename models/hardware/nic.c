@@ -327,7 +327,8 @@ static void request_sent(struct world *w, struct qp *qp, struct request *r, uint
 {
     in_ps += w->rank[r->target].local[peer_port_choose(w, r)].latency_ps;
     const bool signal = r->signal && !r->polled;
-    if (r->put && signal && w->transport.order == TRANSPORT_FENCE) in_ps += 2 * back_ps(w, r);
+    if (r->put && signal && w->transport.order == TRANSPORT_FENCE)
+        in_ps += 2 * back_ps(w, r) + transport_notice_ps(&w->transport);
     if (signal) in_ps = signal_applied_ps(w, r, in_ps);
     if (w->ways_differ) {
         struct qp_rest *rest = nic_qp_more(w, qp);

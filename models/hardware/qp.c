@@ -191,7 +191,8 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     if (qp->held_last) nic_ring(rank, qp);
     /* Where a thread posts, it is the thread that sees what is complete, and tells the GPU. */
     const struct transport *t = &rank->world->transport;
-    const uint64_t told_ps = qp->done_ps + (t->poster == CLUSTER_POST_PROXY && qp->done_ps ? t->proxy_ps : 0);
+    const bool asked = t->poster == CLUSTER_POST_PROXY && qp->done_ps;
+    const uint64_t told_ps = qp->done_ps + (asked ? t->proxy_ps + transport_quiet_ps(t, f->rank_count) : 0);
     if (qp->unknown == 0 && told_ps <= sim_now_ps(rank->world->sim)) { /* memory is as of now */
         acks_read(rank->world, qp, qp->done_ps);
         nic_qp_rest(rank, peer, queue);

@@ -29,8 +29,18 @@ struct transport {
     uint32_t queues;       /* QPs of a peer; 0: as the kernels ask */
     uint64_t atomic_ps;    /* a receiver thread's time for a signal, where NICs lack atomics; 0: NICs have them */
     enum transport_order order;
-    uint64_t mapped_ps; /* a thread's time more for each request where it reaches GPU memory without GDRCopy */
+    uint64_t mapped_ps;  /* a thread's time more for each request where it reaches GPU memory without GDRCopy */
+    uint64_t counter_ps; /* a thread's time to ask the NIC for a counter; 0: the NIC writes completions to memory */
 };
+
+/* Where a thread asks the NIC for counters, it asks for three in turn: completions of its own, and two of errors. */
+enum { TRANSPORT_COUNTERS = 3 };
+
+/* From a completion until the thread has noticed it, in the middle: half a turn of the counters until it asks for the
+ * right one, and half of asking, since the NIC's answer is as of then.  0 where completions are in memory. */
+uint64_t transport_notice_ps(const struct transport *transport);
+/* What a thread takes from the last completion to say that all of so many peers' requests are complete. */
+uint64_t transport_quiet_ps(const struct transport *transport, uint32_t peers);
 
 /* The transport that the cluster's [nic] describes. */
 struct transport transport_of(const struct cluster_nic *nic);
