@@ -27,6 +27,8 @@ struct replay_plan {
     char *steps, *layers; /* as given; NULL: the case's one */
     uint32_t warmup, repeat;
     bool check, waits;
+    char *timeline;          /* where it goes; NULL: not wanted */
+    uint32_t timeline_spans; /* of all ranks together */
 };
 
 /* The times of one item, of all ranks. */

@@ -27,6 +27,8 @@ static char *identity_text(const struct replay_plan *plan)
     }
     g_string_append_printf(text, "fabric %s\nsignalling %d\nwarmup %u\nrepeat %u\nitems %u\n", command->live.fabric,
                            (int)command->live.signalling, plan->warmup, plan->repeat, plan->item_count);
+    g_string_append_printf(text, "timeline %s\ntimeline-spans %u\n", plan->timeline ? "wanted" : "none",
+                           plan->timeline_spans);
     g_string_append_printf(text, "sms %u\n", plan->item[0].job->num_sms);
     GChecksum *checksum = g_checksum_new(G_CHECKSUM_SHA256);
     for (uint32_t i = 0; i < plan->item_count; i++) {

@@ -10,7 +10,9 @@
 #include <unistd.h>
 #include "sim/command.h"
 #include "sim/command_line.h"
+#include "sim/new_file.h"
 #include "sim/ranges.h"
+#include "sim/timeline_file.h"
 #include "sim/units.h"
 #include "traces/trace.h"
 
@@ -131,6 +133,7 @@ static void plan_clear(struct replay_plan *plan)
     g_free(plan->item);
     g_free(plan->steps);
     g_free(plan->layers);
+    g_free(plan->timeline);
 }
 
 /* A replay runs on this host, whatever cluster the case is predicted for. */
@@ -142,10 +145,26 @@ static bool cluster_check(const struct replay_plan *plan, GError **error)
     return false;
 }
 
+/* One iteration of one layer is shown; the file is rank 0's. */
+static bool timeline_check(const struct replay_plan *plan, int spans, GError **error)
+{
+    const char *output = plan->command->output;
+    if (!timeline_spans_check(spans, error)) return false;
+    if (!plan->timeline) return true;
+    if (plan->steps || plan->layers)
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                    "--timeline: expected one --step and one --layer, found several");
+    else if (strcmp(plan->timeline, "-") == 0 && (!output || strcmp(output, "-") == 0))
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                    "--timeline: expected a file, or --output FILE too: standard output takes the record");
+    else return plan->command->rank > 0 || new_file_possible(plan->timeline, error);
+    return false;
+}
+
 /* Fills plan, command and case from the command line. */
 static bool options_parse(int argc, char **argv, struct replay_plan *plan, GError **error)
 {
-    gint warmup = 3, repeat = 10;
+    gint warmup = 3, repeat = 10, timeline_spans = TIMELINE_SPANS_DEFAULT;
     gboolean no_check = FALSE, check = FALSE, waits = FALSE;
     GOptionEntry own[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &plan->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
@@ -154,6 +173,12 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
         { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Iterations that count (default 10)", "N" },
         { "waits", 0, 0, G_OPTION_ARG_NONE, &waits,
           "How long each rank waits for each other one, which eptwin report draws as a map", NULL },
+        { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &plan->timeline,
+          "Write what every worker did and waited for in one more iteration, which does not count, here, for "
+          "ui.perfetto.dev (Chrome trace JSON)",
+          "FILE" },
+        { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &timeline_spans,
+          "With --timeline: keep the last N entries (default 1000000), each rank its share", "N" },
         { "check", 0, 0, G_OPTION_ARG_NONE, &check, "Check what arrived (the default)", NULL },
         { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not check what arrived", NULL },
         { 0 },
@@ -168,6 +193,8 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
                     "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup, repeat);
         fine = false;
     }
+    fine = fine && timeline_check(plan, timeline_spans, error);
+    plan->timeline_spans = (uint32_t)timeline_spans;
     plan->warmup = (uint32_t)warmup;
     plan->repeat = (uint32_t)repeat;
     plan->check = !no_check;

@@ -9,7 +9,9 @@
 #include <unistd.h>
 #include "models/waits.h"
 #include "replay/live.h"
+#include "replay/replay_timeline.h"
 #include "sim/progress.h"
+#include "sim/timeline_file.h"
 #include "sim/units.h"
 
 struct replay_rank {
@@ -23,6 +25,7 @@ struct replay_rank {
     struct contention_effort *effort; /* [phase][repeat], likewise */
     bool watched;                     /* ranks share memory alone: what they do not have of their CPUs, others have */
     struct waits *waits;
+    struct replay_timeline *timeline; /* NULL: not wanted */
     double *waits_us;     /* [phase][rank] the sum over the iterations that counted so far; NULL: not wanted */
     uint32_t waits_count; /* these iterations */
 };
@@ -41,9 +44,14 @@ static bool rank_open(struct replay_rank *r, GError **error)
     if (!r->world) return false;
     live_command_note(r->plan->command, r->world);
     struct fabric *fabric = live_world_fabric(r->world);
-    r->rank = kernel_rank_new(r->item->job, fabric);
-    const struct waits_options waits = { .operations = live_world_operations };
-    if (r->plan->waits) r->waits = waits_new(fabric, &waits);
+    struct waits_options waits = { .operations = live_world_operations };
+    if (r->plan->timeline) {
+        r->timeline = replay_timeline_new(fabric, MAX(r->plan->timeline_spans / r->bootstrap->rank_count, 1));
+        waits.note = replay_timeline_wait;
+        waits.context = r->timeline;
+    }
+    r->rank = kernel_rank_new(r->item->job, r->timeline ? replay_timeline_fabric(r->timeline) : fabric);
+    if (r->plan->waits || r->timeline) r->waits = waits_new(fabric, &waits);
     return true;
 }
 
@@ -51,6 +59,7 @@ static void rank_close(struct replay_rank *r)
 {
     kernel_rank_free(r->rank);
     waits_free(r->waits);
+    replay_timeline_free(r->timeline);
     live_world_free(r->world);
 }
 
@@ -59,6 +68,12 @@ struct rank_time {
     double start_us, time_us;
     struct contention_effort effort;
 };
+
+static void rank_phase_show(struct replay_rank *r, const char *phase, uint64_t start_ps)
+{
+    replay_timeline_phase(r->timeline, phase, start_ps, fabric_now_ps(live_world_fabric(r->world)));
+    waits_end(r->waits);
+}
 
 /* One kernel between two looks at the clock; all ranks start it together, as far as a barrier lets them.  Watched ranks
  * also wait together until all are done, so that they have their CPUs for the same time. */
@@ -69,13 +84,15 @@ static bool rank_phase_run(struct replay_rank *r, uint32_t phase, struct rank_ti
     const struct fabric *f = live_world_fabric(r->world);
     const uint64_t sleeps = contention_thread_sleeps();
     const double cpu_us = contention_thread_us();
+    const bool shown = replay_timeline_is_on(r->timeline);
     struct fabric_worker **worker =
-        r->waits ? waits_wrap(r->waits, kernel->worker, kernel->worker_count) : kernel->worker;
+        r->plan->waits || shown ? waits_wrap(r->waits, kernel->worker, kernel->worker_count) : kernel->worker;
     const uint64_t start_ps = fabric_now_ps(f);
     if (!live_world_run(r->world, worker, kernel->worker_count, error)) {
         g_prefix_error(error, "%s: ", kernel->phase);
         return false;
     }
+    if (shown) rank_phase_show(r, kernel->phase, start_ps);
     t->start_us = units_us(start_ps);
     t->time_us = units_us(fabric_now_ps(f) - start_ps);
     if (!r->watched) return true;
@@ -100,7 +117,7 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
 static void rank_waits_add(struct replay_rank *r, uint32_t phase)
 {
     const uint32_t ranks = r->bootstrap->rank_count;
-    if (!r->waits) return;
+    if (!r->plan->waits) return;
     waits_end(r->waits);
     for (uint32_t peer = 0; peer < ranks; peer++) r->waits_us[(size_t)phase * ranks + peer] += waits_us(r->waits, peer);
 }
@@ -184,6 +201,25 @@ static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GEr
     return rank_disturbed(r, result, error) && (!r->plan->check || rank_check(r, r->plan->warmup, error));
 }
 
+/* One more iteration, which counts for nothing else, and the file, which is rank 0's. */
+static bool rank_show(struct replay_rank *r, GError **error)
+{
+    struct timeline *all = NULL;
+    if (!r->timeline) return true;
+    replay_timeline_on(r->timeline, true);
+    const bool fine = rank_iterate_once(r, UINT32_MAX, error);
+    replay_timeline_on(r->timeline, false);
+    if (!fine || !replay_timeline_gather(r->timeline, r->bootstrap, live_world_one_clock(r->world), &all, error))
+        return false;
+    const char *path = r->plan->timeline;
+    struct new_file *file = all ? new_file_open(path, error) : NULL;
+    bool written = !all || (file && timeline_file_write(all, file, path, r->plan->command->name, error));
+    if (file && written) written = new_file_commit(file, error);
+    else new_file_discard(file);
+    timeline_free(all);
+    return written;
+}
+
 /* Everyone gets everyone's times, traffic, waits and mask. */
 static bool rank_gather(struct replay_rank *r, struct replay_result *result, GError **error)
 {
@@ -224,7 +260,7 @@ static bool rank_item_run(struct replay_rank r, struct replay_result *result, GE
     }
     /* The gathering also keeps every rank's memory alive until nobody writes to it any more. */
     const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_repeat(&r, result, error) &&
-                      rank_gather(&r, result, error);
+                      rank_show(&r, error) && rank_gather(&r, result, error);
     rank_close(&r);
     g_free(r.time_us);
     g_free(r.start_us);
@@ -269,7 +305,8 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
     struct contention contention = { 0 };
     r.watched = strcmp(plan->command->live.fabric, "shm") == 0;
     if (b->rank == 0)
-        r.progress = progress_new("iterations", (uint64_t)plan->item_count * (plan->warmup + plan->repeat));
+        r.progress = progress_new("iterations", (uint64_t)plan->item_count * (plan->warmup + plan->repeat) +
+                                                    (plan->timeline != NULL));
     bool fine = items_run(&r, result, &contention, error);
     progress_free(r.progress);
     if (fine && b->rank == 0) {

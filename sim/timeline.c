@@ -52,6 +52,7 @@ enum { TEXT_CHAINS = 1024 };
 
 struct timeline {
     uint64_t span_count; /* ever recorded; the ring's place is its remainder */
+    uint64_t lost_before;
     uint32_t span_count_max;
     struct name *names, **names_end;
     struct entry *entries;
@@ -161,17 +162,22 @@ void timeline_count(struct timeline *timeline, uint32_t counter, uint64_t time_p
     *entry_next(timeline) = (struct entry){ .kind = ENTRY_CHANGE, .change = { time_ps, change, counter } };
 }
 
-uint64_t timeline_span_count_lost(const struct timeline *timeline)
+/* The number of the oldest entry in the ring. */
+static uint64_t entry_first(const struct timeline *timeline)
 {
     const uint64_t room = timeline->span_count_max;
 
     return timeline->span_count > room ? timeline->span_count - room : 0;
 }
 
-uint64_t timeline_span_count(const struct timeline *timeline)
+uint64_t timeline_span_count_lost(const struct timeline *timeline)
 {
-    return timeline->span_count - timeline_span_count_lost(timeline);
+    return timeline->lost_before + entry_first(timeline);
 }
+
+uint64_t timeline_span_count(const struct timeline *timeline) { return timeline->span_count - entry_first(timeline); }
+
+void timeline_lose(struct timeline *timeline, uint64_t count) { timeline->lost_before += count; }
 
 /* ---- JSON ---- */
 
@@ -267,7 +273,7 @@ static struct event *events_sorted(const struct timeline *timeline, uint64_t *co
     struct event *const event = memory_grow(NULL, 2 * timeline_span_count(timeline) + 1, sizeof *event);
 
     *count = 0;
-    for (uint64_t i = timeline_span_count_lost(timeline); i < timeline->span_count; i++) {
+    for (uint64_t i = entry_first(timeline); i < timeline->span_count; i++) {
         const struct entry *const entry = entry_of(timeline, i);
         const uint64_t time_ps = entry->kind == ENTRY_SPAN    ? entry->span.begin_ps
                                  : entry->kind == ENTRY_ARROW ? entry->arrow.from_ps

@@ -54,7 +54,10 @@ static inline void timeline_span(struct timeline *timeline, const struct timelin
 }
 
 uint64_t timeline_span_count(const struct timeline *timeline);      /* entries in the ring now */
-uint64_t timeline_span_count_lost(const struct timeline *timeline); /* pushed out of it */
+uint64_t timeline_span_count_lost(const struct timeline *timeline); /* pushed out of it, or never come to it */
+
+/* So many entries were lost before they could be recorded here: by another recorder, from which the others come. */
+void timeline_lose(struct timeline *timeline, uint64_t count);
 
 /* Writes it all in the order of time and flushes: 0 or negative errno. */
 int timeline_write(const struct timeline *timeline, FILE *out) __attribute__((warn_unused_result));

@@ -1,6 +1,4 @@
 /* simulate_command.c - `eptwin simulate`: one case on one cluster, or every (step, layer) of a trace. */
-#include <errno.h>
-#include <fcntl.h>
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +11,7 @@
 #include "sim/command_line.h"
 #include "sim/ranges.h"
 #include "sim/new_file.h"
+#include "sim/timeline_file.h"
 #include "sim/version.h"
 
 static const char about[] =
@@ -33,8 +32,6 @@ static const char about[] =
 
 static const char details[] =
     "A terminal gets a table to read, and so does whoever asks for --format text; a pipe gets the record.";
-
-enum { TIMELINE_SPANS_MAX = 100000000 };
 
 struct arguments {
     char *output, *format, *steps, *layers, *timeline;
@@ -97,30 +94,8 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--timeline: expected a file, or --output FILE too: standard output "
                     "takes the record");
-    else if (a->timeline_spans < 1 || a->timeline_spans > TIMELINE_SPANS_MAX)
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--timeline-spans: expected a whole number from 1 to %d, found %d", TIMELINE_SPANS_MAX,
-                    a->timeline_spans);
-    else return true;
+    else return timeline_spans_check(a->timeline_spans, error);
     return false;
-}
-
-static bool timeline_put(const struct timeline *timeline, const char *path, struct new_file *file, GError **error)
-{
-    const uint64_t lost = timeline_span_count_lost(timeline);
-    if (lost)
-        fprintf(stderr,
-                "eptwin simulate: --timeline: the first %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-                " entries are left out: --timeline-spans keeps more\n",
-                lost, lost + timeline_span_count(timeline));
-    const int descriptor = fcntl(new_file_descriptor(file), F_DUPFD_CLOEXEC, 0);
-    FILE *out = descriptor < 0 ? NULL : fdopen(descriptor, "w");
-    const int result = out ? timeline_write(timeline, out) : -errno;
-    if (out) fclose(out);
-    else if (descriptor >= 0) close(descriptor);
-    if (result)
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s: cannot write: %s", path, g_strerror(-result));
-    return !result;
 }
 
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
@@ -140,7 +115,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
                                             .waits = a->waits,
                                             .timeline = timeline };
     const bool good = simulate_load(c, cluster, &load, &wishes, record, error) &&
-                      (!timeline || timeline_put(timeline, a->timeline, timeline_file, error));
+                      (!timeline || timeline_file_write(timeline, timeline_file, a->timeline, "simulate", error));
     timeline_free(timeline);
     case_load_free(&load);
     return good;
@@ -197,7 +172,7 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
 int command_simulate(int argc, char **argv)
 {
     struct case_options c;
-    struct arguments a = { .timeline_spans = 1000000 };
+    struct arguments a = { .timeline_spans = TIMELINE_SPANS_DEFAULT };
     GError *error = NULL;
     struct cluster *cluster = NULL;
     struct record *record = record_new();

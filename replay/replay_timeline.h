@@ -1,0 +1,41 @@
+/* replay_timeline.h - what one iteration of a replay did when, as `simulate --timeline` tells it: a fabric around the
+ * live fabric that looks at the clock around each operation, on every rank, and their entries brought together.
+ *
+ * A rank is a process of the timeline.  Its tracks are the kernel, each worker's operations, and each worker's waits.
+ * Of a put only the call that posts it is seen: what the network does is no part of this fabric. */
+#ifndef REPLAY_REPLAY_TIMELINE_H
+#define REPLAY_REPLAY_TIMELINE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/fabric.h"
+#include "models/waits.h"
+#include "replay/bootstrap/bootstrap.h"
+#include "sim/timeline.h"
+
+struct replay_timeline;
+
+/* inner must outlive it.  Keeps the last entries_max entries; memory for all of them is taken now. */
+struct replay_timeline *replay_timeline_new(struct fabric *inner, uint32_t entries_max);
+void replay_timeline_free(struct replay_timeline *t);
+
+/* What kernels are to run on, so that their operations are seen. */
+struct fabric *replay_timeline_fabric(struct replay_timeline *t);
+
+/* Nothing is recorded before it is on. */
+void replay_timeline_on(struct replay_timeline *t, bool on);
+bool replay_timeline_is_on(const struct replay_timeline *t); /* t may be NULL */
+
+/* A kernel that has ended. */
+void replay_timeline_phase(struct replay_timeline *t, const char *phase, uint64_t begin_ps, uint64_t end_ps);
+/* For struct waits_options; context is the timeline. */
+void replay_timeline_wait(void *context, const struct waits_note *note);
+
+/* Collective.  On rank 0 *all gets the entries of all ranks, of one clock that begins at 0 with the first entry; on the
+ * others NULL.  one_clock: all ranks read the same clock.  Else each clock is set against rank 0's by an exchange, and
+ * the process's name says within which bounds.  False and *error as bootstrap_allgather(). */
+bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool one_clock, struct timeline **all,
+                            GError **error);
+
+#endif

@@ -1,0 +1,173 @@
+/* test_replay_timeline.c - timelines of ranks whose clocks differ become one.
+ *
+ * Method: a fabric that does nothing but tell the time of a clock that goes ahead by a known amount, in threads; what
+ * is recorded of an operation, a wait and a kernel is looked for in the file. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "replay/replay_timeline.h"
+#include "sim/units.h"
+#include "tests/support_live.h"
+#include "tests/unit.h"
+
+enum { RANKS = 3, ENTRIES = 8 };
+static const uint64_t ahead_ps[RANKS] = { 5000 * PS_PER_S, 100 * PS_PER_S, 90000 * PS_PER_S };
+
+static uint64_t true_ps(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * PS_PER_S + (uint64_t)now.tv_nsec * PS_PER_NS;
+}
+
+static uint64_t clock_now_ps(const struct fabric *f) { return true_ps() + ahead_ps[f->rank]; }
+
+static int nothing_signalled(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
+{
+    (void)f, (void)w;
+    return signal->value == 99 ? -EAGAIN : 0; /* refused: nothing has happened */
+}
+
+static void nothing_done(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
+{
+    (void)f, (void)w, (void)work;
+}
+
+static const struct fabric_ops clock_ops = {
+    .name = "clock", .now_ps = clock_now_ps, .signal = nothing_signalled, .work = nothing_done
+};
+
+struct play {
+    uint64_t base_ps; /* by the true clock */
+    bool one_clock;
+    uint32_t works; /* more operations than are kept */
+    char *text;     /* the file, of rank 0 */
+    uint64_t lost;
+};
+
+/* Rank 1 signals rank 0, which has waited for it since the base, and does so until two seconds after. */
+static void rank_play(struct replay_timeline *t, const struct play *p, uint32_t rank)
+{
+    struct fabric_worker w = { .fabric = replay_timeline_fabric(t), .index = 4 + rank };
+    const uint64_t base_ps = p->base_ps + ahead_ps[rank], ms = 1000 * PS_PER_US;
+    const struct waits_note wait = {
+        .worker = &w, .begin_ps = base_ps, .end_ps = base_ps + 2000 * ms, .peer = 1, .text = "waits for rank 1"
+    };
+    struct fabric_signal signal = { .value = 1, .peer = 0 };
+    replay_timeline_wait(t, &wait); /* it is not on yet */
+    replay_timeline_on(t, true);
+    for (uint32_t i = 0; i < p->works; i++)
+        fabric_work(&w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .read_bytes = 1000 + i });
+    if (rank == 1) {
+        CU_ASSERT_EQUAL(fabric_signal(&w, &signal), 0);
+        signal.value = 99;
+        CU_ASSERT_EQUAL(fabric_signal(&w, &signal), -EAGAIN);
+    }
+    if (rank == 0) replay_timeline_wait(t, &wait);
+    replay_timeline_on(t, false);
+    fabric_work(&w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY });
+    replay_timeline_phase(t, "dispatch", base_ps, base_ps + 2500 * ms);
+}
+
+static bool rank_main(struct bootstrap *b, void *context)
+{
+    struct play *p = context;
+    uint64_t words[1] = { 0 };
+    struct fabric inner = {
+        .ops = &clock_ops, .words = words, .rank = (uint16_t)b->rank, .rank_count = RANKS, .ranks_per_node = RANKS
+    };
+    struct replay_timeline *t = replay_timeline_new(&inner, ENTRIES);
+    struct timeline *all = NULL;
+    size_t size;
+    rank_play(t, p, b->rank);
+    const bool fine = replay_timeline_gather(t, b, p->one_clock, &all, NULL);
+    CU_ASSERT_EQUAL(all != NULL, fine && b->rank == 0);
+    if (all) {
+        FILE *out = open_memstream(&p->text, &size);
+        CU_ASSERT_EQUAL(timeline_write(all, out), 0);
+        fclose(out);
+        p->lost = timeline_span_count_lost(all);
+    }
+    timeline_free(all);
+    replay_timeline_free(t);
+    return fine;
+}
+
+static void play_run(struct play *p)
+{
+    struct bootstrap **b = support_bootstraps_new(RANKS);
+    p->base_ps = true_ps();
+    CU_ASSERT_EQUAL_FATAL(support_bootstraps_run(b, RANKS, rank_main, p), 0);
+    support_bootstraps_free(b, RANKS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p->text);
+}
+
+/* The number behind key in the first line of the text with both words; -1: there is none. */
+static double number_in(const char *text, const char *word, const char *other, const char *key)
+{
+    g_auto(GStrv) lines = g_strsplit(text, "\n", 0);
+    for (uint32_t i = 0; lines[i]; i++) {
+        const char *at = strstr(lines[i], word) && strstr(lines[i], other) ? strstr(lines[i], key) : NULL;
+        if (at) return g_ascii_strtod(at + strlen(key), NULL);
+    }
+    return -1;
+}
+
+/* Clocks that are hours apart: kernels that began at the same moment do so in the file, within what it says itself. */
+static void test_clocks(void)
+{
+    struct play p = { .works = 1 };
+    play_run(&p);
+    CU_ASSERT_PTR_NOT_NULL(strstr(p.text, "\"args\":{\"name\":\"rank 0\"}"));
+    for (uint32_t rank = 1; rank < RANKS; rank++) {
+        char pid[16], name[32];
+        snprintf(pid, sizeof pid, "\"pid\":%u", rank);
+        snprintf(name, sizeof name, "\"rank %u (clock within", rank);
+        const double bound_us = number_in(p.text, "process_name", name, "clock within ");
+        const double at_us = number_in(p.text, "\"dispatch\"", pid, "\"ts\":");
+        const double zero_us = number_in(p.text, "\"dispatch\"", "\"pid\":0", "\"ts\":");
+        CU_ASSERT_TRUE(bound_us > 0 && bound_us < 5e6);
+        CU_ASSERT_TRUE(at_us >= 0 && fabs(at_us - zero_us) <= bound_us + 0.01);
+    }
+    CU_ASSERT_EQUAL(p.lost, 0);
+    free(p.text);
+}
+
+/* What is recorded while it is on, and only that; an arrow from the signal that came to the end of the wait. */
+static void test_entries(void)
+{
+    struct play p = { .works = 1 };
+    play_run(&p);
+    CU_ASSERT_EQUAL(number_in(p.text, "\"scan\"", "\"pid\":2", "\"bytes\":"), 1000);
+    CU_ASSERT_EQUAL(number_in(p.text, "\"copy\"", "", "\"ts\":"), -1);
+    CU_ASSERT_TRUE(number_in(p.text, "\"wait\"", "waits for rank 1", "\"dur\":") == 2e6);
+    CU_ASSERT_PTR_NOT_NULL(strstr(p.text, "worker 4, waits"));
+    CU_ASSERT_EQUAL(number_in(p.text, "\"ph\":\"s\"", "\"signal\"", "\"pid\":"), 1);
+    CU_ASSERT_EQUAL(number_in(p.text, "\"ph\":\"f\"", "\"signal\"", "\"pid\":"), 0);
+    const char *signal = strstr(p.text, "{\"name\":\"signal\",\"ph\":\"X\"");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(signal);
+    CU_ASSERT_PTR_NULL(strstr(signal + 1, "{\"name\":\"signal\",\"ph\":\"X\"")); /* the refused one is none */
+    free(p.text);
+}
+
+/* Each rank keeps its last entries, and the file says how many it lacks. */
+static void test_lost(void)
+{
+    struct play p = { .works = 20 };
+    play_run(&p);
+    CU_ASSERT_EQUAL(p.lost, (20 + 2 - ENTRIES) * 2 + (20 + 1 - ENTRIES)); /* with a wait, a signal; a kernel each */
+    CU_ASSERT_EQUAL(number_in(p.text, "\"scan\"", "\"pid\":2", "\"bytes\":"), 1000 + 20 - (ENTRIES - 1));
+    free(p.text);
+}
+
+const char unit_suite[] = "timeline of a replay";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "clocks that differ", test_clocks);
+    CU_add_test(suite, "entries", test_entries);
+    CU_add_test(suite, "entries that are lost", test_lost);
+}
