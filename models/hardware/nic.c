@@ -53,7 +53,7 @@ void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
     struct qp **place = qp_place(rank, peer, queue), *qp = *place;
     if (qp->held_last || qp->ready_last || qp->ack_last || qp->unknown || qp->unacked) return;
-    if (qp->rest && (qp->rest->waiter || qp->rest->flow)) return;
+    if (qp->rest && (qp->rest->waiter || qp->rest->flow || qp->rest->answers)) return;
     if (qp->rest) pool_put(&rank->world->qp_rests, qp->rest);
     pool_put(&rank->world->qps, qp);
     *place = NULL;
@@ -134,10 +134,8 @@ static const struct network_local *local_out(const struct world *w, const struct
 
 static struct nic *nic_of(const struct world *w, const struct request *r) { return &w->nic[port_out(w, r)]; }
 
-static struct qp *qp_of(const struct world *w, const struct request *r)
-{
-    return nic_qp(&w->rank[r->source], r->target, r->queue);
-}
+/* Wire bytes sent in quanta before the next one. */
+static uint32_t request_early_bytes(const struct request *r) { return r->parcel ? r->parcel->early_bytes : 0; }
 
 /* The time that an acknowledgement takes back to the source. */
 static uint64_t back_ps(const struct world *w, const struct request *r)
@@ -209,28 +207,6 @@ static void credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps
     if (nic->stalled) nic_wake(nic, nic->credit[0].time_ps);
 }
 
-/* Behind all that come no later. */
-static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
-{
-    struct ack *const ack = pool_get(&w->acks), *before = qp->ack_last;
-    const bool last = !before || before->time_ps <= time_ps;
-    while (!last && before->next->time_ps <= time_ps) before = before->next;
-    *ack = (struct ack){ .time_ps = time_ps, .next = before ? before->next : ack };
-    if (before) before->next = ack;
-    if (last) qp->ack_last = ack;
-}
-
-static void qp_complete(struct world_rank *poster, struct qp *qp, uint32_t places, uint64_t time_ps)
-{
-    struct world *w = poster->world;
-    assert(qp->unknown >= places); /* completed is never more than posted */
-    if (time_ps > qp->done_ps) qp->done_ps = time_ps;
-    qp->unknown -= places;
-    if (w->transport.order == TRANSPORT_WIRE) time_ps = qp->done_ps;
-    for (uint32_t i = 0; w->queue_depth && i < places; i++) ack_add(w, qp, time_ps);
-    if (qp->rest && qp->rest->waiter) world_space_wake(poster, qp, time_ps);
-}
-
 /* The last byte has arrived: the payload is stored, a signal changes its word, and a get is complete. */
 static void request_landed(struct sim *sim, struct sim_event *event)
 {
@@ -242,7 +218,7 @@ static void request_landed(struct sim *sim, struct sim_event *event)
         assert(parcel->target_offset + parcel->payload_bytes <= target->fabric.heap_bytes);
         memcpy(target->fabric.heap + parcel->target_offset, parcel->payload, parcel->payload_bytes);
     }
-    if (r->answer) qp_complete(target, nic_qp(target, r->source, r->queue), r->places, sim_now_ps(sim));
+    if (r->answer) world_qp_complete(target, nic_qp(target, r->source, r->queue), r->places, sim_now_ps(sim));
     const bool signal = r->signal, add = r->add;
     const uint32_t word = r->word;
     const uint64_t value = r->value;
@@ -255,10 +231,11 @@ static void request_landed(struct sim *sim, struct sim_event *event)
 static void request_known(struct world *w, struct qp *qp, struct request *r, uint64_t visible_ps)
 {
     const uint64_t acked_ps = visible_ps + back_ps(w, r);
-    assert(visible_ps >= sim_now_ps(w->sim) && r->early_bytes <= r->wire_bytes);
-    credit_return(nic_of(w, r), r->wire_bytes - r->early_bytes, acked_ps);
+    assert(visible_ps >= sim_now_ps(w->sim) && request_early_bytes(r) <= r->wire_bytes);
+    credit_return(nic_of(w, r), r->wire_bytes - request_early_bytes(r), acked_ps);
     acks_owe(w, r);
-    if (!r->answer) qp_complete(&w->rank[r->source], qp, r->places, acked_ps);
+    if (r->answer) qp->rest->answers--;
+    else world_qp_complete(&w->rank[r->source], qp, r->places, acked_ps);
     if (r->signal && r->add && world_counter_hold(&w->rank[r->target], r->word, r->value, &visible_ps))
         r->signal = false;
     if (!r->signal && !r->answer && !(r->parcel && r->parcel->payload_bytes)) {
@@ -280,12 +257,15 @@ static void get_answer(struct world *w, struct request *r, uint64_t in_ps)
     r->source = r->target;
     r->target = poster;
     r->wire_bytes = r->answer_bytes;
-    r->early_bytes = 0;
+    if (r->parcel) r->parcel->early_bytes = 0;
     if (r->parcel) r->parcel->in_ps = r->parcel->held_ps = 0;
+    r->qp = nic_qp(&w->rank[r->source], r->target, r->queue);
+    nic_qp_more(w, r->qp)->answers++;
+    r->next = r;
     r->get = false;
     r->answer = true;
     if (w->machine->receive) in_ps = w->machine->receive(&w->rank[r->source], in_ps, r);
-    ring_add(nic_of(w, r), (struct ring){ in_ps, qp_of(w, r), r, r });
+    ring_add(nic_of(w, r), (struct ring){ in_ps, r });
 }
 
 /* The request's last byte has come in at in_ps. */
@@ -303,7 +283,7 @@ static void request_received(struct sim *sim, struct sim_event *event)
     struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
     const uint64_t done_ps = w->machine->receive(&w->rank[r->target], sim_now_ps(sim), r);
-    request_in(w, qp_of(w, r), r, later(done_ps, r->parcel->in_ps));
+    request_in(w, r->qp, r, later(done_ps, r->parcel->in_ps));
 }
 
 /* Doorbell until the first byte leaves, beside the way through the node.  A signal's request holds all that is sent. */
@@ -355,7 +335,7 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     if (w->network->leaf_count > 1) {
         const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
         key = mix(1 + (address ? (uint64_t)from << 32 | to : qp_key(r, r->queue)));
-        if (w->cluster->network.routing == CLUSTER_SPRAY) key = (key >> 32) + nic_qp_more(w, qp_of(w, r))->sprayed++;
+        if (w->cluster->network.routing == CLUSTER_SPRAY) key = (key >> 32) + nic_qp_more(w, r->qp)->sprayed++;
     }
     network_way(w->network, from, to, key, p);
     const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
@@ -408,7 +388,7 @@ static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t n
 
 static struct dcqcn_flow *flow_of(struct world *w, const struct request *r)
 {
-    struct qp_rest *rest = nic_qp_more(w, qp_of(w, r));
+    struct qp_rest *rest = nic_qp_more(w, r->qp);
     if (rest->flow) return rest->flow;
     rest->flow = memory_new(1, sizeof *rest->flow);
     dcqcn_flow_init(rest->flow, &w->dcqcn);
@@ -433,11 +413,11 @@ static uint64_t passage_go(struct world *w, const struct request *r, const struc
 
 /* ---- whose turn it is ---- */
 
-static void active_add(struct nic *nic, struct turn turn)
+static void active_add(struct nic *nic, struct request *first)
 {
     if (nic->active_count == nic->active_max) {
         const uint32_t max = nic->active_max ? 2 * nic->active_max : QUEUE_FIRST;
-        struct turn *grown = memory_grow(NULL, max, sizeof *grown);
+        struct request **grown = memory_grow(NULL, max, sizeof *grown);
         for (uint32_t i = 0; i < nic->active_count; i++)
             grown[i] = nic->active[(nic->active_first + i) & (nic->active_max - 1)];
         free(nic->active);
@@ -445,29 +425,28 @@ static void active_add(struct nic *nic, struct turn turn)
         nic->active_first = 0;
         nic->active_max = max;
     }
-    nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = turn;
+    nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = first;
 }
 
 /* Takes out the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
-static struct qp *active_take(struct nic *nic)
+static void active_take(struct nic *nic)
 {
     assert(nic->active_count > 0);
-    struct qp *qp = nic->active[nic->active_first].qp;
     nic->active_first = (nic->active_first + 1) & (nic->active_max - 1);
     nic->active_count--;
-    return qp;
 }
 
 /* Makes ready the requests of all doorbells that have rung by now. */
 static void rings_take(struct nic *nic, uint64_t now_ps)
 {
     for (; nic->ring_count && nic->ring[nic->ring_first].time_ps <= now_ps; nic->ring_count--) {
-        const struct ring *ring = &nic->ring[nic->ring_first];
-        struct qp *qp = ring->qp;
+        struct request *last = nic->ring[nic->ring_first].last, *first = last->next;
+        struct qp *qp = last->qp;
         nic->ring_first = (nic->ring_first + 1) & (nic->ring_max - 1);
-        if (qp->ready_last) qp->ready_last->next = ring->first;
-        else active_add(nic, (struct turn){ qp, ring->first });
-        qp->ready_last = ring->last;
+        last->next = NULL;
+        if (qp->ready_last) qp->ready_last->next = first;
+        else active_add(nic, first);
+        qp->ready_last = last;
     }
 }
 
@@ -485,7 +464,7 @@ static void qp_resume(struct sim *sim, struct sim_event *event)
     const struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
     struct nic *nic = nic_of(w, r);
-    active_add(nic, (struct turn){ qp_of(w, r), r });
+    active_add(nic, r);
     if (!nic->stalled) turn_schedule(nic);
 }
 
@@ -496,7 +475,7 @@ static void qp_hold(struct nic *nic, struct request *r, const struct passage *p,
     const uint64_t now = sim_now_ps(w->sim), go_ps = now + p->push_ps;
     const uint64_t tail_ps = go_ps + rate_time(nic_out(nic)->rate, size) + w->cluster->nic.fetch_ps;
     world_request_parcel(w, r)->held_ps = passage_go(w, r, p, size, head_ps, tail_ps + nic_out(nic)->latency_ps);
-    (void)active_take(nic);
+    active_take(nic);
     r->event.run = qp_resume;
     sim_schedule_at(w->sim, &r->event, go_ps);
     turn_schedule(nic);
@@ -507,7 +486,7 @@ static uint64_t request_held_ps(const struct request *r) { return r->parcel ? r-
 /* The time that a request costs a port besides its bytes.  Only the request's first quantum pays it. */
 static uint64_t request_work_ps(const struct cluster_nic *c, const struct request *r)
 {
-    if (r->early_bytes) return 0;
+    if (request_early_bytes(r)) return 0;
     return (r->put || r->answer ? c->message_ps : 0) + ((r->signal && !r->polled) || r->get ? c->signal_ps : 0);
 }
 
@@ -523,9 +502,10 @@ static uint64_t acks_take(struct nic *nic)
 static void quantum_send(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
-    struct qp *qp = active_take(nic);
+    struct qp *qp = r->qp;
     struct link_state *out = nic_out(nic);
     const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
+    active_take(nic);
     const uint64_t service_ps = request_work_ps(&w->cluster->nic, r) + rate_time(out->rate, size + owed_bytes);
     const uint64_t read_ps = source_read(nic, r, now, size),
                    fetch_ps = request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r);
@@ -539,10 +519,11 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + out->latency_ps;
     const uint64_t held_ps = request_held_ps(r);
     const uint64_t in_ps = held_ps ? later(held_ps, there_ps) : passage_go(w, r, p, size, head_ps, there_ps);
-    const bool last = r->early_bytes + size == r->wire_bytes;
-    assert(r->early_bytes + size <= r->wire_bytes && in_ps >= now);
+    const uint32_t early_bytes = request_early_bytes(r);
+    const bool last = early_bytes + size == r->wire_bytes;
+    assert(early_bytes + size <= r->wire_bytes && in_ps >= now);
     struct request *next = last ? r->next : r;
-    if (next) active_add(nic, (struct turn){ qp, next });
+    if (next) active_add(nic, next);
     else qp->ready_last = NULL;
     turn_schedule(nic);
     struct parcel *parcel = last ? r->parcel : world_request_parcel(w, r);
@@ -554,7 +535,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
         request_sent(w, qp, r, parcel ? parcel->in_ps : in_ps, rate_time(nic_in(w, r)->rate, size));
         return;
     }
-    r->early_bytes += size;
+    parcel->early_bytes += size;
     credit_return(nic, size, in_ps + w->cluster->nic.deliver_ps + back_ps(w, r));
 }
 
@@ -565,12 +546,11 @@ static bool qp_must_wait(struct nic *nic, struct request *r)
     struct world *w = nic->world;
     const uint64_t now = sim_now_ps(w->sim);
     uint64_t go_ps = now;
-    if (w->transport.order == TRANSPORT_FENCE && r->signal && !r->put)
-        go_ps = nic->active[nic->active_first].qp->done_ps;
+    if (w->transport.order == TRANSPORT_FENCE && r->signal && !r->put) go_ps = r->qp->done_ps;
     if (w->dcqcn.parameters && !request_held_ps(r))
         go_ps = later(go_ps, dcqcn_allows_ps(&w->dcqcn, flow_of(w, r), now));
     if (go_ps <= now) return false;
-    (void)active_take(nic);
+    active_take(nic);
     r->event.run = qp_resume;
     sim_schedule_at(w->sim, &r->event, go_ps);
     turn_schedule(nic);
@@ -587,8 +567,8 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
         turn_schedule(nic);
         return;
     }
-    struct request *r = nic->active[nic->active_first].first;
-    const uint32_t left_bytes = r->wire_bytes - r->early_bytes;
+    struct request *r = nic->active[nic->active_first];
+    const uint32_t left_bytes = r->wire_bytes - request_early_bytes(r);
     const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
     if (w->transport.window_bytes && !window_open(nic, size)) return;
     if (qp_must_wait(nic, r)) return;
@@ -618,16 +598,15 @@ void nic_look_ahead(const struct sim *sim, const struct sim_event *event)
         if (r->signal) world_word_look_ahead(&w->rank[r->target], r->word);
     } else if (event->run == nic_send_next) {
         const struct nic *nic = fabric_container_of(event, const struct nic, event);
-        const struct turn *turn = nic->active_count ? &nic->active[nic->active_first] : NULL;
-        const struct ring *ring = nic->ring_count ? &nic->ring[nic->ring_first] : NULL;
-        if (turn) {
-            __builtin_prefetch(turn->qp, 1);
-            __builtin_prefetch(turn->first, 1);
+        /* The first request of each was prefetched when it was the second. */
+        if (nic->active_count) __builtin_prefetch(nic->active[nic->active_first]->qp, 1);
+        if (nic->active_count > 1) __builtin_prefetch(nic->active[(nic->active_first + 1) & (nic->active_max - 1)], 1);
+        if (nic->ring_count) {
+            const struct request *last = nic->ring[nic->ring_first].last;
+            __builtin_prefetch(last->qp, 1);
+            __builtin_prefetch(last->next, 1);
         }
-        if (ring) {
-            __builtin_prefetch(ring->qp, 1);
-            __builtin_prefetch(ring->first, 1);
-        }
+        if (nic->ring_count > 1) __builtin_prefetch(nic->ring[(nic->ring_first + 1) & (nic->ring_max - 1)].last, 1);
     }
 }
 
@@ -665,16 +644,15 @@ static void ring_add(struct nic *nic, struct ring ring)
     for (; place && nic->ring[(nic->ring_first + place - 1) & mask].time_ps > ring.time_ps; place--)
         nic->ring[(nic->ring_first + place) & mask] = nic->ring[(nic->ring_first + place - 1) & mask];
     nic->ring[(nic->ring_first + place) & mask] = ring;
-    ring.last->next = NULL;
     if (!nic->stalled) turn_schedule(nic);
 }
 
 /* Doorbells of one QP ring in the order posted, even if a later poster was quicker. */
-static void ring_schedule(const struct world *w, struct qp *qp, struct request *first, struct request *last,
-                          uint64_t ready_ps)
+static void ring_schedule(const struct world *w, struct request *last, uint64_t ready_ps)
 {
+    struct qp *qp = last->qp;
     if (ready_ps > qp->ring_ps) qp->ring_ps = ready_ps;
-    ring_add(nic_of(w, last), (struct ring){ qp->ring_ps, qp, first, last });
+    ring_add(nic_of(w, last), (struct ring){ qp->ring_ps, last });
 }
 
 void nic_ring(struct world_rank *source, struct qp *qp)
@@ -683,12 +661,13 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     struct request *last = qp->held_last, *first = last->next, *next;
     qp->held_last = NULL;
     if (!w->machine->send) {
-        ring_schedule(w, qp, first, last, sim_now_ps(w->sim)); /* a flush may ring for what was posted a while ago */
+        ring_schedule(w, last, sim_now_ps(w->sim)); /* a flush may ring for what was posted a while ago */
         return;
     }
     for (struct request *r = first; r; r = next) {
         next = r == last ? NULL : r->next;
-        ring_schedule(w, qp, r, r, w->machine->send(source, r));
+        r->next = r; /* a doorbell of its own */
+        ring_schedule(w, r, w->machine->send(source, r));
     }
 }
 
@@ -697,6 +676,7 @@ void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, b
     struct world *w = source->world;
     struct qp *qp = nic_qp(source, r->target, r->queue);
     world_bisection_note(w, r->source, r->target, r->wire_bytes);
+    r->qp = qp;
     qp->unknown += r->places;
     qp->unacked += w->queue_depth ? r->places : 0;
     r->next = qp->held_last ? qp->held_last->next : r;

@@ -19,9 +19,9 @@ struct request {
     struct sim_event event;
     struct request *next;  /* on its QP's held or ready list */
     struct parcel *parcel; /* NULL: it needs none of that */
+    struct qp *qp;         /* that it was posted on, or of an answer the peer's */
     uint64_t value;        /* of a signal */
     uint32_t wire_bytes;
-    uint32_t early_bytes; /* wire bytes sent in quanta before the last */
     union {
         uint32_t word;         /* of a signal */
         uint32_t answer_bytes; /* of a get: on the wire, back */
@@ -40,6 +40,7 @@ struct parcel {
     const void *payload; /* bytes of a put or an answered get.  They belong to the source until they have arrived */
     uint64_t target_offset;
     uint32_t payload_bytes; /* 0: nothing is stored */
+    uint32_t early_bytes;   /* wire bytes sent in quanta before the last */
     uint64_t in_ps;         /* when the last byte sent so far comes in */
     uint64_t held_ps;       /* when the quantum comes in that has already reserved its way; 0: none has */
 };
@@ -60,8 +61,9 @@ struct waiter {
 /* Large worlds have millions: what each request looks at takes one cache line. */
 struct qp {
     struct request *held_last;  /* posted, doorbell not rung yet; its next is the first of them */
-    struct request *ready_last; /* rung, not sent yet; the first of them stands beside the QP in struct turn */
-    struct ack *ack_last;       /* where requests are limited: completions on their way; its next is the soonest */
+    struct request *ready_last; /* rung, not sent yet; the first of them stands among its port's turns */
+    struct ack *ack_last;       /* where requests are limited: completions on their way; its next is the soonest.  Where
+                                 * they complete in order the last one is not listed: it comes at done_ps */
     uint64_t ring_ps;           /* when the last doorbell rings, or that of the requests held would at the soonest */
     uint64_t lock_ps;           /* until then the warp that rings has the QP to itself */
     uint64_t done_ps;           /* when all requests with a known completion time are complete */
@@ -76,6 +78,7 @@ struct qp_rest {
     struct waiter *waiter;
     uint64_t in_ps;          /* where ways differ: when the last byte sent so far comes in */
     uint32_t sprayed;        /* quanta so far, where they go over all ways in turn */
+    uint32_t answers;        /* to gets of the peer that are to be sent on it */
     struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or it has not sent yet */
 };
 
@@ -85,24 +88,18 @@ struct credit {
     uint32_t size_bytes;
 };
 
-/* A doorbell that will ring, and the requests that it covers. */
+/* A doorbell that will ring. */
 struct ring {
     uint64_t time_ps;
-    struct qp *qp;
-    struct request *first, *last;
-};
-
-/* A QP with pending requests. */
-struct turn {
-    struct qp *qp;
-    struct request *first; /* what it sends next */
+    struct request *last; /* of the requests that it covers; its next is the first of them */
 };
 
 /* A port of a NIC, with its number in the network. */
 struct nic {
     struct sim_event event; /* sends the next quantum */
     struct world *world;
-    struct turn *active; /* ring buffer; the QP that waited longest is first */
+    struct request **active; /* ring buffer: what each QP with pending requests sends next; the QP that waited longest
+                              * is first */
     uint32_t active_first, active_count, active_max;
     struct ring *ring; /* ring buffer of doorbells to come; the soonest is first */
     uint32_t ring_first, ring_count, ring_max;
@@ -130,6 +127,8 @@ void world_request_free(struct world *w, struct request *r);
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
+/* Requests on so many places of the QP complete at time_ps, or where they complete in order not before the last one. */
+void world_qp_complete(struct world_rank *poster, struct qp *qp, uint32_t places, uint64_t time_ps);
 /* A request of the QP completes at time_ps.  The workers that it lets go on step then. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 

@@ -147,13 +147,58 @@ static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps,
     rest->waiter = waiter;
 }
 
+/* ---- acks: when places of a QP become free, where their number is limited ---- */
+
+/* All that are on their way have come. */
+static void acks_clear(struct world *w, struct qp *qp)
+{
+    if (qp->ack_last) pool_put_list(&w->acks, qp->ack_last->next, qp->ack_last);
+    qp->ack_last = NULL;
+    qp->unacked = qp->unknown;
+}
+
+/* Behind all that come no later. */
+static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
+{
+    struct ack *const ack = pool_get(&w->acks), *before = qp->ack_last;
+    const bool last = !before || before->time_ps <= time_ps;
+    while (!last && before->next->time_ps <= time_ps) before = before->next;
+    *ack = (struct ack){ .time_ps = time_ps, .next = before ? before->next : ack };
+    if (before) before->next = ack;
+    if (last) qp->ack_last = ack;
+}
+
+/* Whoever asks for room later does so at a time from now on. */
+static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t time_ps)
+{
+    assert(qp->unacked >= qp->unknown);
+    const bool in_order = w->transport.order == TRANSPORT_WIRE;
+    if (qp->unacked > qp->unknown && qp->done_ps <= sim_now_ps(w->sim)) acks_clear(w, qp);
+    if (in_order && qp->unacked > qp->unknown) ack_add(w, qp, qp->done_ps); /* no longer the last */
+    for (uint32_t i = in_order ? 1 : 0; i < places; i++) ack_add(w, qp, time_ps);
+}
+
+void world_qp_complete(struct world_rank *poster, struct qp *qp, uint32_t places, uint64_t time_ps)
+{
+    struct world *w = poster->world;
+    assert(qp->unknown >= places); /* completed is never more than posted */
+    if (w->transport.order == TRANSPORT_WIRE) time_ps = later(time_ps, qp->done_ps);
+    if (w->queue_depth) acks_add(w, qp, places, time_ps);
+    qp->done_ps = later(qp->done_ps, time_ps);
+    qp->unknown -= places;
+    if (qp->rest && qp->rest->waiter) world_space_wake(poster, qp, time_ps);
+}
+
+/* The soonest that has not been read, 0: it is not known. */
+static uint64_t ack_next_ps(const struct world *w, const struct qp *qp)
+{
+    if (qp->ack_last) return qp->ack_last->next->time_ps;
+    return w->transport.order == TRANSPORT_WIRE && qp->unacked > qp->unknown ? qp->done_ps : 0;
+}
+
 static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
 {
-    if (qp->ack_last && qp->done_ps <= now_ps) { /* all of them */
-        pool_put_list(&w->acks, qp->ack_last->next, qp->ack_last);
-        qp->ack_last = NULL;
-        qp->unacked = qp->unknown;
-    }
+    if (qp->done_ps <= now_ps) acks_clear(w, qp);
     while (qp->ack_last && qp->ack_last->next->time_ps <= now_ps) {
         struct ack *const ack = qp->ack_last->next;
         if (ack == qp->ack_last) qp->ack_last = NULL;
@@ -178,7 +223,7 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
         return false;
     }
     if (qp->held_last) nic_ring(rank, qp); /* only what is on its way will make room */
-    want_space(rank, qp, qp->ack_last ? qp->ack_last->next->time_ps : 0, false);
+    want_space(rank, qp, ack_next_ps(w, qp), false);
     return true;
 }
 
