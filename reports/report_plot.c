@@ -86,10 +86,19 @@ char *report_name_fit(const char *name, glong letters)
 
 /* ---- bars ---- */
 
+/* A value behind a bar: long times are seconds there, for which there is room. */
+static char *bar_value_text(double value, const char *unit)
+{
+    char number[32];
+    if (strcmp(unit, "us") != 0 || !(value >= 1e6)) return compare_value_text(value, unit);
+    svg_number_text(number, sizeof number, value / 1e6, 4);
+    return g_strconcat(number, " s", NULL);
+}
+
 void report_bar(GString *out, const struct svg_scale *scale, double y, const char *name, double value, const char *unit,
                 const char *class, const char *tip)
 {
-    g_autofree char *text = compare_value_text(value, unit), *fit = report_name_fit(name, 15);
+    g_autofree char *text = bar_value_text(value, unit), *fit = report_name_fit(name, 15);
     const double x = svg_scale_pixel(scale, 0);
     if (*name) svg_text(out, PLOT_LEFT - 8, y + PLOT_BAR - 3, "small", "end", fit);
     svg_rect(out, x, y, MAX(svg_scale_pixel(scale, value) - x, 1), PLOT_BAR, class, tip ? tip : text);

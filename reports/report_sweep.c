@@ -181,8 +181,9 @@ static void along_axis(const struct sweep_layout *l, struct svg_scale *x)
     for (guint i = 0; i < count && x->tick_count < SVG_TICKS_MAX; i++) {
         const char *value = g_ptr_array_index(l->along_values, i);
         const double at = along_number(l, value), pixel = svg_scale_pixel(x, at);
-        const double half = 4.0 * (double)MIN(strlen(value), CAPTION_VALUES) + 3;
-        if (pixel - half < end) continue;
+        g_autofree char *fit = report_name_fit(value, CAPTION_VALUES);
+        const double half = svg_text_width(fit) / 2 + 2;
+        if (pixel - half < end || pixel + half > PLOT_WIDTH) continue;
         end = pixel + half;
         x->tick[x->tick_count++] = at;
     }

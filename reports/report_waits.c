@@ -102,10 +102,12 @@ static void cells_draw(const struct matrix *m, double most, bool ratio, GString 
     for (guint row = 0; row < side; row++)
         for (guint column = 0; column < side; column++) {
             const double value = cell_value(m, row, column, step, ratio);
+            char number[32];
             if (isnan(value)) continue;
-            g_string_append_printf(out, "<rect x=\"%u\" y=\"%u\" class=\"%c%d\"><title>%u for %u: %.3g</title></rect>",
+            svg_number_text(number, sizeof number, value, 3);
+            g_string_append_printf(out, "<rect x=\"%u\" y=\"%u\" class=\"%c%d\"><title>%u for %u: %s</title></rect>",
                                    column, row, ratio ? 'r' : 'h', shade_of(value, most, ratio), row * step,
-                                   column * step, value);
+                                   column * step, number);
         }
     g_string_append(out, "</g>\n");
 }
@@ -131,6 +133,13 @@ static void shades_draw(double most, bool ratio, double y, GString *out)
 {
     const int count = ratio ? RATIO_SHADES : HEAT_SHADES;
     const double width = (double)HEAT_SIZE / count;
+    struct svg_texts texts = { 0 };
+    if (!ratio) { /* first: it has the unit */
+        char number[32];
+        svg_number_text(number, sizeof number, most, 3);
+        g_autofree char *text = g_strconcat(number, " us", NULL);
+        svg_text_apart(out, &texts, PLOT_WIDTH, y + 24, "end", text);
+    }
     for (int i = 0; i < count; i++) {
         char class[8], text[32];
         g_snprintf(class, sizeof class, "%c%d", ratio ? 'r' : 'h', i);
@@ -138,13 +147,8 @@ static void shades_draw(double most, bool ratio, double y, GString *out)
         if (!ratio && i % 2) continue;
         if (ratio && i == 0) continue;
         const double value = ratio ? ratio_limit[i - 1] : most * i / count;
-        g_snprintf(text, sizeof text, "%.3g", value);
-        svg_text(out, PLOT_EDGE + i * width, y + 24, "small", "middle", text);
-    }
-    char text[32];
-    if (!ratio) {
-        g_snprintf(text, sizeof text, "%.3g us", most);
-        svg_text(out, PLOT_WIDTH, y + 24, "small", "end", text);
+        svg_number_text(text, sizeof text, value, 3);
+        svg_text_apart(out, &texts, PLOT_EDGE + i * width, y + 24, "middle", text);
     }
 }
 

@@ -71,6 +71,63 @@ void svg_text(GString *out, double x, double y, const char *class, const char *a
     g_string_append(out, "</text>\n");
 }
 
+/* ---- numbers and texts that keep apart ---- */
+
+enum { TEXT_SIZE = 13, TEXT_GAP = 4, TEXT_HEIGHT = 13 };
+
+void svg_number_text(char *text, size_t text_size, double value, int digits)
+{
+    static const char unit[] = " kMGTPE";
+    int power = 0;
+    if (!isfinite(value)) {
+        g_snprintf(text, text_size, "-");
+        return;
+    }
+    if (fabs(value) >= 99999.5)
+        for (; fabs(value) >= 999.5 && unit[power + 1]; power++) value /= 1000;
+    const int lead = value != 0 ? (int)floor(log10(fabs(value))) : 0;
+    const int places = CLAMP(digits - 1 - lead, 0, 9);
+    char number[G_ASCII_DTOSTR_BUF_SIZE + 320];
+    g_snprintf(number, sizeof number, "%.*f", places, value);
+    if (strchr(number, '.')) {
+        char *end = number + strlen(number);
+        while (end[-1] == '0') *--end = '\0';
+        if (end[-1] == '.') end[-1] = '\0';
+    }
+    g_snprintf(text, text_size, "%s%.1s", number, power ? &unit[power] : "");
+}
+
+/* Of the widest font of the page's list, DejaVu Sans. */
+double svg_text_width(const char *text)
+{
+    double em = 0;
+    for (const char *c = text; *c; c++) {
+        if (((unsigned char)*c & 0xc0) == 0x80) continue; /* the rest of a letter */
+        if (strchr(" .,:;'|!ijlIft()[]-", *c)) em += 0.41;
+        else if (strchr("mwMW%@", *c) || (unsigned char)*c >= 0x80) em += 1;
+        else em += g_ascii_isupper(*c) ? 0.78 : 0.64;
+    }
+    return em * TEXT_SIZE;
+}
+
+/* Takes a place, if nothing else has it. */
+static bool texts_take(struct svg_texts *texts, double from, double to)
+{
+    for (int i = 0; i < texts->count; i++)
+        if (from < texts->taken[i].to && texts->taken[i].from < to) return false;
+    if (texts->count == (int)G_N_ELEMENTS(texts->taken)) return false;
+    texts->taken[texts->count].from = from;
+    texts->taken[texts->count++].to = to;
+    return true;
+}
+
+void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, const char *anchor, const char *text)
+{
+    const double width = svg_text_width(text) + TEXT_GAP;
+    const double from = x - (strcmp(anchor, "end") == 0 ? width : strcmp(anchor, "middle") == 0 ? width / 2 : 0);
+    if (texts_take(texts, from, from + width)) svg_text(out, x, y, "small", anchor, text);
+}
+
 /* ---- scales ---- */
 
 /* What a part can do; other values break arithmetic. */
@@ -165,16 +222,20 @@ static void bytes_text(char *text, gulong text_size, double size_bytes)
     g_snprintf(text, text_size, i ? "%.6g%c" : "%.6g", size_bytes, unit[i]);
 }
 
+enum { AXIS_ROOM = 10 }; /* that plots leave right of their lines */
+
 static void axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit,
                        bool bytes)
 {
+    struct svg_texts texts = { 0 };
     for (int i = 0; i < scale->tick_count; i++) {
         const double x = svg_scale_pixel(scale, scale->tick[i]);
         char text[64];
         if (bytes) bytes_text(text, sizeof text, scale->tick[i]);
-        else g_snprintf(text, sizeof text, "%.6g", scale->tick[i]);
+        else svg_number_text(text, sizeof text, scale->tick[i], 6);
         svg_line(out, x, top, x, bottom, scale->tick[i] == 0 ? "axis" : "grid", NULL);
-        svg_text(out, x, bottom + 15, "small", "middle", text);
+        const bool fits = x + svg_text_width(text) / 2 <= scale->pixel_to + AXIS_ROOM;
+        svg_text_apart(out, &texts, fits ? x : scale->pixel_to + AXIS_ROOM, bottom + 15, fits ? "middle" : "end", text);
     }
     svg_text(out, (scale->pixel_from + scale->pixel_to) / 2, bottom + 30, "small", "middle", unit);
 }
@@ -191,12 +252,13 @@ void svg_axis_below_bytes(GString *out, const struct svg_scale *scale, double to
 
 void svg_axis_left(GString *out, const struct svg_scale *scale, double left, double right, const char *unit)
 {
+    struct svg_texts texts = { 0 }; /* of a column: above each other */
     for (int i = 0; i < scale->tick_count; i++) {
         const double y = svg_scale_pixel(scale, scale->tick[i]);
         char text[32];
-        g_snprintf(text, sizeof text, "%.6g", scale->tick[i]);
+        svg_number_text(text, sizeof text, scale->tick[i], 6);
         svg_line(out, left, y, right, y, scale->tick[i] == 0 ? "axis" : "grid", NULL);
-        svg_text(out, left - 6, y + 4, "small", "end", text);
+        if (texts_take(&texts, y, y + TEXT_HEIGHT)) svg_text(out, left - 4, y + 4, "small", "end", text);
     }
     svg_text(out, 0, fmin(scale->pixel_from, scale->pixel_to) - 12, "small", "start", unit);
 }

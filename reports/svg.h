@@ -8,6 +8,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { SVG_TICKS_MAX = 24 };
 
@@ -37,6 +38,22 @@ void svg_path_end(GString *out, const char *class);
 /* anchor: "start", "middle" or "end". */
 void svg_text(GString *out, double x, double y, const char *class, const char *anchor, const char *text);
 
+/* A number with so many significant digits (1 to 9), never with an exponent: "1380", "0.05", "250k" from 100000 on.
+ * "-" if it is not finite. */
+void svg_number_text(char *text, size_t text_size, double value, int digits);
+/* At most so wide is a small text of the page, in whatever of its fonts. */
+double svg_text_width(const char *text);
+
+/* Texts of one line.  Begins with zeros. */
+struct svg_texts {
+    int count;
+    struct {
+        double from, to;
+    } taken[2 * SVG_TICKS_MAX];
+};
+/* svg_text() of class "small", unless it would lie on an earlier one of the line: those that matter most come first. */
+void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, const char *anchor, const char *text);
+
 /* From 0 to a round number at or above value_max, with about tick_count ticks; to 1 for a value_max that is not between
  * 1e-30 and 1e30. */
 void svg_scale_set(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
@@ -50,8 +67,8 @@ void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to
 void svg_scale_log(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most, int base);
 double svg_scale_pixel(const struct svg_scale *scale, double value);
 
-/* Grid lines at the ticks and their values, outside the lines: below the plot with the unit behind the last, or left of
- * it with the unit above.  bytes: values as sizes. */
+/* Grid lines at the ticks and their values, outside the lines: below the plot with the unit below them, or left of it
+ * with the unit above.  A value that would lie on another is left out.  bytes: values as sizes. */
 void svg_axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit);
 void svg_axis_below_bytes(GString *out, const struct svg_scale *scale, double top, double bottom);
 void svg_axis_left(GString *out, const struct svg_scale *scale, double left, double right, const char *unit);

@@ -10,6 +10,7 @@
 #include "reports/record.h"
 #include "reports/report.h"
 #include "reports/svg.h"
+#include "sim/rng.h"
 #include "tests/unit.h"
 
 static const char hostile[] = "</script><script>alert('1')</script>\"onload=\"x\" & <img src=http://x> ]]> --> ${x}";
@@ -346,6 +347,141 @@ static bool has_cell(const GString *html, const char *place, const char *class, 
     return strstr(html->str, cell) != NULL;
 }
 
+/* ---- texts of drawings ---- */
+
+struct text_box {
+    double left, right, base;
+    char text[40];
+};
+
+/* As wide as a text of 12 pixels is in DejaVu Sans, the widest font of the page: digits and blanks exactly. */
+static double text_width(const char *text)
+{
+    double em = 0;
+    for (const char *c = text; *c; c++)
+        em += g_ascii_isdigit(*c) ? 0.636 : strchr(" .,", *c) ? 0.318 : strchr("M%mw", *c) ? 0.9 : 0.55;
+    return 12 * em;
+}
+
+/* The attribute's number. */
+static double number_of(const char *at, const char *name)
+{
+    const char *found = strstr(at, name);
+    return found ? g_ascii_strtod(found + strlen(name), NULL) : NAN;
+}
+
+static struct text_box text_box_of(const char *at)
+{
+    struct text_box box;
+    const char *text = strchr(at, '>') + 1;
+    const double x = number_of(at, " x=\"");
+    g_strlcpy(box.text, text, MIN((gsize)(strchr(text, '<') - text) + 1, sizeof box.text));
+    const double width = text_width(box.text);
+    const char *anchor = strstr(at, "text-anchor=\"") + strlen("text-anchor=\"");
+    box.left = x - (*anchor == 'e' ? width : *anchor == 'm' ? width / 2 : 0);
+    box.right = box.left + width;
+    box.base = number_of(at, " y=\"");
+    return box;
+}
+
+/* Looks at every drawing: no text is cut off, lies on another, or has an exponent. */
+static void texts_check(const char *html)
+{
+    struct text_box box[200];
+    for (const char *svg = strstr(html, "<svg viewBox"); svg; svg = strstr(svg + 1, "<svg viewBox")) {
+        const char *end = strstr(svg, "</svg>");
+        int count = 0;
+        for (const char *at = strstr(svg, "<text"); at && at < end; at = strstr(at + 1, "<text")) {
+            if (count == (int)G_N_ELEMENTS(box)) break;
+            box[count++] = text_box_of(at);
+        }
+        for (int i = 0; i < count; i++) {
+            const struct text_box *a = &box[i];
+            bool good = a->left >= -1 && a->right <= 401 && !strstr(a->text, "e+") && !strstr(a->text, "e-");
+            for (int k = 0; k < i; k++)
+                if (fabs(a->base - box[k].base) < 9 && a->left < box[k].right - 1 && box[k].left < a->right - 1)
+                    good = false;
+            if (!good) fprintf(stderr, "text '%s' at %.1f to %.1f, %.1f\n", a->text, a->left, a->right, a->base);
+            CU_ASSERT_TRUE(good);
+        }
+    }
+}
+
+/* From a nanosecond to a quarter of an hour, in us; often close to the last one. */
+static double odd_value(struct rng *rng)
+{
+    static double last = 1;
+    if (rng_uniform(rng) < 0.3) return last *= 1 + 0.02 * rng_uniform(rng);
+    return last = pow(10, -3 + 12 * rng_uniform(rng)) * (1 + 9 * rng_uniform(rng));
+}
+
+static struct record *odd_record(struct rng *rng, const char *kind, uint32_t ranks)
+{
+    struct record *record = record_of(kind, 0, odd_value(rng));
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        double us[16];
+        for (uint32_t peer = 0; peer < ranks; peer++) us[peer] = peer == rank ? 0 : odd_value(rng);
+        record_add(record, "dispatch", (int)rank, "time_us", odd_value(rng), "us");
+        record_add_list(record, "dispatch", (int)rank, "waits_us", us, ranks);
+    }
+    for (uint32_t layer = 0; layer < 2 + rng_below(rng, 200); layer++) {
+        char phase[32];
+        g_snprintf(phase, sizeof phase, "dispatch_layer%u", layer);
+        record_add(record, phase, RECORD_ALL, "time_us", odd_value(rng), "us");
+        record_add(record, phase, RECORD_ALL, "slowest_rank_over_mean", 1.5, "");
+    }
+    record_add(record, "combine", RECORD_ALL, "bound_x_us", odd_value(rng), "us");
+    record_add(record, "combine", RECORD_ALL, "busy_x_pct", 100 * rng_uniform(rng), "%");
+    for (uint32_t size = 0; size < 3; size++) {
+        char metric[64];
+        g_snprintf(metric, sizeof metric, "bandwidth_gbs_%u", (guint)(1 + rng_below(rng, 1 << 30)));
+        record_add(record, "put", RECORD_ALL, metric, odd_value(rng), "GB/s");
+    }
+    return record;
+}
+
+/* Whatever the values are, the texts of each drawing stay apart. */
+static void test_texts(void)
+{
+    struct rng rng;
+    rng_seed(&rng, 41);
+    for (int run = 0; run < 300; run++) {
+        const uint32_t ranks = 2 + rng_below(&rng, 15);
+        struct record *records[] = { odd_record(&rng, "simulate", ranks), odd_record(&rng, "replay", ranks) };
+        const char *const paths[] = { "p.csv", "m.csv" };
+        GString *html = page_of(records, paths, 2);
+        texts_check(html->str);
+        g_string_free(html, TRUE);
+        for (int i = 0; i < 2; i++) record_free(records[i]);
+    }
+    /* What a replay on a busy machine gave. */
+    struct record *busy = waits_of("replay", 1380, 1040);
+    const char *const path = "m.csv";
+    GString *html = page_of(&busy, &path, 1);
+    texts_check(html->str);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">1380 us</text>"));
+    g_string_free(html, TRUE);
+    record_free(busy);
+}
+
+static void test_numbers(void)
+{
+    static const struct {
+        double value;
+        int digits;
+        const char *text;
+    } cases[] = { { 1380, 3, "1380" },      { 0, 3, "0" },          { 0.05, 3, "0.05" },
+                  { 99999, 6, "99999" },    { 100000, 6, "100k" },  { 1.5e6, 3, "1.5M" },
+                  { 2e9, 3, "2G" },         { 12.3456, 3, "12.3" }, { 1e-5, 3, "0.00001" },
+                  { -2500000, 2, "-2.5M" }, { 999999, 3, "1M" },    { NAN, 3, "-" } };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        char text[64];
+        svg_number_text(text, sizeof text, cases[i].value, cases[i].digits);
+        CU_ASSERT_STRING_EQUAL(text, cases[i].text);
+        if (strcmp(text, cases[i].text) != 0) fprintf(stderr, "%g: %s\n", cases[i].value, text);
+    }
+}
+
 /* Maps of both and of their ratio, each cell with its numbers; what is no list is no map. */
 static void test_waits(void)
 {
@@ -514,6 +650,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "busy shares", test_busy);
     CU_add_test(suite, "maps of waits", test_waits);
     CU_add_test(suite, "a map of many ranks", test_large_map);
+    CU_add_test(suite, "texts keep apart", test_texts);
+    CU_add_test(suite, "numbers without exponents", test_numbers);
     CU_add_test(suite, "a thousand results", test_many);
     CU_add_test(suite, "a sweep", test_sweep);
     CU_add_test(suite, "what is no sweep", test_bad_sweeps);
