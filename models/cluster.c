@@ -125,6 +125,8 @@ static const struct key keys[] = {
     KEY("calls", "copy-rate", KIND_RATE, false, calls.copy_rate_bps),
     KEY("calls", "word", KIND_TIME, false, calls.word_ps),
     KEY("calls", "await", KIND_TIME, false, calls.await_ps),
+    KEY("calls", "handed", KIND_TIME, true, calls.handed_ps),
+    KEY("calls", "handed-peer", KIND_TIME, true, calls.handed_peer_ps),
     KEY("calls", "copy-call", KIND_TIME, false, calls.copy_call_ps),
     KEY("calls", "word-call", KIND_TIME, false, calls.word_call_ps),
     KEY("calls", "nccl", KIND_TIME, false, calls.nccl_ps),

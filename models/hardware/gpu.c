@@ -378,8 +378,11 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     }
     if (worker->stream) {
         const struct cluster_calls *calls = &w->cluster->calls;
-        lane_end(ww, stream_begin(rank, calls->word_call_ps) + calls->word_ps);
-        const uint64_t seen_ps = ww->cursor_ps + (path == FABRIC_SELF ? 0 : w->cluster->nvlink.latency_ps);
+        const uint64_t start = stream_begin(rank, calls->word_call_ps);
+        const uint64_t handed_ps = path == FABRIC_SELF ? calls->handed_ps : calls->handed_peer_ps;
+        const uint64_t way_ps = path == FABRIC_SELF ? 0 : w->cluster->nvlink.latency_ps;
+        lane_end(ww, start + calls->word_ps);
+        const uint64_t seen_ps = start + (handed_ps ? handed_ps : calls->word_ps + way_ps);
         world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, seen_ps);
         return 0;
     }

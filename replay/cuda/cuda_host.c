@@ -76,21 +76,23 @@ static bool copies_keep(struct cuda_bench *b, uint64_t target, const char *at, G
 /* ---- words that streams write and await ---- */
 
 /* The first stream writes a word and awaits the other's; the second does the same the other way round, so that a flag
- * goes to and fro.  Both begin behind the delay. */
-static bool handing(struct cuda_bench *b, uint32_t *value, double *time_us, GError **error)
+ * goes to and fro.  The second is GPU to's; each word lies with whoever awaits it.  Both begin behind the delay. */
+static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *time_us, GError **error)
 {
-    struct cuda_gpu *g = &b->gpu[0];
-    const uint64_t there = cuda_words(b, 0), back = there + LINE_BYTES;
+    const struct cuda_gpu *g = &b->gpu[0], *other = &b->gpu[to];
+    void *const stream[] = { g->stream[0], other->stream[to ? 0 : 1] };
+    const uint64_t there = cuda_words(b, to), back = cuda_words(b, 0) + LINE_BYTES;
     float ms = 0;
-    if (!cuda_bench_delay(b, 4 * MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0])) return false;
+    if (!cuda_bench_delay(b, 4 * MANY * CALL_US, error) || !CALL(event_record, g->event[0], stream[0])) return false;
     for (uint32_t i = 0; i < MANY; i++) {
         ++*value;
-        if (!CALL(stream_write, g->stream[0], there, *value, 0) ||
-            !CALL(stream_await, g->stream[1], there, *value, 0) || !CALL(stream_write, g->stream[1], back, *value, 0) ||
-            !CALL(stream_await, g->stream[0], back, *value, 0))
+        if (!CALL(context_set, g->context) || !CALL(stream_write, stream[0], there, *value, 0) ||
+            !CALL(context_set, other->context) || !CALL(stream_await, stream[1], there, *value, 0) ||
+            !CALL(stream_write, stream[1], back, *value, 0) || !CALL(context_set, g->context) ||
+            !CALL(stream_await, stream[0], back, *value, 0))
             return false;
     }
-    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
+    if (!CALL(event_record, g->event[1], stream[0]) || !CALL(stream_wait, stream[0]) ||
         !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
         return false;
     *time_us = ms * 1e3 / (2 * MANY);
@@ -130,12 +132,18 @@ bool cuda_host_pass(struct cuda_bench *b, GError **error)
     if (!words_alone(b, &value, true, &time_us, &call_us, error)) return false;
     cuda_bench_keep(b, "time_us", "us", 0, time_us, "host_word await");
     cuda_bench_keep(b, "call_us", "us", 0, call_us, "host_word await");
-    if (!handing(b, &value, &time_us, error)) return false;
+    if (!handing(b, 0, &value, &time_us, error)) return false;
     cuda_bench_keep(b, "time_us", "us", 0, time_us, "host_word handed");
     return true;
 }
 
 bool cuda_host_to_pass(struct cuda_bench *b, GError **error)
 {
-    return CALL(context_set, b->gpu[0].context) && copies_keep(b, b->gpu[1].target, "peer", error);
+    uint32_t value = 0;
+    double time_us;
+    if (!cuda_bench_words_clear(b, error) || !CALL(context_set, b->gpu[0].context) ||
+        !copies_keep(b, b->gpu[1].target, "peer", error) || !handing(b, 1, &value, &time_us, error))
+        return false;
+    cuda_bench_keep(b, "time_us", "us", 0, time_us, "host_word handed at=peer");
+    return true;
 }

@@ -37,7 +37,7 @@ for issue in host copy nccl; do
     grep '^# checks' live.csv && rows <live.csv | of 'time_us'
 done
 
-echo '# an all-gather by streams: words, copies and calls; 64 MiB take 168.5 us a step more, their bytes at 396 GB/s 169.5'
+echo '# an all-gather by streams: words, copies and calls; 64 MiB take 169.5 us a step more, their bytes at 396 GB/s 169.5'
 for size in 4KiB 64MiB; do
     $EPTWIN simulate ${h20% --num-ranks 2} --num-ranks 8 --kernel allgather --algorithm ring --issue copy --size $size |
         grep allgather,all | of time_us
