@@ -142,6 +142,7 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
 /* Of a rank whose memory is mapped here. */
 static void live_word_change(struct live_world *world, const struct fabric_signal *signal)
 {
+    assert(world->peer_base[signal->peer]);
     uint64_t *word = (uint64_t *)(void *)world->peer_base[signal->peer] + signal->word;
     if (signal->add) __atomic_fetch_add(word, signal->value, __ATOMIC_RELEASE);
     else __atomic_store_n(word, signal->value, __ATOMIC_RELEASE);
@@ -206,6 +207,7 @@ static int live_get(struct fabric *f, struct fabric_worker *w, const struct fabr
     assert(target >= world->heap_offset && target + read->size_bytes <= world->memory.size_bytes);
     assert(read->source_offset + read->size_bytes <= f->heap_bytes);
     if (!world->link || !world->remote[read->peer]) {
+        assert(world->peer_base[read->peer]);
         memcpy(read->target, world->peer_base[read->peer] + world->heap_offset + read->source_offset, read->size_bytes);
         world->operations++;
         return 0;
@@ -353,6 +355,7 @@ static bool live_memory_make(struct live_world *world, const struct fabric_needs
     const uint64_t words = ((uint64_t)needs->word_count + LIVE_BARRIER_WORDS) * sizeof(uint64_t);
     world->heap_offset = (words + LIVE_PAGE_BYTES - 1) / LIVE_PAGE_BYTES * LIVE_PAGE_BYTES;
     world->memory.size_bytes = world->heap_offset + needs->heap_bytes;
+    assert(world->heap_offset >= words && world->heap_offset % LIVE_PAGE_BYTES == 0);
     world->memory_fd = memfd_create("eptwin-rank", MFD_CLOEXEC);
     if (world->memory_fd >= 0 && ftruncate(world->memory_fd, (off_t)world->memory.size_bytes) == 0)
         world->memory.base = live_map(world->memory_fd, world->memory.size_bytes);
@@ -498,6 +501,7 @@ static bool live_world_join(struct live_world *world, const struct fabric_needs 
     live_carriers_say(world, &verdict);
     if (!live_agree(b, &verdict, &all, failure, error)) return false;
     live_carriers_gather(world, all);
+    assert(world->local_ranks >= 1 && world->local_ranks <= b->rank_count && world->cpu_count >= 1);
     return true;
 }
 
@@ -568,6 +572,7 @@ bool live_cpu_bind(const cpu_set_t *cpus, uint32_t index)
 {
     cpu_set_t one;
     int cpu = 0;
+    assert(CPU_COUNT(cpus) > 0);
     CPU_ZERO(&one);
     for (index %= (uint32_t)CPU_COUNT(cpus); !CPU_ISSET(cpu, cpus) || index; cpu++) index -= CPU_ISSET(cpu, cpus) != 0;
     CPU_SET(cpu, &one);
@@ -622,10 +627,12 @@ static bool live_round(struct live_world *world, uint32_t *active_count)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < *active_count; i++) {
         struct fabric_worker *w = world->active[i];
+        assert(w->fabric == &world->fabric);
         const enum worker_step step = w->step(w);
         moved |= step != WORKER_WAIT;
         if (step != WORKER_DONE) world->active[kept++] = w;
     }
+    assert(kept <= *active_count);
     *active_count = kept;
     moved |= live_world_progress(world) > 0;
     return moved || world->operations != before;
@@ -720,12 +727,14 @@ bool live_world_run(struct live_world *world, struct fabric_worker **workers, ui
     }
     if (worker_count) memcpy(world->active, workers, sizeof *workers * worker_count);
     struct bootstrap *b = world->bootstrap;
+    assert(!b->tell); /* one run at a time */
     world->runs++;
     world->active_count = worker_count;
     b->tell = live_tell;
     b->tell_context = world;
     const bool fine = live_run_active(world, worker_count, error);
     b->tell = NULL;
+    assert(!fine || world->active_count == 0);
     return fine;
 }
 
@@ -736,6 +745,7 @@ static enum worker_step live_barrier_step(struct fabric_worker *w)
     const struct fabric *f = w->fabric;
     while ((UINT32_C(1) << barrier->seen) < f->rank_count) {
         const uint32_t word = f->word_count + barrier->seen;
+        assert(barrier->seen < LIVE_BARRIER_WORDS && barrier->posted - barrier->seen <= 1);
         if (barrier->posted == barrier->seen) {
             const struct fabric_signal signal = {
                 .value = barrier->generation,
@@ -746,6 +756,8 @@ static enum worker_step live_barrier_step(struct fabric_worker *w)
             barrier->posted++;
         }
         if (fabric_load(f, word) < barrier->generation) return WORKER_WAIT;
+        /* A peer may be one barrier ahead, and no more: its next one needs this rank. */
+        assert(fabric_load(f, word) <= barrier->generation + 1);
         barrier->seen++;
     }
     return WORKER_DONE;

@@ -83,6 +83,16 @@ struct link_ofi {
 
 static struct link_ofi *link_ofi_of(struct live_link *link) { return fabric_container_of(link, struct link_ofi, link); }
 
+/* Holds between any two calls. */
+static void ofi_queue_check(const struct link_ofi *f, const struct ofi_queue *q)
+{
+    assert(q->completed <= q->accepted && q->accepted - q->completed <= f->depth);
+    assert(q->gets_done <= q->gets && q->gets - q->gets_done <= f->depth);
+    assert(q->held_first <= q->held_end && q->held_end - q->held_first <= f->depth);
+    assert(q->puts_done <= q->puts && q->delivered <= q->fenced && q->fenced <= q->accepted);
+    assert(f->port.ordered || q->puts - q->puts_done <= f->depth);
+}
+
 static struct ofi_message *ofi_message_of(const struct link_ofi *f, const struct ofi_op *op)
 {
     return &f->port.arena[1 + (op - f->op)];
@@ -110,6 +120,7 @@ static struct ofi_op *ofi_op_take(struct link_ofi *f, uint32_t queue, enum ofi_k
 {
     struct ofi_op *const op = f->free_ops;
 
+    assert(queue < f->rank_count * f->queue_count);
     if (!op) return NULL;
     f->free_ops = op->next;
     op->queue = queue;
@@ -120,6 +131,7 @@ static struct ofi_op *ofi_op_take(struct link_ofi *f, uint32_t queue, enum ofi_k
 
 static void ofi_op_give(struct link_ofi *f, struct ofi_op *op)
 {
+    assert(op >= f->op && op < f->op + f->port.send_count);
     op->next = f->free_ops;
     f->free_ops = op;
 }
@@ -232,10 +244,12 @@ static void ofi_hold(struct link_ofi *f, uint32_t index, uint64_t target, uint64
 {
     struct ofi_queue *const q = &f->queue[index];
 
+    assert(q->held_end - q->held_first < f->depth);
     if (!q->held) q->held = g_new(struct ofi_held, f->depth);
     q->held[q->held_end++ % f->depth] =
         (struct ofi_held){ .target = target, .value = value, .after_puts = q->puts, .add = add };
     if (!q->listed) f->holding[f->holding_count++] = index;
+    assert(f->holding_count <= f->rank_count * f->queue_count);
     q->listed = true;
 }
 
@@ -292,6 +306,8 @@ static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64
 
     (void)defer; /* libfabric has no doorbell to hold back that a flush could ring */
     if (f->broken) return f->broken;
+    assert(f->remote[peer] && size_bytes > 0 && source + size_bytes <= f->memory->size_bytes);
+    ofi_queue_check(f, q);
     if (q->accepted - q->completed == f->depth || ofi_puts_full(f, q)) return -EAGAIN;
     struct ofi_op *const op = ofi_op_take(f, index, OFI_PUT, q->puts);
 
@@ -313,6 +329,8 @@ static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uin
     struct ofi_queue *const q = &f->queue[index];
 
     if (f->broken) return f->broken;
+    assert(f->remote[peer] && target % sizeof(uint64_t) == 0 && target / sizeof(uint64_t) < f->word_count);
+    ofi_queue_check(f, q);
     if (q->accepted - q->completed == f->depth) return -EAGAIN;
     if (f->port.ordered && q->held_first == q->held_end) {
         const int rc = ofi_post_signal(f, index, target, value, add);
@@ -355,6 +373,8 @@ static int ofi_get(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     const struct ofi_target *const t = &f->port.target[peer];
 
     if (f->broken) return f->broken;
+    assert(f->remote[peer] && size_bytes > 0 && target + size_bytes <= f->memory->size_bytes);
+    ofi_queue_check(f, q);
     if (q->gets - q->gets_done == f->depth) return -EAGAIN;
     struct ofi_op *const op = ofi_op_take(f, index, OFI_GET, 0);
 
@@ -383,6 +403,7 @@ static int ofi_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     const struct ofi_target *const t = &f->port.target[peer];
 
     if (f->broken) return f->broken;
+    ofi_queue_check(f, q);
     if (q->gets != q->gets_done || (f->port.ordered && q->held_first != q->held_end)) return -EAGAIN;
     if (!f->port.ordered) return q->completed == q->accepted ? 0 : -EAGAIN;
     if (q->delivered == q->accepted) return 0;
@@ -404,6 +425,7 @@ static void ofi_put_complete(struct link_ofi *f, struct ofi_queue *q, uint64_t n
 {
     q->completed++;
     if (f->port.ordered) return;
+    assert(number >= q->puts_done && number < q->puts && !q->put_done[number % f->depth]);
     q->put_done[number % f->depth] = true;
     while (q->puts_done < q->puts && q->put_done[q->puts_done % f->depth])
         q->put_done[q->puts_done++ % f->depth] = false;
@@ -463,17 +485,25 @@ static void ofi_complete(struct link_ofi *f, struct ofi_op *op, size_t size_byte
 {
     struct ofi_queue *const q = &f->queue[op->queue];
 
+    assert(op >= f->op && op < f->op + f->port.send_count + f->port.receive_count);
     switch ((enum ofi_kind)op->kind) {
     case OFI_PUT: ofi_put_complete(f, q, op->number); break;
     case OFI_SIGNAL:
         q->completed++;
         q->signal_in_flight = false;
         break;
-    case OFI_FENCE: q->delivered = op->number; break;
-    case OFI_GREETING: f->greetings--; break;
+    case OFI_FENCE:
+        assert(op->number > q->delivered && op->number <= q->fenced);
+        q->delivered = op->number;
+        break;
+    case OFI_GREETING:
+        assert(f->greetings > 0);
+        f->greetings--;
+        break;
     case OFI_RECEIVE: ofi_message_arrived(f, op, size_bytes); return;
     case OFI_GET: q->gets_done++; break;
     }
+    ofi_queue_check(f, q);
     ofi_op_give(f, op);
 }
 

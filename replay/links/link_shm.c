@@ -43,18 +43,29 @@ struct link_shm {
 
 static struct link_shm *link_shm_of(struct live_link *link) { return fabric_container_of(link, struct link_shm, link); }
 
+static void shm_queue_check(const struct link_shm *shm, const struct shm_queue *queue)
+{
+    assert(queue->completed <= queue->rung && queue->rung <= queue->posted);
+    assert(queue->posted - queue->completed <= shm->depth);
+}
+
 static void shm_ring(struct link_shm *shm, uint32_t index)
 {
+    assert(index < shm->rank_count * shm->queue_count);
     struct shm_queue *queue = &shm->queue[index];
+    shm_queue_check(shm, queue);
     if (queue->rung == queue->posted) return;
     if (queue->completed == queue->rung) shm->active[shm->active_count++] = index;
+    assert(shm->active_count <= shm->rank_count * shm->queue_count);
     queue->rung = queue->posted;
 }
 
 static int shm_post(struct link_shm *shm, uint16_t peer, uint16_t number, const struct shm_entry *entry, bool defer)
 {
+    assert(peer < shm->rank_count && number < shm->queue_count);
     const uint32_t index = (uint32_t)peer * shm->queue_count + number;
     struct shm_queue *queue = &shm->queue[index];
+    shm_queue_check(shm, queue);
     if (queue->posted - queue->completed == shm->depth) {
         shm_ring(shm, index);
         return -EAGAIN;
@@ -75,6 +86,7 @@ static int shm_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64
 
 static int shm_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add)
 {
+    assert(target % sizeof(uint64_t) == 0);
     const struct shm_entry entry = { .source = value, .target = target, .add = add };
     return shm_post(link_shm_of(link), peer, queue, &entry, false);
 }
@@ -91,8 +103,11 @@ static int shm_put_signal(struct live_link *link, const struct live_put_signal *
     }
     const struct shm_entry put = { .source = both->source, .target = both->target, .size_bytes = both->size_bytes };
     const struct shm_entry signal = { .source = both->value, .target = both->word, .add = both->add };
-    const int rc = shm_post(shm, both->peer, both->queue, &put, true);
-    return rc ? rc : shm_post(shm, both->peer, both->queue, &signal, false);
+    int rc = shm_post(shm, both->peer, both->queue, &put, true);
+    assert(rc == 0); /* there is room for both: neither or both */
+    rc = shm_post(shm, both->peer, both->queue, &signal, false);
+    assert(rc == 0);
+    return rc;
 }
 
 static int shm_get(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
@@ -116,6 +131,8 @@ static void shm_complete(struct link_shm *shm, uint32_t index)
     struct shm_queue *queue = &shm->queue[index];
     const struct shm_entry *entry = &queue->entry[queue->completed % shm->depth];
     uint8_t *const peer = shm->peer_base[index / shm->queue_count];
+    assert(peer && queue->completed < queue->rung);
+    assert(entry->target + (entry->size_bytes ? entry->size_bytes : sizeof(uint64_t)) <= shm->memory->size_bytes);
     uint64_t *const word = (uint64_t *)(void *)(peer + entry->target);
     if (entry->get) memcpy(shm->memory->base + entry->target, peer + entry->source, entry->size_bytes);
     else if (entry->size_bytes) memcpy(peer + entry->target, shm->memory->base + entry->source, entry->size_bytes);
@@ -134,6 +151,7 @@ static int shm_progress(struct live_link *link)
         const uint32_t chosen = single ? 0 : (uint32_t)rng_below(&shm->rng, shm->active_count);
         const uint32_t index = shm->active[chosen];
         const struct shm_queue *queue = &shm->queue[index];
+        shm_queue_check(shm, queue);
         bytes += queue->entry[queue->completed % shm->depth].size_bytes;
         shm_complete(shm, index);
         completed++;

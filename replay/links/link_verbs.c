@@ -82,6 +82,7 @@ static uint32_t verbs_index(const struct link_verbs *v, const struct verbs_qp *q
 static uint64_t verbs_ring_slot(const struct link_verbs *v, uint32_t index, uint64_t signal)
 {
     const uint64_t ring_slots = 2 * (uint64_t)v->queue_depth;
+    assert(index < v->rank_count * v->queue_count);
     return index * ring_slots + signal % ring_slots;
 }
 
@@ -129,10 +130,14 @@ static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
     int probes = 0;
     if (count < 0) return verbs_fail(v, "the completion queue cannot be polled");
     for (int i = 0; i < count; i++) {
+        assert(wc[i].wr_id >> 32 < (uint64_t)v->rank_count * v->queue_count);
         struct verbs_qp *qp = &v->qp[wc[i].wr_id >> 32];
+        assert(qp->nic == nic);
         if (wc[i].status != IBV_WC_SUCCESS) return verbs_completion_fail(v, qp, &wc[i]);
-        qp->completed += (uint32_t)((uint32_t)wc[i].wr_id - (uint32_t)qp->completed);
-        assert(qp->completed <= qp->posted);
+        const uint32_t more = (uint32_t)wc[i].wr_id - (uint32_t)qp->completed;
+        assert(more > 0 && qp->completed + more <= qp->signalled); /* only these asked for a completion */
+        qp->completed += more;
+        assert(qp->completed <= qp->posted - qp->chained);
         nic->completions_free++;
         probes += qp->probe && qp->completed == qp->probe;
     }
@@ -152,7 +157,9 @@ static int verbs_receives_post(struct link_verbs *v, struct verbs_qp *qp, uint32
 
 static int verbs_signal_receive(struct link_verbs *v, const struct ibv_wc *wc)
 {
+    assert(wc->wr_id >> 32 < (uint64_t)v->rank_count * v->queue_count);
     struct verbs_qp *qp = &v->qp[wc->wr_id >> 32];
+    assert(qp->receives_owed < v->receive_depth);
     if (wc->status != IBV_WC_SUCCESS) return verbs_completion_fail(v, qp, wc);
     const struct verbs_slot *slot = &v->ring[verbs_ring_slot(v, verbs_index(v, qp), qp->signals_received)];
     if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || ntohl(wc->imm_data) != (uint32_t)qp->signals_received ||
@@ -194,6 +201,7 @@ static int verbs_signals_poll(struct link_verbs *v, const struct verbs_nic *nic)
 static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
 {
     if (!qp->chained) return 0;
+    assert(qp->chained <= VERBS_BATCH_MAX && qp->posted - qp->completed >= qp->chained);
     struct ibv_send_wr *bad;
     qp->wr[qp->chained - 1].next = NULL;
     qp->chained = 0;
@@ -215,6 +223,7 @@ static bool verbs_room(struct link_verbs *v, struct verbs_qp *qp, uint32_t count
 
 static void verbs_completion_ask(struct verbs_qp *qp, struct ibv_send_wr *wr)
 {
+    assert(qp->nic->completions_free > 0 && qp->signalled < qp->posted);
     wr->send_flags |= IBV_SEND_SIGNALED;
     qp->signalled = qp->posted;
     qp->nic->completions_free--;
@@ -225,6 +234,7 @@ static void verbs_completion_ask(struct verbs_qp *qp, struct ibv_send_wr *wr)
 static struct ibv_send_wr *verbs_next(struct link_verbs *v, struct verbs_qp *qp, enum ibv_wr_opcode opcode)
 {
     const uint16_t at = qp->chained++;
+    assert(at < VERBS_BATCH_MAX && qp->posted - qp->completed < v->send_depth);
     struct ibv_send_wr *wr = &qp->wr[at];
     const bool idle = qp->posted == qp->completed;
     qp->posted++;
@@ -281,6 +291,7 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     const enum live_signalling usual = v->options.signalling;
     const enum live_signalling how = add && usual == LIVE_SIGNAL_WRITE ? LIVE_SIGNAL_ATOMIC : usual;
     const uint32_t word = (uint32_t)(target / sizeof value);
+    assert(target % sizeof value == 0 && word < v->word_count);
     struct ibv_send_wr *wr = verbs_next(v, qp, opcodes[how]);
     const uint64_t first = (uint64_t)verbs_index(v, qp) * v->send_depth;
     struct verbs_slot *slot = &v->slot[first + qp->posted % v->send_depth];
