@@ -374,6 +374,34 @@ static void expect_no_world(struct live_options options, const char *message)
     support_bootstraps_free(b, 2);
 }
 
+/* Rank 1 has no patience, and cannot connect. */
+static int rank_impatient(struct bootstrap *b, void *context)
+{
+    struct live_options options = *(const struct live_options *)context;
+    GError *error = NULL;
+
+    if (b->rank == 1) options.timeout_ms = 0;
+    struct live_world *const world = live_world_new(&options, &conformance_needs, b, &error);
+
+    live_world_free(world);
+    g_clear_error(&error);
+    return world ? 1 : 3;
+}
+
+/* A rank that fails alone ends all, at once and by its name. */
+static void test_one_cannot_connect(void)
+{
+    const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
+
+    catch_start();
+    const int status = bootstrap_fork_run(3, 60000, rank_impatient, (void *)(uintptr_t)&options);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 1);
+    ASSERT_CONTAINS(text, "rank 1 gave up: libfabric tcp;ofi_rxm: no connection with ranks 0 and 2 within 0 ms");
+    g_free(text);
+}
+
 static void test_refusals(void)
 {
     struct live_options options = options_for("warp", LIVE_SIGNAL_WRITE);
@@ -397,7 +425,7 @@ static int rank_never_connects(struct bootstrap *b, void *context)
 
         memset(card, 0, sizeof card);
         if (!bootstrap_allgather(b, card, PLACE_BYTES, cards, NULL)) return 1;
-        return bootstrap_allgather(b, card, size_bytes, cards, NULL) ? pause() : 1;
+        return bootstrap_allgather(b, card, size_bytes, cards, NULL) && bootstrap_barrier(b, NULL) ? pause() : 1;
     }
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
 
@@ -688,6 +716,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "conformance across processes", test_conformance_processes);
     CU_add_test(suite, "flush means delivered", test_flush_means_delivered);
     CU_add_test(suite, "a dead peer is named", test_dead_peer);
+    CU_add_test(suite, "one that cannot connect", test_one_cannot_connect);
     CU_add_test(suite, "refusals", test_refusals);
     CU_add_test(suite, "another provider", test_another_provider);
     CU_add_test(suite, "no names left behind", test_no_names_left);

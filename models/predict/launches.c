@@ -1,6 +1,7 @@
 /* launches.c - reads --arrival and --slow, see launches.h. */
 #include "models/predict/launches.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "models/cluster.h"
@@ -111,7 +112,8 @@ bool launches_arrival(const char *text, const struct launches_kernel *kernel, ui
     for (uint32_t r = 0; r < ranks; r++) {
         const double share = rng_uniform(&rng);
         const double drawn = uniform ? share : -log1p(-share);
-        time_ps[r] = MIN((uint64_t)(drawn * (double)scale_ps), ARRIVAL_PS_MAX);
+        assert(drawn >= 0 && isfinite(drawn));
+        time_ps[r] = (uint64_t)MIN(drawn * (double)scale_ps, (double)ARRIVAL_PS_MAX);
     }
     return true;
 }
@@ -126,7 +128,9 @@ static bool slow_parse(const char *word, uint32_t ranks, uint32_t *slow)
     const double factor = g_ascii_strtod(part[1], &end);
     if (end == part[1] || (strcmp(end, "") != 0 && strcmp(end, "x") != 0)) return false;
     if (!(factor >= 0.01 && factor <= SLOW_MAX)) return false;
+    assert(rank < ranks);
     slow[rank] = (uint32_t)lround(factor * WORLD_SLOW_ONE);
+    assert(slow[rank] > 0);
     return true;
 }
 

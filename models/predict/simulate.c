@@ -2,6 +2,7 @@
  * Knows the kernels only through kernel.h and the hardware only through world.h. */
 #include "models/predict/simulate.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "models/hardware/graph.h"
@@ -142,6 +143,7 @@ static uint32_t masked_count(const struct run *run, uint32_t phase, uint8_t *set
         for (uint32_t peer = 0; !rank_absent(run, r, phase) && peer < ranks; peer++)
             set[peer] |= kernel_rank_masks(run->rank[r], peer);
     for (uint32_t peer = 0; peer < ranks; peer++) count += set[peer];
+    assert(count <= ranks);
     return count;
 }
 
@@ -211,6 +213,7 @@ static bool link_busy(const struct run *run, const char **from, const char **to,
     uint32_t senders = 0;
     for (uint32_t i = 0; i < run->program_phases; i++)
         senders += phase_sends(run, &run->results[(gsize)i * run->job->ranks]);
+    assert(senders <= run->program_phases && run->program_phase < run->program_phases);
     return senders == 1 && phase_sends(run, run->result) && world_busiest_link(run->world, from, to, busy_ps);
 }
 
@@ -247,6 +250,7 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
     b->resource[BOUND_LATENCY] = "latency";
     for (int i = 0; i < BOUND_COUNT; i++)
         if (b->us[i] > b->us[b->tightest]) b->tightest = (enum bound)i;
+    assert(b->resource[b->tightest] && isfinite(b->us[b->tightest]) && b->us[b->tightest] >= 0);
 }
 
 /* The busiest part, by its busy time over all ranks' time and turns waited for.  When none is busy for half of it, the
@@ -325,6 +329,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
         mean.use[WORLD_NVLINK_EGRESS].bytes += run->result[r].use[WORLD_NVLINK_EGRESS].bytes;
         time_us[ranks++] = units_us(run->result[r].time_ps);
     }
+    assert(ranks > 0 && ranks <= run->job->ranks); /* a case in which nobody lives was refused */
     mean.time_ps = total_ps / ranks;
     mean.use[WORLD_NIC_TX].bytes /= ranks;
     mean.use[WORLD_NVLINK_EGRESS].bytes /= ranks;
@@ -347,6 +352,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
 /* A kernel's time, and what the calls take by which it was measured. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
+    assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);
     switch (call) {
     case KERNEL_BARE: break;
     case KERNEL_CALLED: return time_ps + c->gpu.call_ps;
@@ -402,6 +408,7 @@ static void waits_keep(struct run *run, uint32_t rank)
 {
     const uint32_t ranks = run->job->ranks;
     if (!run->waits || !run->waits_phase[rank]) return;
+    assert(run->waits_phase[rank] <= kernel_phase_count(run->job));
     waits_end(run->waits[rank]);
     double *us = &run->waits_us[((gsize)(run->waits_phase[rank] - 1) * ranks + rank) * ranks];
     for (uint32_t peer = 0; peer < ranks; peer++) us[peer] = waits_us(run->waits[rank], peer);
@@ -431,6 +438,7 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
 {
     struct run *run = context;
     const uint32_t phase = run->first_phase + kernel;
+    assert(rank < run->job->ranks && kernel < run->program_phases && phase < kernel_phase_count(run->job));
     const struct kernel_launch *launch = kernel_rank_launch(run->rank[rank], phase);
     if (rank == 0) run->launch[phase] = *launch;
     *worker = waits_launch(run, rank, phase, launch);
@@ -443,6 +451,7 @@ static bool run_phases(struct run *run, const struct case_options *c, uint32_t f
     const uint32_t ranks = run->job->ranks;
     const struct launches_kernel kernel = { ranks, c->seed, first, kernel_phase_name(run->job, first) };
     if (!launches_arrival(c->arrival, &kernel, run->arrival_ps, error)) return false;
+    assert(count > 0 && first + count <= kernel_phase_count(run->job));
     run->first_phase = first;
     run->program_phases = count;
     const struct world_program program = {
@@ -484,6 +493,7 @@ static uint32_t phases_needed(const struct kernel_job *job, const char *const *p
         while (phase < count && strcmp(kernel_phase_name(job, phase), *phases) != 0) phase++;
         needed = MAX(needed, phase + 1);
     }
+    assert(count > 0);
     return needed && needed <= count ? needed : count;
 }
 

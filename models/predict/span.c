@@ -1,6 +1,7 @@
 /* span.c - what kernels that follow one another early take, each and together.  Knows no kernel by name. */
 #include "models/predict/span.h"
 
+#include <assert.h>
 #include <glib.h>
 #include "sim/stats.h"
 #include "sim/units.h"
@@ -14,6 +15,7 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         const uint64_t told_ps = host_waits && span->counts_ps ? span->counts_ps + gpu->host_sync_ps : 0;
         const uint64_t start_ps = MAX(span->let_ps, told_ps);
         const uint64_t end_ps = MAX(start_ps + setup_ps, span->end_ps) + body_ps;
+        assert(span->let_ps <= span->end_ps && start_ps >= span->let_ps);
         result->time_ps = end_ps - start_ps;
         span->end_ps = span->let_ps = end_ps;
     } else {
@@ -33,6 +35,7 @@ void span_record(const struct span *span, uint32_t ranks, const char *name, stru
         nvl_bytes += (double)span[r].traffic.logical_nvl_bytes / ranks;
     }
     const double mean_us = stats_mean(time_us, ranks);
+    assert(ranks > 0 && mean_us > 0);
     record_add(record, name, RECORD_ALL, "time_us", mean_us, "us");
     record_add(record, name, RECORD_ALL, "logical_rdma_gbs", rdma_bytes / mean_us / 1e3, "GB/s");
     record_add(record, name, RECORD_ALL, "logical_nvl_gbs", nvl_bytes / mean_us / 1e3, "GB/s");

@@ -5,6 +5,7 @@
  * that follow one another mostly have the same routing.  Knows plan and results; knows no command line. */
 #include "models/predict/sweep.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
@@ -122,6 +123,7 @@ static void point_keep(struct sweep_threads *t, const char *text)
 {
     g_mutex_lock(&t->lock);
     const size_t size_bytes = strlen(text);
+    assert(size_bytes > 0 && text[size_bytes - 1] == '\n'); /* whole lines, so that a cut one shows */
     if (!t->failed && write(t->part, text, size_bytes) != (ssize_t)size_bytes)
         g_set_error(&t->error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s.part: cannot write: %s", t->options->path,
                     g_strerror(errno ? errno : EIO));
@@ -138,12 +140,14 @@ static gpointer thread_main(gpointer data)
         const uint32_t turn = atomic_fetch_add(&t->next, 1);
         if (turn >= t->todo->len || t->failed) break;
         const uint64_t point = g_array_index(t->todo, uint64_t, turn);
+        assert(point < sweep_plan_points(t->plan));
         const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
         struct case_options c;
         GError *problem = NULL;
         sweep_plan_case(t->plan, point, &c);
         case_node_settle(&c, cluster->nvlink.gpus);
         load_recall(&memory, &c, &problem);
+        assert(memory.filled == !problem);
         g_autofree char *text =
             sweep_point_text(t->plan, point, cluster, &c, &memory.load, problem, t->options->phases);
         point_keep(t, text);

@@ -2,6 +2,7 @@
  * Knows rows and numbers; knows no simulation. */
 #include "models/predict/validate.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,9 @@ static void group_row_append(struct text_table *table, const char *by, const str
 {
     const size_t count = group->error->len;
     const double *signed_error = (const double *)(void *)group->error->data;
-    double *size = g_new(double, count + 1), worst = 0;
+    g_autofree double *size = g_new(double, count + 1);
+    double worst = 0;
+    assert(count > 0); /* a group is made for its first row */
     for (size_t i = 0; i < count; i++) {
         size[i] = fabs(signed_error[i]);
         if (size[i] >= fabs(worst)) worst = signed_error[i];
@@ -61,7 +64,6 @@ static void group_row_append(struct text_table *table, const char *by, const str
     text_table_cell(table, "%.1f", stats_percentile(size, count, 90));
     text_table_cell(table, "%+.1f", worst);
     text_table_cell(table, "%+.1f", stats_mean(signed_error, count));
-    g_free(size);
 }
 
 /* What row counts as under by: a column's cell, or the option where no column has that name.  Free it. */

@@ -642,23 +642,29 @@ static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, G
     }
 }
 
+/* A rank that cannot connect tells all: those that wait for it then wait no longer, and name it. */
 static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError **error)
 {
     g_autofree bool *said = g_new0(bool, f->rank_count);
+    GError *why = NULL;
     int rc = ofi_ops_make(f);
 
     if (!rc) rc = ofi_greet_all(f, said, bootstrap_now_ms() + o->timeout_ms, error);
+    if (rc == 0 || rc == -ECANCELED) return rc == 0;
     if (rc == -ETIMEDOUT) {
         g_autofree bool *strangers = ofi_strangers(f, said);
         g_autofree char *ranks = bootstrap_ranks_text(strangers, f->rank_count);
 
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric %s: no connection with %s within %u ms",
-                    f->port.provider, ranks, o->timeout_ms);
-    } else if (rc && rc != -ECANCELED) {
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "%s",
+        g_set_error(&why, LIVE_ERROR, LIVE_FAILED, "libfabric %s: no connection with %s within %u ms", f->port.provider,
+                    ranks, o->timeout_ms);
+    } else {
+        g_set_error(&why, LIVE_ERROR, LIVE_FAILED, "%s",
                     f->link.failure[0] ? f->link.failure : f->port.library->strerror(-rc));
     }
-    return rc == 0;
+    ofi_port_hide(&f->port); /* whoever gives up may be ended by the others */
+    bootstrap_abort(f->bootstrap, why->message);
+    g_propagate_error(error, why);
+    return false;
 }
 
 struct live_link *link_ofi_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
@@ -691,8 +697,14 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct fabric
     }
     ofi_port_open(&f->port, o, needs, &place, b, memory, &failure);
     ofi_place_clear(&place);
-    if (ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, error) &&
-        bootstrap_barrier(b, error)) {
+    bool fine = ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, error);
+    /* Also a rank that failed comes to the exchange for which the others wait: its next one must meet theirs. */
+    GError *late = NULL;
+
+    if (!fine) ofi_port_hide(&f->port);
+    if (!bootstrap_barrier(b, fine ? error : &late)) fine = false;
+    g_clear_error(&late);
+    if (fine) {
         ofi_port_hide(&f->port);
         g_snprintf(f->link.carrier, sizeof f->link.carrier, "ofi %s on %s", f->port.provider,
                    f->port.info->domain_attr->name);
