@@ -9,9 +9,11 @@
 
 /* One exchange at a time: everyone puts its part into the table, waits, copies the table out, waits. */
 struct thread_exchange {
-    pthread_barrier_t barrier;
+    GMutex lock;
+    GCond met;
+    uint32_t waiting;
+    uint64_t meetings;
     uint8_t *table;
-    uint32_t users;
 };
 
 struct thread_bootstrap {
@@ -19,17 +21,37 @@ struct thread_bootstrap {
     struct thread_exchange *exchange;
 };
 
+/* Waits for all ranks and serves meanwhile, as bootstraps do.  True for the one that came last. */
+static bool thread_meet(struct bootstrap *b, struct thread_exchange *x)
+{
+    g_mutex_lock(&x->lock);
+    const uint64_t meeting = x->meetings;
+    const bool last = ++x->waiting == b->rank_count;
+    if (last) {
+        x->waiting = 0;
+        x->meetings++;
+        g_cond_broadcast(&x->met);
+    }
+    while (x->meetings == meeting) {
+        if (g_cond_wait_until(&x->met, &x->lock, g_get_monotonic_time() + 1000) || !b->serve) continue;
+        g_mutex_unlock(&x->lock);
+        b->serve(b->serve_context);
+        g_mutex_lock(&x->lock);
+    }
+    g_mutex_unlock(&x->lock);
+    return last;
+}
+
 static bool thread_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
     (void)error;
     struct thread_exchange *exchange = ((struct thread_bootstrap *)b)->exchange;
-    if (pthread_barrier_wait(&exchange->barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
-        exchange->table = g_realloc(exchange->table, size_bytes * b->rank_count + 1);
-    pthread_barrier_wait(&exchange->barrier);
+    if (thread_meet(b, exchange)) exchange->table = g_realloc(exchange->table, size_bytes * b->rank_count + 1);
+    thread_meet(b, exchange);
     if (size_bytes) memcpy(exchange->table + size_bytes * b->rank, in, size_bytes);
-    pthread_barrier_wait(&exchange->barrier);
+    thread_meet(b, exchange);
     if (size_bytes) memcpy(out, exchange->table, size_bytes * b->rank_count);
-    pthread_barrier_wait(&exchange->barrier);
+    thread_meet(b, exchange);
     return true;
 }
 
@@ -50,7 +72,8 @@ static const struct bootstrap_ops thread_ops = {
 struct bootstrap **support_bootstraps_new(uint32_t rank_count)
 {
     struct thread_exchange *exchange = g_new0(struct thread_exchange, 1);
-    pthread_barrier_init(&exchange->barrier, NULL, rank_count);
+    g_mutex_init(&exchange->lock);
+    g_cond_init(&exchange->met);
     struct bootstrap **b = g_new0(struct bootstrap *, rank_count);
     for (uint32_t rank = 0; rank < rank_count; rank++) {
         struct thread_bootstrap *made = g_new0(struct thread_bootstrap, 1);
@@ -64,7 +87,8 @@ struct bootstrap **support_bootstraps_new(uint32_t rank_count)
 void support_bootstraps_free(struct bootstrap **b, uint32_t rank_count)
 {
     struct thread_exchange *exchange = ((struct thread_bootstrap *)b[0])->exchange;
-    pthread_barrier_destroy(&exchange->barrier);
+    g_cond_clear(&exchange->met);
+    g_mutex_clear(&exchange->lock);
     g_free(exchange->table);
     g_free(exchange);
     for (uint32_t rank = 0; rank < rank_count; rank++) bootstrap_free(b[rank]);

@@ -667,6 +667,31 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
     return false;
 }
 
+static bool ofi_serve(void *context) { return ofi_progress(&((struct link_ofi *)context)->link) > 0; }
+
+/* Comes to the exchange that ends the making, also as a rank that failed: its next one must meet that of the others.
+ * One that is connected serves its link meanwhile: a greeting may have completed here and not yet have left. */
+static bool ofi_meet(struct link_ofi *f, bool connected, GError **error)
+{
+    struct bootstrap *const b = f->bootstrap;
+    bool (*const serve)(void *) = b->serve;
+    void *const serve_context = b->serve_context;
+    GError *late = NULL;
+
+    if (connected) {
+        b->serve = ofi_serve;
+        b->serve_context = f;
+    } else {
+        ofi_port_hide(&f->port);
+    }
+    const bool met = bootstrap_barrier(b, connected ? error : &late);
+
+    b->serve = serve;
+    b->serve_context = serve_context;
+    g_clear_error(&late);
+    return met && connected;
+}
+
 struct live_link *link_ofi_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, GError **error)
 {
@@ -697,14 +722,9 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct fabric
     }
     ofi_port_open(&f->port, o, needs, &place, b, memory, &failure);
     ofi_place_clear(&place);
-    bool fine = ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, error);
-    /* Also a rank that failed comes to the exchange for which the others wait: its next one must meet theirs. */
-    GError *late = NULL;
+    const bool connected = ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, error);
 
-    if (!fine) ofi_port_hide(&f->port);
-    if (!bootstrap_barrier(b, fine ? error : &late)) fine = false;
-    g_clear_error(&late);
-    if (fine) {
+    if (ofi_meet(f, connected, error)) {
         ofi_port_hide(&f->port);
         g_snprintf(f->link.carrier, sizeof f->link.carrier, "ofi %s on %s", f->port.provider,
                    f->port.info->domain_attr->name);
