@@ -7,6 +7,7 @@
 
 #include <glib.h>
 #include "reports/compare.h"
+#include "reports/drawing.h"
 #include "reports/record.h"
 #include "reports/sweep_table.h"
 
@@ -48,8 +49,16 @@ double report_value(const struct record *record, const char *phase, const char *
 /* The time of the slowest rank; the mean's where the record does not tell. */
 double report_slowest_us(const struct record *record, const char *phase);
 
-/* The whole page.  sweeps: struct sweep_table *, or NULL.  version: of the program that makes it. */
-GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const char *version);
+/* Who makes a page knows the machine that a record is of: a new drawing of it, or NULL. */
+struct report_machines {
+    struct drawing *(*draw)(void *context, const struct record *record);
+    void *context;
+};
+
+/* The whole page.  sweeps: struct sweep_table *, or NULL.  machines: NULL for none.  version: of the program that makes
+ * it. */
+GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const struct report_machines *machines,
+                     const char *version);
 /* The same for a terminal, width columns wide. */
 GString *report_text(const GPtrArray *cases, int width);
 
@@ -63,6 +72,7 @@ void report_plot_sizes(const struct report_case *c, GString *out);
 void report_plot_ranks(const struct report_case *c, GString *out);
 void report_plot_waits(const struct report_case *c, GString *out);
 void report_plot_layers(const struct report_case *c, GString *out);
+void report_plot_machine(const struct report_case *c, const struct report_machines *machines, GString *out);
 /* A sweep: its best points, curves and fronts; and what it is called (free it). */
 void report_sweep(const struct sweep_table *table, GString *out);
 char *report_sweep_title(const struct sweep_table *table);

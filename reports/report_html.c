@@ -271,7 +271,7 @@ static void html_all_rows(const struct report_case *c, const struct report_serie
     g_string_append(out, "</details>\n");
 }
 
-static void html_case(const struct report_case *c, guint number, GString *out)
+static void html_case(const struct report_case *c, guint number, const struct report_machines *machines, GString *out)
 {
     g_string_append_printf(out, "<section id=\"result%u\">\n<h2>", number);
     svg_escape_append(out, c->title);
@@ -291,6 +291,7 @@ static void html_case(const struct report_case *c, guint number, GString *out)
     report_plot_waits(c, out);
     report_plot_bounds(c, out);
     report_plot_busy(c, out);
+    report_plot_machine(c, machines, out);
     report_plot_sizes(c, out);
     html_operations(c, out);
     html_bandwidths(c, out);
@@ -442,14 +443,15 @@ static void html_sweeps(const GPtrArray *sweeps, GString *out)
     }
 }
 
-GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const char *version)
+GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const struct report_machines *machines,
+                     const char *version)
 {
     g_autofree char *common = report_common(cases);
     GString *out = g_string_new(NULL);
     g_autoptr(GString) sections = g_string_new(NULL);
     guint shown = 0;
     while (shown < cases->len && sections->len < HTML_BYTES_MAX) {
-        html_case(g_ptr_array_index(cases, shown), shown + 1, sections);
+        html_case(g_ptr_array_index(cases, shown), shown + 1, machines, sections);
         shown++;
     }
     html_head("eptwin report", out);

@@ -103,7 +103,7 @@ static struct record *record_of(const char *kind, int ranks, double time_us)
 static GString *page_of(struct record *const *records, const char *const *paths, guint count)
 {
     GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, count);
-    GString *html = report_html(cases, NULL, "1.0");
+    GString *html = report_html(cases, NULL, NULL, "1.0");
     g_ptr_array_unref(cases);
     return html;
 }
@@ -301,7 +301,7 @@ static void test_titles(void)
         CU_ASSERT_STRING_EQUAL(((const struct report_case *)g_ptr_array_index(cases, i))->title, titles[i]);
     g_autofree char *common = report_common(cases);
     CU_ASSERT_STRING_EQUAL(common, "ll kernels, hidden 7168");
-    GString *html = report_html(cases, NULL, "1.0");
+    GString *html = report_html(cases, NULL, NULL, "1.0");
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<a href=\"#result5\">8 ranks, odd-option 3 (d.csv) #2</a>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<section id=\"result5\">"));
     parsed(html->str);
@@ -538,6 +538,40 @@ static void test_busy(void)
     record_free(record);
 }
 
+static struct drawing *machine_draw(void *context, const struct record *record)
+{
+    if (!record_get(record, "cluster")) return NULL;
+    struct drawing *drawing = drawing_new(context, "parts");
+    const uint32_t row = drawing_row_add(drawing, "NICs", NULL, "nic");
+    drawing_part_add(drawing, row, "n0.nic0", NULL, "a NIC", "nic_tx nic_rx");
+    const uint32_t other = drawing_part_add(drawing, row, "leaf0", NULL, "a switch", NULL);
+    drawing_link_add(drawing, 0, other, "n0.nic0-leaf0", "a link", "link");
+    return drawing;
+}
+
+/* The drawing that is handed in, with what bounds each phase marked; none where none is known. */
+static void test_machine(void)
+{
+    struct record *record = record_of("simulate", 0, 100);
+    const char *const path = "p.csv";
+    const struct record *const records[] = { record };
+    const struct report_machines machines = { machine_draw, (void *)hostile };
+    record_add_text(record, "combine", RECORD_ALL, "bottleneck", "link");
+    record_add_text(record, "combine", RECORD_ALL, "busiest_link", "leaf0-n0.nic0");
+    for (int known = 0; known < 2; known++) {
+        if (known) record_set(record, "cluster", "here");
+        g_autoptr(GPtrArray) cases = report_cases_new(records, &path, 1);
+        GString *html = report_html(cases, NULL, &machines, "1.0");
+        CU_ASSERT_EQUAL(strstr(html->str, "<svg xmlns") != NULL, known);
+        CU_ASSERT_EQUAL(strstr(html->str, "phase. dispatch: nic_tx; combine: leaf0-n0.nic0.") != NULL, known);
+        CU_ASSERT_EQUAL(strstr(html->str, "class=\"nic m\" data-name=\"n0.nic0\"") != NULL, known);
+        CU_ASSERT_EQUAL(strstr(html->str, "class=\"link m\"") != NULL, known);
+        CU_ASSERT_PTR_NULL(strstr(html->str, "<script"));
+        g_string_free(html, TRUE);
+    }
+    record_free(record);
+}
+
 /* A thousand results: all in the table, a page of a few MB. */
 static void test_many(void)
 {
@@ -581,7 +615,7 @@ static GString *sweep_page(const char *text, struct page *page)
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     g_autoptr(GPtrArray) cases = g_ptr_array_new(), sweeps = g_ptr_array_new();
     g_ptr_array_add(sweeps, table);
-    GString *html = report_html(cases, sweeps, "1.0");
+    GString *html = report_html(cases, sweeps, NULL, "1.0");
     *page = parsed(html->str);
     sweep_table_free(table);
     return html;
@@ -652,6 +686,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "a map of many ranks", test_large_map);
     CU_add_test(suite, "texts keep apart", test_texts);
     CU_add_test(suite, "numbers without exponents", test_numbers);
+    CU_add_test(suite, "the machine", test_machine);
     CU_add_test(suite, "a thousand results", test_many);
     CU_add_test(suite, "a sweep", test_sweep);
     CU_add_test(suite, "what is no sweep", test_bad_sweeps);

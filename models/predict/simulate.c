@@ -217,6 +217,20 @@ static bool link_busy(const struct run *run, const char **from, const char **to,
     return senders == 1 && phase_sends(run, run->result) && world_busiest_link(run->world, from, to, busy_ps);
 }
 
+/* From when the first rank began a phase to when the last one ended, and to when the last one began. */
+static uint64_t phase_span_ps(const struct run *run, uint64_t *skew_ps)
+{
+    uint64_t first_ps = UINT64_MAX, last_ps = 0, end_ps = 0;
+    for (uint32_t r = 0; r < run->job->ranks; r++) {
+        const struct world_result *result = &run->result[r];
+        first_ps = MIN(first_ps, result->begin_ps);
+        last_ps = MAX(last_ps, result->begin_ps);
+        end_ps = MAX(end_ps, result->end_ps);
+    }
+    *skew_ps = last_ps - first_ps;
+    return end_ps - first_ps;
+}
+
 /* What a core does before the last rank has its first turn is not in that rank's time.  A phase that ends sooner than a
  * message could take waits for none. */
 static void bounds_find(const struct run *run, double slowest_us, struct bounds *b)
@@ -241,7 +255,9 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
     uint64_t link_ps = 0;
     const char *ends[2];
     if (link_busy(run, &ends[0], &ends[1], &link_ps)) {
-        b->us[BOUND_LINK] = units_us(link_ps);
+        uint64_t skew_ps; /* before the last rank begins, a link works in nobody's time but the others' */
+        phase_span_ps(run, &skew_ps);
+        b->us[BOUND_LINK] = units_us(link_ps - MIN(link_ps, skew_ps));
         b->resource[BOUND_LINK] = "link";
     }
     b->us[BOUND_LATENCY] = latency_bound_us(run, rdma);
@@ -295,14 +311,16 @@ static void record_bounds(struct record *record, const char *phase, const struct
                "%");
 }
 
-/* How busy the busiest link is, and which that is. */
-static void record_network(struct record *record, const char *phase, const struct run *run, double slowest_us)
+/* For what share of the phase, from the first rank's begin to the last one's end, the busiest link is busy, and which
+ * that is. */
+static void record_network(struct record *record, const char *phase, const struct run *run)
 {
     const char *from, *to;
-    uint64_t busy_ps;
-    if (!link_busy(run, &from, &to, &busy_ps) || slowest_us <= 0) return;
+    uint64_t busy_ps, skew_ps;
+    const uint64_t span_ps = phase_span_ps(run, &skew_ps);
+    if (!link_busy(run, &from, &to, &busy_ps) || !span_ps) return;
     g_autofree char *name = g_strdup_printf("%s-%s", from, to);
-    record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * units_us(busy_ps) / slowest_us, "%");
+    record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * (double)busy_ps / (double)span_ps, "%");
     record_add_text(record, phase, RECORD_ALL, "busiest_link", name);
 }
 
@@ -345,7 +363,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     bounds_find(run, slowest_us, &bounds);
     record_bottleneck(record, phase_index, run, total_ps + wait_ps, &bounds, slowest_us);
     record_bounds(record, phase, run, &bounds, slowest_us);
-    record_network(record, phase, run, slowest_us);
+    record_network(record, phase, run);
     record_masked(record, run, phase_index);
 }
 

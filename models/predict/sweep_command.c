@@ -214,7 +214,7 @@ static bool html_write(const struct sweep_arguments *a, const char *path, GError
     if (!table) return false;
     g_autoptr(GPtrArray) cases = g_ptr_array_new(), sweeps = g_ptr_array_new_with_free_func(table_unref);
     g_ptr_array_add(sweeps, table);
-    g_autoptr(GString) page = report_html(cases, sweeps, eptwin_version());
+    g_autoptr(GString) page = report_html(cases, sweeps, NULL, eptwin_version());
     return whole_file_write(a->html, page->str, page->len, error);
 }
 

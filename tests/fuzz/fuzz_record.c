@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         const struct record *const both[] = { record, record };
         const char *const paths[] = { "a", "b" };
         GPtrArray *cases = report_cases_new(both, paths, 2);
-        g_string_free(report_html(cases, NULL, "fuzz"), TRUE);
+        g_string_free(report_html(cases, NULL, NULL, "fuzz"), TRUE);
         g_string_free(report_text(cases, 80), TRUE);
         g_ptr_array_unref(cases);
         g_free(fit_cluster_text(record, "fuzz", NULL, NULL, NULL));

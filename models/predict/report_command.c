@@ -1,0 +1,227 @@
+/* report_command.c - eptwin report: records in, one HTML page or text out.  Knows options, files, and which cluster
+ * file a record's cluster is: of those that ship with eptwin, or of --cluster. */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/cluster_draw.h"
+#include "models/hardware/world.h"
+#include "reports/record.h"
+#include "reports/report.h"
+#include "reports/whole_file.h"
+#include "sim/command.h"
+#include "sim/command_line.h"
+#include "sim/new_file.h"
+#include "sim/share.h"
+#include "sim/version.h"
+
+static const char report_about[] =
+    "Shows records: times and bandwidths of each phase, predicted beside measured where both are given, bounds,\n"
+    "busy shares, the spread over ranks and where the numbers come from.  A measurement is shown with the first\n"
+    "prediction of the same case.  The page is one file that needs nothing else.\n"
+    "\n"
+    "  eptwin report report.html predicted.csv measured.csv\n"
+    "  eptwin report --text predicted.csv measured.csv\n"
+    "  eptwin report --output report.html *.csv\n"
+    "  eptwin report report.html sweep.csv\n"
+    "\n"
+    "The results of `eptwin sweep` become curves, the front of SMs against time and the best points.  A prediction is\n"
+    "shown with a drawing of its cluster, on which what bounds it is marked: of one of `eptwin cluster list`, or of a\n"
+    "file of yours that --cluster names.";
+
+enum { REPORT_TEXT_WIDTH = 100, REPORT_FILE_BYTES_MAX = 256 << 20 };
+
+struct report_run {
+    char *output;
+    gboolean text;
+    char **clusters;
+    char **paths;
+    guint first, count; /* the records among paths */
+};
+
+static bool report_run_parse(struct report_run *run, int argc, char **argv, GError **error)
+{
+    GOptionEntry entries[] = {
+        COMMAND_LINE_OUTPUT(&run->output, "Write to FILE ('-': standard output)"),
+        { "text", 0, 0, G_OPTION_ARG_NONE, &run->text, "Text for a terminal in place of HTML", NULL },
+        { "cluster", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->clusters,
+          "A cluster file that records may be of, beside those that ship with eptwin (may be repeated)", "FILE" },
+        { 0 },
+    };
+    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_line line = {
+        .name = "report", .arguments = "[OUT.html] RECORD...", .about = report_about, .topics = topics
+    };
+    const bool done = command_line_parse(&line, argc, argv, &run->paths, error);
+    if (!done) return false;
+
+    run->count = run->paths ? g_strv_length(run->paths) : 0;
+    if (!run->output && !run->text && run->count > 0) {
+        if (!g_str_has_suffix(run->paths[0], ".html") && strcmp(run->paths[0], "-") != 0) {
+            g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION,
+                        "expected the page's name (OUT.html) first, or --output or --text, "
+                        "found '%s'",
+                        run->paths[0]);
+            return false;
+        }
+        run->output = g_strdup(run->paths[0]);
+        run->first = 1;
+        run->count--;
+    }
+    if (run->count == 0) {
+        g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION, "expected records, found none");
+        return false;
+    }
+    return true;
+}
+
+/* What the files hold: records with their paths, and sweeps. */
+struct report_input {
+    GPtrArray *records, *paths, *sweeps;
+};
+
+static void record_unref(gpointer record) { record_free(record); }
+static void sweep_unref(gpointer table) { sweep_table_free(table); }
+
+static bool report_input_add(struct report_input *input, const struct report_run *run, char *path, GError **error)
+{
+    size_t size_bytes;
+    const char *source = strcmp(path, "-") == 0 ? "standard input" : path;
+    g_autofree char *text = whole_file_read(path, REPORT_FILE_BYTES_MAX, &size_bytes, error);
+    if (!text) return false;
+    if (sweep_table_told(text)) {
+        if (run->text) {
+            g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION,
+                        "--text: expected records, found the sweep %s (see `eptwin sweep show`)", source);
+            return false;
+        }
+        struct sweep_table *table = sweep_table_parse(source, text, error);
+        if (table) g_ptr_array_add(input->sweeps, table);
+        return table != NULL;
+    }
+    struct record *record = record_parse(source, text, size_bytes, error);
+    if (!record) return false;
+    g_ptr_array_add(input->records, record);
+    g_ptr_array_add(input->paths, path);
+    return record_kind_check(record, source, error);
+}
+
+/* ---- machines ---- */
+
+/* The files of clusters by the names that they have, which records keep. */
+struct machines {
+    GHashTable *path; /* [name] */
+    bool shipped;     /* those that ship are in it */
+};
+
+static bool machines_add(struct machines *m, const char *path, GError **error)
+{
+    struct cluster *cluster = cluster_load(path, error);
+    if (!cluster) return false;
+    if (!g_hash_table_contains(m->path, cluster->name))
+        g_hash_table_insert(m->path, g_strdup(cluster->name), g_strdup(cluster->path));
+    cluster_free(cluster);
+    return true;
+}
+
+/* A broken one is no reason not to make the page: `eptwin cluster check` tells of it. */
+static void machines_add_shipped(struct machines *m)
+{
+    g_auto(GStrv) names = m->shipped ? NULL : share_names(SHARE_CLUSTERS);
+    for (char **name = names; name && *name; name++) {
+        g_autofree char *path = share_find(SHARE_CLUSTERS, *name);
+        if (path) machines_add(m, path, NULL);
+    }
+    m->shipped = true;
+}
+
+static uint32_t header_number(const struct record *record, const char *key)
+{
+    guint64 number;
+    const char *text = record_get(record, key);
+    return text && g_ascii_string_to_unsigned(text, 10, 1, UINT16_MAX, &number, NULL) ? (uint32_t)number : 0;
+}
+
+/* The values that --set gave: "SECTION.KEY=VALUE" each; a blank may also stand within a value. */
+static char **header_set(const struct record *record)
+{
+    g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
+    g_auto(GStrv) word = g_strsplit(record_get(record, "set") ? record_get(record, "set") : "", " ", -1);
+    g_autofree char *setting = NULL;
+    for (char **w = word; *w; w++) {
+        const bool begins = strchr(*w, '=') != NULL;
+        char *longer = setting && !begins ? g_strconcat(setting, " ", *w, NULL) : g_strdup(*w);
+        if (setting && begins) g_strv_builder_add(builder, setting);
+        g_free(setting);
+        setting = longer;
+    }
+    if (setting && strchr(setting, '=')) g_strv_builder_add(builder, setting);
+    return g_strv_builder_end(builder);
+}
+
+/* The machine of a prediction, with the nodes that its ranks take.  NULL where the record names none that is known. */
+static struct drawing *machine_draw(void *context, const struct record *record)
+{
+    struct machines *m = context;
+    const char *name = record_get(record, "cluster");
+    const uint32_t ranks = header_number(record, "num-ranks"), per_node = header_number(record, "ranks-per-node");
+    if (!name || !ranks || !per_node || g_strcmp0(record_get(record, "kind"), "simulate") != 0) return NULL;
+    if (!g_hash_table_contains(m->path, name)) machines_add_shipped(m);
+    const char *path = g_hash_table_lookup(m->path, name);
+    g_auto(GStrv) set = header_set(record);
+    struct cluster *cluster = path ? cluster_load_set(path, (const char *const *)set, NULL) : NULL;
+    if (!cluster) return NULL;
+    uint32_t gpus;
+    const uint32_t nodes = world_nodes(cluster, ranks, per_node, &gpus);
+    struct graph *graph = graph_new(cluster, nodes, gpus, NULL);
+    struct drawing *drawing = graph ? cluster_draw(cluster, graph) : NULL;
+    graph_free(graph);
+    cluster_free(cluster);
+    return drawing;
+}
+
+static bool machines_read(struct machines *m, const struct report_run *run, GError **error)
+{
+    m->path = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    for (char **path = run->clusters; path && *path; path++)
+        if (!machines_add(m, *path, error)) return false;
+    return true;
+}
+
+/* ---- the page ---- */
+
+static bool report_run_write(const struct report_run *run, const struct report_input *input, struct machines *m,
+                             GError **error)
+{
+    const struct report_machines machines = { machine_draw, m };
+    g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)input->records->pdata,
+                                                  (const char *const *)input->paths->pdata, input->records->len);
+    GString *page = run->text ? report_text(cases, REPORT_TEXT_WIDTH)
+                              : report_html(cases, input->sweeps, &machines, eptwin_version());
+    const bool done = whole_file_write(run->output ? run->output : "-", page->str, page->len, error);
+    g_string_free(page, TRUE);
+    return done;
+}
+
+int command_report(int argc, char **argv)
+{
+    struct report_run run = { 0 };
+    struct report_input input = { g_ptr_array_new_with_free_func(record_unref), g_ptr_array_new(),
+                                  g_ptr_array_new_with_free_func(sweep_unref) };
+    GError *error = NULL;
+    struct machines machines = { 0 };
+    bool done = report_run_parse(&run, argc, argv, &error) && machines_read(&machines, &run, &error);
+    if (done && run.output)
+        done = new_file_spares(run.output, (const char *const *)run.paths + run.first, run.count, &error);
+    for (guint i = 0; done && i < run.count; i++)
+        done = report_input_add(&input, &run, run.paths[run.first + i], &error);
+    done = done && report_run_write(&run, &input, &machines, &error);
+    if (machines.path) g_hash_table_destroy(machines.path);
+    g_ptr_array_unref(input.records);
+    g_ptr_array_unref(input.paths);
+    g_ptr_array_unref(input.sweeps);
+    g_strfreev(run.clusters);
+    g_strfreev(run.paths);
+    g_free(run.output);
+    return done ? EXIT_OK : command_line_fail("report", error);
+}

@@ -1,0 +1,67 @@
+/* report_machine.c - the machine that a case's prediction is of, with the parts marked that bound it.  Who makes the
+ * page hands the drawing in: this file knows the words of records, and no cluster. */
+#include "reports/report_plot.h"
+
+#include <string.h>
+
+static const char *row_text(const struct record *record, const char *phase, const char *metric)
+{
+    const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
+    return row ? row->text : NULL;
+}
+
+/* Adds a mark, if the drawing has it and it is new; whether it is there now. */
+static bool mark_add(GPtrArray *marks, const struct drawing *drawing, const char *name)
+{
+    if (!name || !drawing_has(drawing, name)) return false;
+    if (!g_ptr_array_find_with_equal_func(marks, name, g_str_equal, NULL)) g_ptr_array_add(marks, (gpointer)name);
+    return true;
+}
+
+/* What bounds a phase: its busiest resource, of links the one; where none is busy for half of the time, what its
+ * longest bound is of.  A latency is no part: it is said, not marked. */
+static const char *phase_mark(const struct record *record, const char *phase, GPtrArray *marks,
+                              const struct drawing *drawing)
+{
+    const char *const names[] = { row_text(record, phase, "bottleneck"), row_text(record, phase, "bound_tightest") };
+    for (int i = 0; i < 2; i++) {
+        const char *name = g_strcmp0(names[i], "link") == 0 ? row_text(record, phase, "busiest_link") : names[i];
+        if (g_strcmp0(name, "latency") != 0 && mark_add(marks, drawing, name)) return name;
+    }
+    return "latency";
+}
+
+/* "dispatch: nic_tx; combine: nic_rx."  Marks and words. */
+static void marks_find(const struct record *record, const struct drawing *drawing, GPtrArray *marks, GString *words)
+{
+    g_autoptr(GPtrArray) phases = compare_phases(record);
+    for (guint p = 0; p < MIN(phases->len, (guint)PLOT_PHASES_MAX); p++) {
+        const char *phase = g_ptr_array_index(phases, p);
+        if (compare_phase_of_layer(phase) || !record_find(record, phase, RECORD_ALL, "bottleneck")) continue;
+        g_string_append_printf(words, "%s%s: %s", words->len ? "; " : "Marked is what bounds each phase. ", phase,
+                               phase_mark(record, phase, marks, drawing));
+    }
+    if (words->len) g_string_append_c(words, '.');
+}
+
+void report_plot_machine(const struct report_case *c, const struct report_machines *machines, GString *out)
+{
+    const struct record *record = c->series[0].record;
+    g_autoptr(drawing) drawing = machines ? machines->draw(machines->context, record) : NULL;
+    if (!drawing) return;
+    g_autoptr(GPtrArray) marks = g_ptr_array_new();
+    g_autoptr(GString) words = g_string_new(NULL);
+    marks_find(record, drawing, marks, words);
+    g_ptr_array_add(marks, NULL);
+    g_string_append(out, "<h3>The machine</h3>\n");
+    if (words->len) {
+        g_string_append(out, "<p class=\"note\">");
+        svg_escape_append(out, words->str);
+        g_string_append(out, "</p>\n");
+    }
+    g_string_append(out, "<div class=\"scroll machine-box\" tabindex=\"0\" role=\"region\" aria-label=\"Drawing: ");
+    svg_escape_append(out, c->title);
+    g_string_append(out, "\">\n");
+    drawing_svg_append(drawing, (const char *const *)marks->pdata, out);
+    g_string_append(out, "</div>\n");
+}
