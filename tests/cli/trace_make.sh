@@ -32,6 +32,6 @@ run generate bad.ept --num-tokens 200000000
 run generate bad.ept --num-tokens 0
 run generate bad.ept --steps 1000000 --layers 20000
 run generate bad.ept --steps 100000 --layers 2000 --num-ranks 1024 --num-experts 1024 2>&1 |
-    sed -E 's/the [0-9.,]+.[kMGTP]B free/the SIZE free/'
+    sed -E 's/the [0-9.,]+[^kMGTP]*[kMGTP]B free/the SIZE free/'
 run generate bad.ept --frobnicate
 ls
