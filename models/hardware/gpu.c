@@ -105,15 +105,27 @@ static uint64_t rows_latency_ps(const struct world *w, const struct work_rates *
     return ceiling(rows, busy) * (turns * k->row_ps + p->steps * step_ps);
 }
 
+/* The number of a pattern among those that the rank has used.  Not where it lies: that is the linker's choice, and what
+ * is predicted must not depend on it.  All patterns after the last number share it. */
+static uint32_t pattern_number(struct world_rank *rank, const struct fabric_pattern *p)
+{
+    for (uint32_t i = 0; i < rank->pattern_count; i++)
+        if (rank->pattern[i] == p) return i;
+    if (rank->pattern_count == WORLD_PATTERNS_MAX) return WORLD_PATTERNS_MAX - 1;
+    rank->pattern[rank->pattern_count] = p;
+    return rank->pattern_count++;
+}
+
 /* The first wait of a worker for an array that nobody has just written: its pages are looked up, too. */
 static uint64_t touch_ps(struct world_worker *ww, const struct fabric_pattern *p)
 {
     if (p->fresh) return 0;
     uint32_t *touched = &ww->rank->mover[ww->worker->index].touched;
-    /* Where a pattern lies tells arrays apart, but for those that ranks make: where they lie depends on the run. */
+    /* Which pattern it is tells arrays apart; those that ranks make are told apart by what they say. */
     const bool made = p->engine != FABRIC_LDST || p->footprint_bytes;
-    const uint32_t number = made ? 3u * p->turns + 5u * p->in_flight + p->steps : (uint32_t)((uintptr_t)p / sizeof *p);
-    const uint32_t bit = 1u << ((number & 15) + (made ? 16 : 0));
+    const uint32_t number =
+        made ? (3u * p->turns + 5u * p->in_flight + p->steps) % WORLD_PATTERNS_MAX : pattern_number(ww->rank, p);
+    const uint32_t bit = 1u << (number + (made ? WORLD_PATTERNS_MAX : 0));
     if (*touched & bit) return 0;
     *touched |= bit;
     return ww->rank->world->cluster->gpu.touch_ps;

@@ -105,6 +105,10 @@ struct watch {
 };
 enum { WATCH_LONE = 1u << 31 };
 
+enum {
+    WORLD_PATTERNS_MAX = 16
+}; /* half the bits of struct mover's touched; the others are of patterns made by ranks */
+
 struct world_rank {
     struct fabric fabric;
     struct world *world;
@@ -118,7 +122,9 @@ struct world_rank {
     uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
     uint64_t *put_ps;                   /* [sms] the same of those to peers */
     uint32_t *sm_first;                 /* [sms] first worker of the SM + 1, 0: none */
-    struct mover *mover;                /* [worker_count] */
+    const struct fabric_pattern *pattern[WORLD_PATTERNS_MAX]; /* [pattern_count] that struct mover's touched numbers */
+    uint32_t pattern_count;
+    struct mover *mover; /* [worker_count] */
     struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
     struct port *proxy;          /* [threads] */
