@@ -294,7 +294,9 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     rank->posting.busy_ps += t->doorbell_ps / t->threads;
     const uint64_t looks_ps =
         t->counter_ps * (TRANSPORT_COUNTERS - 1) / 2; /* an idle thread asks for errors meanwhile */
-    return port_reserve(thread, end + t->proxy_ps + looks_ps, t->doorbell_ps, 0);
+    const uint64_t done_ps = port_reserve(thread, end + t->proxy_ps + looks_ps, t->doorbell_ps, 0);
+    rank->posting.free_ps = later(rank->posting.free_ps, done_ps);
+    return done_ps;
 }
 
 static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uint16_t queue, bool defer)

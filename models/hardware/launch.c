@@ -26,15 +26,22 @@ struct rest *world_rests_new(struct world_rank *rank)
 }
 
 /* What the rank's ports have done so far: the time of the busiest one, and the bytes of all. */
+static uint64_t late_of(const struct port *port, uint64_t end_ps)
+{
+    return port->free_ps > end_ps ? port->free_ps - end_ps : 0;
+}
+
 static struct world_use ports_use(const struct world_rank *rank, bool out)
 {
     const struct network *n = rank->world->network;
-    struct world_use use = { 0, 0 };
+    struct world_use use = { 0 };
     for (uint32_t i = 0; i < rank->nic_count; i++) {
         const struct network_port *ends = &n->port[rank->nic[i]];
         const struct port *port = &n->link[out ? ends->out : ends->in].port;
         if (port->busy_ps > use.busy_ps) use.busy_ps = port->busy_ps;
         use.bytes += port->bytes;
+        const uint64_t late_ps = late_of(port, rank->end_ps);
+        if (late_ps > use.late_ps) use.late_ps = late_ps;
     }
     return use;
 }
@@ -42,7 +49,7 @@ static struct world_use ports_use(const struct world_rank *rank, bool out)
 static struct world_use use_since(const struct world_use *now, const struct world_use *before)
 {
     assert(now->busy_ps >= before->busy_ps && now->bytes >= before->bytes);
-    return (struct world_use){ now->busy_ps - before->busy_ps, now->bytes - before->bytes };
+    return (struct world_use){ now->busy_ps - before->busy_ps, now->bytes - before->bytes, now->late_ps };
 }
 
 static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
@@ -98,7 +105,8 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
         { WORLD_POSTING, &rank->posting },
     };
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
-        result->use[single[i].resource] = (struct world_use){ single[i].port->busy_ps, single[i].port->bytes };
+        result->use[single[i].resource] =
+            (struct world_use){ single[i].port->busy_ps, single[i].port->bytes, late_of(single[i].port, rank->end_ps) };
     const struct world_use tx = ports_use(rank, true), rx = ports_use(rank, false);
     result->use[WORLD_NIC_TX] = use_since(&tx, &rank->nic_tx);
     result->use[WORLD_NIC_RX] = use_since(&rx, &rank->nic_rx);

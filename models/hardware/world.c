@@ -588,7 +588,8 @@ struct fabric *world_fabric(struct world *w, uint32_t rank)
     return &w->rank[rank].fabric;
 }
 
-bool world_busiest_link(const struct world *w, const char **from, const char **to, uint64_t *busy_ps)
+bool world_busiest_link(const struct world *w, const char **from, const char **to, uint64_t *busy_ps,
+                        uint64_t *until_ps)
 {
     const uint32_t busiest = network_busiest(w->network);
     if (busiest == UINT32_MAX) return false;
@@ -596,6 +597,7 @@ bool world_busiest_link(const struct world *w, const char **from, const char **t
     *from = graph_part(g, graph_link(g, busiest)->from)->name;
     *to = graph_part(g, graph_link(g, busiest)->to)->name;
     *busy_ps = w->network->link[busiest].port.busy_ps;
+    *until_ps = w->network->link[busiest].port.free_ps;
     return true;
 }
 

@@ -54,6 +54,7 @@ const char *world_resource_name(enum world_resource resource); /* "nvlink_egress
 struct world_use {
     uint64_t busy_ps; /* of the port; SMs: of the busiest one; cores: the mean over the node's */
     uint64_t bytes;   /* bytes that crossed it, headers included */
+    uint64_t late_ps; /* for how long after the kernel's end it is busy for it at most: what is sent goes on alone */
 };
 
 enum { WORLD_SLOW_ONE = 1024 };
@@ -107,8 +108,10 @@ void world_timeline_wait(const struct world *world, uint32_t rank, uint32_t work
  * halves' full rate.  It counts RDMA traffic between nodes, or NVLink traffic within one node. */
 uint64_t world_bisection_ps(const struct world *world, uint32_t kernel);
 
-/* The link between switches that was busiest in the last program, and its busy time.  False if there is none. */
-bool world_busiest_link(const struct world *world, const char **from, const char **to, uint64_t *busy_ps);
+/* The link between switches that was busiest in the last program, its busy time, and until when.  False if there is
+ * none. */
+bool world_busiest_link(const struct world *world, const char **from, const char **to, uint64_t *busy_ps,
+                        uint64_t *until_ps);
 
 uint64_t world_event_count(const struct world *world);
 /* When all operations so far of the worker that is being stepped are done; between steps: now. */

@@ -206,30 +206,44 @@ static bool phase_sends(const struct run *run, const struct world_result *result
     return false;
 }
 
+struct link_use {
+    const char *from, *to;
+    uint64_t busy_ps, until_ps;
+};
+
 /* The busiest link of a phase.  A link's use is counted over all kernels that follow one another without a barrier: it
  * is known of a phase that is the only one of them to send. */
-static bool link_busy(const struct run *run, const char **from, const char **to, uint64_t *busy_ps)
+static bool link_busy(const struct run *run, struct link_use *use)
 {
     uint32_t senders = 0;
     for (uint32_t i = 0; i < run->program_phases; i++)
         senders += phase_sends(run, &run->results[(gsize)i * run->job->ranks]);
     assert(senders <= run->program_phases && run->program_phase < run->program_phases);
-    return senders == 1 && phase_sends(run, run->result) && world_busiest_link(run->world, from, to, busy_ps);
+    return senders == 1 && phase_sends(run, run->result) &&
+           world_busiest_link(run->world, &use->from, &use->to, &use->busy_ps, &use->until_ps);
 }
 
-/* From when the first rank began a phase to when the last one ended, and to when the last one began. */
-static uint64_t phase_span_ps(const struct run *run, uint64_t *skew_ps)
+/* A phase on the world's clock: from when the first rank began. */
+struct span_of_phase {
+    uint64_t first_ps, last_ps, end_ps; /* begin of the first rank and of the last one, end of the last one */
+};
+
+static struct span_of_phase phase_span(const struct run *run)
 {
-    uint64_t first_ps = UINT64_MAX, last_ps = 0, end_ps = 0;
+    struct span_of_phase s = { .first_ps = UINT64_MAX };
     for (uint32_t r = 0; r < run->job->ranks; r++) {
-        const struct world_result *result = &run->result[r];
-        first_ps = MIN(first_ps, result->begin_ps);
-        last_ps = MAX(last_ps, result->begin_ps);
-        end_ps = MAX(end_ps, result->end_ps);
+        s.first_ps = MIN(s.first_ps, run->result[r].begin_ps);
+        s.last_ps = MAX(s.last_ps, run->result[r].begin_ps);
+        s.end_ps = MAX(s.end_ps, run->result[r].end_ps);
     }
-    *skew_ps = last_ps - first_ps;
-    return end_ps - first_ps;
+    return s;
 }
+
+/* What is left of a use beside what need not be in a kernel's time: it goes on after the end, or before the last rank
+ * begins. */
+static uint64_t within_ps(uint64_t busy_ps, uint64_t elsewhere_ps) { return busy_ps - MIN(busy_ps, elsewhere_ps); }
+
+static uint64_t use_within_ps(const struct world_use *use) { return within_ps(use->busy_ps, use->late_ps); }
 
 /* What a core does before the last rank has its first turn is not in that rank's time.  A phase that ends sooner than a
  * message could take waits for none. */
@@ -238,38 +252,47 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
     *b = (struct bounds){ .tightest = BOUND_SEND };
     const bool host = run->cluster->host.cores > 0;
     bool rdma = false;
-    uint64_t wait_ps = 0;
+    uint64_t wait_ps = 0, late_ps = 0;
     for (uint32_t r = 0; r < run->job->ranks; r++) wait_ps = MAX(wait_ps, run->result[r].wait_ps);
     for (uint32_t r = 0; r < run->job->ranks; r++) {
         const struct world_use *use = run->result[r].use;
-        bound_raise(b, BOUND_SEND, WORLD_NVLINK_EGRESS, use[WORLD_NVLINK_EGRESS].busy_ps);
-        bound_raise(b, BOUND_SEND, WORLD_NIC_TX, use[WORLD_NIC_TX].busy_ps);
-        bound_raise(b, BOUND_RECEIVE, WORLD_NVLINK_INGRESS, use[WORLD_NVLINK_INGRESS].busy_ps);
-        bound_raise(b, BOUND_RECEIVE, WORLD_NIC_RX, use[WORLD_NIC_RX].busy_ps);
+        bound_raise(b, BOUND_SEND, WORLD_NVLINK_EGRESS, use_within_ps(&use[WORLD_NVLINK_EGRESS]));
+        bound_raise(b, BOUND_SEND, WORLD_NIC_TX, use_within_ps(&use[WORLD_NIC_TX]));
+        bound_raise(b, BOUND_RECEIVE, WORLD_NVLINK_INGRESS, use_within_ps(&use[WORLD_NVLINK_INGRESS]));
+        bound_raise(b, BOUND_RECEIVE, WORLD_NIC_RX, use_within_ps(&use[WORLD_NIC_RX]));
+        for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) late_ps = MAX(late_ps, use[i].late_ps);
         const uint64_t core_ps = use[WORLD_CORE].busy_ps - MIN(use[WORLD_CORE].busy_ps, wait_ps);
         bound_raise(b, BOUND_WORK, host ? WORLD_CORE : WORLD_SM, host ? core_ps : use[WORLD_SM].busy_ps);
         rdma |= use[WORLD_NIC_TX].bytes > 0;
     }
-    b->us[BOUND_BISECTION] = units_us(world_bisection_ps(run->world, run->program_phase));
+    b->us[BOUND_BISECTION] = units_us(within_ps(world_bisection_ps(run->world, run->program_phase), late_ps));
     b->resource[BOUND_BISECTION] = "bisection";
-    uint64_t link_ps = 0;
-    const char *ends[2];
-    if (link_busy(run, &ends[0], &ends[1], &link_ps)) {
-        uint64_t skew_ps; /* before the last rank begins, a link works in nobody's time but the others' */
-        phase_span_ps(run, &skew_ps);
-        b->us[BOUND_LINK] = units_us(link_ps - MIN(link_ps, skew_ps));
+    struct link_use link;
+    if (link_busy(run, &link)) {
+        const struct span_of_phase span = phase_span(run);
+        const uint64_t late = within_ps(link.until_ps, span.end_ps) + span.last_ps - span.first_ps;
+        b->us[BOUND_LINK] = units_us(within_ps(link.busy_ps, late));
         b->resource[BOUND_LINK] = "link";
     }
+    for (int i = 0; i < BOUND_COUNT; i++) /* data that go on after the kernel are no bound of it */
+        if (b->us[i] > slowest_us) b->us[i] = 0;
     b->us[BOUND_LATENCY] = latency_bound_us(run, rdma);
-    if (b->us[BOUND_LATENCY] > slowest_us)
-        b->us[BOUND_LATENCY] = units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps);
+    if (b->us[BOUND_LATENCY] > slowest_us) /* a kernel that is launched early has less of it, too */
+        b->us[BOUND_LATENCY] =
+            fmin(units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps), slowest_us);
     b->resource[BOUND_LATENCY] = "latency";
     for (int i = 0; i < BOUND_COUNT; i++)
         if (b->us[i] > b->us[b->tightest]) b->tightest = (enum bound)i;
     assert(b->resource[b->tightest] && isfinite(b->us[b->tightest]) && b->us[b->tightest] >= 0);
 }
 
-/* The busiest part, by its busy time over all ranks' time and turns waited for.  When none is busy for half of it, the
+static double percent_of(uint64_t part_ps, uint64_t whole_ps)
+{
+    return whole_ps ? 100.0 * (double)part_ps / (double)whole_ps : 0;
+}
+
+/* Busy shares: of the ranks' time, and of how long a part goes on after it.  The busiest part, by its busy time within
+ * all ranks' time and turns waited for.  When none is busy for half of it, the
  * tightest bound's part, if the slowest rank needs that for half of its time; else waiting. */
 static void record_bottleneck(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps,
                               const struct bounds *b, double slowest_us)
@@ -279,13 +302,18 @@ static void record_bottleneck(struct record *record, uint32_t phase_index, const
     const bool bound = b->us[b->tightest] * 100 >= slowest_us * LATENCY_BOUND_PERCENT;
     const char *name = bound ? b->resource[b->tightest] : "latency";
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
-        uint64_t busy_ps = 0;
-        for (uint32_t r = 0; r < run->job->ranks; r++)
-            if (!rank_absent(run, r, phase_index)) busy_ps += run->result[r].use[i].busy_ps;
+        uint64_t busy_ps = 0, within = 0, late_ps = 0;
+        for (uint32_t r = 0; r < run->job->ranks; r++) {
+            const struct world_use *use = &run->result[r].use[i];
+            if (rank_absent(run, r, phase_index)) continue;
+            busy_ps += use->busy_ps;
+            within += use_within_ps(use);
+            late_ps += use->late_ps;
+        }
         if (!busy_ps) continue;
-        const double percent = total_ps ? 100.0 * (double)busy_ps / (double)total_ps : 0;
         g_autofree char *metric = g_strdup_printf("busy_%s_pct", world_resource_name(i));
-        record_add(record, phase, RECORD_ALL, metric, percent, "%");
+        record_add(record, phase, RECORD_ALL, metric, percent_of(busy_ps, total_ps + late_ps), "%");
+        const double percent = percent_of(within, total_ps);
         if (percent > most && percent >= LATENCY_BOUND_PERCENT) name = world_resource_name(i);
         most = MAX(most, percent);
     }
@@ -311,16 +339,17 @@ static void record_bounds(struct record *record, const char *phase, const struct
                "%");
 }
 
-/* For what share of the phase, from the first rank's begin to the last one's end, the busiest link is busy, and which
- * that is. */
+/* For what share of the phase, from the first rank's begin until the last one has ended and the link has done its work,
+ * the busiest link is busy, and which that is. */
 static void record_network(struct record *record, const char *phase, const struct run *run)
 {
-    const char *from, *to;
-    uint64_t busy_ps, skew_ps;
-    const uint64_t span_ps = phase_span_ps(run, &skew_ps);
-    if (!link_busy(run, &from, &to, &busy_ps) || !span_ps) return;
-    g_autofree char *name = g_strdup_printf("%s-%s", from, to);
-    record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * (double)busy_ps / (double)span_ps, "%");
+    struct link_use use;
+    const struct span_of_phase span = phase_span(run);
+    if (!link_busy(run, &use)) return;
+    const uint64_t span_ps = MAX(span.end_ps, use.until_ps) - span.first_ps;
+    if (!span_ps) return;
+    g_autofree char *name = g_strdup_printf("%s-%s", use.from, use.to);
+    record_add(record, phase, RECORD_ALL, "busy_link_pct", percent_of(use.busy_ps, span_ps), "%");
     record_add_text(record, phase, RECORD_ALL, "busiest_link", name);
 }
 
