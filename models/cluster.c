@@ -90,6 +90,7 @@ static const struct key keys[] = {
     KEY("gpu", "bulk-skew-rate", KIND_RATE, true, gpu.bulk_skew_rate_bps),
     WORK("gpu", "cast", false, gpu.cast),
     WORK("gpu", "reduce", false, gpu.reduce),
+    KEY("gpu", "reduce-made-sm-rate", KIND_RATE, true, gpu.reduce_made_sm_rate_bps),
     KEY("gpu", "reduce-load-rate", KIND_RATE, false, gpu.reduce_load_rate_bps),
     KEY("gpu", "scan-rate", KIND_RATE, false, gpu.scan_rate_bps),
     KEY("gpu", "scan-row", KIND_TIME, false, gpu.scan_row_ps),

@@ -54,9 +54,10 @@ struct cluster_gpu {
     uint64_t bulk_skew_rate_bps;    /* rate of each extra pass when places in a line differ; 0: no extra pass */
     struct cluster_work cast;       /* read BF16, write FP8 and scales; rates count bytes read */
     struct cluster_work reduce;     /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
-    uint64_t reduce_load_rate_bps;  /* in addition, a warp's bytes read */
-    uint64_t scan_rate_bps;         /* index arrays, one SM */
-    uint64_t scan_row_ps;           /* a warp looks at one token's entry in a loop that depends on it */
+    uint64_t reduce_made_sm_rate_bps; /* what an SM writes of them, beside what it reads; 0: writing costs it nothing */
+    uint64_t reduce_load_rate_bps;    /* in addition, a warp's bytes read */
+    uint64_t scan_rate_bps;           /* index arrays, one SM */
+    uint64_t scan_row_ps;             /* a warp looks at one token's entry in a loop that depends on it */
     /* Costs of kernels that say their patterns (fabric.h).  load_ps 0: they pay by the kinds of rows above. */
     uint64_t touch_ps;            /* extra time of a warp's first wait for an array, whose pages are looked up */
     uint64_t load_ps, load_l2_ps; /* a wait for a row's load that misses the L2; for one that hits it */

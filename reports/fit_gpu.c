@@ -31,6 +31,8 @@ enum gpu_kind {
     GPU_SUMS_RATE,  /* rates of sums by number of rows: the rate of each further row */
     GPU_SUMS_FIXED, /* of those of two sizes: what a sum takes beside its bytes and its rows */
     GPU_SUMS_MADE,  /* the same: the rate of the bytes made, beside those of its rows */
+    GPU_SHARE_READ, /* of those of factor warps and of one: the rate at which all warps share what they read */
+    GPU_SHARE_MADE, /* the same, and what they make */
 };
 
 /* In phases ALL stands for all SMs.  The first entry of a key whose rows are there is taken. */
@@ -52,13 +54,15 @@ struct gpu_key {
 #define BULK_OUT    "bulk sms=1 warps=* at=l2 way=out stages=? ahead=?"
 #define BULK_PEER   "bulk sms=* warps=* to=peer"
 #define FRESH       "copy_8 sms=ALL warps=12 at=fresh"
-#define SUMS        "sum sms=24 warps=24 at=hbm by=warp rows="
+#define SUMS        "sum_staged sms=1 warps=1 at=l2 by=warp rows="
+#define SUMS_FRESH  "sum_staged sms=1 warps=1 at=fresh 4MiB by=warp rows="
+#define SUMS_SHARED "sum_staged sms=12 warps=24 at=fresh 16MiB by=warp rows="
 #define WHOLE(what) \
     "all-to-all " what " sms=?" \
     "?/flow warps=* whole flows" /* two digits: 10 SMs and more */
 #define NEAR     "chase_nc at=own kib=8192"
 #define TURN_ROW "copy_5 sms=1 warps=1 at=l2"
-enum { SUM_WARPS = 24 * 24 };
+enum { SUM_WARPS = 24 };
 
 static const struct gpu_key gpu_keys[] = {
     { "gpu", "sms", GPU_COUNT, "", "sms", NULL, NULL, 0 },
@@ -100,10 +104,11 @@ static const struct gpu_key gpu_keys[] = {
       "time_ns", 0 },
     { "gpu", "cast-warp-rate", GPU_LINE_RATE, "cast sms=1 warps=4 at=hbm", "rate_gbs", NULL, NULL, 0.25 },
     { "gpu", "cast-sm-rate", GPU_LINE_RATE, "cast sms=1 warps=31 at=hbm", "rate_gbs", NULL, NULL, 0 },
-    { "gpu", "reduce-row", GPU_SUMS_FIXED, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", SUM_WARPS },
-    { "gpu", "reduce-warp-rate", GPU_SUMS_MADE, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 1.0 / SUM_WARPS },
-    { "gpu", "reduce-load-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 1.0 / SUM_WARPS },
-    { "gpu", "reduce-sm-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 1.0 / 24 },
+    { "gpu", "reduce-row", GPU_SUMS_FIXED, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
+    { "gpu", "reduce-warp-rate", GPU_SUMS_MADE, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
+    { "gpu", "reduce-load-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 0 },
+    { "gpu", "reduce-sm-rate", GPU_SHARE_READ, SUMS_SHARED, "rate_gbs_14336", SUMS_FRESH, NULL, 12 * SUM_WARPS },
+    { "gpu", "reduce-made-sm-rate", GPU_SHARE_MADE, SUMS_SHARED, "rate_gbs_14336", SUMS_FRESH, NULL, 12 * SUM_WARPS },
     { "gpu", "stage", GPU_TIME, "after_fence_cta sms=ALL warps=24 by=warp at=own", "time_ns_14336", NULL, NULL, 0 },
     { "gpu", "sum-sm-rate", GPU_RATE, "sum_shared sms=1 warps=24 at=sm by=warp rows=8", "rate_gbs_14336", NULL, NULL,
       8 },
@@ -377,6 +382,41 @@ static bool gpu_sums(const struct gpu_work *work, const char *phase, const struc
     return true;
 }
 
+/* How long their SM is busy for all warps, where one alone takes alone_ns and each of all of them all_ns: contended_ps
+ * of models/hardware/gpu.c turned round. */
+static double gpu_share_ns(double alone_ns, double all_ns)
+{
+    const double more_ns = fmax(all_ns - alone_ns, 0);
+    return (more_ns + sqrt(more_ns * more_ns + 4 * more_ns * alone_ns)) / 2;
+}
+
+static bool gpu_shares(const struct gpu_work *work, const char *phase, const struct gpu_key *key,
+                       struct gpu_value *value, GString *comment)
+{
+    struct fit_point points[3][FIT_POINTS_MAX];
+    struct fit_line line[3];
+    uint32_t count = 0;
+    const double bytes = gpu_metric_bytes(key->metric);
+    for (uint32_t rows = 1; rows <= GPU_SUMS_MOST; rows++) {
+        g_autofree char *all_name = g_strdup_printf("%s%u", phase, rows),
+                        *one_name = g_strdup_printf("%s%u", key->other, rows);
+        struct gpu_value all, one;
+        if (!gpu_row(work, all_name, key->metric, &all) || !gpu_row(work, one_name, key->metric, &one)) continue;
+        const struct gpu_value a = gpu_time_of(bytes * key->factor, &all), o = gpu_time_of(bytes, &one);
+        const struct gpu_value share = { gpu_share_ns(o.value, a.value) / SUM_WARPS,
+                                         gpu_share_ns(o.high, a.low) / SUM_WARPS,
+                                         gpu_share_ns(o.low, a.high) / SUM_WARPS };
+        gpu_point_add(points, &count, rows, &share);
+    }
+    if (!gpu_lines(points, count, line)) return false;
+    double *const into[] = { &value->value, &value->low, &value->high };
+    for (uint32_t i = 0; i < 3; i++)
+        *into[i] = bytes / fmax(key->kind == GPU_SHARE_READ ? line[i].slope : line[i].fixed, 1e-6);
+    gpu_widen(value);
+    g_string_append_printf(comment, " beside one warp alone, off by %.1f %% (median)", line[0].error_pct_median);
+    return true;
+}
+
 /* Values of two places. */
 static bool gpu_pair(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
                      GString *comment)
@@ -437,7 +477,8 @@ static bool gpu_each(const struct gpu_work *work, const char *phase, const struc
 static bool gpu_is_rate(enum gpu_kind kind)
 {
     return kind == GPU_RATE || kind == GPU_MOST || kind == GPU_LINE_RATE || kind == GPU_TURNS_RATE ||
-           kind == GPU_SUMS_RATE || kind == GPU_SUMS_MADE || kind == GPU_MEDIAN || kind == GPU_SHARED;
+           kind == GPU_SUMS_RATE || kind == GPU_SUMS_MADE || kind == GPU_SHARE_READ || kind == GPU_SHARE_MADE ||
+           kind == GPU_MEDIAN || kind == GPU_SHARED;
 }
 
 static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value,
@@ -455,6 +496,8 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     case GPU_SUMS_FIXED:
     case GPU_SUMS_MADE:
     case GPU_SUMS_RATE: return gpu_sums(work, phase, key, value, comment);
+    case GPU_SHARE_READ:
+    case GPU_SHARE_MADE: return gpu_shares(work, phase, key, value, comment);
     case GPU_MOST: return gpu_most(work, phase, key->metric, value);
     case GPU_MEDIAN: return gpu_median(work, phase, key->metric, value);
     case GPU_SHARED: return gpu_shared(work, phase, key, value, comment);
@@ -473,7 +516,8 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
 /* Times of rows are ns but for those that say us. */
 static double gpu_scale(const struct gpu_key *key)
 {
-    const double factor = key->factor > 0 ? key->factor : 1;
+    const bool warps = key->kind == GPU_SHARE_READ || key->kind == GPU_SHARE_MADE;
+    const double factor = key->factor > 0 && !warps ? key->factor : 1;
     return g_str_has_suffix(key->metric, "_us") ? factor * 1e3 : factor;
 }
 
@@ -507,7 +551,8 @@ static bool gpu_key_add(const struct gpu_work *work, const struct gpu_key *key, 
     const double scale = gpu_scale(key);
     g_autofree char *value = gpu_number(v.value * scale), *low = gpu_number(v.low * scale),
                     *high = gpu_number(v.high * scale), *all = g_strdup_printf("%s %s", value, unit);
-    if (key->factor > 0) g_string_append_printf(comment, ", times %.4g", key->factor);
+    if (key->factor > 0 && key->kind != GPU_SHARE_READ && key->kind != GPU_SHARE_MADE)
+        g_string_append_printf(comment, ", times %.4g", key->factor);
     g_string_append_printf(comment, ": %s to %s with %.1f %%", low, high, 100 * (1 - pow(2, 1 - (double)work->repeat)));
     gpu_text_add(text, key, all, comment->str);
     if (doubts && (v.high - v.low) * 100 > GPU_DOUBT_PCT * v.value)

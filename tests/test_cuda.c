@@ -32,6 +32,7 @@ static void test_kernels(void)
                                          "cast",
                                          "sum",
                                          "sum_shared",
+                                         "sum_staged",
                                          "spin",
                                          "stamp",
                                          "empty",

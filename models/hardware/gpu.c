@@ -50,10 +50,30 @@ static uint64_t sm_share_ps(struct world_rank *rank, struct world_worker *ww, ui
     return groups * service_ps;
 }
 
+/* The same of groups whose warps find their rows one by one, and so are not in step: each of the others takes its share
+ * for the part of its turns that it moves rows. */
+static uint64_t sm_mixed_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps)
+{
+    enum { WHOLE = 256 };
+    const uint64_t since_ps = ww->moved_from_ps ? ww->moved_from_ps : sim_now_ps(rank->world->sim);
+    uint64_t parts = WHOLE;
+    const uint32_t own = ww->worker->index + 1;
+    for (uint32_t i = rank->sm_first[ww->sm]; i; i = rank->mover[i - 1].sm_next) {
+        const struct mover *m = &rank->mover[i - 1];
+        if (i != own && m->moved_to_ps > since_ps) parts += m->moving_256 ? m->moving_256 : WHOLE;
+    }
+    return service_ps * parts / WHOLE;
+}
+
 static void moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps)
 {
+    struct mover *m = &ww->rank->mover[ww->worker->index];
+    if (ww->moved_from_ps && from_ps > ww->moved_from_ps && m->moved_to_ps > ww->moved_from_ps) {
+        const uint64_t part = 256 * (m->moved_to_ps - ww->moved_from_ps) / (from_ps - ww->moved_from_ps);
+        m->moving_256 = (uint32_t)(part < 1 ? 1 : part > 256 ? 256 : part) & 0x3ff;
+    }
     ww->moved_from_ps = from_ps;
-    ww->rank->mover[ww->worker->index].moved_to_ps = to_ps;
+    m->moved_to_ps = to_ps;
 }
 
 /* Takes bytes through the sender's egress and the receiver's ingress.  Where flows cross, that is, the egress is busy
@@ -85,13 +105,14 @@ enum { STORE_IN_FLIGHT = 4 }; /* loads behind store-warp-rate; with more, store-
 
 static uint64_t ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
-/* A wait for memory of a kernel that says its pattern. */
+/* A wait for memory of a kernel that says its pattern.  Rows that SMs of either half of the L2 read are in both halves,
+ * which then keep half as many. */
 static uint64_t load_ps(const struct world *w, const struct fabric_pattern *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     if (p->again == FABRIC_AT_HAND && gpu->load_l1_ps) return gpu->load_l1_ps;
     if (p->again) return gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps;
-    const bool there = p->fresh && (!gpu->l2_bytes || p->footprint_bytes <= gpu->l2_bytes);
+    const bool there = p->fresh && (!gpu->l2_bytes || 2 * p->footprint_bytes <= gpu->l2_bytes);
     return there ? gpu->load_l2_ps : gpu->load_ps;
 }
 
@@ -166,6 +187,18 @@ static uint64_t shared_ps(uint64_t chain_ps, uint64_t share_ps)
     return (uint64_t)sqrt(hypot(chain * chain, share * share));
 }
 
+/* The warps of a group take rows in rounds, of which the last may not have one for each; in each round they share their
+ * SM with the other groups' warps. */
+static uint64_t rounds_ps(struct world_rank *rank, struct world_worker *ww, uint32_t rows, uint32_t busy,
+                          uint64_t alone_ps, uint64_t row_bytes)
+{
+    const rate_q20 sm = rank->world->store.sm;
+    const uint32_t full = rows / busy, rest = rows % busy;
+    uint64_t sum_ps = full * shared_ps(alone_ps, sm_mixed_ps(rank, ww, rate_time(sm, busy * row_bytes)));
+    if (rest) sum_ps += shared_ps(alone_ps, sm_mixed_ps(rank, ww, rate_time(sm, rest * row_bytes)));
+    return sum_ps;
+}
+
 static int priced_store(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world *w = rank->world;
@@ -176,10 +209,10 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
     const bool bulk = p->engine == FABRIC_BULK;
-    const uint64_t lead_ps = touch_ps(ww, p) + (p->steps + 1) * load_ps(w, p); /* until the first byte moves */
-    const uint64_t chain_ps = ceiling(rows, busy) * row_ps(w, p, size / rows) - (p->steps + 1) * load_ps(w, p);
-    const uint64_t share_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(w->store.sm, size), size) - now;
-    uint64_t end = start + lead_ps + shared_ps(chain_ps, share_ps);
+    const uint64_t lead_ps = (p->steps + 1) * load_ps(w, p); /* until the first byte moves */
+    const uint64_t served_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(w->store.sm, size), size);
+    uint64_t end = start + touch_ps(ww, p) + rounds_ps(rank, ww, rows, busy, row_ps(w, p, size / rows), size / rows);
+    end = later(end, lead_ps + served_ps);
     end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != rank->fabric.rank)
         end = later(end, lead_ps + nvlink_cross(rank, &w->rank[write->peer], now, size,
@@ -483,6 +516,36 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     return end;
 }
 
+/* What a sum takes a warp alone.  It walks along the row: each stretch waits for that of all rows, and then the bulk
+ * engine stores it after a fence, or the warp itself. */
+static uint64_t sum_ps(const struct world *w, const struct fabric_work *work)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const struct fabric_pattern *p = work->pattern;
+    const uint64_t made = work->rows ? work->write_bytes / work->rows : 0;
+    const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = load_ps(w, p);
+    const uint64_t turns = ceiling(made, LANES * (p->width_bytes ? p->width_bytes : 16u));
+    const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the rates are of rows near it */
+    const uint64_t alone_ps = gpu->reduce.row_ps + rate_time(w->reduce.warp, made) +
+                              rate_time(w->reduce_load, work->rows ? work->read_bytes / work->rows : 0);
+    const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
+    return p->steps * wait_ps + far_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
+}
+
+static uint64_t sums_service_ps(const struct world *w, const struct fabric_work *work)
+{
+    return rate_time(w->reduce.sm, work->read_bytes) +
+           (w->reduce_made ? rate_time(w->reduce_made, work->write_bytes) : 0);
+}
+
+/* Sums contend for their SM at each stretch: the more of the time they have it, the longer each waits for it.  (1 to 24
+ * warps, 1 to 8 rows, in the L2 and not: within 8 %, tests/accuracy/measured.) */
+static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
+{
+    const double chain = (double)chain_ps, share = (double)share_ps;
+    return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
+}
+
 /* The same of kernels that say their patterns.  A row that is read once and written to several places
  * leaves its SM as often. */
 static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
@@ -495,32 +558,27 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     const uint64_t row_bytes = rows ? work->read_bytes / rows : 0;
     const uint64_t touched_ps = touch_ps(ww, p), lead_ps = touched_ps + p->steps * load_ps(w, p);
     uint64_t end = start + touched_ps;
-    rate_q20 sm = w->copy.sm;
+    uint64_t service_ps = rate_time(w->copy.sm, work->read_bytes);
     switch (work->kind) {
     case FABRIC_WORK_CAST: /* all warps at a row: one wait for it, then their SM's rate */
         end += gpu->cast.row_ps + load_ps(w, p) + rate_time(w->cast.sm, work->read_bytes);
-        sm = w->cast.sm;
+        service_ps = rate_time(w->cast.sm, work->read_bytes);
         break;
     case FABRIC_WORK_REDUCE:
-        if (p->engine == FABRIC_LDST) { /* a warp walks along a row: each stretch waits for that of all rows */
-            const uint64_t made_bytes = rows ? work->write_bytes / rows : 0;
-            const uint64_t turns = p->fenced ? ceiling(made_bytes, LANES * (p->width_bytes ? p->width_bytes : 16u)) : 0;
-            const uint64_t chain_ps = ceiling(rows, warps_busy((uint32_t)rows, lanes)) *
-                                      (gpu->reduce.row_ps + p->steps * load_ps(w, p) + turns * gpu->stage_ps +
-                                       rate_time(w->reduce.warp, made_bytes) + rate_time(w->reduce_load, row_bytes));
-            end += shared_ps(chain_ps, sm_share_ps(rank, ww, rate_time(w->reduce.sm, work->read_bytes)));
-            sm = w->reduce.sm;
+        if (p->engine == FABRIC_LDST) {
+            const uint64_t chain_ps = ceiling(rows, warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work);
+            service_ps = sums_service_ps(w, work);
+            end += contended_ps(chain_ps, sm_share_ps(rank, ww, service_ps));
             break;
         }
         /* Row after row, as they come. */
         end += p->steps * gpu->load_ps + gpu->engine.in_ps * (rows + p->in_flight - 1u) / p->in_flight;
-        sm = w->sum_sm;
+        service_ps = rate_time(w->sum_sm, work->read_bytes);
         break;
     default: end += ceiling(rows, warps_busy((uint32_t)rows, lanes)) * row_ps(w, p, row_bytes);
     }
     const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
-    const uint64_t more_ps = several ? rate_time(w->bulk_out, work->write_bytes - work->read_bytes) : 0;
-    const uint64_t service_ps = rate_time(sm, work->read_bytes) + more_ps;
+    if (several) service_ps += rate_time(w->bulk_out, work->write_bytes - work->read_bytes);
     end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes));
     moved_note(ww, start, end);
     return later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both));
@@ -605,6 +663,7 @@ static void gpu_init(struct world *w)
     w->store_deep = c->gpu.store_deep_rate_bps ? rate_make(c->gpu.store_deep_rate_bps) : w->store.warp;
     w->row = rate_make(c->gpu.row_rate_bps);
     w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
+    w->reduce_made = rate_make(c->gpu.reduce_made_sm_rate_bps);
     w->sum_sm = rate_make(c->gpu.sum_sm_rate_bps);
     w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
     w->egress_split = rate_make(c->nvlink.split_rate_bps);

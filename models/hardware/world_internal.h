@@ -52,9 +52,10 @@ struct stepping {
 
 /* The part of a worker's state that other workers of its SM read.  Kept apart, so that it lies close together. */
 struct mover {
-    uint64_t moved_to_ps; /* when the worker had moved the last rows */
-    uint32_t sm_next;     /* next worker of its SM + 1, 0: none */
-    uint32_t touched;     /* a bit for each pattern whose array the worker itself has read */
+    uint64_t moved_to_ps;     /* when the worker had moved the last rows */
+    uint32_t sm_next : 22;    /* next worker of its SM + 1, 0: none */
+    uint32_t moving_256 : 10; /* which part of its last turn it moved rows, in 256ths; 0: not known */
+    uint32_t touched;         /* a bit for each pattern whose array the worker itself has read */
 };
 
 /* The part of a worker's state that few workers need. */
@@ -215,7 +216,7 @@ struct world {
     struct bisection *bisection; /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;
-    rate_q20 store_deep, bulk_skew, reduce_load, hbm, scan, egress, ingress;
+    rate_q20 store_deep, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
     rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */
 };
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE_BYTES = 128, SCALE_SHARE = 64 };
+enum { LINE_BYTES = 128, SCALE_SHARE = 64, SUM_STAGES_BYTES = 8 * 512 };
 static const double usual_us = 400, quick_us = 150;
 
 static uint32_t round_up(uint32_t bytes, uint32_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -21,6 +21,7 @@ static uint32_t places_mask(uint64_t footprint, uint32_t stride)
 static uint32_t shared_bytes(const struct cuda_flow *f)
 {
     if (strcmp(f->kernel, "sum_shared") == 0) return f->count * line_up(f->row_bytes);
+    if (strcmp(f->kernel, "sum_staged") == 0) return f->warps * SUM_STAGES_BYTES;
     if (strcmp(f->kernel, "bulk") != 0) return 0;
     return CUDA_SHARED_BARS + f->shared_offset + f->warps * f->stages * line_up(f->row_bytes);
 }
@@ -120,7 +121,7 @@ bool cuda_flow_fresh(struct cuda_bench *b, const struct cuda_flow *flow, uint32_
     struct cuda_outcome outcome;
     if (!cuda_fresh_write(b, writer, f.gpu, f.row_bytes, f.packed, footprint, &f.source, error)) return false;
     struct cuda_run run = cuda_flow_run(b, &f);
-    run.args.rows = MAX((run.args.source_mask + 1) / (f.blocks * f.warps), 1);
+    run.args.rows = MAX((run.args.source_mask + 1) / (f.blocks * f.warps * MAX(f.count, 1)), 1);
     run.args.cycles = UINT64_MAX;
     if (!cuda_bench_run(b, &run, 1, &outcome, error)) return false;
     *rate_gbs = outcome.rows * f.row_bytes / (double)(outcome.to_ns - outcome.from_ns);

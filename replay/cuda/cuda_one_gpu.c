@@ -320,6 +320,30 @@ static const struct {
       " way=both stages=3 ahead=1" },
 };
 
+/* Sums of rows that have just been written, each summed once, as combine's receivers find them. */
+static bool sums_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
+{
+    static const uint32_t counts[] = { 1, 2, 4, 8 };
+    const struct {
+        uint32_t sms, warps, footprint_mb;
+    } crowds[] = { { 1, 1, 4 }, { 1, 8, 16 }, { 1, 24, 16 }, { 12, 24, 16 }, { 12, 24, 64 }, { 12, 24, 128 } };
+    for (EACH(c, crowds))
+        for (EACH(i, counts)) {
+            const struct cuda_flow flow = { .kernel = "sum_staged",
+                                            .blocks = crowds[c].sms,
+                                            .warps = crowds[c].warps,
+                                            .row_bytes = ROW_BYTES,
+                                            .footprint = (uint64_t)crowds[c].footprint_mb << 20,
+                                            .count = counts[i] };
+            double rate_gbs;
+            if (!cuda_flow_fresh(b, &flow, writer, &rate_gbs, error)) return false;
+            cuda_bench_keep(b, "rate_gbs", "GB/s", flow.row_bytes, rate_gbs,
+                            "sum_staged sms=%u warps=%u at=%s %uMiB by=warp rows=%u", flow.blocks, flow.warps, place,
+                            crowds[c].footprint_mb, counts[i]);
+        }
+    return true;
+}
+
 bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
 {
     const struct {
@@ -338,7 +362,7 @@ bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, G
             cuda_bench_keep(b, "rate_gbs", "GB/s", flow.row_bytes, rate_gbs, "%s sms=%u warps=%u at=%s %uMiB%s",
                             flow.kernel, flow.blocks, flow.warps, place, crowds[c].footprint_mb, fresh_flows[i].more);
         }
-    return cuda_chase_fresh(b, writer, place, error);
+    return sums_fresh(b, writer, place, error) && cuda_chase_fresh(b, writer, place, error);
 }
 
 static bool fresh(struct cuda_bench *b, GError **error) { return cuda_fresh_from(b, 0, "fresh", error); }
@@ -407,14 +431,14 @@ static bool casts(struct cuda_bench *b, GError **error)
 static bool sum_keep(struct cuda_bench *b, struct cuda_flow flow, uint32_t place, GError **error)
 {
     char more[32];
-    flow.kernel = "sum";
     flow.footprint = places[place].footprint;
     g_snprintf(more, sizeof more, " by=%s rows=%u", flow.team ? "block" : "warp", flow.count);
     return flow_keep(b, &flow, places[place].name, more, error);
 }
 
-/* Rates are of sums made: the rows read are so many times as many. */
-static bool sums(struct cuda_bench *b, GError **error)
+/* Rates are of sums made: the rows read are so many times as many.  By warps, and where teams are asked for, by all of
+ * the largest block. */
+static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 3, 4, 6, 8 }, warps[] = { 1, 8, 24 }, sizes[] = { 4096, ROW_BYTES };
     const uint32_t sms[] = { 1, 24, b->sms };
@@ -422,9 +446,10 @@ static bool sums(struct cuda_bench *b, GError **error)
         for (EACH(s, sms))
             for (EACH(i, sizes))
                 for (EACH(c, counts))
-                    for (uint32_t w = 0; w <= G_N_ELEMENTS(warps); w++) {
-                        const bool team = w == G_N_ELEMENTS(warps); /* the whole of the largest block */
-                        const struct cuda_flow flow = { .blocks = sms[s],
+                    for (uint32_t w = 0; w < G_N_ELEMENTS(warps) + teams; w++) {
+                        const bool team = w == G_N_ELEMENTS(warps);
+                        const struct cuda_flow flow = { .kernel = kernel,
+                                                        .blocks = sms[s],
                                                         .warps = warps[team ? w - 1 : w],
                                                         .row_bytes = sizes[i],
                                                         .count = counts[c],
@@ -434,6 +459,9 @@ static bool sums(struct cuda_bench *b, GError **error)
                     }
     return true;
 }
+
+static bool sums(struct cuda_bench *b, GError **error) { return sums_of(b, "sum", true, error); }
+static bool sums_staged(struct cuda_bench *b, GError **error) { return sums_of(b, "sum_staged", false, error); }
 
 /* Rows that a block has in shared memory already. */
 static bool sums_shared(struct cuda_bench *b, GError **error)
@@ -477,6 +505,7 @@ const struct cuda_part cuda_one_gpu_parts[] = {
     { "code", codes },
     { "cast", casts },
     { "sum", sums },
+    { "sum-staged", sums_staged },
     { "sum-shared", sums_shared },
     { NULL, NULL },
 };

@@ -22,3 +22,6 @@ echo "exit $?"
 printf '# kind: measure\nphase,rank,metric,value,unit\n' | "$EPTWIN" fit - --include h200
 echo "exit $?"
 ls
+# Sums have a record of their own.
+zstd -qdc source/tests/accuracy/measured/h200-sums.csv.zst > sums.csv
+"$EPTWIN" fit sums.csv 2>/dev/null | grep -B1 '^reduce'
