@@ -291,6 +291,7 @@ static void html_case(const struct report_case *c, guint number, const struct re
     report_plot_waits(c, out);
     report_plot_bounds(c, out);
     report_plot_busy(c, out);
+    report_plot_usage(c, out);
     report_plot_machine(c, machines, out);
     report_plot_sizes(c, out);
     html_operations(c, out);

@@ -3,6 +3,7 @@
  * A program gives every rank the same number of kernels, one after another.  Each rank begins its first kernel at its
  * own time.  It begins each further one as soon as the one before has ended, whatever the other ranks are doing.
  * Nothing here waits for another rank.  Where ranks must wait, their kernels do. */
+#include "models/hardware/usage.h"
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -156,7 +157,7 @@ void launch_rank_done(struct world_rank *rank)
         const uint64_t next_ps = rank->end_ps + w->launch_ps;
         sim_schedule_at(w->sim, &rank->launch_event, next_ps);
     } else if (--w->ranks_running == 0) {
-        w->idle = w->wakes_pending;
+        w->idle = w->wakes_pending + (w->usage != NULL);
     }
 }
 
@@ -230,9 +231,11 @@ static uint32_t stuck_describe(const struct world *w, char *text, size_t text_si
 bool world_run_program(struct world *w, const struct world_program *program, uint32_t *kernel, char *text,
                        size_t text_size)
 {
-    w->idle = 0;
     program_begin(w, program);
+    usage_begin(w->usage);
+    w->idle = (w->ranks_running ? 0 : w->wakes_pending) + usage_idle(w->usage);
     sim_run_down(w->sim, &w->idle);
+    usage_end(w->usage);
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         struct world_rank *rank = &w->rank[r];
         for (uint32_t i = 0; i < rank->worker_count; i++) world_mail_read(&rank->worker[i], UINT64_MAX);

@@ -1,6 +1,7 @@
 /* world.c - the simulated world: makes its ranks, words and workers, and wakes the workers.
  * launch.c decides when kernels begin.  gpu.c and host.c say what operations cost, and nic.c what a NIC does. */
 #include "models/hardware/causes.h"
+#include "models/hardware/usage.h"
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -258,7 +259,7 @@ static void wake_event_run(struct sim *sim, struct sim_event *event)
     struct world_worker *ww = r->value == rank->launch ? &rank->worker[r->word] : NULL;
     world_request_free(w, r);
     w->wakes_pending--;
-    w->idle = w->ranks_running ? 0 : w->wakes_pending;
+    w->idle = (w->ranks_running ? 0 : w->wakes_pending) + (w->usage != NULL);
     if (!ww || ww->done) return;
     const uint64_t now = sim_now_ps(sim), wanted_ps = ww->worker->wake_ps;
     struct rest *rest = worker_rest(ww);
@@ -540,6 +541,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     sim_look_ahead(w->sim, look_ahead);
     for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
     if (options->timeline) w->causes = causes_new(w);
+    if (options->usage) w->usage = usage_new(w);
     for (uint32_t i = 0; options->timeline && i < options->ranks; i++) world_timeline_rank_init(&w->rank[i]);
     return w;
 }
@@ -547,6 +549,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
 void world_free(struct world *w)
 {
     if (!w) return;
+    usage_free(w->usage);
     for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
         struct world_rank *rank = &w->rank[i];
         free(rank->sm);
@@ -601,7 +604,7 @@ bool world_busiest_link(const struct world *w, const char **from, const char **t
     return true;
 }
 
-uint64_t world_event_count(const struct world *w) { return sim_event_count(w->sim); }
+uint64_t world_event_count(const struct world *w) { return sim_event_count(w->sim) - usage_events(w->usage); }
 
 uint64_t world_busy_until_ps(const struct fabric *f)
 {

@@ -35,6 +35,7 @@ struct world_options {
     const struct graph *graph; /* of the cluster, with as many nodes; must outlive the world.  NULL: built here */
     const struct transport *transport; /* NULL: as the cluster's [nic] says */
     struct timeline *timeline;         /* where to record operations (sim/timeline.h), or NULL */
+    bool usage;                        /* keep how busy parts are over time: world_usage() */
 };
 
 /* What a part did during one launch. */
@@ -113,6 +114,26 @@ uint64_t world_bisection_ps(const struct world *world, uint32_t kernel);
 bool world_busiest_link(const struct world *world, const char **from, const char **to, uint64_t *busy_ps,
                         uint64_t *until_ps);
 
+/* How busy a kind of part was over the time of the last program, in a world that keeps it: shares (0 to 1) of equal
+ * intervals one after another from its begin on, the last one perhaps shorter; the mean over the parts that did
+ * anything.  Returns how many, 0 where none of that kind did. */
+enum world_usage_kind {
+    WORLD_USAGE_SM,
+    WORLD_USAGE_HBM,
+    WORLD_USAGE_NVLINK_EGRESS,
+    WORLD_USAGE_NVLINK_INGRESS,
+    WORLD_USAGE_NIC_TX,
+    WORLD_USAGE_NIC_RX,
+    WORLD_USAGE_LINK, /* between switches, or of a node's PCIe */
+    WORLD_USAGE_CORE, /* of a host */
+    WORLD_USAGE_KINDS
+};
+enum { WORLD_USAGE_MAX = 64 };
+uint32_t world_usage(const struct world *world, enum world_usage_kind kind, double share[WORLD_USAGE_MAX + 1],
+                     uint64_t *interval_ps);
+const char *world_usage_name(enum world_usage_kind kind); /* "nvlink_egress", ... */
+
+/* Events of the run; the looks of world_usage() are not counted. */
 uint64_t world_event_count(const struct world *world);
 /* When all operations so far of the worker that is being stepped are done; between steps: now. */
 uint64_t world_busy_until_ps(const struct fabric *f);

@@ -193,6 +193,7 @@ struct world {
     struct sim *sim;
     struct world_rank *rank;
     struct causes *causes; /* with a timeline, else NULL */
+    struct usage *usage;   /* NULL: not wanted */
     struct transport transport;
     struct graph *graph; /* its own, unless it was given one */
     struct network *network;
@@ -212,7 +213,7 @@ struct world {
     uint64_t poll_ps;  /* from when a word changes until a waiting worker steps */
     uint32_t ranks_running;
     uint32_t wakes_pending;      /* wakes that are scheduled */
-    uint32_t idle;               /* wakes that nobody needs: all of them once all ranks are done, else 0 */
+    uint32_t idle;               /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
     struct bisection *bisection; /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;

@@ -38,6 +38,7 @@ struct run {
     double *waits_us;        /* [phases][ranks][ranks] whom a rank waits for */
     uint32_t *waits_phase;   /* [ranks] the phase that its waits are of, + 1; 0: none yet */
     bool waits_recorded;
+    bool usage_recorded;
     bool host_waits; /* for counts, before it launches a kernel that follows */
 };
 
@@ -85,7 +86,8 @@ static bool machine_make(struct run *run, const struct case_options *c, GError *
     return fault_apply(c->fault, &target, error);
 }
 
-static bool run_init(struct run *run, const struct case_options *c, struct timeline *timeline, GError **error)
+static bool run_init(struct run *run, const struct case_options *c, const struct simulate_wishes *wishes,
+                     GError **error)
 {
     const struct kernel_job *o = run->job;
     const bool rdma = c->nvlink_disabled ? o->ranks > 1 : o->ranks > o->ranks_per_node;
@@ -113,7 +115,8 @@ static bool run_init(struct run *run, const struct case_options *c, struct timel
         .nvlink_disabled = c->nvlink_disabled,
         .needs = needs,
         .slow = run->slow,
-        .timeline = timeline,
+        .timeline = wishes->timeline,
+        .usage = wishes->usage,
         .graph = run->graph,
         .transport = &run->transport,
     };
@@ -480,6 +483,22 @@ static void record_waits(struct record *record, const struct run *run, uint32_t 
                             &run->waits_us[((gsize)phase * ranks + r) * ranks], ranks);
 }
 
+/* How busy parts were over the time of the kernels that ran together, in percent. */
+static void record_usage(struct record *record, const struct run *run, const char *phase)
+{
+    uint64_t interval_ps = 0;
+    bool any = false;
+    for (int kind = 0; run->usage_recorded && kind < WORLD_USAGE_KINDS; kind++) {
+        double share[WORLD_USAGE_MAX + 1];
+        const uint32_t count = world_usage(run->world, kind, share, &interval_ps);
+        for (uint32_t i = 0; i < count; i++) share[i] = fmin(round(1000 * share[i]) / 10, 100);
+        g_autofree char *metric = g_strconcat("used_", world_usage_name(kind), NULL);
+        if (count) record_add_list(record, phase, RECORD_ALL, metric, share, count);
+        any |= count > 0;
+    }
+    if (any) record_add(record, phase, RECORD_ALL, "used_interval_us", units_us(interval_ps), "us");
+}
+
 static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
                          uint32_t *worker_count)
 {
@@ -527,6 +546,7 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
         record_waits(record, run, first + i);
         if (span) span_record(run->span, run->job->ranks, span, record);
     }
+    record_usage(record, run, count == 1 ? kernel_phase_name(run->job, first) : "stream");
     return true;
 }
 
@@ -552,9 +572,10 @@ bool simulate_load(const struct case_options *c, const struct cluster *cluster, 
     run.job = case_job(c, load, cluster, sms, error);
     if (!run.job) return false;
     case_job_record(c, run.job, record);
-    bool good = run_init(&run, c, wishes->timeline, error);
+    bool good = run_init(&run, c, wishes, error);
     if (good && (wishes->waits || wishes->timeline)) waits_init(&run, wishes->timeline);
     run.waits_recorded = wishes->waits;
+    run.usage_recorded = wishes->usage;
     const uint32_t phases = good ? phases_needed(run.job, wishes->phases) : 0;
     const uint32_t together = c->launch && !strcmp(c->launch, "stream") ? phases : 1;
     for (uint32_t phase = 0; good && phase < phases; phase += together)

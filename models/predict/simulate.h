@@ -18,6 +18,7 @@ enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN = ERROR_RUN }; /*
 struct simulate_wishes {
     bool per_rank;             /* rows of each rank, too */
     bool waits;                /* for each rank "waits_us": how long it waited for each rank (models/waits.h), a list */
+    bool usage;                /* for each phase "used_nic_tx" and so on: how busy parts were over time, a list */
     struct timeline *timeline; /* operations go here, if it is not NULL */
     const char *const *phases; /* nothing after the last of these (NULL-terminated), where all exist; NULL: all */
 };

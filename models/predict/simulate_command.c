@@ -37,7 +37,7 @@ struct arguments {
     char *output, *format, *steps, *layers, *timeline;
     int jobs, timeline_spans;
     char **set;
-    gboolean per_rank, explain, waits;
+    gboolean per_rank, explain, waits, usage;
 };
 
 static bool parse(struct case_options *c, struct arguments *a, int argc, char **argv, GError **error)
@@ -51,6 +51,8 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
         { "waits", 0, 0, G_OPTION_ARG_NONE, &a->waits,
           "With rows for each rank: how long it waits for each other one, which eptwin report draws as a map", NULL },
+        { "usage", 0, 0, G_OPTION_ARG_NONE, &a->usage,
+          "Rows of how busy each kind of part was over time, which eptwin report draws", NULL },
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
           "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
           "SECTION.KEY=VALUE" },
@@ -90,6 +92,9 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     else if (a->waits && (a->steps || a->layers))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--waits: expected one --step and one --layer, found several");
+    else if (a->usage && (a->steps || a->layers))
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "--usage: expected one --step and one --layer, found several");
     else if (a->timeline && !strcmp(a->timeline, "-") && (!a->output || !strcmp(a->output, "-")))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--timeline: expected a file, or --output FILE too: standard output "
@@ -111,9 +116,9 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     struct timeline *timeline = NULL;
     if (!case_load(c, &load, error)) return false;
     if (a->timeline) timeline = timeline_new((uint32_t)a->timeline_spans);
-    const struct simulate_wishes wishes = { .per_rank = a->per_rank || a->explain,
-                                            .waits = a->waits,
-                                            .timeline = timeline };
+    const struct simulate_wishes wishes = {
+        .per_rank = a->per_rank || a->explain, .waits = a->waits, .usage = a->usage, .timeline = timeline
+    };
     const bool good = simulate_load(c, cluster, &load, &wishes, record, error) &&
                       (!timeline || timeline_file_write(timeline, timeline_file, a->timeline, "simulate", error));
     timeline_free(timeline);

@@ -1,0 +1,24 @@
+/* usage.h - how busy each kind of part is over the time of a program: ports are looked at from time to time.  Private
+ * to models/hardware; what it finds is in world.h.
+ *
+ * The looks are events that change nothing and keep no run going.  There are at most WORLD_USAGE_MAX of them: when
+ * there is no room for more, every other one is forgotten and they come half as often. */
+#ifndef MODELS_HARDWARE_USAGE_H
+#define MODELS_HARDWARE_USAGE_H
+
+#include <stdint.h>
+
+struct usage;
+struct world;
+
+struct usage *usage_new(struct world *world);
+void usage_free(struct usage *usage);
+
+/* Of a program that begins now, and whose ranks are prepared; and one that has ended.  NULL: nobody wants to know. */
+void usage_begin(struct usage *usage);
+void usage_end(struct usage *usage);
+/* How many of its events are pending, which nobody waits for; and how many have run. */
+uint32_t usage_idle(const struct usage *usage);
+uint64_t usage_events(const struct usage *usage);
+
+#endif

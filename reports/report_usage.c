@@ -1,0 +1,97 @@
+/* report_usage.c - how busy each kind of part was over the time of a phase: small multiples with the same axes. */
+#include "reports/report_plot.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { USAGE_HEIGHT = 90, USAGE_PHASES_MAX = 12, USAGE_LEAST_PCT = 2 /* once: else it is no figure */ };
+
+static const char *const kinds[][2] = {
+    { "used_sm", "SMs" },
+    { "used_hbm", "GPU memory" },
+    { "used_nvlink_egress", "NVLink out" },
+    { "used_nvlink_ingress", "NVLink in" },
+    { "used_nic_tx", "NICs out" },
+    { "used_nic_rx", "NICs in" },
+    { "used_link", "links between switches, of PCIe" },
+    { "used_core", "cores" },
+};
+
+static const struct record_row *usage_row(const struct record *record, const char *phase, size_t kind)
+{
+    return record_find(record, phase, RECORD_ALL, kinds[kind][0]);
+}
+
+/* Steps: each interval at its share, the area below filled by nothing. */
+static void usage_line(const double *share, uint32_t count, double interval_us, const struct svg_scale *x,
+                       const struct svg_scale *y, GString *out)
+{
+    svg_path_begin(out);
+    for (uint32_t i = 0; i < count; i++) {
+        const double at = svg_scale_pixel(y, CLAMP(share[i], 0.0, 100.0));
+        svg_path_add(out, svg_scale_pixel(x, i * interval_us), at);
+        svg_path_add(out, svg_scale_pixel(x, (i + 1) * interval_us), at);
+    }
+    svg_path_end(out, "predicted");
+}
+
+static double share_most(const double *share, uint32_t count)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < count; i++) most = fmax(most, share[i]);
+    return most;
+}
+
+/* interval_us > 0. */
+static void usage_figure(const struct record *record, const char *phase, size_t kind, double interval_us, uint32_t most,
+                         GString *out)
+{
+    uint32_t count = 0;
+    const struct record_row *row = usage_row(record, phase, kind);
+    g_autofree double *share = row ? record_row_list(row, &count) : NULL;
+    if (!share || share_most(share, count) < USAGE_LEAST_PCT) return;
+    struct svg_scale x, y;
+    const double bottom = PLOT_TOP + USAGE_HEIGHT;
+    svg_scale_set(&x, PLOT_EDGE, PLOT_END, interval_us * most, PLOT_TICKS);
+    svg_scale_set(&y, bottom, PLOT_TOP, 100, 2);
+    g_autofree char *caption = g_strdup_printf("%s, %s", phase, kinds[kind][1]);
+    report_figure_begin(out, caption, bottom + PLOT_AXIS, "Line: busy share over time");
+    svg_axis_left(out, &y, PLOT_EDGE, PLOT_END, "% busy");
+    svg_axis_below(out, &x, PLOT_TOP, bottom, "us");
+    usage_line(share, count, interval_us, &x, &y, out);
+    report_figure_end(out);
+}
+
+/* The longest list of a phase: kinds that did nothing in the end have the same, but a file may say anything. */
+static uint32_t usage_most(const struct record *record, const char *phase)
+{
+    uint32_t most = 0;
+    for (size_t kind = 0; kind < G_N_ELEMENTS(kinds); kind++) {
+        uint32_t count = 0;
+        const struct record_row *row = usage_row(record, phase, kind);
+        g_autofree double *share = row ? record_row_list(row, &count) : NULL;
+        if (share) most = MAX(most, count);
+    }
+    return most;
+}
+
+void report_plot_usage(const struct report_case *c, GString *out)
+{
+    const struct record *record = c->series[0].record;
+    g_autoptr(GPtrArray) phases = report_case_phases(c, "used_interval_us", USAGE_PHASES_MAX);
+    bool any = false;
+    for (guint p = 0; p < phases->len; p++) {
+        const char *phase = g_ptr_array_index(phases, p);
+        const double interval_us = report_value(record, phase, "used_interval_us");
+        const uint32_t most = usage_most(record, phase);
+        if (!(interval_us > 0) || !isfinite(interval_us) || !most) continue;
+        if (!any)
+            report_figures_begin_many(out, "How busy parts were over time",
+                                      "The mean over the parts that did anything, from the phase's begin until all of "
+                                      "its data have come. Kinds of parts that are never 2 % busy are left out.");
+        any = true;
+        for (size_t kind = 0; kind < G_N_ELEMENTS(kinds); kind++)
+            usage_figure(record, phase, kind, interval_us, most, out);
+    }
+    if (any) report_figures_end(out);
+}
