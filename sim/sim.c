@@ -28,7 +28,8 @@ enum {
     DIGIT_BITS = 6,
     DIGIT_COUNT = 1 << DIGIT_BITS,
     LEVEL_COUNT = (64 + DIGIT_BITS - 1) / DIGIT_BITS,
-    CHUNK_ENTRIES = 31,  /* with its link, eight cache lines */
+    CHUNK_PLACES = 32, /* entries and, in the last place, a link: eight cache lines; a power of two */
+    CHUNK_ENTRIES = CHUNK_PLACES - 1,
     FRONT_FILL_MAX = 32, /* taken from slots at once; the sort is quadratic */
     FRONT_SPARE = 32,    /* below, for what is scheduled into the front afterwards */
     FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
@@ -43,18 +44,15 @@ struct entry {
     struct sim_event *event;
 };
 
-struct chunk {
-    uint32_t next;
-    struct entry entries[CHUNK_ENTRIES];
-};
-
-/* All chunks but the last are full. */
+/* All chunks but the last are full.  Of an empty slot the least time is UINT64_MAX, and end is END_EMPTY, which looks
+ * like the end of a full chunk. */
 struct slot {
     uint64_t time_ps_min;
-    uint32_t first, last; /* chunks; void when count is 0 */
-    uint32_t count;       /* of entries */
-    uint32_t last_fill;   /* of these, in the last chunk */
+    uint32_t first; /* chunk; void when count is 0 */
+    uint32_t end;   /* place behind the last entry, counted through all chunks */
+    uint32_t count; /* of entries */
 };
+static const uint32_t END_EMPTY = UINT32_MAX;
 
 struct sim {
     uint64_t now_ps;
@@ -75,12 +73,14 @@ struct sim {
     uint32_t chunk_free; /* list of chunks that were used before; NONE at its end */
     uint32_t chunk_used; /* chunks from here on were never used */
     uint32_t chunk_count;
-    struct chunk *chunks; /* moves when it grows: whoever inserts finds chunks by number again */
+    struct entry *places; /* of all chunks; moves when it grows: whoever inserts finds chunks by number again */
     uint64_t slot_mask[LEVEL_COUNT];
     struct slot slots[LEVEL_COUNT][DIGIT_COUNT];
 };
 
 static const uint32_t NONE = UINT32_MAX;
+
+static void slot_clear(struct slot *slot) { *slot = (struct slot){ .time_ps_min = UINT64_MAX, .end = END_EMPTY }; }
 
 static void queue_clear(struct sim *sim)
 {
@@ -93,7 +93,7 @@ static void queue_clear(struct sim *sim)
     sim->chunk_used = 0;
     for (int level = 0; level < LEVEL_COUNT; level++) {
         sim->slot_mask[level] = 0;
-        for (int digit = 0; digit < DIGIT_COUNT; digit++) sim->slots[level][digit].count = 0;
+        for (int digit = 0; digit < DIGIT_COUNT; digit++) slot_clear(&sim->slots[level][digit]);
     }
 }
 
@@ -104,7 +104,7 @@ struct sim *sim_new(uint32_t event_count)
     const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: of the slot dealt out */
     struct sim *const sim = memory_grow(NULL, 1, sizeof *sim);
 
-    sim->chunks = memory_grow(NULL, chunk_count, sizeof *sim->chunks);
+    sim->places = memory_grow(NULL, chunk_count * CHUNK_PLACES, sizeof *sim->places);
     sim->chunk_count = (uint32_t)chunk_count;
     sim->now_ps = sim->event_count = 0;
     sim->ahead = NULL;
@@ -116,7 +116,7 @@ struct sim *sim_new(uint32_t event_count)
 void sim_free(struct sim *sim)
 {
     if (!sim) return;
-    free(sim->chunks);
+    free(sim->places);
     free(sim);
 }
 
@@ -135,11 +135,28 @@ uint64_t sim_event_count(const struct sim *sim) { return sim->event_count; }
 
 /* ---- slots: lists of chunks ---- */
 
+static struct entry *chunk_entries(const struct sim *sim, uint32_t chunk)
+{
+    return &sim->places[(size_t)chunk * CHUNK_PLACES];
+}
+
+static uint32_t chunk_next(const struct sim *sim, uint32_t chunk)
+{
+    return (uint32_t)chunk_entries(sim, chunk)[CHUNK_ENTRIES].time_ps;
+}
+
+static void chunk_link(struct sim *sim, uint32_t chunk, uint32_t next)
+{
+    chunk_entries(sim, chunk)[CHUNK_ENTRIES].time_ps = next;
+}
+
+/* Places are counted in 32 bits. */
 static void chunks_grow(struct sim *sim)
 {
     const uint32_t count = sim->chunk_count + sim->chunk_count / 2;
 
-    sim->chunks = memory_grow(sim->chunks, count, sizeof *sim->chunks);
+    assert(count < UINT32_MAX / CHUNK_PLACES);
+    sim->places = memory_grow(sim->places, (size_t)count * CHUNK_PLACES, sizeof *sim->places);
     sim->chunk_count = count;
 }
 
@@ -151,38 +168,20 @@ static uint32_t chunk_take(struct sim *sim)
         if (sim->chunk_used == sim->chunk_count) chunks_grow(sim);
         return sim->chunk_used++;
     }
-    sim->chunk_free = sim->chunks[chunk].next;
+    sim->chunk_free = chunk_next(sim, chunk);
     return chunk;
 }
 
 static void chunk_give(struct sim *sim, uint32_t chunk)
 {
-    sim->chunks[chunk].next = sim->chunk_free;
+    chunk_link(sim, chunk, sim->chunk_free);
     sim->chunk_free = chunk;
-}
-
-static void slot_append(struct sim *sim, struct slot *slot, struct entry entry)
-{
-    if (slot->count == 0) {
-        slot->first = slot->last = chunk_take(sim);
-        slot->last_fill = 0;
-        slot->time_ps_min = entry.time_ps;
-    } else if (slot->last_fill == CHUNK_ENTRIES) {
-        const uint32_t chunk = chunk_take(sim);
-
-        sim->chunks[slot->last].next = chunk;
-        slot->last = chunk;
-        slot->last_fill = 0;
-    }
-    if (entry.time_ps < slot->time_ps_min) slot->time_ps_min = entry.time_ps;
-    sim->chunks[slot->last].entries[slot->last_fill++] = entry;
-    slot->count++;
 }
 
 /* How many entries the first chunk of a slot in use has. */
 static uint32_t slot_first_fill(const struct slot *slot)
 {
-    return slot->first == slot->last ? slot->last_fill : CHUNK_ENTRIES;
+    return slot->end / CHUNK_PLACES == slot->first ? slot->end % CHUNK_PLACES : CHUNK_ENTRIES;
 }
 
 /* Drops the first chunk, whose entries the caller has copied. */
@@ -191,21 +190,40 @@ static void slot_drop_first(struct sim *sim, struct slot *slot)
     const uint32_t chunk = slot->first;
 
     slot->count -= slot_first_fill(slot);
-    slot->first = sim->chunks[chunk].next; /* void after the last */
+    slot->first = chunk_next(sim, chunk); /* void after the last */
     chunk_give(sim, chunk);
+    if (slot->count == 0) slot_clear(slot);
 }
 
 /* ---- the trie ---- */
 
-static void trie_insert(struct sim *sim, struct entry entry)
+/* A slot's last chunk is full, or the slot is empty. */
+static __attribute__((noinline)) void slot_extend(struct sim *sim, unsigned level, unsigned digit)
+{
+    struct slot *const slot = &sim->slots[level][digit];
+    const uint32_t chunk = chunk_take(sim);
+
+    if (slot->count == 0) {
+        slot->first = chunk;
+        sim->level_mask |= 1u << level;
+        sim->slot_mask[level] |= UINT64_C(1) << digit;
+    } else {
+        chunk_link(sim, slot->end / CHUNK_PLACES, chunk);
+    }
+    slot->end = chunk * CHUNK_PLACES;
+}
+
+static inline void trie_insert(struct sim *sim, struct entry entry)
 {
     const uint64_t differing = entry.time_ps ^ sim->base_ps;
     const unsigned level = (63 - (unsigned)__builtin_clzll(differing | 1)) / DIGIT_BITS;
     const unsigned digit = entry.time_ps >> (level * DIGIT_BITS) & (DIGIT_COUNT - 1);
+    struct slot *const slot = &sim->slots[level][digit];
 
-    sim->level_mask |= 1u << level;
-    sim->slot_mask[level] |= UINT64_C(1) << digit;
-    slot_append(sim, &sim->slots[level][digit], entry);
+    if (slot->end % CHUNK_PLACES == CHUNK_ENTRIES) slot_extend(sim, level, digit);
+    if (entry.time_ps < slot->time_ps_min) slot->time_ps_min = entry.time_ps;
+    sim->places[slot->end++] = entry;
+    slot->count++;
 }
 
 static void trie_mark_empty(struct sim *sim, unsigned level, unsigned digit)
@@ -220,14 +238,14 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 {
     struct slot slot = sim->slots[level][digit];
 
-    sim->slots[level][digit].count = 0;
+    slot_clear(&sim->slots[level][digit]);
     trie_mark_empty(sim, level, digit);
     sim->base_ps = slot.time_ps_min;
     while (slot.count > 0) {
         const uint32_t fill = slot_first_fill(&slot);
 
-        if (slot.first != slot.last) __builtin_prefetch(&sim->chunks[sim->chunks[slot.first].next]);
-        for (uint32_t i = 0; i < fill; i++) trie_insert(sim, sim->chunks[slot.first].entries[i]);
+        if (fill < slot.count) __builtin_prefetch(chunk_entries(sim, chunk_next(sim, slot.first)));
+        for (uint32_t i = 0; i < fill; i++) trie_insert(sim, chunk_entries(sim, slot.first)[i]);
         slot_drop_first(sim, &slot);
     }
 }
@@ -273,15 +291,15 @@ static void front_spill(struct sim *sim)
 
 static void front_take_chunk(struct sim *sim, struct slot *slot)
 {
-    const struct chunk *const chunk = &sim->chunks[slot->first];
+    const struct entry *const entries = chunk_entries(sim, slot->first);
     const uint32_t fill = slot_first_fill(slot);
 
     for (uint32_t i = 0; i < fill; i++) {
-        const uintptr_t event = (uintptr_t)chunk->entries[i].event;
+        const uintptr_t event = (uintptr_t)entries[i].event;
 
         __builtin_prefetch((void *)event, 1);
         __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of what it belongs to */
-        front_append(sim, chunk->entries[i]);
+        front_append(sim, entries[i]);
     }
     slot_drop_first(sim, slot);
 }

@@ -77,6 +77,7 @@ struct inter_head_keeper {
     struct inter_rank *rank;
     uint32_t channel;
     uint32_t published[HT_NODES_MAX];
+    uint8_t behind[HT_NODES_MAX]; /* the number of a forwarder that was behind */
 };
 
 struct inter_receiver {

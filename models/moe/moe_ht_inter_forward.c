@@ -172,29 +172,43 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
 
 /* ---- head keeper --------------------------------------------------------------------------------------- */
 
-/* How far the slowest forwarder has read the node's ring. */
-static uint32_t forwarded_min(const struct inter_head_keeper *k, uint32_t node)
+static uint32_t forwarded(const struct inter_head_keeper *k, uint32_t node, uint32_t target)
 {
     const struct inter_rank *r = k->rank;
-    uint32_t least = UINT32_MAX;
-    for (uint32_t i = 0; i < r->ht.g.local; i++) {
-        const uint64_t now = fabric_load(k->worker.fabric, inter_word_forwarded(r, k->channel, node, i));
-        least = moe_min(least, (uint32_t)(now - r->forwarded_base[inter_forwarded_at(r, k->channel, node, i)]));
-    }
-    return least;
+    const uint64_t now = fabric_load(k->worker.fabric, inter_word_forwarded(r, k->channel, node, target));
+    return (uint32_t)(now - r->forwarded_base[inter_forwarded_at(r, k->channel, node, target)]);
 }
 
+/* How far the slowest forwarder has read the node's ring, or some that is below least: one that was lately is asked
+ * first. */
+static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32_t least)
+{
+    const uint32_t local = k->rank->ht.g.local, first = k->behind[node];
+    uint32_t min = UINT32_MAX;
+    for (uint32_t i = 0; i < local && min >= least; i++) {
+        const uint32_t target = first + i < local ? first + i : first + i - local;
+        const uint32_t head = forwarded(k, node, target);
+        if (head < min) k->behind[node] = (uint8_t)target;
+        min = moe_min(min, head);
+    }
+    return min;
+}
+
+/* A node's slots are given back a chunk at a time. */
 static enum worker_step head_keeper_step(struct fabric_worker *w)
 {
     struct inter_head_keeper *k = fabric_container_of(w, struct inter_head_keeper, worker);
     const struct inter_rank *r = k->rank;
     const struct ht_geometry *g = &r->ht.g;
+    const uint32_t chunk = r->ht.base.options->dispatch.rdma_send;
     bool ended = true;
     for (uint32_t node = 0; node < g->nodes; node++) {
         const uint32_t *meta = inter_meta(r, k->channel, node);
-        const uint32_t head = forwarded_min(k, node);
-        ended &= meta && head == meta[2 * g->local + 1] - meta[2 * g->local];
-        if (head < k->published[node] + r->ht.base.options->dispatch.rdma_send) continue;
+        const uint32_t count = meta ? meta[2 * g->local + 1] - meta[2 * g->local] : UINT32_MAX;
+        const uint32_t least = k->published[node] + chunk;
+        const uint32_t head = forwarded_min(k, node, moe_min(least, count));
+        ended &= head == count;
+        if (head < least) continue;
         if (!ht_word_send(w, &r->ht, inter_rail(r, node), g->channels + k->channel,
                           inter_word_rail(r, INTER_RDMA_HEAD, k->channel, g->node), head))
             return WORKER_WAIT;
