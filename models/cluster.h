@@ -30,6 +30,7 @@ struct cluster_work {
 struct cluster_bulk {
     uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there is written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory, and to a peer's */
+    uint64_t request_ps;                              /* what a request takes at least, however small */
 };
 
 struct cluster_gpu {
@@ -64,6 +65,8 @@ struct cluster_gpu {
     uint64_t load_again_ps;       /* for one of a line that the SM has just read, out of the L2; 0: as load_l2_ps */
     uint64_t load_l1_ps;          /* for one that hits the SM's L1; 0: as load_again_ps */
     uint64_t stage_ps;            /* a fence of the SM before what a warp has made is stored by the bulk engine */
+    uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine brings ahead and stores, beside its rows */
+    uint64_t stretch_row_ps;      /* each row of it */
     uint64_t host_fence_ps;       /* a release to the system after stores to the host's memory; 0: as others */
     uint64_t row_ps;              /* a row by loads and stores beside its waits and bytes */
     uint64_t row_rate_bps;        /* its bytes by one warp */

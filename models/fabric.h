@@ -139,6 +139,7 @@ struct fabric_pattern {
     bool packed_source;       /* BULK: so do the rows read */
     bool staged;              /* BULK, store() and copies: the row is in the warp's shared memory already */
     bool fenced;              /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
+    bool ahead;               /* LDST, sums, fenced: it also brings them, the next while one is summed */
     uint8_t again;            /* SCAN: enum fabric_again */
     bool fresh;               /* this GPU has just written the data read, or a peer has written it here */
     uint64_t footprint_bytes; /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */

@@ -538,6 +538,22 @@ static uint64_t sums_service_ps(const struct world *w, const struct fabric_work 
            (w->reduce_made ? rate_time(w->reduce_made, work->write_bytes) : 0);
 }
 
+static uint64_t stretches(const struct fabric_pattern *p, uint64_t bytes)
+{
+    return ceiling(bytes, LANES * (p->width_bytes ? p->width_bytes : 16u));
+}
+
+/* A warp alone whose rows the bulk engine brings, the next stretch while one is summed: it waits for its own turns. */
+static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *work)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t rows = work->rows ? work->rows : 1;
+    return work->pattern->steps * load_ps(w, work->pattern) +
+           (stretches(work->pattern, work->write_bytes) * gpu->stretch_ps +
+            stretches(work->pattern, work->read_bytes) * gpu->stretch_row_ps) /
+               rows;
+}
+
 /* Sums contend for their SM at each stretch: the more of the time they have it, the longer each waits for it.  (1 to 24
  * warps, 1 to 8 rows, in the L2 and not: within 8 %, tests/accuracy/measured.) */
 static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
@@ -565,6 +581,15 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
         service_ps = rate_time(w->cast.sm, work->read_bytes);
         break;
     case FABRIC_WORK_REDUCE:
+        if (p->engine == FABRIC_LDST && p->ahead) { /* the engine takes requests in turn */
+            const uint64_t chain_ps = ceiling(rows, warps_busy((uint32_t)rows, lanes)) * sum_ahead_ps(w, work);
+            const uint64_t requests = stretches(p, work->read_bytes) + stretches(p, work->write_bytes);
+            service_ps = requests * gpu->engine.request_ps;
+            const uint64_t turn_ps = port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes) - now;
+            end += shared_ps(chain_ps, turn_ps);
+            service_ps = 0;
+            break;
+        }
         if (p->engine == FABRIC_LDST) {
             const uint64_t chain_ps = ceiling(rows, warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work);
             service_ps = sums_service_ps(w, work);

@@ -120,7 +120,7 @@ static void inter_needs(const struct moe_options *o, bool payload, struct fabric
         .heap_bytes = map.end,
         .word_count = local + nodes +
                       channels * (INTER_RAIL_WORDS * nodes + INTER_NVL_WORDS * local * nodes + 1 + nodes * local +
-                                  nodes + INTER_GROUPS),
+                                  INTER_WARPS + nodes + INTER_GROUPS),
         .queue_count = (uint16_t)(2 * channels),
         .queue_depth = (uint32_t)moe_align(2 * (chunks_d > chunks_c ? chunks_d : chunks_c) + 16, 64),
     };
@@ -135,7 +135,7 @@ static void workers_alloc(struct inter_rank *r)
     r->head_keeper = kernel_alloc(g->channels, sizeof r->head_keeper[0]);
     r->receiver = kernel_alloc((uint64_t)g->channels * g->local, sizeof r->receiver[0]);
     r->returner = kernel_alloc((uint64_t)g->channels * g->local, sizeof r->returner[0]);
-    r->merger = kernel_alloc((uint64_t)g->channels * g->nodes, sizeof r->merger[0]);
+    r->merger = kernel_alloc((uint64_t)g->channels * INTER_WARPS, sizeof r->merger[0]);
     r->merge_keeper = kernel_alloc(g->channels, sizeof r->merge_keeper[0]);
     r->reducer = kernel_alloc((uint64_t)g->channels * INTER_GROUPS, sizeof r->reducer[0]);
     r->reduce_keeper = kernel_alloc(g->channels, sizeof r->reduce_keeper[0]);
@@ -164,7 +164,7 @@ static struct moe_rank *inter_create(const struct moe_options *o, struct fabric 
     struct inter_rank *r = kernel_alloc(1, sizeof *r);
     const uint32_t channels = o->num_sms / 2, local = o->ranks_per_node, nodes = o->ranks / local;
     const uint32_t dispatch_workers = channels * (2 * local + 3);
-    const uint32_t combine_workers = channels * (local + nodes + INTER_GROUPS + 2);
+    const uint32_t combine_workers = channels * (local + INTER_WARPS + INTER_GROUPS + 2);
     ht_rank_init(&r->ht, o, f, routing, true, 2 * channels > nodes ? 2 * channels : nodes,
                  dispatch_workers > combine_workers ? dispatch_workers : combine_workers);
     map_make(o, f->payload, &r->map);

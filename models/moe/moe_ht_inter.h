@@ -13,7 +13,7 @@
  *     meta_send, meta_recv [C][N][2p + 2]          rdma_send, rdma_recv [C][N][slots]      nvl [C][p][slots]
  *
  * Signal words: barrier_nvl[p], barrier_rdma[N]; [C][N] each of meta, rdma_tail, rdma_head; [C][p][N] each of start,
- * end, nvl_tail, nvl_head; private: sent[C], forwarded[C][N][p], reduced[C][N], done[C][groups]. */
+ * end, nvl_tail, nvl_head; private: sent[C], forwarded[C][N][p], reduced[C][warps], opened[C][N], done[C][groups]. */
 #ifndef MODELS_MOE_MOE_HT_INTER_H
 #define MODELS_MOE_MOE_HT_INTER_H
 
@@ -21,7 +21,7 @@
 
 enum {
     INTER_SENDER_WARPS = 7,
-    INTER_WARPS = 24,  /* that combine's forwarders share, at least one a node */
+    INTER_WARPS = 24,  /* that combine's forwarders share, at least one a node: no more nodes than that */
     INTER_GROUPS = 24, /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
 };
@@ -98,16 +98,22 @@ struct inter_returner {
     uint32_t row[HT_NODES_MAX], count[HT_NODES_MAX];
 };
 
-/* Combine: the warps that sum the node's rows of what came from one source node and send the sums back. */
+/* Combine: the warps that sum the node's rows of what came from one source node and send the sums back.  They are
+ * stepped as one worker, or, where there are few tokens, each alone: then the last one, the lead, opens chunks and
+ * sends them off. */
 struct inter_merger {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, node;
-    const uint8_t *bits; /* [count] which ranks of this node have a row */
-    uint32_t count, done, chunk_end, issued, told;
-    uint32_t position[HT_LOCAL_MAX]; /* rows read of each rank's ring */
+    uint32_t part, parts;            /* which of the node's workers it is, of how many */
+    const uint8_t *bits;             /* [count] which ranks of this node have a row */
+    uint32_t count, done;            /* tokens of the node; those that this worker has summed */
+    uint32_t chunk_end, told;        /* lead: the chunk that is open, and what has been sent */
+    uint32_t issued;                 /* lead: sent, but not yet told of */
+    uint32_t upto;                   /* position counts the rows of the tokens before */
+    uint32_t position[HT_LOCAL_MAX]; /* in each rank's ring */
     uint32_t tail[HT_LOCAL_MAX];     /* last seen */
-    uint64_t reduced_base;
+    uint64_t reduced_base, opened_base;
 };
 
 /* Combine: gives back slots of the NVLink rings that the mergers have read. */
@@ -143,7 +149,7 @@ struct inter_rank {
     struct inter_head_keeper *head_keeper;   /* [channel] */
     struct inter_receiver *receiver;         /* [channel][local] */
     struct inter_returner *returner;         /* [channel][local] */
-    struct inter_merger *merger;             /* [channel][node] */
+    struct inter_merger *merger;             /* [channel][INTER_WARPS], by node */
     struct inter_merge_keeper *merge_keeper; /* [channel] */
     struct ht_reducer *reducer;              /* [channel][group] */
     struct ht_head_keeper *reduce_keeper;    /* [channel] */
@@ -185,13 +191,17 @@ static inline uint32_t inter_word_forwarded(const struct inter_rank *r, uint32_t
 {
     return inter_word_sent(r, r->ht.g.channels) + inter_forwarded_at(r, channel, node, target);
 }
-static inline uint32_t inter_word_reduced(const struct inter_rank *r, uint32_t channel, uint32_t node)
+static inline uint32_t inter_word_reduced(const struct inter_rank *r, uint32_t channel, uint32_t number)
 {
-    return inter_word_forwarded(r, r->ht.g.channels, 0, 0) + channel * r->ht.g.nodes + node;
+    return inter_word_forwarded(r, r->ht.g.channels, 0, 0) + channel * INTER_WARPS + number;
+}
+static inline uint32_t inter_word_opened(const struct inter_rank *r, uint32_t channel, uint32_t node)
+{
+    return inter_word_reduced(r, r->ht.g.channels, 0) + channel * r->ht.g.nodes + node;
 }
 static inline uint32_t inter_word_done(const struct inter_rank *r, uint32_t channel, uint32_t group)
 {
-    return inter_word_reduced(r, r->ht.g.channels, 0) + channel * INTER_GROUPS + group;
+    return inter_word_opened(r, r->ht.g.channels, 0) + channel * INTER_GROUPS + group;
 }
 
 /* Offsets of rings; the rail's are by node, NVLink's by the producer's number. */
@@ -214,6 +224,11 @@ const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_
 
 /* Warps that one node's merger has. */
 static inline uint32_t inter_merge_warps(uint32_t nodes) { return nodes < INTER_WARPS ? INTER_WARPS / nodes : 1; }
+/* The workers that it is stepped as; the number of the first. */
+static inline uint32_t inter_merger_first(const struct inter_rank *r, uint32_t node)
+{
+    return node * inter_merge_warps(r->ht.g.nodes);
+}
 
 void inter_dispatch_launch(struct inter_rank *r);
 void inter_forward_launch(struct inter_rank *r, uint32_t channel); /* what SM 2c runs, and the receivers */

@@ -13,8 +13,10 @@
 
 /* ---- returner ------------------------------------------------------------------------------------------ */
 
-/* A merger's warps have eight stretches of 512 B on their way from each rank. */
-static const struct fabric_pattern merge_row = { .in_flight = 1, .fenced = true, .fresh = true };
+/* A merger's warp reads where the rows are, then brings stretches of 512 B of all of them, one ahead of the other. */
+static const struct fabric_pattern merge_row = {
+    .in_flight = 1, .steps = 1, .fenced = true, .ahead = true, .fresh = true
+};
 
 static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
 {
@@ -91,13 +93,31 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
 
 /* ---- merger -------------------------------------------------------------------------------------------- */
 
-/* How many of the next tokens have all their rows, at most most; position becomes that after each, rows their sum. */
-static uint32_t merger_ready(struct inter_merger *m, uint32_t most, uint32_t *position, uint32_t *rows)
+/* A token of the worker, count when it has no such: of each chunk it takes every parts'th. */
+static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
+{
+    const uint32_t chunk = m->rank->ht.base.options->combine.rdma_send;
+    const uint32_t of_chunk = (chunk - m->part + m->parts - 1) / m->parts, turn = number / of_chunk;
+    return moe_min(turn * chunk + m->part + (number - turn * of_chunk) * m->parts, m->count);
+}
+
+static bool merger_leads(const struct inter_merger *m) { return m->part + 1 == m->parts; }
+
+/* Counts the rows of the tokens before token. */
+static void merger_advance(struct inter_merger *m, uint32_t token)
+{
+    for (; m->upto < token; m->upto++)
+        for (uint32_t left = m->bits[m->upto]; left; left &= left - 1) m->position[__builtin_ctz(left)]++;
+}
+
+/* How many tokens from the one that comes next have all their rows, at most most; rows is their sum. */
+static uint32_t merger_ready(struct inter_merger *m, uint32_t most, uint32_t *rows)
 {
     const struct inter_rank *r = m->rank;
-    uint32_t count = 0;
+    uint32_t position[HT_LOCAL_MAX], count = 0;
+    for (uint32_t i = 0; i < r->ht.g.local; i++) position[i] = m->position[i];
     for (; count < most; count++) {
-        const uint32_t bits = m->bits[m->done + count];
+        const uint32_t bits = m->bits[m->upto + count];
         for (uint32_t left = bits; left; left &= left - 1) {
             const uint32_t i = (uint32_t)__builtin_ctz(left);
             if (m->tail[i] > position[i]) continue;
@@ -129,7 +149,7 @@ static void merger_run(void *context, uint64_t argument)
     const uint32_t slots = h->base.options->combine.nvl_recv / h->g.nodes;
     uint32_t position[HT_LOCAL_MAX];
     for (uint32_t i = 0; i < h->g.local; i++) position[i] = m->position[i];
-    for (uint32_t t = m->done; t < m->done + argument; t++) {
+    for (uint32_t t = m->upto; t < m->upto + argument; t++) {
         const uint8_t *slot[HT_LOCAL_MAX];
         uint32_t slot_count = 0;
         for (uint32_t left = m->bits[t]; left; left &= left - 1) {
@@ -141,14 +161,27 @@ static void merger_run(void *context, uint64_t argument)
     }
 }
 
-/* Sends the chunk that is complete, one write and the tail; false: no room. */
+/* Tokens that all of the node's workers have summed. */
+static uint32_t merger_summed(const struct inter_merger *m)
+{
+    const struct inter_rank *r = m->rank;
+    if (m->parts == 1) return m->done;
+    const uint32_t first = inter_merger_first(r, m->node);
+    uint32_t summed = 0;
+    for (uint32_t i = 0; i < m->parts; i++)
+        summed += (uint32_t)(fabric_load(m->worker.fabric, inter_word_reduced(r, m->channel, first + i)) -
+                             r->merger[m->channel * INTER_WARPS + first + i].reduced_base);
+    return summed;
+}
+
+/* Sends the chunk if it is complete, one write and the tail; false: no room. */
 static bool merger_send(struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
     const struct ht_rank *h = &r->ht;
-    const uint32_t peer = inter_rail(r, m->node), count = m->done - m->issued;
-    assert(m->told <= m->issued && m->issued <= m->done && m->done <= m->chunk_end && m->chunk_end <= m->count);
-    if (m->done != m->chunk_end) return true;
+    const uint32_t peer = inter_rail(r, m->node), summed = merger_summed(m), count = m->chunk_end - m->issued;
+    assert(m->told <= m->issued && m->issued <= m->chunk_end && summed <= m->chunk_end && m->chunk_end <= m->count);
+    if (summed != m->chunk_end) return true;
     if (count) {
         const uint32_t at = m->issued % h->base.options->combine.rdma_recv, bytes = count * h->combine_slot.stored;
         assert(at + count <= h->base.options->combine.rdma_recv); /* chunks divide the ring */
@@ -163,7 +196,7 @@ static bool merger_send(struct inter_merger *m)
             .sge = { { h->base.fabric->heap + merger_slot(m, m->issued), bytes } },
         };
         if (m->node != h->g.node && fabric_put(&m->worker, &write)) return false;
-        m->issued = m->done;
+        m->issued = m->chunk_end;
     }
     if (m->told == m->issued) return true;
     const uint32_t word = inter_word_rail(r, INTER_RDMA_TAIL, m->channel, h->g.node);
@@ -177,47 +210,70 @@ static bool merger_chunk_open(struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
     const struct moe_chunks *chunks = &r->ht.base.options->combine;
-    const uint32_t count = moe_min(chunks->rdma_send, m->count - m->done);
+    const uint32_t count = moe_min(chunks->rdma_send, m->count - m->told);
     const uint32_t head = ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, m->channel, m->node));
-    assert(head <= m->told && m->done - head <= chunks->rdma_recv);
-    if (chunks->rdma_recv - (m->done - head) < count) return false;
-    m->chunk_end = m->done + count;
+    assert(head <= m->told && m->told - head <= chunks->rdma_recv);
+    if (chunks->rdma_recv - (m->told - head) < count) return false;
+    m->chunk_end = m->told + count;
+    if (m->parts > 1) fabric_signal_add(&m->worker, inter_word_opened(r, m->channel, m->node), count, FABRIC_BLOCK);
+    return true;
+}
+
+/* The end of the chunk that is open. */
+static uint32_t merger_open(const struct inter_merger *m)
+{
+    if (merger_leads(m)) return m->chunk_end;
+    const uint32_t word = inter_word_opened(m->rank, m->channel, m->node);
+    return (uint32_t)(fabric_load(m->worker.fabric, word) - m->opened_base);
+}
+
+/* Sums the tokens that come next and have their rows; false: none has. */
+static bool merger_sum(struct inter_merger *m, uint32_t most)
+{
+    const struct inter_rank *r = m->rank;
+    const struct ht_slot *slot = &r->ht.combine_slot;
+    uint32_t rows = 0;
+    const uint32_t count = merger_ready(m, most, &rows);
+    if (count == 0) return false;
+    const uint64_t row = slot->row_bytes + slot->topk * sizeof(float);
+    fabric_work(&m->worker, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
+                                                   .pattern = &merge_row,
+                                                   .warps = (uint16_t)(count < m->worker.warps ? count : 0),
+                                                   .rows = count,
+                                                   .read_bytes = rows * row,
+                                                   .write_bytes = count * row,
+                                                   .run = merger_run,
+                                                   .context = m,
+                                                   .argument = count });
+    merger_advance(m, m->upto + count);
+    m->done += count;
+    const uint32_t number = inter_merger_first(r, m->node) + m->part;
+    fabric_signal_add(&m->worker, inter_word_reduced(r, m->channel, number), count, FABRIC_BLOCK);
     return true;
 }
 
 static enum worker_step merger_step(struct fabric_worker *w)
 {
     struct inter_merger *m = fabric_container_of(w, struct inter_merger, worker);
-    const struct ht_rank *h = &m->rank->ht;
-    if (!merger_send(m)) return WORKER_WAIT;
-    if (m->done == m->count) return WORKER_DONE;
-    if (m->done == m->chunk_end && !merger_chunk_open(m)) return WORKER_WAIT;
-    uint32_t position[HT_LOCAL_MAX], rows = 0;
-    for (uint32_t i = 0; i < h->g.local; i++) position[i] = m->position[i];
-    const uint32_t count = merger_ready(m, moe_min(w->warps, m->chunk_end - m->done), position, &rows);
-    if (count == 0) return WORKER_WAIT;
-    const uint64_t row = h->combine_slot.row_bytes + h->combine_slot.topk * sizeof(float);
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
-                                          .pattern = &merge_row,
-                                          .warps = (uint16_t)(count < w->warps ? count : 0),
-                                          .rows = count,
-                                          .read_bytes = rows * row,
-                                          .write_bytes = count * row,
-                                          .run = merger_run,
-                                          .context = m,
-                                          .argument = count });
-    for (uint32_t i = 0; i < h->g.local; i++) m->position[i] = position[i];
-    m->done += count;
-    fabric_signal_add(w, inter_word_reduced(m->rank, m->channel, m->node), count, FABRIC_BLOCK);
-    if (!merger_send(m)) return WORKER_WAIT;
-    return m->done == m->count ? WORKER_DONE : WORKER_MORE;
+    const bool leads = merger_leads(m);
+    if (leads && !merger_send(m)) return WORKER_WAIT;
+    if (leads && m->told == m->count) return WORKER_DONE;
+    if (leads && m->told == m->chunk_end && !merger_chunk_open(m)) return WORKER_WAIT;
+    const uint32_t token = merger_token(m, m->done), open = merger_open(m);
+    if (token == m->count) return leads ? WORKER_WAIT : WORKER_DONE;
+    if (token >= open) return WORKER_WAIT;
+    merger_advance(m, token);
+    if (!merger_sum(m, m->parts > 1 ? 1 : moe_min(w->warps, open - token))) return WORKER_WAIT;
+    if (leads && !merger_send(m)) return WORKER_WAIT;
+    return leads && m->told == m->count ? WORKER_DONE : WORKER_MORE;
 }
 
 static void merger_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct inter_merger *m = fabric_container_of(w, struct inter_merger, worker);
     const struct inter_rank *r = m->rank;
-    if (m->done == m->count || m->done == m->chunk_end) {
+    const uint32_t token = merger_token(m, m->done);
+    if (token == m->count || token >= merger_open(m)) {
         snprintf(text, text_size,
                  "combine forwarder of channel %u waits for rank %u to free slots: %u of %u sent, "
                  "%u read",
@@ -226,29 +282,46 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
         return;
     }
     uint32_t i = 0;
-    while (i + 1 < r->ht.g.local && (!(m->bits[m->done] >> i & 1) || m->tail[i] > m->position[i])) i++;
+    while (i + 1 < r->ht.g.local && (!(m->bits[token] >> i & 1) || m->tail[i] > m->position[i])) i++;
     snprintf(text, text_size, "combine forwarder of channel %u to rank %u waits for row %u of rank %u", m->channel,
              inter_rail(r, m->node), m->position[i], inter_neighbour(r, i));
 }
 
-static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node)
+static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node, uint32_t part, uint32_t parts)
 {
     const struct ht_geometry *g = &r->ht.g;
-    struct inter_merger *m = &r->merger[channel * g->nodes + node];
-    const uint32_t at = channel * g->nodes + node;
+    const uint32_t number = inter_merger_first(r, node) + part, at = channel * g->nodes + node;
+    struct inter_merger *m = &r->merger[channel * INTER_WARPS + number];
     *m = (struct inter_merger){
         .worker = { .step = merger_step, .describe = merger_describe },
         .rank = r,
         .channel = channel,
         .node = node,
+        .part = part,
+        .parts = parts,
         .bits = r->bits + r->rail_first[at],
         .count = r->rail_count[at],
-        .reduced_base = fabric_load(r->ht.base.fabric, inter_word_reduced(r, channel, node)),
+        .reduced_base = fabric_load(r->ht.base.fabric, inter_word_reduced(r, channel, number)),
+        .opened_base = fabric_load(r->ht.base.fabric, inter_word_opened(r, channel, node)),
     };
-    ht_kernel_add(&r->ht, &m->worker, 2 * channel + 1, inter_merge_warps(g->nodes));
-    fabric_watch(&m->worker, inter_word_rail(r, INTER_RDMA_HEAD, channel, node), 1);
+    ht_kernel_add(&r->ht, &m->worker, 2 * channel + 1, inter_merge_warps(g->nodes) / parts);
     for (uint32_t i = 0; i < g->local; i++)
         fabric_watch(&m->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, i, node), 1);
+    if (!merger_leads(m)) {
+        fabric_watch(&m->worker, inter_word_opened(r, channel, node), 1);
+        return;
+    }
+    fabric_watch(&m->worker, inter_word_rail(r, INTER_RDMA_HEAD, channel, node), 1);
+    if (parts > 1) fabric_watch(&m->worker, inter_word_reduced(r, channel, number + 1 - parts), parts);
+}
+
+/* Few tokens: it matters that one warp is free while another works.  Many: fewer workers take fewer steps. */
+static void mergers_launch(struct inter_rank *r, uint32_t channel, uint32_t node)
+{
+    enum { FEW_ROUNDS = 4 };
+    const uint32_t warps = inter_merge_warps(r->ht.g.nodes), count = r->rail_count[channel * r->ht.g.nodes + node];
+    const uint32_t parts = count <= FEW_ROUNDS * warps ? warps : 1;
+    for (uint32_t i = 0; i < parts; i++) merger_launch(r, channel, node, i, parts);
 }
 
 /* ---- merge keeper -------------------------------------------------------------------------------------- */
@@ -257,13 +330,17 @@ static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node)
 static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
 {
     const struct inter_rank *r = k->rank;
-    const struct inter_merger *m = &r->merger[k->channel * r->ht.g.nodes + node];
-    const uint32_t word = inter_word_reduced(r, k->channel, node);
-    const uint32_t done = (uint32_t)(fabric_load(k->worker.fabric, word) - m->reduced_base);
-    if (done == m->count) return false;
-    const uint32_t lag = m->worker.warps - 1u; /* the other warps may be on later tokens */
-    assert(done < m->count && k->upto[node] <= done);
-    for (; k->upto[node] + lag < done; k->upto[node]++)
+    const struct inter_merger *m = &r->merger[k->channel * INTER_WARPS + inter_merger_first(r, node)];
+    const uint32_t lag = m->worker.warps - 1u; /* the other warps of a worker may be on later tokens */
+    uint32_t least = m->count;
+    for (uint32_t i = 0; i < m->parts; i++) {
+        const uint32_t word = inter_word_reduced(r, k->channel, inter_merger_first(r, node) + i);
+        const uint32_t done = (uint32_t)(fabric_load(k->worker.fabric, word) - m[i].reduced_base);
+        least = moe_min(least, merger_token(&m[i], done));
+    }
+    if (least == m->count) return false;
+    assert(k->upto[node] <= least);
+    for (; k->upto[node] + lag < least; k->upto[node]++)
         for (uint32_t left = m->bits[k->upto[node]]; left; left &= left - 1) k->head[node][__builtin_ctz(left)]++;
     return true;
 }
@@ -301,7 +378,7 @@ static void merge_keeper_launch(struct inter_rank *r, uint32_t channel)
                                       .rank = r,
                                       .channel = channel };
     ht_kernel_add(&r->ht, &k->worker, 2 * channel + 1, 1);
-    fabric_watch(&k->worker, inter_word_reduced(r, channel, 0), r->ht.g.nodes);
+    fabric_watch(&k->worker, inter_word_reduced(r, channel, 0), INTER_WARPS);
 }
 
 /* ---- launch -------------------------------------------------------------------------------------------- */
@@ -355,14 +432,15 @@ static void return_pattern(struct inter_rank *r)
 
 void inter_combine_launch(struct inter_rank *r)
 {
-    r->ht.sum_row = (struct fabric_pattern){ .fresh = true }; /* receivers store what they have summed themselves */
+    /* Receivers read where the rows are first, and store what they have summed themselves. */
+    r->ht.sum_row = (struct fabric_pattern){ .steps = 1, .fresh = true };
     const struct ht_geometry *g = &r->ht.g;
     return_pattern(r);
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     for (uint32_t c = 0; c < g->channels; c++) {
         for (uint32_t i = 0; i < g->local; i++) returner_launch(r, c, (i + c) % g->local);
         reducers_launch(r, c);
-        for (uint32_t i = 0; i < g->nodes; i++) merger_launch(r, c, (i + c) % g->nodes);
+        for (uint32_t i = 0; i < g->nodes; i++) mergers_launch(r, c, (i + c) % g->nodes);
         merge_keeper_launch(r, c);
     }
 }
