@@ -42,14 +42,21 @@ static double share_most(const double *share, uint32_t count)
     return most;
 }
 
+/* The shares of a kind that was busy enough for a figure; else NULL.  To be freed. */
+static double *usage_shares(const struct record *record, const char *phase, size_t kind, uint32_t *count)
+{
+    const struct record_row *row = usage_row(record, phase, kind);
+    g_autofree double *share = row ? record_row_list(row, count) : NULL;
+    return share && share_most(share, *count) >= USAGE_LEAST_PCT ? g_steal_pointer(&share) : NULL;
+}
+
 /* interval_us > 0. */
 static void usage_figure(const struct record *record, const char *phase, size_t kind, double interval_us, uint32_t most,
                          GString *out)
 {
     uint32_t count = 0;
-    const struct record_row *row = usage_row(record, phase, kind);
-    g_autofree double *share = row ? record_row_list(row, &count) : NULL;
-    if (!share || share_most(share, count) < USAGE_LEAST_PCT) return;
+    g_autofree double *share = usage_shares(record, phase, kind, &count);
+    if (!share) return;
     struct svg_scale x, y;
     const double bottom = PLOT_TOP + USAGE_HEIGHT;
     svg_scale_set(&x, PLOT_EDGE, PLOT_END, interval_us * most, PLOT_TICKS);
@@ -62,14 +69,13 @@ static void usage_figure(const struct record *record, const char *phase, size_t 
     report_figure_end(out);
 }
 
-/* The longest list of a phase: kinds that did nothing in the end have the same, but a file may say anything. */
+/* The longest list of a phase; 0: there is nothing to draw. */
 static uint32_t usage_most(const struct record *record, const char *phase)
 {
     uint32_t most = 0;
     for (size_t kind = 0; kind < G_N_ELEMENTS(kinds); kind++) {
         uint32_t count = 0;
-        const struct record_row *row = usage_row(record, phase, kind);
-        g_autofree double *share = row ? record_row_list(row, &count) : NULL;
+        g_autofree double *share = usage_shares(record, phase, kind, &count);
         if (share) most = MAX(most, count);
     }
     return most;

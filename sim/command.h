@@ -18,7 +18,7 @@ command_function command_diagnose; /* models/predict/diagnose_command.c */
 command_function command_replay;   /* replay/replay_command.c */
 command_function command_measure;  /* replay/measure/measure_command.c */
 command_function command_import;   /* models/predict/import_command.c */
-command_function command_compare;  /* reports/compare_command.c */
+command_function command_compare;  /* models/predict/compare_command.c */
 command_function command_report;   /* models/predict/report_command.c */
 command_function command_fit;      /* reports/fit_command.c */
 command_function command_probe;    /* replay/probe/probe_command.c */

@@ -4,15 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/cluster_draw.h"
-#include "models/hardware/world.h"
+#include "models/predict/machines.h"
 #include "reports/record.h"
 #include "reports/report.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
 #include "sim/new_file.h"
-#include "sim/share.h"
 #include "sim/version.h"
 
 static const char report_about[] =
@@ -106,89 +104,12 @@ static bool report_input_add(struct report_input *input, const struct report_run
     return record_kind_check(record, source, error);
 }
 
-/* ---- machines ---- */
+/* ---- the page ---- */
 
-/* The files of clusters by the names that they have, which records keep. */
-struct machines {
-    GHashTable *path; /* [name] */
-    bool shipped;     /* those that ship are in it */
-};
-
-static bool machines_add(struct machines *m, const char *path, GError **error)
-{
-    struct cluster *cluster = cluster_load(path, error);
-    if (!cluster) return false;
-    if (!g_hash_table_contains(m->path, cluster->name))
-        g_hash_table_insert(m->path, g_strdup(cluster->name), g_strdup(cluster->path));
-    cluster_free(cluster);
-    return true;
-}
-
-/* A broken one is no reason not to make the page: `eptwin cluster check` tells of it. */
-static void machines_add_shipped(struct machines *m)
-{
-    g_auto(GStrv) names = m->shipped ? NULL : share_names(SHARE_CLUSTERS);
-    for (char **name = names; name && *name; name++) {
-        g_autofree char *path = share_find(SHARE_CLUSTERS, *name);
-        if (path) machines_add(m, path, NULL);
-    }
-    m->shipped = true;
-}
-
-static uint32_t header_number(const struct record *record, const char *key)
-{
-    guint64 number;
-    const char *text = record_get(record, key);
-    return text && g_ascii_string_to_unsigned(text, 10, 1, UINT16_MAX, &number, NULL) ? (uint32_t)number : 0;
-}
-
-/* The values that --set gave: "SECTION.KEY=VALUE" each; a blank may also stand within a value. */
-static char **header_set(const struct record *record)
-{
-    g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
-    g_auto(GStrv) word = g_strsplit(record_get(record, "set") ? record_get(record, "set") : "", " ", -1);
-    g_autofree char *setting = NULL;
-    for (char **w = word; *w; w++) {
-        const bool begins = strchr(*w, '=') != NULL;
-        char *longer = setting && !begins ? g_strconcat(setting, " ", *w, NULL) : g_strdup(*w);
-        if (setting && begins) g_strv_builder_add(builder, setting);
-        g_free(setting);
-        setting = longer;
-    }
-    if (setting && strchr(setting, '=')) g_strv_builder_add(builder, setting);
-    return g_strv_builder_end(builder);
-}
-
-/* The machine of a prediction, with the nodes that its ranks take.  NULL where the record names none that is known. */
 static struct drawing *machine_draw(void *context, const struct record *record)
 {
-    struct machines *m = context;
-    const char *name = record_get(record, "cluster");
-    const uint32_t ranks = header_number(record, "num-ranks"), per_node = header_number(record, "ranks-per-node");
-    if (!name || !ranks || !per_node || g_strcmp0(record_get(record, "kind"), "simulate") != 0) return NULL;
-    if (!g_hash_table_contains(m->path, name)) machines_add_shipped(m);
-    const char *path = g_hash_table_lookup(m->path, name);
-    g_auto(GStrv) set = header_set(record);
-    struct cluster *cluster = path ? cluster_load_set(path, (const char *const *)set, NULL) : NULL;
-    if (!cluster) return NULL;
-    uint32_t gpus;
-    const uint32_t nodes = world_nodes(cluster, ranks, per_node, &gpus);
-    struct graph *graph = graph_new(cluster, nodes, gpus, NULL);
-    struct drawing *drawing = graph ? cluster_draw(cluster, graph) : NULL;
-    graph_free(graph);
-    cluster_free(cluster);
-    return drawing;
+    return machines_draw(context, record);
 }
-
-static bool machines_read(struct machines *m, const struct report_run *run, GError **error)
-{
-    m->path = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
-    for (char **path = run->clusters; path && *path; path++)
-        if (!machines_add(m, *path, error)) return false;
-    return true;
-}
-
-/* ---- the page ---- */
 
 static bool report_run_write(const struct report_run *run, const struct report_input *input, struct machines *m,
                              GError **error)
@@ -209,14 +130,14 @@ int command_report(int argc, char **argv)
     struct report_input input = { g_ptr_array_new_with_free_func(record_unref), g_ptr_array_new(),
                                   g_ptr_array_new_with_free_func(sweep_unref) };
     GError *error = NULL;
-    struct machines machines = { 0 };
-    bool done = report_run_parse(&run, argc, argv, &error) && machines_read(&machines, &run, &error);
+    struct machines *machines = NULL;
+    bool done = report_run_parse(&run, argc, argv, &error) && (machines = machines_new(run.clusters, &error)) != NULL;
     if (done && run.output)
         done = new_file_spares(run.output, (const char *const *)run.paths + run.first, run.count, &error);
     for (guint i = 0; done && i < run.count; i++)
         done = report_input_add(&input, &run, run.paths[run.first + i], &error);
-    done = done && report_run_write(&run, &input, &machines, &error);
-    if (machines.path) g_hash_table_destroy(machines.path);
+    done = done && report_run_write(&run, &input, machines, &error);
+    machines_free(machines);
     g_ptr_array_unref(input.records);
     g_ptr_array_unref(input.paths);
     g_ptr_array_unref(input.sweeps);

@@ -1,11 +1,14 @@
 /* compare_command.c - eptwin compare: pairs of records in, a table, words and a summary out.
- * Knows options and files; what is compared and how it is said stands in compare.c and compare_text.c. */
+ * Knows options and files; what is compared and how it is said stands in reports/compare.c and compare_text.c, what
+ * could explain it in diagnose.h. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/predict/diagnose.h"
+#include "models/predict/machines.h"
 #include "reports/compare.h"
 #include "reports/whole_file.h"
 #include "reports/record.h"
@@ -23,12 +26,15 @@ static const char compare_about[] =
     "\n"
     "  eptwin compare predicted.csv measured.csv\n"
     "  eptwin compare p1.csv m1.csv p2.csv m2.csv --max-error 15\n"
+    "  eptwin compare predicted.csv measured.csv --diagnose\n"
     "  eptwin compare predicted.csv measured.json --by-rank --output table.csv";
 
 struct compare_run {
     struct compare_options options;
     char *output, *format_name;
     double error_pct_max; /* INFINITY: any */
+    gboolean diagnose;
+    char **clusters; /* files */
     char **paths;
     guint path_count;
 };
@@ -49,6 +55,11 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
         { "force", 0, 0, G_OPTION_ARG_NONE, &force, "Compare records of different cases nevertheless", NULL },
         { "max-error", 0, 0, G_OPTION_ARG_DOUBLE, &run->error_pct_max,
           "Exit with 1 when the time of a phase is further off than this", "PERCENT" },
+        { "diagnose", 0, 0, G_OPTION_ARG_NONE, &run->diagnose,
+          "Say what could explain each measurement, as eptwin diagnose does", NULL },
+        { "cluster", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->clusters,
+          "With --diagnose: a file that predictions may be of, beside those that ship with eptwin (may be repeated)",
+          "FILE" },
         COMMAND_LINE_OUTPUT(&run->output, "Write the comparison to FILE ('-': standard output)"),
         COMMAND_LINE_FORMAT(&run->format_name, "Of FILE: csv (the default) or json"),
         { 0 },
@@ -101,6 +112,44 @@ static void compare_pair_append(const struct compare_pair *pair, GString *out)
     compare_table_append(compare, out);
     g_string_append_c(out, '\n');
     compare_words_append(compare, out);
+}
+
+enum { CAUSES_SHOWN = 3 };
+
+/* What could explain a measurement that differs from its prediction. */
+static bool compare_pair_diagnose(const struct compare_pair *pair, struct machines *machines, GString *out,
+                                  GError **error)
+{
+    const struct compare *compare = pair->compare;
+    const char *measured = compare->swapped ? pair->a_path : pair->b_path, *path;
+    if (compare_record_predicted(compare->measured) || !compare_record_predicted(compare->predicted)) {
+        g_string_append(out, "\nNo diagnosis: that takes a prediction and a measurement.\n");
+        return true;
+    }
+    path = machines_path(machines, compare->predicted);
+    if (!path) {
+        g_set_error(
+            error, COMPARE_ERROR, COMPARE_ERROR_OPTION,
+            "--diagnose: expected --cluster FILE with the cluster \"%s\" of %s, which does not ship with eptwin",
+            record_get(compare->predicted, "cluster") ? record_get(compare->predicted, "cluster") : "",
+            compare->swapped ? pair->b_path : pair->a_path);
+        return false;
+    }
+    struct case_options base;
+    case_init(&base);
+    base.cluster = g_strdup(path);
+    const struct diagnose_how how = { .workers = g_get_num_processors() };
+    struct validate_table *table = diagnose_table_read(measured, &base, error);
+    struct diagnosis *diagnosis = table ? diagnose_run(table, &how, error) : NULL;
+    if (diagnosis) {
+        g_string_append_c(out, '\n');
+        diagnosis_text(diagnosis, table, CAUSES_SHOWN, out);
+    }
+    const bool done = diagnosis != NULL;
+    diagnosis_free(diagnosis);
+    validate_table_free(table);
+    case_clear(&base);
+    return done;
 }
 
 /* The time errors of one phase (NULL: of all) over the pairs; pair_of gets the pair of each. */
@@ -241,7 +290,7 @@ static int compare_verdict(const struct compare_pair *pairs, guint count, double
 }
 
 static bool compare_pairs_show(const struct compare_run *run, const struct compare_pair *pairs, guint count,
-                               enum record_format format, GError **error)
+                               enum record_format format, struct machines *machines, GError **error)
 {
     bool done = true;
     if (run->output) {
@@ -253,6 +302,7 @@ static bool compare_pairs_show(const struct compare_run *run, const struct compa
     for (guint p = 0; p < count; p++) {
         if (p) g_string_append_c(text, '\n');
         compare_pair_append(&pairs[p], text);
+        if (done && run->diagnose) done = compare_pair_diagnose(&pairs[p], machines, text, error);
     }
     if (count > 1) {
         g_string_append_c(text, '\n');
@@ -269,6 +319,8 @@ int command_compare(int argc, char **argv)
     GError *error = NULL;
     bool done = compare_run_parse(&run, argc, argv, &format, &error);
     const guint count = run.path_count / 2;
+    struct machines *machines = NULL;
+    done = done && (machines = machines_new(run.clusters, &error)) != NULL;
     if (done && run.output) done = new_file_spares(run.output, (const char *const *)run.paths, run.path_count, &error);
     g_autofree struct compare_pair *pairs = g_new0(struct compare_pair, count + 1);
     for (guint p = 0; done && p < count; p++) {
@@ -276,9 +328,11 @@ int command_compare(int argc, char **argv)
         pairs[p].b_path = run.paths[2 * p + 1];
         done = compare_pair_read(&pairs[p], &run.options, &error);
     }
-    done = done && compare_pairs_show(&run, pairs, count, format, &error);
+    done = done && compare_pairs_show(&run, pairs, count, format, machines, &error);
     const int status = done ? compare_verdict(pairs, count, run.error_pct_max) : command_line_fail("compare", error);
     for (guint p = 0; p < count; p++) compare_pair_clear(&pairs[p]);
+    machines_free(machines);
+    g_strfreev(run.clusters);
     g_strfreev(run.paths);
     g_free(run.output);
     g_free(run.format_name);
