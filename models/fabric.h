@@ -135,6 +135,7 @@ struct fabric_pattern {
     uint8_t source_line;      /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
     uint16_t shared_bytes;    /* BULK: size of the static shared memory in front of its buffers */
     bool lined;               /* LDST: rows begin 128-byte lines */
+    bool sought;              /* LDST: each warp looks for its rows itself, and begins when it has found one */
     bool packed;              /* BULK: the target's rows lie one behind another, not in lines */
     bool packed_source;       /* BULK: so do the rows read */
     bool staged;              /* BULK, store() and copies: the row is in the warp's shared memory already */

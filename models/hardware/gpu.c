@@ -50,14 +50,14 @@ static uint64_t sm_share_ps(struct world_rank *rank, struct world_worker *ww, ui
     return groups * service_ps;
 }
 
-/* The same of groups whose warps find their rows one by one, and so are not in step: each of the others takes its share
- * for the part of its turns that it moves rows. */
-static uint64_t sm_mixed_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps)
+/* The same of groups that are not in step: each of the others takes its share for the part of its turns that it moves
+ * rows.  So does the own one where not even its warps are in step, since each looks for its rows itself. */
+static uint64_t sm_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps)
 {
     enum { WHOLE = 256 };
     const uint64_t since_ps = ww->moved_from_ps ? ww->moved_from_ps : sim_now_ps(rank->world->sim);
-    uint64_t parts = WHOLE;
-    const uint32_t own = ww->worker->index + 1;
+    const uint32_t own = ww->worker->index + 1, part = rank->mover[own - 1].moving_256;
+    uint64_t parts = sought && part ? part : WHOLE;
     for (uint32_t i = rank->sm_first[ww->sm]; i; i = rank->mover[i - 1].sm_next) {
         const struct mover *m = &rank->mover[i - 1];
         if (i != own && m->moved_to_ps > since_ps) parts += m->moving_256 ? m->moving_256 : WHOLE;
@@ -105,15 +105,17 @@ enum { STORE_IN_FLIGHT = 4 }; /* loads behind store-warp-rate; with more, store-
 
 static uint64_t ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
-/* A wait for memory of a kernel that says its pattern.  Rows that SMs of either half of the L2 read are in both halves,
- * which then keep half as many. */
+/* A wait for memory of a kernel that says its pattern.  Rows just written are in the L2 but for those that others have
+ * driven out, more of them the nearer all together come to what it holds. */
 static uint64_t load_ps(const struct world *w, const struct fabric_pattern *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     if (p->again == FABRIC_AT_HAND && gpu->load_l1_ps) return gpu->load_l1_ps;
     if (p->again) return gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps;
-    const bool there = p->fresh && (!gpu->l2_bytes || 2 * p->footprint_bytes <= gpu->l2_bytes);
-    return there ? gpu->load_l2_ps : gpu->load_ps;
+    if (!p->fresh || (gpu->l2_bytes && p->footprint_bytes >= gpu->l2_bytes)) return gpu->load_ps;
+    const uint64_t more_ps = gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0;
+    return gpu->load_l2_ps +
+           (gpu->l2_bytes ? (uint64_t)((double)more_ps * (double)p->footprint_bytes / (double)gpu->l2_bytes) : 0);
 }
 
 /* The latencies of the rows of one warp: turns of load, wait and store one after another, and before them waits for
@@ -189,13 +191,13 @@ static uint64_t shared_ps(uint64_t chain_ps, uint64_t share_ps)
 
 /* The warps of a group take rows in rounds, of which the last may not have one for each; in each round they share their
  * SM with the other groups' warps. */
-static uint64_t rounds_ps(struct world_rank *rank, struct world_worker *ww, uint32_t rows, uint32_t busy,
+static uint64_t rounds_ps(struct world_rank *rank, struct world_worker *ww, uint32_t rows, uint32_t busy, bool sought,
                           uint64_t alone_ps, uint64_t row_bytes)
 {
     const rate_q20 sm = rank->world->store.sm;
     const uint32_t full = rows / busy, rest = rows % busy;
-    uint64_t sum_ps = full * shared_ps(alone_ps, sm_mixed_ps(rank, ww, rate_time(sm, busy * row_bytes)));
-    if (rest) sum_ps += shared_ps(alone_ps, sm_mixed_ps(rank, ww, rate_time(sm, rest * row_bytes)));
+    uint64_t sum_ps = full * shared_ps(alone_ps, sm_mixed_ps(rank, ww, sought, rate_time(sm, busy * row_bytes)));
+    if (rest) sum_ps += shared_ps(alone_ps, sm_mixed_ps(rank, ww, sought, rate_time(sm, rest * row_bytes)));
     return sum_ps;
 }
 
@@ -211,7 +213,8 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const bool bulk = p->engine == FABRIC_BULK;
     const uint64_t lead_ps = (p->steps + 1) * load_ps(w, p); /* until the first byte moves */
     const uint64_t served_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(w->store.sm, size), size);
-    uint64_t end = start + touch_ps(ww, p) + rounds_ps(rank, ww, rows, busy, row_ps(w, p, size / rows), size / rows);
+    uint64_t end =
+        start + touch_ps(ww, p) + rounds_ps(rank, ww, rows, busy, p->sought, row_ps(w, p, size / rows), size / rows);
     end = later(end, lead_ps + served_ps);
     end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != rank->fabric.rank)

@@ -10,9 +10,9 @@
 #include <stdio.h>
 
 /* Five loads in flight; scales and top-k choices are read after the row. */
-static const struct fabric_pattern send_row[3] = { { .in_flight = 5 },
-                                                   { .in_flight = 5, .steps = 1 },
-                                                   { .in_flight = 5, .steps = 2 } };
+static const struct fabric_pattern send_row[3] = { { .in_flight = 5, .sought = true },
+                                                   { .in_flight = 5, .sought = true, .steps = 1 },
+                                                   { .in_flight = 5, .sought = true, .steps = 2 } };
 
 /* ---- sender -------------------------------------------------------------------------------------------- */
 
