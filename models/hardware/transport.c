@@ -78,9 +78,8 @@ static const struct transport table[] = {
     { .name = "uccl",
       .what = "UCCL's threads of the host over verbs, signals added up by software",
       .source = "1.10: 4 threads, FIFO of 2048, at most 32 in flight a channel, no limit of bytes "
-                "(UCCL_IB_MAX_INFLIGHT_BYTES; 1.5 MB is set for Thor-2 alone); 5.2: FIFO 3 us; writes to a peer are "
-                "posted as "
-                "one list, 2.3 M writes/s of a thread (435 ns)",
+                "(UCCL_IB_MAX_INFLIGHT_BYTES; 1.5 MB is set for Thor-2 alone); 5.2: FIFO 3 us; 2.3 M "
+                "writes/s of a thread (435 ns), which posts those to a peer as one list",
       .poster = CLUSTER_POST_PROXY,
       .post_ps = 580 NS,
       .doorbell_ps = 435 NS,
