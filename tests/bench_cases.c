@@ -53,15 +53,15 @@ static const struct bench_case cases[] = {
     { "alltoallv, 256 ranks, uneven",
       "tests/peers/port.ini",
       5,
-      { "kernel", "alltoallv", "num-ranks", "256", "matrix", "lognormal:65536:0.6" } },
+      { "kernel", "alltoallv", "num-ranks", "256", "ranks-per-node", "1", "matrix", "lognormal:65536:0.6" } },
     { "alltoallv, 1024 ranks, uneven",
       "tests/peers/port.ini",
       1,
-      { "kernel", "alltoallv", "num-ranks", "1024", "matrix", "lognormal:65536:0.7" } },
+      { "kernel", "alltoallv", "num-ranks", "1024", "ranks-per-node", "1", "matrix", "lognormal:65536:0.7" } },
     { "alltoallv, 1024 ranks, 64 KB",
       "tests/peers/port.ini",
       1,
-      { "kernel", "alltoallv", "num-ranks", "1024", "matrix", "uniform:65536" } },
+      { "kernel", "alltoallv", "num-ranks", "1024", "ranks-per-node", "1", "matrix", "uniform:65536" } },
 };
 
 static void bench_fail(const char *what, GError *error)
