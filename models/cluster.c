@@ -88,6 +88,7 @@ static const struct key keys[] = {
     KEY("gpu", "bulk-out-rate", KIND_RATE, true, gpu.engine.out_rate_bps),
     KEY("gpu", "bulk-put-rate", KIND_RATE, true, gpu.engine.put_rate_bps),
     KEY("gpu", "bulk-request", KIND_TIME, true, gpu.engine.request_ps),
+    KEY("gpu", "bulk-drain", KIND_TIME, true, gpu.engine.drain_ps),
     KEY("gpu", "bulk-skew-rate", KIND_RATE, true, gpu.bulk_skew_rate_bps),
     WORK("gpu", "cast", false, gpu.cast),
     WORK("gpu", "reduce", false, gpu.reduce),

@@ -31,6 +31,7 @@ struct cluster_bulk {
     uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there is written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory, and to a peer's */
     uint64_t request_ps;                              /* what a request takes at least, however small */
+    uint64_t drain_ps;                                /* how long it stands still for a warp's release of its rows */
 };
 
 struct cluster_gpu {

@@ -151,6 +151,7 @@ static const struct {
     { "gpu", "stretch", "of the kernels' own sums" },
     { "gpu", "stretch-row", "of the kernels' own sums" },
     { "gpu", "bulk-request", "of the kernels' own sums" },
+    { "gpu", "bulk-drain", "of the kernels' own copies" },
     { "gpu", "touch", "pages looked at for the first time in a kernel took no longer than others" },
     { "nvlink", "gpus", "a domain may have more than were measured" },
     { "nvlink", "line-rate", "a data sheet's" },

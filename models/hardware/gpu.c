@@ -290,16 +290,20 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const rate_q20 warp = deep ? w->store_deep : k->warp;
     const uint64_t service_ps = rate_time(w->store.sm, size) + (bulk ? bulk_passes_ps(w, p, size) : 0),
                    latency_ps = rows_latency_ps(w, k, p, rows, busy);
-    /* Bulk copies of several warps overlap each other's latencies; loads and stores of one group go in step. */
-    uint64_t end = start + rate_time(warp, size) / busy + (bulk ? latency_ps : 0);
+    /* Bulk copies of several warps overlap each other's latencies, which the engine's turns do not hide; loads and
+     * stores of one group go in step. */
+    const uint64_t alone_ps = rate_time(warp, size) / busy + (bulk ? latency_ps : 0);
+    const uint64_t wait_ps = bulk && alone_ps > service_ps ? alone_ps - service_ps : 0;
+    uint64_t end = start + alone_ps;
     if (!deep && !bulk) end = later(end, start + sm_share_ps(rank, ww, service_ps));
-    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
+    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size) + wait_ps);
     end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
     if (write->peer != f->rank)
         end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size, p->packed ? w->egress_split : 0));
     lane_end(ww, end + (bulk ? 0 : latency_ps));
     moved_note(ww, start, rank->now.last_end_ps);
     ww->unfenced = true;
+    ww->drains = bulk;
     world_store_payload(rank, write);
     return 0;
 }
@@ -442,6 +446,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     lane_end(ww, later(start, worker_staged_ps(ww)));
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     if (ww->unfenced) lane_end(ww, later(start, rank->sm[ww->sm].free_ps) + gpu->fence_ps);
+    if (ww->unfenced && ww->drains) (void)port_reserve(&rank->sm[ww->sm], sim_now_ps(w->sim), gpu->engine.drain_ps, 0);
     else if (signal->release)
         lane_end(ww, later(later(start, rank->stored_ps[ww->sm]) + gpu->release_system_ps,
                            rank->put_ps[ww->sm] ? rank->put_ps[ww->sm] + gpu->fence_ps : 0));

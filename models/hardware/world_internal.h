@@ -37,6 +37,7 @@ struct world_worker {
     uint16_t sm;            /* the SM whose port it uses */
     bool done;
     bool unfenced; /* it has stored since its last signal: the next one must wait for the stores */
+    bool drains;   /* the same, and stored by the bulk engine */
     bool rested;   /* its struct rest is in use */
 };
 _Static_assert(sizeof(struct world_worker) <= ARENA_LINE_BYTES, "one cache line");

@@ -94,6 +94,7 @@ struct inter_returner {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, target, filling; /* filling: the node whose ring is being written */
+    bool read;                         /* where the buffer and the rows lie */
     struct ht_ring ring[HT_NODES_MAX];
     uint32_t row[HT_NODES_MAX], count[HT_NODES_MAX];
 };

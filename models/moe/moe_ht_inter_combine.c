@@ -31,10 +31,14 @@ static bool returner_ready(const struct inter_returner *s, uint32_t node)
     return ring->tail < s->count[node] && ht_ring_space(h, ring) >= h->base.options->combine.nvl_send;
 }
 
-/* A chunk to each node's part of the ring that has room, then all tails. */
+/* A chunk to each node's part of the ring that has room, then all tails.  First it reads where the peer's buffer lies,
+ * and which rows are its own. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
+    static const struct fabric_pattern ranges = { .in_flight = 1 };
     struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
+    if (!s->read) fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &ranges, .rows = 2 });
+    s->read = true;
     struct ht_rank *h = &s->rank->ht;
     const uint32_t nodes = h->g.nodes;
     bool under_way = false;
@@ -417,7 +421,8 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
     ht_head_keeper_launch(h, &r->reduce_keeper[channel], 2 * channel);
 }
 
-/* Rows return by the bulk engine, whole: from whole lines into slots, which start anywhere in one. */
+/* Rows return by the bulk engine, whole: from whole lines into slots, which start anywhere in one.  Where a row came
+ * from is read once it is there. */
 static void return_pattern(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -425,6 +430,7 @@ static void return_pattern(struct inter_rank *r)
     r->return_row = (struct fabric_pattern){
         .engine = FABRIC_BULK,
         .packed = true,
+        .steps = 1,
         /* How far each forwarder is with each rank and each receiver with each node, and whether they are done. */
         .shared_bytes = (uint16_t)((forwarders * g->local + receivers * g->nodes) * 4 + forwarders + receivers),
     };
