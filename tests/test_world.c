@@ -411,6 +411,31 @@ static void test_patterns(void)
     }
 }
 
+/* Warps take rows in rounds: one more row than warps is a round more, whole. */
+static void test_rounds(void)
+{
+    static const struct {
+        uint32_t rows;
+        uint64_t rounds;
+    } stores[] = { { 1, 1 }, { 3, 1 }, { 4, 1 }, { 5, 2 }, { 8, 2 }, { 9, 3 } };
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
+        struct stage *s = stage_new(2, 2);
+        s->cluster.gpu.load_ps = 200000;
+        s->cluster.gpu.row_ps = 50000;
+        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
+        PLAY(s, 0, 4,
+             { .verb = STORE,
+               .peer = 1,
+               .rows = stores[i].rows,
+               .size_bytes = 1000 * stores[i].rows,
+               .pattern.in_flight = 2 });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, 1010000 + stores[i].rounds * (50 + 200 + 1000) * 1000));
+        free(s);
+    }
+}
+
 /* What is added for the whole GPU is seen after a release. */
 static void test_scopes(void)
 {
@@ -1233,6 +1258,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "bulk mixed", test_bulk_mixed);
     CU_add_test(suite, "passes", test_passes);
     CU_add_test(suite, "patterns", test_patterns);
+    CU_add_test(suite, "rounds of warps", test_rounds);
     CU_add_test(suite, "scopes", test_scopes);
     CU_add_test(suite, "nothing added", test_nothing_added);
     CU_add_test(suite, "signals", test_signals);

@@ -30,4 +30,9 @@ echo '# the same twice, refused'
 $EPTWIN simulate --cluster h800-cx7 --launch stream --num-ranks 16 --usage | grep used_ | cksum >1
 $EPTWIN simulate --cluster h800-cx7 --launch stream --num-ranks 16 --usage | grep used_ | cksum | cmp - 1
 $EPTWIN simulate --cluster h800-cx7 --trace source/traces/samples/prefill_ep8.npy.zst --layers 0:2 --usage; echo "exit $?"
-$EPTWIN report page.html with.csv && grep -c 'aria-label="Line: busy share over time' page.html
+# A figure for each part that is busy for 2 % of some interval.
+busy=$(grep ',used_' with.csv | grep -v interval | cut -d, -f4 |
+    awk '{ for (i = 1; i <= NF; i++) if ($i >= 2) { n++; break } } END { print n }')
+$EPTWIN report page.html with.csv
+drawn=$(grep -c 'aria-label="Line: busy share over time' page.html)
+[ "$busy" -ge 5 ] && [ "$drawn" = "$busy" ] && echo "all drawn" || echo "$busy busy, $drawn drawn"
