@@ -364,7 +364,7 @@ static uint32_t entry_track(const struct entry *e)
 /* The text, fit to be printed: it comes from another process. */
 static const char *merge_text(const struct merge *m, uint32_t rank, uint32_t number)
 {
-    if ((uint64_t)(number + 1) * TEXT_BYTES > m->texts[rank]->len) return "";
+    if (((uint64_t)number + 1) * TEXT_BYTES > m->texts[rank]->len) return "";
     const char *at = (const char *)m->texts[rank]->data + (size_t)number * TEXT_BYTES;
     g_autofree char *text = bootstrap_peer_text(at, TEXT_BYTES);
     return timeline_keep(m->timeline, text);
@@ -495,11 +495,12 @@ static struct timeline *merge_all(struct merge *m, const struct share *share)
     return m->timeline;
 }
 
-/* What each rank's part comes to, in bytes. */
-static void shares_sizes(const struct share *share, uint32_t ranks, uint64_t *entries, uint64_t *texts)
+/* What each rank's part comes to, in bytes: no rank keeps more entries than another. */
+static void shares_sizes(const struct share *share, uint32_t ranks, uint32_t entries_max, uint64_t *entries,
+                         uint64_t *texts)
 {
     for (uint32_t r = 0; r < ranks; r++) {
-        entries[r] = share[r].entries * sizeof(struct entry);
+        entries[r] = MIN(share[r].entries, entries_max) * sizeof(struct entry);
         texts[r] = MIN(share[r].texts, TEXTS_MAX) * TEXT_BYTES;
     }
 }
@@ -516,7 +517,7 @@ bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool
     *all = NULL;
     if (!one_clock && !clocks_compare(t, b, clock, error)) return false;
     if (!bootstrap_allgather(b, &mine, sizeof mine, share, error)) return false;
-    shares_sizes(share, ranks, entry_bytes, text_bytes);
+    shares_sizes(share, ranks, t->entries_max, entry_bytes, text_bytes);
     struct merge m = {
         .ranks = ranks, .clock = clock, .entries = g_new0(GByteArray *, ranks), .texts = g_new0(GByteArray *, ranks)
     };
