@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "models/key_file.h"
+#include "sim/nearest.h"
 #include "sim/share.h"
 #include "sim/stats.h"
 #include "sim/units.h"
@@ -419,6 +420,56 @@ static bool read_keys(const struct key_file *file, struct cluster *c, GError **e
     return true;
 }
 
+/* Section, or in it name, is none that a cluster file may have; the nearest that it may have is said with it. */
+static bool refuse_name(const struct key_file *file, const char *section, const char *name, const char *nearest,
+                        GError **error)
+{
+    g_autofree char *place = key_file_place(file, section, name);
+    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [%s]%s%s: unknown %s%s%s%s", place, section,
+                name ? " " : "", name ? name : "", name ? "key" : "section", nearest ? "; did you mean " : "",
+                nearest ? nearest : "", nearest ? "?" : "");
+    return false;
+}
+
+/* The names of a section's keys, to be freed by g_free alone. */
+static const char **key_names(const char *section)
+{
+    GPtrArray *names = g_ptr_array_new();
+    if (!strcmp(section, "cluster")) {
+        g_ptr_array_add(names, (gpointer) "name");
+        g_ptr_array_add(names, (gpointer) "include");
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
+        if (!strcmp(section, keys[i].section)) g_ptr_array_add(names, (gpointer)keys[i].name);
+    g_ptr_array_add(names, NULL);
+    return (const char **)g_ptr_array_free(names, FALSE);
+}
+
+/* The section of which name is a key; NULL: none. */
+static const char *section_of_key(const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
+        if (!strcmp(name, keys[i].name)) return keys[i].section;
+    return NULL;
+}
+
+static bool refuse_section(const struct key_file *file, const char *section, GError **error)
+{
+    const char *names[G_N_ELEMENTS(keys) + 3] = { "cluster", "links" };
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) names[i + 2] = keys[i].section;
+    const char *nearest = nearest_find(section, names);
+    g_autofree char *bracketed = nearest ? g_strconcat("[", nearest, "]", NULL) : NULL;
+    return refuse_name(file, section, NULL, bracketed, error);
+}
+
+static bool refuse_key(const struct key_file *file, const char *section, const char *name, GError **error)
+{
+    g_autofree const char **names = key_names(section);
+    const char *nearest = nearest_find(name, names), *elsewhere = section_of_key(name);
+    g_autofree char *there = elsewhere ? g_strdup_printf("[%s] %s", elsewhere, name) : NULL;
+    return refuse_name(file, section, name, there ? there : nearest, error);
+}
+
 static bool section_known(const char *section)
 {
     bool known = !strcmp(section, "cluster") || !strcmp(section, "links");
@@ -428,29 +479,19 @@ static bool section_known(const char *section)
 
 static bool key_known(const char *section, const char *name)
 {
-    if (!strcmp(section, "cluster")) return !strcmp(name, "name") || !strcmp(name, "include");
     if (!strcmp(section, "links")) return true;
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
-        if (!strcmp(section, keys[i].section) && !strcmp(name, keys[i].name)) return true;
-    return false;
+    g_autofree const char **names = key_names(section);
+    return g_strv_contains(names, name);
 }
 
 static bool refuse_unknown(const struct key_file *file, GError **error)
 {
     g_auto(GStrv) sections = g_key_file_get_groups(file->keys, NULL);
     for (char **s = sections; *s; s++) {
-        if (!section_known(*s)) {
-            g_autofree char *place = key_file_place(file, *s, NULL);
-            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [%s]: unknown section", place, *s);
-            return false;
-        }
+        if (!section_known(*s)) return refuse_section(file, *s, error);
         g_auto(GStrv) names = g_key_file_get_keys(file->keys, *s, NULL, NULL);
-        for (char **n = names; n && *n; n++) {
-            if (key_known(*s, *n)) continue;
-            g_autofree char *place = key_file_place(file, *s, *n);
-            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [%s] %s: unknown key", place, *s, *n);
-            return false;
-        }
+        for (char **n = names; n && *n; n++)
+            if (!key_known(*s, *n)) return refuse_key(file, *s, *n, error);
     }
     return true;
 }

@@ -221,14 +221,16 @@ static void test_files_that_are_none(void)
 
 static void test_unknown_words(void)
 {
-    CU_ASSERT(change_refused("[gpu]", "[gpus]", "FILE:LINE: [gpus]: unknown section"));
+    CU_ASSERT(change_refused("[gpu]", "[gpus]", "FILE:LINE: [gpus]: unknown section; did you mean [gpu]?"));
     CU_ASSERT(change_refused("[network]", "[switch]\n[network]", "FILE:LINE: [switch]: unknown section"));
     CU_ASSERT(change_refused("poll = 220 ns", "poll-latency = 220 ns", "FILE:LINE: [gpu] poll-latency: unknown key"));
     CU_ASSERT(change_refused("name = ", "label = ", "FILE:LINE: [cluster] label: unknown key"));
-    CU_ASSERT(change_refused("poll = 220 ns", "Poll = 220 ns", "FILE:LINE: [gpu] Poll: unknown key"));
+    CU_ASSERT(
+        change_refused("poll = 220 ns", "Poll = 220 ns", "FILE:LINE: [gpu] Poll: unknown key; did you mean poll?"));
     CU_ASSERT(change_refused("mtu = 4 KiB", "mtu[de] = 4 KiB", "FILE:LINE: [nic] mtu[de]: unknown key"));
     /* A key of one part in another. */
-    CU_ASSERT(change_refused("egress-rate = 160 GB/s", "sms = 3", "FILE:LINE: [nvlink] sms: unknown key"));
+    CU_ASSERT(change_refused("egress-rate = 160 GB/s", "sms = 3",
+                             "FILE:LINE: [nvlink] sms: unknown key; did you mean [gpu] sms?"));
 }
 
 /* GLib would join the sections and take the last of the values. */
