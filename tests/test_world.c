@@ -970,10 +970,11 @@ static uint64_t thread_ps(enum cluster_posting poster, enum transport_order orde
 /* What a thread of the host does beside posting: it waits at a fence, and tells the GPU of acknowledgements. */
 static void test_threads_wait(void)
 {
-    /* Until the first is acknowledged: fetch, 100 ns of bytes, there, deliver, back; its signal there and back. */
+    /* Until the first is acknowledged: fetch, 100 ns of bytes, there, deliver, back; the second's acknowledgement,
+     * and its signal's fetch and way. */
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, false),
-                    6100000);
+                    7100000);
     /* Of counters that take 400 ns to ask for, an idle thread asks for two: 400 until it looks.  It notices the put
      * after half a turn of three and half of asking: 800; before the first signal, and before the second. */
     CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false, 400000) -
@@ -987,6 +988,32 @@ static void test_threads_wait(void)
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true) -
                         thread_ps(CLUSTER_POST_GPU, TRANSPORT_WIRE, true),
                     2 * 500 * PS_PER_NS);
+}
+
+/* A NIC whose reads take 300 ns reads behind each put before it acknowledges it. */
+static void test_flushed(void)
+{
+    uint64_t took_ps[2][2];
+    for (uint32_t flushed = 0; flushed < 2; flushed++) {
+        for (uint32_t fence = 0; fence < 2; fence++) {
+            struct stage *s = stage_new(2, 1);
+            s->cluster.nic.read_ps = 300 * PS_PER_NS;
+            struct transport t = transport_of(&s->cluster.nic);
+            s->options.transport = &t;
+            t.poster = CLUSTER_POST_PROXY;
+            t.flushed = flushed;
+            t.order = fence ? TRANSPORT_FENCE : TRANSPORT_WIRE;
+            PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 1000, .word = 1 },
+                 { .verb = PUT_SIGNAL, .peer = 1, .queue = 1, .size_bytes = 1000, .word = 2 },
+                 { .verb = FLUSH, .peer = 1, .queue = 1 });
+            PLAY(s, 1, 1, { .verb = WAIT, .word = 2 });
+            stage_run(s);
+            took_ps[flushed][fence] = s->result[fence].time_ps;
+            free(s);
+        }
+    }
+    CU_ASSERT_EQUAL(took_ps[1][0] - took_ps[0][0], 300000); /* what rank 0 awaits */
+    CU_ASSERT_EQUAL(took_ps[1][1] - took_ps[0][1], 600000); /* the thread's wait, and the second signal's */
 }
 
 /* Ranks 0 and 1 share a NIC, 2 and 3 another: its QPs take turns, so the signals go one right after the other. */
@@ -1282,6 +1309,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "warps of one QP", test_warps_of_one_qp);
     CU_add_test(suite, "transports", test_transports);
     CU_add_test(suite, "threads wait", test_threads_wait);
+    CU_add_test(suite, "flushed", test_flushed);
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "turns of QPs", test_turns_of_qps);
     CU_add_test(suite, "host cores", test_host_cores);

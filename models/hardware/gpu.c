@@ -368,7 +368,8 @@ static void fence_wait(struct world_rank *rank, const struct fabric_write *write
     if (t->order != TRANSPORT_FENCE || t->poster != CLUSTER_POST_PROXY) return;
     struct port *thread = &rank->proxy[write->queue % t->threads];
     thread->free_ps += nic->fetch_ps + units_transfer_ps(write->charge_bytes, nic->rate_bps) +
-                       2 * w->cluster->network.latency_ps + nic->deliver_ps + transport_notice_ps(t);
+                       2 * w->cluster->network.latency_ps + nic->deliver_ps + (t->flushed ? nic->read_ps : 0) +
+                       transport_notice_ps(t);
 }
 
 /* Two requests are written, or one where the peer polls the data; one doorbell rings. */

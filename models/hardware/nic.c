@@ -226,11 +226,14 @@ static void request_landed(struct sim *sim, struct sim_event *event)
     if (signal) world_word_deliver(target, word, value, add);
 }
 
+/* Bytes that have come in are acknowledged once the NIC has read behind them, where a transport wants that. */
+static uint64_t flush_ps(const struct world *w) { return w->transport.flushed ? w->cluster->nic.read_ps : 0; }
+
 /* The request's time of arrival is known from now on.  The source learns of the arrival one way later: then its QP has
  * room, its window opens, and its flush may return. */
 static void request_known(struct world *w, struct qp *qp, struct request *r, uint64_t visible_ps)
 {
-    const uint64_t acked_ps = visible_ps + back_ps(w, r);
+    const uint64_t acked_ps = visible_ps + flush_ps(w) + back_ps(w, r);
     assert(visible_ps >= sim_now_ps(w->sim) && request_early_bytes(r) <= r->wire_bytes);
     credit_return(nic_of(w, r), r->wire_bytes - request_early_bytes(r), acked_ps);
     acks_owe(w, r);
@@ -308,7 +311,8 @@ static void request_sent(struct world *w, struct qp *qp, struct request *r, uint
     in_ps += w->rank[r->target].local[peer_port_choose(w, r)].latency_ps;
     const bool signal = r->signal && !r->polled;
     if (r->put && signal && w->transport.order == TRANSPORT_FENCE)
-        in_ps += 2 * back_ps(w, r) + transport_notice_ps(&w->transport);
+        in_ps += flush_ps(w) + 2 * back_ps(w, r) + transport_notice_ps(&w->transport) + w->cluster->nic.fetch_ps -
+                 w->cluster->nic.read_ps;
     if (signal) in_ps = signal_applied_ps(w, r, in_ps);
     if (w->ways_differ) {
         struct qp_rest *rest = nic_qp_more(w, qp);

@@ -43,9 +43,11 @@ static const struct transport table[] = {
       .mapped_ps = 3650 NS },
     { .name = "libfabric",
       .what = "NVSHMEM over libfabric (Slingshot's CXI), posted by a thread of the host",
-      .source = "5.2 as ibrc; 5.5: unordered; a put with a signal is a put, a wait of the thread until it is "
-                "acknowledged, and an atomic (nvshmemt_put_signal with libfabric's fence, NVSHMEM 3.4); CXI counts "
-                "completions in the NIC, and fi_cntr_read asks it: 333 ns, the request's fetch 1.0 us, PCIe 0.70",
+      .source =
+          "5.2 as ibrc; 5.5: unordered; a put with a signal is a put, a wait of the thread until it is "
+          "acknowledged, and an atomic (nvshmemt_put_signal with libfabric's fence, NVSHMEM 3.4); NVSHMEM asks for "
+          "FI_DELIVERY_COMPLETE, for which CXI sets `flush`; CXI counts completions in the NIC, and "
+          "fi_cntr_read asks it: 333 ns, the request's fetch 1.0 us, PCIe 0.70",
       .poster = CLUSTER_POST_PROXY,
       .post_ps = 580 NS,
       .doorbell_ps = 333 NS,
@@ -54,6 +56,7 @@ static const struct transport table[] = {
       .queues = 1,
       .order = TRANSPORT_FENCE,
       .mapped_ps = 3650 NS,
+      .flushed = true,
       .counter_ps = 2033 NS },
     { .name = "gin-proxy",
       .what = "NCCL GIN type 2, posted by a thread of the host",

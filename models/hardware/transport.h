@@ -30,6 +30,7 @@ struct transport {
     uint64_t atomic_ps;    /* a receiver thread's time for a signal, where NICs lack atomics; 0: NICs have them */
     enum transport_order order;
     uint64_t mapped_ps;  /* a thread's time more for each request where it reaches GPU memory without GDRCopy */
+    bool flushed;        /* a request is acknowledged once its bytes are in memory: the peer's NIC reads behind them */
     uint64_t counter_ps; /* a thread's time to ask the NIC for a counter; 0: the NIC writes completions to memory */
 };
 
