@@ -36,12 +36,10 @@ static bool cpu_line_parse(const char *line, double tick_us, uint32_t *cpu, doub
     return true;
 }
 
-static void stat_read(const char *root, struct contention_reading *r)
+static void stat_read(const char *root, const cpu_set_t *cpus, struct contention_reading *r)
 {
     g_autofree char *text = file_of(root, "/proc/stat");
     if (!text) return;
-    cpu_set_t mine;
-    const bool any = sched_getaffinity(0, sizeof mine, &mine) != 0 || *root;
     g_auto(GStrv) line = g_strsplit(text, "\n", -1);
     double busy_us = 0, steal_us = 0;
     for (char **l = line; *l; l++) {
@@ -49,7 +47,7 @@ static void stat_read(const char *root, struct contention_reading *r)
         double busy, steal;
         if (g_str_has_prefix(*l, "procs_running ")) r->running = g_ascii_strtod(*l + strlen("procs_running "), NULL);
         if (!cpu_line_parse(*l, 1e6 / (double)sysconf(_SC_CLK_TCK), &cpu, &busy, &steal)) continue;
-        if (!any && (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &mine))) continue;
+        if (cpus && (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, cpus))) continue;
         busy_us += busy;
         steal_us += steal;
         r->cpus++;
@@ -92,10 +90,10 @@ static double clock_us(clockid_t clock)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-void contention_read(const char *root, struct contention_reading *r)
+void contention_read(const char *root, const cpu_set_t *cpus, struct contention_reading *r)
 {
     *r = (struct contention_reading){ .busy_us = NAN, .steal_us = NAN, .pressure_us = NAN, .running = NAN, .mhz = NAN };
-    stat_read(root, r);
+    stat_read(root, cpus, r);
     pressure_read(root, r);
     mhz_read(root, r);
     r->wall_us = clock_us(CLOCK_MONOTONIC);
@@ -159,25 +157,45 @@ bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks
     return false;
 }
 
-struct rank_effort {
+/* Ranks that are bound see only their own CPU; the CPU time of all ranks of a host was had on all of their CPUs. */
+struct rank_place {
     char host[HOST_NAME_MAX + 1];
+    cpu_set_t cpus;
     double own_us;
 };
 
-bool contention_gather(struct bootstrap *b, const struct contention_reading *from, double own_us,
-                       struct contention *worst, GError **error)
+static bool places_gather(struct bootstrap *b, struct rank_place *mine, struct rank_place *all, GError **error)
+{
+    (void)gethostname(mine->host, HOST_NAME_MAX);
+    if (sched_getaffinity(0, sizeof mine->cpus, &mine->cpus) != 0) CPU_ZERO(&mine->cpus);
+    return bootstrap_allgather(b, mine, sizeof *mine, all, error);
+}
+
+bool contention_begin(struct bootstrap *b, struct contention_watch *watch, GError **error)
+{
+    struct rank_place mine = { .own_us = 0 };
+    g_autofree struct rank_place *all = g_new0(struct rank_place, b->rank_count);
+    if (!places_gather(b, &mine, all, error)) return false;
+    CPU_ZERO(&watch->cpus);
+    for (uint32_t r = 0; r < b->rank_count; r++)
+        if (strcmp(all[r].host, mine.host) == 0) CPU_OR(&watch->cpus, &watch->cpus, &all[r].cpus);
+    contention_read("", &watch->cpus, &watch->from);
+    watch->own_us = contention_process_us();
+    return true;
+}
+
+bool contention_end(struct bootstrap *b, const struct contention_watch *watch, struct contention *worst, GError **error)
 {
     struct contention_reading to;
-    struct rank_effort mine = { .own_us = own_us };
-    (void)gethostname(mine.host, HOST_NAME_MAX);
-    g_autofree struct rank_effort *all = g_new0(struct rank_effort, b->rank_count);
+    struct rank_place mine = { .own_us = contention_process_us() - watch->own_us };
+    g_autofree struct rank_place *all = g_new0(struct rank_place, b->rank_count);
     g_autofree struct contention *found = g_new0(struct contention, b->rank_count);
-    contention_read("", &to);
-    if (!bootstrap_allgather(b, &mine, sizeof mine, all, error)) return false;
+    contention_read("", &watch->cpus, &to);
+    if (!places_gather(b, &mine, all, error)) return false;
     double host_us = 0;
     for (uint32_t r = 0; r < b->rank_count; r++)
         if (strcmp(all[r].host, mine.host) == 0) host_us += all[r].own_us;
-    const struct contention here = contention_between(from, &to, host_us);
+    const struct contention here = contention_between(&watch->from, &to, host_us);
     if (!bootstrap_allgather(b, &here, sizeof here, found, error)) return false;
     *worst = found[0];
     for (uint32_t r = 1; r < b->rank_count; r++)

@@ -7,6 +7,7 @@
 #define REPLAY_CONTENTION_H
 
 #include <glib.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "replay/bootstrap/bootstrap.h"
@@ -15,11 +16,11 @@
 /* What the counters stand at.  NAN: the host does not say. */
 struct contention_reading {
     double wall_us;
-    double busy_us, steal_us; /* of the CPUs that this process may use: /proc/stat */
+    double busy_us, steal_us; /* of the CPUs asked for: /proc/stat */
     double pressure_us;       /* for so long somebody waited for a CPU: /proc/pressure/cpu, some */
     double running;           /* processes that run or want to: procs_running of /proc/stat */
     double mhz;               /* of the slowest CPU: cpufreq, else /proc/cpuinfo */
-    uint32_t cpus;
+    uint32_t cpus;            /* of those asked for, that the host has */
 };
 
 /* Shares are of all CPU time of the CPUs, 0 to 1. */
@@ -31,10 +32,11 @@ struct contention {
     double mhz_min, mhz_max;
 };
 
-/* root: the folder that stands for "/", "" for this host; tests have their own. */
-void contention_read(const char *root, struct contention_reading *reading);
+/* root: the folder that stands for "/", "" for this host; tests have their own.  cpus: those whose time is read; NULL:
+ * all. */
+void contention_read(const char *root, const cpu_set_t *cpus, struct contention_reading *reading);
 
-/* own_us: CPU time of all ranks of the host between the readings. */
+/* own_us: CPU time on the CPUs read that all ranks of the host had between the readings. */
 struct contention contention_between(const struct contention_reading *from, const struct contention_reading *to,
                                      double own_us);
 
@@ -54,9 +56,16 @@ struct contention_effort {
  * stays on CPU r modulo cpus; else they have cpus together. */
 bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t cpus, bool bound);
 
-/* Of all hosts that ranks run on, the one where others took most.  Collective; own_us: of this process since from. */
-bool contention_gather(struct bootstrap *b, const struct contention_reading *from, double own_us,
-                       struct contention *worst, GError **error);
+/* What each rank watches: all CPUs that the ranks of its host may use, since each may be bound to one of them. */
+struct contention_watch {
+    cpu_set_t cpus;
+    struct contention_reading from;
+    double own_us; /* CPU time of this process at the beginning */
+};
+/* Both collective.  worst: of all hosts that ranks run on, the one where others took most since the beginning. */
+bool contention_begin(struct bootstrap *b, struct contention_watch *watch, GError **error);
+bool contention_end(struct bootstrap *b, const struct contention_watch *watch, struct contention *worst,
+                    GError **error);
 
 /* CPU time of this process; of this thread. */
 double contention_process_us(void);

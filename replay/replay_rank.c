@@ -286,14 +286,13 @@ static bool items_run(struct replay_rank *r, struct replay_result *result, struc
                       GError **error)
 {
     const struct replay_plan *plan = r->plan;
-    struct contention_reading from;
-    contention_read("", &from);
-    const double own_us = contention_process_us();
+    struct contention_watch watch;
+    if (!contention_begin(r->bootstrap, &watch, error)) return false;
     for (uint32_t i = 0; i < plan->item_count; i++) {
         r->item = &plan->item[i];
         if (!rank_item_run(*r, &result[i], error)) return false;
     }
-    return contention_gather(r->bootstrap, &from, contention_process_us() - own_us, contention, error);
+    return contention_end(r->bootstrap, &watch, contention, error);
 }
 
 bool replay_rank_main(struct bootstrap *b, void *context, GError **error)

@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -64,7 +65,7 @@ static void test_counters(void)
 {
     char *root = host_new();
     struct contention_reading r;
-    contention_read(root, &r);
+    contention_read(root, NULL, &r);
     const double tick_us = 1e6 / (double)sysconf(_SC_CLK_TCK);
     CU_ASSERT_EQUAL(r.cpus, 2);
     CU_ASSERT_DOUBLE_EQUAL(r.busy_us, 1000 * tick_us, 1e-6);
@@ -73,7 +74,7 @@ static void test_counters(void)
     CU_ASSERT_DOUBLE_EQUAL(r.running, 2, 1e-6);
     CU_ASSERT_DOUBLE_EQUAL(r.mhz, 2400.5, 1e-6);
     file_write(root, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "1800000\n");
-    contention_read(root, &r);
+    contention_read(root, NULL, &r);
     CU_ASSERT_DOUBLE_EQUAL(r.mhz, 1800, 1e-6);
     host_free(root);
 }
@@ -114,13 +115,13 @@ static void test_absent(void)
     char *root = host_new();
     struct contention_reading from, to;
     file_remove(root, "/proc/pressure/cpu");
-    contention_read(root, &from);
+    contention_read(root, NULL, &from);
     CU_ASSERT_TRUE(isnan(from.pressure_us));
     CU_ASSERT_FALSE(isnan(from.busy_us));
     file_write(root, "/proc/stat", "cpu 1 2\ncpu0 1 2 3\nprocs_running");
     file_remove(root, "/proc/cpuinfo");
-    contention_read(root, &from);
-    contention_read(root, &to);
+    contention_read(root, NULL, &from);
+    contention_read(root, NULL, &to);
     CU_ASSERT_EQUAL(from.cpus, 0);
     const struct contention c = contention_between(&from, &to, 0);
     CU_ASSERT_TRUE(isnan(c.others) && isnan(c.steal) && isnan(c.pressure) && isnan(c.mhz_min));
@@ -145,6 +146,51 @@ static void test_record(void)
     CU_ASSERT_STRING_EQUAL(record_get(record, "run-queue"), "3");
     CU_ASSERT_STRING_EQUAL(record_get(record, "cpu-mhz"), "2000 to 3000");
     record_free(record);
+}
+
+/* Only the CPUs asked for are read. */
+static void test_some_cpus(void)
+{
+    char *root = host_new();
+    cpu_set_t second;
+    CPU_ZERO(&second);
+    CPU_SET(1, &second);
+    struct contention_reading r;
+    contention_read(root, &second, &r);
+    CU_ASSERT_EQUAL(r.cpus, 1);
+    CU_ASSERT_DOUBLE_EQUAL(r.busy_us, 500 * 1e6 / (double)sysconf(_SC_CLK_TCK), 1e-6);
+    host_free(root);
+}
+
+/* The number-th of the CPUs of the set, modulo how many these are. */
+static int cpu_of(const cpu_set_t *set, uint32_t number)
+{
+    int cpu = -1;
+    for (uint32_t left = number % (uint32_t)CPU_COUNT(set) + 1; left; left -= CPU_ISSET(++cpu, set) != 0) {}
+    return cpu;
+}
+
+/* Ranks bound to a CPU each: every one of them watches the CPUs of both, since both ranks' time is taken off. */
+static int rank_watches(struct bootstrap *b, void *context)
+{
+    const cpu_set_t *whole = context;
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    CPU_SET(cpu_of(whole, b->rank), &mine);
+    if (sched_setaffinity(0, sizeof mine, &mine) != 0) return 2;
+    struct contention_watch watch;
+    struct contention c;
+    if (!contention_begin(b, &watch, NULL) || !contention_end(b, &watch, &c, NULL)) return 3;
+    const uint32_t cpus = (uint32_t)MIN(CPU_COUNT(whole), 2);
+    if ((uint32_t)CPU_COUNT(&watch.cpus) != cpus || watch.from.cpus != cpus) return 4;
+    return CPU_ISSET(cpu_of(whole, 0), &watch.cpus) && CPU_ISSET(cpu_of(whole, 1), &watch.cpus) ? 0 : 5;
+}
+
+static void test_bound_ranks(void)
+{
+    cpu_set_t whole;
+    CU_ASSERT_EQUAL_FATAL(sched_getaffinity(0, sizeof whole, &whole), 0);
+    CU_ASSERT_EQUAL(bootstrap_fork_run(2, 20000, rank_watches, &whole), 0);
 }
 
 /* This thread works, then sleeps: both show. */
@@ -188,6 +234,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "shares between two readings", test_shares);
     CU_add_test(suite, "counters that are not there", test_absent);
     CU_add_test(suite, "header lines", test_record);
+    CU_add_test(suite, "some of the CPUs", test_some_cpus);
+    CU_add_test(suite, "ranks bound to CPUs of their own", test_bound_ranks);
     CU_add_test(suite, "time of a thread", test_own_time);
     CU_add_test(suite, "disturbed phases", test_disturbed);
 }

@@ -79,12 +79,10 @@ static bool pass_run(struct measure *m, GError **error)
 /* One pass, and what else its hosts did meanwhile. */
 static bool pass_watch(struct measure *m, uint32_t row_first, struct contention *contention, GError **error)
 {
-    struct contention_reading from;
-    contention_read("", &from);
-    const double own_us = contention_process_us();
+    struct contention_watch watch;
     m->row = row_first;
-    return pass_run(m, error) &&
-           contention_gather(m->bootstrap, &from, contention_process_us() - own_us, contention, error);
+    return contention_begin(m->bootstrap, &watch, error) && pass_run(m, error) &&
+           contention_end(m->bootstrap, &watch, contention, error);
 }
 
 /* A pass while the machine was busy is run once more, as long as the last such attempt found it quiet: where others
