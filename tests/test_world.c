@@ -1016,6 +1016,42 @@ static void test_flushed(void)
     CU_ASSERT_EQUAL(took_ps[1][1] - took_ps[0][1], 600000); /* the thread's wait, and the second signal's */
 }
 
+static struct world_result copied_play(uint32_t rank, bool staged, bool copied, bool signal)
+{
+    struct stage *s = stage_new(2, 1);
+    struct transport t = transport_of(&s->cluster.nic);
+    s->cluster.node = (struct cluster_node){ .staging = staged,
+                                             .staging_rate_bps = 16000000000,
+                                             .staging_latency_ps = 5 * PS_PER_US };
+    s->options.transport = &t;
+    t.copy_rate_bps = copied ? 8000000000 : 0;
+    t.receive_ps = 200 * PS_PER_NS;
+    if (signal) {
+        PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 1 });
+        PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
+    } else {
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = PUT, .peer = 1, .size_bytes = 10000 });
+    }
+    stage_run(s);
+    const struct world_result result = s->result[rank];
+    free(s);
+    return result;
+}
+
+/* A CPU at each end copies at 1 byte a nanosecond; the receiver's takes 200 ns more for a message.  Staged, each copy
+ * waits 5 us and moves 2 bytes a nanosecond, in place of the way through the node. */
+static void test_copied(void)
+{
+    for (uint32_t staged = 0; staged < 2; staged++) {
+        const uint64_t copy_ps = staged ? 20000000 : 10000000;
+        CU_ASSERT_EQUAL(copied_play(0, staged, true, false).time_ps - copied_play(0, staged, false, false).time_ps,
+                        2 * copy_ps);
+        const uint64_t more_ps =
+            copied_play(1, staged, true, true).time_ps - copied_play(1, staged, false, true).time_ps;
+        CU_ASSERT_EQUAL(more_ps, 200000 + copy_ps + (staged ? 48000 - 5000000 : 32000)); /* the signal's 32 B, too */
+    }
+}
+
 /* Ranks 0 and 1 share a NIC, 2 and 3 another: its QPs take turns, so the signals go one right after the other. */
 static void shared_nic_play(struct stage *s)
 {
@@ -1310,6 +1346,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "transports", test_transports);
     CU_add_test(suite, "threads wait", test_threads_wait);
     CU_add_test(suite, "flushed", test_flushed);
+    CU_add_test(suite, "copied", test_copied);
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "turns of QPs", test_turns_of_qps);
     CU_add_test(suite, "host cores", test_host_cores);

@@ -344,6 +344,14 @@ static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uin
     return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
 }
 
+/* A CPU that copies what it sends is busy with it. */
+static void copy_charge(struct world_rank *rank, const struct fabric_write *write)
+{
+    struct world_worker *ww = rank->now.worker;
+    const uint64_t copied_ps = nic_copied_ps(rank->world, write->charge_bytes);
+    if (copied_ps) lane_end(ww, ww->cursor_ps + copied_ps);
+}
+
 static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
@@ -353,8 +361,9 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     const bool defer = write->flags & FABRIC_DEFER;
     const struct transport *t = &rank->world->transport;
     const uint64_t post_ps = t->post_ps + (write->flags & FABRIC_LIBRARY ? t->library_ps : 0);
-    nic_post(rank, world_request_write(rank, write),
-             post_by(rank, post_ps, write->warps, write->peer, write->queue, defer), defer);
+    const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, defer);
+    nic_post(rank, world_request_write(rank, write), ready_ps + nic_copied_ps(rank->world, 0), defer);
+    copy_charge(rank, write);
     return 0;
 }
 
@@ -383,7 +392,8 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     if (!(write->flags & FABRIC_POLLED)) (void)post(rank, write->warps, write->peer, write->queue, true);
     const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, false);
     fence_wait(rank, write);
-    nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps, false);
+    nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps + nic_copied_ps(rank->world, 0), false);
+    copy_charge(rank, write);
     return 0;
 }
 

@@ -305,15 +305,38 @@ static uint64_t signal_applied_ps(const struct world *w, const struct request *r
     return unit_ps ? port_reserve(&w->nic[port_to(w, r)].atomic, in_ps, unit_ps, 0) : in_ps;
 }
 
+uint64_t nic_copied_ps(const struct world *w, uint64_t size_bytes)
+{
+    const struct cluster_node *node = &w->cluster->node;
+    const uint64_t rate_bps = w->transport.copy_rate_bps;
+    if (!rate_bps) return 0;
+    const uint64_t staged_ps = node->staging_rate_bps ? units_transfer_ps(size_bytes, node->staging_rate_bps) : 0;
+    return units_transfer_ps(size_bytes, rate_bps) + (node->staging ? node->staging_latency_ps + staged_ps : 0);
+}
+
+/* A message has come in at in_ps for a CPU to take it in, one after another. */
+static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint64_t in_ps)
+{
+    const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(w, r->wire_bytes) : 0;
+    return port_reserve(&w->nic[port_to(w, r)].atomic, in_ps, w->transport.receive_ps + copied_ps, 0);
+}
+
+/* What the way through a node takes.  A CPU that copies waits for that itself. */
+static uint64_t inside_ps(const struct world *w, const struct network_local *local)
+{
+    return w->transport.copy_rate_bps ? 0 : local->latency_ps;
+}
+
 /* The whole request is sent, and its last byte comes in at in_ps. */
 static void request_sent(struct world *w, struct qp *qp, struct request *r, uint64_t in_ps, uint64_t service_ps)
 {
-    in_ps += w->rank[r->target].local[peer_port_choose(w, r)].latency_ps;
+    in_ps += inside_ps(w, &w->rank[r->target].local[peer_port_choose(w, r)]);
     const bool signal = r->signal && !r->polled;
     if (r->put && signal && w->transport.order == TRANSPORT_FENCE)
         in_ps += flush_ps(w) + 2 * back_ps(w, r) + transport_notice_ps(&w->transport) + w->cluster->nic.fetch_ps -
                  w->cluster->nic.read_ps;
-    if (signal) in_ps = signal_applied_ps(w, r, in_ps);
+    if (w->transport.copy_rate_bps) in_ps = taken_in_ps(w, r, in_ps);
+    else if (signal) in_ps = signal_applied_ps(w, r, in_ps);
     if (w->ways_differ) {
         struct qp_rest *rest = nic_qp_more(w, qp);
         rest->in_ps = later(in_ps, rest->in_ps);
@@ -359,7 +382,7 @@ static const struct link_state *nic_in(const struct world *w, const struct reque
 }
 
 /* The latency between the GPU's memory and this port. */
-static uint64_t nic_local(const struct world *w, const struct request *r) { return local_out(w, r)->latency_ps; }
+static uint64_t nic_local(const struct world *w, const struct request *r) { return inside_ps(w, local_out(w, r)); }
 
 /* To the relay's GPU by NVLink.  Returns when the last byte is there. */
 static uint64_t relay_cross(const struct world *w, const struct request *r, const struct relay *relay, uint64_t now_ps,

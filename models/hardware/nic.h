@@ -134,6 +134,10 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* ---- nic.c ---- */
 
+/* How long a CPU at one end copies that many bytes of a message, where a transport has that; else 0.  Where NICs do not
+ * reach GPU memory, it waits for the copy between the GPU's memory and the host's, too. */
+uint64_t nic_copied_ps(const struct world *w, uint64_t size_bytes);
+
 /* Hands a request to its QP.  With defer the QP holds it back.  Otherwise it and all held requests become ready. */
 void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer);
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);

@@ -112,6 +112,17 @@ static const struct transport table[] = {
       .post_ps = 75 NS,
       .doorbell_ps = 629 NS,
       .threads = 1 },
+    { .name = "tcp",
+      .what = "MPI's two-sided messages over TCP: the kernel's copies at both ends, no RDMA",
+      .source = "osu_bw, MPICH over TCP on two c4.8xlarge: 0.31 MB/s of 1 B, so 3.2 us a message (MPICH issue 2635); "
+                "a flow has 42 Gbit/s by one core, the receiver's (Cai et al., Host Network Stack Overheads, SIGCOMM "
+                "2021)",
+      .poster = CLUSTER_POST_GPU,
+      .post_ps = 75 NS,
+      .doorbell_ps = 3125 NS,
+      .threads = 1,
+      .copy_rate_bps = UINT64_C(42000000000),
+      .receive_ps = 3200 NS },
     { .name = "verbs",
       .what = "a CPU that posts its own requests",
       .source = "5.2: ibv_post_send 75 ns, 2.3 M writes/s of a thread",

@@ -18,16 +18,18 @@ enum transport_order {
 struct transport {
     const char *name, *what, *source;
     enum cluster_posting poster;
-    uint64_t post_ps;      /* the poster's time for one request (the warp, also one that hands over to a thread) */
-    uint64_t doorbell_ps;  /* the ringer's time: the warp's, which locks the QP meanwhile, or the thread's */
-    uint64_t library_ps;   /* the poster's time more, where the library's own code posts in place of the kernel's */
-    uint64_t proxy_ps;     /* from the GPU to a thread of the host */
-    uint32_t threads;      /* of a GPU */
-    uint32_t fifo_depth;   /* requests that wait for a thread; 0: any number */
-    uint32_t queue_depth;  /* requests outstanding on a QP; 0: as the kernels ask */
-    uint64_t window_bytes; /* outstanding on a port; 0: no limit */
-    uint32_t queues;       /* QPs of a peer; 0: as the kernels ask */
-    uint64_t atomic_ps;    /* a receiver thread's time for a signal, where NICs lack atomics; 0: NICs have them */
+    uint64_t post_ps;       /* the poster's time for one request (the warp, also one that hands over to a thread) */
+    uint64_t doorbell_ps;   /* the ringer's time: the warp's, which locks the QP meanwhile, or the thread's */
+    uint64_t library_ps;    /* the poster's time more, where the library's own code posts in place of the kernel's */
+    uint64_t proxy_ps;      /* from the GPU to a thread of the host */
+    uint32_t threads;       /* of a GPU */
+    uint32_t fifo_depth;    /* requests that wait for a thread; 0: any number */
+    uint32_t queue_depth;   /* requests outstanding on a QP; 0: as the kernels ask */
+    uint64_t window_bytes;  /* outstanding on a port; 0: no limit */
+    uint32_t queues;        /* QPs of a peer; 0: as the kernels ask */
+    uint64_t atomic_ps;     /* a receiver thread's time for a signal, where NICs lack atomics; 0: NICs have them */
+    uint64_t copy_rate_bps; /* a CPU at each end copies the bytes at this rate; 0: NICs fetch and deliver them */
+    uint64_t receive_ps;    /* with it: a CPU's time beside, for a message that has come in */
     enum transport_order order;
     uint64_t mapped_ps;  /* a thread's time more for each request where it reaches GPU memory without GDRCopy */
     bool flushed;        /* a request is acknowledged once its bytes are in memory: the peer's NIC reads behind them */
