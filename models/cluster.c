@@ -103,6 +103,7 @@ static const struct key keys[] = {
     KEY("gpu", "load-again", KIND_TIME, true, gpu.load_again_ps),
     KEY("gpu", "load-l1", KIND_TIME, true, gpu.load_l1_ps),
     KEY("gpu", "stage", KIND_TIME, true, gpu.stage_ps),
+    KEY("gpu", "reduce-look", KIND_TIME, true, gpu.look_ps),
     KEY("gpu", "stretch", KIND_TIME, true, gpu.stretch_ps),
     KEY("gpu", "stretch-row", KIND_TIME, true, gpu.stretch_row_ps),
     KEY("gpu", "host-fence", KIND_TIME, true, gpu.host_fence_ps),

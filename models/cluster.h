@@ -66,17 +66,19 @@ struct cluster_gpu {
     uint64_t load_again_ps;       /* for one of a line that the SM has just read, out of the L2; 0: as load_l2_ps */
     uint64_t load_l1_ps;          /* for one that hits the SM's L1; 0: as load_again_ps */
     uint64_t stage_ps;            /* a fence of the SM before what a warp has made is stored by the bulk engine */
-    uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine brings ahead and stores, beside its rows */
-    uint64_t stretch_row_ps;      /* each row of it */
-    uint64_t host_fence_ps;       /* a release to the system after stores to the host's memory; 0: as others */
-    uint64_t row_ps;              /* a row by loads and stores beside its waits and bytes */
-    uint64_t row_rate_bps;        /* its bytes by one warp */
-    uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
-    uint64_t release_stores_ps;   /* the same where warps of the SM have just stored rows; 0: as release_ps */
-    uint64_t release_system_ps;   /* a release to the system where nothing was stored */
-    uint64_t fresh_rate_bps;      /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
-    uint64_t sum_sm_rate_bps;     /* bytes read by sums out of shared memory, one SM */
-    uint64_t peek_ps;             /* a load from a peer's memory, there and back */
+    uint64_t
+        look_ps; /* for each 512 bytes of a row that is summed and each further row that the loops may have to sum */
+    uint64_t stretch_ps;        /* a stretch of a sum that the bulk engine brings ahead and stores, beside its rows */
+    uint64_t stretch_row_ps;    /* each row of it */
+    uint64_t host_fence_ps;     /* a release to the system after stores to the host's memory; 0: as others */
+    uint64_t row_ps;            /* a row by loads and stores beside its waits and bytes */
+    uint64_t row_rate_bps;      /* its bytes by one warp */
+    uint64_t release_ps;        /* an atomic on own memory that releases: until the warp goes on */
+    uint64_t release_stores_ps; /* the same where warps of the SM have just stored rows; 0: as release_ps */
+    uint64_t release_system_ps; /* a release to the system where nothing was stored */
+    uint64_t fresh_rate_bps;    /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
+    uint64_t sum_sm_rate_bps;   /* bytes read by sums out of shared memory, one SM */
+    uint64_t peek_ps;           /* a load from a peer's memory, there and back */
 };
 
 struct cluster_nvlink {

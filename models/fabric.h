@@ -139,6 +139,7 @@ struct fabric_pattern {
     bool packed;              /* BULK: the target's rows lie one behind another, not in lines */
     bool packed_source;       /* BULK: so do the rows read */
     bool staged;              /* BULK, store() and copies: the row is in the warp's shared memory already */
+    uint8_t places;           /* LDST, sums: rows that its loops are compiled for, whichever of them there are; 0: 1 */
     bool fenced;              /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
     bool ahead;               /* LDST, sums, fenced: it also brings them, the next while one is summed */
     uint8_t again;            /* SCAN: enum fabric_again */

@@ -23,7 +23,7 @@ struct operation {
     uint32_t word; /* SIGNAL, ADD: raised to 1; TOUCH: by nothing; WAIT: until it is at least 1 */
     uint64_t size_bytes;
     uint8_t warps, rows, flags;
-    struct fabric_pattern pattern; /* STORE, COPY */
+    struct fabric_pattern pattern; /* STORE, COPY, STAGE, SUM */
     uint8_t places;                /* COPY: to so many */
     bool weighted;                 /* SUM, of two rows into one */
     bool library;                  /* SIGNAL */
@@ -91,6 +91,7 @@ static bool operation_play(struct player *p, const struct operation *o)
         .rows = o->rows,
         .read_bytes = o->size_bytes,
         .write_bytes = o->size_bytes / 2,
+        .pattern = &o->pattern,
         .weighted = o->weighted,
     };
     const struct fabric_work cast = { .kind = FABRIC_WORK_CAST, .rows = o->rows, .read_bytes = o->size_bytes };
@@ -432,6 +433,90 @@ static void test_rounds(void)
                .pattern.in_flight = 2 });
         stage_run(s);
         CU_ASSERT(took(s, 0, 1010000 + stores[i].rounds * (50 + 200 + 1000) * 1000));
+        free(s);
+    }
+}
+
+static bool about(uint64_t time_ps, uint64_t expected_ps)
+{
+    const bool as_expected = time_ps + 2 * PS_PER_NS > expected_ps && time_ps < expected_ps + 2 * PS_PER_NS;
+    if (!as_expected) printf("\n      %lu ps, expected %lu\n", (unsigned long)time_ps, (unsigned long)expected_ps);
+    return as_expected;
+}
+
+/* Two workers store a row each from one SM.  Alone a row takes 1000 for its bytes and 1 of waiting; the SM moves it in
+ * 1000 too, so that one worker takes the fourth root of 2 times 1000, and one that shares the SM of 1 + 16. */
+static void test_shared_sm(void)
+{
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        struct stage *s = stage_new(2, 2);
+        s->cluster.gpu.load_ps = PS_PER_NS;
+        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.store.sm_rate_bps = 8000000000;
+        for (uint32_t i = 0; i < workers; i++) {
+            PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .pattern.in_flight = 2 });
+            s->player[i].worker.sm = 0;
+        }
+        stage_run(s);
+        CU_ASSERT(about(s->result[0].time_ps, (1010 + (workers == 1 ? 1190 : 2031)) * PS_PER_NS));
+        free(s);
+    }
+}
+
+/* A worker that stored for half of the turn before takes half of the SM, where its warps look for their rows
+ * themselves: the fourth root of 1 + 1/16 times 1000.  Else it takes the whole. */
+static void test_sought(void)
+{
+    for (int sought = 0; sought <= 1; sought++) {
+        const struct operation store = {
+            .verb = STORE, .peer = 1, .size_bytes = 1000, .pattern = { .in_flight = 2, .sought = sought }
+        };
+        static const uint8_t byte;
+        struct stage *s = stage_new(2, 2);
+        s->cluster.gpu.load_ps = PS_PER_NS;
+        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.store.sm_rate_bps = 8000000000;
+        s->watched = &byte;
+        for (uint32_t i = 1; i <= 2; i++)
+            s->alarm_ps[2 * i - 1] = i * 2 * 1190 * PS_PER_NS; /* of the kernel; then a step */
+        PLAY(s, 0, 1, store, { .verb = LOOK }, store, { .verb = LOOK }, store);
+        stage_run(s);
+        CU_ASSERT(about(s->result[0].time_ps, (1010 + 4 * 1190 + (sought ? 1016 : 1190)) * PS_PER_NS));
+        free(s);
+    }
+}
+
+/* Two rows of 1024 B summed into one: 1024 for what is made and 1024 for what is read, by a warp alone.  In loops that
+ * are compiled for three rows each of the four stretches of 512 B takes two looks of 128.  The SM reads them in 2048,
+ * shared by two workers in 4096: each waits for its stretches beside that for share^2 / (share + alone). */
+static void test_sums(void)
+{
+    static const struct {
+        uint8_t places, workers;
+        double ns;
+    } sums[] = {
+        { 0, 1, 2048 + 1024 },
+        { 1, 1, 2048 + 1024 },
+        { 3, 1, 3072 + 819.2 },
+        { 0, 2, 2048 + 4096.0 * 4096 / (4096 + 2048) },
+        { 3, 2, 3072 + 4096.0 * 4096 / (4096 + 3072) },
+    };
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+        struct stage *s = stage_new(1, 1);
+        s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 200 * PS_PER_NS;
+        s->cluster.gpu.look_ps = 128 * PS_PER_NS;
+        s->cluster.gpu.reduce = (struct cluster_work){ .warp_rate_bps = 8000000000, .sm_rate_bps = 8000000000 };
+        s->cluster.gpu.reduce_load_rate_bps = 16000000000;
+        for (uint32_t k = 0; k < sums[i].workers; k++) {
+            PLAY(s, 0, 1,
+                 { .verb = SUM,
+                   .rows = 1,
+                   .size_bytes = 2048,
+                   .pattern = { .fenced = true, .places = sums[i].places } });
+            s->player[k].worker.sm = 0;
+        }
+        stage_run(s);
+        CU_ASSERT(about(s->result[0].time_ps, (uint64_t)((1010 + sums[i].ns) * PS_PER_NS)));
         free(s);
     }
 }
@@ -1322,6 +1407,9 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "passes", test_passes);
     CU_add_test(suite, "patterns", test_patterns);
     CU_add_test(suite, "rounds of warps", test_rounds);
+    CU_add_test(suite, "an SM shared", test_shared_sm);
+    CU_add_test(suite, "rows that warps look for", test_sought);
+    CU_add_test(suite, "sums", test_sums);
     CU_add_test(suite, "scopes", test_scopes);
     CU_add_test(suite, "nothing added", test_nothing_added);
     CU_add_test(suite, "signals", test_signals);

@@ -535,6 +535,11 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     return end;
 }
 
+static uint64_t stretches(const struct fabric_pattern *p, uint64_t bytes)
+{
+    return ceiling(bytes, LANES * (p->width_bytes ? p->width_bytes : 16u));
+}
+
 /* What a sum takes a warp alone.  It walks along the row: each stretch waits for that of all rows, and then the bulk
  * engine stores it after a fence, or the warp itself. */
 static uint64_t sum_ps(const struct world *w, const struct fabric_work *work)
@@ -543,23 +548,20 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work)
     const struct fabric_pattern *p = work->pattern;
     const uint64_t made = work->rows ? work->write_bytes / work->rows : 0;
     const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = load_ps(w, p);
-    const uint64_t turns = ceiling(made, LANES * (p->width_bytes ? p->width_bytes : 16u));
+    const uint64_t turns = stretches(p, made);
     const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the rates are of rows near it */
     const uint64_t alone_ps = gpu->reduce.row_ps + rate_time(w->reduce.warp, made) +
                               rate_time(w->reduce_load, work->rows ? work->read_bytes / work->rows : 0);
     const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
-    return p->steps * wait_ps + far_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
+    const uint64_t looks = p->places > 1 && work->rows ? stretches(p, work->read_bytes) * (p->places - 1u) : 0;
+    const uint64_t looks_ps = looks ? looks * gpu->look_ps / work->rows : 0;
+    return p->steps * wait_ps + far_ps + looks_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
 }
 
 static uint64_t sums_service_ps(const struct world *w, const struct fabric_work *work)
 {
     return rate_time(w->reduce.sm, work->read_bytes) +
            (w->reduce_made ? rate_time(w->reduce_made, work->write_bytes) : 0);
-}
-
-static uint64_t stretches(const struct fabric_pattern *p, uint64_t bytes)
-{
-    return ceiling(bytes, LANES * (p->width_bytes ? p->width_bytes : 16u));
 }
 
 /* A warp alone whose rows the bulk engine brings, the next stretch while one is summed: it waits for its own turns. */
