@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "models/hardware/transport.h"
 #include "models/hardware/world.h"
 #include "sim/timeline.h"
 #include "sim/units.h"
+#include "tests/support_catch.h"
 #include "tests/support_sim.h"
 #include "tests/unit.h"
 
@@ -820,6 +823,36 @@ static void test_deferred_doorbells(void)
     free(s);
 }
 
+/* Puts that one request stands for take as long as puts one by one, as a timeline has them. */
+static void test_trains(void)
+{
+    struct timeline *timeline = timeline_new(1000);
+    for (int odd = 0; odd <= 1; odd++) {
+        struct stage *s[2];
+        for (int i = 0; i < 2; i++) {
+            s[i] = stage_new(3, 1);
+            s[i]->options.timeline = i ? timeline : NULL;
+            s[i]->cluster.nic.window_bytes = odd ? 5000 : 0;
+            for (uint16_t r = 0; r < 2; r++)
+                PLAY(s[i], r, 1, { .verb = PUT, .peer = 2, .size_bytes = 4000, .flags = FABRIC_DEFER },
+                     { .verb = PUT, .peer = 2, .size_bytes = 4000, .flags = FABRIC_DEFER },
+                     { .verb = PUT, .peer = 2, .size_bytes = odd ? 9000 : 4000, .flags = FABRIC_DEFER },
+                     { .verb = PUT, .peer = 2, .queue = 1, .size_bytes = 700 },
+                     { .verb = PUT, .peer = 2, .size_bytes = 4000, .flags = FABRIC_DEFER },
+                     { .verb = SIGNAL, .peer = 2, .word = 5u + r }, { .verb = FLUSH, .peer = 2 });
+            PLAY(s[i], 2, 1, { .verb = WAIT, .word = 5 });
+            PLAY(s[i], 2, 1, { .verb = WAIT, .word = 6 });
+            stage_run(s[i]);
+        }
+        for (uint32_t r = 0; r < 3; r++) CU_ASSERT_EQUAL(s[0]->result[r].time_ps, s[1]->result[r].time_ps);
+        CU_ASSERT(s[0]->result[2].use[WORLD_NIC_RX].bytes >= 2 * (4 * 4000 + 700));
+        CU_ASSERT_EQUAL(s[0]->result[2].use[WORLD_NIC_RX].bytes, s[1]->result[2].use[WORLD_NIC_RX].bytes);
+        free(s[0]);
+        free(s[1]);
+    }
+    timeline_free(timeline);
+}
+
 static void test_queue_depth(void)
 {
     for (uint32_t depth = 1; depth <= 2; depth++) {
@@ -1394,6 +1427,29 @@ static void test_timeline(void)
     free(s);
 }
 
+/* The run ends with one line, before it looks at any of them. */
+static void test_too_many_workers(void)
+{
+    struct stage *s = stage_new(1, 1);
+    int status = 0;
+    fflush(NULL);
+    catch_start();
+    const pid_t child = fork();
+    if (child == 0) {
+        struct fabric_worker **const none[] = { NULL };
+        struct world *world = world_new(&s->cluster, &s->options);
+        (void)world_run(world, none, (const uint32_t[]){ 1 << 22 }, s->result, s->text, sizeof s->text);
+        _exit(0);
+    }
+    CU_ASSERT_FATAL(child > 0 && waitpid(child, &status, 0) == child);
+    char *text = catch_end();
+    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    CU_ASSERT_STRING_EQUAL(
+        text, "eptwin: rank 0: expected at most 4194303 workers (warp groups) in a kernel, found 4194304\n");
+    g_free(text);
+    free(s);
+}
+
 const char unit_suite[] = "world";
 
 void unit_tests(CU_pSuite suite)
@@ -1424,6 +1480,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "lone signal", test_lone_signal);
     CU_add_test(suite, "incast", test_incast);
     CU_add_test(suite, "deferred doorbells", test_deferred_doorbells);
+    CU_add_test(suite, "trains of puts", test_trains);
     CU_add_test(suite, "queue depth", test_queue_depth);
     CU_add_test(suite, "window", test_window);
     CU_add_test(suite, "window bounds the rate", test_window_bounds_the_rate);
@@ -1446,5 +1503,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "host puts", test_host_puts);
     CU_add_test(suite, "host behind a slow link", test_host_slow_link);
     CU_add_test(suite, "kernel that never ends", test_kernel_that_never_ends);
+    CU_add_test(suite, "too many workers", test_too_many_workers);
     CU_add_test(suite, "timeline", test_timeline);
 }

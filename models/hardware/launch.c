@@ -53,8 +53,18 @@ static struct world_use use_since(const struct world_use *now, const struct worl
     return (struct world_use){ now->busy_ps - before->busy_ps, now->bytes - before->bytes, now->late_ps };
 }
 
+/* Too many workers end the process, as too little memory does. */
+static void workers_count_check(const struct world_rank *rank, uint32_t count)
+{
+    if (count <= RANK_WORKERS_MAX) return;
+    fprintf(stderr, "eptwin: rank %u: expected at most %u workers (warp groups) in a kernel, found %u\n",
+            rank->fabric.rank, RANK_WORKERS_MAX, count);
+    _Exit(EXIT_FAILURE);
+}
+
 static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
 {
+    workers_count_check(rank, count);
     if (count > rank->worker_max) workers_grow(rank, count);
     rank->worker_count = rank->running = count;
     rank->start_ps = rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = now_ps;
@@ -72,12 +82,13 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     for (uint32_t i = 0; i < count; i++) {
         assert(worker[i]->index == i && worker[i]->warps > 0);
         const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* more blocks than SMs take turns */
+        assert(rank->sm_first[sm] <= RANK_WORKERS_MAX);
         rank->worker[i] = (struct world_worker){ .event.run = world_worker_event_run,
                                                  .worker = worker[i],
                                                  .rank = rank,
                                                  .cursor_ps = now_ps,
                                                  .sm = (uint16_t)sm };
-        rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] };
+        rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] & RANK_WORKERS_MAX };
         rank->sm_first[sm] = i + 1;
     }
     rank->nic_tx = ports_use(rank, true);
@@ -183,6 +194,27 @@ static uint64_t launch_start_ps(const struct world *w)
     return w->mail_ps > start_ps ? w->mail_ps : start_ps;
 }
 
+/* The first steps of all ranks that are not late, in the order in which events would run. */
+static void begin_event_run(struct sim *sim, struct sim_event *event)
+{
+    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's own line is found by way of the world's */
+    const struct world *w = fabric_container_of(event, const struct world, begin_event);
+    const uint64_t now = sim_now_ps(sim);
+    const uint32_t ranks = w->options.ranks;
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        if (w->rank[r].start_ps == now && w->rank[r].worker_count > most) most = w->rank[r].worker_count;
+    for (uint32_t i = 0; i < most; i++) {
+        for (uint32_t r = 0; r < ranks; r++) {
+            const struct world_rank *seen = &w->rank[(r + SEEN_AHEAD) % ranks],
+                                    *ahead = &w->rank[(r + WORKERS_AHEAD) % ranks];
+            if (i < seen->worker_count) __builtin_prefetch(&seen->worker[i], 1);
+            if (i < ahead->worker_count) __builtin_prefetch(ahead->worker[i].worker, 1);
+            if (i < w->rank[r].worker_count && w->rank[r].start_ps == now) w->machine->step_due(&w->rank[r].worker[i]);
+        }
+    }
+}
+
 static void program_begin(struct world *w, const struct world_program *program)
 {
     const uint64_t start_ps = launch_start_ps(w);
@@ -203,7 +235,10 @@ static void program_begin(struct world *w, const struct world_program *program)
     /* Ranks that begin in the same instant take turns by worker, not by rank, so that no rank is first everywhere. */
     for (uint32_t i = 0; i < most; i++)
         for (uint32_t r = 0; r < w->options.ranks; r++)
-            if (i < w->rank[r].worker_count) sim_schedule_at(w->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
+            if (i < w->rank[r].worker_count && w->rank[r].start_ps != start_ps)
+                sim_schedule_at(w->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
+    w->begin_event.run = begin_event_run;
+    sim_schedule_at(w->sim, &w->begin_event, start_ps);
     for (uint32_t r = 0; r < w->options.ranks; r++)
         if (!w->rank[r].worker_count) launch_rank_done(&w->rank[r]);
 }

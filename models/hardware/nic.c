@@ -584,6 +584,28 @@ static bool qp_must_wait(struct nic *nic, struct request *r)
     return true;
 }
 
+/* What the QP whose turn it is sends next: of a train its first put, which becomes a request of its own. */
+static struct request *next_take(struct nic *nic)
+{
+    struct request **place = &nic->active[nic->active_first], *r = *place;
+    if (!r->leads) return r;
+    struct request *put = pool_get(&nic->world->requests);
+    *put = (struct request){ .next = r,
+                             .qp = r->qp,
+                             .wire_bytes = r->train.put_bytes,
+                             .source = r->source,
+                             .target = r->target,
+                             .queue = r->queue,
+                             .places = 1,
+                             .put = true };
+    if (--r->train.puts == 0) {
+        r->leads = false;
+        r->parcel = NULL;
+    }
+    *place = put;
+    return put;
+}
+
 static void nic_send_next(struct sim *sim, struct sim_event *event)
 {
     struct nic *nic = fabric_container_of(event, struct nic, event);
@@ -594,7 +616,7 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
         turn_schedule(nic);
         return;
     }
-    struct request *r = nic->active[nic->active_first];
+    struct request *r = next_take(nic);
     const uint32_t left_bytes = r->wire_bytes - request_early_bytes(r);
     const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
     if (w->transport.window_bytes && !window_open(nic, size)) return;
@@ -698,6 +720,30 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     }
 }
 
+/* Lets the last request posted on a QP, whose doorbell has not rung, stand for this one too, if it can.  A timeline
+ * looks at each by itself, and a host works for each. */
+static bool train_join(struct world *w, struct request *last, struct request *r)
+{
+    const uint32_t put_bytes = last->leads ? last->train.put_bytes : last->wire_bytes;
+    if (w->options.timeline || w->machine->send) return false;
+    if (!last->put || last->signal || (!last->leads && last->parcel) || last->wire_bytes != put_bytes) return false;
+    if (r->parcel || r->get || last->queue != r->queue) return false;
+    if (!last->leads) last->train.puts = 0;
+    last->train.puts++;
+    last->train.put_bytes = put_bytes;
+    last->leads = true;
+    last->wire_bytes = r->wire_bytes;
+    last->word = r->word;
+    last->value = r->value;
+    last->places = r->places;
+    last->put = r->put;
+    last->signal = r->signal;
+    last->add = r->add;
+    last->polled = r->polled;
+    world_request_free(w, r);
+    return true;
+}
+
 void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer)
 {
     struct world *w = source->world;
@@ -706,9 +752,11 @@ void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, b
     r->qp = qp;
     qp->unknown += r->places;
     qp->unacked += w->queue_depth ? r->places : 0;
-    r->next = qp->held_last ? qp->held_last->next : r;
-    if (qp->held_last) qp->held_last->next = r;
-    qp->held_last = r;
+    if (!qp->held_last || !train_join(w, qp->held_last, r)) {
+        r->next = qp->held_last ? qp->held_last->next : r;
+        if (qp->held_last) qp->held_last->next = r;
+        qp->held_last = r;
+    }
     if (!w->machine->send) qp->ring_ps = later(qp->ring_ps, ready_ps);
     if (w->options.timeline) world_timeline_post_note(w, r);
     if (!defer) nic_ring(source, qp);

@@ -14,13 +14,19 @@ struct world;
 struct world_rank;
 
 /* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions on their way: what each needs
- * takes one cache line. */
+ * takes one cache line.  Puts of one doorbell that store nothing and have one size are a train: the request behind them
+ * stands for them too, and each becomes a request of its own when its turn comes. */
 struct request {
     struct sim_event event;
-    struct request *next;  /* on its QP's held or ready list */
-    struct parcel *parcel; /* NULL: it needs none of that */
-    struct qp *qp;         /* that it was posted on, or of an answer the peer's */
-    uint64_t value;        /* of a signal */
+    struct request *next; /* on its QP's held or ready list */
+    union {
+        struct parcel *parcel; /* NULL: it needs none of that */
+        struct {
+            uint32_t puts, put_bytes; /* before it: how many, and of how many bytes on the wire each */
+        } train;
+    };
+    struct qp *qp;  /* that it was posted on, or of an answer the peer's */
+    uint64_t value; /* of a signal */
     uint32_t wire_bytes;
     union {
         uint32_t word;         /* of a signal */
@@ -32,6 +38,7 @@ struct request {
     bool put : 1, signal : 1, add : 1; /* a put with a signal is one request that takes two places */
     bool polled : 1;                   /* of these, one whose signal is the data themselves */
     bool get : 1, answer : 1;          /* a get on its way there; the bytes on their way back, source being the peer */
+    bool leads : 1;                    /* it has a train, and no parcel yet */
 };
 _Static_assert(sizeof(struct request) <= 64, "one cache line");
 

@@ -114,8 +114,12 @@ void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_
 static const struct watch *watches_of(const struct world_rank *rank, uint32_t word, struct watch *lone)
 {
     const uint32_t head = rank->watch_head[word];
-    if (!(head & WATCH_LONE)) return head ? &rank->watch[head - 1] : NULL;
-    *lone = (struct watch){ .worker = head - WATCH_LONE, .count = 1 };
+    if (!(head & (WATCH_LONE | WATCH_COUNTER))) return head ? &rank->watch[head - 1] : NULL;
+    *lone = (struct watch){ .worker = head & WATCH_NUMBER, .count = 1 };
+    if (head & WATCH_LONE) return lone;
+    const struct counter *counter = &rank->counter[head & WATCH_NUMBER];
+    lone->worker = counter->worker;
+    lone->least = counter->least;
     return lone;
 }
 
@@ -141,11 +145,11 @@ bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, 
     uint64_t *place = &rank->fabric.words[word];
     __builtin_prefetch(place, 1);
     const uint32_t head = rank->watch_head[word];
-    if (!head || head & WATCH_LONE) return false;
-    struct watch *watch = &rank->watch[head - 1];
-    if (watch->next || watch->count > 1 || *place >= watch->least) return false;
-    watch->held_ps = *time_ps = later(watch->held_ps, *time_ps);
-    if (*place + value >= watch->least) return false;
+    if (!(head & WATCH_COUNTER)) return false;
+    struct counter *counter = &rank->counter[head & WATCH_NUMBER];
+    if (*place >= counter->least) return false;
+    counter->held_ps = *time_ps = later(counter->held_ps, *time_ps);
+    if (*place + value >= counter->least) return false;
     *place += value; /* too early, but nobody looks at it while it is below what its watcher waits for */
     return true;
 }
@@ -206,25 +210,41 @@ void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t valu
 
 uint64_t world_now_ps(const struct fabric *f) { return sim_now_ps(((const struct world_rank *)f)->world->sim); }
 
+/* Room for one entry more: little is left over, because large worlds have millions. */
+static void *entries_grow(void *entry, uint32_t count, uint32_t *max, size_t size_bytes)
+{
+    if (count < *max) return entry;
+    *max += *max / 8 + 16;
+    return memory_grow(entry, *max, size_bytes);
+}
+
 /* Returns the new entry's place + 1. */
 static uint32_t watch_add(struct world_rank *rank, uint32_t worker, uint64_t least, uint32_t next)
 {
-    if (rank->watch_count == rank->watch_max) {
-        rank->watch_max = rank->watch_max ? 2 * rank->watch_max : 16;
-        rank->watch = memory_grow(rank->watch, rank->watch_max, sizeof rank->watch[0]);
-    }
+    rank->watch = entries_grow(rank->watch, rank->watch_count, &rank->watch_max, sizeof rank->watch[0]);
     rank->watch[rank->watch_count++] = (struct watch){ .worker = worker, .count = 1, .next = next, .least = least };
     return rank->watch_count;
+}
+
+static uint32_t counter_add(struct world_rank *rank, uint32_t worker, uint32_t least)
+{
+    rank->counter = entries_grow(rank->counter, rank->counter_count, &rank->counter_max, sizeof rank->counter[0]);
+    rank->counter[rank->counter_count] = (struct counter){ .worker = worker, .least = least };
+    return rank->counter_count++;
 }
 
 static void word_watch(struct world_rank *rank, uint32_t worker, uint32_t word, uint64_t least)
 {
     uint32_t *head = &rank->watch_head[word];
-    if (!*head && !least) {
-        *head = WATCH_LONE + worker;
+    if (!*head && least <= UINT32_MAX) {
+        *head = least ? WATCH_COUNTER + counter_add(rank, worker, (uint32_t)least) : WATCH_LONE + worker;
         return;
     }
-    if (*head & WATCH_LONE) *head = watch_add(rank, *head - WATCH_LONE, 0, 0);
+    if (*head & (WATCH_LONE | WATCH_COUNTER)) {
+        struct watch lone;
+        (void)watches_of(rank, word, &lone);
+        *head = watch_add(rank, lone.worker, lone.least, 0);
+    }
     struct watch *newest = *head ? &rank->watch[*head - 1] : NULL;
     if (newest && newest->worker + newest->count == worker && newest->least == least) newest->count++;
     else *head = watch_add(rank, worker, least, *head);
@@ -233,7 +253,7 @@ static void word_watch(struct world_rank *rank, uint32_t worker, uint32_t word, 
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct world_rank *rank = rank_of(f);
-    assert(word + word_count <= f->word_count && w->index < WATCH_LONE);
+    assert(word + word_count <= f->word_count && w->index < WATCH_NUMBER);
     if (word < rank->watch_first) rank->watch_first = word;
     if (word + word_count > rank->watch_end) rank->watch_end = word + word_count;
     for (uint32_t i = 0; i < word_count; i++) word_watch(rank, w->index, word + i, least);
@@ -243,7 +263,7 @@ void world_watches_clear(struct world_rank *rank)
 {
     for (uint32_t i = rank->watch_first; i < rank->watch_end; i++) rank->watch_head[i] = 0;
     rank->watch_first = UINT32_MAX;
-    rank->watch_end = rank->watch_count = 0;
+    rank->watch_end = rank->watch_count = rank->counter_count = 0;
 }
 
 /* ---- stepping ---- */
@@ -566,6 +586,7 @@ void world_free(struct world *w)
         free(rank->local);
         free(rank->watch_head);
         free(rank->watch);
+        free(rank->counter);
         free(rank->lanes_named);
         free(rank->fabric.words);
         free(rank->fabric.heap);

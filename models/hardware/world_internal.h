@@ -54,10 +54,12 @@ struct stepping {
 /* The part of a worker's state that other workers of its SM read.  Kept apart, so that it lies close together. */
 struct mover {
     uint64_t moved_to_ps;     /* when the worker had moved the last rows */
-    uint32_t sm_next : 22;    /* next worker of its SM + 1, 0: none */
+    uint32_t sm_next : 22;    /* next worker of its SM + 1, 0: none; so a rank has at most RANK_WORKERS_MAX */
     uint32_t moving_256 : 10; /* which part of its last turn it moved rows, in 256ths; 0: not known */
     uint32_t touched;         /* a bit for each pattern whose array the worker itself has read */
 };
+
+enum { RANK_WORKERS_MAX = (1 << 22) - 1 };
 
 /* The part of a worker's state that few workers need. */
 struct rest {
@@ -97,15 +99,19 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
     f->end_ps = end_ps;
 }
 
-/* Workers with consecutive numbers that watch a word.  A lone worker that waits for no value needs none of these: the
- * word's head is WATCH_LONE + its number. */
+/* Workers with consecutive numbers that watch a word.  A lone worker needs none of these.  If it waits for no value,
+ * the word's head is WATCH_LONE + its number; else WATCH_COUNTER + its place among the rank's struct counter. */
 struct watch {
     uint32_t worker, count; /* the first, and how many */
     uint32_t next;          /* of the same word: place + 1, 0: none */
     uint64_t least;         /* the value that they wait for; 0: any */
-    uint64_t held_ps; /* of a lone worker's counter: when the additions that do not reach the value are all done */
 };
-enum { WATCH_LONE = 1u << 31 };
+struct counter {
+    uint64_t held_ps; /* when the additions that do not reach the value are all done */
+    uint32_t worker, least;
+};
+enum { WATCH_LONE = 1u << 31, WATCH_COUNTER = 1u << 30, WATCH_NUMBER = WATCH_COUNTER - 1 };
+_Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
 
 enum {
     WORLD_PATTERNS_MAX = 16
@@ -134,9 +140,11 @@ struct world_rank {
     struct world_worker *worker; /* [worker_count] */
     struct rest *rest;           /* [worker_count]; NULL: no worker has needed it yet */
     struct stepping now;
-    uint32_t *watch_head; /* [words], 0: none, else place in watch + 1, or WATCH_LONE + a worker */
+    uint32_t *watch_head; /* [words], 0: none, else place in watch + 1, or a lone worker's */
     struct watch *watch;
-    uint32_t watch_count, watch_max, watch_first, watch_end; /* the words that are watched lie in [first, end) */
+    struct counter *counter;
+    uint32_t watch_count, watch_max, counter_count, counter_max;
+    uint32_t watch_first, watch_end; /* the words that are watched lie in [first, end) */
     uint32_t worker_count, worker_max, running;
     struct world_worker *ready_first, *ready_last; /* host: workers that are due to step when the rank gets its turn */
     uint32_t ready_count, round_left;              /* number of these; steps left in this round of its loop */
@@ -189,6 +197,7 @@ struct world {
     const struct world_machine *machine;
     uint64_t launch_ps;                  /* of a kernel, beside its workers' time */
     const struct world_program *program; /* while it runs */
+    struct sim_event begin_event;        /* its first workers step */
     bool several;                        /* the last program had several kernels */
     struct world_options options;
     struct sim *sim;
