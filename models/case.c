@@ -136,8 +136,9 @@ static const struct field field_table[] = {
          "them)"),
     TEXT("fault", fault, 0, "WHAT:WHERE EDIT|...",
          "Break the machine: nic:n1.g3 rate=0.5, link:leaf0-spine1 down, rank:5 slow=2, qp: one, nics: all-on=0"),
-    CHOICE("launch", launch, 0, "barrier|stream",
-           "Simulated ranks launch a kernel: together (barrier, the default), or when their last one ended (stream)"),
+    CHOICE("launch", launch, 0, "barrier|stream|loop",
+           "Simulated ranks launch a kernel: together (barrier, the default), or when their last one ended: each once "
+           "(stream), or dispatch and combine each over and over, as public tests do (loop)"),
     TEXT("arrival", arrival, FILES, "SPEC",
          "How late simulated ranks launch: uniform:20us, exp:5us, 0us|3us|..., file:PATH (a time a line), record:PATH "
          "(a replay's)"),

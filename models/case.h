@@ -41,12 +41,12 @@ struct case_options {
     char *fail;             /* "1@dispatch|3@combine": ranks that fail when they first come to that call */
     uint32_t masked_places; /* places of a rank that go to no expert */
     uint64_t seed;
-    char *data;           /* "pattern", "constant", "random" */
-    char *routing;        /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
-    char *cluster;        /* path of a cluster file */
-    char *launch;         /* "barrier" before each kernel (NULL, too), or "stream": only where kernels have one */
-    char *backend;        /* a row of models/hardware/transport.c, or NULL: as the cluster file says */
-    char *fault;          /* edits of the machine (models/predict/fault.h), or NULL */
+    char *data;    /* "pattern", "constant", "random" */
+    char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
+    char *cluster; /* path of a cluster file */
+    char *launch;  /* "barrier" before each kernel (NULL, too), or "stream", "loop": only where kernels have one */
+    char *backend; /* a row of models/hardware/transport.c, or NULL: as the cluster file says */
+    char *fault;   /* edits of the machine (models/predict/fault.h), or NULL */
     char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
     char *trace, *trace_weights;
     uint32_t step, layer;

@@ -79,7 +79,8 @@ struct kernel_family {
     struct kernel_rank *(*rank_new)(const struct kernel_job *job, struct fabric *fabric);
     void (*rank_free)(struct kernel_rank *rank);
     /* Prepares phase for its next launch and returns it; owned by the rank, valid until the next call.  Phases must be
-     * launched in order, iteration after iteration; a rank may run ahead of its peers. */
+     * launched in order, iteration after iteration; a rank may run ahead of its peers.  Without payload the phases of a
+     * loop (begins_loop) may be launched several times before those that follow. */
     struct kernel_launch *(*launch)(struct kernel_rank *rank, uint32_t phase);
     void (*traffic)(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
     /* Outputs of the last iteration in a canonical order, at most max; their number.  Only with payload. */
@@ -88,6 +89,8 @@ struct kernel_family {
     uint32_t (*check)(const struct kernel_rank *rank, char *text, size_t text_size);
     /* NULL: KERNEL_BARE all. */
     enum kernel_call (*called)(const struct kernel_job *job, uint32_t phase);
+    /* Whether a loop that public tests time begins with phase; NULL: one loop has all phases. */
+    bool (*begins_loop)(const struct kernel_job *job, uint32_t phase);
     /* Whether a rank takes no part in phase of iteration (from 0): it has failed, as planned, or has nothing to do in
      * it, so that its time says nothing; NULL: all take part in all. */
     bool (*absent)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
@@ -123,6 +126,11 @@ static inline bool kernel_absent(const struct kernel_job *job, uint32_t rank, ui
 static inline enum kernel_call kernel_called(const struct kernel_job *job, uint32_t phase)
 {
     return job->family->called ? job->family->called(job, phase) : KERNEL_BARE;
+}
+
+static inline bool kernel_begins_loop(const struct kernel_job *job, uint32_t phase)
+{
+    return phase == 0 || (job->family->begins_loop && job->family->begins_loop(job, phase));
 }
 
 static inline struct kernel_rank *kernel_rank_new(const struct kernel_job *job, struct fabric *fabric)

@@ -31,6 +31,28 @@ static bool returner_ready(const struct inter_returner *s, uint32_t node)
     return ring->tail < s->count[node] && ht_ring_space(h, ring) >= h->base.options->combine.nvl_send;
 }
 
+/* Whether rows of a chunk are left; filling is the node that they are for, from the channel's first one on. */
+static bool returner_pending(struct inter_returner *s)
+{
+    const uint32_t nodes = s->rank->ht.g.nodes;
+    for (uint32_t i = 1; i <= nodes; i++) {
+        s->filling = (s->channel + i) % nodes;
+        if (s->ring[s->filling].pending) return true;
+    }
+    return false;
+}
+
+/* Each row is awaited before the next: the warps of an SM take turns at its bulk engine. */
+static bool returner_row_write(struct inter_returner *s)
+{
+    struct ht_ring *ring = &s->ring[s->filling];
+    const uint32_t left = ring->pending - 1;
+    ring->pending = 1;
+    const bool written = ht_ring_write(&s->worker, ring, &s->rank->ht.combine_slot, returner_fill);
+    ring->pending += left;
+    return written;
+}
+
 /* A chunk to each node's part of the ring that has room, then all tails.  First it reads where the peer's buffer lies,
  * and which rows are its own. */
 static enum worker_step returner_step(struct fabric_worker *w)
@@ -46,8 +68,10 @@ static enum worker_step returner_step(struct fabric_worker *w)
     for (uint32_t n = 0; n < nodes && !under_way; n++)
         if (returner_ready(s, n))
             s->ring[n].pending = moe_min(h->base.options->combine.nvl_send, s->count[n] - s->ring[n].tail);
-    for (s->filling = 0; s->filling < nodes; s->filling++)
-        if (!ht_ring_write(w, &s->ring[s->filling], &h->combine_slot, returner_fill)) return WORKER_WAIT;
+    if (returner_pending(s)) {
+        if (!returner_row_write(s)) return WORKER_WAIT;
+        if (returner_pending(s)) return WORKER_MORE;
+    }
     bool ended = true, ready = false;
     for (uint32_t n = 0; n < nodes; n++) {
         if (!ht_ring_publish(w, h, &s->ring[n])) return WORKER_WAIT;

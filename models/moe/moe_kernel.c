@@ -32,6 +32,13 @@ static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
     return moves && job_of(job)->options.family == MOE_NORMAL ? KERNEL_CALLED : KERNEL_BARE;
 }
 
+/* The normal kernels' tests call dispatch over and over, then combine. */
+static bool job_begins_loop(const struct kernel_job *job, uint32_t phase)
+{
+    return job_of(job)->options.family == MOE_NORMAL &&
+           strcmp(job_phase_name(job, phase), "cached_notify_combine") == 0;
+}
+
 static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)
 {
     return moe_options_failed(&job_of(job)->options, rank, phase, iteration);
@@ -77,6 +84,7 @@ static const struct kernel_family moe_family = {
     .outputs = rank_outputs,
     .check = rank_check,
     .called = job_called,
+    .begins_loop = job_begins_loop,
     .absent = job_absent,
     .masks = rank_masks,
 };

@@ -17,6 +17,7 @@
 #include "sim/units.h"
 
 enum { LATENCY_BOUND_PERCENT = 50 }; /* no part busier than this: waiting, not moving, takes the time */
+enum { LOOP_ROUNDS = 2 };            /* of a loop: the first begins with all ranks at once, the last is recorded */
 
 struct run {
     const struct cluster *cluster;
@@ -24,15 +25,16 @@ struct run {
     struct world *world;
     struct kernel_rank **rank;
     struct world_result *result;  /* of the phase that is recorded, [ranks] */
-    struct world_result *results; /* [phases][ranks] */
+    struct world_result *results; /* [rounds][phases][ranks] */
     struct kernel_launch *launch; /* [phases] as rank 0 launched them, but for its workers */
     struct graph *graph;
     struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
     uint32_t first_phase;    /* of the program that runs */
-    uint32_t program_phase;  /* the phase that is recorded, in it */
-    uint32_t program_phases; /* phases in it */
+    uint32_t program_phases; /* phases in it, which run one after another */
+    uint32_t program_rounds; /* so many times */
+    uint32_t program_kernel; /* the kernel that is recorded, in it */
     struct span *span;       /* [ranks] */
     struct waits **waits;    /* [ranks], where they are wanted */
     double *waits_us;        /* [phases][ranks][ranks] whom a rank waits for */
@@ -124,7 +126,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     run->rank = g_new0(struct kernel_rank *, o->ranks);
     run->span = g_new0(struct span, o->ranks);
     run->launch = g_new0(struct kernel_launch, kernel_phase_count(o));
-    run->results = g_new0(struct world_result, (gsize)o->ranks * kernel_phase_count(o));
+    run->results = g_new0(struct world_result, (gsize)LOOP_ROUNDS * o->ranks * kernel_phase_count(o));
     for (uint32_t r = 0; r < o->ranks; r++) run->rank[r] = kernel_rank_new(o, world_fabric(run->world, r));
     return true;
 }
@@ -218,10 +220,10 @@ struct link_use {
  * is known of a phase that is the only one of them to send. */
 static bool link_busy(const struct run *run, struct link_use *use)
 {
+    const uint32_t kernels = run->program_phases * run->program_rounds;
     uint32_t senders = 0;
-    for (uint32_t i = 0; i < run->program_phases; i++)
-        senders += phase_sends(run, &run->results[(gsize)i * run->job->ranks]);
-    assert(senders <= run->program_phases && run->program_phase < run->program_phases);
+    for (uint32_t i = 0; i < kernels; i++) senders += phase_sends(run, &run->results[(gsize)i * run->job->ranks]);
+    assert(senders <= kernels && run->program_kernel < kernels);
     return senders == 1 && phase_sends(run, run->result) &&
            world_busiest_link(run->world, &use->from, &use->to, &use->busy_ps, &use->until_ps);
 }
@@ -268,7 +270,7 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
         bound_raise(b, BOUND_WORK, host ? WORLD_CORE : WORLD_SM, host ? core_ps : use[WORLD_SM].busy_ps);
         rdma |= use[WORLD_NIC_TX].bytes > 0;
     }
-    b->us[BOUND_BISECTION] = units_us(within_ps(world_bisection_ps(run->world, run->program_phase), late_ps));
+    b->us[BOUND_BISECTION] = units_us(within_ps(world_bisection_ps(run->world, run->program_kernel), late_ps));
     b->resource[BOUND_BISECTION] = "bisection";
     struct link_use link;
     if (link_busy(run, &link)) {
@@ -503,16 +505,17 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
                          uint32_t *worker_count)
 {
     struct run *run = context;
-    const uint32_t phase = run->first_phase + kernel;
-    assert(rank < run->job->ranks && kernel < run->program_phases && phase < kernel_phase_count(run->job));
+    const uint32_t phase = run->first_phase + kernel % run->program_phases;
+    assert(rank < run->job->ranks && phase < kernel_phase_count(run->job));
     const struct kernel_launch *launch = kernel_rank_launch(run->rank[rank], phase);
     if (rank == 0) run->launch[phase] = *launch;
     *worker = waits_launch(run, rank, phase, launch);
     *worker_count = launch->worker_count;
 }
 
-/* Runs count phases from first on, one following another on each rank without waiting for others. */
-static bool run_phases(struct run *run, const struct case_options *c, uint32_t first, uint32_t count, GError **error)
+/* Runs count phases from first on, so many times, one following another on each rank without waiting for others. */
+static bool run_phases(struct run *run, const struct case_options *c, uint32_t first, uint32_t count, uint32_t rounds,
+                       GError **error)
 {
     const uint32_t ranks = run->job->ranks;
     const struct launches_kernel kernel = { ranks, c->seed, first, kernel_phase_name(run->job, first) };
@@ -520,25 +523,31 @@ static bool run_phases(struct run *run, const struct case_options *c, uint32_t f
     assert(count > 0 && first + count <= kernel_phase_count(run->job));
     run->first_phase = first;
     run->program_phases = count;
-    const struct world_program program = {
-        .kernels = count, .launch = phase_launch, .context = run, .arrival_ps = run->arrival_ps, .result = run->results
-    };
+    run->program_rounds = rounds;
+    const struct world_program program = { .kernels = count * rounds,
+                                           .launch = phase_launch,
+                                           .context = run,
+                                           .arrival_ps = run->arrival_ps,
+                                           .result = run->results };
     char text[256] = "";
     uint32_t stuck = 0;
     if (world_run_program(run->world, &program, &stuck, text, sizeof text)) return true;
     g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
-                kernel_phase_name(run->job, first + stuck), text);
+                kernel_phase_name(run->job, first + stuck % count), text);
     return false;
 }
+
+static bool launches_loop(const struct case_options *c) { return c->launch && !strcmp(c->launch, "loop"); }
 
 static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
                            struct record *record, bool per_rank, GError **error)
 {
-    if (!run_phases(run, c, first, count, error)) return false;
+    const uint32_t rounds = launches_loop(c) ? LOOP_ROUNDS : 1;
+    if (!run_phases(run, c, first, count, rounds, error)) return false;
     for (uint32_t r = 0; r < run->job->ranks; r++) waits_keep(run, r);
     for (uint32_t i = 0; i < count; i++) {
-        run->program_phase = i;
-        run->result = &run->results[(gsize)i * run->job->ranks];
+        run->program_kernel = (rounds - 1) * count + i;
+        run->result = &run->results[(gsize)run->program_kernel * run->job->ranks];
         world_timeline_note(run->world, kernel_phase_name(run->job, first + i), run->result);
         call_add(run, first + i);
         const char *span = spans_add(run, first + i);
@@ -546,8 +555,19 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
         record_waits(record, run, first + i);
         if (span) span_record(run->span, run->job->ranks, span, record);
     }
-    record_usage(record, run, count == 1 ? kernel_phase_name(run->job, first) : "stream");
+    record_usage(record, run, count == 1 || rounds > 1 ? kernel_phase_name(run->job, first) : "stream");
     return true;
+}
+
+/* How many of the phases from first on run together, of those that must run. */
+static uint32_t phases_together(const struct kernel_job *job, const struct case_options *c, uint32_t first,
+                                uint32_t needed)
+{
+    if (!c->launch || !strcmp(c->launch, "barrier")) return 1;
+    uint32_t count = 1;
+    if (!launches_loop(c)) return needed - first;
+    while (first + count < kernel_phase_count(job) && !kernel_begins_loop(job, first + count)) count++;
+    return count;
 }
 
 /* How many phases must run so that those named have: all where one is unknown, or none is named. */
@@ -577,9 +597,10 @@ bool simulate_load(const struct case_options *c, const struct cluster *cluster, 
     run.waits_recorded = wishes->waits;
     run.usage_recorded = wishes->usage;
     const uint32_t phases = good ? phases_needed(run.job, wishes->phases) : 0;
-    const uint32_t together = c->launch && !strcmp(c->launch, "stream") ? phases : 1;
-    for (uint32_t phase = 0; good && phase < phases; phase += together)
+    for (uint32_t phase = 0, together; good && phase < phases; phase += together) {
+        together = phases_together(run.job, c, phase, phases);
         good = run_and_record(&run, c, phase, together, record, wishes->per_rank, error);
+    }
     if (good) record_set(record, "events", "%" G_GUINT64_FORMAT, world_event_count(run.world));
     run_clear(&run);
     return good;

@@ -6,6 +6,13 @@ usual=$(time_max)
 more $usual $(time_max --arrival '0us|40us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us') 30
 more $usual $(time_max --slow '3:4x|5:1.5') 2
 run --launch stream --arrival uniform:20us --seed 3 | grep -E 'launch|arrival|time_us_max' | cut -d, -f1-3
+echo "-- loops, as public tests time the normal kernels"
+notify() {
+    run --kernel normal --num-sms 8 --num-tokens 1024 --cached "$@" |
+        awk -F, '$1 == "cached_notify_combine" && $3 == "time_us_max" { print $4 }'
+}
+more $(notify) $(notify --launch loop) 10 # waits for the ranks whose combine ended last
+run --launch loop --per-rank | grep -c ',time_us,'
 for bad in '--arrival 3us|4us' '--arrival soon' '--arrival uniform:1h' '--arrival file:/nowhere/times' '--slow 16:2x' \
            '--slow 3:0x' '--slow 3' '--launch later'; do
     "$EPTWIN" simulate --cluster h800-cx7 --num-ranks 16 $bad; echo "status $?"
