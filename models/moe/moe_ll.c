@@ -50,6 +50,10 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter",
                  g.groups * g.warps_per_group, o->topk);
         reason = text;
+    } else if (o->tokens_max >= LL_TOKENS_MAX || o->experts >= LL_EXPERTS_MAX) {
+        snprintf(text, text_size, "the low-latency kernels take fewer than %d tokens and %d experts, found %u and %u",
+                 LL_TOKENS_MAX, LL_EXPERTS_MAX, o->tokens_max, o->experts);
+        reason = text;
     } else if (g.local_experts > UINT16_MAX) {
         snprintf(text, text_size, "num-experts: at most %u for each rank, found %u", UINT16_MAX, g.local_experts);
         reason = text;
@@ -85,10 +89,24 @@ static void ll_destroy(struct moe_rank *rank)
 {
     struct ll_rank *r = ll_rank_of(rank);
     void *owned[] = {
-        r->base.mask,    r->experts_left, r->cleaner,      r->finish_target,     r->slot_counter, r->packed_count,
-        r->range,        r->sender,       r->counter,      r->receiver,          r->reducer,      r->worker,
-        r->input,        r->recv_x,       r->recv_scale,   r->recv_source_token, r->expert_out,   r->combined,
-        r->canonical[0], r->canonical[1], r->canonical[2],
+        r->base.mask,
+        r->experts_left,
+        r->cleaner,
+        r->finish_target,
+        r->slot_counter,
+        r->packed_count,
+        r->range,
+        r->groups,
+        r->worker,
+        r->input,
+        r->recv_x,
+        r->recv_scale,
+        r->recv_source_token,
+        r->expert_out,
+        r->combined,
+        r->canonical[0],
+        r->canonical[1],
+        r->canonical[2],
     };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     free(r);
@@ -117,10 +135,20 @@ static void mask_alloc(struct ll_rank *r)
     if (places) memcpy(r->experts_left, r->own->experts, places * sizeof r->experts[0]);
 }
 
+static void groups_alloc(struct ll_rank *r)
+{
+    const size_t dispatch_bytes = r->g.grid * (sizeof r->sender[0] + sizeof r->counter[0]);
+    const size_t combine_bytes = (size_t)r->g.sms * r->g.sum_groups * sizeof r->reducer[0];
+    r->groups = kernel_alloc(1, dispatch_bytes > combine_bytes ? dispatch_bytes : combine_bytes);
+    r->sender = r->groups;
+    r->counter = (struct ll_counter *)(void *)(r->sender + r->g.grid);
+    r->reducer = r->groups;
+}
+
 static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
 {
-    struct ll_rank *r = kernel_alloc(1, sizeof *r);
     const struct ll_geometry g = geometry_of(o);
+    struct ll_rank *r = kernel_alloc(1, sizeof *r + g.experts * sizeof r->pair[0]);
     r->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
     r->g = g;
     r->own = &routing->rank[f->rank];
@@ -130,11 +158,7 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     r->slot_counter = kernel_alloc(g.experts, sizeof r->slot_counter[0]);
     r->packed_count = kernel_alloc(g.local_experts, sizeof r->packed_count[0]);
     r->range = kernel_alloc(g.experts, sizeof r->range[0]);
-    r->sender = kernel_alloc(g.grid, sizeof r->sender[0]);
-    r->counter = kernel_alloc(g.grid, sizeof r->counter[0]);
-    r->reducer = kernel_alloc((size_t)g.sms * g.sum_groups, sizeof r->reducer[0]);
-    const size_t receiver_bytes = sizeof r->receiver[0], returner_bytes = sizeof r->returner[0];
-    r->receiver = kernel_alloc(g.experts, receiver_bytes > returner_bytes ? receiver_bytes : returner_bytes);
+    groups_alloc(r);
     r->worker = kernel_alloc(2 * (size_t)g.sms + g.experts + 2, sizeof r->worker[0]);
     if (o->mask_timeout_ps) mask_alloc(r);
     if (f->payload) tensors_alloc(r);

@@ -52,21 +52,26 @@ struct ll_gate {
     struct ll_rank *rank;
 };
 /* The warp group of an expert: it tells the expert's rank how many tokens come and, of its own rank's experts, unpacks
- * those that came from one source; in combine it returns them, and waits for the expert's own flag. */
+ * those that came from one source; in combine it returns them, and waits for the expert's own flag.  Large worlds have
+ * millions: each stands at its number in its rank's pair[], and its rank is found from there. */
 struct ll_receiver {
     struct fabric_worker worker;
-    struct ll_rank *rank;
-    uint32_t expert, local_expert, source;
-    bool tell, receive;
-    bool alone; /* the kernel only receives */
+    uint32_t expert : 29; /* its number */
+    bool tell : 1, receive : 1;
+    bool alone : 1; /* the kernel only receives */
+    uint16_t local_expert, source;
 };
 struct ll_returner {
     struct fabric_worker worker;
-    struct ll_rank *rank;
-    bool send, receive, opened, flagged;
-    uint32_t local_expert, destination;
-    uint32_t count, row, packed; /* rows that it returns, has returned, has packed */
+    uint32_t number : 28; /* destination x local experts + local expert */
+    bool send : 1, receive : 1, opened : 1, flagged : 1;
+    uint32_t row : 24, ahead : 8; /* rows returned, and packed beyond them */
 };
+union ll_pair {
+    struct ll_receiver receiver;
+    struct ll_returner returner;
+};
+enum { LL_EXPERTS_MAX = 1 << 28, LL_TOKENS_MAX = 1 << 24 };
 struct ll_zeroer {
     struct fabric_worker worker;
     struct ll_rank *rank;
@@ -104,13 +109,10 @@ struct ll_rank {
     uint32_t *packed_count;                                        /* [local experts] rows received */
     struct ll_range *range;                                        /* [local experts][ranks] */
 
-    struct ll_sender *sender;   /* [grid] */
-    struct ll_counter *counter; /* [grid] */
-    union {                     /* [experts]; no kernel has both */
-        struct ll_receiver *receiver;
-        struct ll_returner *returner;
-    };
-    struct ll_reducer *reducer; /* [SMs][groups of sums] */
+    void *groups;               /* of dispatch or of combine: no kernel has both */
+    struct ll_sender *sender;   /* [grid], in groups */
+    struct ll_counter *counter; /* [grid], in groups behind them */
+    struct ll_reducer *reducer; /* [SMs][groups of sums], in groups */
     struct ll_zeroer zeroer;
     struct fabric_pattern return_row; /* combine */
     struct ll_gate gate;
@@ -126,7 +128,18 @@ struct ll_rank {
     uint16_t *expert_out;        /* [local experts][ranks * tokens_max][hidden]: combine's input */
     uint16_t *combined;          /* [own tokens][hidden] */
     uint8_t *canonical[3];       /* moe_rank_outputs() */
+
+    union ll_pair pair[]; /* [experts] of dispatch or of combine */
 };
+
+static inline struct ll_rank *ll_receiver_rank(const struct ll_receiver *v)
+{
+    return fabric_container_of((const union ll_pair *)(const void *)v - v->expert, struct ll_rank, pair);
+}
+static inline struct ll_rank *ll_returner_rank(const struct ll_returner *t)
+{
+    return fabric_container_of((const union ll_pair *)(const void *)t - t->number, struct ll_rank, pair);
+}
 
 static inline struct ll_rank *ll_rank_of(struct moe_rank *rank) { return (struct ll_rank *)rank; }
 

@@ -31,47 +31,58 @@ static struct fabric_pattern return_row(const struct ll_rank *r)
                                     .turns = (uint8_t)((r->g.combine_bytes + PIECE_BYTES - 1) / PIECE_BYTES) };
 }
 
-/* The expert with the group's number, which lies on the rank that its rows came from. */
-static uint32_t expert_of(const struct ll_returner *t)
+/* The group returns this local expert's rows to the rank that they came from. */
+static uint32_t local_expert_of(const struct ll_returner *t)
 {
-    return t->destination * t->rank->g.local_experts + t->local_expert;
+    return t->number % ll_returner_rank(t)->g.local_experts;
 }
+static uint32_t destination_of(const struct ll_returner *t) { return t->number / ll_returner_rank(t)->g.local_experts; }
+
+/* These rows among all that dispatch received. */
+static struct ll_range range_of(const struct ll_returner *t)
+{
+    const struct ll_rank *r = ll_returner_rank(t);
+    return r->range[local_expert_of(t) * r->g.ranks + destination_of(t)];
+}
+
+static uint32_t rows_of(const struct ll_returner *t) { return t->send ? range_of(t).count : 0; }
 
 /* First row of (local expert, destination) among the packed rows. */
 static uint64_t packed_row(const struct ll_returner *t)
 {
-    const struct ll_rank *r = t->rank;
-    assert(t->local_expert < r->g.local_experts && t->destination < r->g.ranks);
-    return (uint64_t)t->local_expert * r->g.ranks * r->g.tokens_max +
-           r->range[t->local_expert * r->g.ranks + t->destination].begin;
+    const struct ll_rank *r = ll_returner_rank(t);
+    assert(t->number < r->g.experts);
+    return (uint64_t)local_expert_of(t) * r->g.ranks * r->g.tokens_max + range_of(t).begin;
 }
 
 static uint64_t send_slot_offset(const struct ll_returner *t, uint32_t row)
 {
-    const struct ll_rank *r = t->rank;
+    const struct ll_rank *r = ll_returner_rank(t);
     return ll_send_offset(r) +
-           (((uint64_t)t->local_expert * r->g.ranks + t->destination) * r->g.tokens_max + row) * r->g.combine_stride;
+           (((uint64_t)local_expert_of(t) * r->g.ranks + destination_of(t)) * r->g.tokens_max + row) *
+               r->g.combine_stride;
 }
 
-/* Rows [packed - count, packed) into the send buffer, from where the NIC takes them. */
+/* The last count rows that are packed into the send buffer, from where the NIC takes them. */
 static void pack_run(void *context, uint64_t count)
 {
     const struct ll_returner *t = context;
-    const struct ll_rank *r = t->rank;
-    assert(count <= t->packed && t->packed <= t->count);
-    for (uint32_t i = t->packed - (uint32_t)count; i < t->packed; i++)
+    const struct ll_rank *r = ll_returner_rank(t);
+    const uint32_t packed = t->row + t->ahead;
+    assert(count <= packed && packed <= rows_of(t));
+    for (uint32_t i = packed - (uint32_t)count; i < packed; i++)
         memcpy(r->base.fabric->heap + send_slot_offset(t, i), r->expert_out + (packed_row(t) + i) * r->g.hidden,
                r->g.combine_bytes);
 }
 
 static int row_return(struct ll_returner *t, enum fabric_path path)
 {
-    struct ll_rank *r = t->rank;
+    struct ll_rank *r = ll_returner_rank(t);
     struct fabric *f = t->worker.fabric;
-    assert(t->row < t->count && t->count <= r->g.tokens_max && !t->flagged); /* the flag comes last */
+    assert(t->row < rows_of(t) && rows_of(t) <= r->g.tokens_max && !t->flagged); /* the flag comes last */
     struct fabric_write write = {
-        .peer = (uint16_t)t->destination,
-        .queue = (uint16_t)t->local_expert,
+        .peer = (uint16_t)destination_of(t),
+        .queue = (uint16_t)local_expert_of(t),
         .charge_bytes = r->g.combine_bytes,
         .warps = 1,
         .pattern = &r->return_row,
@@ -80,7 +91,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
     if (f->payload) {
         const uint64_t row = packed_row(t) + t->row;
         assert(r->recv_source_token[row] < r->g.tokens_max);
-        const uint32_t expert = f->rank * r->g.local_experts + t->local_expert;
+        const uint32_t expert = f->rank * r->g.local_experts + local_expert_of(t);
         write.target_offset =
             ll_recv_offset(r) + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
         write.sge_count = 1;
@@ -94,11 +105,11 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
 /* A batch: as many rows as the group has warps. */
 static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path path)
 {
-    struct ll_rank *r = t->rank;
-    const uint32_t batch = moe_min(t->count - t->row, t->worker.warps);
-    if (path == FABRIC_RDMA && !r->base.options->zero_copy && t->packed < t->row + batch) {
-        const uint32_t rows = t->row + batch - t->packed;
-        t->packed += rows;
+    struct ll_rank *r = ll_returner_rank(t);
+    const uint32_t batch = moe_min(rows_of(t) - t->row, t->worker.warps);
+    if (path == FABRIC_RDMA && !r->base.options->zero_copy && t->ahead < batch) {
+        const uint32_t rows = batch - t->ahead;
+        t->ahead = batch & UINT8_MAX;
         const uint64_t bytes = (uint64_t)rows * r->g.combine_bytes;
         fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                        .pattern = &r->return_row,
@@ -113,6 +124,7 @@ static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path pa
         const int rc = row_return(t, path);
         if (rc == -EAGAIN) return WORKER_WAIT;
         assert(rc == 0);
+        t->ahead -= t->ahead > 0;
     }
     return WORKER_MORE;
 }
@@ -121,14 +133,14 @@ static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path pa
 static bool returner_flag(struct ll_returner *t)
 {
     struct fabric_worker *w = &t->worker;
-    struct ll_rank *r = t->rank;
+    struct ll_rank *r = ll_returner_rank(t);
     if (fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target) return false;
-    assert(t->row == t->count && !t->flagged);
+    assert(t->row == rows_of(t) && !t->flagged);
     const struct fabric_signal signal = {
-        .peer = (uint16_t)t->destination,
-        .queue = (uint16_t)t->local_expert,
+        .peer = (uint16_t)destination_of(t),
+        .queue = (uint16_t)local_expert_of(t),
         .release = true,
-        .word = ll_word_flag(r, w->fabric->rank * r->g.local_experts + t->local_expert),
+        .word = ll_word_flag(r, w->fabric->rank * r->g.local_experts + local_expert_of(t)),
         .value = moe_word_make(r->call, 1),
     };
     const int rc = fabric_signal(w, &signal);
@@ -143,20 +155,20 @@ static bool returner_flag(struct ll_returner *t)
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
-    struct ll_rank *r = t->rank;
+    struct ll_rank *r = ll_returner_rank(t);
     if (t->send && !t->opened) {
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &layout_read, .rows = 1 });
         t->opened = true;
         return WORKER_MORE;
     }
-    if (t->row < t->count) {
-        const enum worker_step step = returner_rows(t, fabric_path(w->fabric, (uint16_t)t->destination));
-        if (step == WORKER_WAIT || t->row < t->count) return step;
+    if (t->row < rows_of(t)) {
+        const enum worker_step step = returner_rows(t, fabric_path(w->fabric, (uint16_t)destination_of(t)));
+        if (step == WORKER_WAIT || t->row < rows_of(t)) return step;
     }
     if (t->send && !t->flagged && !returner_flag(t)) return WORKER_WAIT;
     if (!t->receive) return WORKER_DONE;
-    const bool came = moe_word_value(fabric_load(w->fabric, ll_word_flag(r, expert_of(t))), r->call);
-    if (!came && !ll_given_up(r, w, t->destination)) return WORKER_WAIT;
+    const bool came = moe_word_value(fabric_load(w->fabric, ll_word_flag(r, t->number)), r->call);
+    if (!came && !ll_given_up(r, w, destination_of(t))) return WORKER_WAIT;
     if (!t->send) fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &layout_read, .rows = 1 });
     fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
@@ -167,8 +179,8 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
     const struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
     if (t->send && !t->flagged)
         snprintf(text, text_size, "combine sender of local expert %u has no room on the queue to rank %u",
-                 t->local_expert, t->destination);
-    else snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", expert_of(t), t->destination);
+                 local_expert_of(t), destination_of(t));
+    else snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", t->number, destination_of(t));
 }
 
 static enum worker_step zeroer_step(struct fabric_worker *w)
@@ -274,14 +286,10 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
     }
     for (uint32_t i = 0; i < r->g.experts; i++) {
         const uint32_t e = (uint32_t)((uint64_t)i * stride % r->g.experts);
-        struct ll_returner *t = &r->returner[e];
-        const uint32_t local_expert = e % r->g.local_experts, destination = e / r->g.local_experts;
-        if (ll_masks(r, destination)) continue;
+        struct ll_returner *t = &r->pair[e].returner;
+        if (ll_masks(r, e / r->g.local_experts)) continue;
         *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe },
-                                   .rank = r,
-                                   .local_expert = local_expert,
-                                   .destination = destination,
-                                   .count = send ? r->range[local_expert * r->g.ranks + destination].count : 0,
+                                   .number = e & (LL_EXPERTS_MAX - 1),
                                    .send = send,
                                    .receive = receive };
         ll_worker_add(r, &t->worker, e / r->g.groups, r->g.warps_per_group);

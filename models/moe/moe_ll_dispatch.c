@@ -160,7 +160,7 @@ static void receive_run(void *context, uint64_t argument)
 {
     (void)argument;
     const struct ll_receiver *v = context;
-    struct ll_rank *r = v->rank;
+    struct ll_rank *r = ll_receiver_rank(v);
     const struct ll_range range = r->range[v->local_expert * r->g.ranks + v->source];
     const uint8_t *message =
         r->base.fabric->heap + ll_recv_offset(r) +
@@ -179,7 +179,7 @@ static void receive_run(void *context, uint64_t argument)
 static bool receiver_tell(struct ll_receiver *v)
 {
     struct fabric_worker *w = &v->worker;
-    struct ll_rank *r = v->rank;
+    struct ll_rank *r = ll_receiver_rank(v);
     const uint32_t e = v->expert;
     if (!v->tell) return true;
     assert(r->slot_counter[e] <= r->g.tokens_max);
@@ -187,8 +187,8 @@ static bool receiver_tell(struct ll_receiver *v)
     const bool masked = ll_masks(r, v->source); /* it is told nothing */
     if (!masked && fabric_load(w->fabric, ll_word_finish(r, e)) < r->finish_target[e]) return false;
     const struct fabric_signal signal = {
-        .peer = (uint16_t)v->source,
-        .queue = (uint16_t)v->local_expert,
+        .peer = v->source,
+        .queue = v->local_expert,
         .release = true,
         .word = ll_word_count_at(r, v->local_expert, w->fabric->rank),
         .value = moe_word_make(r->call, r->slot_counter[e] + 1),
@@ -207,13 +207,13 @@ static bool receiver_tell(struct ll_receiver *v)
 static bool receiver_open(struct ll_receiver *v)
 {
     return receiver_tell(v) && v->receive &&
-           fabric_load(v->worker.fabric, ll_word_open(v->rank)) >= v->rank->open_target;
+           fabric_load(v->worker.fabric, ll_word_open(ll_receiver_rank(v))) >= ll_receiver_rank(v)->open_target;
 }
 
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
-    struct ll_rank *r = v->rank;
+    struct ll_rank *r = ll_receiver_rank(v);
     if (!receiver_open(v)) return v->tell || v->receive ? WORKER_WAIT : WORKER_DONE;
     const uint32_t value =
         moe_word_value(fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
@@ -243,7 +243,7 @@ static enum worker_step receiver_step(struct fabric_worker *w)
 static enum worker_step receiver_masking_step(struct fabric_worker *w)
 {
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
-    struct ll_rank *r = v->rank;
+    struct ll_rank *r = ll_receiver_rank(v);
     if (!receiver_open(v)) return v->tell || v->receive ? WORKER_WAIT : WORKER_DONE;
     const uint64_t word = fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source));
     if (moe_word_value(word, r->call) && !ll_masks(r, v->source)) return receiver_step(w);
@@ -285,14 +285,13 @@ static void send_side_prepare(struct ll_rank *r)
 /* The group of expert e serves, as a receiver, local expert e % local experts and source e / local experts. */
 static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool receive)
 {
-    struct ll_receiver *v = &r->receiver[expert];
+    struct ll_receiver *v = &r->pair[expert].receiver;
     assert(expert < r->g.experts && (tell || receive));
     *v = (struct ll_receiver){ .worker = { .step = r->base.mask ? receiver_masking_step : receiver_step,
                                            .describe = receiver_describe },
-                               .rank = r,
-                               .expert = expert,
-                               .local_expert = expert % r->g.local_experts,
-                               .source = expert / r->g.local_experts,
+                               .expert = expert & (LL_EXPERTS_MAX - 1),
+                               .local_expert = (uint16_t)(expert % r->g.local_experts),
+                               .source = (uint16_t)(expert / r->g.local_experts),
                                .tell = tell,
                                .alone = !tell,
                                .receive = receive };
