@@ -273,9 +273,9 @@ static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struc
         const uint64_t mine_heard = fabric_now_ps(t->inner);
         if (!bootstrap_allgather(b, &mine_heard, sizeof mine_heard, heard, error)) return false;
         for (uint32_t r = 0; r < b->rank_count; r++) {
-            const int64_t most = (int64_t)(heard[r] - sent[0]), least = (int64_t)(sent[r] - heard[0]);
-            const uint64_t bound_ps = (uint64_t)(most - least) / 2;
-            if (bound_ps < clock[r].bound_ps) clock[r] = (struct clock){ least + (most - least) / 2, bound_ps };
+            const uint64_t most = heard[r] - sent[0], least = sent[r] - heard[0]; /* both may be below zero */
+            const uint64_t bound_ps = (most - least) / 2;
+            if (bound_ps < clock[r].bound_ps) clock[r] = (struct clock){ (int64_t)(least + bound_ps), bound_ps };
         }
     }
     clock[0] = (struct clock){ 0, 0 };
@@ -351,7 +351,7 @@ static const struct entry *merge_entry(const struct merge *m, uint32_t rank, uin
 
 static uint64_t merge_time(const struct merge *m, uint32_t rank, uint64_t time_ps)
 {
-    const int64_t at = (int64_t)time_ps - m->clock[rank].ahead_ps - m->first_ps;
+    const int64_t at = (int64_t)(time_ps - (uint64_t)m->clock[rank].ahead_ps - (uint64_t)m->first_ps);
     return at > 0 ? (uint64_t)at : 0;
 }
 
@@ -462,7 +462,8 @@ static uint64_t merge_look(struct merge *m)
     for (uint32_t r = 0; r < m->ranks; r++)
         for (uint32_t i = 0; i < merge_count(m, r); i++, count++) {
             const struct entry *e = merge_entry(m, r, i);
-            if (entry_sound(e)) m->first_ps = MIN(m->first_ps, (int64_t)e->begin_ps - m->clock[r].ahead_ps);
+            if (!entry_sound(e)) continue;
+            m->first_ps = MIN(m->first_ps, (int64_t)(e->begin_ps - (uint64_t)m->clock[r].ahead_ps));
         }
     for (uint32_t r = 0; r < m->ranks; r++)
         for (uint32_t i = 0; i < merge_count(m, r); i++) {

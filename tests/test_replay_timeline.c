@@ -3,6 +3,7 @@
  * Method: a fabric that does nothing but tell the time of a clock that goes ahead by a known amount, in threads; what
  * is recorded of an operation, a wait and a kernel is looked for in the file. */
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +41,29 @@ static const struct fabric_ops clock_ops = {
     .name = "clock", .now_ps = clock_now_ps, .signal = nothing_signalled, .work = nothing_done
 };
 
+/* What rank 0 hears of rank 1 instead of what it said: a word of the number-th message. */
+struct forged {
+    struct bootstrap b;
+    struct bootstrap *inner;
+    uint32_t message, word, value;
+    uint32_t heard;
+};
+
+static bool forged_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
+{
+    struct forged *f = (struct forged *)b; /* its first member */
+    if (!bootstrap_allgather(f->inner, in, size_bytes, out, error)) return false;
+    const size_t at = f->word * sizeof f->value;
+    if (f->heard++ == f->message && at < size_bytes)
+        memcpy((uint8_t *)out + size_bytes + at, &f->value, sizeof f->value);
+    return true;
+}
+
+static const struct bootstrap_ops forged_ops = { .allgather = forged_allgather };
+
 struct play {
-    uint64_t base_ps; /* by the true clock */
+    struct forged *forged; /* NULL: all are honest */
+    uint64_t base_ps;      /* by the true clock */
     bool one_clock;
     uint32_t works; /* more operations than are kept */
     char *text;     /* the file, of rank 0 */
@@ -83,6 +105,12 @@ static bool rank_main(struct bootstrap *b, void *context)
     struct timeline *all = NULL;
     size_t size;
     rank_play(t, p, b->rank);
+    if (p->forged && b->rank == 0) {
+        p->forged->b = *b;
+        p->forged->b.ops = &forged_ops;
+        p->forged->inner = b;
+        b = &p->forged->b;
+    }
     const bool fine = replay_timeline_gather(t, b, p->one_clock, &all, NULL);
     CU_ASSERT_EQUAL(all != NULL, fine && b->rank == 0);
     if (all) {
@@ -163,6 +191,35 @@ static void test_lost(void)
     free(p.text);
 }
 
+/* Whatever a peer says of its part: counts of entries, numbers of texts, times, names.  (Of another count of texts all
+ * would hear, and exchange more blocks.)  The file is JSON all the same, and the
+ * part of the honest rank 2 is in it. */
+static void forge(bool one_clock, uint32_t message, uint32_t word)
+{
+    static const uint32_t values[] = { 0, 0x7fffffff, 0x80000000, UINT32_MAX - 1, UINT32_MAX };
+    for (size_t i = 0; i < G_N_ELEMENTS(values); i++) {
+        struct forged forged = { .message = message, .word = word, .value = values[i] };
+        struct play p = { .forged = &forged, .works = 1, .one_clock = one_clock };
+        play_run(&p);
+        CU_ASSERT(forged.heard > message);
+        json_t *json = json_loads(p.text, JSON_DECODE_INT_AS_REAL, NULL);
+        CU_ASSERT_PTR_NOT_NULL(json);
+        CU_ASSERT_EQUAL(number_in(p.text, "\"scan\"", "\"pid\":2", "\"bytes\":"), 1000);
+        json_decref(json);
+        free(p.text);
+    }
+}
+
+static void test_forged(void)
+{
+    enum { SHARE, ENTRY_BLOCK, TEXT_BLOCK, SHARE_WORDS = 4, ENTRY_WORDS = 40, TEXT_WORDS = 4, CLOCK_MESSAGES = 4 };
+    for (uint32_t word = 0; word < SHARE_WORDS; word++) forge(true, SHARE, word);
+    for (uint32_t word = 0; word < ENTRY_WORDS; word++) forge(true, ENTRY_BLOCK, word);
+    for (uint32_t word = 0; word < TEXT_WORDS; word++) forge(true, TEXT_BLOCK, word);
+    for (uint32_t message = 0; message < CLOCK_MESSAGES; message++)
+        for (uint32_t word = 0; word < 2; word++) forge(false, message, word);
+}
+
 const char unit_suite[] = "timeline of a replay";
 
 void unit_tests(CU_pSuite suite)
@@ -170,4 +227,5 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "clocks that differ", test_clocks);
     CU_add_test(suite, "entries", test_entries);
     CU_add_test(suite, "entries that are lost", test_lost);
+    CU_add_test(suite, "a rank that says anything", test_forged);
 }
