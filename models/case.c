@@ -68,11 +68,13 @@ static const struct field field_table[] = {
       "P2p: messages of each phase (default 100)", "p2p" },
     { "in-flight", FIELD_COUNT, MAKES, AT(in_flight), 1, 4096, 64, NULL, "N",
       "Alltoallv, allgather, p2p: messages that a worker has on their way by RDMA (default 64)", COLL },
-    { "algorithm", FIELD_CHOICE, MAKES, AT(algorithm), 0, 0, 0, "hybrid|ring", "NAME",
-      "Allgather: hybrid (puts between nodes, stores within, the default) or ring", "allgather" },
+    { "algorithm", FIELD_CHOICE, MAKES, AT(algorithm), 0, 0, 0, "hybrid|ring|leader", "NAME",
+      "Allgather: hybrid (puts between nodes, stores within, the default), ring, or leader (one rank a node gets what "
+      "the others have; the host's streams)",
+      "allgather" },
     { "issue", FIELD_CHOICE, MAKES, AT(issue), 0, 0, 0, "kernel|host|copy|nccl", "NAME",
       "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
-      "allgather: copy: the host's streams, ring",
+      "allgather: copy: the host's streams, ring and leader",
       "p2p|allgather" },
     { "compute", FIELD_TEXT, MAKES, AT(compute), 0, 0, 0, NULL, "TIME",
       "Alltoallv, allgather: once more beside arithmetic of this length (as 100us)", "alltoallv|allgather" },
@@ -479,7 +481,9 @@ void case_resolve(struct case_options *c)
     text_default(&c->dtype, "fp8");
     const bool low_latency = strcmp(c->kernel, "ll") == 0;
     if (strcmp(c->kernel, "allgather") == 0) text_default(&c->algorithm, "hybrid");
-    if (strcmp(c->kernel, "p2p") == 0 || strcmp(c->kernel, "allgather") == 0) text_default(&c->issue, "kernel");
+    const bool leader = g_strcmp0(c->algorithm, "leader") == 0;
+    if (strcmp(c->kernel, "p2p") == 0 || strcmp(c->kernel, "allgather") == 0)
+        text_default(&c->issue, leader ? "copy" : "kernel");
     text_default(&c->data, low_latency ? "pattern" : "constant");
     if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
     const bool counted = strcmp(c->kernel, "alltoallv") == 0 && c->matrix && !edges_spec_drawn(c->matrix);

@@ -140,7 +140,9 @@ static bool options_fill(const struct case_options *c, const struct case_load *l
         .ranks_per_node = c->ranks_per_node,
         .num_sms = c->num_sms ? c->num_sms : MIN(SMS_DEFAULT, device_sms),
         .in_flight = c->in_flight,
-        .algorithm = g_strcmp0(c->algorithm, "ring") == 0 ? COLL_RING : COLL_HYBRID,
+        .algorithm = g_strcmp0(c->algorithm, "ring") == 0     ? COLL_RING
+                     : g_strcmp0(c->algorithm, "leader") == 0 ? COLL_LEADER
+                                                              : COLL_HYBRID,
         .messages = c->messages,
     };
     if (c->num_sms > device_sms)

@@ -135,6 +135,8 @@ static const struct key keys[] = {
     KEY("calls", "handed", KIND_TIME, true, calls.handed_ps),
     KEY("calls", "handed-peer", KIND_TIME, true, calls.handed_peer_ps),
     KEY("calls", "copy-call", KIND_TIME, false, calls.copy_call_ps),
+    KEY("calls", "copy-peer-call", KIND_TIME, true, calls.copy_peer_call_ps),
+    KEY("calls", "launch-call", KIND_TIME, true, calls.launch_call_ps),
     KEY("calls", "word-call", KIND_TIME, false, calls.word_call_ps),
     KEY("calls", "nccl", KIND_TIME, false, calls.nccl_ps),
     KEY("calls", "nccl-call", KIND_TIME, false, calls.nccl_call_ps),

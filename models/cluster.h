@@ -103,6 +103,8 @@ struct cluster_calls {
     uint64_t word_ps, await_ps;          /* a stream writes a word; finds one written that it awaits */
     uint64_t handed_ps, handed_peer_ps;  /* from a stream's write until another that waits goes on; of a peer's GPU */
     uint64_t copy_call_ps, word_call_ps; /* CPU time of the calls for a copy, and for either of these */
+    uint64_t copy_peer_call_ps;          /* the same of a copy to a peer; 0: as copy_call_ps */
+    uint64_t launch_call_ps;             /* CPU time of a launch */
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
 };
 

@@ -86,7 +86,8 @@ struct fabric_worker {
     uint16_t sm;      /* the SM that it runs on */
     uint16_t warps;   /* how many warps of that SM it has */
     uint8_t moment;   /* enum worker_moment: what else its end means */
-    bool stream;      /* no warps: a stream of the host's, with copies by a copy engine, and words */
+    bool stream;      /* no warps: a stream of the host's, with copies by a copy engine, and words.  Its owner clears it
+                       * while a kernel runs on the stream: then its operations are that kernel's */
 };
 
 /* A worker's operations run one after another, and each takes all warps of the worker.  Operations that name fewer
@@ -210,6 +211,8 @@ enum fabric_work_kind {
     FABRIC_WORK_STAGE,   /* bring rows into the warp's shared memory with the bulk copy engine, once earlier stores
                            * from there are written; here the rows are read only when they are stored */
     FABRIC_WORK_AWAIT,   /* a stream's wait for a word that was there already */
+    FABRIC_WORK_LAUNCH,  /* a stream begins a kernel */
+    FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and asks for what follows only then */
     FABRIC_WORK_PEEK,    /* read a word in a peer's memory; here the rank reads its own copy, which the peer raised */
 };
 

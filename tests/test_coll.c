@@ -77,7 +77,8 @@ static void test_allgather(void)
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
         struct coll_options o = options_of(COLL_ALLGATHER, shape[i % SHAPES][0], shape[i % SHAPES][1]);
         o.size_bytes = sizes[i / 2 % 4];
-        o.algorithm = i % 2 ? COLL_RING : COLL_HYBRID;
+        o.algorithm = (enum coll_algorithm)(i % 3);
+        if (o.algorithm == COLL_LEADER) o.issue = COLL_BY_COPY;
         if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
         const struct coll_job job = job_make(&o, NULL);
         const bool nvlink_disabled = i % 7 == 3;
@@ -127,6 +128,15 @@ static void test_refused(void)
     o = options_of(COLL_ALLTOALLV, 4, 4);
     o.in_flight = 0;
     expect_refused(&o, NULL, "in-flight: expected at least 1");
+    o = options_of(COLL_ALLGATHER, 8, 8);
+    o.size_bytes = 1 << 29;
+    o.algorithm = COLL_LEADER;
+    expect_refused(&o, NULL, "issue: expected copy with algorithm leader");
+    o.issue = COLL_BY_COPY;
+    expect_refused(&o, NULL, "size: expected less than 4 GiB of all blocks of a node, found 4294967296 B");
+    o.size_bytes = 0;
+    expect_refused(&o, NULL, "size: expected a block of at least 1 byte");
+    o = options_of(COLL_ALLTOALLV, 4, 4);
     struct edges edges;
     edges_draw(&edges, 5, 10, 1);
     o.in_flight = 1;
@@ -154,6 +164,29 @@ static uint64_t phase_ps(const struct coll_job *job, const struct cluster *clust
 }
 
 static double us(uint64_t ps) { return (double)ps / (double)PS_PER_US; }
+
+/* Two ranks of a node.  The host of the leader waits behind its copy, the barrier of leaders, the gets, and what it
+ * shows, the other's at the end once more.  Copies one behind another: the own block, the node's, two to show, two to
+ * the other rank, two that it takes. */
+static void test_leader_times(void)
+{
+    struct cluster cluster = support_cluster(2);
+    struct coll_options o = options_of(COLL_ALLGATHER, 2, 2);
+    o.algorithm = COLL_LEADER;
+    o.issue = COLL_BY_COPY;
+    o.size_bytes = 64;
+    const struct coll_job job = job_make(&o, NULL);
+    cluster.calls.copy_rate_bps = 800000000000;
+    cluster.calls.copy_ps = 2 * PS_PER_US;
+    const double least = us(phase_ps(&job, &cluster, "allgather"));
+    cluster.calls.wait_ps = 3 * PS_PER_US;
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3, 0.001);
+    cluster.calls.copy_ps = 3 * PS_PER_US;
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8, 0.001);
+    /* Calls hold copies back: of the own block to the leader, and two to the other rank, of which one waits. */
+    cluster.calls.copy_peer_call_ps = 5 * PS_PER_US;
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8 + 5 + 2 * 5 - 3, 0.1);
+}
 
 static void test_p2p_times(void)
 {
@@ -233,6 +266,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "allgather in all worlds", test_allgather);
     CU_add_test(suite, "p2p in all worlds", test_p2p);
     CU_add_test(suite, "what is refused", test_refused);
+    CU_add_test(suite, "times of a leader's all-gather", test_leader_times);
     CU_add_test(suite, "times of puts and gets", test_p2p_times);
     CU_add_test(suite, "arithmetic beside", test_overlap_times);
     CU_add_test(suite, "bounds of all-to-allv", test_bounds);

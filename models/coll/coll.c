@@ -10,7 +10,9 @@ static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
 {
     switch (o->kernel) {
     case COLL_ALLTOALLV: return &coll_alltoallv;
-    case COLL_ALLGATHER: return o->issue == COLL_BY_COPY ? &coll_allgather_streams : &coll_allgather;
+    case COLL_ALLGATHER:
+        if (o->algorithm == COLL_LEADER) return &coll_allgather_leader;
+        return o->issue == COLL_BY_COPY ? &coll_allgather_streams : &coll_allgather;
     case COLL_P2P: break;
     }
     return o->issue == COLL_BY_KERNEL ? &coll_p2p : &coll_p2p_issued;

@@ -6,7 +6,8 @@
  *               nothing is kept for a pair.  What goes by NVLink is stored by as many workers as the kernel has SMs.
  *   allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks of its place on the
  *               other nodes, and stores what it has to the peers of its node.  ring: each rank hands on to the next,
- *               a kernel or, within a node, streams of the host.
+ *               a kernel or, within a node, streams of the host.  leader: one rank a node gets what the other nodes
+ *               have, and copies all to its peers; streams of the host.
  *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or one
  *               put that a call of the host issues: as a kernel, to a copy engine (within a node), by NCCL.
  *
@@ -20,7 +21,7 @@
 #include "traces/edges.h"
 
 enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_P2P };
-enum coll_algorithm { COLL_HYBRID, COLL_RING };
+enum coll_algorithm { COLL_HYBRID, COLL_RING, COLL_LEADER };
 enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 
 struct coll_options {

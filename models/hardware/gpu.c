@@ -253,8 +253,9 @@ static int copy_store(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world *w = rank->world;
     const struct cluster_calls *calls = &w->cluster->calls;
-    const uint64_t start = stream_begin(rank, calls->copy_call_ps), size = write->charge_bytes;
     const bool own = write->peer == rank->fabric.rank;
+    const uint64_t call_ps = own || !calls->copy_peer_call_ps ? calls->copy_call_ps : calls->copy_peer_call_ps;
+    const uint64_t start = stream_begin(rank, call_ps), size = write->charge_bytes;
     uint64_t end = port_reserve(&rank->hbm, start, rate_time(w->hbm, own ? 2 * size : size), size);
     if (!own) {
         const uint64_t link_ps = rate_time(rate_make(calls->copy_rate_bps), size);
@@ -642,6 +643,11 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     switch (work->kind) {
     case FABRIC_WORK_AWAIT:
         lane_end(ww, stream_begin(rank, w->cluster->calls.word_call_ps) + w->cluster->calls.await_ps);
+        break;
+    case FABRIC_WORK_LAUNCH: lane_end(ww, stream_begin(rank, w->cluster->calls.launch_call_ps) + gpu->launch_ps); break;
+    case FABRIC_WORK_HOST:
+        lane_end(ww, start + w->cluster->calls.wait_ps);
+        rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
         break;
     case FABRIC_WORK_PEEK: lane_end(ww, start + gpu->peek_ps); break;
     case FABRIC_WORK_STAGE: lane_end(ww, bulk_stage(rank, work, start)); break;

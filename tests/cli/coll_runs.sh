@@ -29,6 +29,7 @@ for kernel in p2p 'allgather --algorithm ring --compute 10us --compute-sms 0:1' 
 done
 echo '# a put by a call of the host: 16 MiB at 396 GB/s, copy engine 2.3, call 5.75, steps 0.2 us; NCCL: its CPU time, its bytes'
 h20="--cluster source/models/clusters/h20-cx7.ini --num-ranks 2"
+leader="--cluster source/models/clusters/h20-cx7.ini --num-ranks 16 --kernel allgather --algorithm leader"
 $EPTWIN simulate $h20 --kernel p2p --issue copy --size 16MiB | grep put,all | of 'time_us|message_us'
 for size in 16KiB 64MiB; do $EPTWIN simulate $h20 --kernel p2p --issue nccl --size $size | grep put,all | of time_us; done
 $EPTWIN simulate $h20 --ranks-per-node 1 --kernel p2p --issue host --size 16KiB | grep put,all | of time_us
@@ -44,6 +45,12 @@ for size in 4KiB 64MiB; do
 done
 $EPTWIN replay --ranks 4 --ranks-per-node 4 --repeat 2 --kernel allgather --algorithm ring --issue copy --size 100KB >live.csv
 grep '^# checks' live.csv
+echo '# by a leader a node: its NIC port gets the blocks of 8 ranks, 24.5 GB/s of payload'
+for size in 4MiB 8MiB; do
+    $EPTWIN simulate $leader --size $size | awk -F, '/^allgather,all,bound_receive_us/ { print int($4) }'
+done
+$EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel allgather --algorithm leader --size 100KB >live.csv
+grep '^# \(checks\|algorithm\|issue\)' live.csv
 
 echo '# refused'
 simulate() { $EPTWIN simulate $port --kernel "$@"; echo "status $?"; }
@@ -66,6 +73,8 @@ simulate p2p --in-flight 0
 simulate p2p --issue copy
 simulate allgather --issue copy --algorithm ring
 simulate allgather --issue nccl
+simulate allgather --issue kernel --algorithm leader
+$EPTWIN simulate $leader --size 1GiB; echo "status $?"
 $EPTWIN simulate ${h20% --num-ranks 2} --kernel allgather --issue copy; echo "status $?"
 simulate ll --issue copy
 $EPTWIN simulate $h20 --kernel p2p --issue nccl --messages 7; echo "status $?"
