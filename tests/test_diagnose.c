@@ -109,6 +109,76 @@ static void test_nothing_wrong(void)
     validate_table_free(table);
 }
 
+/* A machine of which the prediction is wrong, by other factors in each phase. */
+static void machine_differs(struct validate_table *table)
+{
+    for (uint32_t i = 0; i < table->row_count; i++)
+        table->row[i].measured_us *= strcmp(table->row[i].phase[0], "dispatch") == 0 ? 1.7 : 0.75;
+}
+
+/* Relative to what that machine measured when it was sound, the cause explains all; by itself, the errors hide it. */
+static void test_baseline(void)
+{
+    struct validate_table *table = table_new(), *sound = table_new(), *broken = table_new();
+    measure_with(sound, NULL);
+    measure_with(broken, cause_named("across-sockets"));
+    machine_differs(sound);
+    machine_differs(broken);
+    for (uint32_t i = 0; i < table->row_count; i++) table->row[i].measured_us = broken->row[i].measured_us;
+    const struct diagnose_how beside = { .workers = 2, .baseline = sound };
+    struct diagnosis *alone = diagnose_run(broken, &how, NULL), *d = diagnose_run(table, &beside, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(alone);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT_FATAL(d->verdict_count > 0 && alone->verdict_count > 0);
+    CU_ASSERT(alone->verdict[0].explains < 0.99);
+    CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "across-sockets");
+    CU_ASSERT(d->verdict[0].explains > 0.99);
+    CU_ASSERT_EQUAL(table->row[0].measured_us, broken->row[0].measured_us); /* kept */
+    diagnosis_free(alone);
+    diagnosis_free(d);
+    d = diagnose_run(sound, &(struct diagnose_how){ .workers = 2, .baseline = sound }, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT_DOUBLE_EQUAL(d->before, 1, 1e-9);
+    diagnosis_free(d);
+    validate_table_free(table);
+    validate_table_free(sound);
+    validate_table_free(broken);
+}
+
+/* Rows that the baseline lacks are left out, and said to be; with none left there is nothing to say. */
+static void test_baseline_rows(void)
+{
+    struct validate_table *table = table_new();
+    struct validate_table *sound =
+        table_of("kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,phase,"
+                 "measured_us\nll,8,4,64,2048,16,4,dispatch,100\n");
+    struct validate_table *other = table_of("kernel,num-ranks,phase,measured_us\nll,4,dispatch,100\n");
+    measure_with(table, NULL);
+    struct diagnosis *d = diagnose_run(table, &(struct diagnose_how){ .workers = 2, .baseline = sound }, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT_EQUAL(d->rows, 2); /* of 16 tokens as of 64 */
+    g_autoptr(GString) text = g_string_new(NULL);
+    diagnosis_text(d, table, 3, text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "3 rows that the baseline does not have are left out."));
+    diagnosis_free(d);
+    g_autoptr(GError) error = NULL;
+    CU_ASSERT_PTR_NULL(diagnose_run(table, &(struct diagnose_how){ .workers = 2, .baseline = other }, &error));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error->message, "that the baseline has, found none"));
+    validate_table_free(table);
+    validate_table_free(sound);
+    validate_table_free(other);
+}
+
+/* A row that the cause leaves as it is, but that is off, speaks against it more than one that the cause reaches. */
+static void test_strength(void)
+{
+    const double before[] = { 1.0, 1.0, 0 }, unreached[] = { 0, 0, 0.3 }, reached[] = { 0.15, 0.15, 0 };
+    CU_ASSERT(rank_cause_density(reached, before, 3, false) > rank_cause_density(unreached, before, 3, false));
+    const double off[] = { 1.0, 1.0, 0.3 };
+    CU_ASSERT(rank_cause_density(unreached, off, 3, true) < rank_cause_density(unreached, off, 3, false));
+}
+
 /* Faster than the machine can be: no fault makes it so. */
 static void test_nothing_explains(void)
 {
@@ -130,14 +200,14 @@ static void test_densities(void)
 {
     const double small[] = { 0.05, 0.02, 0.04 }, common[] = { 0.3, 0.28, 0.32 }, mixed[] = { 0.3, -0.28, 0.32 },
                  gap[] = { 0.05, NAN, 0.02, 0.04 }, large[] = { 1.2, 1.0, 1.1 };
-    CU_ASSERT(rank_cause_density(small, 3) > rank_cause_density(common, 3));
-    CU_ASSERT(rank_cause_density(common, 3) > rank_cause_density(mixed, 3));
-    CU_ASSERT_DOUBLE_EQUAL(rank_cause_density(gap, 4), rank_cause_density(small, 3), 1e-12);
-    CU_ASSERT(rank_cause_density(small, 3) > rank_unknown_density(large, 3));
-    CU_ASSERT(rank_unknown_density(large, 3) > rank_cause_density(large, 3));
+    CU_ASSERT(rank_cause_density(small, small, 3, false) > rank_cause_density(common, common, 3, false));
+    CU_ASSERT(rank_cause_density(common, common, 3, false) > rank_cause_density(mixed, mixed, 3, false));
+    CU_ASSERT_DOUBLE_EQUAL(rank_cause_density(gap, gap, 4, false), rank_cause_density(small, small, 3, false), 1e-12);
+    CU_ASSERT(rank_cause_density(small, small, 3, false) > rank_unknown_density(large, 3));
+    CU_ASSERT(rank_unknown_density(large, 3) > rank_cause_density(large, large, 3, false));
     /* One value: a density over the line. */
     double sum = 0;
-    for (double r = -60; r < 60; r += 0.001) sum += exp(rank_cause_density(&r, 1)) * 0.001;
+    for (double r = -60; r < 60; r += 0.001) sum += exp(rank_cause_density(&r, &r, 1, false)) * 0.001;
     CU_ASSERT_DOUBLE_EQUAL(sum, 1, 1e-3);
     CU_ASSERT(rank_prior(3, 0) > rank_prior(0, 3) && rank_prior(0, 3) > rank_prior(0, 0) && rank_prior(0, 0) > 0);
 }
@@ -165,6 +235,9 @@ void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "a planted cause is named first", test_planted);
     CU_add_test(suite, "nothing is wrong", test_nothing_wrong);
+    CU_add_test(suite, "beside a baseline", test_baseline);
+    CU_add_test(suite, "rows of a baseline", test_baseline_rows);
+    CU_add_test(suite, "how strong a cause is", test_strength);
     CU_add_test(suite, "nothing explains it", test_nothing_explains);
     CU_add_test(suite, "densities and priors", test_densities);
     CU_add_test(suite, "small cases stand for large ones", test_small_for_large);

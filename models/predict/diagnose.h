@@ -109,6 +109,7 @@ struct verdict {
 };
 
 struct diagnosis {
+    double *sound;           /* [rows of the table]: residuals of the baseline, NAN: it has no such row; NULL: none */
     uint32_t rows;           /* that were compared */
     double before;           /* root mean square of the residuals as a factor */
     double none;             /* probability that none of the causes is at work */
@@ -121,11 +122,18 @@ struct diagnosis {
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error);
 
 struct diagnose_how {
-    uint32_t workers; /* processes */
-    bool flat;        /* all causes are equally likely beforehand */
+    uint32_t workers;                /* processes */
+    bool flat;                       /* all causes are equally likely beforehand */
+    struct validate_table *baseline; /* what the same machine measured when it was sound, or NULL */
 };
 
-/* Compares table's rows (predicted or not) with every cause.  table keeps the predictions as they are.  NULL and *error
+/* Predicts baseline's rows.  sound[rows of table]: the residual of the row of baseline in which the same phase of the
+ * same kernel was measured on as many ranks, of the nearest case; NAN where there is none. */
+bool diagnose_baseline(const struct validate_table *table, struct validate_table *baseline, uint32_t workers,
+                       double *sound, GError **error);
+
+/* Compares table's rows (predicted or not) with every cause.  With a baseline only rows that it has, too, and relative
+ * to it.  table keeps the predictions as they are.  NULL and *error
  * where no row can be compared or no worker starts. */
 struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error);
 void diagnosis_free(struct diagnosis *diagnosis);

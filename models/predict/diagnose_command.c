@@ -18,6 +18,8 @@ static const char diagnose_about[] =
 static const char diagnose_details[] =
     "MEASURED.csv is what import or replay write or validate reads.  The cluster file describes the machine as it\n"
     "should be.\n"
+    "Was the same machine measured when it was sound?  With --baseline GOOD.csv, in any of these forms, what the\n"
+    "prediction gets wrong of this machine cancels, and smaller faults show.\n"
     "Each known cause is planted and all rows are predicted again.  Causes are ranked by how likely what they leave\n"
     "is, and by how many public threads ended with them.  Rows that a cause makes worse contradict it.  Where one\n"
     "cause leaves much, a second one beside it is looked for.  Rows of different sizes, phases and numbers of nodes\n"
@@ -28,6 +30,7 @@ static const char diagnose_details[] =
 struct diagnose_options {
     struct case_options base;
     char **paths;
+    char *baseline;
     int jobs, most;
     gboolean list, flat;
 };
@@ -36,6 +39,8 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
 {
     GOptionEntry entries[] = {
         COMMAND_LINE_JOBS(&o->jobs, "Worker processes (default: one a core)"),
+        { "baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->baseline, "What the same machine measured when it was sound",
+          "GOOD.csv" },
         { "most", 0, 0, G_OPTION_ARG_INT, &o->most, "Causes to show (default 3)", "N" },
         { "flat", 0, 0, G_OPTION_ARG_NONE, &o->flat, "Hold all causes equally likely beforehand", NULL },
         { "list", 0, 0, G_OPTION_ARG_NONE, &o->list, "Name the causes that are known, and end", NULL },
@@ -82,17 +87,29 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
     return cluster != NULL;
 }
 
+/* A table whose rows have a cluster; NULL and *error where it cannot be used. */
+static struct validate_table *table_open(const struct diagnose_options *o, const char *path, GError **error)
+{
+    struct validate_table *table = diagnose_table_read(path, &o->base, error);
+    if (table && !cluster_named(o, table, error)) {
+        validate_table_free(table);
+        return NULL;
+    }
+    if (table && table->warning) fputs(table->warning, stderr);
+    return table;
+}
+
 static int diagnose(const struct diagnose_options *o, GError **error)
 {
-    struct validate_table *table = diagnose_table_read(o->paths[0], &o->base, error);
-    if (!table || !cluster_named(o, table, error)) {
-        validate_table_free(table);
+    struct validate_table *baseline = o->baseline ? table_open(o, o->baseline, error) : NULL;
+    struct validate_table *table = *error ? NULL : table_open(o, o->paths[0], error);
+    if (!table) {
+        validate_table_free(baseline);
         return error_status(*error);
     }
-    if (table->warning) fputs(table->warning, stderr);
-    const struct diagnose_how how = { .workers = (uint32_t)o->jobs, .flat = o->flat };
+    const struct diagnose_how how = { .workers = (uint32_t)o->jobs, .flat = o->flat, .baseline = baseline };
     struct diagnosis *diagnosis = diagnose_run(table, &how, error);
-    const uint32_t problems = validate_problems_print(table);
+    const uint32_t problems = validate_problems_print(table) + (baseline ? validate_problems_print(baseline) : 0);
     if (diagnosis) {
         g_autoptr(GString) text = g_string_new(NULL);
         diagnosis_text(diagnosis, table, (uint32_t)o->most, text);
@@ -100,6 +117,7 @@ static int diagnose(const struct diagnose_options *o, GError **error)
     }
     const int status = !diagnosis ? error_status(*error) : problems ? EXIT_RUN_FAILED : EXIT_OK;
     diagnosis_free(diagnosis);
+    validate_table_free(baseline);
     validate_table_free(table);
     return status;
 }
@@ -116,6 +134,7 @@ int command_diagnose(int argc, char **argv)
     }
     if (error) status = command_line_fail("diagnose", error);
     case_clear(&options.base);
+    g_free(options.baseline);
     g_strfreev(options.paths);
     return status;
 }

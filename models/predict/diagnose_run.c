@@ -70,7 +70,8 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
             strengths += cause_variant_strengths(&cause->variant[h[k].variant]);
             const struct verdict form = verdict_make(&h[k], table, before);
             if (h[k].fails || form.explains < CAUSE_EXPLAINS_LEAST) continue;
-            const double density = rank_cause_density(h[k].residual, table->row_count);
+            const double density =
+                rank_cause_density(h[k].residual, c->before, table->row_count, c->how->baseline != NULL);
             likelihood += exp(density);
             if (density > best) v = form;
             best = fmax(best, density);
@@ -120,7 +121,8 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
         g_autoptr(GArray) verdicts = verdicts_make(h, count, c, first->residual);
         double priors = 0; /* of all that could be the second */
         for (guint i = 0; i < verdicts->len; i++) priors += prior(c, g_array_index(verdicts, struct verdict, i).cause);
-        const double alone = exp(rank_cause_density(first->residual, c->table->row_count));
+        const double alone =
+            exp(rank_cause_density(first->residual, c->before, c->table->row_count, c->how->baseline != NULL));
         const struct verdict *best = verdicts->len ? &g_array_index(verdicts, struct verdict, 0) : NULL;
         if (best && best->explains >= SECOND_WORTH && SECOND_PRIOR * best->probability / priors > alone)
             d->second = *best;
@@ -160,10 +162,31 @@ static bool causes_find(struct diagnosis *d, struct compared *c, GError **error)
     return good;
 }
 
+/* The rows as they would have been measured if the prediction were right of the sound machine.  What they point to stays
+ * table's. */
+static struct validate_row *rows_relative(const struct validate_table *table, const double *sound)
+{
+    struct validate_row *rows = g_memdup2(table->row, table->row_count * sizeof *rows);
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        rows[i].native |= isnan(sound[i]); /* not compared */
+        rows[i].measured_us /= exp(sound[i]);
+        rows[i].measured_gbs *= exp(sound[i]);
+    }
+    return rows;
+}
+
 struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error)
 {
     struct diagnosis *d = g_new0(struct diagnosis, 1);
     bool good = validate_table_run(table, how->workers, error);
+    struct validate_table relative = *table;
+    g_autofree struct validate_row *rows = NULL;
+    if (good && how->baseline) {
+        d->sound = g_new(double, table->row_count + 1);
+        good = diagnose_baseline(table, how->baseline, how->workers, d->sound, error);
+        if (good) relative.row = rows = rows_relative(table, d->sound);
+    }
+    table = &relative;
     g_autofree double *before = g_new(double, table->row_count + 1);
     double squares = 0;
     for (uint32_t i = 0; good && i < table->row_count; i++) {
@@ -174,8 +197,8 @@ struct diagnosis *diagnose_run(struct validate_table *table, const struct diagno
     }
     if (good && !d->rows)
         g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
-                    "%s: expected rows with measured_us or measured_gbs that can be predicted, found none",
-                    table->path);
+                    "%s: expected rows with measured_us or measured_gbs that can be predicted%s, found none",
+                    table->path, how->baseline ? " and that the baseline has" : "");
     good = good && d->rows;
     d->before = exp(sqrt(squares / MAX(d->rows, 1u)));
     struct compared compared = { .table = table, .how = how, .before = before };
@@ -187,6 +210,7 @@ struct diagnosis *diagnose_run(struct validate_table *table, const struct diagno
 void diagnosis_free(struct diagnosis *d)
 {
     if (!d) return;
+    g_free(d->sound);
     g_free(d->verdict);
     g_free(d);
 }

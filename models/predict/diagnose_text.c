@@ -5,18 +5,20 @@
 
 #include "reports/text_table.h"
 
-#define AGREES 1.15 /* within 15 % there is nothing to explain */
+#define AGREES        1.15 /* within 15 % there is nothing to explain */
+#define AGREES_BESIDE 1.1  /* the same beside a baseline */
 
-static void rows_append(const struct validate_table *table, GString *out)
+static void rows_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
 {
     static const char *const titles[] = { "line", "ranks", "kernel", "phase", "measured", "expected", "measured is" };
     struct text_table *text = text_table_new("rrllrrl", titles);
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
-        if (row->problem || row->native) continue;
+        if (row->problem || row->native || (d->sound && isnan(d->sound[i]))) continue;
+        const double machine = d->sound ? exp(d->sound[i]) : 1; /* how much slower than predicted it is, sound */
         const bool time = isfinite(row->measured_us);
         const double measured = time ? row->measured_us : row->measured_gbs,
-                     expected = time ? row->predicted_us : row->predicted_gbs,
+                     expected = time ? row->predicted_us * machine : row->predicted_gbs / machine,
                      slower = time ? measured / expected : expected / measured;
         g_autofree char *phase = g_strjoinv("+", row->phase);
         text_table_cell(text, "%u", row->line);
@@ -29,6 +31,19 @@ static void rows_append(const struct validate_table *table, GString *out)
     }
     text_table_append(text, out);
     text_table_free(text);
+}
+
+static void baseline_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
+{
+    uint32_t without = 0;
+    if (!d->sound) return;
+    for (uint32_t i = 0; i < table->row_count; i++)
+        without += isnan(d->sound[i]) && !table->row[i].problem && !table->row[i].native;
+    g_string_append(out,
+                    "\nExpected: as the baseline measured it, and changed as the prediction is where cases differ.\n");
+    if (without)
+        g_string_append_printf(out, "%u row%s that the baseline does not have %s left out.\n", without,
+                               without > 1 ? "s" : "", without > 1 ? "are" : "is");
 }
 
 static void name_append(const struct verdict *v, GString *out)
@@ -69,10 +84,11 @@ static void second_append(const struct verdict *v, GString *out)
 
 void diagnosis_text(const struct diagnosis *d, const struct validate_table *table, uint32_t most, GString *out)
 {
-    rows_append(table, out);
+    rows_append(d, table, out);
+    baseline_append(d, table, out);
     g_string_append_printf(out, "\n%u row%s, off by a factor of %.2f (root mean square)\n\n", d->rows,
                            d->rows > 1 ? "s" : "", d->before);
-    if (d->before <= AGREES) {
+    if (d->before <= (d->sound ? AGREES_BESIDE : AGREES)) {
         g_string_append(out, "Measured as expected: there is nothing to explain.\n");
         return;
     }

@@ -7,3 +7,14 @@ $EPTWIN diagnose measured.csv --cluster h100-cx7 --most 1 | sed -n -e 's/, off b
 echo '# and by compare'
 $EPTWIN simulate --cluster h100-cx7 $case --num-tokens 256 --output predicted.csv
 $EPTWIN compare predicted.csv measured.csv | grep -E '^(Measured|The machine)' | sed 's/to [0-9.]* times/to N times/'
+echo '# of a machine of which the prediction is wrong, beside what it measured when it was sound'
+other='--set nvlink.egress-rate=80GB/s --set nvlink.ingress-rate=80GB/s --set nic.fetch=9us --set gpu.launch=20us'
+replayed() { sed -e 's/^# kind: .*/# kind: replay/' -e 's/^# cluster: .*/# busy: no/' "$1"; }
+$EPTWIN simulate --cluster h100-cx7 $case --num-tokens 256 $other --output - | replayed - >good.csv
+$EPTWIN simulate --cluster h100-cx7 $case --num-tokens 256 $other $quarter --output - | replayed - >bad.csv
+$EPTWIN diagnose bad.csv --cluster h100-cx7 --baseline good.csv --most 1 |
+    sed -n -e 's/, off by .*/ compared/p' -e '/^Expected/p' -e '/^1\./p'
+$EPTWIN diagnose good.csv --cluster h100-cx7 --baseline good.csv | tail -1
+$EPTWIN diagnose bad.csv --cluster h100-cx7 --baseline no.csv; echo "exit $?"
+$EPTWIN simulate --cluster h100-cx7 --num-ranks 4 --output - | replayed - >four.csv
+$EPTWIN diagnose bad.csv --cluster h100-cx7 --baseline four.csv; echo "exit $?"
