@@ -9,14 +9,11 @@ enum { RANKS_HEIGHT = 150 };
 
 /* ---- ranks ---- */
 
-static bool has_ranks(const struct report_case *c)
+static bool has_ranks(const struct record *record)
 {
-    for (int s = 0; s < c->series_count; s++) {
-        const struct record *record = c->series[s].record;
-        for (uint32_t i = 0; i < record_row_count(record); i++) {
-            const struct record_row *row = record_row(record, i);
-            if (row->rank != RECORD_ALL && strcmp(row->metric, "time_us") == 0) return true;
-        }
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        if (row->rank != RECORD_ALL && strcmp(row->metric, "time_us") == 0) return true;
     }
     return false;
 }
@@ -69,14 +66,22 @@ static void ranks_phase(const struct report_case *c, const char *phase, GString 
 
 void report_plot_ranks(const struct report_case *c, GString *out)
 {
-    if (!has_ranks(c)) return;
-    report_figures_begin(out, "Time of each rank",
-                         "One dot a rank; the line is the median rank. Where ranks lie close together, the axis does "
-                         "not begin at 0.");
+    const struct report_series *with = NULL, *without = NULL;
+    for (int s = 0; s < c->series_count; s++)
+        if (has_ranks(c->series[s].record)) with = &c->series[s];
+        else without = &c->series[s];
+    if (!with) return;
+    g_autofree char *note = g_strdup_printf(
+        "One dot a rank; the line is the median rank. Where ranks lie close together, the axis does not "
+        "begin at 0.%s",
+        !without             ? ""
+        : without->predicted ? " Measured only: predictions have ranks with --per-rank."
+                             : " Predicted only: the measurement has no ranks.");
+    report_figures_begin(out, "Time of each rank", note);
     g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", PLOT_PHASES_MAX);
     for (guint p = 0; p < phases->len; p++) ranks_phase(c, g_ptr_array_index(phases, p), out);
     report_figures_end(out);
-    report_legend(c, out);
+    if (!without) report_legend(c, out);
 }
 
 /* ---- layers ---- */

@@ -56,7 +56,8 @@ const char report_style[] =
     "circle{fill-opacity:.8}circle.bound{fill:var(--bound);fill-opacity:.6}rect.bound{fill:var(--bound)}rect.busy{fill:"
     "var(--busy)}\n"
     "@media(max-width:600px){main{padding:16px 8px 40px}section{padding:14px 12px;margin:14px "
-    "0}h1{font-size:22px}}\n"
+    "0}h1{font-size:22px}table{font-size:12px}th,td{padding:4px 7px 4px "
+    "0}td.wide{min-width:64px}th.n{white-space:normal}}\n"
     /* of maps: light to dark, green to red; ratios: blue below, red above, light green alike */
     ".heat{shape-rendering:crispEdges}.heat "
     "rect{width:1px;height:1px}rect.h0{fill:#e3f4d9}rect.h1{fill:#c4e3a6}rect.h2{fill:#f3e08a}"
@@ -64,4 +65,6 @@ const char report_style[] =
     "rect.h7{fill:#5f0f20}rect.r0{fill:#1c3f7a}rect.r1{fill:#3a6bb0}rect.r2{fill:#7fa9d6}"
     "rect.r3{fill:#bcd9e2}rect.r4{fill:#e3f4d9}rect.r5{fill:#f6dca0}rect.r6{fill:#f0a060}"
     "rect.r7{fill:#cf4a3a}rect.r8{fill:#7d1226}\n" LINE("0") LINE("1") LINE("2") LINE("3") LINE("4") LINE("5") LINE("6")
-        LINE("7");
+        LINE("7")
+    /* dashes, so that the line below shows where two coincide */
+    "polyline.c1,polyline.c3,polyline.c5,polyline.c7{stroke-dasharray:7 4}\n";

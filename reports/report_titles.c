@@ -34,12 +34,36 @@ static const struct {
     { "num-sms", "$ SMs", false },
 };
 
-/* How a record came about is no name for it. */
+/* How a record came about, and what else its host did meanwhile, is no name for it. */
 static bool key_names(const char *key)
 {
     static const char *const others[] = {
-        "version", "kind", "events", RECORD_CASE_KEYS, "checks",         "machine",         "cpus", "bootstrap",
-        "bound",   "set",  "warmup", "repeat",         "nvlink-carrier", "network-carrier", "log",  NULL,
+        "version",
+        "kind",
+        "events",
+        RECORD_CASE_KEYS,
+        "checks",
+        "machine",
+        "cpus",
+        "bootstrap",
+        "bound",
+        "set",
+        "warmup",
+        "repeat",
+        "nvlink-carrier",
+        "network-carrier",
+        "log",
+        "busy",
+        "cpu-others-pct",
+        "cpu-steal-pct",
+        "cpu-pressure-pct",
+        "run-queue",
+        "cpu-mhz",
+        "disturbed",
+        "iterations-repeated",
+        "passes-disturbed",
+        "passes-repeated",
+        NULL,
     };
     return !g_strv_contains(others, key);
 }

@@ -292,6 +292,8 @@ static void test_titles(void)
         record_set(records[i], "odd-option", i == 2 ? "17" : "3");
         record_set(records[i], "hook", i == 1 ? "true" : "false");
         record_set(records[i], "version", "%d", i);
+        record_set(records[i], "cpu-others-pct", "%d", i); /* what else the host did is no name */
+        record_set(records[i], "run-queue", "%d", i);
     }
     GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, 5);
     static const char *const titles[] = { "8 ranks, odd-option 3", "16 ranks, odd-option 3, hook",

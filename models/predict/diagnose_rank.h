@@ -5,9 +5,10 @@
  * twenty-five is further off than these allow: spoilt, by any factor around 2.7.  Beside a baseline of the same machine
  * only what is wrong with a fault's effect is left: 0.12 and 0.06 (tests/accuracy/faults, rows with a sound figure).
  *
- * With a fault, how strong it is adds 0.2 to the error of the row that it changes most: the variants of a cause stand for
- * strengths a factor of two apart, whose middle is that far from both.  Of other rows it adds as much less as the cause
- * changes them less, and nothing to those that it leaves as they are.  Tails are Student's, with 4 degrees of freedom.
+ * With a fault, how strong it is adds 0.2 to the error of the row that it changes most: the variants of a cause stand
+ * for strengths a factor of two apart, whose middle is that far from both.  Of other rows it adds as much less as the
+ * cause changes them less, and nothing to those that it leaves as they are.  Tails are Student's, with 4 degrees of
+ * freedom.
  * "None of these" expects times longer by any factor around 2, and rows that differ by 30 %.  Knows no cluster. */
 #ifndef MODELS_PREDICT_DIAGNOSE_RANK_H
 #define MODELS_PREDICT_DIAGNOSE_RANK_H
@@ -15,8 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ln of the density of residual[] (NAN: not a row) where a cause is planted that is at work.  before[]: the same without
- * it, so that the difference is what it does.  baseline: both are relative to a sound run of the same machine. */
+/* ln of the density of residual[] (NAN: not a row) where a cause is planted that is at work.  before[]: the same
+ * without it, so that the difference is what it does.  baseline: both are relative to a sound run of the machine. */
 double rank_cause_density(const double *residual, const double *before, uint32_t count, bool baseline);
 /* The same where something unknown is at work; residual as predicted without any cause. */
 double rank_unknown_density(const double *residual, uint32_t count);

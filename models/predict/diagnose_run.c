@@ -162,8 +162,8 @@ static bool causes_find(struct diagnosis *d, struct compared *c, GError **error)
     return good;
 }
 
-/* The rows as they would have been measured if the prediction were right of the sound machine.  What they point to stays
- * table's. */
+/* The rows as they would have been measured if the prediction were right of the sound machine.  What they point to
+ * stays table's. */
 static struct validate_row *rows_relative(const struct validate_table *table, const double *sound)
 {
     struct validate_row *rows = g_memdup2(table->row, table->row_count * sizeof *rows);
