@@ -54,20 +54,22 @@ struct field {
     }
 /* clang-format on */
 
-#define COLL "alltoallv|allgather|p2p"
+#define COLL "alltoallv|allgather|allreduce|p2p"
 
 static const struct field field_table[] = {
     CHOICE("kernel", kernel, MAKES | ROUTES, "ll|normal|v2|" COLL,
-           "Kernels: ll (low latency, the default), normal (high throughput), v2; or alltoallv, allgather, p2p"),
+           "Kernels: ll (low latency, the default), normal (high throughput), v2; or alltoallv, allgather, allreduce, "
+           "p2p"),
     { "matrix", FIELD_TEXT, MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
       "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
       "alltoallv" },
     { "size", FIELD_TEXT, MAKES, AT(size), 0, 0, 0, NULL, "SIZE",
-      "Allgather: of a rank's block (default 1 MiB); p2p: of a message (default 64 KiB)", "allgather|p2p" },
+      "Allgather: of a rank's block (default 1 MiB); allreduce: of what a rank has (1 MiB); p2p: of a message (64 KiB)",
+      "allgather|allreduce|p2p" },
     { "messages", FIELD_COUNT, MAKES, AT(messages), 1, 1 << 24, 100, NULL, "N",
       "P2p: messages of each phase (default 100)", "p2p" },
     { "in-flight", FIELD_COUNT, MAKES, AT(in_flight), 1, 4096, 64, NULL, "N",
-      "Alltoallv, allgather, p2p: messages that a worker has on their way by RDMA (default 64)", COLL },
+      "Alltoallv, allgather, allreduce, p2p: messages that a worker has on their way by RDMA (default 64)", COLL },
     { "algorithm", FIELD_CHOICE, MAKES, AT(algorithm), 0, 0, 0, "hybrid|ring|leader", "NAME",
       "Allgather: hybrid (puts between nodes, stores within, the default), ring, or leader (one rank a node gets what "
       "the others have; the host's streams)",

@@ -66,9 +66,10 @@ static void edges_record(const struct edges *e, struct record *record)
 static bool size_parse(const struct case_options *c, struct coll_options *o, GError **error)
 {
     static const uint64_t most = 1 << 30;
-    o->size_bytes = o->kernel == COLL_ALLGATHER ? 1 << 20 : 64 << 10;
+    o->size_bytes = o->kernel == COLL_ALLGATHER || o->kernel == COLL_ALLREDUCE ? 1 << 20 : 64 << 10;
     if (!c->size) return true;
-    if (o->kernel == COLL_ALLTOALLV) return case_refuse(error, "size: expected allgather or p2p, found alltoallv");
+    if (o->kernel == COLL_ALLTOALLV)
+        return case_refuse(error, "size: expected allgather, allreduce or p2p, found alltoallv");
     if (cluster_parse_size(c->size, &o->size_bytes) && o->size_bytes >= 1 && o->size_bytes <= most) return true;
     return case_refuse(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB, found '%s'", c->size);
 }
@@ -131,10 +132,11 @@ enum { SMS_DEFAULT = 24 }; /* as the normal kernels */
 static bool options_fill(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
                          uint32_t device_sms, struct coll_options *o, GError **error)
 {
-    const bool gather = strcmp(c->kernel, "allgather") == 0;
+    const bool gather = strcmp(c->kernel, "allgather") == 0, reduce = strcmp(c->kernel, "allreduce") == 0;
     *o = (struct coll_options){
         .kernel = is_alltoallv(c) ? COLL_ALLTOALLV
                   : gather        ? COLL_ALLGATHER
+                  : reduce        ? COLL_ALLREDUCE
                                   : COLL_P2P,
         .ranks = is_alltoallv(c) ? load->edges.ranks : c->num_ranks,
         .ranks_per_node = c->ranks_per_node,

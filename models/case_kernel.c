@@ -20,7 +20,8 @@ static bool moe_others_refuse(const struct case_options *c, GError **error)
                         : c->compute_sms ? "compute-sms"
                                          : NULL;
     const char *found = c->kernel ? c->kernel : "ll";
-    return !given || case_refuse(error, "%s: expected kernel alltoallv, allgather or p2p, found %s", given, found);
+    return !given ||
+           case_refuse(error, "%s: expected kernel alltoallv, allgather, allreduce or p2p, found %s", given, found);
 }
 
 static bool moe_load(const struct case_options *c, struct case_load *load, GError **error)
@@ -97,7 +98,7 @@ const struct case_family case_family_moe = {
 
 static const struct case_family *family_of(const struct case_options *c)
 {
-    static const char *const coll[] = { "alltoallv", "allgather", "p2p", NULL };
+    static const char *const coll[] = { "alltoallv", "allgather", "allreduce", "p2p", NULL };
     return c->kernel && g_strv_contains(coll, c->kernel) ? &case_family_coll : &case_family_moe;
 }
 

@@ -87,6 +87,20 @@ static void test_allgather(void)
     }
 }
 
+static void test_allreduce(void)
+{
+    static const uint64_t sizes[] = { 1, 70, 40000, 700000 };
+    for (uint32_t i = 0; i < 4 * SHAPES; i++) {
+        struct coll_options o = options_of(COLL_ALLREDUCE, shape[i % SHAPES][0], shape[i % SHAPES][1]);
+        o.size_bytes = sizes[i / 2 % 4];
+        o.num_sms = 1 + i % 9;
+        const struct coll_job job = job_make(&o, NULL);
+        const bool nvlink_disabled = i % 7 == 3;
+        job_two_worlds(&job.job, 2, nvlink_disabled);
+        for (uint64_t seed = 0; seed < 4; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+    }
+}
+
 static void test_p2p(void)
 {
     static const uint64_t sizes[] = { 1, 8, 4096, 150001 };
@@ -264,6 +278,7 @@ void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "alltoallv in all worlds", test_alltoallv);
     CU_add_test(suite, "allgather in all worlds", test_allgather);
+    CU_add_test(suite, "allreduce in all worlds", test_allreduce);
     CU_add_test(suite, "p2p in all worlds", test_p2p);
     CU_add_test(suite, "what is refused", test_refused);
     CU_add_test(suite, "times of a leader's all-gather", test_leader_times);

@@ -13,6 +13,7 @@ static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
     case COLL_ALLGATHER:
         if (o->algorithm == COLL_LEADER) return &coll_allgather_leader;
         return o->issue == COLL_BY_COPY ? &coll_allgather_streams : &coll_allgather;
+    case COLL_ALLREDUCE: return &coll_allreduce;
     case COLL_P2P: break;
     }
     return o->issue == COLL_BY_KERNEL ? &coll_p2p : &coll_p2p_issued;
@@ -97,6 +98,7 @@ static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
                                              [COLL_BY_NCCL] = KERNEL_NCCL };
     const bool streams = job_of(job)->options.issue == COLL_BY_COPY;
     const enum kernel_call gather = streams ? KERNEL_STREAMED : KERNEL_BARE;
+    if (job_of(job)->options.kernel == COLL_ALLREDUCE) return KERNEL_BARE;
     if (job_of(job)->options.kernel == COLL_ALLGATHER) return phase == 1 ? gather : KERNEL_BARE;
     return phase == 1 ? call[job_of(job)->options.issue] : KERNEL_BARE;
 }

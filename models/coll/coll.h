@@ -1,4 +1,4 @@
-/* coll.h - kernels beside dispatch and combine: all-to-allv, all-gather and point-to-point, as a family of
+/* coll.h - kernels beside dispatch and combine: all-to-allv, all-gather, all-reduce and point-to-point, as a family of
  * models/kernel.h.
  *
  *   alltoallv   every message of a list goes from its source to its target (traces/edges.h).  One worker a rank streams
@@ -8,6 +8,7 @@
  *               other nodes, and stores what it has to the peers of its node.  ring: each rank hands on to the next,
  *               a kernel or, within a node, streams of the host.  leader: one rank a node gets what the other nodes
  *               have, and copies all to its peers; streams of the host.
+ *   allreduce   every rank gets the sum of all ranks' bytes: trees, up and down, chunk after chunk.
  *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or one
  *               put that a call of the host issues: as a kernel, to a copy engine (within a node), by NCCL.
  *
@@ -20,7 +21,7 @@
 #include "models/kernel.h"
 #include "traces/edges.h"
 
-enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_P2P };
+enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_ALLREDUCE, COLL_P2P };
 enum coll_algorithm { COLL_HYBRID, COLL_RING, COLL_LEADER };
 enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 
@@ -30,7 +31,7 @@ struct coll_options {
     uint32_t num_sms;              /* that the kernel uses, from SM 0 */
     uint32_t in_flight;            /* messages that a worker has on their way by RDMA at most */
     enum coll_algorithm algorithm; /* allgather */
-    uint64_t size_bytes;           /* allgather: of a block; p2p: of a message */
+    uint64_t size_bytes;           /* allgather: of a block; allreduce: of a rank; p2p: of a message */
     uint32_t messages;             /* p2p: of each phase; 1 where a host issues them */
     enum coll_issue issue;         /* who issues a message of p2p; allgather: COLL_BY_COPY, streams of the host */
     uint64_t compute_ps;           /* 0: none */

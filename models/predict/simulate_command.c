@@ -28,7 +28,7 @@ static const char about[] =
     "  eptwin simulate --cluster h800-cx7 --num-ranks 16 --explain\n"
     "      what full rates would give, and where the rest of the time goes\n"
     "  eptwin simulate --cluster h800-cx7 --kernel alltoallv --matrix uniform:65536 --num-ranks 256\n"
-    "      other kernels: all-to-allv (of a file, drawn, or of the routing), allgather, p2p";
+    "      other kernels: all-to-allv (of a file, drawn, or of the routing), allgather,\n      allreduce, p2p";
 
 static const char details[] =
     "A terminal gets a table to read, and so does whoever asks for --format text; a pipe gets the record.";

@@ -52,6 +52,14 @@ done
 $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel allgather --algorithm leader --size 100KB >live.csv
 grep '^# \(checks\|algorithm\|issue\)' live.csv
 
+echo '# the sum of 8 ranks on 2 nodes: each of 4 NICs has a quarter of 64 MiB to send, at 24 GB/s; replayed'
+$EPTWIN simulate --cluster source/models/clusters/gh200-alps.ini --backend gin-proxy --num-ranks 8 --kernel allreduce \
+    --size 64MiB | awk -F, '/^allreduce,all,bound_send_us/ { print int($4) }'
+for more in '' --disable-nvlink; do
+    $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel allreduce --size 300KB $more >live.csv
+    grep '^# checks' live.csv && rows <live.csv | of time_us
+done
+
 echo '# refused'
 simulate() { $EPTWIN simulate $port --kernel "$@"; echo "status $?"; }
 printf '3 3\n0 2 1\n1 3 1\n2 0 1\n' >rank.txt;    simulate alltoallv --matrix rank.txt
@@ -67,6 +75,8 @@ simulate allgather --size 0B
 simulate allgather --compute 2s
 simulate allgather --compute 1us --compute-sms 100:200
 simulate allgather --compute-sms 0:1
+simulate allreduce --size 0B
+simulate allreduce --compute 1us
 simulate p2p --num-ranks 3
 simulate p2p --compute 1us
 simulate p2p --in-flight 0

@@ -35,7 +35,7 @@ END_OF_FILE
 $EPTWIN cluster check odd.ini && $EPTWIN cluster show odd.ini | sed -n '/^node/,/^network/p'
 on_drawing() { $EPTWIN cluster show odd.ini --svg drawn.svg --mark "$1" && grep -q ' m"' drawn.svg; }
 kernels=('ll --num-tokens 64' 'normal --num-tokens 128' 'normal --num-tokens 128 --cached' 'v2 --num-tokens 64'
-         'alltoallv --matrix uniform:65536' 'allgather --size 64KiB' 'p2p --size 64KiB'
+         'alltoallv --matrix uniform:65536' 'allgather --size 64KiB' 'allreduce --size 64KiB' 'p2p --size 64KiB'
          'alltoallv --matrix uniform:65536 --compute 100us' 'll --num-tokens 64 --launch stream')
 for kernel in "${kernels[@]}"; do
     $EPTWIN simulate --cluster odd.ini --kernel $kernel --num-ranks 16 --output record.csv || echo "$kernel: refused"
