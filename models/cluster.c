@@ -108,6 +108,7 @@ static const struct key keys[] = {
     KEY("gpu", "stretch-row", KIND_TIME, true, gpu.stretch_row_ps),
     KEY("gpu", "host-fence", KIND_TIME, true, gpu.host_fence_ps),
     KEY("gpu", "row", KIND_TIME, true, gpu.row_ps),
+    KEY("gpu", "row-seek", KIND_TIME, true, gpu.seek_ps),
     KEY("gpu", "row-rate", KIND_RATE, true, gpu.row_rate_bps),
     KEY("gpu", "release", KIND_TIME, true, gpu.release_ps),
     KEY("gpu", "release-stores", KIND_TIME, true, gpu.release_stores_ps),

@@ -72,6 +72,7 @@ struct cluster_gpu {
     uint64_t stretch_row_ps;    /* each row of it */
     uint64_t host_fence_ps;     /* a release to the system after stores to the host's memory; 0: as others */
     uint64_t row_ps;            /* a row by loads and stores beside its waits and bytes */
+    uint64_t seek_ps;           /* more where the warp looks for its rows itself */
     uint64_t row_rate_bps;      /* its bytes by one warp */
     uint64_t release_ps;        /* an atomic on own memory that releases: until the warp goes on */
     uint64_t release_stores_ps; /* the same where warps of the SM have just stored rows; 0: as release_ps */

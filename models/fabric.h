@@ -174,6 +174,7 @@ struct fabric_write {
     void (*fill)(const void *context, uint8_t *target);
     const void *context;
     uint32_t fill_bytes;
+    uint8_t first; /* store(): the warp that takes the first row; the next ones take the others in turn */
     const struct fabric_pattern *pattern;
 };
 
@@ -198,6 +199,7 @@ struct fabric_signal {
     uint16_t warps; /* RDMA: so many of the worker's warps post it, beside its next operations; 0: all */
     bool add;       /* the word is a counter */
     bool to_host;   /* the kernel has stored to the host's memory before */
+    bool apart;     /* the worker's first warp does it, once all have come here, and the others go on */
     bool release;   /* the kernel releases here even if this worker has stored nothing: others may have */
     bool library;   /* RDMA: the communication library's own code posts it, as its barriers do; not the kernel's */
 };

@@ -148,6 +148,7 @@ static const struct {
     { "gpu", "call", "the host's code around a kernel" },
     { "gpu", "host-sync", "the host's code around a kernel" },
     { "gpu", "shared-align", "how the kernels are linked" },
+    { "gpu", "row-seek", "of the kernels' own copies" },
     { "gpu", "reduce-look", "of the kernels' own sums" },
     { "gpu", "stretch", "of the kernels' own sums" },
     { "gpu", "stretch-row", "of the kernels' own sums" },

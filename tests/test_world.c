@@ -29,7 +29,8 @@ struct operation {
     struct fabric_pattern pattern; /* STORE, COPY, STAGE, SUM */
     uint8_t places;                /* COPY: to so many */
     bool weighted;                 /* SUM, of two rows into one */
-    bool library;                  /* SIGNAL */
+    bool library, apart;           /* SIGNAL */
+    uint8_t first;                 /* STORE */
 };
 
 /* A worker that plays operations, all in one step as far as none makes it wait. */
@@ -73,13 +74,18 @@ static bool operation_play(struct player *p, const struct operation *o)
         .warps = o->warps,
         .rows = o->rows,
         .flags = o->flags,
+        .first = o->first,
         .pattern = &o->pattern,
         .sge_count = p->source != NULL,
         .sge[0] = { p->source, (uint32_t)o->size_bytes },
     };
-    const struct fabric_signal signal = {
-        .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue, .warps = o->warps, .library = o->library
-    };
+    const struct fabric_signal signal = { .value = 1,
+                                          .word = o->word,
+                                          .peer = o->peer,
+                                          .queue = o->queue,
+                                          .warps = o->warps,
+                                          .library = o->library,
+                                          .apart = o->apart };
     const struct fabric_work work = {
         .kind = FABRIC_WORK_COPY,
         .warps = o->warps,
@@ -520,6 +526,39 @@ static void test_sums(void)
         }
         stage_run(s);
         CU_ASSERT(about(s->result[0].time_ps, (uint64_t)((1010 + sums[i].ns) * PS_PER_NS)));
+        free(s);
+    }
+}
+
+/* Two rows, each of 1250 by one warp of four and then released.  While the first warp releases, another goes on with
+ * the next row; the first warp's own row waits for it, and so does the next release. */
+static void test_release_apart(void)
+{
+    static const struct {
+        bool apart;
+        uint8_t first; /* the second row's warp */
+        uint64_t fence_ns, ns;
+    } rows[] = {
+        { false, 2, 300, 1250 + 300 + 1250 + 300 }, { true, 2, 300, 1250 + 1250 + 300 },
+        { true, 0, 300, 1250 + 300 + 1250 + 300 },  { true, 2, 2000, 1250 + 2000 + 2000 },
+        { true, 3, 300, 1250 + 1250 + 300 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct operation release = { .verb = SIGNAL, .word = 3, .apart = rows[i].apart };
+        const struct operation store = {
+            .verb = STORE, .warps = 1, .rows = 1, .size_bytes = 1000, .first = 1, .pattern.in_flight = 2
+        };
+        struct stage *s = stage_new(1, 1);
+        s->cluster.gpu.load_ps = 200 * PS_PER_NS;
+        s->cluster.gpu.row_ps = 50 * PS_PER_NS;
+        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
+        s->cluster.gpu.fence_ps = rows[i].fence_ns * PS_PER_NS;
+        struct operation second = store;
+        second.first = rows[i].first;
+        PLAY(s, 0, 4, store, release, second, release);
+        stage_run(s);
+        CU_ASSERT(took(s, 0, (1010 + rows[i].ns) * PS_PER_NS));
         free(s);
     }
 }
@@ -1463,6 +1502,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "passes", test_passes);
     CU_add_test(suite, "patterns", test_patterns);
     CU_add_test(suite, "rounds of warps", test_rounds);
+    CU_add_test(suite, "a release apart", test_release_apart);
     CU_add_test(suite, "an SM shared", test_shared_sm);
     CU_add_test(suite, "rows that warps look for", test_sought);
     CU_add_test(suite, "sums", test_sums);

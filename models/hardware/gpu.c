@@ -166,7 +166,7 @@ static uint64_t row_ps(const struct world *w, const struct fabric_pattern *p, ui
     }
     /* The loads of a turn go out once the stores of the one before have their values. */
     const uint64_t turns = ceiling(row_bytes, LANES * (p->width_bytes ? p->width_bytes : 16u) * in_flight);
-    return gpu->row_ps + steps_ps + turns * wait_ps + rate_time(w->row, row_bytes);
+    return gpu->row_ps + (p->sought ? gpu->seek_ps : 0) + steps_ps + turns * wait_ps + rate_time(w->row, row_bytes);
 }
 
 static bool priced(const struct world *w, const struct fabric_pattern *p)
@@ -211,6 +211,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
     const bool bulk = p->engine == FABRIC_BULK;
+    const uint64_t behind_ps = worker_behind_ps(ww);
     const uint64_t lead_ps = (p->steps + 1) * load_ps(w, p); /* until the first byte moves */
     const uint64_t served_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(w->store.sm, size), size);
     uint64_t end =
@@ -223,6 +224,9 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
                                                 : p->shared_bytes ? w->egress_split
                                                                   : 0));
     lane_end(ww, end);
+    /* The first warp comes later to its row, if it has one. */
+    const uint32_t all = ww->worker->warps;
+    if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
     moved_note(ww, start, end);
     rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
     if (write->peer != rank->fabric.rank) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
@@ -453,21 +457,24 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
         return 0;
     }
     uint32_t lanes;
-    const uint64_t start = lane_begin(ww, 0, &lanes);
+    const uint64_t start = later(lane_begin(ww, 0, &lanes), signal->apart ? worker_first_ps(ww) : 0);
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
-    lane_end(ww, later(start, worker_staged_ps(ww)));
+    if (!signal->apart || ww->unfenced) lane_end(ww, later(start, worker_staged_ps(ww)));
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    if (ww->unfenced) lane_end(ww, later(start, rank->sm[ww->sm].free_ps) + gpu->fence_ps);
+    const uint64_t fenced_ps = ww->unfenced ? later(start, rank->sm[ww->sm].free_ps) + gpu->fence_ps : start;
+    if (ww->unfenced && signal->apart) worker_rest(ww)->first_ps = fenced_ps;
+    else if (ww->unfenced) lane_end(ww, fenced_ps);
     if (ww->unfenced && ww->drains) (void)port_reserve(&rank->sm[ww->sm], sim_now_ps(w->sim), gpu->engine.drain_ps, 0);
     else if (signal->release)
         lane_end(ww, later(later(start, rank->stored_ps[ww->sm]) + gpu->release_system_ps,
                            rank->put_ps[ww->sm] ? rank->put_ps[ww->sm] + gpu->fence_ps : 0));
     if (signal->to_host) lane_end(ww, start + gpu->host_fence_ps);
     ww->unfenced = false;
+    const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);
     const uint64_t visible_ps =
-        ww->cursor_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps : w->cluster->nvlink.latency_ps);
+        done_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps : w->cluster->nvlink.latency_ps);
     /* A kernel ends when its peers have what it stored there. */
-    if (path == FABRIC_NVLINK) rank->end_ps = later(rank->end_ps, ww->cursor_ps + gpu->peek_ps);
+    if (path == FABRIC_NVLINK) rank->end_ps = later(rank->end_ps, done_ps + gpu->peek_ps);
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, visible_ps);
     return 0;
 }
@@ -639,6 +646,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index);
     uint32_t lanes;
+    const uint64_t behind_ps = worker_behind_ps(ww);
     const uint64_t start = lane_begin(ww, work->warps, &lanes);
     switch (work->kind) {
     case FABRIC_WORK_AWAIT:
@@ -676,6 +684,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
                  priced_rows(w, work) ? priced_work(rank, work, start, lanes) : rows_work(rank, work, start, lanes));
         break;
     }
+    if (behind_ps) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
 

@@ -332,6 +332,7 @@ void world_worker_step(struct world_worker *ww)
     case WORKER_DONE:
         ww->done = true;
         ww->settled_ps = 0;
+        if (!machine->busy_ps) ww->cursor_ps = later(ww->cursor_ps, worker_first_ps(ww));
         if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
         if (ww->worker->moment != WORKER_CLOSES)
             rank->let_ps = later(rank->let_ps, later(ww->cursor_ps, worker_staged_ps(ww)));

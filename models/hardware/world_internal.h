@@ -66,7 +66,10 @@ struct rest {
     uint64_t staged_ps;              /* when its stores from shared memory are written */
     uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
     struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
-    struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
+    union {
+        struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
+        uint64_t first_ps;               /* GPU: when its first warp has done what it did apart from the others */
+    };
 };
 
 /* Memory for items of one size. */
@@ -245,6 +248,14 @@ static inline struct rest *worker_rest(struct world_worker *ww)
 }
 
 static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->staged_ps : 0; }
+
+/* GPU: when the first warp has done what it did apart, and by how much it is behind the others. */
+static inline uint64_t worker_first_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->first_ps : 0; }
+static inline uint64_t worker_behind_ps(struct world_worker *ww)
+{
+    const uint64_t first_ps = worker_first_ps(ww);
+    return first_ps > ww->cursor_ps ? first_ps - ww->cursor_ps : 0;
+}
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 

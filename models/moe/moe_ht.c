@@ -505,6 +505,7 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct h
             .rows = (uint8_t)run,
             .charge_bytes = (uint64_t)run * slot->bytes,
             .warps = (uint8_t)(run < w->warps ? run : 0),
+            .first = (uint8_t)(ring->by_number ? (ring->tail + 1) % w->warps : 0),
             .pattern = ring->pattern,
         };
         const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };
@@ -525,7 +526,11 @@ bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht
 {
     assert(ring->published <= ring->tail && ring->pending == 0);
     if (ring->published == ring->tail) return true;
-    if (!ht_word_send(w, h, ring->peer, 0, ring->tail_word, ring->tail)) return false;
+    const struct fabric_signal tail = { .value = moe_word_make(h->epoch, ring->tail),
+                                        .word = ring->tail_word,
+                                        .peer = ring->peer,
+                                        .apart = ring->by_number };
+    if (fabric_signal(w, &tail)) return false;
     ring->published = ring->tail;
     return true;
 }

@@ -165,6 +165,7 @@ struct ht_ring {
     uint32_t tail_word, head_word;     /* of the peer; own */
     uint16_t peer;
     const struct fabric_pattern *pattern; /* of its stores */
+    bool by_number;                       /* a slot's number says which warp fills it; the first warp tells the peer */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* Slots that are free now. */

@@ -216,11 +216,10 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
     };
 }
 
-void intra_prologue_charge(struct fabric_worker *w)
+void intra_prologue_charge(struct fabric_worker *w, uint32_t loads)
 {
-    /* The peer's base address, the ring's prefix, and the channel's range of tokens, one after the other. */
     static const struct fabric_pattern where = { .in_flight = 1 };
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &where, .rows = 3 });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &where, .rows = loads });
 }
 
 /* The head lies with the ring, in the peer's memory: to know it the sender reads across NVLink; its own is one load. */

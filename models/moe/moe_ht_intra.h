@@ -83,8 +83,9 @@ void intra_combine_launch(struct intra_rank *r);
 /* Prepares the producing end in channel towards peer; slots of the ring as the chunk sizes say. */
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
                        const struct moe_chunks *chunks);
-/* Charges what a warp reads before its first chunk: where the rings lie, its range of tokens. */
-void intra_prologue_charge(struct fabric_worker *w);
+/* Charges what a warp reads before its first chunk, one load after another: where the rings lie; their prefix; its
+ * range of tokens. */
+void intra_prologue_charge(struct fabric_worker *w, uint32_t loads);
 /* Charges a look at the ring's head, once for each chunk. */
 void intra_sender_peek(struct intra_sender *s);
 

@@ -9,10 +9,24 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* Five loads in flight; scales and top-k choices are read after the row. */
-static const struct fabric_pattern send_row[3] = { { .in_flight = 5, .sought = true },
-                                                   { .in_flight = 5, .sought = true, .steps = 1 },
-                                                   { .in_flight = 5, .sought = true, .steps = 2 } };
+/* Five loads in flight; after the row each lane reads every 32nd of its scales, one after another, and a top-k choice.
+ * A row that goes to the own rank, too, is in the L2 when it is read for another: that sender's heads lie in own
+ * memory, so that it is the first at a row. */
+enum { SCALE_STEPS_MAX = 4, STEPS_MAX = SCALE_STEPS_MAX + 1 };
+#define SEND_ROW(waits, near) \
+    { \
+        .in_flight = 5, .sought = true, .steps = (waits), .fresh = (near) \
+    }
+#define SEND_ROWS(near) \
+    { \
+        SEND_ROW(0, near), SEND_ROW(1, near), SEND_ROW(2, near), SEND_ROW(3, near), SEND_ROW(4, near), \
+            SEND_ROW(5, near) \
+    }
+static const struct fabric_pattern send_row[2][STEPS_MAX + 1] = { SEND_ROWS(false), SEND_ROWS(true) };
+/* What comes with the rows of a ring is read once they are copied. */
+static const struct fabric_pattern receive_rest = { .in_flight = 1, .fresh = true };
+
+static uint32_t scale_count(const struct ht_rank *h) { return h->dispatch_slot.scale_bytes / sizeof(float); }
 
 /* ---- sender -------------------------------------------------------------------------------------------- */
 
@@ -59,17 +73,30 @@ static void sender_scan(struct intra_sender *s)
     s->scanned = to;
 }
 
+/* How the rows of the chunk are read: as most of them lie. */
+static const struct fabric_pattern *sender_pattern(const struct intra_sender *s)
+{
+    const struct ht_rank *h = &s->rank->ht;
+    const uint32_t *token = sender_tokens(s) + s->ring.tail;
+    uint32_t read_before = 0;
+    if (s->ring.peer != h->g.rank)
+        for (uint32_t i = 0; i < s->ring.pending; i++) read_before += h->layout.mask[token[i]] >> h->g.rank & 1;
+    const uint32_t steps = moe_min((scale_count(h) + 31) / 32, SCALE_STEPS_MAX) + (h->dispatch_slot.topk > 0);
+    return &send_row[2 * read_before > s->ring.pending][steps];
+}
+
 static enum worker_step sender_step(struct fabric_worker *w)
 {
     struct intra_sender *s = fabric_container_of(w, struct intra_sender, worker);
     struct ht_rank *h = &s->rank->ht;
     struct ht_ring *ring = &s->ring;
-    if (!s->announced) intra_prologue_charge(w);
+    if (!s->announced) intra_prologue_charge(w, 1);
     if (!sender_announce(s)) return WORKER_WAIT;
     if (!ring->pending && ring->published == ring->tail) {
         if (ring->tail < s->count) {
             if (ht_ring_space(h, ring) < s->chunk) return WORKER_WAIT;
             ring->pending = moe_min(s->chunk, s->count - ring->tail);
+            ring->pattern = sender_pattern(s);
             intra_sender_peek(s);
         }
         sender_scan(s);
@@ -93,7 +120,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     struct intra_sender *s = &r->sender[intra_pair(r, channel, peer)];
     const uint32_t *prefix = &h->layout.rank_prefix[(size_t)peer * (h->g.channels + 1) + channel];
     intra_sender_init(r, s, channel, peer, &h->base.options->dispatch);
-    s->ring.pattern = &send_row[(h->dispatch_slot.scale_bytes > 0) + (h->dispatch_slot.topk > 0)];
+    s->ring.by_number = true;
     s->worker.step = sender_step;
     s->worker.describe = sender_describe;
     s->first = prefix[0];
@@ -169,6 +196,11 @@ static enum worker_step receiver_step(struct fabric_worker *w)
                                           .run = receiver_run,
                                           .context = v,
                                           .argument = (uint64_t)count << 32 | v->head });
+    const uint32_t lanes = 32u * w->warps;
+    const uint32_t waits =
+        (count * scale_count(h) + lanes - 1) / lanes + (count * h->dispatch_slot.topk + lanes - 1) / lanes;
+    if (waits)
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &receive_rest, .rows = waits });
     v->head += count;
     if (!receiver_publish(v)) return WORKER_WAIT;
     return v->head == v->count ? WORKER_DONE : WORKER_WAIT;
