@@ -99,6 +99,7 @@ double diagnose_residual(const struct validate_row *row);
 struct verdict {
     const struct cause *cause;
     uint32_t variant;             /* the likeliest */
+    double prior;                 /* in the units of rank_prior(); 1 where all are equally likely */
     double probability;           /* given that one of the causes or none of them is at work */
     double explains;              /* share of the squares, up to 1; below 0: it makes matters worse */
     double left;                  /* root mean square of what is left, as a factor: 1.1 is 10 % */
@@ -112,7 +113,7 @@ struct diagnosis {
     double *sound;           /* [rows of the table]: residuals of the baseline, NAN: it has no such row; NULL: none */
     uint32_t rows;           /* that were compared */
     double before;           /* root mean square of the residuals as a factor */
-    double none;             /* probability that none of the causes is at work */
+    double none, none_prior; /* probability that none of the causes is at work; its prior */
     struct verdict *verdict; /* [verdict_count], the likeliest first */
     uint32_t verdict_count;
     struct verdict second; /* beside the first; cause NULL: none helps */
@@ -138,6 +139,8 @@ bool diagnose_baseline(const struct validate_table *table, struct validate_table
 struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error);
 void diagnosis_free(struct diagnosis *diagnosis);
 
+/* All verdicts as CSV, the likeliest first, and "none" last. */
+void diagnosis_table(const struct diagnosis *diagnosis, GString *out);
 /* As text for a terminal: verdicts, what to check, what to change; most says how many verdicts are shown. */
 void diagnosis_text(const struct diagnosis *diagnosis, const struct validate_table *table, uint32_t most, GString *out);
 

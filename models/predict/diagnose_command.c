@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "models/predict/diagnose.h"
+#include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
+#include "sim/new_file.h"
 
 static const char diagnose_about[] =
     "Says which single cause explains best why measurements are not what the cluster should give.\n"
@@ -30,7 +32,7 @@ static const char diagnose_details[] =
 struct diagnose_options {
     struct case_options base;
     char **paths;
-    char *baseline;
+    char *baseline, *output;
     int jobs, most;
     gboolean list, flat;
 };
@@ -41,6 +43,8 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
         COMMAND_LINE_JOBS(&o->jobs, "Worker processes (default: one a core)"),
         { "baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->baseline, "What the same machine measured when it was sound",
           "GOOD.csv" },
+        COMMAND_LINE_OUTPUT(&o->output,
+                            "Write all causes with their probabilities to FILE as CSV ('-': standard output)"),
         { "most", 0, 0, G_OPTION_ARG_INT, &o->most, "Causes to show (default 3)", "N" },
         { "flat", 0, 0, G_OPTION_ARG_NONE, &o->flat, "Hold all causes equally likely beforehand", NULL },
         { "list", 0, 0, G_OPTION_ARG_NONE, &o->list, "Name the causes that are known, and end", NULL },
@@ -63,6 +67,9 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
         g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT, "--jobs, --most: expected a number from 1");
         return false;
     }
+    const char *const inputs[] = { o->list ? "-" : o->paths[0], o->baseline ? o->baseline : "-" };
+    if (o->output && (!new_file_possible(o->output, error) || !new_file_spares(o->output, inputs, 2, error)))
+        return false;
     if (!o->jobs) o->jobs = (int)g_get_num_processors();
     if (!o->most) o->most = 3;
     return true;
@@ -99,6 +106,19 @@ static struct validate_table *table_open(const struct diagnose_options *o, const
     return table;
 }
 
+/* The text, unless the table takes its place. */
+static bool diagnosis_print(const struct diagnose_options *o, const struct diagnosis *diagnosis,
+                            const struct validate_table *table, GError **error)
+{
+    g_autoptr(GString) text = g_string_new(NULL), rows = g_string_new(NULL);
+    diagnosis_table(diagnosis, rows);
+    if (o->output && !whole_file_write(o->output, rows->str, rows->len, error)) return false;
+    if (o->output && strcmp(o->output, "-") == 0) return true;
+    diagnosis_text(diagnosis, table, (uint32_t)o->most, text);
+    fputs(text->str, stdout);
+    return true;
+}
+
 static int diagnose(const struct diagnose_options *o, GError **error)
 {
     struct validate_table *baseline = o->baseline ? table_open(o, o->baseline, error) : NULL;
@@ -110,12 +130,8 @@ static int diagnose(const struct diagnose_options *o, GError **error)
     const struct diagnose_how how = { .workers = (uint32_t)o->jobs, .flat = o->flat, .baseline = baseline };
     struct diagnosis *diagnosis = diagnose_run(table, &how, error);
     const uint32_t problems = validate_problems_print(table) + (baseline ? validate_problems_print(baseline) : 0);
-    if (diagnosis) {
-        g_autoptr(GString) text = g_string_new(NULL);
-        diagnosis_text(diagnosis, table, (uint32_t)o->most, text);
-        fputs(text->str, stdout);
-    }
-    const int status = !diagnosis ? error_status(*error) : problems ? EXIT_RUN_FAILED : EXIT_OK;
+    const bool told = diagnosis && diagnosis_print(o, diagnosis, table, error);
+    const int status = !told ? error_status(*error) : problems ? EXIT_RUN_FAILED : EXIT_OK;
     diagnosis_free(diagnosis);
     validate_table_free(baseline);
     validate_table_free(table);
@@ -134,6 +150,7 @@ int command_diagnose(int argc, char **argv)
     }
     if (error) status = command_line_fail("diagnose", error);
     case_clear(&options.base);
+    g_free(options.output);
     g_free(options.baseline);
     g_strfreev(options.paths);
     return status;

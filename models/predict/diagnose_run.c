@@ -76,7 +76,8 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
             if (density > best) v = form;
             best = fmax(best, density);
         }
-        v.probability = prior(c, cause) * likelihood / strengths;
+        v.prior = prior(c, cause);
+        v.probability = v.prior * likelihood / strengths;
         if (v.cause) g_array_append_val(verdicts, v);
     }
     if (verdicts->len) qsort(verdicts->data, verdicts->len, sizeof(struct verdict), verdict_compare);
@@ -100,7 +101,8 @@ static bool first_find(struct diagnosis *d, const struct compared *c, struct hyp
         GArray *verdicts = verdicts_make(h, count, c, c->before);
         d->verdict_count = verdicts->len;
         d->verdict = (struct verdict *)(void *)g_array_free(verdicts, FALSE);
-        probabilities_divide(d, prior(c, NULL) * exp(rank_unknown_density(c->before, c->table->row_count)));
+        d->none_prior = prior(c, NULL);
+        probabilities_divide(d, d->none_prior * exp(rank_unknown_density(c->before, c->table->row_count)));
     }
     for (uint32_t k = 0; good && d->verdict_count && k < count; k++)
         if (h[k].cause == d->verdict->cause && h[k].variant == d->verdict->variant) {

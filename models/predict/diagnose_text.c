@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "reports/record.h"
 #include "reports/text_table.h"
 
 #define AGREES        1.15 /* within 15 % there is nothing to explain */
@@ -102,4 +103,18 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
     if (d->second.cause) second_append(&d->second, out);
     if (convincing && shown)
         g_string_append(out, "\nPut right, the column \"expected\" above is what the machine should give.\n");
+}
+
+void diagnosis_table(const struct diagnosis *d, GString *out)
+{
+    g_string_append(out, "cause,form,prior,probability,explains,left,gives,contradicting\n");
+    for (uint32_t i = 0; i < d->verdict_count; i++) {
+        const struct verdict *v = &d->verdict[i];
+        const char *form = v->cause->variant[v->variant].text;
+        g_string_append_printf(out, "%s,", v->cause->id);
+        record_csv_field_append(out, form ? form : "");
+        g_string_append_printf(out, ",%.6g,%.6g,%.6g,%.6g,%.6g,%u\n", v->prior, v->probability, v->explains, v->left,
+                               v->gives, v->contradicting);
+    }
+    g_string_append_printf(out, "none,,%.6g,%.6g,0,%.6g,1,0\n", d->none_prior, d->none, d->before);
 }

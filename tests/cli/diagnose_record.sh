@@ -18,3 +18,10 @@ $EPTWIN diagnose good.csv --cluster h100-cx7 --baseline good.csv | tail -1
 $EPTWIN diagnose bad.csv --cluster h100-cx7 --baseline no.csv; echo "exit $?"
 $EPTWIN simulate --cluster h100-cx7 --num-ranks 4 --output - | replayed - >four.csv
 $EPTWIN diagnose bad.csv --cluster h100-cx7 --baseline four.csv; echo "exit $?"
+echo '# all causes as a table'
+$EPTWIN diagnose bad.csv --cluster h100-cx7 --baseline good.csv --output causes.csv | grep -c '^1\. '
+sed -n 1p causes.csv; sed -n '2s/,.*//p; $s/,.*//p' causes.csv
+awk -F, 'NR > 1 { sum += $(NF - 4) } END { printf "probabilities add up to %.4f\n", sum }' causes.csv
+$EPTWIN diagnose bad.csv --cluster h100-cx7 --output - | head -1
+$EPTWIN diagnose bad.csv --cluster h100-cx7 --output bad.csv; echo "exit $?"
+$EPTWIN diagnose bad.csv --cluster h100-cx7 --output no/such.csv; echo "exit $?"
