@@ -128,10 +128,15 @@ static void test_refusals(void)
 {
     const struct {
         const char *option;
-        uint32_t topk, hidden, experts, sms;
+        uint32_t topk, hidden, experts, sms, tokens;
     } wrong[] = {
-        { "num-topk", 12, 512, 24, 8 },   { "hidden", 2, 640, 8, 8 },  { "hidden", 2, 100, 8, 8 },
-        { "num-experts", 2, 512, 10, 8 }, { "num-sms", 2, 512, 8, 0 },
+        { "num-topk", 12, 512, 24, 8, 8 },
+        { "hidden", 2, 640, 8, 8, 8 },
+        { "hidden", 2, 100, 8, 8, 8 },
+        { "num-experts", 2, 512, 10, 8, 8 },
+        { "num-experts", 2, 512, 1 << 22, 8, 8 },
+        { "num-sms", 2, 512, 8, 0, 8 },
+        { "num-tokens", 2, 512, 8, 8, 1 << 16 },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct moe_options o = plain_options();
@@ -139,6 +144,7 @@ static void test_refusals(void)
         o.hidden = wrong[i].hidden;
         o.experts = wrong[i].experts;
         o.num_sms = wrong[i].sms;
+        o.tokens_max = wrong[i].tokens;
         moe_test_refused(&o, wrong[i].option);
     }
 }

@@ -91,6 +91,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] & RANK_WORKERS_MAX };
         rank->sm_first[sm] = i + 1;
     }
+    world_counters_launch(rank);
     rank->nic_tx = ports_use(rank, true);
     rank->nic_rx = ports_use(rank, false);
     if (rank->world->options.timeline) world_timeline_launch(rank, count);

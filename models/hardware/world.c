@@ -154,6 +154,41 @@ bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, 
     return true;
 }
 
+/* The addition that reaches the value, from the rank itself and done at time_ps, needs no event either: the worker
+ * makes the sum when it looks then or later.  Nobody else looks at such a word. */
+static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t time_ps)
+{
+    const struct world *w = rank->world;
+    const uint32_t head = rank->watch_head[word], place = head & WATCH_NUMBER;
+    if (!(head & WATCH_COUNTER) || !rank->now.worker || w->machine->receive || value > UINT32_MAX) return false;
+    struct counter *counter = &rank->counter[place];
+    struct world_worker *ww = &rank->worker[counter->worker];
+    if (counter->due || rank->fabric.words[word] >= counter->least || ww->counter != place + 1 || ww->done)
+        return false;
+    counter->due = (uint32_t)value;
+    ww->due = true;
+    if (ww != rank->now.worker) world_worker_wake(ww, time_ps, time_ps + w->poll_ps);
+    return true;
+}
+
+static void counter_read(struct world_worker *ww, uint64_t now_ps)
+{
+    struct world_rank *rank = ww->rank;
+    struct counter *counter = &rank->counter[ww->counter - 1];
+    if (counter->held_ps > now_ps) return;
+    rank->fabric.words[counter->word] += counter->due;
+    counter->due = 0;
+    ww->due = false;
+}
+
+void world_counters_launch(struct world_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->counter_count; i++) {
+        const struct counter *counter = &rank->counter[i];
+        if (rank->watch_head[counter->word] == WATCH_COUNTER + i) rank->worker[counter->worker].counter = i + 1;
+    }
+}
+
 static void word_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
@@ -203,7 +238,8 @@ void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, 
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
     if (add && !value) return; /* the word does not change: nobody who watches it needs a step */
-    if (add && world_counter_hold(target, word, value, &time_ps)) return;
+    if (add && (world_counter_hold(target, word, value, &time_ps) || counter_reach(target, word, value, time_ps)))
+        return;
     if (target->world->letters_used && letters_send(target, word, value, add, time_ps)) return;
     world_word_event(target, word, value, add, time_ps);
 }
@@ -226,10 +262,10 @@ static uint32_t watch_add(struct world_rank *rank, uint32_t worker, uint64_t lea
     return rank->watch_count;
 }
 
-static uint32_t counter_add(struct world_rank *rank, uint32_t worker, uint32_t least)
+static uint32_t counter_add(struct world_rank *rank, uint32_t worker, uint32_t word, uint32_t least)
 {
     rank->counter = entries_grow(rank->counter, rank->counter_count, &rank->counter_max, sizeof rank->counter[0]);
-    rank->counter[rank->counter_count] = (struct counter){ .worker = worker, .least = least };
+    rank->counter[rank->counter_count] = (struct counter){ .word = word, .worker = worker, .least = least };
     return rank->counter_count++;
 }
 
@@ -237,7 +273,7 @@ static void word_watch(struct world_rank *rank, uint32_t worker, uint32_t word, 
 {
     uint32_t *head = &rank->watch_head[word];
     if (!*head && least <= UINT32_MAX) {
-        *head = least ? WATCH_COUNTER + counter_add(rank, worker, (uint32_t)least) : WATCH_LONE + worker;
+        *head = least ? WATCH_COUNTER + counter_add(rank, worker, word, (uint32_t)least) : WATCH_LONE + worker;
         return;
     }
     if (*head & (WATCH_LONE | WATCH_COUNTER)) {
@@ -262,6 +298,8 @@ void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint3
 void world_watches_clear(struct world_rank *rank)
 {
     for (uint32_t i = rank->watch_first; i < rank->watch_end; i++) rank->watch_head[i] = 0;
+    for (uint32_t i = 0; i < rank->counter_count; i++)
+        rank->fabric.words[rank->counter[i].word] += rank->counter[i].due;
     rank->watch_first = UINT32_MAX;
     rank->watch_end = rank->watch_count = rank->counter_count = 0;
 }
@@ -314,6 +352,7 @@ void world_worker_step(struct world_worker *ww)
     ww->cursor_ps = machine->step_begin(rank, now);
     ww->settled_ps = UINT64_MAX;
     world_mail_read(ww, now);
+    if (ww->due) counter_read(ww, now);
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
     switch (ww->worker->step(ww->worker)) {
     case WORKER_MORE:
@@ -325,6 +364,10 @@ void world_worker_step(struct world_worker *ww)
         if (ww->rested && worker_rest(ww)->mail) {
             const uint64_t mail_ps = worker_rest(ww)->mail->time_ps;
             world_worker_wake(ww, mail_ps, mail_ps + rank->world->poll_ps);
+        }
+        if (ww->due) {
+            const uint64_t due_ps = rank->counter[ww->counter - 1].held_ps;
+            world_worker_wake(ww, due_ps, due_ps + rank->world->poll_ps);
         }
         if (rank->now.space_ps) world_worker_wake(ww, rank->now.space_ps, rank->now.space_ps);
         if (ww->worker->wake_ps) wake_schedule(ww);

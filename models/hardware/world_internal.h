@@ -34,11 +34,13 @@ struct world_worker {
     uint64_t cursor_ps;     /* when all its operations so far are done */
     uint64_t settled_ps;    /* from then on its next step is not moved any more; UINT64_MAX: not settled */
     uint64_t moved_from_ps; /* when it last began to move rows */
+    uint32_t counter;       /* place + 1 of a struct counter of its own, 0: none */
     uint16_t sm;            /* the SM whose port it uses */
-    bool done;
-    bool unfenced; /* it has stored since its last signal: the next one must wait for the stores */
-    bool drains;   /* the same, and stored by the bulk engine */
-    bool rested;   /* its struct rest is in use */
+    bool done : 1;
+    bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
+    bool drains : 1;   /* the same, and stored by the bulk engine */
+    bool rested : 1;   /* its struct rest is in use */
+    bool due : 1;      /* its counter has a sum that it has not read yet */
 };
 _Static_assert(sizeof(struct world_worker) <= ARENA_LINE_BYTES, "one cache line");
 
@@ -110,8 +112,9 @@ struct watch {
     uint64_t least;         /* the value that they wait for; 0: any */
 };
 struct counter {
-    uint64_t held_ps; /* when the additions that do not reach the value are all done */
-    uint32_t worker, least;
+    uint64_t held_ps; /* when the additions so far are all done */
+    uint32_t word, worker, least;
+    uint32_t due; /* what the worker has to add to the word when it looks at held_ps or later; 0: nothing */
 };
 enum { WATCH_LONE = 1u << 31, WATCH_COUNTER = 1u << 30, WATCH_NUMBER = WATCH_COUNTER - 1 };
 _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
@@ -280,6 +283,8 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
  * the sum is enough, returns false; then *time_ps is when the last of all additions so far is done. */
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps);
 uint64_t world_now_ps(const struct fabric *f);
+/* Once the workers of a launch are known: they find their counters. */
+void world_counters_launch(struct world_rank *rank);
 /* Forgets all watches of a launch. */
 void world_watches_clear(struct world_rank *rank);
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);

@@ -50,9 +50,13 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter",
                  g.groups * g.warps_per_group, o->topk);
         reason = text;
-    } else if (o->tokens_max >= LL_TOKENS_MAX || o->experts >= LL_EXPERTS_MAX) {
-        snprintf(text, text_size, "the low-latency kernels take fewer than %d tokens and %d experts, found %u and %u",
-                 LL_TOKENS_MAX, LL_EXPERTS_MAX, o->tokens_max, o->experts);
+    } else if (o->tokens_max > LL_TOKENS_MAX) {
+        snprintf(text, text_size, "num-tokens: the low-latency kernels take at most %d, found %u", LL_TOKENS_MAX,
+                 o->tokens_max);
+        reason = text;
+    } else if (o->experts > LL_EXPERTS_MAX) {
+        snprintf(text, text_size, "num-experts: the low-latency kernels take at most %d, found %u", LL_EXPERTS_MAX,
+                 o->experts);
         reason = text;
     } else if (g.local_experts > UINT16_MAX) {
         snprintf(text, text_size, "num-experts: at most %u for each rank, found %u", UINT16_MAX, g.local_experts);

@@ -56,22 +56,24 @@ struct ll_gate {
  * millions: each stands at its number in its rank's pair[], and its rank is found from there. */
 struct ll_receiver {
     struct fabric_worker worker;
-    uint32_t expert : 29; /* its number */
+    uint32_t expert : 22; /* its number */
     bool tell : 1, receive : 1;
     bool alone : 1; /* the kernel only receives */
     uint16_t local_expert, source;
 };
 struct ll_returner {
     struct fabric_worker worker;
-    uint32_t number : 28; /* destination x local experts + local expert */
+    uint32_t number : 22; /* destination x local experts + local expert */
+    uint32_t ahead : 6;   /* rows packed beyond those that it has returned */
     bool send : 1, receive : 1, opened : 1, flagged : 1;
-    uint32_t row : 24, ahead : 8; /* rows returned, and packed beyond them */
+    uint16_t count, row; /* rows that it returns, has returned */
 };
 union ll_pair {
     struct ll_receiver receiver;
     struct ll_returner returner;
 };
-enum { LL_EXPERTS_MAX = 1 << 28, LL_TOKENS_MAX = 1 << 24 };
+enum { LL_EXPERTS_MAX = (1 << 22) - 1, LL_TOKENS_MAX = UINT16_MAX };
+_Static_assert(LL_WARPS_PER_SM < 1 << 6, "rows packed beyond those returned are at most one for each warp");
 struct ll_zeroer {
     struct fabric_worker worker;
     struct ll_rank *rank;

@@ -45,8 +45,6 @@ static struct ll_range range_of(const struct ll_returner *t)
     return r->range[local_expert_of(t) * r->g.ranks + destination_of(t)];
 }
 
-static uint32_t rows_of(const struct ll_returner *t) { return t->send ? range_of(t).count : 0; }
-
 /* First row of (local expert, destination) among the packed rows. */
 static uint64_t packed_row(const struct ll_returner *t)
 {
@@ -69,7 +67,7 @@ static void pack_run(void *context, uint64_t count)
     const struct ll_returner *t = context;
     const struct ll_rank *r = ll_returner_rank(t);
     const uint32_t packed = t->row + t->ahead;
-    assert(count <= packed && packed <= rows_of(t));
+    assert(count <= packed && packed <= t->count);
     for (uint32_t i = packed - (uint32_t)count; i < packed; i++)
         memcpy(r->base.fabric->heap + send_slot_offset(t, i), r->expert_out + (packed_row(t) + i) * r->g.hidden,
                r->g.combine_bytes);
@@ -79,7 +77,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
 {
     struct ll_rank *r = ll_returner_rank(t);
     struct fabric *f = t->worker.fabric;
-    assert(t->row < rows_of(t) && rows_of(t) <= r->g.tokens_max && !t->flagged); /* the flag comes last */
+    assert(t->row < t->count && t->count <= r->g.tokens_max && !t->flagged); /* the flag comes last */
     struct fabric_write write = {
         .peer = (uint16_t)destination_of(t),
         .queue = (uint16_t)local_expert_of(t),
@@ -106,10 +104,10 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
 static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path path)
 {
     struct ll_rank *r = ll_returner_rank(t);
-    const uint32_t batch = moe_min(rows_of(t) - t->row, t->worker.warps);
+    const uint32_t batch = moe_min(t->count - t->row, t->worker.warps);
     if (path == FABRIC_RDMA && !r->base.options->zero_copy && t->ahead < batch) {
         const uint32_t rows = batch - t->ahead;
-        t->ahead = batch & UINT8_MAX;
+        t->ahead = batch & (2 * LL_WARPS_PER_SM - 1);
         const uint64_t bytes = (uint64_t)rows * r->g.combine_bytes;
         fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                        .pattern = &r->return_row,
@@ -135,7 +133,7 @@ static bool returner_flag(struct ll_returner *t)
     struct fabric_worker *w = &t->worker;
     struct ll_rank *r = ll_returner_rank(t);
     if (fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target) return false;
-    assert(t->row == rows_of(t) && !t->flagged);
+    assert(t->row == t->count && !t->flagged);
     const struct fabric_signal signal = {
         .peer = (uint16_t)destination_of(t),
         .queue = (uint16_t)local_expert_of(t),
@@ -161,9 +159,9 @@ static enum worker_step returner_step(struct fabric_worker *w)
         t->opened = true;
         return WORKER_MORE;
     }
-    if (t->row < rows_of(t)) {
+    if (t->row < t->count) {
         const enum worker_step step = returner_rows(t, fabric_path(w->fabric, (uint16_t)destination_of(t)));
-        if (step == WORKER_WAIT || t->row < rows_of(t)) return step;
+        if (step == WORKER_WAIT || t->row < t->count) return step;
     }
     if (t->send && !t->flagged && !returner_flag(t)) return WORKER_WAIT;
     if (!t->receive) return WORKER_DONE;
@@ -289,9 +287,10 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
         struct ll_returner *t = &r->pair[e].returner;
         if (ll_masks(r, e / r->g.local_experts)) continue;
         *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe },
-                                   .number = e & (LL_EXPERTS_MAX - 1),
+                                   .number = e & LL_EXPERTS_MAX,
                                    .send = send,
                                    .receive = receive };
+        if (send) t->count = (uint16_t)range_of(t).count;
         ll_worker_add(r, &t->worker, e / r->g.groups, r->g.warps_per_group);
         if (send) fabric_watch(&t->worker, ll_word_clean(r), 1);
         if (receive) fabric_watch(&t->worker, ll_word_flag(r, e), 1);

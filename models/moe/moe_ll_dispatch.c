@@ -289,7 +289,7 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
     assert(expert < r->g.experts && (tell || receive));
     *v = (struct ll_receiver){ .worker = { .step = r->base.mask ? receiver_masking_step : receiver_step,
                                            .describe = receiver_describe },
-                               .expert = expert & (LL_EXPERTS_MAX - 1),
+                               .expert = expert & LL_EXPERTS_MAX,
                                .local_expert = (uint16_t)(expert % r->g.local_experts),
                                .source = (uint16_t)(expert / r->g.local_experts),
                                .tell = tell,
