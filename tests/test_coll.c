@@ -248,8 +248,9 @@ static void test_bounds(void)
         uint32_t ranks;
         double bound_us;
     } loads[] = {
-        { "uniform:65536", 64, 82.57536 }, { "uniform:65536", 256, 334.2336 }, { "uniform:65536", 1024, 1340.86656 },
-        { "lognormal:65536:0.35", 64, 0 }, { "lognormal:65536:0.6", 256, 0 },  { "lognormal:7168:2", 64, 0 },
+        { "uniform:65536", 64, 82.57536 },  { "uniform:65536", 256, 334.2336 }, { "uniform:65536", 1024, 1340.86656 },
+        { "lognormal:65536:0.35", 64, 0 },  { "lognormal:65536:0.6", 256, 0 },  { "lognormal:7168:2", 64, 0 },
+        { "lognormal:65536:0.7", 1024, 0 },
     };
     GError *error = NULL;
     struct cluster *cluster = cluster_load("tests/peers/port.ini", &error);

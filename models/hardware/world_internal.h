@@ -9,21 +9,13 @@
 #include "models/hardware/network.h"
 #include "models/hardware/nic.h"
 #include "models/hardware/transport.h"
+#include "models/hardware/words.h"
 #include "models/hardware/world.h"
 #include "sim/memory.h"
 #include "sim/sim.h"
 #include "sim/units.h"
 
 struct world_rank;
-
-/* A value on its way to a word, for one worker that watches the word. */
-struct letter {
-    struct letter *next, *previous;
-    uint64_t time_ps; /* when it arrives */
-    uint64_t value;
-    uint32_t word;
-    bool add;
-};
 
 /* A worker while its kernel runs.  Large worlds have millions, and steps find them in no order: what each step needs
  * takes one cache line.  The rest stands in struct stepping, struct mover and struct rest. */
@@ -104,19 +96,6 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
     f->end_ps = end_ps;
 }
 
-/* Workers with consecutive numbers that watch a word.  A lone worker needs none of these.  If it waits for no value,
- * the word's head is WATCH_LONE + its number; else WATCH_COUNTER + its place among the rank's struct counter. */
-struct watch {
-    uint32_t worker, count; /* the first, and how many */
-    uint32_t next;          /* of the same word: place + 1, 0: none */
-    uint64_t least;         /* the value that they wait for; 0: any */
-};
-struct counter {
-    uint64_t held_ps; /* when the additions so far are all done */
-    uint32_t word, worker, least;
-    uint32_t due; /* what the worker has to add to the word when it looks at held_ps or later; 0: nothing */
-};
-enum { WATCH_LONE = 1u << 31, WATCH_COUNTER = 1u << 30, WATCH_NUMBER = WATCH_COUNTER - 1 };
 _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
 
 enum {
@@ -277,22 +256,7 @@ static inline void pool_put(struct pool *pool, void *item)
 
 /* world.c: takes bytes over the PCIe between two GPUs of a node that have no NVLink.  Returns when it is done. */
 uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes);
-/* world.c: raises a rank's word, or adds to it, and wakes its watchers. */
-void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add);
-/* Whether an addition at *time_ps needs no more care, because the one worker that watches the counter needs more.  If
- * the sum is enough, returns false; then *time_ps is when the last of all additions so far is done. */
-bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps);
 uint64_t world_now_ps(const struct fabric *f);
-/* Once the workers of a launch are known: they find their counters. */
-void world_counters_launch(struct world_rank *rank);
-/* Forgets all watches of a launch. */
-void world_watches_clear(struct world_rank *rank);
-void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
-/* Prefetches what world_word_deliver() looks at. */
-void world_word_look_ahead(const struct world_rank *rank, uint32_t word);
-/* Both deliver a value to a word at time_ps.  world_word_event() always does it by an event. */
-void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
-void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 /* Moves the bytes of a store at once, because nobody reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);
 void world_load_payload(struct world_rank *target, const struct fabric_read *read);
@@ -327,8 +291,6 @@ void world_timeline_nic_note(const struct world *w, const struct request *r, boo
 
 /* world.c: an event at from_ps makes the worker step at time_ps, or later, when its earlier work is done. */
 void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps);
-/* world.c: the worker reads the letters that have arrived by now_ps. */
-void world_mail_read(struct world_worker *ww, uint64_t now_ps);
 void world_worker_event_run(struct sim *sim, struct sim_event *event);
 
 /* launch.c: the last worker of a rank is done. */

@@ -1,0 +1,271 @@
+/* words.c - the signal words of ranks: who watches them, how values come to them, and whom that wakes; see words.h.
+ *
+ * A worker looks at words only while it steps.  So within one NVLink domain a value under way needs no event.  It is a
+ * letter to each worker that watches the word, and the letter carries its time of arrival.  A step begins by reading
+ * the letters that have arrived.  Only the step that a letter causes is an event.  Each worker sees each value at the
+ * same time as it would with events.  Only the order of steps at the same picosecond differs, and nothing promises that
+ * order: they run in the order in which letters were sent, not in which they arrived.  Words that NICs write, and words
+ * on hosts, change by events. */
+#include "models/hardware/words.h"
+#include "models/hardware/world_internal.h"
+
+#include <assert.h>
+
+void world_mail_read(struct world_worker *ww, uint64_t now_ps)
+{
+    if (!ww->rested) return;
+    struct world_rank *rank = ww->rank;
+    struct rest *rest = worker_rest(ww);
+    struct letter *l = rest->mail;
+    while (l && l->time_ps <= now_ps) {
+        struct letter *const next = l->next;
+        uint64_t *place = &rank->fabric.words[l->word];
+        if (l->add) *place += l->value;
+        else if (l->value > *place) *place = l->value; /* another letter may have been newer */
+        pool_put(&rank->world->letters, l);
+        l = next;
+    }
+    rest->mail = l;
+    if (l) l->previous = NULL;
+    else rest->mail_last = NULL;
+}
+
+/* Searches from the end, because most letters arrive in the order in which they are sent. */
+static void mail_add(struct world_worker *ww, struct letter *letter)
+{
+    struct rest *rest = worker_rest(ww);
+    struct letter *before = rest->mail_last;
+    while (before && before->time_ps > letter->time_ps) before = before->previous;
+    letter->previous = before;
+    letter->next = before ? before->next : rest->mail;
+    if (before) before->next = letter;
+    else rest->mail = letter;
+    if (letter->next) letter->next->previous = letter;
+    else rest->mail_last = letter;
+}
+
+/* The watches of a word, the newest first.  That of a lone worker is made in lone. */
+static const struct watch *watches_of(const struct world_rank *rank, uint32_t word, struct watch *lone)
+{
+    const uint32_t head = rank->watch_head[word];
+    if (!(head & (WATCH_LONE | WATCH_COUNTER))) return head ? &rank->watch[head - 1] : NULL;
+    *lone = (struct watch){ .worker = head & WATCH_NUMBER, .count = 1 };
+    if (head & WATCH_LONE) return lone;
+    const struct counter *counter = &rank->counter[head & WATCH_NUMBER];
+    lone->worker = counter->worker;
+    lone->least = counter->least;
+    return lone;
+}
+
+static const struct watch *watch_next(const struct world_rank *rank, const struct watch *watch)
+{
+    return watch->next ? &rank->watch[watch->next - 1] : NULL;
+}
+
+void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add)
+{
+    const uint64_t now = sim_now_ps(rank->world->sim), seen_ps = now + rank->world->poll_ps;
+    uint64_t *place = &rank->fabric.words[word];
+    struct watch lone;
+    assert(add || value >= *place);
+    *place = add ? *place + value : value;
+    for (const struct watch *watch = watches_of(rank, word, &lone); watch; watch = watch_next(rank, watch))
+        for (uint32_t i = *place >= watch->least ? watch->count : 0; i-- > 0;)
+            world_worker_wake(&rank->worker[watch->worker + i], now, seen_ps);
+}
+
+bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps)
+{
+    uint64_t *place = &rank->fabric.words[word];
+    __builtin_prefetch(place, 1);
+    const uint32_t head = rank->watch_head[word];
+    if (!(head & WATCH_COUNTER)) return false;
+    struct counter *counter = &rank->counter[head & WATCH_NUMBER];
+    if (*place >= counter->least) return false;
+    counter->held_ps = *time_ps = later(counter->held_ps, *time_ps);
+    if (*place + value >= counter->least) return false;
+    *place += value; /* too early, but nobody looks at it while it is below what its watcher waits for */
+    return true;
+}
+
+/* The addition that reaches the value, from the rank itself and done at time_ps, needs no event either: the worker
+ * makes the sum when it looks then or later.  Nobody else looks at such a word. */
+static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t time_ps)
+{
+    const struct world *w = rank->world;
+    const uint32_t head = rank->watch_head[word], place = head & WATCH_NUMBER;
+    if (!(head & WATCH_COUNTER) || !rank->now.worker || w->machine->receive || value > UINT32_MAX) return false;
+    struct counter *counter = &rank->counter[place];
+    struct world_worker *ww = &rank->worker[counter->worker];
+    if (counter->due || rank->fabric.words[word] >= counter->least || ww->counter != place + 1 || ww->done)
+        return false;
+    counter->due = (uint32_t)value;
+    ww->due = true;
+    if (ww != rank->now.worker) world_worker_wake(ww, time_ps, time_ps + w->poll_ps);
+    return true;
+}
+
+static void counter_read(struct world_worker *ww, uint64_t now_ps)
+{
+    struct world_rank *rank = ww->rank;
+    struct counter *counter = &rank->counter[ww->counter - 1];
+    if (counter->held_ps > now_ps) return;
+    rank->fabric.words[counter->word] += counter->due;
+    counter->due = 0;
+    ww->due = false;
+}
+
+void world_counters_launch(struct world_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->counter_count; i++) {
+        const struct counter *counter = &rank->counter[i];
+        if (rank->watch_head[counter->word] == WATCH_COUNTER + i) rank->worker[counter->worker].counter = i + 1;
+    }
+}
+
+static void word_event_run(struct sim *sim, struct sim_event *event)
+{
+    struct world *w = sim_owner(sim);
+    struct request *r = fabric_container_of(event, struct request, event);
+    struct world_rank *target = &w->rank[r->target];
+    const uint32_t word = r->word;
+    const uint64_t value = r->value;
+    const bool add = r->add;
+    world_request_free(w, r);
+    world_word_deliver(target, word, value, add);
+}
+
+/* Returns false if no worker that still runs watches the word.  Also returns false if several workers watch a word that
+ * is added to, because the sum must be made once. */
+static bool letters_send(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
+{
+    struct world *w = target->world;
+    struct watch lone;
+    const struct watch *watch = watches_of(target, word, &lone);
+    bool sent = false;
+    if (add && watch && (watch->next || watch->count > 1)) return false;
+    for (; watch; watch = watch_next(target, watch)) {
+        for (uint32_t i = watch->count; i-- > 0;) {
+            struct world_worker *ww = &target->worker[watch->worker + i];
+            if (ww->done) continue;
+            struct letter *l = pool_get(&w->letters);
+            *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
+            mail_add(ww, l);
+            if (ww != target->now.worker) world_worker_wake(ww, time_ps, time_ps + w->poll_ps);
+            sent = true;
+        }
+    }
+    if (sent && time_ps > w->mail_ps) w->mail_ps = time_ps;
+    return sent;
+}
+
+void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
+{
+    struct world *w = target->world;
+    struct request *r = pool_get(&w->requests);
+    *r = (struct request){
+        .event.run = word_event_run, .target = target->fabric.rank, .word = word, .value = value, .add = add
+    };
+    sim_schedule_at(w->sim, &r->event, time_ps);
+}
+
+void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
+{
+    if (add && !value) return; /* the word does not change: nobody who watches it needs a step */
+    if (add && (world_counter_hold(target, word, value, &time_ps) || counter_reach(target, word, value, time_ps)))
+        return;
+    if (target->world->letters_used && letters_send(target, word, value, add, time_ps)) return;
+    world_word_event(target, word, value, add, time_ps);
+}
+
+/* ---- watches ---- */
+
+/* Room for one entry more: little is left over, because large worlds have millions. */
+static void *entries_grow(void *entry, uint32_t count, uint32_t *max, size_t size_bytes)
+{
+    if (count < *max) return entry;
+    *max += *max / 8 + 16;
+    return memory_grow(entry, *max, size_bytes);
+}
+
+/* Returns the new entry's place + 1. */
+static uint32_t watch_add(struct world_rank *rank, uint32_t worker, uint64_t least, uint32_t next)
+{
+    rank->watch = entries_grow(rank->watch, rank->watch_count, &rank->watch_max, sizeof rank->watch[0]);
+    rank->watch[rank->watch_count++] = (struct watch){ .worker = worker, .count = 1, .next = next, .least = least };
+    return rank->watch_count;
+}
+
+static uint32_t counter_add(struct world_rank *rank, uint32_t worker, uint32_t word, uint32_t least)
+{
+    rank->counter = entries_grow(rank->counter, rank->counter_count, &rank->counter_max, sizeof rank->counter[0]);
+    rank->counter[rank->counter_count] = (struct counter){ .word = word, .worker = worker, .least = least };
+    return rank->counter_count++;
+}
+
+static void word_watch(struct world_rank *rank, uint32_t worker, uint32_t word, uint64_t least)
+{
+    uint32_t *head = &rank->watch_head[word];
+    if (!*head && least <= UINT32_MAX) {
+        *head = least ? WATCH_COUNTER + counter_add(rank, worker, word, (uint32_t)least) : WATCH_LONE + worker;
+        return;
+    }
+    if (*head & (WATCH_LONE | WATCH_COUNTER)) {
+        struct watch lone;
+        (void)watches_of(rank, word, &lone);
+        *head = watch_add(rank, lone.worker, lone.least, 0);
+    }
+    struct watch *newest = *head ? &rank->watch[*head - 1] : NULL;
+    if (newest && newest->worker + newest->count == worker && newest->least == least) newest->count++;
+    else *head = watch_add(rank, worker, least, *head);
+}
+
+void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
+{
+    struct world_rank *rank = rank_of(f);
+    assert(word + word_count <= f->word_count && w->index < WATCH_NUMBER);
+    if (word < rank->watch_first) rank->watch_first = word;
+    if (word + word_count > rank->watch_end) rank->watch_end = word + word_count;
+    for (uint32_t i = 0; i < word_count; i++) word_watch(rank, w->index, word + i, least);
+}
+
+void world_watches_clear(struct world_rank *rank)
+{
+    for (uint32_t i = rank->watch_first; i < rank->watch_end; i++) rank->watch_head[i] = 0;
+    for (uint32_t i = 0; i < rank->counter_count; i++)
+        rank->fabric.words[rank->counter[i].word] += rank->counter[i].due;
+    rank->watch_first = UINT32_MAX;
+    rank->watch_end = rank->watch_count = rank->counter_count = 0;
+}
+
+void words_read(struct world_worker *ww, uint64_t now_ps)
+{
+    world_mail_read(ww, now_ps);
+    if (ww->due) counter_read(ww, now_ps);
+}
+
+void words_wait(struct world_worker *ww)
+{
+    const uint64_t poll_ps = ww->rank->world->poll_ps;
+    if (ww->rested && worker_rest(ww)->mail) {
+        const uint64_t mail_ps = worker_rest(ww)->mail->time_ps;
+        world_worker_wake(ww, mail_ps, mail_ps + poll_ps);
+    }
+    if (!ww->due) return;
+    const uint64_t due_ps = ww->rank->counter[ww->counter - 1].held_ps;
+    world_worker_wake(ww, due_ps, due_ps + poll_ps);
+}
+
+void world_word_look_ahead(const struct world_rank *rank, uint32_t word)
+{
+    __builtin_prefetch(&rank->fabric.words[word], 1);
+    __builtin_prefetch(&rank->watch_head[word]);
+}
+
+void words_look_ahead(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->run != word_event_run) return;
+    const struct request *r = fabric_container_of(event, const struct request, event);
+    const struct world *w = sim_owner(sim);
+    world_word_look_ahead(&w->rank[r->target], r->word);
+}

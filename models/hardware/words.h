@@ -1,0 +1,64 @@
+/* words.h - the signal words of a rank: watches, letters and counters.  Private to models/hardware.
+ *
+ * A worker declares which words it watches before its launch.  A value comes to a word in one of three ways: by
+ * an event; within one NVLink domain by a letter to each worker that watches; and where one worker watches a counter,
+ * by that worker, which makes the sum itself.  Whatever the way, the worker sees the value at the same time. */
+#ifndef MODELS_HARDWARE_WORDS_H
+#define MODELS_HARDWARE_WORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/fabric.h"
+#include "sim/sim.h"
+
+struct world_rank;
+struct world_worker;
+
+/* A value on its way to a word, for one worker that watches the word. */
+struct letter {
+    struct letter *next, *previous;
+    uint64_t time_ps; /* when it arrives */
+    uint64_t value;
+    uint32_t word;
+    bool add;
+};
+
+/* Workers with consecutive numbers that watch a word.  A lone worker needs none of these.  If it waits for no value,
+ * the word's head is WATCH_LONE + its number; else WATCH_COUNTER + its place among the rank's struct counter. */
+struct watch {
+    uint32_t worker, count; /* the first, and how many */
+    uint32_t next;          /* of the same word: place + 1, 0: none */
+    uint64_t least;         /* the value that they wait for; 0: any */
+};
+struct counter {
+    uint64_t held_ps; /* when the additions so far are all done */
+    uint32_t word, worker, least;
+    uint32_t due; /* what the worker has to add to the word when it looks at held_ps or later; 0: nothing */
+};
+enum { WATCH_LONE = 1u << 31, WATCH_COUNTER = 1u << 30, WATCH_NUMBER = WATCH_COUNTER - 1 };
+
+/* Raises a rank's word, or adds to it, and wakes its watchers. */
+void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add);
+/* Whether an addition at *time_ps needs no more care, because the one worker that watches the counter needs more.  If
+ * the sum is enough, returns false; then *time_ps is when the last of all additions so far is done. */
+bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps);
+/* Once the workers of a launch are known: they find their counters. */
+void world_counters_launch(struct world_rank *rank);
+/* Forgets all watches of a launch. */
+void world_watches_clear(struct world_rank *rank);
+void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
+/* Prefetches what world_word_deliver() looks at. */
+void world_word_look_ahead(const struct world_rank *rank, uint32_t word);
+/* Both deliver a value to a word at time_ps.  world_word_event() always does it by an event. */
+void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
+void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
+/* The worker reads the letters that have arrived by now_ps. */
+void world_mail_read(struct world_worker *ww, uint64_t now_ps);
+/* Begins a step of a worker that has letters or a counter that is due: it reads what has come by now_ps. */
+void words_read(struct world_worker *ww, uint64_t now_ps);
+/* The same worker waits after its step: it is woken for what is still on its way. */
+void words_wait(struct world_worker *ww);
+/* Prefetches what an event that changes a word will look at; other events are let be. */
+void words_look_ahead(const struct sim *sim, const struct sim_event *event);
+
+#endif
