@@ -146,7 +146,7 @@ static const struct field field_table[] = {
     TEXT("arrival", arrival, FILES, "SPEC",
          "How late simulated ranks launch: uniform:20us, exp:5us, 0us|3us|..., file:PATH (a time a line), record:PATH "
          "(a replay's)"),
-    TEXT("slow", slow, 0, "RANK:2x|...", "Simulated ranks whose GPUs take that many times as long"),
+    TEXT("slow", slow, 0, "RANK:2x|...", "Simulated ranks whose GPUs or cores take that many times as long"),
     TEXT("trace", trace, MAKES | ROUTES | FILES, "FILE", "Routing from a captured trace"),
     TEXT("trace-weights", trace_weights, MAKES | ROUTES | FILES, "FILE",
          "Gate weights of the trace, where they are a file of their own"),

@@ -194,6 +194,24 @@ static void test_nothing_explains(void)
     validate_table_free(table);
 }
 
+/* Where ranks are processes of a host, whose file says nothing of GPUs, all of a node share the NICs that are left. */
+static void test_host_nics(void)
+{
+    struct validate_table *table = table_new();
+    struct cluster *cluster = cluster_load("h100-cx7", NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    cluster->host.cores = 2;
+    cluster->node.gpus = 0;
+    struct validate_row row = validate_row_copy(&table->row[0]);
+    CU_ASSERT_TRUE(cause_plant(cause_named("one-nic"), 0, cluster, 1, &row));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(row.settings);
+    CU_ASSERT(g_strv_contains((const char *const *)row.settings, "node.nics=1"));
+    CU_ASSERT(g_strv_contains((const char *const *)row.settings, "node.gpus=4"));
+    validate_row_clear(&row);
+    cluster_free(cluster);
+    validate_table_free(table);
+}
+
 /* What residuals say: less is likelier, one common error is likelier than the same sizes with both signs, and what no
  * cause leaves small is something unknown. */
 static void test_densities(void)
@@ -239,6 +257,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "rows of a baseline", test_baseline_rows);
     CU_add_test(suite, "how strong a cause is", test_strength);
     CU_add_test(suite, "nothing explains it", test_nothing_explains);
+    CU_add_test(suite, "NICs of a host", test_host_nics);
     CU_add_test(suite, "densities and priors", test_densities);
     CU_add_test(suite, "small cases stand for large ones", test_small_for_large);
 }

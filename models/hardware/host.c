@@ -22,7 +22,8 @@ static uint64_t charge(struct world_rank *rank, uint64_t duration_ps)
 {
     struct world_worker *ww = rank->now.worker;
     assert(ww);
-    ww->cursor_ps = rank->now.last_end_ps = port_reserve(&rank_core(rank)->port, ww->cursor_ps, duration_ps, 0);
+    const uint64_t slowed_ps = rank_slowed_ps(rank, duration_ps);
+    ww->cursor_ps = rank->now.last_end_ps = port_reserve(&rank_core(rank)->port, ww->cursor_ps, slowed_ps, 0);
     return ww->cursor_ps;
 }
 
@@ -87,7 +88,7 @@ static uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
     }
     if (!rank->round_left) {
         rank->round_left = 1 + rank->ready_count;
-        busy_ps += rank->running * host->step_ps + host->progress_ps;
+        busy_ps += rank_slowed_ps(rank, rank->running * host->step_ps + host->progress_ps);
     }
     rank->round_left--;
     return port_reserve(&core->port, now_ps, busy_ps, 0);

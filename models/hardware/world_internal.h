@@ -297,7 +297,7 @@ void world_worker_event_run(struct sim *sim, struct sim_event *event);
 void launch_rank_done(struct world_rank *rank);
 void launch_event_run(struct sim *sim, struct sim_event *event);
 
-/* The time that work of duration_ps takes on this rank's GPU, which may be slowed. */
+/* The time that work of duration_ps takes on this rank's GPU or core, which may be slowed. */
 static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t duration_ps)
 {
     return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;

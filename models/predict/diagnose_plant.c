@@ -124,8 +124,12 @@ bool cause_plant(const struct cause *cause, uint32_t variant, const struct clust
         if (!option_plant(v->option[i], cluster, excess_us, row)) return false;
     g_autoptr(GPtrArray) settings = g_ptr_array_new();
     for (char **s = row->settings; s && *s; s++) g_ptr_array_add(settings, g_strdup(*s));
-    for (uint32_t i = 0; i < CAUSE_SETTINGS_MAX && v->setting[i]; i++)
+    for (uint32_t i = 0; i < CAUSE_SETTINGS_MAX && v->setting[i]; i++) {
         g_ptr_array_add(settings, setting_resolve(v->setting[i], cluster, row));
+        /* A host's ranks stand for GPUs, of which its file does not say how many share the NICs. */
+        if (g_str_has_prefix(v->setting[i], "node.nics") && cluster->host.cores && !cluster->node.gpus)
+            g_ptr_array_add(settings, g_strdup_printf("node.gpus=%u", ranks_a_node(row, cluster)));
+    }
     g_ptr_array_add(settings, NULL);
     g_strfreev(row->settings);
     row->settings = (char **)g_ptr_array_free(g_steal_pointer(&settings), FALSE);

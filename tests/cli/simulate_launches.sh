@@ -47,3 +47,10 @@ echo 40us >bad.csv; bad
 awk -F, '$3 == "arrival_us" { print $1, $2, ($4 >= 0 && $4 < 1e6 ? "is a time" : $4); first = first || $4 == 0 }
          END { print (first ? "somebody is first" : "nobody is first") }' replayed.csv
 run --num-ranks 2 --arrival record:replayed.csv | grep -c time_us_max
+echo '# ranks that are processes: a slow one takes its core for longer'
+printf '%s\n' '[host]' cores=2 'step=50 ns' 'poll=1 us' 'switch=2 us' 'store=100 ns' 'store-rate=5 GB/s' \
+    'put=200 ns at 0 B' 'signal=70 ns' 'copy-row=10 ns' 'copy-rate=8 GB/s' 'cast-row=20 ns' 'cast-rate=1 GB/s' \
+    'reduce-row=1 us' 'reduce-rate=6 GB/s' 'sum-row=1 us' 'sum-rate=6 GB/s' 'scan-rate=2 GB/s' >host.ini
+host() { $EPTWIN simulate --cluster host.ini --num-ranks 2 --num-tokens 32 --hidden 1024 --num-experts 8 --num-topk 2 "$@" |
+    sed -n 's/^dispatch,all,time_us_max,\(.*\),us/\1/p'; }
+more $(host) $(host --slow 1:3x) 1
