@@ -67,6 +67,7 @@ struct key {
 static const struct key keys[] = {
     KEY("gpu", "sms", KIND_COUNT, false, gpu.sms),
     KEY("gpu", "launch", KIND_TIME, false, gpu.launch_ps),
+    KEY("gpu", "beside", KIND_TIME, true, gpu.beside_ps),
     KEY("gpu", "setup", KIND_TIME, true, gpu.setup_ps),
     KEY("gpu", "host-sync", KIND_TIME, true, gpu.host_sync_ps),
     KEY("gpu", "call", KIND_TIME, true, gpu.call_ps),
@@ -88,6 +89,7 @@ static const struct key keys[] = {
     KEY("gpu", "bulk-in-rate", KIND_RATE, true, gpu.engine.in_rate_bps),
     KEY("gpu", "bulk-out-rate", KIND_RATE, true, gpu.engine.out_rate_bps),
     KEY("gpu", "bulk-put-rate", KIND_RATE, true, gpu.engine.put_rate_bps),
+    KEY("gpu", "bulk-split-rate", KIND_RATE, true, gpu.engine.split_rate_bps),
     KEY("gpu", "bulk-request", KIND_TIME, true, gpu.engine.request_ps),
     KEY("gpu", "bulk-drain", KIND_TIME, true, gpu.engine.drain_ps),
     KEY("gpu", "bulk-skew-rate", KIND_RATE, true, gpu.bulk_skew_rate_bps),

@@ -30,6 +30,7 @@ struct cluster_work {
 struct cluster_bulk {
     uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there is written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory, and to a peer's */
+    uint64_t split_rate_bps;                          /* the last where rows do not begin lines; 0: put_rate_bps */
     uint64_t request_ps;                              /* what a request takes at least, however small */
     uint64_t drain_ps;                                /* how long it stands still for a warp's release of its rows */
 };
@@ -37,6 +38,7 @@ struct cluster_bulk {
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;             /* the part of a kernel's duration that is not its workers' time */
+    uint64_t beside_ps;             /* the same of kernels that say all that their warps do; 0: launch */
     uint64_t setup_ps;              /* the same for a kernel launched before the previous one has ended; 0: launch */
     uint64_t host_sync_ps;          /* from a count in the host's memory to the start of the kernel that it triggers */
     uint64_t call_ps;               /* where calls are measured: of normal dispatch or combine, beside its kernel */

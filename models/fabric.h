@@ -86,6 +86,7 @@ struct fabric_worker {
     uint16_t sm;      /* the SM that it runs on */
     uint16_t warps;   /* how many warps of that SM it has */
     uint8_t moment;   /* enum worker_moment: what else its end means */
+    bool whole;       /* its operations are all that it does from its first instruction to its last */
     bool stream;      /* no warps: a stream of the host's, with copies by a copy engine, and words.  Its owner clears it
                        * while a kernel runs on the stream: then its operations are that kernel's */
 };
@@ -109,7 +110,7 @@ enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
  *                                       lanes touches `lines` lines of 128 B
  *
  * Besides moving its bytes, a row waits for memory `steps` times, one wait after another: for a token number that says
- * where the row lies, a scale, a top-k choice. */
+ * where the row lies, a scale, a top-k choice.  Some of those waits may come `after` its bytes. */
 enum fabric_engine { FABRIC_LDST, FABRIC_BULK, FABRIC_COPY };
 
 /* Where an index array's entry lies that is read over and over. */
@@ -132,19 +133,24 @@ struct fabric_pattern {
     uint8_t in_flight;   /* 0: 1 */
     uint8_t turns;       /* BULK; 0: 1 */
     uint8_t steps;
-    uint8_t lines;            /* 0: 1 */
-    uint8_t source_line;      /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
-    uint16_t shared_bytes;    /* BULK: size of the static shared memory in front of its buffers */
-    bool lined;               /* LDST: rows begin 128-byte lines */
-    bool sought;              /* LDST: each warp looks for its rows itself, and begins when it has found one */
-    bool packed;              /* BULK: the target's rows lie one behind another, not in lines */
-    bool packed_source;       /* BULK: so do the rows read */
-    bool staged;              /* BULK, store() and copies: the row is in the warp's shared memory already */
-    uint8_t places;           /* LDST, sums: rows that its loops are compiled for, whichever of them there are; 0: 1 */
-    bool fenced;              /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
-    bool ahead;               /* LDST, sums, fenced: it also brings them, the next while one is summed */
-    uint8_t again;            /* SCAN: enum fabric_again */
-    bool fresh;               /* this GPU has just written the data read, or a peer has written it here */
+    uint8_t after;         /* LDST, copies in step: waits behind the row's bytes, as for scales that follow them */
+    uint8_t scattered;     /* LDST, copies in step: words of a row that are written far from each other */
+    uint8_t lines;         /* 0: 1 */
+    uint8_t source_line;   /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
+    uint16_t shared_bytes; /* BULK: size of the static shared memory in front of its buffers */
+    bool lined;            /* LDST: rows begin 128-byte lines */
+    bool sought;           /* LDST: each warp looks for its rows itself, and begins when it has found one */
+    bool packed;           /* BULK: the target's rows lie one behind another, not in lines */
+    bool packed_source;    /* BULK: so do the rows read */
+    bool staged;           /* BULK, store() and copies: the row is in the warp's shared memory already */
+    uint8_t places;        /* LDST, sums: rows that its loops are compiled for, whichever of them there are; 0: 1 */
+    bool fenced;           /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
+    bool ahead;            /* LDST, sums, fenced: it also brings them, the next while one is summed */
+    uint8_t again;         /* SCAN: enum fabric_again */
+    bool fresh;            /* this GPU has just written the data read, or a peer has written it here */
+    bool unseen;           /* fresh, and other SMs or a peer wrote it: this SM has not used its pages */
+    bool posted;           /* LDST, store(): nobody waits for it to leave the SM but a signal_add() in a later step */
+    bool in_step;          /* LDST, copies: the warps wait together, so that no row's waits hide another's bytes */
     uint64_t footprint_bytes; /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */
 };
 

@@ -99,6 +99,7 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "bulk-in-rate", GPU_TURNS_RATE, BULK_ANY, "rate_gbs_7168", BULK_OUT, NULL, 0 },
     { "gpu", "bulk-out-rate", GPU_MOST, BULK_OUT, "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "bulk-put-rate", GPU_MOST, "bulk sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
+    { "gpu", "bulk-split-rate", GPU_MOST, "bulk sms=1 warps=* to=peer packed", "rate_gbs_14352", NULL, NULL, 0 },
     { "gpu", "bulk-skew-rate", GPU_TURNS_RATE, BULK_SKEWED, "rate_gbs_7168", BULK_EVEN, NULL, 0 },
     { "gpu", "cast-row", GPU_LINE_FIXED, "cast sms=1 warps=31 at=hbm", "rate_gbs", "chase_nc at=own kib=1048576",
       "time_ns", 0 },
@@ -146,6 +147,7 @@ static const struct {
     const char *section, *name, *why;
 } gpu_untold[] = {
     { "gpu", "call", "the host's code around a kernel" },
+    { "gpu", "beside", "how the profiler counts" },
     { "gpu", "host-sync", "the host's code around a kernel" },
     { "gpu", "shared-align", "how the kernels are linked" },
     { "gpu", "row-seek", "of the kernels' own copies" },

@@ -18,7 +18,7 @@
 #include "tests/unit.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
-enum verb { END, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, TOUCH, WAIT, FLUSH, COPY, STAGE, SUM, CAST, LOOK };
+enum verb { END, REST, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, TOUCH, WAIT, FLUSH, COPY, STAGE, SUM, CAST, LOOK };
 
 struct operation {
     enum verb verb;
@@ -33,7 +33,7 @@ struct operation {
     uint8_t first;                 /* STORE */
 };
 
-/* A worker that plays operations, all in one step as far as none makes it wait. */
+/* A worker that plays operations, all in one step as far as none makes it wait.  A REST ends the step. */
 struct player {
     struct fabric_worker worker;
     struct stage *stage;
@@ -124,7 +124,8 @@ static bool operation_play(struct player *p, const struct operation *o)
     case SUM: fabric_work(&p->worker, &sum); return true;
     case CAST: fabric_work(&p->worker, &cast); return true;
     case LOOK: return byte_look(p);
-    case END: break;
+    case END:
+    case REST: break;
     }
     return false;
 }
@@ -133,8 +134,10 @@ static enum worker_step player_step(struct fabric_worker *w)
 {
     struct player *p = fabric_container_of(w, struct player, worker);
     p->steps++;
+    if (p->at < OPERATIONS_MAX && p->operation[p->at].verb == REST) p->at++;
     for (; p->at < OPERATIONS_MAX && p->operation[p->at].verb != END; p->at++)
-        if (!operation_play(p, &p->operation[p->at])) return WORKER_WAIT;
+        if (p->operation[p->at].verb == REST) return WORKER_MORE;
+        else if (!operation_play(p, &p->operation[p->at])) return WORKER_WAIT;
     return WORKER_DONE;
 }
 
@@ -559,6 +562,111 @@ static void test_release_apart(void)
         PLAY(s, 0, 4, store, release, second, release);
         stage_run(s);
         CU_ASSERT(took(s, 0, (1010 + rows[i].ns) * PS_PER_NS));
+        free(s);
+    }
+}
+
+/* Rows that the engine brings whole: each comes (200 ns), moves (1000 B at 1 GB/s) and is summed (at 2 GB/s), two at
+ * once; where memory gives them slower than that, they wait for most of it. */
+static void test_brought(void)
+{
+    for (uint32_t slow = 0; slow < 2; slow++) {
+        struct stage *s = stage_new(1, 1);
+        s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 300 * PS_PER_NS;
+        s->cluster.gpu.engine.in_ps = 200 * PS_PER_NS;
+        s->cluster.gpu.bulk = (struct cluster_work){ .warp_rate_bps = 8000000000, .sm_rate_bps = 8000000000 };
+        s->cluster.gpu.sum_sm_rate_bps = 16000000000;
+        s->cluster.gpu.hbm_rate_bps = slow ? 8000000000 : 8000000000000;
+        PLAY(s, 0, 4,
+             { .verb = SUM, .rows = 4, .size_bytes = 4000, .pattern = { .engine = FABRIC_BULK, .in_flight = 2 } });
+        stage_run(s);
+        const double share_ns = slow ? 6000 : 2000,
+                     chain_ns = 1700 * 2.5; /* the SM's 2 us are more than memory's 6 ns */
+        const double ns = chain_ns + share_ns * share_ns / (share_ns + chain_ns);
+        CU_ASSERT(about(s->result[0].time_ps, (uint64_t)((1010 + ns) * PS_PER_NS)));
+        free(s);
+    }
+}
+
+/* Copies in step: the waits of a round hide nobody's bytes, and a word that is written alone takes a sector. */
+static void test_in_step(void)
+{
+    static const struct {
+        uint8_t rows, after, scattered;
+        bool fresh, unseen;
+        uint64_t ns;
+    } copies[] = {
+        { 1, 0, 0, false, false, 300 + 300 + 1000 },
+        { 2, 0, 0, false, false, 300 + 300 + 1000 }, /* a warp each: the second's bytes take the SM 100 */
+        { 3, 0, 0, false, false, 2 * (300 + 300 + 1000) },
+        { 1, 1, 0, false, false, 300 + 300 + 1000 + 300 },
+        { 1, 0, 40, false, false, 300 + 300 + 1000 }, /* 2120 B */
+        { 1, 0, 0, true, false, 100 + 100 + 1000 },
+        { 1, 0, 0, true, true, 700 + 100 + 100 + 1000 },
+    };
+    for (size_t i = 0; i < sizeof copies / sizeof copies[0]; i++) {
+        struct stage *s = stage_new(1, 1);
+        s->cluster.gpu.load_ps = 300 * PS_PER_NS;
+        s->cluster.gpu.load_l2_ps = 100 * PS_PER_NS;
+        s->cluster.gpu.touch_ps = copies[i].unseen ? 700 * PS_PER_NS : 0;
+        s->cluster.gpu.row_rate_bps = 8000000000;
+        const uint8_t rows = copies[i].rows;
+        PLAY(s, 0, 2,
+             { .verb = COPY,
+               .rows = rows,
+               .places = 1,
+               .size_bytes = 1000u * rows,
+               .pattern = { .in_flight = 2,
+                            .steps = 1,
+                            .after = copies[i].after,
+                            .scattered = copies[i].scattered,
+                            .fresh = copies[i].fresh,
+                            .unseen = copies[i].unseen,
+                            .in_step = true } });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, (1010 + copies[i].ns) * PS_PER_NS));
+        free(s);
+    }
+}
+
+/* Stores that nobody waits for but a release: it waits for those of the other SM, too, which began with them. */
+static void test_posted(void)
+{
+    for (uint32_t senders = 1; senders <= 2; senders++) {
+        struct stage *s = stage_new(2, 2);
+        s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 100 * PS_PER_NS;
+        s->cluster.gpu.release_ps = 300 * PS_PER_NS;
+        s->cluster.gpu.release_stores_ps = 700 * PS_PER_NS;
+        s->cluster.nvlink.egress_rate_bps = 8000000000;
+        s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000);
+        for (uint32_t i = 0; i < senders; i++)
+            PLAY(s, 0, 1,
+                 { .verb = STORE, .peer = 1, .size_bytes = 1000, .pattern = { .in_flight = 4, .posted = true } },
+                 { .verb = REST }, { .verb = ADD, .word = 3 }, { .verb = REST },
+                 { .verb = COPY, .rows = i ? 0 : 1, .size_bytes = i ? 0 : 5000 });
+        stage_run(s);
+        /* 1000 + 10 + 1000 for each sender + 700, and then the first one's copy, ten turns of 100 */
+        CU_ASSERT(took(s, 0, (1010 + 1000 * senders + 700 + 1000) * PS_PER_NS));
+        free(s);
+    }
+}
+
+/* Rows of the bulk engine that do not begin lines of the peer's memory leave an SM slower. */
+static void test_split(void)
+{
+    for (uint32_t split = 0; split < 2; split++) {
+        struct stage *s = stage_new(2, 2);
+        s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 100 * PS_PER_NS;
+        s->cluster.gpu.bulk = (struct cluster_work){ .sm_rate_bps = 80000000000 };
+        s->cluster.gpu.store.sm_rate_bps = 8000000000;
+        s->cluster.gpu.engine.split_rate_bps = 4000000000;
+        PLAY(s, 0, 1,
+             { .verb = STORE,
+               .peer = 1,
+               .size_bytes = 1000,
+               .pattern = { .engine = FABRIC_BULK, .in_flight = 2, .shared_bytes = split ? 16 : 0 } });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, split ? 3100000 : 2100000)); /* 1000 + load 100 + 1000 B at 1 GB/s, or half of it */
         free(s);
     }
 }
@@ -1506,6 +1614,10 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "an SM shared", test_shared_sm);
     CU_add_test(suite, "rows that warps look for", test_sought);
     CU_add_test(suite, "sums", test_sums);
+    CU_add_test(suite, "rows brought whole", test_brought);
+    CU_add_test(suite, "copies in step", test_in_step);
+    CU_add_test(suite, "posted stores", test_posted);
+    CU_add_test(suite, "split lines", test_split);
     CU_add_test(suite, "scopes", test_scopes);
     CU_add_test(suite, "nothing added", test_nothing_added);
     CU_add_test(suite, "signals", test_signals);

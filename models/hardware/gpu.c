@@ -90,6 +90,7 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
         out_ps += w->cluster->nvlink.crossing_ps;
         in_ps += w->cluster->nvlink.crossing_ps;
     }
+    if (from->egress.free_ps <= now_ps) from->egress_since_ps = now_ps;
     out_ps = port_reserve(&from->egress, now_ps, link_slowed_ps(from->egress_slow, out_ps), size_bytes);
     in_ps = port_reserve(&to->ingress, now_ps, link_slowed_ps(to->ingress_slow, in_ps), size_bytes);
     if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
@@ -101,7 +102,8 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
 
 static const struct fabric_pattern plain;
 enum { LANES = 32 };
-enum { STORE_IN_FLIGHT = 4 }; /* loads behind store-warp-rate; with more, store-deep-rate */
+enum { SECTOR_BYTES = 32, WORD_BYTES = 4 }; /* what a word takes that no other is written beside, and what it is */
+enum { STORE_IN_FLIGHT = 4 };               /* loads behind store-warp-rate; with more, store-deep-rate */
 
 static uint64_t ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
@@ -142,7 +144,7 @@ static uint32_t pattern_number(struct world_rank *rank, const struct fabric_patt
 /* The first wait of a worker for an array that nobody has just written: its pages are looked up, too. */
 static uint64_t touch_ps(struct world_worker *ww, const struct fabric_pattern *p)
 {
-    if (p->fresh) return 0;
+    if (p->fresh && !p->unseen) return 0;
     uint32_t *touched = &ww->rank->mover[ww->worker->index].touched;
     /* Which pattern it is tells arrays apart; those that ranks make are told apart by what they say. */
     const bool made = p->engine != FABRIC_LDST || p->footprint_bytes;
@@ -192,9 +194,8 @@ static uint64_t shared_ps(uint64_t chain_ps, uint64_t share_ps)
 /* The warps of a group take rows in rounds, of which the last may not have one for each; in each round they share their
  * SM with the other groups' warps. */
 static uint64_t rounds_ps(struct world_rank *rank, struct world_worker *ww, uint32_t rows, uint32_t busy, bool sought,
-                          uint64_t alone_ps, uint64_t row_bytes)
+                          uint64_t alone_ps, uint64_t row_bytes, rate_q20 sm)
 {
-    const rate_q20 sm = rank->world->store.sm;
     const uint32_t full = rows / busy, rest = rows % busy;
     uint64_t sum_ps = full * shared_ps(alone_ps, sm_mixed_ps(rank, ww, sought, rate_time(sm, busy * row_bytes)));
     if (rest) sum_ps += shared_ps(alone_ps, sm_mixed_ps(rank, ww, sought, rate_time(sm, rest * row_bytes)));
@@ -210,19 +211,22 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     uint32_t lanes;
     const uint64_t start = lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
-    const bool bulk = p->engine == FABRIC_BULK;
     const uint64_t behind_ps = worker_behind_ps(ww);
+    const bool bulk = p->engine == FABRIC_BULK, split = bulk && p->shared_bytes && write->peer != rank->fabric.rank;
+    const rate_q20 sm = split ? w->bulk_split : w->store.sm;
     const uint64_t lead_ps = (p->steps + 1) * load_ps(w, p); /* until the first byte moves */
-    const uint64_t served_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(w->store.sm, size), size);
-    uint64_t end =
-        start + touch_ps(ww, p) + rounds_ps(rank, ww, rows, busy, p->sought, row_ps(w, p, size / rows), size / rows);
+    const uint64_t served_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(sm, size), size);
+    uint64_t end = start + touch_ps(ww, p) +
+                   rounds_ps(rank, ww, rows, busy, p->sought, row_ps(w, p, size / rows), size / rows, sm);
     end = later(end, lead_ps + served_ps);
     end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
-    if (write->peer != rank->fabric.rank)
-        end = later(end, lead_ps + nvlink_cross(rank, &w->rank[write->peer], now, size,
-                                                !bulk             ? p->lined ? 0 : w->egress_unaligned
-                                                : p->shared_bytes ? w->egress_split
-                                                                  : 0));
+    if (write->peer != rank->fabric.rank) {
+        const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size,
+                                               !bulk             ? p->lined ? 0 : w->egress_unaligned
+                                               : p->shared_bytes ? w->egress_split
+                                                                 : 0);
+        if (!p->posted || there_ps > rank->egress.free_ps) end = later(end, lead_ps + there_ps);
+    }
     lane_end(ww, end);
     /* The first warp comes later to its row, if it has one. */
     const uint32_t all = ww->worker->warps;
@@ -479,6 +483,13 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     return 0;
 }
 
+/* Packets of all SMs take turns on their way out.  So what they send at the same time is there at the same time, too,
+ * and who waits for its own stores waits for theirs. */
+static uint64_t left_ps(const struct world_rank *rank, uint16_t sm)
+{
+    return rank->put_ps[sm] > rank->egress_since_ps ? rank->egress.free_ps : 0;
+}
+
 static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
                            enum fabric_scope scope)
 {
@@ -492,9 +503,11 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     if (gpu->load_ps) {
         uint32_t lanes;
-        if (!step->lane_warps) step->last_end_ps = lane_begin(ww, 0, &lanes);
-        /* A release waits for all stores of its SM that are on their way; a worker's own end where its lane does. */
-        const uint64_t stored_ps = ww->unfenced ? 0 : rank->stored_ps[ww->sm];
+        const bool behind = !step->lane_warps;
+        if (behind) step->last_end_ps = lane_begin(ww, 0, &lanes);
+        /* A release waits for all stores of its SM that are on their way; in the step of a store its lane does. */
+        const bool own = ww->unfenced && !behind;
+        const uint64_t stored_ps = own ? 0 : later(rank->stored_ps[ww->sm], left_ps(rank, ww->sm));
         const uint64_t idle_ps = step->last_end_ps + gpu->release_ps;
         const uint64_t busy_ps = stored_ps ? stored_ps + later(gpu->release_stores_ps, gpu->release_ps) : 0;
         if (scope == FABRIC_DEVICE) lane_end(ww, later(idle_ps, busy_ps));
@@ -591,6 +604,46 @@ static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
     return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
 }
 
+/* From a row's request until its place in shared memory is free for another: it comes, and is summed. */
+static uint64_t turn_ps(const struct world *w, uint64_t rows, uint64_t row_bytes)
+{
+    return rows ? w->cluster->gpu.engine.in_ps + rate_time(w->bulk.warp, row_bytes) + rate_time(w->sum_sm, row_bytes)
+                : 0;
+}
+
+/* Sums of rows that the engine brings whole, some at once, while others' rows come out of the same memory. */
+static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *work)
+{
+    const struct world *w = rank->world;
+    const struct fabric_pattern *p = work->pattern;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes, rows = work->rows;
+    const uint64_t turns_ps = turn_ps(w, rows, rows ? work->read_bytes / rows : 0) * (rows + p->in_flight - 1u);
+    const uint64_t sm_ps =
+        port_reserve(&rank->sm[rank->now.worker->sm], now, rate_time(w->sum_sm, work->read_bytes), work->read_bytes);
+    const uint64_t hbm_ps = port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both);
+    const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps / p->in_flight;
+    return touch_ps(rank->now.worker, p) + contended_ps(chain_ps, later(sm_ps, hbm_ps) - now);
+}
+
+/* Copies by warps that wait together: in each round of rows the SM stands still for the waits before and behind the
+ * bytes of all, which share it. */
+static uint64_t in_step_ps(struct world_rank *rank, const struct fabric_work *work, uint32_t lanes)
+{
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->now.worker;
+    const struct fabric_pattern *p = work->pattern;
+    const uint64_t now = sim_now_ps(w->sim);
+    const uint64_t bytes = work->write_bytes + (uint64_t)work->rows * p->scattered * (SECTOR_BYTES - WORD_BYTES);
+    const uint64_t both = work->read_bytes + bytes;
+    const uint32_t busy = warps_busy(work->rows, lanes);
+    const uint64_t rounds = ceiling(work->rows, busy ? busy : 1);
+    const uint64_t waits_ps = (p->steps + p->after) * load_ps(w, p);
+    const uint64_t alone_ps = row_ps(w, p, work->rows ? work->read_bytes / work->rows : 0) - p->steps * load_ps(w, p);
+    const uint64_t sm_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(w->copy.sm, bytes), bytes) - now;
+    const uint64_t hbm_ps = port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
+    return touch_ps(ww, p) + rounds * waits_ps + later(later(sm_ps, hbm_ps), rounds * alone_ps);
+}
+
 /* The same of kernels that say their patterns.  A row that is read once and written to several places
  * leaves its SM as often. */
 static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
@@ -601,6 +654,8 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     const struct fabric_pattern *p = work->pattern;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes, rows = work->rows;
     const uint64_t row_bytes = rows ? work->read_bytes / rows : 0;
+    if (p->in_step && work->kind == FABRIC_WORK_COPY) return start + in_step_ps(rank, work, lanes);
+    if (work->kind == FABRIC_WORK_REDUCE && p->engine == FABRIC_BULK) return start + brought_ps(rank, work);
     const uint64_t touched_ps = touch_ps(ww, p), lead_ps = touched_ps + p->steps * load_ps(w, p);
     uint64_t end = start + touched_ps;
     uint64_t service_ps = rate_time(w->copy.sm, work->read_bytes);
@@ -619,15 +674,9 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
             service_ps = 0;
             break;
         }
-        if (p->engine == FABRIC_LDST) {
-            const uint64_t chain_ps = ceiling(rows, warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work);
-            service_ps = sums_service_ps(w, work);
-            end += contended_ps(chain_ps, sm_share_ps(rank, ww, service_ps));
-            break;
-        }
-        /* Row after row, as they come. */
-        end += p->steps * gpu->load_ps + gpu->engine.in_ps * (rows + p->in_flight - 1u) / p->in_flight;
-        service_ps = rate_time(w->sum_sm, work->read_bytes);
+        service_ps = sums_service_ps(w, work);
+        end += contended_ps(ceiling(rows, warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work),
+                            sm_share_ps(rank, ww, service_ps));
         break;
     default: end += ceiling(rows, warps_busy((uint32_t)rows, lanes)) * row_ps(w, p, row_bytes);
     }
@@ -735,6 +784,7 @@ static void gpu_init(struct world *w)
     w->bulk_in = rate_make(engine->in_rate_bps);
     w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
     w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store.sm_rate_bps);
+    w->bulk_split = engine->split_rate_bps ? rate_make(engine->split_rate_bps) : w->store.sm;
     w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : c->nvlink.egress_rate_bps);
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_mixed = c->nvlink.bulk_mixed_rate_bps ? rate_make(c->nvlink.bulk_mixed_rate_bps) : w->bulk_link;

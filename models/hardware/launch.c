@@ -79,6 +79,8 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         rank->sm_first[i] = 0;
         rank->stored_ps[i] = rank->put_ps[i] = 0;
     }
+    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
+    rank->beside_ps = count && worker[0]->whole && gpu->beside_ps ? gpu->beside_ps : rank->world->launch_ps;
     for (uint32_t i = 0; i < count; i++) {
         assert(worker[i]->index == i && worker[i]->warps > 0);
         const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* more blocks than SMs take turns */
@@ -100,14 +102,14 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
 static void rank_result(struct world_rank *rank, struct world_result *result)
 {
     const struct world *w = rank->world;
-    const uint64_t launch_ps = w->launch_ps;
+    const uint64_t beside_ps = rank->beside_ps;
     assert(rank->start_ps <= rank->begin_ps && rank->begin_ps <= rank->end_ps);
-    *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + launch_ps,
-                                     .let_ps = rank->let_ps - rank->begin_ps + launch_ps,
+    *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + beside_ps,
+                                     .let_ps = rank->let_ps - rank->begin_ps + beside_ps,
                                      .wait_ps = rank->begin_ps - rank->start_ps,
                                      .begin_ps = rank->start_ps,
                                      .end_ps = rank->end_ps };
-    if (rank->counts_ps > rank->begin_ps) result->counts_ps = rank->counts_ps - rank->begin_ps + launch_ps;
+    if (rank->counts_ps > rank->begin_ps) result->counts_ps = rank->counts_ps - rank->begin_ps + beside_ps;
     const struct {
         enum world_resource resource;
         const struct port *port;

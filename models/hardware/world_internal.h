@@ -114,6 +114,8 @@ struct world_rank {
     struct flows *sm_flows;             /* [sms] of bulk stores */
     uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
     uint64_t *put_ps;                   /* [sms] the same of those to peers */
+    uint64_t egress_since_ps;           /* the egress has been busy since then */
+    uint64_t beside_ps;                 /* what its kernel's duration holds beside its workers' time */
     uint32_t *sm_first;                 /* [sms] first worker of the SM + 1, 0: none */
     const struct fabric_pattern *pattern[WORLD_PATTERNS_MAX]; /* [pattern_count] that struct mover's touched numbers */
     uint32_t pattern_count;
@@ -211,7 +213,7 @@ struct world {
     uint32_t idle;               /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
     struct bisection *bisection; /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
-    rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;
+    rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;
     rate_q20 store_deep, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
     rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */
 };
