@@ -176,6 +176,7 @@ void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint
     w->index = r->kernel.worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint16_t)warps;
+    w->whole = true;
     r->worker[r->kernel.worker_count++] = w;
 }
 

@@ -40,7 +40,7 @@ struct ll_sender {
     struct fabric_worker worker;
     struct ll_rank *rank;
     uint32_t token, place;
-    bool cast;
+    bool cast, stored, adding; /* stored: messages whose experts are not told yet */
 };
 struct ll_counter {
     struct fabric_worker worker;
@@ -116,7 +116,8 @@ struct ll_rank {
     struct ll_counter *counter; /* [grid], in groups behind them */
     struct ll_reducer *reducer; /* [SMs][groups of sums], in groups */
     struct ll_zeroer zeroer;
-    struct fabric_pattern return_row; /* combine */
+    struct fabric_pattern receive_row; /* dispatch */
+    struct fabric_pattern return_row;  /* combine */
     struct ll_gate gate;
     struct ll_cleaner *cleaner;    /* [ranks], with masking */
     struct fabric_worker **worker; /* of the kernel being launched */

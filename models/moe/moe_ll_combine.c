@@ -20,7 +20,8 @@ enum { PIECE_BYTES = 2048 };
 static const struct fabric_pattern zero_flags = { .in_flight = 8 };
 static const struct fabric_pattern choices_read = { .in_flight = 2 };
 static const struct fabric_pattern layout_read = { .in_flight = 1 };
-static const struct fabric_pattern sum_rows = { .engine = FABRIC_BULK, .in_flight = 3, .steps = 1, .fresh = true };
+static const struct fabric_pattern clean_look = { .fresh = true };
+static const struct fabric_pattern sum_rows = { .engine = FABRIC_BULK, .in_flight = 3, .fresh = true };
 
 static struct fabric_pattern return_row(const struct ll_rank *r)
 {
@@ -133,6 +134,7 @@ static bool returner_flag(struct ll_returner *t)
     struct fabric_worker *w = &t->worker;
     struct ll_rank *r = ll_returner_rank(t);
     if (fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target) return false;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &clean_look, .rows = 1 });
     assert(t->row == t->count && !t->flagged);
     const struct fabric_signal signal = {
         .peer = (uint16_t)destination_of(t),

@@ -16,17 +16,30 @@
 #include "models/moe/moe_ll.h"
 
 /* A row is read from where the model left it, once; a message out of the send buffer, just written, once its place
- * is known (a returning atomic); the received ones lie where their sources wrote them, number and scales apart. */
+ * is known (a returning atomic). */
 static const struct fabric_pattern cast_row = { .in_flight = 1 };
-static const struct fabric_pattern message_row = { .in_flight = 8, .steps = 1, .fresh = true };
+static const struct fabric_pattern message_row = { .in_flight = 8, .steps = 1, .fresh = true, .posted = true };
+static const struct fabric_pattern count_look = { .fresh = true };
 static const struct fabric_pattern place_take = { .fresh = true };
-/* (Seven loads are asked for at once; the compiler, sm_90, has the last of them wait for the first one's store.) */
-static const struct fabric_pattern receive_row[2] = { { .in_flight = 4, .steps = 1, .fresh = true },
-                                                      { .in_flight = 4, .steps = 2, .fresh = true } };
 static const struct fabric_pattern peers_read = { .in_flight = 1 };
-/* Every lane reads an entry of the choices, eight on their way at once, those that are left one by one. */
+/* Every lane reads an entry of the choices, eight on their way at once, those that are left one by one: all SMs read
+ * them, so that only the first ones come from memory. */
 static const struct fabric_pattern choices_read = { .in_flight = 8, .width_bytes = 8, .lines = 2 };
-static const struct fabric_pattern choices_rest = { .in_flight = 1, .width_bytes = 8, .lines = 2 };
+static const struct fabric_pattern choices_rest = { .in_flight = 1, .width_bytes = 8, .lines = 2, .fresh = true };
+
+/* The received ones lie where their sources wrote them.  A warp reads a message's number, its values, and then its
+ * scales, which it writes by columns (UE8M0: four in a word); its whole group does so at the same time.  (Seven loads
+ * are asked for at once; the compiler, sm_90, has the last of them wait for the first one's store.) */
+static struct fabric_pattern receive_row(const struct ll_rank *r)
+{
+    return (struct fabric_pattern){ .in_flight = 4,
+                                    .steps = 1,
+                                    .after = r->g.scale_count > 0,
+                                    .scattered = (uint8_t)(r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1)),
+                                    .fresh = true,
+                                    .unseen = true,
+                                    .in_step = true };
+}
 
 /* Packs token's message into the send buffer: header, values, scales. */
 static void cast_run(void *context, uint64_t token)
@@ -73,8 +86,26 @@ static int message_send(struct ll_sender *s, uint32_t expert)
         fabric_path(f, write.peer) == FABRIC_RDMA ? fabric_put(&s->worker, &write) : fabric_store(&s->worker, &write);
     if (rc) return rc;
     r->slot_counter[expert]++;
-    fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1, FABRIC_DEVICE);
+    if (fabric_path(f, write.peer) == FABRIC_RDMA)
+        fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1, FABRIC_DEVICE);
+    else s->stored = true;
     return 0;
+}
+
+/* Each warp that has stored its message adds to the expert's finish counter, behind the stores of its SM. */
+static void stored_add(struct ll_sender *s)
+{
+    struct ll_rank *r = s->rank;
+    const int32_t *experts = &r->experts[(uint64_t)s->token * r->g.topk];
+    enum fabric_scope scope = FABRIC_DEVICE;
+    for (uint32_t j = 0; j < r->g.topk; j++) {
+        if (experts[j] == ROUTING_NONE) continue;
+        const uint32_t expert = (uint32_t)experts[j];
+        if (fabric_path(s->worker.fabric, (uint16_t)(expert / r->g.local_experts)) == FABRIC_RDMA) continue;
+        fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1, scope);
+        scope = FABRIC_ALONG;
+    }
+    s->stored = false;
 }
 
 static enum worker_step sender_step(struct fabric_worker *w)
@@ -104,6 +135,12 @@ static enum worker_step sender_step(struct fabric_worker *w)
             if (rc == -EAGAIN) return WORKER_WAIT;
             assert(rc == 0);
         }
+        if (s->stored && !s->adding) {
+            s->adding = true;
+            return WORKER_MORE;
+        }
+        if (s->stored) stored_add(s);
+        s->adding = false;
         s->token += r->g.grid;
         s->place = 0;
         s->cast = false;
@@ -127,8 +164,12 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
 static void choices_charge(struct fabric_worker *w, uint32_t entries)
 {
     const uint32_t rows = (entries + LL_LANES - 1) / LL_LANES, rest = rows % choices_read.in_flight;
-    if (rest) fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_rest, .rows = rest });
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_read, .rows = rows - rest });
+    const uint32_t first = rows > rest ? rows - rest : moe_min(rows, 1);
+    if (rows)
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_read, .rows = first });
+    if (rows > first)
+        fabric_work(w,
+                    &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_rest, .rows = rows - first });
 }
 
 enum { RAISED_A_STEP = 4 * LL_LANES };
@@ -223,13 +264,13 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     assert(range->count <= r->g.tokens_max);
     r->packed_count[v->local_expert] += range->count;
     assert(r->packed_count[v->local_expert] <= r->g.ranks * r->g.tokens_max);
-    if (v->alone) /* what came before the kernel began is in nobody's reach */
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &peers_read, .rows = 1 });
+    const struct fabric_pattern *look = v->alone ? &peers_read : &count_look; /* alone: nobody has touched it before */
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = look, .rows = 1 });
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &place_take, .rows = 1 });
     if (range->count) {
         const uint64_t bytes = (uint64_t)range->count * r->g.message_bytes;
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                              .pattern = &receive_row[r->g.scale_count > 0],
+                                              .pattern = &r->receive_row,
                                               .rows = range->count,
                                               .read_bytes = bytes,
                                               .write_bytes = bytes,
@@ -310,6 +351,7 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
 {
     if (send) send_side_prepare(r);
     if (send && receive) ll_gate_add(r); /* both in one launch: the grid synchronises in between */
+    r->receive_row = receive_row(r);
     if (receive) memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
     for (uint32_t e = 0; e < r->g.experts; e++) {
         const uint32_t rank = e / r->g.local_experts;
