@@ -1,5 +1,5 @@
-/* diagnose_record.c - the record of a replay as a table of measurements: one row for each phase's median, fastest and
- * slowest rank.  Knows no causes. */
+/* diagnose_record.c - the record of a replay as a table of measurements: one row for each phase's slowest, median and
+ * fastest rank.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
@@ -21,13 +21,24 @@ static void options_append(const struct record *record, bool names, GString *out
     }
 }
 
+/* Whether the ranks, all of one host and without a network to wait for, took turns on its CPUs: then it is chance which
+ * of them is done first, and only the last one's time says something. */
+static bool ranks_took_turns(const struct record *record)
+{
+    const char *cpus = record_get(record, "cpus"), *ranks = record_get(record, "num-ranks");
+    if (g_strcmp0(record_get(record, "bootstrap"), "fork") != 0 || !cpus || !ranks) return false;
+    if (g_strcmp0(record_get(record, "network-carrier"), "none") != 0) return false;
+    return g_ascii_strtoull(cpus, NULL, 10) < g_ascii_strtoull(ranks, NULL, 10);
+}
+
 static void rows_append(const struct record *record, GString *out)
 {
-    static const char *const metrics[] = { "time_us_median", "time_us_max", "time_us_min" };
+    static const char *const metrics[] = { "time_us_max", "time_us_median", "time_us_min" };
+    const size_t count = ranks_took_turns(record) ? 1 : G_N_ELEMENTS(metrics);
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL || compare_phase_of_layer(row->phase) || !(row->value > 0)) continue;
-        for (size_t m = 0; m < G_N_ELEMENTS(metrics); m++) {
+        for (size_t m = 0; m < count; m++) {
             if (strcmp(row->metric, metrics[m]) != 0) continue;
             options_append(record, false, out);
             g_string_append_printf(out, "%s,%s,%s\n", row->phase, row->metric, row->text);

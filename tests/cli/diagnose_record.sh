@@ -25,3 +25,10 @@ awk -F, 'NR > 1 { sum += $(NF - 4) } END { printf "probabilities add up to %.4f\
 $EPTWIN diagnose bad.csv --cluster h100-cx7 --output - | head -1
 $EPTWIN diagnose bad.csv --cluster h100-cx7 --output bad.csv; echo "exit $?"
 $EPTWIN diagnose bad.csv --cluster h100-cx7 --output no/such.csv; echo "exit $?"
+echo '# ranks that took turns on too few CPUs: only the last one says something, unless they waited for a network'
+turns='s/^# kind: .*/&\n# cpus: 2\n# bootstrap: fork/'
+sed -e "$turns" -e '0,/^# cpus/s//# network-carrier: none\n&/' bad.csv >turns.csv
+sed "$turns" bad.csv >network.csv
+for record in turns.csv network.csv; do
+    $EPTWIN diagnose $record --cluster h100-cx7 | sed -n 's/, off by .*/ compared/p'
+done
