@@ -27,7 +27,7 @@ $EPTWIN diagnose bad.csv --cluster h100-cx7 --output bad.csv; echo "exit $?"
 $EPTWIN diagnose bad.csv --cluster h100-cx7 --output no/such.csv; echo "exit $?"
 echo '# ranks that took turns on too few CPUs: only the last one says something, unless they waited for a network'
 turns='s/^# kind: .*/&\n# cpus: 2\n# bootstrap: fork/'
-sed -e "$turns" -e '0,/^# cpus/s//# network-carrier: none\n&/' bad.csv >turns.csv
+sed -e "$turns" -e 's/^# kind: .*/&\n# network-carrier: none/' bad.csv >turns.csv
 sed "$turns" bad.csv >network.csv
 for record in turns.csv network.csv; do
     $EPTWIN diagnose $record --cluster h100-cx7 | sed -n 's/, off by .*/ compared/p'
