@@ -48,6 +48,7 @@ struct stage {
     struct world_options options;
     uint32_t player_count;
     struct player player[WORKERS_MAX];
+    bool counts; /* WAIT: the word is watched for the value 1, not for any */
     struct world_result result[RANKS_MAX];
     char text[200];
     const uint8_t *watched; /* LOOK: at this byte, at these times; what was there */
@@ -193,7 +194,8 @@ static bool stage_launch(struct stage *s, struct world *world)
         p->worker.fabric = world_fabric(world, p->rank);
         worker[p->rank][count[p->rank]++] = &p->worker;
         for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
-            if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1);
+            if (p->operation[o].verb == WAIT && s->counts) fabric_watch_least(&p->worker, p->operation[o].word, 1);
+            else if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1);
     }
     return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
 }
@@ -696,6 +698,24 @@ static void test_nothing_added(void)
     CU_ASSERT_EQUAL(s->player[1].steps, 2);
     CU_ASSERT_EQUAL(s->player[2].steps, 2);
     free(s);
+}
+
+/* A worker makes the sum of a counter that it alone watches: not before the additions are done, though it steps in
+ * between, and no later than it would see it by events. */
+static void test_counters(void)
+{
+    for (int i = 0; i < 4; i++) { /* by events or not; either word as the counter that the worker has for itself */
+        struct stage *s = stage_new(1, 1);
+        s->counts = i % 2;
+        const uint32_t first = i / 2 ? 3 : 4, then = 7 - first;
+        PLAY(s, 0, 1, { .verb = STORE, .size_bytes = 1000 }, { .verb = ADD, .word = 3 });
+        PLAY(s, 0, 1, { .verb = ADD, .word = 4 });
+        PLAY(s, 0, 1, { .verb = WAIT, .word = first }, { .verb = WAIT, .word = then });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, 2420000)); /* as above; word 4 is there from 1210 on, and makes a step at 1310 */
+        CU_ASSERT_EQUAL(s->player[2].steps, 3);
+        free(s);
+    }
 }
 
 static void test_signals(void)
@@ -1620,6 +1640,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "split lines", test_split);
     CU_add_test(suite, "scopes", test_scopes);
     CU_add_test(suite, "nothing added", test_nothing_added);
+    CU_add_test(suite, "counters", test_counters);
     CU_add_test(suite, "signals", test_signals);
     CU_add_test(suite, "signals overtake", test_signals_overtake);
     CU_add_test(suite, "egress is shared", test_egress_is_shared);
