@@ -26,7 +26,8 @@ enum kind {
     KIND_FACTOR,
     KIND_SHARE,
     KIND_INTERVAL,
-    KIND_PIECE
+    KIND_PIECE,
+    KIND_CPCS
 };
 
 /* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
@@ -66,6 +67,7 @@ struct key {
 
 static const struct key keys[] = {
     KEY("gpu", "sms", KIND_COUNT, false, gpu.sms),
+    KEY("gpu", "cpcs", KIND_CPCS, true, gpu.cpcs),
     KEY("gpu", "launch", KIND_TIME, false, gpu.launch_ps),
     KEY("gpu", "beside", KIND_TIME, true, gpu.beside_ps),
     KEY("gpu", "setup", KIND_TIME, true, gpu.setup_ps),
@@ -127,7 +129,7 @@ static const struct key keys[] = {
     KEY("nvlink", "ingress-rate", KIND_RATE, false, nvlink.ingress_rate_bps),
     KEY("nvlink", "bulk-rate", KIND_RATE, true, nvlink.bulk_rate_bps),
     KEY("nvlink", "bulk-crossing-rate", KIND_RATE, true, nvlink.bulk_crossing_rate_bps),
-    KEY("nvlink", "bulk-mixed-rate", KIND_RATE, true, nvlink.bulk_mixed_rate_bps),
+    KEY("nvlink", "sector-rate", KIND_RATE, true, nvlink.sector_rate_bps),
     KEY("nvlink", "latency", KIND_TIME, false, nvlink.latency_ps),
     KEY("nvlink", "crossing", KIND_TIME, true, nvlink.crossing_ps),
     KEY("calls", "wait", KIND_TIME, false, calls.wait_ps),
@@ -360,6 +362,40 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
     return (uint64_t)fmin(time_ps + 0.5, CURVE_PS_MAX);
 }
 
+/* Appends the pairs that a word stands for: "8", or "0-7". */
+static bool parse_pairs(const char *word, uint8_t round, struct cluster_cpcs *cpcs)
+{
+    char *end;
+    const uint64_t first = g_ascii_strtoull(word, &end, 10);
+    uint64_t last = first;
+    if (end == word || !g_ascii_isdigit(*word)) return false;
+    if (*end == '-' && g_ascii_isdigit(end[1])) last = g_ascii_strtoull(end + 1, &end, 10);
+    if (*end || last < first || last >= CLUSTER_CPCS_MAX) return false;
+    for (uint64_t cpc = first; cpc <= last; cpc++) {
+        if (cpcs->pairs == CLUSTER_PAIRS_MAX) return false;
+        cpcs->cpc[cpcs->pairs] = (uint8_t)cpc;
+        cpcs->round[cpcs->pairs++] = round;
+    }
+    cpcs->cpcs = (uint8_t)MAX(cpcs->cpcs, last + 1);
+    return true;
+}
+
+bool cluster_parse_cpcs(const char *text, struct cluster_cpcs *cpcs)
+{
+    *cpcs = (struct cluster_cpcs){ 0 };
+    uint8_t round = 0;
+    g_auto(GStrv) word = g_strsplit_set(text, " \t", -1);
+    for (char **w = word; *w; w++) {
+        if (!**w) continue;
+        if (strcmp(*w, "|")) {
+            if (!parse_pairs(*w, round, cpcs)) return false;
+        } else if (!cpcs->pairs || cpcs->round[cpcs->pairs - 1] != round++) {
+            return false; /* an empty round */
+        }
+    }
+    return cpcs->pairs > 0 && cpcs->round[cpcs->pairs - 1] == round;
+}
+
 static bool parse_kind(const struct key *k, const char *text, void *field)
 {
     switch (k->kind) {
@@ -377,6 +413,7 @@ static bool parse_kind(const struct key *k, const char *text, void *field)
     case KIND_SHARE: return parse_share(text, field);
     case KIND_INTERVAL: return parse_within(cluster_parse_time, text, INTERVAL_PS_MIN, TIME_PS_MAX, field);
     case KIND_PIECE: return parse_within(cluster_parse_size, text, PIECE_BYTES_MIN, SIZE_BYTES_MAX, field);
+    case KIND_CPCS: return cluster_parse_cpcs(text, field);
     }
     g_assert_not_reached();
 }
@@ -398,6 +435,7 @@ static bool parse_value(const struct key *k, const struct key_file *file, const 
         [KIND_SHARE] = "a share above 0 and up to 1 such as \"0.01\" or \"1/256\"",
         [KIND_INTERVAL] = "a time from 100 ns to 10 s such as \"50 us\" (ns, us, ms)",
         [KIND_PIECE] = "a size from 1 KB to 1000 GB such as \"2 MB\" (KB, KiB, MB, MiB, GB)",
+        [KIND_CPCS] = "numbers of CPCs below 32, of at most 128 pairs of SMs, such as \"8 16 0-7 | 8-15\"",
     };
     assert(k->offset < sizeof *c && !k->choices == (k->kind != KIND_CHOICE));
     if (parse_kind(k, text, (char *)c + k->offset)) return true;
@@ -562,6 +600,7 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
         return false;
     }
     if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
+    if (2u * c->gpu.cpcs.pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_cpcs){ 0 }; /* of another product */
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;

@@ -35,6 +35,14 @@ struct cluster_bulk {
     uint64_t drain_ps;                                /* how long it stands still for a warp's release of its rows */
 };
 
+/* Pairs of SMs (TPCs), in the order in which they take thread blocks, and the CPC of each.  pairs 0: unknown. */
+enum { CLUSTER_PAIRS_MAX = 128, CLUSTER_CPCS_MAX = 32 };
+struct cluster_cpcs {
+    uint8_t pairs, cpcs; /* cpcs: one more than the largest number of one */
+    uint8_t cpc[CLUSTER_PAIRS_MAX];
+    uint8_t round[CLUSTER_PAIRS_MAX]; /* of pairs that each take a block before any of them takes a second one */
+};
+
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;             /* the part of a kernel's duration that is not its workers' time */
@@ -82,6 +90,7 @@ struct cluster_gpu {
     uint64_t fresh_rate_bps;    /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
     uint64_t sum_sm_rate_bps;   /* bytes read by sums out of shared memory, one SM */
     uint64_t peek_ps;           /* a load from a peer's memory, there and back */
+    struct cluster_cpcs cpcs;   /* which share the links evenly */
 };
 
 struct cluster_nvlink {
@@ -93,9 +102,10 @@ struct cluster_nvlink {
     uint64_t egress_rate_bps, ingress_rate_bps; /* payload of one GPU, one direction */
     uint64_t bulk_rate_bps;                     /* the same for bulk copies; 0: egress_rate */
     uint64_t bulk_crossing_rate_bps;            /* their extra cost where flows cross, as a rate; 0: no extra cost */
-    uint64_t bulk_mixed_rate_bps; /* their rate where SMs store to several memories in turn; 0: bulk_rate */
-    uint64_t latency_ps;          /* a store until it is visible at the peer */
-    uint64_t crossing_ps;         /* extra time of a store where flows of several senders and receivers cross */
+    uint64_t
+        sector_rate_bps;  /* of those whose buffers in shared memory begin a 32-byte sector, no line; 0: bulk_rate */
+    uint64_t latency_ps;  /* a store until it is visible at the peer */
+    uint64_t crossing_ps; /* extra time of a store where flows of several senders and receivers cross */
 };
 
 /* What it takes the host to drive a GPU.  wait_ps 0: not known. */
@@ -261,6 +271,8 @@ void cluster_free(struct cluster *cluster);
 
 /* "27 us at 1024 B, 130 us at 14336 B": sizes rise, times do not fall, at most CLUSTER_CURVE_MAX. */
 bool cluster_parse_curve(const char *text, struct cluster_curve *curve);
+/* Numbers of CPCs and ranges of them, in the order of their pairs of SMs; rounds are divided by "|". */
+bool cluster_parse_cpcs(const char *text, struct cluster_cpcs *cpcs);
 /* "45 GB/s", "400 Gbit/s" -> bits per second; "1.46 us" -> picoseconds; "4096 B", "64 KB" -> bytes. */
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps);
 bool cluster_parse_time(const char *text, uint64_t *time_ps);

@@ -87,6 +87,7 @@ struct fabric_worker {
     uint16_t warps;   /* how many warps of that SM it has */
     uint8_t moment;   /* enum worker_moment: what else its end means */
     bool whole;       /* its operations are all that it does from its first instruction to its last */
+    bool paired;      /* its thread block is one of a cluster of two, which run on a pair of SMs */
     bool stream;      /* no warps: a stream of the host's, with copies by a copy engine, and words.  Its owner clears it
                        * while a kernel runs on the stream: then its operations are that kernel's */
 };
@@ -143,6 +144,7 @@ struct fabric_pattern {
     bool packed;           /* BULK: the target's rows lie one behind another, not in lines */
     bool packed_source;    /* BULK: so do the rows read */
     bool staged;           /* BULK, store() and copies: the row is in the warp's shared memory already */
+    bool alone;            /* BULK, staged store(): the worker's step does nothing but such stores */
     uint8_t places;        /* LDST, sums: rows that its loops are compiled for, whichever of them there are; 0: 1 */
     bool fenced;           /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
     bool ahead;            /* LDST, sums, fenced: it also brings them, the next while one is summed */

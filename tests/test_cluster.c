@@ -388,6 +388,24 @@ static void test_bad_curves(void)
     g_strfreev(parts);
 }
 
+static void test_bad_cpcs(void)
+{
+    static const char *const bad[] = { "",    "|",  "| 0",  "0 |", "0 | | 1", "0-", "-1",
+                                       "1-0", "32", "0-32", "x",   "0 x",     "0,1" };
+    struct cluster_cpcs cpcs;
+    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) CU_ASSERT_FALSE(cluster_parse_cpcs(bad[i], &cpcs));
+    CU_ASSERT(cluster_parse_cpcs("0-31 0-31 | 0-31 0-31", &cpcs) && cpcs.pairs == CLUSTER_PAIRS_MAX);
+    CU_ASSERT_FALSE(cluster_parse_cpcs("0-31 0-31 | 0-31 0-31 0", &cpcs));
+    CU_ASSERT(change_refused("sms = 132", "cpcs = 0 x\nsms = 132",
+                             "FILE:LINE: [gpu] cpcs: expected numbers of CPCs below 32, of at most 128 pairs of SMs, "
+                             "such as \"8 16 0-7 | 8-15\", found \"0 x\""));
+    g_autofree char *text =
+        changed("sms = 132", "sms = 132\ncpcs = 0 1"); /* of another product, whose file is included */
+    struct cluster *c = load(text);
+    CU_ASSERT(c && !c->gpu.cpcs.pairs);
+    cluster_free(c);
+}
+
 static void test_values_at_the_limits(void)
 {
     static const struct {
@@ -542,6 +560,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "missing sections", test_missing_sections);
     CU_add_test(suite, "bad values", test_bad_values);
     CU_add_test(suite, "bad curves", test_bad_curves);
+    CU_add_test(suite, "bad CPCs", test_bad_cpcs);
     CU_add_test(suite, "values at the limits", test_values_at_the_limits);
     CU_add_test(suite, "shipped files", test_shipped_files);
     CU_add_test(suite, "units read back", test_units_read_back);

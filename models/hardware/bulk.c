@@ -82,6 +82,7 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uin
     struct world_worker *ww = rank->now.worker;
     const struct fabric_pattern *p = work->pattern;
     const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
+    worker_rest(ww)->shared_bytes = p->shared_bytes;
     const uint32_t rows = work->rows ? work->rows : 1, passes = bulk_in_passes(p->source_line, p->shared_bytes);
     const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_skew, size);
     uint64_t end = later(start_ps, worker_staged_ps(ww)) +
@@ -90,27 +91,37 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uin
     return later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm_rows, size), size));
 }
 
-/* Through the sender's egress and the receiver's ingress.  An SM that is also storing elsewhere, to its own memory or
- * another peer's, keeps the link less busy: its stores to this one wait behind the others.  So do flows that cross
- * those of other senders to other receivers. */
-static uint64_t link_cross(struct world_rank *from, struct world_rank *to, uint32_t sm, uint64_t now_ps,
-                           uint64_t size_bytes)
+/* Less from buffers off a 128-byte line, and where flows cross those of other senders to other receivers. */
+uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,
+                      uint64_t size_bytes)
+{
+    const struct world *w = from->world;
+    const uint64_t now = sim_now_ps(w->sim);
+    const rate_q20 rate = shared_bytes % BULK_LINE_BYTES ? w->bulk_sector : w->bulk_link;
+    const bool crossed = flows_others_busy(&from->egress_flows, to->fabric.rank, now) &&
+                         flows_others_busy(&to->ingress_flows, from->fabric.rank, now);
+    const uint64_t alone_ps = rate_time(rate, size_bytes);
+    return link_slowed_ps(from->egress_slow, alone_ps + (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0));
+}
+
+uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
+                          uint64_t size_bytes)
 {
     struct world *w = from->world;
     const uint16_t source = from->fabric.rank, target = to->fabric.rank;
-    const bool mixed = flows_others_busy(&from->sm_flows[sm], target, now_ps);
-    const bool crossed =
-        flows_others_busy(&from->egress_flows, target, now_ps) && flows_others_busy(&to->ingress_flows, source, now_ps);
-    const uint64_t link_ps = rate_time(mixed ? w->bulk_mixed : w->bulk_link, size_bytes) +
-                             (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0);
-    const uint64_t out_ps = port_reserve(&from->egress, now_ps, link_slowed_ps(from->egress_slow, link_ps), size_bytes);
     const uint64_t take_ps = link_slowed_ps(to->ingress_slow, rate_time(w->ingress, size_bytes));
     uint64_t in_ps = port_reserve(&to->ingress, now_ps, take_ps, size_bytes);
     if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
-    flows_note(&from->egress_flows, target, out_ps);
+    flows_note(&from->egress_flows, target, sent_ps);
     flows_note(&to->ingress_flows, source, in_ps);
     world_bisection_note(w, source, target, size_bytes);
-    return later(out_ps, in_ps);
+    return in_ps;
+}
+
+/* A store is written at the peer, and the warp knows, a way there and back after the engine has taken it. */
+uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own)
+{
+    return left_ps + w->cluster->gpu.engine.out_ps + (own ? 0 : 2 * w->cluster->nvlink.latency_ps);
 }
 
 /* The worker goes on when the engine has taken the bytes; they are written later. */
@@ -119,14 +130,17 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes,
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
     struct world_rank *target = &w->rank[peer];
+    struct rest *rest = worker_rest(ww);
     const bool own = target == rank;
-    const uint64_t now = sim_now_ps(w->sim), out_ps = w->cluster->gpu.engine.out_ps;
+    const uint64_t now = sim_now_ps(w->sim);
     const uint64_t engine_ps = rate_time(own ? w->bulk_out : w->bulk_put, size_bytes);
     uint64_t end = later(start_ps, port_reserve(&rank->sm[ww->sm], now, engine_ps, size_bytes));
-    if (!own) end = later(end, link_cross(rank, target, ww->sm, now, size_bytes));
+    if (!own) {
+        const uint64_t out_ps = bulk_link_ps(rank, target, rest->shared_bytes, size_bytes);
+        const uint64_t sent_ps = port_reserve(&rank->egress, now, out_ps, size_bytes);
+        end = later(end, later(sent_ps, bulk_link_arrive(rank, target, now, sent_ps, size_bytes)));
+    }
     end = later(end, port_reserve(&target->hbm, now, rate_time(w->hbm_rows, size_bytes), size_bytes));
-    flows_note(&rank->sm_flows[ww->sm], peer, end);
-    struct rest *rest = worker_rest(ww);
-    rest->staged_ps = later(rest->staged_ps, end + out_ps + (own ? 0 : 2 * w->cluster->nvlink.latency_ps));
+    rest->staged_ps = later(rest->staged_ps, bulk_written_ps(w, end, own));
     return end;
 }

@@ -290,7 +290,12 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
     const struct fabric_pattern *p = write->pattern ? write->pattern : &plain;
     if (p->staged) {
-        lane_end(ww, bulk_store(rank, write->peer, size, start));
+        if (p->alone && rank->engine) {
+            bulk_turn_take(ww, write->peer, size);
+            lane_end(ww, later(start, now + 1)); /* its turns keep it longer */
+        } else {
+            lane_end(ww, bulk_store(rank, write->peer, size, start));
+        }
         world_store_payload(rank, write);
         return 0;
     }
@@ -787,7 +792,7 @@ static void gpu_init(struct world *w)
     w->bulk_split = engine->split_rate_bps ? rate_make(engine->split_rate_bps) : w->store.sm;
     w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : c->nvlink.egress_rate_bps);
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
-    w->bulk_mixed = c->nvlink.bulk_mixed_rate_bps ? rate_make(c->nvlink.bulk_mixed_rate_bps) : w->bulk_link;
+    w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;
     w->sm_count = c->gpu.sms;
     w->launch_ps = c->gpu.launch_ps;
     w->poll_ps = c->gpu.poll_ps;
@@ -802,10 +807,15 @@ static uint64_t gpu_step_begin(struct world_rank *rank, uint64_t now_ps)
 
 static void gpu_step_end(struct world_rank *rank) { (void)rank; }
 
+static void gpu_step_due(struct world_worker *ww)
+{
+    if (!bulk_turns_park(ww)) world_worker_step(ww);
+}
+
 const struct world_machine gpu_machine = {
     .ops = &gpu_fabric_ops,
     .init = gpu_init,
-    .step_due = world_worker_step,
+    .step_due = gpu_step_due,
     .step_begin = gpu_step_begin,
     .step_end = gpu_step_end,
 };

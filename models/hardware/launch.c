@@ -62,6 +62,17 @@ static void workers_count_check(const struct world_rank *rank, uint32_t count)
     _Exit(EXIT_FAILURE);
 }
 
+/* Which SMs a kernel's blocks get. */
+static void blocks_place(struct world_rank *rank, struct fabric_worker *const *worker, uint32_t count)
+{
+    const struct world *w = rank->world;
+    uint32_t sms = 0;
+    if (!rank->shares.cpcs || !count) return;
+    for (uint32_t i = 0; i < count; i++)
+        if (worker[i]->sm >= sms) sms = worker[i]->sm + 1u;
+    egress_place(&w->cluster->gpu.cpcs, sms < w->sm_count ? sms : w->sm_count, worker[0]->paired, rank->sm_cpc);
+}
+
 static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
 {
     workers_count_check(rank, count);
@@ -94,6 +105,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         rank->sm_first[sm] = i + 1;
     }
     world_counters_launch(rank);
+    blocks_place(rank, worker, count);
     rank->nic_tx = ports_use(rank, true);
     rank->nic_rx = ports_use(rank, false);
     if (rank->world->options.timeline) world_timeline_launch(rank, count);

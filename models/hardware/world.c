@@ -132,6 +132,7 @@ void world_worker_step(struct world_worker *ww)
         if (ww->worker->wake_ps) wake_schedule(ww);
         break;
     case WORKER_DONE:
+        assert(!ww->rested || !worker_rest(ww)->turns);
         ww->done = true;
         ww->settled_ps = 0;
         if (!machine->busy_ps) ww->cursor_ps = later(ww->cursor_ps, worker_first_ps(ww));
@@ -303,7 +304,10 @@ static void rank_init(struct world *w, uint32_t index)
     rank->watch_first = UINT32_MAX;
     rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
     rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
-    rank->sm_flows = memory_new(w->sm_count, sizeof rank->sm_flows[0]);
+    rank->sm_cpc = memory_new(w->sm_count, sizeof rank->sm_cpc[0]);
+    rank->shares.cpcs = w->cluster->gpu.cpcs.cpcs;
+    if (rank->shares.cpcs) rank->engine = memory_new(w->sm_count, sizeof rank->engine[0]);
+    for (uint32_t i = 0; rank->engine && i < w->sm_count; i++) bulk_engine_init(&rank->engine[i], rank);
     rank->stored_ps = memory_new(w->sm_count, sizeof rank->stored_ps[0]);
     rank->put_ps = memory_new(w->sm_count, sizeof rank->put_ps[0]);
     rank->sm_first = memory_new(w->sm_count, sizeof rank->sm_first[0]);
@@ -336,6 +340,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
     w->requests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct request) };
     w->parcels = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct parcel) };
+    w->turns = (struct pool){ .arena = &w->arena, .item_bytes = bulk_turn_bytes };
     w->letters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct letter) };
     w->acks = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct ack) };
     w->qps = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp) };
@@ -367,7 +372,8 @@ void world_free(struct world *w)
     for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
         struct world_rank *rank = &w->rank[i];
         free(rank->sm);
-        free(rank->sm_flows);
+        free(rank->sm_cpc);
+        free(rank->engine);
         free(rank->stored_ps);
         free(rank->put_ps);
         free(rank->sm_first);

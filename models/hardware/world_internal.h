@@ -4,6 +4,7 @@
 
 #include "models/hardware/arena.h"
 #include "models/hardware/dcqcn.h"
+#include "models/hardware/egress.h"
 #include "models/hardware/host.h"
 #include "models/hardware/link.h"
 #include "models/hardware/network.h"
@@ -33,6 +34,7 @@ struct world_worker {
     bool drains : 1;   /* the same, and stored by the bulk engine */
     bool rested : 1;   /* its struct rest is in use */
     bool due : 1;      /* its counter has a sum that it has not read yet */
+    bool parked : 1;   /* its next step is due when its bulk stores have left the SM */
 };
 _Static_assert(sizeof(struct world_worker) <= ARENA_LINE_BYTES, "one cache line");
 
@@ -60,6 +62,8 @@ struct rest {
     uint64_t staged_ps;              /* when its stores from shared memory are written */
     uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
     struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
+    uint32_t shared_bytes;           /* where its buffer in shared memory begins */
+    uint32_t turns;                  /* its stores that have not left the SM (bulk_turns.c) */
     union {
         struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
         uint64_t first_ps;               /* GPU: when its first warp has done what it did apart from the others */
@@ -111,7 +115,8 @@ struct world_rank {
     uint32_t slow;                      /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
     uint32_t egress_slow, ingress_slow; /* the same of its NVLink, by a fault */
     struct port *sm;                    /* [sms] */
-    struct flows *sm_flows;             /* [sms] of bulk stores */
+    uint8_t *sm_cpc;                    /* [sms] */
+    struct bulk_engine *engine;         /* [sms]; NULL: no CPCs are named */
     uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
     uint64_t *put_ps;                   /* [sms] the same of those to peers */
     uint64_t egress_since_ps;           /* the egress has been busy since then */
@@ -122,6 +127,7 @@ struct world_rank {
     struct mover *mover; /* [worker_count] */
     struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
+    struct egress shares;        /* of bulk stores, where the cluster names CPCs */
     struct port *proxy;          /* [threads] */
     struct qp **qp;              /* [ranks * queue_count], made when first used */
     struct world_worker *worker; /* [worker_count] */
@@ -204,7 +210,7 @@ struct world {
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
     struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
-    struct pool requests, parcels, letters, acks, waiters, qps, qp_rests;
+    struct pool requests, parcels, letters, acks, waiters, qps, qp_rests, turns;
     bool letters_used; /* false: words change by events, whoever waits */
     uint64_t mail_ps;  /* when the last letter arrives */
     uint64_t poll_ps;  /* from when a word changes until a waiting worker steps */
@@ -213,7 +219,7 @@ struct world {
     uint32_t idle;               /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
     struct bisection *bisection; /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
-    rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_mixed, bulk_crossing, hbm_rows, l2;
+    rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
     rate_q20 store_deep, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
     rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */
 };
@@ -272,6 +278,27 @@ static inline void world_bisection_note(struct world *w, uint16_t source, uint16
 /* bulk.c: bring rows into shared memory, and store from there.  Both return the time when the worker may go on. */
 enum { BULK_LINE_BYTES = 128 };
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps);
+/* Of the links out of a GPU, for a store by the bulk engine from that place in shared memory. */
+uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,
+                      uint64_t size_bytes);
+/* Takes it into the target, and notes both ends' flows; returns when the last byte is in. */
+uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
+                          uint64_t size_bytes);
+/* When the warp knows that a store is written, which has left the SM at left_ps. */
+uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
+
+/* bulk_turns.c, where the cluster names CPCs.  A store that nothing follows in the worker's step waits for its turn. */
+struct bulk_engine {
+    struct sim_event event; /* the first store may have left the SM */
+    struct world_rank *rank;
+    struct bulk_turn *first, *last;
+    uint64_t mark; /* of the first one (egress.h) */
+};
+extern const uint32_t bulk_turn_bytes; /* an item of the pool of turns */
+void bulk_engine_init(struct bulk_engine *engine, struct world_rank *rank);
+void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes);
+/* Whether the worker must not step yet; it steps when its last turn has ended. */
+bool bulk_turns_park(struct world_worker *ww);
 uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps);
 /* Moves rows of a kernel whose pattern says its footprint.  `busy` warps do it, each with a buffer in shared memory.
  * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row

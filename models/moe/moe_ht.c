@@ -355,6 +355,7 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, uint32_t sm, uint
     w->index = h->kernel.worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint16_t)warps;
+    w->paired = h->base.options->num_sms % 2 == 0; /* clusters of two, where that comes out even */
     h->kernel.worker[h->kernel.worker_count++] = w;
 }
 

@@ -203,6 +203,7 @@ static void v2_destroy(struct moe_rank *rank)
 /* ---- what workers share -------------------------------------------------------------------------------- */
 
 const struct fabric_pattern v2_staged = { .engine = FABRIC_BULK, .staged = true };
+const struct fabric_pattern v2_staged_alone = { .engine = FABRIC_BULK, .staged = true, .alone = true };
 
 void v2_stage_rows(struct fabric_worker *w, const struct fabric_pattern *stage, uint32_t rows, uint64_t read_bytes)
 {

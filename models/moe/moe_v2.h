@@ -280,7 +280,7 @@ static inline void v2_stage(struct fabric_worker *w, const struct fabric_pattern
 {
     v2_stage_rows(w, stage, 1, read_bytes);
 }
-extern const struct fabric_pattern v2_staged; /* of a store from there */
+extern const struct fabric_pattern v2_staged, v2_staged_alone; /* of a store from there */
 /* Tells a peer how many slots of an area are written and whether they are all, unless it knows. */
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);

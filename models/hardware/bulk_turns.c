@@ -1,0 +1,104 @@
+/* bulk_turns.c - stores from an SM's shared memory by its bulk copy engine, one after the other.
+ *
+ * The engine does not begin a store before the last one has left the SM.  A store to a peer leaves when the links,
+ * which the GPU's CPCs share (egress.h), have taken it.  So while the links are full, a warp's store to its own memory
+ * waits behind another warp's store to a peer.  Loads do not wait for stores that the links hold up.
+ */
+#include "models/hardware/world_internal.h"
+
+#include <assert.h>
+
+struct bulk_turn {
+    struct bulk_turn *next;
+    struct world_worker *ww;
+    uint64_t size_bytes;
+    uint32_t shared_bytes; /* where its row lies there */
+    uint16_t peer;
+};
+
+const uint32_t bulk_turn_bytes = sizeof(struct bulk_turn);
+
+static struct bulk_engine *engine_of(const struct world_worker *ww) { return &ww->rank->engine[ww->sm]; }
+
+/* Both ends of the links. */
+static uint64_t links_take(struct bulk_engine *e, const struct bulk_turn *turn, uint64_t now_ps)
+{
+    struct world_rank *from = e->rank, *to = &from->world->rank[turn->peer];
+    const struct world_worker *ww = turn->ww;
+    const uint64_t out_ps = bulk_link_ps(from, to, turn->shared_bytes, turn->size_bytes);
+    e->mark = egress_ask(&from->shares, from->sm_cpc[ww->sm], now_ps, out_ps);
+    const uint64_t sent_ps = port_reserve(&from->egress, now_ps, out_ps, turn->size_bytes);
+    return bulk_link_arrive(from, to, now_ps, sent_ps, turn->size_bytes);
+}
+
+static void turn_begin(struct bulk_engine *e)
+{
+    struct world_rank *rank = e->rank;
+    struct world *w = rank->world;
+    const struct bulk_turn *turn = e->first;
+    const uint64_t now_ps = sim_now_ps(w->sim);
+    const bool own = turn->peer == rank->fabric.rank;
+    uint64_t end_ps = port_reserve(&rank->sm[turn->ww->sm], now_ps,
+                                   rate_time(own ? w->bulk_out : w->bulk_put, turn->size_bytes), turn->size_bytes);
+    if (!own) end_ps = later(end_ps, links_take(e, turn, now_ps));
+    end_ps = later(end_ps, port_reserve(&w->rank[turn->peer].hbm, now_ps, rate_time(w->hbm_rows, turn->size_bytes),
+                                        turn->size_bytes));
+    sim_schedule_at(w->sim, &e->event, later(end_ps, now_ps + 1));
+}
+
+static void turn_end(struct bulk_engine *e)
+{
+    struct world *w = e->rank->world;
+    struct bulk_turn *turn = e->first;
+    struct world_worker *ww = turn->ww;
+    struct rest *rest = worker_rest(ww);
+    const uint64_t now_ps = sim_now_ps(w->sim);
+    rest->staged_ps = later(rest->staged_ps, bulk_written_ps(w, now_ps, turn->peer == e->rank->fabric.rank));
+    e->first = turn->next;
+    pool_put(&w->turns, turn);
+    assert(rest->turns > 0);
+    if (--rest->turns || !ww->parked) return;
+    ww->parked = false;
+    sim_schedule_at(w->sim, &ww->event, now_ps);
+}
+
+static void engine_event_run(struct sim *sim, struct sim_event *event)
+{
+    struct bulk_engine *e = fabric_container_of(event, struct bulk_engine, event);
+    const struct bulk_turn *turn = e->first;
+    const struct world_rank *rank = e->rank;
+    uint64_t again_ps = 0;
+    if (turn->peer != rank->fabric.rank)
+        again_ps = egress_look(&e->rank->shares, rank->sm_cpc[turn->ww->sm], e->mark, sim_now_ps(sim));
+    if (again_ps) {
+        sim_schedule_at(sim, event, again_ps);
+        return;
+    }
+    turn_end(e);
+    if (e->first) turn_begin(e);
+}
+
+void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes)
+{
+    struct bulk_engine *e = engine_of(ww);
+    struct bulk_turn *turn = pool_get(&ww->rank->world->turns);
+    *turn = (struct bulk_turn){
+        .ww = ww, .size_bytes = size_bytes, .peer = peer, .shared_bytes = worker_rest(ww)->shared_bytes
+    };
+    worker_rest(ww)->turns++;
+    if (e->first) e->last->next = turn;
+    else e->first = turn;
+    e->last = turn;
+    if (e->first == turn) turn_begin(e);
+}
+
+bool bulk_turns_park(struct world_worker *ww)
+{
+    ww->parked = ww->rested && worker_rest(ww)->turns > 0;
+    return ww->parked;
+}
+
+void bulk_engine_init(struct bulk_engine *e, struct world_rank *rank)
+{
+    *e = (struct bulk_engine){ .event.run = engine_event_run, .rank = rank };
+}

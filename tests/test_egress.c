@@ -1,0 +1,192 @@
+/* test_egress.c - a GPU's links, which its CPCs share evenly: the shares by themselves, which SMs a kernel's blocks
+ * get, and bulk stores in a simulated world. */
+#include "models/hardware/egress.h"
+#include "models/hardware/world.h"
+#include "sim/rng.h"
+#include "sim/units.h"
+#include "tests/support_sim.h"
+#include "tests/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- shares ---- */
+
+/* When the mark is out, if nobody asks for more. */
+static uint64_t out_ps(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps)
+{
+    for (uint64_t again_ps; (again_ps = egress_look(e, cpc, mark, now_ps)); now_ps = again_ps)
+        CU_ASSERT_FATAL(again_ps > now_ps);
+    return now_ps;
+}
+
+static bool near(uint64_t a_ps, uint64_t b_ps) { return a_ps <= b_ps + 20 && b_ps <= a_ps + 20; }
+#define NEAR(a, b) CU_ASSERT(near(a, b))
+
+static void test_shares(void)
+{
+    struct egress e = { .cpcs = 3 };
+    const uint64_t lone = egress_ask(&e, 1, 500, 1000);
+    NEAR(out_ps(&e, 1, lone, 500), 1500); /* all of the links */
+    const uint64_t little = egress_ask(&e, 0, 10000, 1000), much = egress_ask(&e, 2, 10000, 3000);
+    NEAR(out_ps(&e, 0, little, 10000), 12000); /* half of them */
+    NEAR(out_ps(&e, 2, much, 12000), 14000);   /* then all */
+    const uint64_t first = egress_ask(&e, 0, 20000, 1000), second = egress_ask(&e, 0, 20000, 1000);
+    const uint64_t other = egress_ask(&e, 1, 20000, 1000);
+    NEAR(out_ps(&e, 0, first, 20000), 22000); /* two asked of one CPC, and one of another: half for each CPC */
+    NEAR(out_ps(&e, 1, other, 22000), 22000);
+    NEAR(out_ps(&e, 0, second, 22000), 23000);
+    CU_ASSERT_EQUAL(egress_look(&e, 2, much, 30000), 0);
+}
+
+/* Whatever is asked when: the links are never idle while anything is left, and never faster than themselves. */
+static void test_shares_keep_the_links_busy(void)
+{
+    struct rng rng;
+    rng_seed(&rng, 7);
+    for (uint32_t run = 0; run < 50; run++) {
+        struct egress e = { .cpcs = 1 + (uint32_t)rng_below(&rng, CLUSTER_CPCS_MAX) };
+        uint64_t now_ps = 0, idle_ps = 0, mark[CLUSTER_CPCS_MAX] = { 0 };
+        for (uint32_t i = 0; i < 300; i++) {
+            now_ps += rng_below(&rng, 4000);
+            const uint32_t cpc = (uint32_t)rng_below(&rng, e.cpcs);
+            const uint64_t link_ps = 1 + rng_below(&rng, 5000);
+            mark[cpc] = egress_ask(&e, cpc, now_ps, link_ps);
+            idle_ps = (idle_ps > now_ps ? idle_ps : now_ps) + link_ps;
+        }
+        uint64_t last_ps = now_ps;
+        for (uint32_t c = 0; c < e.cpcs; c++) last_ps = out_ps(&e, c, mark[c], last_ps);
+        CU_ASSERT(last_ps >= idle_ps && last_ps <= idle_ps + 300 * (uint64_t)CLUSTER_CPCS_MAX);
+    }
+}
+
+static void test_places(void)
+{
+    struct cluster_cpcs cpcs;
+    uint8_t at[12];
+    CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("2 0-1 | 1 2", &cpcs));
+    CU_ASSERT(cpcs.pairs == 5 && cpcs.cpcs == 3);
+    egress_place(&cpcs, 12, true, at);
+    CU_ASSERT_EQUAL(memcmp(at, ((const uint8_t[]){ 2, 2, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2 }), 12), 0);
+    egress_place(&cpcs, 12, false, at);
+    CU_ASSERT_EQUAL(memcmp(at, ((const uint8_t[]){ 2, 0, 1, 2, 0, 1, 1, 2, 1, 2, 2, 0 }), 12), 0);
+}
+
+/* ---- a world ---- */
+
+enum { ROWS = 20, ROW_BYTES = 1000, WARPS = 4, SMS = 3 };
+
+/* A warp that brings rows into shared memory and stores each to a rank. */
+struct sender {
+    struct fabric_worker worker;
+    uint16_t peer;
+    uint32_t rows;
+    bool staged;
+    uint64_t end_ps;
+};
+
+static enum worker_step sender_step(struct fabric_worker *w)
+{
+    static const struct fabric_pattern in = { .engine = FABRIC_BULK };
+    static const struct fabric_pattern out = { .engine = FABRIC_BULK, .staged = true, .alone = true };
+    struct sender *s = fabric_container_of(w, struct sender, worker);
+    if (!s->staged && !s->rows) {
+        s->end_ps = fabric_now_ps(w->fabric);
+        return WORKER_DONE;
+    }
+    if (!s->staged)
+        fabric_work(
+            w, &(struct fabric_work){ .kind = FABRIC_WORK_STAGE, .rows = 1, .read_bytes = ROW_BYTES, .pattern = &in });
+    else (void)!fabric_store(w, &(struct fabric_write){ .charge_bytes = ROW_BYTES, .peer = s->peer, .pattern = &out });
+    s->rows -= s->staged;
+    s->staged = !s->staged;
+    return WORKER_MORE;
+}
+
+static void sender_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    (void)w;
+    snprintf(text, text_size, "waits for nothing");
+}
+
+/* Three SMs of rank 0, two of them of one CPC, store to peer; the time in which each does, in microseconds. */
+static void senders_run(const struct cluster *cluster, const uint16_t *peer, double *us)
+{
+    const struct world_options options = { .ranks = 2, .ranks_per_node = 2, .needs = { .word_count = 1 } };
+    struct world *world = world_new(cluster, &options);
+    struct sender sender[SMS * WARPS];
+    struct fabric_worker *worker[SMS * WARPS], **by_rank[2] = { worker, worker };
+    uint32_t count[2] = { SMS * WARPS, 0 };
+    struct world_result result[2];
+    char text[200];
+    for (uint32_t i = 0; i < SMS * WARPS; i++) {
+        sender[i] = (struct sender){ .worker = { .step = sender_step,
+                                                 .describe = sender_describe,
+                                                 .fabric = world_fabric(world, 0),
+                                                 .index = i,
+                                                 .sm = (uint16_t)(i % SMS),
+                                                 .warps = 1 },
+                                     .peer = peer[i / SMS],
+                                     .rows = ROWS };
+        worker[i] = &sender[i].worker;
+    }
+    CU_ASSERT_TRUE_FATAL(world_run(world, (struct fabric_worker * *const *)by_rank, count, result, text, sizeof text));
+    for (uint32_t i = 0; i < SMS; i++) us[i] = 0;
+    for (uint32_t i = 0; i < SMS * WARPS; i++) {
+        const double end_us = (double)sender[i].end_ps / (double)PS_PER_US;
+        if (end_us > us[i % SMS]) us[i % SMS] = end_us;
+    }
+    world_free(world);
+}
+
+static struct cluster shared_cluster(void)
+{
+    struct cluster c = support_cluster(2);
+    c.gpu.engine =
+        (struct cluster_bulk){ .in_rate_bps = 800000000000, .out_rate_bps = 32000000000, .put_rate_bps = 32000000000 };
+    c.nvlink.bulk_rate_bps = 8000000000; /* 1 GB/s: a row takes 1 us */
+    c.nvlink.latency_ps = 10 * PS_PER_NS;
+    CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("0 0 1", &c.gpu.cpcs));
+    return c;
+}
+
+#define WITHIN(us, expected) CU_ASSERT((us) > 0.97 * (expected) && (us) < 1.05 * (expected))
+
+static void test_crowded_cpcs_end_late(void)
+{
+    const uint16_t peer[WARPS] = { 1, 1, 1, 1 };
+    const double rows_us = WARPS * ROWS; /* of one SM, by all of the links */
+    struct cluster c = shared_cluster();
+    double us[SMS];
+    senders_run(&c, peer, us);
+    WITHIN(us[2], 2 * rows_us); /* half of the links */
+    WITHIN(us[0], 3 * rows_us);
+    WITHIN(us[1], 3 * rows_us);
+    CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("0 1 2", &c.gpu.cpcs));
+    senders_run(&c, peer, us);
+    for (uint32_t i = 0; i < SMS; i++) WITHIN(us[i], 3 * rows_us);
+    c.nvlink.bulk_rate_bps = 20 * c.nvlink.bulk_rate_bps; /* more than the engines bring: 0.25 us a row */
+    senders_run(&c, peer, us);
+    for (uint32_t i = 0; i < SMS; i++) WITHIN(us[i], rows_us / 4);
+}
+
+/* Half of the warps store to their own GPU: their rows go between those that wait for the links. */
+static void test_own_stores_wait_behind_others(void)
+{
+    const uint16_t peer[WARPS] = { 0, 1, 0, 1 };
+    struct cluster c = shared_cluster();
+    double us[SMS];
+    senders_run(&c, peer, us);
+    WITHIN(us[2], WARPS / 2 * ROWS * (2 + 0.25)); /* a row to the peer by half of the links, one to itself */
+}
+
+const char unit_suite[] = "egress";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "shares", test_shares);
+    CU_add_test(suite, "shares keep the links busy", test_shares_keep_the_links_busy);
+    CU_add_test(suite, "places", test_places);
+    CU_add_test(suite, "crowded CPCs end late", test_crowded_cpcs_end_late);
+    CU_add_test(suite, "own stores wait behind others", test_own_stores_wait_behind_others);
+}
