@@ -919,6 +919,27 @@ static void test_one_put(void)
     free(s);
 }
 
+/* A post waits three times for what other warps of its SM are storing, 350 longer than for nothing. */
+static void test_post_beside_copies(void)
+{
+    uint64_t seen_ps[2];
+    for (uint16_t sm = 0; sm < 2; sm++) {
+        struct stage *s = stage_new(2, 1);
+        s->cluster.gpu.load_ps = 200 * PS_PER_NS;
+        s->cluster.gpu.release_ps = 300 * PS_PER_NS;
+        s->cluster.gpu.release_stores_ps = 650 * PS_PER_NS;
+        PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 100000, .places = 1 });
+        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 5 });
+        s->player[0].worker.sm = 0;
+        s->player[1].worker.sm = sm;
+        PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        stage_run(s);
+        seen_ps[sm] = s->result[1].time_ps;
+        free(s);
+    }
+    CU_ASSERT_EQUAL(seen_ps[0], seen_ps[1] + 3 * 350 * PS_PER_NS);
+}
+
 /* A put that is its own flag is one request, and no atomic waits at the target. */
 static void test_polled_put(void)
 {
@@ -1650,6 +1671,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "kernels follow each other", test_kernels_follow_each_other);
     CU_add_test(suite, "slow rank", test_slow_rank);
     CU_add_test(suite, "one put", test_one_put);
+    CU_add_test(suite, "a post beside copies", test_post_beside_copies);
     CU_add_test(suite, "put that is its own flag", test_polled_put);
     CU_add_test(suite, "lone signal", test_lone_signal);
     CU_add_test(suite, "incast", test_incast);

@@ -310,6 +310,7 @@ static void rank_init(struct world *w, uint32_t index)
     for (uint32_t i = 0; rank->engine && i < w->sm_count; i++) bulk_engine_init(&rank->engine[i], rank);
     rank->stored_ps = memory_new(w->sm_count, sizeof rank->stored_ps[0]);
     rank->put_ps = memory_new(w->sm_count, sizeof rank->put_ps[0]);
+    rank->copied_ps = memory_new(w->sm_count, sizeof rank->copied_ps[0]);
     rank->sm_first = memory_new(w->sm_count, sizeof rank->sm_first[0]);
     rank->proxy = memory_new(w->transport.threads, sizeof rank->proxy[0]);
     rank->qp = memory_new((size_t)o->ranks * o->needs.queue_count + 1, sizeof rank->qp[0]);
@@ -376,6 +377,7 @@ void world_free(struct world *w)
         free(rank->engine);
         free(rank->stored_ps);
         free(rank->put_ps);
+        free(rank->copied_ps);
         free(rank->sm_first);
         free(rank->proxy);
         for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;

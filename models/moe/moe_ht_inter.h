@@ -24,6 +24,7 @@ enum {
     INTER_WARPS = 24,  /* that combine's forwarders share, at least one a node: no more nodes than that */
     INTER_GROUPS = 24, /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
+    INTER_TOPK_NODES = 8, /* that the kernels are compiled to send a token to, at most */
 };
 enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };
 enum inter_nvl_word { INTER_START, INTER_END, INTER_NVL_TAIL, INTER_NVL_HEAD, INTER_NVL_WORDS };

@@ -71,7 +71,16 @@ static bool ranges_tell(struct inter_sender *s, uint32_t node)
                              &signal) == 0;
 }
 
-/* Each warp reads the ranges of its node first.  The own node comes last: it takes no time. */
+/* The node that warps take up as number i: in rounds of a node a warp, the own one last in its round, which takes no
+ * time.  So where there are more nodes than warps, a round begins when the one before it has been posted. */
+static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
+{
+    const uint32_t first = i - i % INTER_SENDER_WARPS, end = moe_min(first + INTER_SENDER_WARPS, g->nodes);
+    if (g->node < first || g->node >= end || i < g->node) return i;
+    return i + 1 < end ? i + 1 : g->node;
+}
+
+/* Each warp reads the ranges of its node first. */
 static bool sender_announce(struct inter_sender *s)
 {
     static const struct fabric_pattern ranges = { .in_flight = 1 };
@@ -80,7 +89,7 @@ static bool sender_announce(struct inter_sender *s)
         fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &ranges, .rows = 1 });
     s->read = true;
     for (; s->announced < g->nodes; s->announced++)
-        if (!ranges_tell(s, (g->node + 1 + s->announced) % g->nodes)) return false;
+        if (!ranges_tell(s, announce_order(g, s->announced))) return false;
     return true;
 }
 
@@ -172,7 +181,7 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
     const struct inter_rank *r = s->rank;
     if (s->announced < r->ht.g.nodes)
         snprintf(text, text_size, "dispatch sender of channel %u has no room for ranges to rank %u", s->channel,
-                 inter_rail(r, (r->ht.g.node + 1 + s->announced) % r->ht.g.nodes));
+                 inter_rail(r, announce_order(&r->ht.g, s->announced)));
     else
         snprintf(text, text_size,
                  "dispatch sender of channel %u waits for free slots: token %u of %u to %u needs "
@@ -220,7 +229,12 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
     assert(k->told[node] <= k->issued[node]);
     if (k->told[node] == k->issued[node]) return true;
     const uint32_t word = inter_word_rail(r, INTER_RDMA_TAIL, k->channel, r->ht.g.node);
-    if (!ht_word_send(&k->worker, &r->ht, inter_rail(r, node), k->channel, word, k->issued[node])) return false;
+    const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, k->issued[node]),
+                                          .word = word,
+                                          .peer = (uint16_t)inter_rail(r, node),
+                                          .queue = (uint16_t)k->channel,
+                                          .release = node == r->ht.g.node }; /* others have stored the rows */
+    if (fabric_signal(&k->worker, &signal)) return false;
     k->told[node] = k->issued[node];
     return true;
 }
