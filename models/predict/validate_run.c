@@ -296,6 +296,8 @@ static bool workers_run(struct run *run, uint32_t workers, GError **error)
 static void row_finish(struct validate_row *row, const struct shared_row *out)
 {
     if (validate_row_idle(row)) return;
+    g_clear_pointer(&row->problem, g_free); /* of a run before */
+    g_clear_pointer(&row->bottleneck, g_free);
     if (*out->problem) {
         row->problem = g_strdup(out->problem);
         return;
