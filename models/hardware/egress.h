@@ -1,9 +1,9 @@
 /* egress.h - a GPU's NVLink egress, which its CPCs share evenly.
  *
  * The SMs of a GPU send through CPCs of up to three pairs of SMs.  While more is asked for than the links carry, each
- * CPC that has something to send gets an equal share, however many of its SMs are at work (all-to-all by bulk copies on
- * four H200s: a CPC of three pairs, of two and of one get 15 GB/s each).  So a kernel on few SMs, whose CPCs have one
- * pair or two at work, ends late: the crowded ones are left over, and they alone do not fill the links.
+ * CPC that has something to send gets an equal share, however many of its SMs are at work (bulk copies on H200s: 15
+ * GB/s for a CPC of three pairs as for one of two).  So a kernel whose CPCs have different numbers of SMs at work ends
+ * late: the crowded CPCs are left over, and they alone do not fill the links.
  *
  * A share is a fluid, counted in picoseconds of the links' whole rate.  What is asked of a CPC goes out in the order of
  * asking.  When it is out depends on what others will ask for, so who waits looks again (egress_look). */
