@@ -8,18 +8,6 @@
 
 #include <assert.h>
 
-struct bulk_turn {
-    struct bulk_turn *next;
-    struct world_worker *ww;
-    uint64_t size_bytes;
-    uint32_t shared_bytes; /* where its row lies there */
-    uint16_t peer;
-};
-
-const uint32_t bulk_turn_bytes = sizeof(struct bulk_turn);
-
-static struct bulk_engine *engine_of(const struct world_worker *ww) { return &ww->rank->engine[ww->sm]; }
-
 /* Both ends of the links. */
 static uint64_t links_take(struct bulk_engine *e, const struct bulk_turn *turn, uint64_t now_ps)
 {
@@ -78,9 +66,17 @@ static void engine_event_run(struct sim *sim, struct sim_event *event)
     if (e->first) turn_begin(e);
 }
 
+static void engines_new(struct world_rank *rank)
+{
+    rank->engine = memory_new(rank->world->sm_count, sizeof rank->engine[0]);
+    for (uint32_t i = 0; i < rank->world->sm_count; i++)
+        rank->engine[i] = (struct bulk_engine){ .event.run = engine_event_run, .rank = rank };
+}
+
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes)
 {
-    struct bulk_engine *e = engine_of(ww);
+    if (!ww->rank->engine) engines_new(ww->rank);
+    struct bulk_engine *e = &ww->rank->engine[ww->sm];
     struct bulk_turn *turn = pool_get(&ww->rank->world->turns);
     *turn = (struct bulk_turn){
         .ww = ww, .size_bytes = size_bytes, .peer = peer, .shared_bytes = worker_rest(ww)->shared_bytes
@@ -96,9 +92,4 @@ bool bulk_turns_park(struct world_worker *ww)
 {
     ww->parked = ww->rested && worker_rest(ww)->turns > 0;
     return ww->parked;
-}
-
-void bulk_engine_init(struct bulk_engine *e, struct world_rank *rank)
-{
-    *e = (struct bulk_engine){ .event.run = engine_event_run, .rank = rank };
 }

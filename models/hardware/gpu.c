@@ -290,7 +290,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const uint32_t rows = write->rows ? write->rows : 1, busy = warps_busy(rows, lanes);
     const struct fabric_pattern *p = write->pattern ? write->pattern : &plain;
     if (p->staged) {
-        if (p->alone && rank->engine) {
+        if (p->alone && rank->shares.cpcs) {
             bulk_turn_take(ww, write->peer, size);
             lane_end(ww, later(start, now + 1)); /* its turns keep it longer */
         } else {

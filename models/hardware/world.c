@@ -306,8 +306,6 @@ static void rank_init(struct world *w, uint32_t index)
     rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
     rank->sm_cpc = memory_new(w->sm_count, sizeof rank->sm_cpc[0]);
     rank->shares.cpcs = w->cluster->gpu.cpcs.cpcs;
-    if (rank->shares.cpcs) rank->engine = memory_new(w->sm_count, sizeof rank->engine[0]);
-    for (uint32_t i = 0; rank->engine && i < w->sm_count; i++) bulk_engine_init(&rank->engine[i], rank);
     rank->stored_ps = memory_new(w->sm_count, sizeof rank->stored_ps[0]);
     rank->put_ps = memory_new(w->sm_count, sizeof rank->put_ps[0]);
     rank->copied_ps = memory_new(w->sm_count, sizeof rank->copied_ps[0]);
@@ -341,7 +339,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
     w->requests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct request) };
     w->parcels = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct parcel) };
-    w->turns = (struct pool){ .arena = &w->arena, .item_bytes = bulk_turn_bytes };
+    w->turns = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct bulk_turn) };
     w->letters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct letter) };
     w->acks = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct ack) };
     w->qps = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp) };

@@ -116,7 +116,7 @@ struct world_rank {
     uint32_t egress_slow, ingress_slow; /* the same of its NVLink, by a fault */
     struct port *sm;                    /* [sms] */
     uint8_t *sm_cpc;                    /* [sms] */
-    struct bulk_engine *engine;         /* [sms]; NULL: no CPCs are named */
+    struct bulk_engine *engine;         /* [sms]; NULL: no store has taken a turn yet */
     uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
     uint64_t *put_ps;                   /* [sms] the same of those to peers */
     uint64_t egress_since_ps;           /* the egress has been busy since then */
@@ -289,14 +289,19 @@ uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64
 uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
 
 /* bulk_turns.c, where the cluster names CPCs.  A store that nothing follows in the worker's step waits for its turn. */
+struct bulk_turn {
+    struct bulk_turn *next;
+    struct world_worker *ww;
+    uint64_t size_bytes;
+    uint32_t shared_bytes; /* where its row lies in shared memory */
+    uint16_t peer;
+};
 struct bulk_engine {
     struct sim_event event; /* the first store may have left the SM */
     struct world_rank *rank;
     struct bulk_turn *first, *last;
     uint64_t mark; /* of the first one (egress.h) */
 };
-extern const uint32_t bulk_turn_bytes; /* an item of the pool of turns */
-void bulk_engine_init(struct bulk_engine *engine, struct world_rank *rank);
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes);
 /* Whether the worker must not step yet; it steps when its last turn has ended. */
 bool bulk_turns_park(struct world_worker *ww);
