@@ -1,0 +1,52 @@
+/* gpu.h - private to gpu*.c: warps of a group, the rows that they move, and what both cost.
+ *
+ * All times are picoseconds of the simulated clock.  A function named _ps that takes no port returns a duration and
+ * changes nothing; the others say what they note.
+ */
+#ifndef MODELS_HARDWARE_GPU_H
+#define MODELS_HARDWARE_GPU_H
+
+#include "models/hardware/world_internal.h"
+
+enum { GPU_WARP_LANES = 32 };
+static const struct fabric_pattern gpu_plain; /* of a kernel that does not say its pattern */
+
+static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
+
+/* Rows are dealt out to warps, one warp a row: how many are busy. */
+static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
+
+/* gpu_lanes.c.  Operations of one step run side by side on warps of their own while there are warps, then behind those
+ * before.  gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their
+ * number; gpu_lane_end() says when it is done, on a GPU that is not slowed. */
+uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes);
+void gpu_lane_end(struct world_worker *ww, uint64_t end_ps);
+/* What an SM takes for rows that need it for service_ps, beside the groups that move rows meanwhile.  Groups in step
+ * share it evenly.  With gpu_mixed_ps() each other group counts for the part of its turns in which it moves rows, and
+ * so does the own one if its warps look for their rows themselves (`sought`). */
+uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
+uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps);
+/* The group moved rows in this time: others share its SM with it. */
+void gpu_moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps);
+
+/* gpu_rows.c.  Whether the kernel says its pattern and the cluster says what its waits take.  Then gpu_load_ps(),
+ * gpu_touch_ps(), gpu_row_ps() and gpu_rounds_ps() tell the cost, else gpu_rows_latency_ps() and rates by kind. */
+bool gpu_priced(const struct world *w, const struct fabric_pattern *p);
+/* A wait for memory. */
+uint64_t gpu_load_ps(const struct world *w, const struct fabric_pattern *p);
+/* The first wait for an array takes this longer; notes that the worker has waited for it. */
+uint64_t gpu_touch_ps(struct world_worker *ww, const struct fabric_pattern *p);
+/* What a warp takes for one row when nobody else is at work. */
+uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint64_t row_bytes);
+/* Rows that `busy` warps take in rounds, on an SM of that rate; alone_ps is gpu_row_ps(). */
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, uint32_t rows, uint32_t busy, bool sought,
+                       uint64_t alone_ps, uint64_t row_bytes, rate_q20 sm);
+/* A chain of waits and a share of what others use, too: the longer hides most of the shorter. */
+uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
+uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct fabric_pattern *p,
+                             uint32_t rows, uint32_t busy);
+
+/* gpu_work.c.  When a cast, copy, sum or scan by `lanes` warps is done that begins at `start`. */
+uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes);
+
+#endif

@@ -1,0 +1,93 @@
+/* gpu_rows.c - what the rows of a pattern cost a warp: waits for memory one after another, and its rates. */
+#include "models/hardware/gpu.h"
+
+#include <math.h>
+
+/* A wait for memory of a kernel that says its pattern.  Rows just written are in the L2 but for those that others have
+ * driven out, more of them the nearer all together come to what it holds. */
+uint64_t gpu_load_ps(const struct world *w, const struct fabric_pattern *p)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    if (p->again == FABRIC_AT_HAND && gpu->load_l1_ps) return gpu->load_l1_ps;
+    if (p->again) return gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps;
+    if (!p->fresh || (gpu->l2_bytes && p->footprint_bytes >= gpu->l2_bytes)) return gpu->load_ps;
+    const uint64_t more_ps = gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0;
+    return gpu->load_l2_ps +
+           (gpu->l2_bytes ? (uint64_t)((double)more_ps * (double)p->footprint_bytes / (double)gpu->l2_bytes) : 0);
+}
+
+/* The latencies of the rows of one warp: turns of load, wait and store one after another, and before them waits for
+ * what says where a row lies, which take as long as a turn where memory's own are not known. */
+uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct fabric_pattern *p,
+                             uint32_t rows, uint32_t busy)
+{
+    const uint64_t turns = p->engine == FABRIC_BULK && p->turns ? p->turns : 1;
+    const uint64_t step_ps = w->cluster->gpu.load_ps ? gpu_load_ps(w, p) : k->row_ps;
+    return gpu_ceiling(rows, busy) * (turns * k->row_ps + p->steps * step_ps);
+}
+
+/* The number of a pattern among those that the rank has used.  Not where it lies: that is the linker's choice, and what
+ * is predicted must not depend on it.  All patterns after the last number share it. */
+static uint32_t pattern_number(struct world_rank *rank, const struct fabric_pattern *p)
+{
+    for (uint32_t i = 0; i < rank->pattern_count; i++)
+        if (rank->pattern[i] == p) return i;
+    if (rank->pattern_count == WORLD_PATTERNS_MAX) return WORLD_PATTERNS_MAX - 1;
+    rank->pattern[rank->pattern_count] = p;
+    return rank->pattern_count++;
+}
+
+/* The first wait of a worker for an array that nobody has just written: its pages are looked up, too. */
+uint64_t gpu_touch_ps(struct world_worker *ww, const struct fabric_pattern *p)
+{
+    if (p->fresh && !p->unseen) return 0;
+    uint32_t *touched = &ww->rank->mover[ww->worker->index].touched;
+    /* Which pattern it is tells arrays apart; those that ranks make are told apart by what they say. */
+    const bool made = p->engine != FABRIC_LDST || p->footprint_bytes;
+    const uint32_t number =
+        made ? (3u * p->turns + 5u * p->in_flight + p->steps) % WORLD_PATTERNS_MAX : pattern_number(ww->rank, p);
+    const uint32_t bit = 1u << (number + (made ? WORLD_PATTERNS_MAX : 0));
+    if (*touched & bit) return 0;
+    *touched |= bit;
+    return ww->rank->world->cluster->gpu.touch_ps;
+}
+
+/* What a warp takes for one row when nobody else is at work. */
+uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint64_t row_bytes)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t in_flight = p->in_flight ? p->in_flight : 1, wait_ps = gpu_load_ps(w, p),
+                   steps_ps = p->steps * wait_ps;
+    if (p->engine == FABRIC_BULK) { /* the first part, then as many at once as are on their way */
+        const uint64_t turns = p->turns ? p->turns : 1;
+        const uint64_t part_ps = gpu->bulk.row_ps + (wait_ps > gpu->load_l2_ps ? wait_ps - gpu->load_l2_ps : 0);
+        return steps_ps + part_ps * (in_flight + turns - 1) / in_flight + rate_time(w->bulk.warp, row_bytes);
+    }
+    /* The loads of a turn go out once the stores of the one before have their values. */
+    const uint64_t turns = gpu_ceiling(row_bytes, GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u) * in_flight);
+    return gpu->row_ps + (p->sought ? gpu->seek_ps : 0) + steps_ps + turns * wait_ps + rate_time(w->row, row_bytes);
+}
+
+bool gpu_priced(const struct world *w, const struct fabric_pattern *p)
+{
+    return p && w->cluster->gpu.load_ps && !p->staged && (p->engine == FABRIC_LDST || p->in_flight > 1);
+}
+
+/* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others but for a
+ * part, most where both are alike.  (Copies by 1 to 32 warps of an SM: within 7 %, tests/accuracy/measured.) */
+uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
+{
+    const double chain = (double)chain_ps, share = (double)share_ps;
+    return (uint64_t)sqrt(hypot(chain * chain, share * share));
+}
+
+/* The warps of a group take rows in rounds, of which the last may not have one for each; in each round they share their
+ * SM with the other groups' warps. */
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, uint32_t rows, uint32_t busy, bool sought,
+                       uint64_t alone_ps, uint64_t row_bytes, rate_q20 sm)
+{
+    const uint32_t full = rows / busy, rest = rows % busy;
+    uint64_t sum_ps = full * gpu_shared_ps(alone_ps, gpu_mixed_ps(rank, ww, sought, rate_time(sm, busy * row_bytes)));
+    if (rest) sum_ps += gpu_shared_ps(alone_ps, gpu_mixed_ps(rank, ww, sought, rate_time(sm, rest * row_bytes)));
+    return sum_ps;
+}
