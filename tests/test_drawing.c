@@ -160,7 +160,7 @@ static void test_shipped(void)
         g_autoptr(drawing) d = cluster_draw_file(*name, 4, &error);
         CU_ASSERT_PTR_NOT_NULL_FATAL(d);
         for (int i = 0; i < WORLD_CORE; i++) {
-            const bool nic = i == WORLD_NIC_TX || i == WORLD_NIC_RX,
+            const bool nic = i == WORLD_NIC_TX || i == WORLD_NIC_RX || i == WORLD_RECEIVING,
                        nvlink = i == WORLD_NVLINK_EGRESS || i == WORLD_NVLINK_INGRESS;
             if ((!nic || c->nic.rate_bps) && (!nvlink || c->nvlink.gpus > 1))
                 CU_ASSERT_TRUE(drawing_has(d, world_resource_name((enum world_resource)i)));

@@ -1356,6 +1356,11 @@ static void test_copied(void)
         const uint64_t more_ps =
             copied_play(1, staged, true, true).time_ps - copied_play(1, staged, false, true).time_ps;
         CU_ASSERT_EQUAL(more_ps, 200000 + copy_ps + (staged ? 48000 - 5000000 : 32000)); /* the signal's 32 B, too */
+        const struct world_result received = copied_play(1, staged, true, true);
+        const uint64_t taken_ps = received.use[WORLD_RECEIVING].busy_ps;
+        CU_ASSERT_TRUE(taken_ps >= 200000 + copy_ps && taken_ps < 300000 + copy_ps);
+        CU_ASSERT_EQUAL(copied_play(0, staged, true, true).use[WORLD_RECEIVING].busy_ps, 0);
+        CU_ASSERT_EQUAL(copied_play(1, staged, false, true).use[WORLD_RECEIVING].busy_ps, 0);
     }
 }
 

@@ -32,13 +32,20 @@ static uint64_t late_of(const struct port *port, uint64_t end_ps)
     return port->free_ps > end_ps ? port->free_ps - end_ps : 0;
 }
 
-static struct world_use ports_use(const struct world_rank *rank, bool out)
+/* One of the ports of resource that a NIC has. */
+static const struct port *nic_port(const struct world *w, uint32_t nic, enum world_resource resource)
 {
-    const struct network *n = rank->world->network;
+    const struct network *n = w->network;
+    const struct network_port *ends = &n->port[nic];
+    if (resource == WORLD_RECEIVING) return &w->nic[nic].receiving;
+    return &n->link[resource == WORLD_NIC_TX ? ends->out : ends->in].port;
+}
+
+static struct world_use ports_use(const struct world_rank *rank, enum world_resource resource)
+{
     struct world_use use = { 0 };
     for (uint32_t i = 0; i < rank->nic_count; i++) {
-        const struct network_port *ends = &n->port[rank->nic[i]];
-        const struct port *port = &n->link[out ? ends->out : ends->in].port;
+        const struct port *port = nic_port(rank->world, rank->nic[i], resource);
         if (port->busy_ps > use.busy_ps) use.busy_ps = port->busy_ps;
         use.bytes += port->bytes;
         const uint64_t late_ps = late_of(port, rank->end_ps);
@@ -106,8 +113,9 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     }
     world_counters_launch(rank);
     blocks_place(rank, worker, count);
-    rank->nic_tx = ports_use(rank, true);
-    rank->nic_rx = ports_use(rank, false);
+    rank->nic_tx = ports_use(rank, WORLD_NIC_TX);
+    rank->nic_rx = ports_use(rank, WORLD_NIC_RX);
+    rank->receiving = ports_use(rank, WORLD_RECEIVING);
     if (rank->world->options.timeline) world_timeline_launch(rank, count);
 }
 
@@ -134,9 +142,18 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
         result->use[single[i].resource] =
             (struct world_use){ single[i].port->busy_ps, single[i].port->bytes, late_of(single[i].port, rank->end_ps) };
-    const struct world_use tx = ports_use(rank, true), rx = ports_use(rank, false);
-    result->use[WORLD_NIC_TX] = use_since(&tx, &rank->nic_tx);
-    result->use[WORLD_NIC_RX] = use_since(&rx, &rank->nic_rx);
+    const struct {
+        enum world_resource resource;
+        const struct world_use *before;
+    } nic[] = {
+        { WORLD_NIC_TX, &rank->nic_tx },
+        { WORLD_NIC_RX, &rank->nic_rx },
+        { WORLD_RECEIVING, &rank->receiving },
+    };
+    for (size_t i = 0; i < sizeof nic / sizeof nic[0]; i++) {
+        const struct world_use now = ports_use(rank, nic[i].resource);
+        result->use[nic[i].resource] = use_since(&now, nic[i].before);
+    }
     struct world_use *sm = &result->use[WORLD_SM], *core = &result->use[WORLD_CORE];
     for (uint32_t i = 0; i < w->sm_count; i++) {
         if (rank->sm[i].busy_ps > sm->busy_ps) sm->busy_ps = rank->sm[i].busy_ps;

@@ -300,9 +300,10 @@ static uint64_t request_fetch_ps(const struct cluster_nic *c, const struct reque
 static uint64_t signal_applied_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct cluster_nic *c = &w->cluster->nic;
-    const uint64_t unit_ps = w->transport.atomic_ps ? w->transport.atomic_ps : c->atomic_ps;
-    if (!w->transport.atomic_ps) in_ps += c->read_ps;
-    return unit_ps ? port_reserve(&w->nic[port_to(w, r)].atomic, in_ps, unit_ps, 0) : in_ps;
+    struct nic *nic = &w->nic[port_to(w, r)];
+    if (w->transport.atomic_ps) return port_reserve(&nic->receiving, in_ps, w->transport.atomic_ps, 0);
+    in_ps += c->read_ps;
+    return c->atomic_ps ? port_reserve(&nic->atomic, in_ps, c->atomic_ps, 0) : in_ps;
 }
 
 uint64_t nic_copied_ps(const struct world *w, uint64_t size_bytes)
@@ -318,7 +319,7 @@ uint64_t nic_copied_ps(const struct world *w, uint64_t size_bytes)
 static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(w, r->wire_bytes) : 0;
-    return port_reserve(&w->nic[port_to(w, r)].atomic, in_ps, w->transport.receive_ps + copied_ps, 0);
+    return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);
 }
 
 /* What the way through a node takes.  A CPU that copies waits for that itself. */

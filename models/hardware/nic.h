@@ -110,7 +110,8 @@ struct nic {
     uint32_t active_first, active_count, active_max;
     struct ring *ring; /* ring buffer of doorbells to come; the soonest is first */
     uint32_t ring_first, ring_count, ring_max;
-    struct port atomic;
+    struct port atomic;         /* the NIC's own unit */
+    struct port receiving;      /* the thread of the host that takes in what comes, where a transport has one */
     uint64_t owed_bytes;        /* acknowledgements to send */
     uint64_t outstanding_bytes; /* sent, not acknowledged; where there is a window */
     struct credit *credit;      /* a heap, the soonest first */

@@ -16,7 +16,8 @@ enum { ITEMS_A_BLOCK = 512, EVENTS_AT_FIRST = 64 * 1024, WINDOW_PIECES = 16 };
 const char *world_resource_name(enum world_resource resource)
 {
     static const char *const name[WORLD_RESOURCE_COUNT] = { "sm",     "hbm",    "nvlink_egress", "nvlink_ingress",
-                                                            "nic_tx", "nic_rx", "posting",       "core" };
+                                                            "nic_tx", "nic_rx", "posting",       "receiving",
+                                                            "core" };
     return name[resource];
 }
 

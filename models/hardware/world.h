@@ -47,6 +47,7 @@ enum world_resource {
     WORLD_NIC_TX,
     WORLD_NIC_RX,
     WORLD_POSTING,
+    WORLD_RECEIVING,
     WORLD_CORE,
     WORLD_RESOURCE_COUNT
 };

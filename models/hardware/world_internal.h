@@ -148,8 +148,8 @@ struct world_rank {
     uint32_t launch;               /* number of its last one, in all programs */
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
     bool begun;
-    struct world_use nic_tx, nic_rx; /* of its NIC before the launch */
-    uint64_t *lanes_named;           /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
+    struct world_use nic_tx, nic_rx, receiving; /* of its NIC before the launch */
+    uint64_t *lanes_named; /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
     uint32_t lanes_named_count;
 };
 

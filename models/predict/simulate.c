@@ -265,6 +265,7 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
         bound_raise(b, BOUND_SEND, WORLD_NIC_TX, use_within_ps(&use[WORLD_NIC_TX]));
         bound_raise(b, BOUND_RECEIVE, WORLD_NVLINK_INGRESS, use_within_ps(&use[WORLD_NVLINK_INGRESS]));
         bound_raise(b, BOUND_RECEIVE, WORLD_NIC_RX, use_within_ps(&use[WORLD_NIC_RX]));
+        bound_raise(b, BOUND_RECEIVE, WORLD_RECEIVING, use_within_ps(&use[WORLD_RECEIVING]));
         for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) late_ps = MAX(late_ps, use[i].late_ps);
         const uint64_t core_ps = use[WORLD_CORE].busy_ps - MIN(use[WORLD_CORE].busy_ps, wait_ps);
         bound_raise(b, BOUND_WORK, host ? WORLD_CORE : WORLD_SM, host ? core_ps : use[WORLD_SM].busy_ps);

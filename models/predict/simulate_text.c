@@ -100,9 +100,13 @@ static const char *bound_of(const char *resource)
     static const struct {
         const char *resource, *bound;
     } known[] = {
-        { "nic_tx", "bound_send_us" },    { "nvlink_egress", "bound_send_us" },
-        { "nic_rx", "bound_receive_us" }, { "nvlink_ingress", "bound_receive_us" },
-        { "sm", "bound_sm_us" },          { "core", "bound_core_us" },
+        { "nic_tx", "bound_send_us" },
+        { "nvlink_egress", "bound_send_us" },
+        { "nic_rx", "bound_receive_us" },
+        { "nvlink_ingress", "bound_receive_us" },
+        { "sm", "bound_sm_us" },
+        { "core", "bound_core_us" },
+        { "receiving", "bound_receive_us" },
         { "link", "bound_link_us" },
     };
     for (size_t i = 0; resource && i < G_N_ELEMENTS(known); i++)
