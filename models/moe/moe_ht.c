@@ -370,6 +370,9 @@ static enum worker_step scan_step(struct fabric_worker *w)
     struct ht_scan *s = fabric_container_of(w, struct ht_scan, worker);
     if (s->layout) ht_layout_make(s->rank);
     ht_scan_charge(w, s->looks, s->read_bytes, s->write_bytes);
+    for (size_t i = 0; i < sizeof s->wait / sizeof s->wait[0] && s->wait[i].pattern; i++)
+        fabric_work(w, &(struct fabric_work){
+                           .kind = FABRIC_WORK_SCAN, .pattern = s->wait[i].pattern, .rows = s->wait[i].loads });
     return WORKER_DONE;
 }
 
@@ -378,8 +381,8 @@ static void scan_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "scan on SM %u waits for nothing", w->sm);
 }
 
-void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks, uint64_t read_bytes,
-                 uint64_t write_bytes)
+struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks, uint64_t read_bytes,
+                            uint64_t write_bytes)
 {
     assert(h->scan_count < h->scan_max);
     struct ht_scan *s = &h->scan[h->scan_count++];
@@ -389,6 +392,7 @@ void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks,
                            .read_bytes = read_bytes,
                            .write_bytes = write_bytes };
     ht_kernel_add(h, &s->worker, sm, warps);
+    return s;
 }
 
 /* 4 experts or 8 ranks an SM, 256 threads; each reads all choices. */

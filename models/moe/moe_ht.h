@@ -78,6 +78,10 @@ struct ht_scan {
     struct ht_rank *rank;
     uint32_t looks; /* reads of a thread that wait for one another */
     uint64_t read_bytes, write_bytes;
+    struct {
+        const struct fabric_pattern *pattern;
+        uint32_t loads; /* likewise, as the pattern says */
+    } wait[2];
     bool layout; /* it also makes the layout */
 };
 
@@ -127,8 +131,8 @@ enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase);
 /* A launch: empties the kernel and counts the epoch; then workers are added. */
 void ht_kernel_begin(struct ht_rank *h, uint32_t phase);
 void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, uint32_t sm, uint32_t warps);
-void ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks, uint64_t read_bytes,
-                 uint64_t write_bytes);
+struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks, uint64_t read_bytes,
+                            uint64_t write_bytes);
 void ht_layout_launch(struct ht_rank *h);
 /* Looks of a warp that fills the gaps in the heads of rows: 32 of them are read at once and then handed round lane by
  * lane, which takes about as long again (on H200, 2 to 24 SMs). */

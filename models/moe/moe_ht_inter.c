@@ -410,13 +410,53 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
 /* Warps of a block of cached_notify: one a channel. */
 static uint32_t cached_warps(const struct ht_geometry *g) { return g->channels < 4 ? 4 : moe_min(g->channels, 32); }
 
-/* A lane a node goes through its channel's tokens backwards, in turns of 4 whose loads are awaited at once. */
-enum { GAP_UNROLLED = 4 };
 /* Rows of NVLink heads, 32 B each, that fit the 8 KiB of a warp: brought, filled and stored together, two waits. */
 enum { GAP_BATCH = 255 };
 
-/* The scans beside the main SM.  For combine, SM 1 fills the gaps of the RDMA heads, a warp a channel; SM 2 + n those
- * of the NVLink heads of what came from node n. */
+/* What a rank moves between two scans of its heads, which drives them out of the L2: the rows that it sends back and
+ * those that come, and what it sums of them. */
+static uint64_t heads_footprint(const struct ht_rank *h)
+{
+    return (2u * ht_recv_rows(h) + 2u * h->g.tokens) * (uint64_t)h->combine_slot.row_bytes;
+}
+
+/* A lane a node goes through its channel's tokens backwards, a warp a channel, in turns of 4 whose loads are awaited at
+ * once.  Memory brings 64 B at a time; a turn that finds its heads brought with those of the turn before waits for the
+ * L2 alone. */
+static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
+{
+    enum { GAP_UNROLLED = 4, FETCH_BYTES = 64 };
+    static const struct fabric_pattern near = { .in_flight = 1, .fresh = true };
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    const uint32_t tokens = g->tokens / g->channels, turns = tokens / GAP_UNROLLED + 1;
+    const uint32_t fetches = moe_min(tokens * g->nodes * 4 / FETCH_BYTES + 1, turns);
+    r->heads_far = (struct fabric_pattern){ .in_flight = 1, .fresh = true, .footprint_bytes = heads_footprint(h) };
+    struct ht_scan *s = ht_scan_add(h, 1, warps, 0, 0, (uint64_t)g->tokens * g->nodes * 4);
+    s->wait[0].pattern = &r->heads_far;
+    s->wait[0].loads = fetches;
+    s->wait[1].pattern = &near;
+    s->wait[1].loads = turns - fetches;
+}
+
+/* What came from a node, a warp a channel: batches, and in each a wait for shared memory a row. */
+static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm, uint32_t sms)
+{
+    static const struct fabric_pattern at_hand = { .in_flight = 1, .again = FABRIC_AT_HAND, .fresh = true };
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    uint32_t looks = 0, rows = 0;
+    for (uint32_t n = sm; n < g->nodes; n += sms) {
+        rows += r->rail_before[n + 1] - r->rail_before[n];
+        looks += 2 * ((r->rail_before[n + 1] - r->rail_before[n]) / g->channels / GAP_BATCH + 1);
+    }
+    struct ht_scan *s = ht_scan_add(h, 2 + sm, warps, looks, 0, (uint64_t)rows * g->local * 4);
+    s->wait[0].pattern = &at_hand;
+    s->wait[0].loads = rows / g->channels;
+}
+
+/* The scans beside the main SM.  For combine, SM 1 fills the gaps of the RDMA heads; SM 2 + n those of the NVLink heads
+ * of what came from node n. */
 static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
 {
     struct ht_rank *h = &r->ht;
@@ -428,15 +468,8 @@ static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
                         (uint64_t)g->channels * (g->local + 1) * 4);
     if (phase != HT_CACHED_NOTIFY_COMBINE) return;
     const uint32_t warps = cached_warps(g), sms = 2 * g->channels - 2;
-    ht_scan_add(h, 1, warps, g->tokens / g->channels / GAP_UNROLLED + 1, 0, (uint64_t)g->tokens * g->nodes * 4);
-    for (uint32_t sm = 0; sm < sms && sm < g->nodes; sm++) {
-        uint32_t looks = 0, rows = 0;
-        for (uint32_t n = sm; n < g->nodes; n += sms) {
-            rows += r->rail_before[n + 1] - r->rail_before[n];
-            looks += 2 * ((r->rail_before[n + 1] - r->rail_before[n]) / g->channels / GAP_BATCH + 1);
-        }
-        ht_scan_add(h, 2 + sm, warps, looks, 0, (uint64_t)rows * g->local * 4);
-    }
+    rdma_heads_scan_add(r, warps);
+    for (uint32_t sm = 0; sm < sms && sm < g->nodes; sm++) nvl_heads_scan_add(r, warps, sm, sms);
 }
 
 static void notify_launch(struct inter_rank *r, enum ht_phase phase)
