@@ -81,16 +81,17 @@ struct fabric_worker {
      * is awaited: the first "rank N" behind the word "waits", or the first "rank N" if the text lacks "waits". */
     void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
     struct fabric *fabric;
-    uint64_t wake_ps; /* the worker sets it in a step: a waiting worker's next step is due then; 0: never */
-    uint32_t index;   /* its number among the workers of this rank, unique, from 0 */
-    uint16_t sm;      /* the SM that it runs on */
-    uint16_t warps;   /* how many warps of that SM it has */
-    uint8_t moment;   /* enum worker_moment: what else its end means */
-    bool whole;       /* its operations are all that it does from its first instruction to its last */
-    bool paired;      /* its thread block is one of a cluster of two, which run on a pair of SMs */
-    bool stream;      /* no warps: a stream of the host's, with copies by a copy engine, and words.  Its owner clears it
-                       * while a kernel runs on the stream: then its operations are that kernel's */
+    uint64_t wake_ps;    /* the worker sets it in a step: a waiting worker's next step is due then; 0: never */
+    uint16_t sm;         /* the SM that it runs on */
+    uint16_t warps;      /* how many warps of that SM it has */
+    uint32_t index : 27; /* its number among the workers of this rank, unique, from 0 */
+    uint32_t moment : 2; /* enum worker_moment: what else its end means */
+    bool whole : 1;      /* its operations are all that it does from its first instruction to its last */
+    bool paired : 1;     /* its thread block is one of a cluster of two, which run on a pair of SMs */
+    bool stream : 1;     /* no warps: a stream of the host's, with copies by a copy engine, and words.  Its owner clears
+                          * it while a kernel runs on the stream: then its operations are that kernel's */
 };
+_Static_assert(sizeof(struct fabric_worker) <= 40, "large worlds have millions");
 
 /* A worker's operations run one after another, and each takes all warps of the worker.  Operations that name fewer
  * warps run side by side, each on its own warps, as far as the worker has enough. */

@@ -72,7 +72,7 @@ static void ll_needs(const struct moe_options *o, bool payload, struct fabric_ne
     const struct ll_geometry g = geometry_of(o);
     *needs = (struct fabric_needs){
         .heap_bytes = payload ? 2 * (g.send_bytes + g.recv_bytes) : 0,
-        .word_count = 5 * g.experts + LL_WORDS_EXTRA + g.sms + (o->mask_timeout_ps ? g.ranks : 0),
+        .word_count = LL_WORDS_AN_EXPERT * g.experts + LL_WORDS_EXTRA + g.sms + (o->mask_timeout_ps ? g.ranks : 0),
         .queue_count = (uint16_t)g.local_experts,
         .queue_depth = 2 * (o->tokens_max + 1),
     };

@@ -8,9 +8,9 @@
  *
  * A dispatch message is a 16-byte header (source token) and the row: H FP8 values and H/128 scales, or H BF16.
  *
- * Signal words: counts[2][local expert][source], flags[2][expert] (raised by the peers), finish[expert], gate, open,
- * clean, block[SM] (private), and with masking sync[source] (raised by the peers).  What the kernels zero between calls
- * is here told apart by the call number in the high half. */
+ * Signal words: counts[local expert][source] of dispatch, flags[expert] of combine (raised by the peers),
+ * finish[expert], gate, open, clean, block[SM] (private), and with masking sync[source] (raised by the peers).  What
+ * the kernels zero between calls is here told apart by the call number in the high half. */
 #ifndef MODELS_MOE_MOE_LL_H
 #define MODELS_MOE_MOE_LL_H
 
@@ -106,8 +106,8 @@ struct ll_rank {
     bool failed;            /* as planned */
     uint32_t call;          /* number of this dispatch or combine, from 1; its parity picks the half */
     uint64_t gate_target, open_target, clean_target, block_target; /* private words only grow */
-    uint64_t *finish_target;                                       /* [experts] */
-    uint32_t *slot_counter;                                        /* [experts] tokens sent to it in this call */
+    uint32_t *finish_target;                                       /* [experts] low halves of these words */
+    uint16_t *slot_counter;                                        /* [experts] tokens sent to it in this call */
     uint32_t *packed_count;                                        /* [local experts] rows received */
     struct ll_range *range;                                        /* [local experts][ranks] */
 
@@ -150,20 +150,17 @@ static inline bool ll_masks(const struct ll_rank *r, uint32_t rank) { return r->
 
 static inline uint32_t ll_word_count_at(const struct ll_rank *r, uint32_t local_expert, uint32_t source)
 {
-    return (r->call & 1) * r->g.experts + local_expert * r->g.ranks + source;
+    return local_expert * r->g.ranks + source;
 }
-static inline uint32_t ll_word_flag(const struct ll_rank *r, uint32_t expert)
-{
-    return (2 + (r->call & 1)) * r->g.experts + expert;
-}
-static inline uint32_t ll_word_finish(const struct ll_rank *r, uint32_t expert) { return 4 * r->g.experts + expert; }
-static inline uint32_t ll_word_gate(const struct ll_rank *r) { return 5 * r->g.experts; }
-static inline uint32_t ll_word_open(const struct ll_rank *r) { return 5 * r->g.experts + 1; }
-static inline uint32_t ll_word_clean(const struct ll_rank *r) { return 5 * r->g.experts + 2; }
-enum { LL_WORDS_EXTRA = 3 };
+static inline uint32_t ll_word_flag(const struct ll_rank *r, uint32_t expert) { return r->g.experts + expert; }
+static inline uint32_t ll_word_finish(const struct ll_rank *r, uint32_t expert) { return 2 * r->g.experts + expert; }
+static inline uint32_t ll_word_gate(const struct ll_rank *r) { return 3 * r->g.experts; }
+static inline uint32_t ll_word_open(const struct ll_rank *r) { return 3 * r->g.experts + 1; }
+static inline uint32_t ll_word_clean(const struct ll_rank *r) { return 3 * r->g.experts + 2; }
+enum { LL_WORDS_AN_EXPERT = 3, LL_WORDS_EXTRA = 3 };
 static inline uint32_t ll_word_block(const struct ll_rank *r, uint32_t sm)
 {
-    return 5 * r->g.experts + LL_WORDS_EXTRA + sm;
+    return LL_WORDS_AN_EXPERT * r->g.experts + LL_WORDS_EXTRA + sm;
 }
 static inline uint32_t ll_word_sync(const struct ll_rank *r, uint32_t source)
 {

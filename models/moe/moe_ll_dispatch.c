@@ -216,6 +216,13 @@ static void receive_run(void *context, uint64_t argument)
     }
 }
 
+/* Whether all messages of the expert are written.  Of counters that only grow the low halves tell. */
+static bool finished(const struct ll_rank *r, uint32_t expert)
+{
+    const uint32_t word = (uint32_t)fabric_load(r->base.fabric, ll_word_finish(r, expert));
+    return word - r->finish_target[expert] <= INT32_MAX;
+}
+
 /* True once the expert's rank knows how many of this rank's tokens come. */
 static bool receiver_tell(struct ll_receiver *v)
 {
@@ -226,7 +233,7 @@ static bool receiver_tell(struct ll_receiver *v)
     assert(r->slot_counter[e] <= r->g.tokens_max);
     if (fabric_load(w->fabric, ll_word_block(r, w->sm)) < r->block_target) return false;
     const bool masked = ll_masks(r, v->source); /* it is told nothing */
-    if (!masked && fabric_load(w->fabric, ll_word_finish(r, e)) < r->finish_target[e]) return false;
+    if (!masked && !finished(r, e)) return false;
     const struct fabric_signal signal = {
         .peer = v->source,
         .queue = v->local_expert,
@@ -339,7 +346,8 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
     ll_worker_add(r, &v->worker, expert / r->g.groups, r->g.warps_per_group);
     if (tell) {
         fabric_watch_least(&v->worker, ll_word_block(r, v->worker.sm), r->block_target);
-        fabric_watch_least(&v->worker, ll_word_finish(r, expert), r->finish_target[expert]);
+        const uint64_t word = fabric_load(r->base.fabric, ll_word_finish(r, expert));
+        fabric_watch_least(&v->worker, ll_word_finish(r, expert), word + (r->finish_target[expert] - (uint32_t)word));
     }
     if (receive) fabric_watch(&v->worker, ll_word_count_at(r, v->local_expert, v->source), 1);
     if (!tell || !receive) return;
