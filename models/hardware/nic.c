@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct qp **qp_place(struct world_rank *rank, uint16_t peer, uint16_t queue)
+static arena_name *qp_place(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
     assert(peer < rank->fabric.rank_count && queue < rank->fabric.queue_count);
     if (rank->world->transport.queues) queue %= rank->world->transport.queues;
@@ -23,40 +23,51 @@ static struct qp **qp_place(struct world_rank *rank, uint16_t peer, uint16_t que
 
 enum { QUEUE_FIRST = 16 }; /* a port's queues start with so many places; always a power of two */
 
-struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue) { return *qp_place(rank, peer, queue); }
+struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue)
+{
+    return qp_at(rank->world, *qp_place(rank, peer, queue));
+}
 
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
-    struct qp **place = qp_place(rank, peer, queue);
-    if (*place) return *place;
-    *place = pool_get(&rank->world->qps);
-    **place = (struct qp){ 0 };
-    return *place;
+    struct world *w = rank->world;
+    arena_name *place = qp_place(rank, peer, queue);
+    if (*place) return qp_at(w, *place);
+    struct qp *const qp = pool_get(&w->qps);
+    *qp = (struct qp){ 0 };
+    *place = arena_name_of(&w->arena, qp);
+    return qp;
 }
 
 struct qp_rest *nic_qp_more(struct world *w, struct qp *qp)
 {
-    if (qp->rest) return qp->rest;
-    qp->rest = pool_get(&w->qp_rests);
-    *qp->rest = (struct qp_rest){ 0 };
-    return qp->rest;
+    struct qp_rest *rest = qp_rest_of(w, qp);
+    if (rest) return rest;
+    rest = pool_get(&w->qp_rests);
+    *rest = (struct qp_rest){ 0 };
+    qp->rest = arena_name_of(&w->arena, rest);
+    return rest;
 }
 
-void nic_qp_clear(struct qp *qp)
+void nic_qp_clear(struct world *w, struct qp *qp)
 {
-    if (!qp->rest || !qp->rest->flow) return;
-    dcqcn_flow_clear(qp->rest->flow);
-    free(qp->rest->flow);
+    struct qp_rest *const rest = qp_rest_of(w, qp);
+    if (!rest || !rest->flow) return;
+    dcqcn_flow_clear(rest->flow);
+    free(rest->flow);
 }
 
 void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
-    struct qp **place = qp_place(rank, peer, queue), *qp = *place;
+    struct world *w = rank->world;
+    arena_name *const place = qp_place(rank, peer, queue);
+    struct qp *const qp = qp_at(w, *place);
+    struct qp_rest *const rest = qp_rest_of(w, qp);
     if (qp->held_last || qp->ready_last || qp->ack_last || qp->unknown || qp->unacked) return;
-    if (qp->rest && (qp->rest->waiter || qp->rest->flow || qp->rest->answers)) return;
-    if (qp->rest) pool_put(&rank->world->qp_rests, qp->rest);
-    pool_put(&rank->world->qps, qp);
-    *place = NULL;
+    if (rest && (rest->waiter || rest->flow || rest->answers)) return;
+    if (rest) pool_put(&w->qp_rests, rest);
+    pool_put(&w->qps, qp);
+    *place = 0;
 }
 
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes)
@@ -135,7 +146,11 @@ static const struct network_local *local_out(const struct world *w, const struct
 static struct nic *nic_of(const struct world *w, const struct request *r) { return &w->nic[port_out(w, r)]; }
 
 /* Wire bytes sent in quanta before the next one. */
-static uint32_t request_early_bytes(const struct request *r) { return r->parcel ? r->parcel->early_bytes : 0; }
+static uint32_t request_early_bytes(const struct world *w, const struct request *r)
+{
+    const struct parcel *const parcel = parcel_of(w, r);
+    return parcel ? parcel->early_bytes : 0;
+}
 
 /* The time that an acknowledgement takes back to the source. */
 static uint64_t back_ps(const struct world *w, const struct request *r)
@@ -213,7 +228,7 @@ static void request_landed(struct sim *sim, struct sim_event *event)
     struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
     struct world_rank *target = &w->rank[r->target];
-    const struct parcel *parcel = r->parcel;
+    const struct parcel *parcel = parcel_of(w, r);
     if (parcel && parcel->payload_bytes) {
         assert(parcel->target_offset + parcel->payload_bytes <= target->fabric.heap_bytes);
         memcpy(target->fabric.heap + parcel->target_offset, parcel->payload, parcel->payload_bytes);
@@ -234,22 +249,23 @@ static uint64_t flush_ps(const struct world *w) { return w->transport.flushed ? 
 static void request_known(struct world *w, struct qp *qp, struct request *r, uint64_t visible_ps)
 {
     const uint64_t acked_ps = visible_ps + flush_ps(w) + back_ps(w, r);
-    assert(visible_ps >= sim_now_ps(w->sim) && request_early_bytes(r) <= r->wire_bytes);
-    credit_return(nic_of(w, r), r->wire_bytes - request_early_bytes(r), acked_ps);
+    assert(visible_ps >= sim_now_ps(w->sim) && request_early_bytes(w, r) <= r->wire_bytes);
+    credit_return(nic_of(w, r), r->wire_bytes - request_early_bytes(w, r), acked_ps);
     acks_owe(w, r);
-    if (r->answer) qp->rest->answers--;
+    if (r->answer) qp_rest_of(w, qp)->answers--;
     else world_qp_complete(&w->rank[r->source], qp, r->places, acked_ps);
     if (r->signal && r->add && world_counter_hold(&w->rank[r->target], r->word, r->value, &visible_ps))
         r->signal = false;
-    if (!r->signal && !r->answer && !(r->parcel && r->parcel->payload_bytes)) {
+    const struct parcel *const parcel = parcel_of(w, r);
+    if (!r->signal && !r->answer && !(parcel && parcel->payload_bytes)) {
         world_request_free(w, r);
         return;
     }
-    r->event.run = request_landed;
+    r->event = (struct sim_event){ .run = request_landed };
     sim_schedule_at(w->sim, &r->event, visible_ps);
 }
 
-static void ring_add(struct nic *nic, struct ring ring);
+static void ring_add(struct nic *nic, struct request *last, uint64_t time_ps);
 
 /* A get has come in.  The peer's NIC answers it without help, as with a put the other way.  On a host the CPU does. */
 static void get_answer(struct world *w, struct request *r, uint64_t in_ps)
@@ -260,15 +276,17 @@ static void get_answer(struct world *w, struct request *r, uint64_t in_ps)
     r->source = r->target;
     r->target = poster;
     r->wire_bytes = r->answer_bytes;
-    if (r->parcel) r->parcel->early_bytes = 0;
-    if (r->parcel) r->parcel->in_ps = r->parcel->held_ps = 0;
-    r->qp = nic_qp(&w->rank[r->source], r->target, r->queue);
-    nic_qp_more(w, r->qp)->answers++;
-    r->next = r;
+    struct parcel *const parcel = parcel_of(w, r);
+    if (parcel) parcel->early_bytes = 0;
+    if (parcel) parcel->in_ps = parcel->held_ps = 0;
+    struct qp *const qp = nic_qp(&w->rank[r->source], r->target, r->queue);
+    r->qp = arena_name_of(&w->arena, qp);
+    nic_qp_more(w, qp)->answers++;
+    r->next = request_name(w, r);
     r->get = false;
     r->answer = true;
     if (w->machine->receive) in_ps = w->machine->receive(&w->rank[r->source], in_ps, r);
-    ring_add(nic_of(w, r), (struct ring){ in_ps, r });
+    ring_add(nic_of(w, r), r, in_ps);
 }
 
 /* The request's last byte has come in at in_ps. */
@@ -286,7 +304,7 @@ static void request_received(struct sim *sim, struct sim_event *event)
     struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
     const uint64_t done_ps = w->machine->receive(&w->rank[r->target], sim_now_ps(sim), r);
-    request_in(w, r->qp, r, later(done_ps, r->parcel->in_ps));
+    request_in(w, qp_at(w, r->qp), r, later(done_ps, parcel_of(w, r)->in_ps));
 }
 
 /* Doorbell until the first byte leaves, beside the way through the node.  A signal's request holds all that is sent. */
@@ -350,7 +368,7 @@ static void request_sent(struct world *w, struct qp *qp, struct request *r, uint
     }
     const uint64_t work_ps = w->machine->link_ps(w, r);
     world_request_parcel(w, r)->in_ps = in_ps;
-    r->event.run = request_received;
+    r->event = (struct sim_event){ .run = request_received };
     sim_schedule_at(w->sim, &r->event, in_ps - (work_ps < service_ps ? work_ps : service_ps));
 }
 
@@ -363,7 +381,8 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     if (w->network->leaf_count > 1) {
         const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
         key = mix(1 + (address ? (uint64_t)from << 32 | to : qp_key(r, r->queue)));
-        if (w->cluster->network.routing == CLUSTER_SPRAY) key = (key >> 32) + nic_qp_more(w, r->qp)->sprayed++;
+        if (w->cluster->network.routing == CLUSTER_SPRAY)
+            key = (key >> 32) + nic_qp_more(w, qp_at(w, r->qp))->sprayed++;
     }
     network_way(w->network, from, to, key, p);
     const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
@@ -416,7 +435,7 @@ static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t n
 
 static struct dcqcn_flow *flow_of(struct world *w, const struct request *r)
 {
-    struct qp_rest *rest = nic_qp_more(w, r->qp);
+    struct qp_rest *rest = nic_qp_more(w, qp_at(w, r->qp));
     if (rest->flow) return rest->flow;
     rest->flow = memory_new(1, sizeof *rest->flow);
     dcqcn_flow_init(rest->flow, &w->dcqcn);
@@ -441,11 +460,11 @@ static uint64_t passage_go(struct world *w, const struct request *r, const struc
 
 /* ---- whose turn it is ---- */
 
-static void active_add(struct nic *nic, struct request *first)
+static void active_add(struct nic *nic, const struct request *first)
 {
     if (nic->active_count == nic->active_max) {
         const uint32_t max = nic->active_max ? 2 * nic->active_max : QUEUE_FIRST;
-        struct request **grown = memory_grow(NULL, max, sizeof *grown);
+        arena_name *grown = memory_grow(NULL, max, sizeof *grown);
         for (uint32_t i = 0; i < nic->active_count; i++)
             grown[i] = nic->active[(nic->active_first + i) & (nic->active_max - 1)];
         free(nic->active);
@@ -453,7 +472,7 @@ static void active_add(struct nic *nic, struct request *first)
         nic->active_first = 0;
         nic->active_max = max;
     }
-    nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = first;
+    nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = request_name(nic->world, first);
 }
 
 /* Takes out the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
@@ -464,17 +483,26 @@ static void active_take(struct nic *nic)
     nic->active_count--;
 }
 
+/* The last request of the doorbell that rings next. */
+static struct request *ring_soonest(const struct nic *nic)
+{
+    return request_at(nic->world, nic->ring[nic->ring_first]);
+}
+
 /* Makes ready the requests of all doorbells that have rung by now. */
 static void rings_take(struct nic *nic, uint64_t now_ps)
 {
-    for (; nic->ring_count && nic->ring[nic->ring_first].time_ps <= now_ps; nic->ring_count--) {
-        struct request *last = nic->ring[nic->ring_first].last, *first = last->next;
-        struct qp *qp = last->qp;
+    const struct world *w = nic->world;
+    for (; nic->ring_count; nic->ring_count--) {
+        struct request *const last = ring_soonest(nic);
+        if (last->ring_ps > now_ps) return;
+        struct qp *const qp = qp_at(w, last->qp);
+        const arena_name first = last->next;
         nic->ring_first = (nic->ring_first + 1) & (nic->ring_max - 1);
-        last->next = NULL;
-        if (qp->ready_last) qp->ready_last->next = first;
-        else active_add(nic, first);
-        qp->ready_last = last;
+        last->next = 0;
+        if (qp->ready_last) request_at(w, qp->ready_last)->next = first;
+        else active_add(nic, request_at(w, first));
+        qp->ready_last = request_name(w, last);
     }
 }
 
@@ -483,17 +511,28 @@ static void turn_schedule(struct nic *nic)
 {
     if (!nic->active_count && !nic->ring_count) return;
     const uint64_t now = sim_now_ps(nic->world->sim);
-    const uint64_t ring_ps = nic->active_count ? 0 : nic->ring[nic->ring_first].time_ps;
+    const uint64_t ring_ps = nic->active_count ? 0 : ring_soonest(nic)->ring_ps;
     nic_wake(nic, later(now, later(ring_ps, nic_out(nic)->port.free_ps)));
 }
 
 static void qp_resume(struct sim *sim, struct sim_event *event)
 {
     const struct world *w = sim_owner(sim);
-    struct request *r = fabric_container_of(event, struct request, event);
+    const struct request *r = fabric_container_of(event, struct parcel, resume_event)->request;
     struct nic *nic = nic_of(w, r);
     active_add(nic, r);
     if (!nic->stalled) turn_schedule(nic);
+}
+
+/* The QP whose turn it is, with r to send, has its next turn at go_ps at the soonest. */
+static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
+{
+    struct world *w = nic->world;
+    struct parcel *const parcel = world_request_parcel(w, r);
+    active_take(nic);
+    parcel->resume_event.run = qp_resume;
+    sim_schedule_at(w->sim, &parcel->resume_event, go_ps);
+    turn_schedule(nic);
 }
 
 /* The QP's next bytes have reserved their places on the way for later.  Until then the port's other QPs go on. */
@@ -503,18 +542,20 @@ static void qp_hold(struct nic *nic, struct request *r, const struct passage *p,
     const uint64_t now = sim_now_ps(w->sim), go_ps = now + p->push_ps;
     const uint64_t tail_ps = go_ps + rate_time(nic_out(nic)->rate, size) + w->cluster->nic.fetch_ps;
     world_request_parcel(w, r)->held_ps = passage_go(w, r, p, size, head_ps, tail_ps + nic_out(nic)->latency_ps);
-    active_take(nic);
-    r->event.run = qp_resume;
-    sim_schedule_at(w->sim, &r->event, go_ps);
-    turn_schedule(nic);
+    qp_wait(nic, r, go_ps);
 }
 
-static uint64_t request_held_ps(const struct request *r) { return r->parcel ? r->parcel->held_ps : 0; }
+static uint64_t request_held_ps(const struct world *w, const struct request *r)
+{
+    const struct parcel *const parcel = parcel_of(w, r);
+    return parcel ? parcel->held_ps : 0;
+}
 
 /* The time that a request costs a port besides its bytes.  Only the request's first quantum pays it. */
-static uint64_t request_work_ps(const struct cluster_nic *c, const struct request *r)
+static uint64_t request_work_ps(const struct world *w, const struct request *r)
 {
-    if (request_early_bytes(r)) return 0;
+    const struct cluster_nic *c = &w->cluster->nic;
+    if (request_early_bytes(w, r)) return 0;
     return (r->put || r->answer ? c->message_ps : 0) + ((r->signal && !r->polled) || r->get ? c->signal_ps : 0);
 }
 
@@ -530,11 +571,11 @@ static uint64_t acks_take(struct nic *nic)
 static void quantum_send(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
-    struct qp *qp = r->qp;
+    struct qp *qp = qp_at(w, r->qp);
     struct link_state *out = nic_out(nic);
     const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
     active_take(nic);
-    const uint64_t service_ps = request_work_ps(&w->cluster->nic, r) + rate_time(out->rate, size + owed_bytes);
+    const uint64_t service_ps = request_work_ps(w, r) + rate_time(out->rate, size + owed_bytes);
     const uint64_t read_ps = source_read(nic, r, now, size),
                    fetch_ps = request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r);
     uint64_t sent_ps = port_reserve(&out->port, now, service_ps, size + owed_bytes) + p->push_ps;
@@ -545,16 +586,16 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     if (w->options.timeline) world_timeline_nic_note(w, r, true, sent_ps - service_ps, sent_ps);
     const uint64_t tail_ps = now + rate_time(out->rate, size) + p->push_ps;
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + out->latency_ps;
-    const uint64_t held_ps = request_held_ps(r);
+    const uint64_t held_ps = request_held_ps(w, r);
     const uint64_t in_ps = held_ps ? later(held_ps, there_ps) : passage_go(w, r, p, size, head_ps, there_ps);
-    const uint32_t early_bytes = request_early_bytes(r);
+    const uint32_t early_bytes = request_early_bytes(w, r);
     const bool last = early_bytes + size == r->wire_bytes;
     assert(early_bytes + size <= r->wire_bytes && in_ps >= now);
-    struct request *next = last ? r->next : r;
+    const struct request *next = last ? request_at(w, r->next) : r;
     if (next) active_add(nic, next);
-    else qp->ready_last = NULL;
+    else qp->ready_last = 0;
     turn_schedule(nic);
-    struct parcel *parcel = last ? r->parcel : world_request_parcel(w, r);
+    struct parcel *parcel = last ? parcel_of(w, r) : world_request_parcel(w, r);
     if (parcel) {
         parcel->held_ps = 0;
         parcel->in_ps = later(parcel->in_ps, in_ps);
@@ -574,36 +615,35 @@ static bool qp_must_wait(struct nic *nic, struct request *r)
     struct world *w = nic->world;
     const uint64_t now = sim_now_ps(w->sim);
     uint64_t go_ps = now;
-    if (w->transport.order == TRANSPORT_FENCE && r->signal && !r->put) go_ps = r->qp->done_ps;
-    if (w->dcqcn.parameters && !request_held_ps(r))
+    if (w->transport.order == TRANSPORT_FENCE && r->signal && !r->put) go_ps = qp_at(w, r->qp)->done_ps;
+    if (w->dcqcn.parameters && !request_held_ps(w, r))
         go_ps = later(go_ps, dcqcn_allows_ps(&w->dcqcn, flow_of(w, r), now));
     if (go_ps <= now) return false;
-    active_take(nic);
-    r->event.run = qp_resume;
-    sim_schedule_at(w->sim, &r->event, go_ps);
-    turn_schedule(nic);
+    qp_wait(nic, r, go_ps);
     return true;
 }
 
 /* What the QP whose turn it is sends next: of a train its first put, which becomes a request of its own. */
 static struct request *next_take(struct nic *nic)
 {
-    struct request **place = &nic->active[nic->active_first], *r = *place;
+    struct world *w = nic->world;
+    arena_name *const place = &nic->active[nic->active_first];
+    struct request *const r = request_at(w, *place);
     if (!r->leads) return r;
-    struct request *put = pool_get(&nic->world->requests);
-    *put = (struct request){ .next = r,
+    struct request *put = pool_get(&w->requests);
+    *put = (struct request){ .next = *place,
                              .qp = r->qp,
-                             .wire_bytes = r->train.put_bytes,
+                             .wire_bytes = r->put_bytes,
                              .source = r->source,
                              .target = r->target,
                              .queue = r->queue,
                              .places = 1,
                              .put = true };
-    if (--r->train.puts == 0) {
+    if (--r->puts == 0) {
         r->leads = false;
-        r->parcel = NULL;
+        r->parcel = 0;
     }
-    *place = put;
+    *place = request_name(w, put);
     return put;
 }
 
@@ -618,7 +658,7 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
         return;
     }
     struct request *r = next_take(nic);
-    const uint32_t left_bytes = r->wire_bytes - request_early_bytes(r);
+    const uint32_t left_bytes = r->wire_bytes - request_early_bytes(w, r);
     const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
     if (w->transport.window_bytes && !window_open(nic, size)) return;
     if (qp_must_wait(nic, r)) return;
@@ -629,7 +669,7 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     p.push_ps = 0;
     p.now_ps = sim_now_ps(sim);
     p.hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
-    if (!request_held_ps(r)) {
+    if (!request_held_ps(w, r)) {
         passage_find(nic, r, &p);
         passage_plan(w->network->link, &p, size, head_ps);
         if (p.push_ps && p.hold_alone) {
@@ -648,15 +688,18 @@ void nic_look_ahead(const struct sim *sim, const struct sim_event *event)
         if (r->signal) world_word_look_ahead(&w->rank[r->target], r->word);
     } else if (event->run == nic_send_next) {
         const struct nic *nic = fabric_container_of(event, const struct nic, event);
+        const struct world *w = nic->world;
         /* The first request of each was prefetched when it was the second. */
-        if (nic->active_count) __builtin_prefetch(nic->active[nic->active_first]->qp, 1);
-        if (nic->active_count > 1) __builtin_prefetch(nic->active[(nic->active_first + 1) & (nic->active_max - 1)], 1);
+        if (nic->active_count) __builtin_prefetch(qp_at(w, request_at(w, nic->active[nic->active_first])->qp), 1);
+        if (nic->active_count > 1)
+            __builtin_prefetch(request_at(w, nic->active[(nic->active_first + 1) & (nic->active_max - 1)]), 1);
         if (nic->ring_count) {
-            const struct request *last = nic->ring[nic->ring_first].last;
-            __builtin_prefetch(last->qp, 1);
-            __builtin_prefetch(last->next, 1);
+            const struct request *last = ring_soonest(nic);
+            __builtin_prefetch(qp_at(w, last->qp), 1);
+            __builtin_prefetch(request_at(w, last->next), 1);
         }
-        if (nic->ring_count > 1) __builtin_prefetch(nic->ring[(nic->ring_first + 1) & (nic->ring_max - 1)].last, 1);
+        if (nic->ring_count > 1)
+            __builtin_prefetch(request_at(w, nic->ring[(nic->ring_first + 1) & (nic->ring_max - 1)]), 1);
     }
 }
 
@@ -677,11 +720,12 @@ void nic_clear(struct nic *nic)
 /* ---- doorbells ---- */
 
 /* Searches from the end, because most doorbells are posted in the order in which they ring. */
-static void ring_add(struct nic *nic, struct ring ring)
+static void ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
 {
+    const struct world *w = nic->world;
     if (nic->ring_count == nic->ring_max) {
         const uint32_t max = nic->ring_max ? 2 * nic->ring_max : QUEUE_FIRST;
-        struct ring *grown = memory_grow(NULL, max, sizeof *grown);
+        arena_name *grown = memory_grow(NULL, max, sizeof *grown);
         for (uint32_t i = 0; i < nic->ring_count; i++)
             grown[i] = nic->ring[(nic->ring_first + i) & (nic->ring_max - 1)];
         free(nic->ring);
@@ -691,32 +735,36 @@ static void ring_add(struct nic *nic, struct ring ring)
     }
     const uint32_t mask = nic->ring_max - 1;
     uint32_t place = nic->ring_count++;
-    for (; place && nic->ring[(nic->ring_first + place - 1) & mask].time_ps > ring.time_ps; place--)
-        nic->ring[(nic->ring_first + place) & mask] = nic->ring[(nic->ring_first + place - 1) & mask];
-    nic->ring[(nic->ring_first + place) & mask] = ring;
+    for (; place; place--) {
+        const arena_name before = nic->ring[(nic->ring_first + place - 1) & mask];
+        if (request_at(w, before)->ring_ps <= time_ps) break;
+        nic->ring[(nic->ring_first + place) & mask] = before;
+    }
+    last->ring_ps = time_ps;
+    nic->ring[(nic->ring_first + place) & mask] = request_name(w, last);
     if (!nic->stalled) turn_schedule(nic);
 }
 
 /* Doorbells of one QP ring in the order posted, even if a later poster was quicker. */
 static void ring_schedule(const struct world *w, struct request *last, uint64_t ready_ps)
 {
-    struct qp *qp = last->qp;
+    struct qp *qp = qp_at(w, last->qp);
     if (ready_ps > qp->ring_ps) qp->ring_ps = ready_ps;
-    ring_add(nic_of(w, last), (struct ring){ qp->ring_ps, last });
+    ring_add(nic_of(w, last), last, qp->ring_ps);
 }
 
 void nic_ring(struct world_rank *source, struct qp *qp)
 {
     const struct world *w = source->world;
-    struct request *last = qp->held_last, *first = last->next, *next;
-    qp->held_last = NULL;
+    struct request *last = request_at(w, qp->held_last), *first = request_at(w, last->next), *next;
+    qp->held_last = 0;
     if (!w->machine->send) {
         ring_schedule(w, last, sim_now_ps(w->sim)); /* a flush may ring for what was posted a while ago */
         return;
     }
     for (struct request *r = first; r; r = next) {
-        next = r == last ? NULL : r->next;
-        r->next = r; /* a doorbell of its own */
+        next = r == last ? NULL : request_at(w, r->next);
+        r->next = request_name(w, r); /* a doorbell of its own */
         ring_schedule(w, r, w->machine->send(source, r));
     }
 }
@@ -725,13 +773,13 @@ void nic_ring(struct world_rank *source, struct qp *qp)
  * looks at each by itself, and a host works for each. */
 static bool train_join(struct world *w, struct request *last, struct request *r)
 {
-    const uint32_t put_bytes = last->leads ? last->train.put_bytes : last->wire_bytes;
+    const uint32_t put_bytes = last->leads ? last->put_bytes : last->wire_bytes;
     if (w->options.timeline || w->machine->send) return false;
     if (!last->put || last->signal || (!last->leads && last->parcel) || last->wire_bytes != put_bytes) return false;
     if (r->parcel || r->get || last->queue != r->queue) return false;
-    if (!last->leads) last->train.puts = 0;
-    last->train.puts++;
-    last->train.put_bytes = put_bytes;
+    if (!last->leads) last->puts = 0;
+    last->puts++;
+    last->put_bytes = put_bytes;
     last->leads = true;
     last->wire_bytes = r->wire_bytes;
     last->word = r->word;
@@ -750,13 +798,15 @@ void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, b
     struct world *w = source->world;
     struct qp *qp = nic_qp(source, r->target, r->queue);
     world_bisection_note(w, r->source, r->target, r->wire_bytes);
-    r->qp = qp;
+    struct request *const held = request_at(w, qp->held_last);
+    r->qp = arena_name_of(&w->arena, qp);
     qp->unknown += r->places;
     qp->unacked += w->queue_depth ? r->places : 0;
-    if (!qp->held_last || !train_join(w, qp->held_last, r)) {
-        r->next = qp->held_last ? qp->held_last->next : r;
-        if (qp->held_last) qp->held_last->next = r;
-        qp->held_last = r;
+    if (!held || !train_join(w, held, r)) {
+        const arena_name name = request_name(w, r);
+        r->next = held ? held->next : name;
+        if (held) held->next = name;
+        qp->held_last = name;
     }
     if (!w->machine->send) qp->ring_ps = later(qp->ring_ps, ready_ps);
     if (w->options.timeline) world_timeline_post_note(w, r);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "models/cluster.h"
 #include "models/fabric.h"
+#include "models/hardware/arena.h"
 #include "models/hardware/dcqcn.h"
 #include "models/hardware/link.h"
 #include "sim/sim.h"
@@ -13,20 +14,25 @@
 struct world;
 struct world_rank;
 
-/* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions on their way: what each needs
- * takes one cache line.  Puts of one doorbell that store nothing and have one size are a train: the request behind them
- * stands for them too, and each becomes a request of its own when its turn comes. */
+/* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions on their way, so it is small:
+ * others are named, not pointed to, and what it needs before it is sent lies where its event lies afterwards.  Puts of
+ * one doorbell that store nothing and have one size are a train: the request behind them stands for them too, and each
+ * becomes a request of its own when its turn comes. */
 struct request {
-    struct sim_event event;
-    struct request *next; /* on its QP's held or ready list */
     union {
-        struct parcel *parcel; /* NULL: it needs none of that */
+        struct sim_event event; /* once it is sent */
         struct {
-            uint32_t puts, put_bytes; /* before it: how many, and of how many bytes on the wire each */
-        } train;
+            uint64_t ring_ps; /* of the last request of a doorbell: when it rings */
+            arena_name next;  /* on its QP's held or ready list; its own name on none */
+            uint32_t puts;    /* before it, of the train that it leads */
+        };
     };
-    struct qp *qp;  /* that it was posted on, or of an answer the peer's */
     uint64_t value; /* of a signal */
+    union {
+        arena_name parcel;  /* 0: it needs none of that */
+        uint32_t put_bytes; /* it leads: of each put before it, on the wire */
+    };
+    arena_name qp; /* that it was posted on, or of an answer the peer's */
     uint32_t wire_bytes;
     union {
         uint32_t word;         /* of a signal */
@@ -40,17 +46,20 @@ struct request {
     bool get : 1, answer : 1;          /* a get on its way there; the bytes on their way back, source being the peer */
     bool leads : 1;                    /* it has a train, and no parcel yet */
 };
-_Static_assert(sizeof(struct request) <= 64, "one cache line");
+_Static_assert(sizeof(struct request) == 48, "three units of the arena");
 
 /* What only requests have that carry bytes to store, are sent in several quanta or held back, or go between hosts. */
 struct parcel {
     const void *payload; /* bytes of a put or an answered get.  They belong to the source until they have arrived */
     uint64_t target_offset;
-    uint32_t payload_bytes; /* 0: nothing is stored */
-    uint32_t early_bytes;   /* wire bytes sent in quanta before the last */
-    uint64_t in_ps;         /* when the last byte sent so far comes in */
-    uint64_t held_ps;       /* when the quantum comes in that has already reserved its way; 0: none has */
+    uint32_t payload_bytes;        /* 0: nothing is stored */
+    uint32_t early_bytes;          /* wire bytes sent in quanta before the last */
+    uint64_t in_ps;                /* when the last byte sent so far comes in */
+    uint64_t held_ps;              /* when the quantum comes in that has already reserved its way; 0: none has */
+    struct sim_event resume_event; /* of a request whose QP must wait */
+    struct request *request;
 };
+_Static_assert(sizeof(struct parcel) % ARENA_UNIT_BYTES == 0, "it has a name");
 
 /* A completion on its way back to a QP, which then has room for one request more. */
 struct ack {
@@ -65,20 +74,20 @@ struct waiter {
     bool flush;
 };
 
-/* Large worlds have millions: what each request looks at takes one cache line. */
+/* Large worlds have millions. */
 struct qp {
-    struct request *held_last;  /* posted, doorbell not rung yet; its next is the first of them */
-    struct request *ready_last; /* rung, not sent yet; the first of them stands among its port's turns */
-    struct ack *ack_last;       /* where requests are limited: completions on their way; its next is the soonest.  Where
-                                 * they complete in order the last one is not listed: it comes at done_ps */
-    uint64_t ring_ps;           /* when the last doorbell rings, or that of the requests held would at the soonest */
-    uint64_t lock_ps;           /* until then the warp that rings has the QP to itself */
-    uint64_t done_ps;           /* when all requests with a known completion time are complete */
-    uint32_t unknown;           /* requests posted whose completion is not known yet */
-    uint32_t unacked;           /* these and requests whose ack is on its way; where limited */
-    struct qp_rest *rest;       /* NULL: it needs none of that */
+    arena_name held_last;  /* request: posted, doorbell not rung yet; its next is the first of them */
+    arena_name ready_last; /* request: rung, not sent yet; the first of them stands among its port's turns */
+    arena_name ack_last;   /* where requests are limited: completions on their way; its next is the soonest.  Where
+                            * they complete in order the last one is not listed: it comes at done_ps */
+    arena_name rest;       /* 0: it needs none of that */
+    uint32_t unknown;      /* requests posted whose completion is not known yet */
+    uint32_t unacked;      /* these and requests whose ack is on its way; where limited */
+    uint64_t ring_ps;      /* when the last doorbell rings, or that of the requests held would at the soonest */
+    uint64_t lock_ps;      /* until then the warp that rings has the QP to itself */
+    uint64_t done_ps;      /* when all requests with a known completion time are complete */
 };
-_Static_assert(sizeof(struct qp) <= 64, "one cache line");
+_Static_assert(sizeof(struct qp) == 48, "three units of the arena");
 
 /* What few QPs need. */
 struct qp_rest {
@@ -88,6 +97,7 @@ struct qp_rest {
     uint32_t answers;        /* to gets of the peer that are to be sent on it */
     struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or it has not sent yet */
 };
+_Static_assert(sizeof(struct qp_rest) % ARENA_UNIT_BYTES == 0, "it has a name");
 
 /* Bytes that a window gets back at a time. */
 struct credit {
@@ -95,20 +105,15 @@ struct credit {
     uint32_t size_bytes;
 };
 
-/* A doorbell that will ring. */
-struct ring {
-    uint64_t time_ps;
-    struct request *last; /* of the requests that it covers; its next is the first of them */
-};
-
 /* A port of a NIC, with its number in the network. */
 struct nic {
     struct sim_event event; /* sends the next quantum */
     struct world *world;
-    struct request **active; /* ring buffer: what each QP with pending requests sends next; the QP that waited longest
-                              * is first */
+    arena_name *active; /* ring buffer: the request that each QP with pending ones sends next; the QP that waited
+                         * longest is first */
     uint32_t active_first, active_count, active_max;
-    struct ring *ring; /* ring buffer of doorbells to come; the soonest is first */
+    arena_name *ring; /* ring buffer of doorbells to come: the last request that each covers, whose next is the first;
+                       * the soonest is first */
     uint32_t ring_first, ring_count, ring_max;
     struct port atomic;         /* the NIC's own unit */
     struct port receiving;      /* the thread of the host that takes in what comes, where a transport has one */
@@ -161,7 +166,7 @@ uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
 void nic_look_ahead(const struct sim *sim, const struct sim_event *event);
 void nic_init(struct world *w, uint32_t port);
 /* Frees what a QP holds. */
-void nic_qp_clear(struct qp *qp);
+void nic_qp_clear(struct world *w, struct qp *qp);
 void nic_clear(struct nic *nic);
 /* Rings the doorbell for the requests that a QP holds back.  A host spends CPU time on each of them first. */
 void nic_ring(struct world_rank *source, struct qp *qp);

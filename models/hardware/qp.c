@@ -7,22 +7,29 @@
 
 struct parcel *world_request_parcel(struct world *w, struct request *r)
 {
-    if (r->parcel) return r->parcel;
-    r->parcel = pool_get(&w->parcels);
-    *r->parcel = (struct parcel){ 0 };
-    return r->parcel;
+    struct parcel *parcel = parcel_of(w, r);
+    if (parcel) return parcel;
+    assert(!r->leads); /* it has the place of one */
+    parcel = pool_get(&w->parcels);
+    *parcel = (struct parcel){ .request = r };
+    r->parcel = arena_name_of(&w->arena, parcel);
+    return parcel;
 }
 
 void world_request_free(struct world *w, struct request *r)
 {
-    if (r->parcel) pool_put(&w->parcels, r->parcel);
+    struct parcel *const parcel = parcel_of(w, r);
+    if (parcel) pool_put(&w->parcels, parcel);
     pool_put(&w->requests, r);
 }
 
 static void payload_set(struct world *w, struct request *r, const void *payload, uint32_t size_bytes, uint64_t target)
 {
     struct parcel *parcel = size_bytes ? world_request_parcel(w, r) : NULL;
-    if (parcel) *parcel = (struct parcel){ .payload = payload, .target_offset = target, .payload_bytes = size_bytes };
+    if (!parcel) return;
+    parcel->payload = payload;
+    parcel->target_offset = target;
+    parcel->payload_bytes = size_bytes;
 }
 
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write)
@@ -102,7 +109,7 @@ struct request *world_request_read(struct world_rank *source, const struct fabri
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
-    struct waiter **at = &qp->rest->waiter;
+    struct waiter **at = &qp_rest_of(rank->world, qp)->waiter;
     while (*at) {
         struct waiter *const waiter = *at;
         struct world_worker *const worker = &rank->worker[waiter->worker];
@@ -121,7 +128,7 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 /* The worker that is being stepped has room. */
 static void waiter_forget(struct world_rank *rank, struct qp *qp)
 {
-    for (struct waiter **at = &qp->rest->waiter; *at; at = &(*at)->next) {
+    for (struct waiter **at = &qp_rest_of(rank->world, qp)->waiter; *at; at = &(*at)->next) {
         struct waiter *const waiter = *at;
         if (waiter->worker != rank->now.worker->worker->index || waiter->flush) continue;
         *at = waiter->next;
@@ -152,20 +159,21 @@ static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps,
 /* All that are on their way have come. */
 static void acks_clear(struct world *w, struct qp *qp)
 {
-    if (qp->ack_last) pool_put_list(&w->acks, qp->ack_last->next, qp->ack_last);
-    qp->ack_last = NULL;
+    struct ack *const last = arena_at(&w->arena, qp->ack_last);
+    if (last) pool_put_list(&w->acks, last->next, last);
+    qp->ack_last = 0;
     qp->unacked = qp->unknown;
 }
 
 /* Behind all that come no later. */
 static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
 {
-    struct ack *const ack = pool_get(&w->acks), *before = qp->ack_last;
+    struct ack *const ack = pool_get(&w->acks), *before = arena_at(&w->arena, qp->ack_last);
     const bool last = !before || before->time_ps <= time_ps;
     while (!last && before->next->time_ps <= time_ps) before = before->next;
     *ack = (struct ack){ .time_ps = time_ps, .next = before ? before->next : ack };
     if (before) before->next = ack;
-    if (last) qp->ack_last = ack;
+    if (last) qp->ack_last = arena_name_of(&w->arena, ack);
 }
 
 /* Whoever asks for room later does so at a time from now on. */
@@ -186,23 +194,24 @@ void world_qp_complete(struct world_rank *poster, struct qp *qp, uint32_t places
     if (w->queue_depth) acks_add(w, qp, places, time_ps);
     qp->done_ps = later(qp->done_ps, time_ps);
     qp->unknown -= places;
-    if (qp->rest && qp->rest->waiter) world_space_wake(poster, qp, time_ps);
+    if (qp->rest && qp_rest_of(w, qp)->waiter) world_space_wake(poster, qp, time_ps);
 }
 
 /* The soonest that has not been read, 0: it is not known. */
 static uint64_t ack_next_ps(const struct world *w, const struct qp *qp)
 {
-    if (qp->ack_last) return qp->ack_last->next->time_ps;
+    const struct ack *const last = arena_at(&w->arena, qp->ack_last);
+    if (last) return last->next->time_ps;
     return w->transport.order == TRANSPORT_WIRE && qp->unacked > qp->unknown ? qp->done_ps : 0;
 }
 
 static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
 {
     if (qp->done_ps <= now_ps) acks_clear(w, qp);
-    while (qp->ack_last && qp->ack_last->next->time_ps <= now_ps) {
-        struct ack *const ack = qp->ack_last->next;
-        if (ack == qp->ack_last) qp->ack_last = NULL;
-        else qp->ack_last->next = ack->next;
+    for (struct ack *last; (last = arena_at(&w->arena, qp->ack_last)) && last->next->time_ps <= now_ps;) {
+        struct ack *const ack = last->next;
+        if (ack == last) qp->ack_last = 0;
+        else last->next = ack->next;
         assert(qp->unacked > qp->unknown); /* what is acknowledged is known */
         qp->unacked--;
         pool_put(&w->acks, ack);
@@ -219,7 +228,7 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     const uint64_t now_ps = rank->now.worker->cursor_ps;
     if (qp->done_ps <= now_ps || qp->unacked + places > w->queue_depth) acks_read(w, qp, now_ps);
     if (qp->unacked + places <= w->queue_depth) {
-        if (qp->rest && qp->rest->waiter) waiter_forget(rank, qp);
+        if (qp->rest && qp_rest_of(w, qp)->waiter) waiter_forget(rank, qp);
         return false;
     }
     if (qp->held_last) nic_ring(rank, qp); /* only what is on its way will make room */

@@ -381,7 +381,7 @@ void world_free(struct world *w)
         free(rank->proxy);
         for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;
              q++)
-            if (rank->qp[q]) nic_qp_clear(rank->qp[q]);
+            if (rank->qp[q]) nic_qp_clear(w, qp_at(w, rank->qp[q]));
         free(rank->qp);
         free(rank->nic);
         free(rank->local);

@@ -130,7 +130,7 @@ struct world_rank {
     struct flows egress_flows, ingress_flows;
     struct egress shares;        /* of bulk stores, where the cluster names CPCs */
     struct port *proxy;          /* [threads] */
-    struct qp **qp;              /* [ranks * queue_count], made when first used */
+    arena_name *qp;              /* [ranks * queue_count], made when first used */
     struct world_worker *worker; /* [worker_count] */
     struct rest *rest;           /* [worker_count]; NULL: no worker has needed it yet */
     struct stepping now;
@@ -249,6 +249,22 @@ static inline uint64_t worker_behind_ps(struct world_worker *ww)
 }
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
+
+/* What names stand for; NULL for none. */
+static inline struct request *request_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
+static inline arena_name request_name(const struct world *w, const struct request *r)
+{
+    return arena_name_of(&w->arena, r);
+}
+static inline struct qp *qp_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
+static inline struct qp_rest *qp_rest_of(const struct world *w, const struct qp *qp)
+{
+    return arena_at(&w->arena, qp->rest);
+}
+static inline struct parcel *parcel_of(const struct world *w, const struct request *r)
+{
+    return r->leads ? NULL : arena_at(&w->arena, r->parcel);
+}
 
 void *pool_get(struct pool *pool);
 /* Puts a list back whose items point to the next one by their first bytes. */
