@@ -96,7 +96,7 @@ static const struct field field_table[] = {
     COUNT("ranks-per-node", ranks_per_node, MAKES | ROUTES, 1, 65535, 0,
           "GPUs that reach each other by NVLink (default: the cluster's; replay: all ranks of a host)"),
     CHOICE("dtype", dtype, MAKES, "fp8|bf16", "Format of dispatched tokens: fp8 (the default) or bf16"),
-    FLAG("disable-nvlink", nvlink_disabled, MAKES, "Low latency: peers of the same node are reached by RDMA too"),
+    FLAG("disable-nvlink", nvlink_disabled, MAKES, "Peers of the same node are reached by RDMA too; normal: by PCIe"),
     FLAG("hook", hook, MAKES, "Low latency: send and receive as kernels of their own"),
     FLAG("zero-copy", zero_copy, MAKES, "Low latency combine: rows already lie in the send buffer"),
     TEXT("mask-timeout", mask_timeout, MAKES, "TIME",
@@ -359,11 +359,11 @@ static const struct {
 } case_topic_table[CASE_TOPICS] = {
     { "What runs",
       "kernel num-ranks ranks-per-node num-tokens tokens-per-rank hidden num-topk num-experts dtype round-scale "
-      "ue8m0 num-sms data seed" },
+      "ue8m0 num-sms disable-nvlink data seed" },
     { "On what machine", "cluster backend fault launch arrival slow" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },
-    { "Low-latency kernels", "disable-nvlink hook zero-copy mask-timeout fail" },
+    { "Low-latency kernels", "hook zero-copy mask-timeout fail" },
     { "Normal and V2 kernels",
       "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
       "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer combine-rdma-buffer "

@@ -290,8 +290,9 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     if (!masking_fill(c, options, error)) return false;
     if (device_sms && options->num_sms > device_sms)
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
-    if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY)
-        return case_refuse(error, "disable-nvlink: only the low-latency kernels work without NVLink");
+    if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY && !device_sms)
+        return case_refuse(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
+    if (c->nvlink_disabled && options->family == MOE_V2) options->ranks_per_node = 1;
     char text[256];
     const char *refusal = moe_options_refuse(options, text, sizeof text);
     return refusal ? case_refuse(error, "%s", refusal) : true;

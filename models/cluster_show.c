@@ -70,7 +70,7 @@ static void node_print(const struct cluster *c, const struct graph *g, FILE *out
 
 /* ---- network ---- */
 
-/* Ports below a switch and links down, and what they bring; other links and what those carry. */
+/* Ports and lower switches below a switch, and what they bring; its other links, and what those carry. */
 static void switch_print(const struct graph *g, uint32_t part, FILE *out)
 {
     const struct part *p = graph_part(g, part);
@@ -94,10 +94,10 @@ static void switch_print(const struct graph *g, uint32_t part, FILE *out)
     fprintf(out, "  %-9s", p->name);
     g_autofree char *below = rate_text(below_bps), *above = rate_text(links_bps), *under = rate_text(down_bps);
     if (ports) fprintf(out, " %u port%s, %s", ports, ports > 1 ? "s" : "", below);
-    if (down) fprintf(out, " %u link%s down, %s", down, down > 1 ? "s" : "", under);
+    if (down) fprintf(out, " %u link%s to switches below, %s", down, down > 1 ? "s" : "", under);
     if (links)
         fprintf(out, "%s %u link%s %s, %s", ports || down ? ";" : "", links, links > 1 ? "s" : "",
-                ports ? "to other switches" : "up", above);
+                ports ? "to other switches" : "to switches above", above);
     if (ports && links) fprintf(out, "; %.3g:1", (double)below_bps / (double)links_bps);
     fprintf(out, "\n");
 }

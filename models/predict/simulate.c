@@ -21,6 +21,7 @@ enum { LOOP_ROUNDS = 2 };            /* of a loop: the first begins with all ran
 
 struct run {
     const struct cluster *cluster;
+    struct cluster by_pcie; /* the same, of which no GPU has NVLink */
     struct kernel_job *job;
     struct world *world;
     struct kernel_rank **rank;
@@ -88,21 +89,46 @@ static bool machine_make(struct run *run, const struct case_options *c, GError *
     return fault_apply(c->fault, &target, error);
 }
 
+/* Normal kernels map their peers' memory, and CUDA maps it over PCIe where there is no NVLink; others use the NIC. */
+static bool nvlink_disable(struct run *run, const struct case_options *c, GError **error)
+{
+    if (!c->nvlink_disabled || g_strcmp0(c->kernel, "normal") != 0) return true;
+    const uint64_t rate_bps = run->cluster->node.pcie_rate_bps;
+    if (!rate_bps) {
+        g_set_error(
+            error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+            "disable-nvlink: normal kernels then store over PCIe: expected pcie-rate in [node] of %s, found none "
+            "(PCIe 5.0 x16: --set node.pcie-rate=57GB/s)",
+            run->cluster->path);
+        return false;
+    }
+    run->by_pcie = *run->cluster;
+    run->by_pcie.nvlink = (struct cluster_nvlink){ .gpus = run->cluster->nvlink.gpus,
+                                                   .over = CLUSTER_PEERS_BY_PCIE,
+                                                   .egress_rate_bps = rate_bps,
+                                                   .ingress_rate_bps = rate_bps,
+                                                   .latency_ps = run->cluster->nvlink.latency_ps };
+    run->cluster = &run->by_pcie;
+    return true;
+}
+
 static bool run_init(struct run *run, const struct case_options *c, const struct simulate_wishes *wishes,
                      GError **error)
 {
+    if (!nvlink_disable(run, c, error)) return false;
     const struct kernel_job *o = run->job;
-    const bool rdma = c->nvlink_disabled ? o->ranks > 1 : o->ranks > o->ranks_per_node;
+    const bool by_nic = c->nvlink_disabled && run->cluster != &run->by_pcie;
+    const bool rdma = by_nic ? o->ranks > 1 : o->ranks > o->ranks_per_node;
     if (rdma && !run->cluster->nic.rate_bps) {
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
         return false;
     }
     const uint32_t together = MIN(o->ranks, o->ranks_per_node), joined = MAX(run->cluster->nvlink.gpus, 1);
-    if (!run->cluster->host.cores && !c->nvlink_disabled && together > joined) {
+    if (!run->cluster->host.cores && !by_nic && together > joined) {
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "ranks-per-node: expected at most the %u GPU%s that %s joins by NVLink or PCIe ([nvlink] gpus), "
-                    "found %u; others go by the NIC",
+                    "found %u (leave it out: other ranks of a node go by the NIC)",
                     joined, joined > 1 ? "s" : "", run->cluster->path, together);
         return false;
     }
@@ -114,7 +140,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     const struct world_options world = {
         .ranks = o->ranks,
         .ranks_per_node = o->ranks_per_node,
-        .nvlink_disabled = c->nvlink_disabled,
+        .nvlink_disabled = by_nic,
         .needs = needs,
         .slow = run->slow,
         .timeline = wishes->timeline,

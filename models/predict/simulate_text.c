@@ -63,6 +63,20 @@ static void phase_cells(const struct record *record, const char *phase, struct t
     else text_table_cell(table, "-");
 }
 
+/* What ran.  Kernels that move blocks or messages of a given size know no tokens and no experts. */
+static void title_append(const struct record *record, GString *out)
+{
+    const char *size = record_get(record, "size"), *matrix = record_get(record, "matrix");
+    g_string_append_printf(out, "%s: %s kernels, %s ranks, ", record_get(record, "cluster"),
+                           record_get(record, "kernel"), record_get(record, "num-ranks"));
+    if (matrix || size) g_string_append_printf(out, "%s", matrix ? matrix : size);
+    else
+        g_string_append_printf(out, "%s tokens of %s each, %s of %s experts", record_get(record, "num-tokens"),
+                               record_get(record, "hidden"), record_get(record, "num-topk"),
+                               record_get(record, "num-experts"));
+    g_string_append(out, "\n\n");
+}
+
 void simulate_table_append(const struct record *record, GString *out)
 {
     static const char *const titles[] = { "phase", "median us", "slowest us", "logical RDMA", "logical NVL",
@@ -70,10 +84,7 @@ void simulate_table_append(const struct record *record, GString *out)
     struct text_table *table = text_table_new("lrrrrrrll", titles);
     g_autoptr(GPtrArray) phases = compare_phases(record);
     for (guint i = 0; i < phases->len; i++) phase_cells(record, g_ptr_array_index(phases, i), table);
-    g_string_append_printf(out, "%s: %s kernels, %s ranks, %s tokens of %s each, %s of %s experts\n\n",
-                           record_get(record, "cluster"), record_get(record, "kernel"), record_get(record, "num-ranks"),
-                           record_get(record, "num-tokens"), record_get(record, "hidden"),
-                           record_get(record, "num-topk"), record_get(record, "num-experts"));
+    title_append(record, out);
     text_table_append(table, out);
     text_table_free(table);
     g_string_append(out, "\nBandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
