@@ -110,6 +110,8 @@ static const struct field field_table[] = {
          "V2, one node: combine sums a token's rows only where it came from"),
     FLAG("cpu-sync", cpu_sync, MAKES, "V2: the host waits for the counts before it launches dispatch's second kernel"),
     FLAG("overlap", overlap, MAKES, "V2: choose as few SMs as the links need, not 64 at least"),
+    { "api", FIELD_CHOICE, MAKES, AT(api), 0, 0, 0, "hybrid-ep", "NAME",
+      "V2: these calls, too, each with what it does around the kernel: hybrid-ep (copies, routing maps)", "v2" },
     FLAG("weights", weights, MAKES | ROUTES, "Normal combine: carry the top-k weights"),
     FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
@@ -367,7 +369,7 @@ static const struct {
     { "Normal and V2 kernels",
       "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
       "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer combine-rdma-buffer "
-      "expand single-reduction cpu-sync overlap" },
+      "expand single-reduction cpu-sync overlap api" },
     { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm issue compute compute-sms" },
 };
 

@@ -233,6 +233,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .zero_copy = c->zero_copy,
         .expand = c->expand,
         .single_reduction = c->single_reduction,
+        .hybrid_ep = c->api != NULL,
         .cached = c->cached,
         .weights = c->weights,
         .expert_alignment = c->expert_alignment,

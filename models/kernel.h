@@ -46,6 +46,15 @@ struct kernel_traffic {
     uint64_t messages; /* that its time is divided by: 0 where a mean time of a message says nothing */
 };
 
+/* What a library's call does around a kernel, on the same stream. */
+struct kernel_steps {
+    const char *call;        /* the kernel and these together ("dispatch_call"); NULL: there is no such call */
+    uint64_t gathered_bytes; /* of each rank, that all ranks gather before it, and then read; 0: nothing */
+    bool host_waits;         /* the host waits for what they say before it launches the rest */
+    uint64_t copied_bytes;   /* within the GPU, before the kernel and after it */
+    uint32_t copies;
+};
+
 /* One output tensor, for comparisons between worlds.  The pointer stays with the rank. */
 struct kernel_tensor {
     const char *name;
@@ -87,6 +96,8 @@ struct kernel_family {
     uint32_t (*outputs)(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
     /* How many checks of the last iteration's outputs failed, the first of them in text.  Only with payload. */
     uint32_t (*check)(const struct kernel_rank *rank, char *text, size_t text_size);
+    /* Of phase in its last iteration; NULL: no library's call is asked for.  *steps comes zeroed. */
+    void (*steps)(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
     /* NULL: KERNEL_BARE all. */
     enum kernel_call (*called)(const struct kernel_job *job, uint32_t phase);
     /* Whether a loop that public tests time begins with phase; NULL: one loop has all phases. */
@@ -154,6 +165,12 @@ static inline void kernel_rank_traffic(const struct kernel_rank *rank, uint32_t 
 {
     *traffic = (struct kernel_traffic){ 0 };
     rank->job->family->traffic(rank, phase, traffic);
+}
+
+static inline void kernel_rank_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps)
+{
+    *steps = (struct kernel_steps){ 0 };
+    if (rank->job->family->steps) rank->job->family->steps(rank, phase, steps);
 }
 
 static inline uint32_t kernel_rank_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max)

@@ -32,7 +32,7 @@ static void set_all(struct case_options *c, const char *const *pairs)
 static void test_every_option_reads_back(void)
 {
     static const char *const values[] = { "3",    "true", "0",    "ll",        "bf16", "random", "stream",
-                                          "ring", "host", "copy", "some text", "7",    "1" };
+                                          "ring", "host", "copy", "some text", "7",    "1",      "hybrid-ep" };
     struct case_options c, copy;
     case_init(&c);
     uint32_t count = 0;
@@ -68,8 +68,8 @@ static bool makes_no_case(const char *name)
 /* A valid value of an option that differs from the one in c. */
 static void set_other(struct case_options *c, uint32_t option)
 {
-    static const char *const values[] = { "3",      "true", "5",    "normal", "ll",        "bf16", "random",
-                                          "stream", "ring", "host", "copy",   "some text", "7",    "1" };
+    static const char *const values[] = { "3",    "true", "5",    "normal",    "ll", "bf16", "random",   "stream",
+                                          "ring", "host", "copy", "some text", "7",  "1",    "hybrid-ep" };
     g_autofree char *before = case_option_text(c, option);
     for (uint32_t v = 0; v < G_N_ELEMENTS(values); v++) {
         if (g_strcmp0(before, values[v]) != 0 && case_set(c, case_option_name(option), values[v], NULL)) return;

@@ -34,6 +34,7 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     if (o->ue8m0 && !o->round_scale) KERNEL_REFUSE("ue8m0: needs round-scale");
     if (o->family != MOE_V2 && (o->expand || o->single_reduction))
         KERNEL_REFUSE("%s: only the v2 kernels have it", o->expand ? "expand" : "single-reduction");
+    if (o->family != MOE_V2 && o->hybrid_ep) KERNEL_REFUSE("api: only the v2 kernels have it");
     if (o->family != MOE_LOW_LATENCY && (o->mask_timeout_ps || o->failure_count))
         KERNEL_REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
     return family_of(o)->refuse(o, text, text_size);

@@ -58,6 +58,7 @@ struct moe_options {
     bool cached;               /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
     bool expand;               /* V2: a row for each expert of a token here, not one for each token */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
+    bool hybrid_ep;            /* V2: what Hybrid-EP's calls do around these kernels, too */
     bool weights;              /* combine carries top-k weights */
     uint32_t expert_alignment; /* normal: per-expert counts are rounded up to this */
     bool worst_tokens;         /* normal: outputs sized at the worst case, no host wait */

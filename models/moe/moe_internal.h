@@ -32,6 +32,9 @@ extern const struct moe_family moe_family_intranode; /* moe_ht_intra.c */
 extern const struct moe_family moe_family_internode; /* moe_ht_inter.c */
 extern const struct moe_family moe_family_v2;        /* moe_v2.c */
 
+/* What Hybrid-EP's call of that phase does around the kernel (moe_hybrid_ep.c). */
+void moe_hybrid_ep_steps(const struct moe_rank *rank, uint32_t phase, struct kernel_steps *steps);
+
 /* Row token of rank's input x as BF16, from the options' data mode and seed: any rank can recompute any row.
  * hidden values. */
 void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, uint16_t *row);

@@ -61,6 +61,12 @@ static void rank_traffic(const struct kernel_rank *rank, uint32_t phase, struct 
     moe_rank_traffic(rank_of(rank), phase, traffic);
 }
 
+static void rank_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps)
+{
+    const struct moe_rank *r = rank_of(rank);
+    if (r->options->hybrid_ep) moe_hybrid_ep_steps(r, phase, steps);
+}
+
 static uint32_t rank_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max)
 {
     return moe_rank_outputs(rank_of(rank), tensor, max);
@@ -81,6 +87,7 @@ static const struct kernel_family moe_family = {
     .rank_free = rank_free,
     .launch = rank_launch,
     .traffic = rank_traffic,
+    .steps = rank_steps,
     .outputs = rank_outputs,
     .check = rank_check,
     .called = job_called,

@@ -13,6 +13,7 @@
 #include "models/predict/fault.h"
 #include "models/predict/launches.h"
 #include "models/predict/span.h"
+#include "models/predict/steps.h"
 #include "sim/stats.h"
 #include "sim/units.h"
 
@@ -461,6 +462,22 @@ static const char *spans_add(struct run *run, uint32_t phase)
     return launch->span;
 }
 
+/* The phase as a library calls it, on GPUs. */
+static void record_call(struct record *record, const struct run *run, uint32_t phase)
+{
+    const uint32_t ranks = run->job->ranks;
+    g_autofree struct span *span = g_new0(struct span, ranks);
+    struct kernel_steps steps;
+    if (run->cluster->host.cores) return;
+    for (uint32_t r = 0; r < ranks; r++) {
+        kernel_rank_steps(run->rank[r], phase, &steps);
+        if (!steps.call) return;
+        span[r].end_ps = run->result[r].time_ps + steps_ps(run->cluster, ranks, run->job->ranks_per_node, &steps);
+        kernel_rank_traffic(run->rank[r], phase, &span[r].traffic);
+    }
+    span_record(span, ranks, steps.call, record);
+}
+
 /* ---- whom ranks wait for ---- */
 
 /* A wait goes to the timeline. */
@@ -581,6 +598,7 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
         record_phase(record, run, first + i, per_rank);
         record_waits(record, run, first + i);
         if (span) span_record(run->span, run->job->ranks, span, record);
+        record_call(record, run, first + i);
     }
     record_usage(record, run, count == 1 || rounds > 1 ? kernel_phase_name(run->job, first) : "stream");
     return true;

@@ -1,0 +1,36 @@
+/* moe_hybrid_ep.c - what Hybrid-EP's calls do around their kernels (PROTOCOLS.md 1.9).
+ *
+ * Its buffers are registered, so tensors are copied: between nodes dispatch's input, then its output; combine's input.
+ * A dispatch without a handle first gathers the routing maps of all ranks, a byte for each token and expert, and counts
+ * in them what will come; the host waits for that count, which sizes the output.  Beside each row go a probability for
+ * each expert of the node and, with FP8, its scales. */
+#include "models/moe/moe_internal.h"
+
+#include <string.h>
+
+enum { SCALE_BYTES = 4, PROBABILITY_BYTES = 4, VALUES_A_SCALE = 128 };
+
+void moe_hybrid_ep_steps(const struct moe_rank *rank, uint32_t phase, struct kernel_steps *steps)
+{
+    const struct moe_options *o = rank->options;
+    const char *name = moe_phase_name(o, phase);
+    const bool dispatch = strcmp(name, "dispatch") == 0, combine = strcmp(name, "combine") == 0;
+    if (!dispatch && !combine) return;
+    const bool scaled = dispatch && o->dtype == MOE_FP8;
+    const uint64_t token_bytes =
+        scaled ? o->hidden + SCALE_BYTES * (uint64_t)(o->hidden / VALUES_A_SCALE) : 2 * (uint64_t)o->hidden;
+    const uint32_t local = moe_min(o->ranks, o->ranks_per_node), tensors = scaled ? 3 : 2;
+    const uint64_t tokens = rank->routing->rank[rank->fabric->rank].tokens;
+    struct kernel_traffic traffic = { 0 };
+    moe_rank_traffic(rank, phase, &traffic);
+    const uint64_t rows = dispatch ? traffic.tokens_received : traffic.tokens_sent;
+    steps->call = dispatch ? "dispatch_call" : "combine_call";
+    steps->copied_bytes = rows * (token_bytes + PROBABILITY_BYTES * (uint64_t)(o->experts / o->ranks) * local);
+    steps->copies = tensors;
+    if (!dispatch) return;
+    steps->gathered_bytes = o->cached ? 0 : tokens * o->experts;
+    steps->host_waits = !o->cached;
+    if (o->ranks == local) return;
+    steps->copied_bytes += tokens * (token_bytes + PROBABILITY_BYTES * (uint64_t)o->experts);
+    steps->copies += tensors;
+}

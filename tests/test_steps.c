@@ -1,0 +1,113 @@
+/* test_steps.c - what a library's call takes around a kernel (models/predict/steps.h), and what Hybrid-EP's calls do
+ * (models/moe/moe_hybrid_ep.c).
+ *
+ * Method: steps by hand on a machine of round numbers, one of them at a time; then the calls of a rank that received a
+ * known number of rows, in one node and in two. */
+#include <string.h>
+#include "models/moe/moe_internal.h"
+#include "models/predict/steps.h"
+#include "sim/units.h"
+#include "tests/unit.h"
+
+#define GB_S(n) (UINT64_C(8000000000) * (n))
+
+static const struct cluster cluster = {
+    .gpu = { .hbm_rate_bps = GB_S(1000), .host_sync_ps = 50 * PS_PER_US },
+    .calls = { .copy_ps = 2 * PS_PER_US, .nccl_call_ps = 20 * PS_PER_US },
+    .nvlink = { .ingress_rate_bps = GB_S(100) },
+    .nic = { .rate_bps = GB_S(10) },
+};
+
+static void test_copies(void)
+{
+    const struct kernel_steps steps = { .call = "c", .copied_bytes = 1000000, .copies = 3 };
+    CU_ASSERT_EQUAL(steps_ps(&cluster, 8, 8, &steps), 3 * 2 * PS_PER_US + 2 * PS_PER_US); /* read and written */
+    CU_ASSERT_EQUAL(steps_ps(&cluster, 8, 8, &(struct kernel_steps){ .call = "c" }), 0);
+}
+
+static void test_host(void)
+{
+    const struct kernel_steps steps = { .call = "c", .host_waits = true };
+    CU_ASSERT_EQUAL(steps_ps(&cluster, 2, 8, &steps), 50 * PS_PER_US);
+}
+
+/* One node: the others' parts come by NVLink.  Two nodes of 4: a part of the other node by each NIC, 10 MB a ms; of 8
+ * parts each GPU has 2 from its own rail, the other 6 come by NVLink.  All are read. */
+static void test_gather(void)
+{
+    const struct kernel_steps steps = { .call = "c", .gathered_bytes = 1000000 };
+    CU_ASSERT_EQUAL(steps_ps(&cluster, 8, 8, &steps), (20 + 70 + 8) * PS_PER_US);
+    CU_ASSERT_EQUAL(steps_ps(&cluster, 8, 4, &steps), (20 + 100 + 8) * PS_PER_US);
+    CU_ASSERT_EQUAL(steps_ps(&cluster, 2, 1, &steps), (20 + 100 + 2) * PS_PER_US);
+}
+
+/* ---- Hybrid-EP ---- */
+
+static const char *phase_name(const struct moe_options *o, uint32_t phase)
+{
+    static const char *const name[] = { "dispatch", "dispatch_copy", "combine", "combine_reduce" };
+    (void)o;
+    return name[phase];
+}
+
+static void traffic_known(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+{
+    (void)rank;
+    traffic->tokens_received = phase == 0 ? 300 : 100;
+    traffic->tokens_sent = phase == 0 ? 200 : 300;
+}
+
+static struct kernel_steps steps_of(uint32_t phase, uint32_t per_node, enum moe_dtype dtype, bool cached)
+{
+    static const struct moe_family family = { .phase_name = phase_name, .traffic = traffic_known };
+    struct routing_rank share[8] = { [0].tokens = 100 };
+    const struct routing routing = { .ranks = 8, .rank = share };
+    const struct moe_options o = { .family = MOE_V2,
+                                   .ranks = 8,
+                                   .ranks_per_node = per_node,
+                                   .hidden = 1280,
+                                   .experts = 32,
+                                   .dtype = dtype,
+                                   .cached = cached };
+    struct fabric fabric = { .rank = 0 };
+    const struct moe_rank rank = { .family = &family, .options = &o, .fabric = &fabric, .routing = &routing };
+    struct kernel_steps steps = { 0 };
+    moe_hybrid_ep_steps(&rank, phase, &steps);
+    return steps;
+}
+
+/* 300 rows of 1280 values, with 4 B for each of the node's 32 experts, and of each 128 values in FP8. */
+static void test_one_node(void)
+{
+    struct kernel_steps s = steps_of(0, 8, MOE_FP8, false);
+    CU_ASSERT_STRING_EQUAL(s.call, "dispatch_call");
+    CU_ASSERT_EQUAL(s.copied_bytes, 300 * (1280 + 40 + 128));
+    CU_ASSERT_TRUE(s.copies == 3 && s.gathered_bytes == 100 * 32 && s.host_waits);
+    s = steps_of(2, 8, MOE_FP8, false);
+    CU_ASSERT_STRING_EQUAL(s.call, "combine_call");
+    CU_ASSERT_TRUE(s.copied_bytes == 300 * (2560 + 128) && s.copies == 2 && !s.gathered_bytes && !s.host_waits);
+    CU_ASSERT_PTR_NULL(steps_of(1, 8, MOE_FP8, false).call);
+    CU_ASSERT_PTR_NULL(steps_of(3, 8, MOE_FP8, false).call);
+    s = steps_of(0, 8, MOE_BF16, true); /* a handle: nothing is gathered */
+    CU_ASSERT_TRUE(s.copied_bytes == 300 * (2560 + 128) && !s.gathered_bytes && !s.host_waits);
+}
+
+/* Two nodes of 4 ranks: probabilities of 16 experts come with a row, those of all 32 go in with 100 tokens. */
+static void test_two_nodes(void)
+{
+    const struct kernel_steps s = steps_of(0, 4, MOE_BF16, false);
+    CU_ASSERT_EQUAL(s.copied_bytes, 300 * (2560 + 64) + 100 * (2560 + 128));
+    CU_ASSERT_EQUAL(s.copies, 4);
+    CU_ASSERT_EQUAL(steps_of(2, 4, MOE_BF16, false).copied_bytes, 300 * (2560 + 64));
+}
+
+const char unit_suite[] = "steps";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "copies", test_copies);
+    CU_add_test(suite, "the host's wait", test_host);
+    CU_add_test(suite, "a gather in a node, and between nodes", test_gather);
+    CU_add_test(suite, "Hybrid-EP in one node", test_one_node);
+    CU_add_test(suite, "Hybrid-EP in two nodes", test_two_nodes);
+}
