@@ -98,6 +98,8 @@ static const struct field field_table[] = {
     CHOICE("dtype", dtype, MAKES, "fp8|bf16", "Format of dispatched tokens: fp8 (the default) or bf16"),
     FLAG("disable-nvlink", nvlink_disabled, MAKES, "Peers of the same node are reached by RDMA too; normal: by PCIe"),
     FLAG("hook", hook, MAKES, "Low latency: send and receive as kernels of their own"),
+    FLAG("logfmt", logfmt, MAKES,
+         "Low latency combine: rows return as logarithms of 10 bits where their values allow it"),
     FLAG("zero-copy", zero_copy, MAKES, "Low latency combine: rows already lie in the send buffer"),
     TEXT("mask-timeout", mask_timeout, MAKES, "TIME",
          "Low latency: mask ranks that keep others waiting longer than this (as 100us; default: wait for ever)"),
@@ -130,7 +132,7 @@ static const struct field field_table[] = {
     { "seed", FIELD_SEED, MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N", "Seed of all that is drawn (default 0)",
       NULL },
     CHOICE("data", data, 0, "pattern|constant|random",
-           "What tokens hold: pattern (default of ll), constant (default of the others) or random"),
+           "What tokens hold (default: pattern for ll, random with --logfmt, else constant)"),
     TEXT("routing", routing, MAKES | ROUTES, "NAME[:VALUE]",
          "Draw it: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, hot-rank:P, "
          "local, ring"),
@@ -365,7 +367,7 @@ static const struct {
     { "On what machine", "cluster backend fault launch arrival slow" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },
-    { "Low-latency kernels", "hook zero-copy mask-timeout fail" },
+    { "Low-latency kernels", "hook logfmt zero-copy mask-timeout fail" },
     { "Normal and V2 kernels",
       "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
       "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer combine-rdma-buffer "
@@ -488,7 +490,7 @@ void case_resolve(struct case_options *c)
     const bool leader = g_strcmp0(c->algorithm, "leader") == 0;
     if (strcmp(c->kernel, "p2p") == 0 || strcmp(c->kernel, "allgather") == 0)
         text_default(&c->issue, leader ? "copy" : "kernel");
-    text_default(&c->data, low_latency ? "pattern" : "constant");
+    text_default(&c->data, c->logfmt ? "random" : low_latency ? "pattern" : "constant");
     if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
     const bool counted = strcmp(c->kernel, "alltoallv") == 0 && c->matrix && !edges_spec_drawn(c->matrix);
     if (c->trace || counted) return; /* the file says how many ranks there are */
@@ -515,6 +517,7 @@ char *case_ranks_text(const uint8_t *set, uint32_t ranks)
 /* Low-latency kernels take the SMs that there are and V2 those that the links need, unless somebody says otherwise. */
 static bool field_makes_case(const struct field *f, const struct case_options *c)
 {
+    if (f->offset == AT(data)) return c->logfmt; /* its bytes depend on it */
     if (!(f->flags & MAKES) || (f->flags & DRAWS && c->trace)) return false;
     return f->offset != AT(num_sms) || c->num_sms || strcmp(c->kernel, "normal") == 0;
 }

@@ -230,6 +230,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .round_scale = c->round_scale,
         .ue8m0 = c->ue8m0,
         .hook = c->hook,
+        .logfmt = c->logfmt,
         .zero_copy = c->zero_copy,
         .expand = c->expand,
         .single_reduction = c->single_reduction,

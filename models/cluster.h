@@ -89,8 +89,10 @@ struct cluster_gpu {
     uint64_t release_system_ps; /* a release to the system where nothing was stored */
     uint64_t fresh_rate_bps;    /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
     uint64_t sum_sm_rate_bps;   /* bytes read by sums out of shared memory, one SM */
-    uint64_t peek_ps;           /* a load from a peer's memory, there and back */
-    struct cluster_cpcs cpcs;   /* which share the links evenly */
+    uint64_t logs_warp_rate_bps, logs_sm_rate_bps; /* BF16 in shared memory turned into LogFMT; 0: takes no time */
+    uint64_t exps_warp_rate_bps, exps_sm_rate_bps; /* BF16 that comes out of it, weighted and added; 0: the same */
+    uint64_t peek_ps;                              /* a load from a peer's memory, there and back */
+    struct cluster_cpcs cpcs;                      /* which share the links evenly */
 };
 
 struct cluster_nvlink {

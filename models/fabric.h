@@ -140,6 +140,8 @@ struct fabric_pattern {
     uint8_t lines;         /* 0: 1 */
     uint8_t source_line;   /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
     uint16_t shared_bytes; /* BULK: size of the static shared memory in front of its buffers */
+    uint32_t logs_bytes;   /* BULK: BF16 of a row that its warps turn into logarithms in shared memory; sums: or back */
+    bool sized;            /* BULK, sums: how long a row is stands in front of it and is read before the row is */
     bool lined;            /* LDST: rows begin 128-byte lines */
     bool sought;           /* LDST: each warp looks for its rows itself, and begins when it has found one */
     bool packed;           /* BULK: the target's rows lie one behind another, not in lines */

@@ -33,6 +33,8 @@ static void test_kernels(void)
                                          "sum",
                                          "sum_shared",
                                          "sum_staged",
+                                         "logs",
+                                         "exps",
                                          "spin",
                                          "stamp",
                                          "empty",

@@ -5,6 +5,7 @@
  * PyTorch 2.11 (tests/golden).  The golden vectors give NaN beyond 448 where the kernels saturate; that
  * difference is spelled out below. */
 #include "models/moe/formats.h"
+#include "sim/rng.h"
 #include "tests/support_npy.h"
 #include "tests/unit.h"
 
@@ -177,6 +178,110 @@ static void test_ue8m0(void)
     }
 }
 
+/* What LogFMT holds of a value, straight from its definition: the nearest of the 511 numbers of its sign, or 0 where
+ * the number below the least of them would be nearer. */
+static double logs_nearest(double value, double amax, double amin)
+{
+    const double top = log2(amax), bottom = amin > 0 ? fmax(log2(amin), top - 32) : top - 32,
+                 step = (top - bottom) / 510;
+    double best = exp2(bottom - step), held = 0;
+    for (uint32_t n = 0; n < 511; n++) {
+        const double number = exp2(bottom + n * step);
+        if (fabs(number - fabs(value)) < fabs(best - fabs(value))) best = held = number;
+    }
+    return copysign(held, value);
+}
+
+enum { LOGS_HIDDEN = 1024 };
+
+static uint32_t logs_back(const uint16_t *row, uint32_t hidden, float *back)
+{
+    uint8_t logs[4 * LOGS_HIDDEN];
+    const uint32_t size_bytes = format_row_to_logs(row, hidden, logs);
+    CU_ASSERT_EQUAL(format_logs_row_bytes(logs, hidden), size_bytes);
+    for (uint32_t i = 0; i < hidden; i++) back[i] = 0;
+    format_logs_add(logs, hidden, 1.0f, back);
+    return size_bytes;
+}
+
+/* Random values, over few and over many powers of two, some of them 0: each comes back as the nearest number, but for
+ * those that lie in the middle of two within the accuracy of the logarithms. */
+static void test_logs_round_to_nearest(void)
+{
+    struct rng rng;
+    rng_seed(&rng, 11);
+    uint32_t wrong = 0, apart = 0, values = 0;
+    for (uint32_t trial = 0; trial < 64; trial++) {
+        uint16_t row[LOGS_HIDDEN];
+        float back[LOGS_HIDDEN];
+        const double powers = trial % 4 == 3 ? 60 : 1 + trial % 4 * 5; /* 60: what is too small becomes 0 */
+        for (uint32_t i = 0; i < LOGS_HIDDEN; i++) {
+            const double magnitude = exp2(-0.01 - powers * rng_uniform(&rng));
+            const float value = (float)(rng_below(&rng, 2) ? magnitude : -magnitude);
+            row[i] = trial % 8 == 5 && rng_below(&rng, 9) == 0 ? 0x8000 : format_bf16_from_f32(value);
+        }
+        CU_ASSERT_EQUAL_FATAL(logs_back(row, LOGS_HIDDEN, back), format_logs_bytes(LOGS_HIDDEN, true));
+        for (uint32_t block = 0; block < LOGS_HIDDEN; block += FORMATS_BLOCK) {
+            double amax = 0, amin = 1;
+            for (uint32_t i = block; i < block + FORMATS_BLOCK; i++) {
+                amax = fmax(amax, fabs((double)format_f32_from_bf16(row[i])));
+                amin = fmin(amin, fabs((double)format_f32_from_bf16(row[i])));
+            }
+            for (uint32_t i = block; i < block + FORMATS_BLOCK; i++, values++) {
+                const double value = (double)format_f32_from_bf16(row[i]), nearest = logs_nearest(value, amax, amin);
+                if (fabs((double)back[i] - nearest) <= 1e-5 * fabs(nearest)) continue;
+                apart++;
+                wrong += fabs((double)back[i] - value) > fabs(nearest - value) + 1e-4 * fabs(value);
+            }
+        }
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT(apart < values / 200);
+}
+
+/* Where a piece is 1024 values, and where it is 512: one block of it that does not fit keeps all of it BF16. */
+static void test_logs_pieces(void)
+{
+    static const struct {
+        uint16_t bits;
+        bool fits;
+    } spoilt[] = { { 0x3f80, false }, { 0x3f7f, true }, { 0x7f80, false }, { 0, true }, { 0x7fc0, true } };
+    for (uint32_t hidden = 512; hidden <= LOGS_HIDDEN; hidden += 512)
+        for (uint32_t k = 0; k < sizeof spoilt / sizeof spoilt[0]; k++) {
+            uint16_t row[LOGS_HIDDEN];
+            float back[LOGS_HIDDEN];
+            for (uint32_t i = 0; i < hidden; i++) row[i] = format_bf16_from_f32((float)(i % 100 + 1) / 128.0f);
+            row[200] = spoilt[k].bits; /* 1, just below, infinity, 0, NaN */
+            CU_ASSERT_EQUAL(logs_back(row, hidden, back), format_logs_bytes(hidden, spoilt[k].fits));
+            for (uint32_t i = 0; i < hidden && !spoilt[k].fits; i++)
+                CU_ASSERT_EQUAL(back[i], format_f32_from_bf16(row[i]));
+            if (spoilt[k].bits == 0 || spoilt[k].bits == 0x7fc0) CU_ASSERT_EQUAL(back[200], 0.0f);
+        }
+    uint16_t alike[LOGS_HIDDEN];
+    float back[LOGS_HIDDEN];
+    for (uint32_t i = 0; i < LOGS_HIDDEN; i++) alike[i] = 0xbe80; /* -0.25: amin is amax */
+    CU_ASSERT_EQUAL(logs_back(alike, LOGS_HIDDEN, back), format_logs_bytes(LOGS_HIDDEN, false));
+    CU_ASSERT_EQUAL(back[77], -0.25f);
+}
+
+/* The bits of a row that can be told by hand: amax 1/2 and amin 1/4, so that step is 1/510. */
+static void test_logs_layout(void)
+{
+    uint16_t row[512];
+    uint8_t logs[4 * 512];
+    for (uint32_t i = 0; i < 512; i++) row[i] = i % 16 == 0 ? 0xbf00 : i % 16 == 3 ? 0 : 0x3e80;
+    row[128 * 2 + 3] = 0x3e80; /* the third block has a 0 less, in its first group */
+    CU_ASSERT_EQUAL(format_row_to_logs(row, 512, logs), 16 + 640);
+    CU_ASSERT_EQUAL(logs[0] | logs[1] << 8, 0x3f00);
+    CU_ASSERT_EQUAL(logs[2] | logs[3] << 8, 0);
+    const uint8_t *group = logs + 16;
+    CU_ASSERT_EQUAL(group[0] | (group[1] & 1) << 8, 511);                  /* amax */
+    CU_ASSERT_EQUAL(group[3] >> 3 | (group[4] & 15) << 5, 0);              /* number 3: 0 */
+    CU_ASSERT_EQUAL(group[18] | group[19] << 8, 1);                        /* the first one is negative */
+    const uint32_t number = group[1] >> 1 | (uint32_t)(group[2] & 3) << 7; /* 1/4 is 31 of 32 powers of two up */
+    CU_ASSERT_EQUAL(number, 1 + 31 * 510 / 32);
+}
+
 static void test_rows_golden(void)
 {
     struct npy x, codes, scales, back;
@@ -301,6 +406,9 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "E4M3 halfway cases go to even", test_e4m3_halfway_cases);
     CU_add_test(suite, "E4M3 as PyTorch rounds", test_e4m3_golden_within_448);
     CU_add_test(suite, "UE8M0 scales", test_ue8m0);
+    CU_add_test(suite, "LogFMT rounds to the nearest number", test_logs_round_to_nearest);
+    CU_add_test(suite, "LogFMT leaves pieces that do not fit", test_logs_pieces);
+    CU_add_test(suite, "LogFMT's bits", test_logs_layout);
     CU_add_test(suite, "rows to FP8 and back as PyTorch", test_rows_golden);
     CU_add_test(suite, "scales of blocks", test_row_scales);
     CU_add_test(suite, "weighted sums as PyTorch", test_reduce_golden);

@@ -49,11 +49,12 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const bool bulk = p->engine == FABRIC_BULK, split = bulk && p->shared_bytes && write->peer != rank->fabric.rank;
     const rate_q20 sm = split ? w->bulk_split : w->store.sm;
     const uint64_t lead_ps = (p->steps + 1) * gpu_load_ps(w, p); /* until the first byte moves */
-    const uint64_t served_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(sm, size), size);
-    uint64_t end = start + gpu_touch_ps(ww, p) +
-                   gpu_rounds_ps(rank, ww, rows, busy, p->sought, gpu_row_ps(w, p, size / rows), size / rows, sm);
+    const uint64_t served_ps =
+        port_reserve(&rank->sm[ww->sm], now, gpu_rows_share_ps(w, p, sm, rows, size / rows), size);
+    const uint64_t read_bytes = later(size, (uint64_t)rows * p->logs_bytes);
+    uint64_t end = start + gpu_touch_ps(ww, p) + gpu_rounds_ps(rank, ww, p, rows, busy, size / rows, sm);
     end = later(end, lead_ps + served_ps);
-    end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
+    end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, read_bytes), read_bytes));
     if (write->peer != rank->fabric.rank) {
         const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size,
                                                !bulk             ? p->lined ? 0 : w->egress_unaligned
@@ -449,6 +450,8 @@ static void gpu_init(struct world *w)
     w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
     w->reduce_made = rate_make(c->gpu.reduce_made_sm_rate_bps);
     w->sum_sm = rate_make(c->gpu.sum_sm_rate_bps);
+    w->logs = (struct work_rates){ 0, rate_make(c->gpu.logs_warp_rate_bps), rate_make(c->gpu.logs_sm_rate_bps) };
+    w->exps = (struct work_rates){ 0, rate_make(c->gpu.exps_warp_rate_bps), rate_make(c->gpu.exps_sm_rate_bps) };
     w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
     w->egress_split = rate_make(c->nvlink.split_rate_bps);
     w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);

@@ -38,9 +38,13 @@ uint64_t gpu_load_ps(const struct world *w, const struct fabric_pattern *p);
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct fabric_pattern *p);
 /* What a warp takes for one row when nobody else is at work. */
 uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint64_t row_bytes);
-/* Rows that `busy` warps take in rounds, on an SM of that rate; alone_ps is gpu_row_ps(). */
-uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, uint32_t rows, uint32_t busy, bool sought,
-                       uint64_t alone_ps, uint64_t row_bytes, rate_q20 sm);
+/* What rows take of an SM of that rate: the bytes that it sends, or the arithmetic that turns them into logarithms,
+ * whichever is longer. */
+uint64_t gpu_rows_share_ps(const struct world *w, const struct fabric_pattern *p, rate_q20 sm, uint64_t rows,
+                           uint64_t row_bytes);
+/* Rows that `busy` warps take in rounds, on an SM of that rate. */
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct fabric_pattern *p, uint32_t rows,
+                       uint32_t busy, uint64_t row_bytes, rate_q20 sm);
 /* A chain of waits and a share of what others use, too: the longer hides most of the shorter. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
 uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct fabric_pattern *p,

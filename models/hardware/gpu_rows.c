@@ -52,17 +52,33 @@ uint64_t gpu_touch_ps(struct world_worker *ww, const struct fabric_pattern *p)
     return ww->rank->world->cluster->gpu.touch_ps;
 }
 
+/* A row through a warp's shared memory: the first part, then as many at once as are on their way.  A part that is
+ * turned into logarithms keeps the warp meanwhile, and the next one comes. */
+static uint64_t bulk_row_ps(const struct world *w, const struct fabric_pattern *p, uint64_t row_bytes)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t in_flight = p->in_flight ? p->in_flight : 1, turns = p->turns ? p->turns : 1;
+    const uint64_t wait_ps = gpu_load_ps(w, p), more_ps = wait_ps > gpu->load_l2_ps ? wait_ps - gpu->load_l2_ps : 0;
+    const uint64_t part_ps = gpu->bulk.row_ps + more_ps;
+    const uint64_t moved_ps = rate_time(w->bulk.warp, later(row_bytes, p->logs_bytes));
+    if (!p->logs_bytes) return part_ps * (in_flight + turns - 1) / in_flight + moved_ps;
+    const uint64_t turned_ps = rate_time(w->logs.warp, p->logs_bytes) / turns;
+    return part_ps + turned_ps + (turns - 1) * later(part_ps / in_flight, turned_ps) + moved_ps;
+}
+
+uint64_t gpu_rows_share_ps(const struct world *w, const struct fabric_pattern *p, rate_q20 sm, uint64_t rows,
+                           uint64_t row_bytes)
+{
+    return later(rate_time(sm, rows * row_bytes), rate_time(w->logs.sm, rows * p->logs_bytes));
+}
+
 /* What a warp takes for one row when nobody else is at work. */
 uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint64_t row_bytes)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const uint64_t in_flight = p->in_flight ? p->in_flight : 1, wait_ps = gpu_load_ps(w, p),
                    steps_ps = p->steps * wait_ps;
-    if (p->engine == FABRIC_BULK) { /* the first part, then as many at once as are on their way */
-        const uint64_t turns = p->turns ? p->turns : 1;
-        const uint64_t part_ps = gpu->bulk.row_ps + (wait_ps > gpu->load_l2_ps ? wait_ps - gpu->load_l2_ps : 0);
-        return steps_ps + part_ps * (in_flight + turns - 1) / in_flight + rate_time(w->bulk.warp, row_bytes);
-    }
+    if (p->engine == FABRIC_BULK) return steps_ps + bulk_row_ps(w, p, row_bytes);
     /* The loads of a turn go out once the stores of the one before have their values. */
     const uint64_t turns = gpu_ceiling(row_bytes, GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u) * in_flight);
     return gpu->row_ps + (p->sought ? gpu->seek_ps : 0) + steps_ps + turns * wait_ps + rate_time(w->row, row_bytes);
@@ -83,11 +99,15 @@ uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
 
 /* The warps of a group take rows in rounds, of which the last may not have one for each; in each round they share their
  * SM with the other groups' warps. */
-uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, uint32_t rows, uint32_t busy, bool sought,
-                       uint64_t alone_ps, uint64_t row_bytes, rate_q20 sm)
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct fabric_pattern *p, uint32_t rows,
+                       uint32_t busy, uint64_t row_bytes, rate_q20 sm)
 {
+    const struct world *w = rank->world;
     const uint32_t full = rows / busy, rest = rows % busy;
-    uint64_t sum_ps = full * gpu_shared_ps(alone_ps, gpu_mixed_ps(rank, ww, sought, rate_time(sm, busy * row_bytes)));
-    if (rest) sum_ps += gpu_shared_ps(alone_ps, gpu_mixed_ps(rank, ww, sought, rate_time(sm, rest * row_bytes)));
+    const uint64_t alone_ps = gpu_row_ps(w, p, row_bytes);
+    const uint64_t full_ps = gpu_rows_share_ps(w, p, sm, busy, row_bytes);
+    uint64_t sum_ps = full * gpu_shared_ps(alone_ps, gpu_mixed_ps(rank, ww, p->sought, full_ps));
+    const uint64_t rest_ps = gpu_rows_share_ps(w, p, sm, rest, row_bytes);
+    if (rest) sum_ps += gpu_shared_ps(alone_ps, gpu_mixed_ps(rank, ww, p->sought, rest_ps));
     return sum_ps;
 }

@@ -98,25 +98,42 @@ static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
     return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
 }
 
-/* From a row's request until its place in shared memory is free for another: it comes, and is summed. */
-static uint64_t turn_ps(const struct world *w, uint64_t rows, uint64_t row_bytes)
+/* What the warps of a sum take to turn the logarithms of a row back, beside no others. */
+static uint64_t turned_back_ps(const struct world *w, const struct fabric_pattern *p, uint32_t warps)
 {
-    return rows ? w->cluster->gpu.engine.in_ps + rate_time(w->bulk.warp, row_bytes) + rate_time(w->sum_sm, row_bytes)
-                : 0;
+    return later(rate_time(w->exps.warp, p->logs_bytes) / warps, rate_time(w->exps.sm, p->logs_bytes));
 }
 
-/* Sums of rows that the engine brings whole, some at once, while others' rows come out of the same memory. */
+/* Rows of a sum that the engine brings whole, some at once.  A place in shared memory is taken from a row's request
+ * until the row has come and is summed; where a row says how long it is, one warp asks each of them before. */
+static uint64_t turns_ps(const struct world *w, const struct fabric_work *work, uint32_t warps)
+{
+    const struct fabric_pattern *p = work->pattern;
+    const uint64_t rows = work->rows, row_bytes = rows ? work->read_bytes / rows : 0;
+    const uint64_t sized_ps = p->sized ? gpu_load_ps(w, p) : 0, back_ps = turned_back_ps(w, p, warps);
+    const uint64_t turn_ps = sized_ps + w->cluster->gpu.engine.in_ps + rate_time(w->bulk.warp, row_bytes) +
+                             later(rate_time(w->sum_sm, row_bytes), back_ps);
+    if (!rows) return 0;
+    if (!p->sized) return turn_ps * (rows + p->in_flight - 1u) / p->in_flight;
+    return turn_ps + (rows - 1) * later(turn_ps / p->in_flight, later(sized_ps, back_ps));
+}
+
+/* Such sums, while others' rows come out of the same memory. */
 static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *work)
 {
     const struct world *w = rank->world;
     const struct fabric_pattern *p = work->pattern;
-    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes, rows = work->rows;
-    const uint64_t turns_ps = turn_ps(w, rows, rows ? work->read_bytes / rows : 0) * (rows + p->in_flight - 1u);
-    const uint64_t sm_ps =
-        port_reserve(&rank->sm[rank->now.worker->sm], now, rate_time(w->sum_sm, work->read_bytes), work->read_bytes);
-    const uint64_t hbm_ps = port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both);
-    const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps / p->in_flight;
-    return gpu_touch_ps(rank->now.worker, p) + contended_ps(chain_ps, later(sm_ps, hbm_ps) - now);
+    const struct fabric_worker *worker = rank->now.worker->worker;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
+    const uint64_t logs_ps = rate_time(w->exps.sm, (uint64_t)work->rows * p->logs_bytes);
+    const uint64_t service_ps = later(rate_time(w->sum_sm, work->read_bytes), logs_ps);
+    const uint64_t sm_ps = port_reserve(&rank->sm[worker->sm], now, service_ps, work->read_bytes) - now;
+    const uint64_t hbm_ps = port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
+    const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps(w, work, worker->warps);
+    const uint64_t touched_ps = gpu_touch_ps(rank->now.worker, p);
+    /* Arithmetic of the own rows is in the chain: it is waited for where others' is, too. */
+    if (p->logs_bytes) return touched_ps + later(contended_ps(chain_ps, hbm_ps), sm_ps);
+    return touched_ps + contended_ps(chain_ps, later(sm_ps, hbm_ps));
 }
 
 /* Copies by warps that wait together: in each round of rows the SM stands still for the waits before and behind the
@@ -175,6 +192,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
         break;
     default: end += gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * gpu_row_ps(w, p, row_bytes);
     }
+    service_ps = later(service_ps, rate_time(w->logs.sm, rows * p->logs_bytes));
     const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
     if (several) service_ps += rate_time(w->bulk_out, work->write_bytes - work->read_bytes);
     end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes));

@@ -1,5 +1,5 @@
-/* formats.c - BF16 and FP8 E4M3 conversions and the two row operations that the kernels do with them: quantise
- * in blocks of 128 and sum rows in FP32.
+/* formats.c - BF16 and FP8 E4M3 conversions and the row operations that the kernels do with them: quantise in blocks
+ * of 128, turn into logarithms and back, and sum rows in FP32.
  *
  * Every conversion is a straight line of integer operations on the bit pattern, so that compilers vectorise the
  * loops and the rounding does not depend on the rounding mode's library.  Knows nothing of tokens, ranks or
@@ -186,4 +186,201 @@ void format_rows_reduce(const uint16_t *const *rows, const float *weight, uint32
         piece_round(sum, out + start);
     }
     tail_reduce(rows, weight, row_count, start, hidden, out);
+}
+
+/* ---- LogFMT ---- */
+
+enum { LOGS_GROUP = 16, LOGS_GROUP_BYTES = 20, LOGS_BITS = 9, LOGS_MOST = (1 << LOGS_BITS) - 1, LOGS_META_BYTES = 4 };
+#define LOGS_CLIP 32.0f /* log2 of how far below the largest value the smallest may lie */
+
+/* log2 by the series of atanh, right to 1e-9 before it is rounded; of 0 minus infinity, of what is no positive number
+ * infinity. */
+static float log2_of(float value)
+{
+    const uint32_t bits = f32_bits(value);
+    if (bits == 0) return f32_make(F32_SIGN | F32_INFINITY);
+    if (bits >= F32_INFINITY) return f32_make(F32_INFINITY);
+    const float whole = bits >> 23 ? value : value * 0x1p24f; /* no subnormals */
+    const int32_t shift = bits >> 23 ? 0 : 24;
+    const uint32_t middle = f32_bits(whole) - UINT32_C(0x3f3504f3); /* from sqrt(1/2) */
+    const int32_t exponent = (int32_t)middle >> 23;
+    const double mantissa = (double)f32_make(f32_bits(whole) - (uint32_t)exponent * (UINT32_C(1) << 23));
+    const double s = (mantissa - 1) / (mantissa + 1), square = s * s;
+    const double series = s * (1 + square * (1.0 / 3 + square * (1.0 / 5 + square * (1.0 / 7 + square / 9))));
+    return (float)(series * 2.8853900817779268 + (exponent - shift)); /* 2 / ln 2 */
+}
+
+/* 2^x for x of at least -160, right to 1e-8 before it is rounded. */
+static float exp2_of(float x)
+{
+    assert(x > -1000.0f && x < 127.0f);
+    const int32_t whole = (int32_t)(x + 1024.5f) - 1024;
+    const double r = ((double)x - whole) * 0.69314718055994531;
+    const double series =
+        1 + r * (1 + r / 2 * (1 + r / 3 * (1 + r / 4 * (1 + r / 5 * (1 + r / 6 * (1 + r / 7 * (1 + r / 8)))))));
+    const uint64_t scale_bits = (uint64_t)(whole + 1023) << 52;
+    double scale;
+    memcpy(&scale, &scale_bits, sizeof scale);
+    return (float)(series * scale);
+}
+
+/* What numbers of a block of 128 mean. */
+struct logs_block {
+    float amax_log, amin_log, step;
+    bool fits;
+};
+
+static struct logs_block logs_block_of(uint16_t amax, uint16_t amin)
+{
+    const float amax_log = log2_of(format_f32_from_bf16(amax)), least = amax_log - LOGS_CLIP;
+    const float log = log2_of(format_f32_from_bf16(amin)), amin_log = log > least ? log : least;
+    return (struct logs_block){ .amax_log = amax_log,
+                                .amin_log = amin_log,
+                                .step = (amax_log - amin_log) / (float)(LOGS_MOST - 1),
+                                .fits = amax_log < 0 && amin_log < amax_log };
+}
+
+/* Of magnitudes that are numbers; those of BF16 are ordered as their bit patterns are. */
+static void block_range(const uint16_t *block, uint16_t *amax, uint16_t *amin)
+{
+    *amax = 0;
+    *amin = 0x7f80;
+    for (uint32_t i = 0; i < FORMATS_BLOCK; i++) {
+        const uint16_t magnitude = block[i] & 0x7fff;
+        if (magnitude > 0x7f80) continue;
+        *amax = magnitude > *amax ? magnitude : *amax;
+        *amin = magnitude < *amin ? magnitude : *amin;
+    }
+}
+
+static void logs_meta_write(uint8_t *meta, uint16_t amax, uint16_t amin)
+{
+    memcpy(meta, &amax, sizeof amax);
+    memcpy(meta + sizeof amax, &amin, sizeof amin);
+}
+
+static struct logs_block logs_meta_read(const uint8_t *row, uint32_t block)
+{
+    uint16_t both[2];
+    memcpy(both, row + (size_t)block * LOGS_META_BYTES, sizeof both);
+    return logs_block_of(both[0], both[1]);
+}
+
+static uint32_t logs_piece(uint32_t hidden) { return hidden % 1024 ? FORMATS_LOGS_LEAST : 1024; }
+
+/* Whether all blocks of a piece fit. */
+static bool logs_piece_fits(const uint8_t *row, uint32_t first, uint32_t values)
+{
+    bool fits = true;
+    for (uint32_t i = first; i < first + values; i += FORMATS_BLOCK)
+        fits = fits && logs_meta_read(row, i / FORMATS_BLOCK).fits;
+    return fits;
+}
+
+/* 16 values: numbers of 9 bits one behind another, the lowest bits first, then the signs.  A NaN becomes 0. */
+static void logs_group_write(const uint16_t *from, float inverse, float rounding, uint8_t *to)
+{
+    uint64_t word = 0;
+    uint32_t filled = 0, signs = 0;
+    for (uint32_t i = 0; i < LOGS_GROUP; i++) {
+        const uint16_t magnitude = from[i] & 0x7fff;
+        const float number = log2_of(format_f32_from_bf16(magnitude)) * inverse + rounding;
+        const uint32_t code = number < 1 || magnitude > 0x7f80 ? 0 : number < LOGS_MOST ? (uint32_t)number : LOGS_MOST;
+        signs |= (uint32_t)(from[i] >> 15) << i;
+        word |= (uint64_t)code << filled;
+        for (filled += LOGS_BITS; filled >= 8; filled -= 8, word >>= 8) *to++ = (uint8_t)word;
+    }
+    *to++ = (uint8_t)signs;
+    *to = (uint8_t)(signs >> 8);
+}
+
+/* Returns what follows. */
+static uint8_t *logs_block_write(const uint16_t *from, const struct logs_block *b, uint8_t *to)
+{
+    const float inverse = 1.0f / b->step;
+    const float rounding = 2.0f - log2_of((1.0f + exp2_of(b->step)) * 0.5f) * inverse - b->amin_log * inverse;
+    for (uint32_t i = 0; i < FORMATS_BLOCK; i += LOGS_GROUP, to += LOGS_GROUP_BYTES)
+        logs_group_write(from + i, inverse, rounding, to);
+    return to;
+}
+
+uint32_t format_row_to_logs(const uint16_t *row, uint32_t hidden, uint8_t *out)
+{
+    assert(hidden % FORMATS_LOGS_LEAST == 0);
+    const uint32_t piece = logs_piece(hidden);
+    uint8_t *to = out + (size_t)hidden / FORMATS_BLOCK * LOGS_META_BYTES;
+    for (uint32_t i = 0; i < hidden; i += FORMATS_BLOCK) {
+        uint16_t amax, amin;
+        block_range(row + i, &amax, &amin);
+        logs_meta_write(out + i / FORMATS_BLOCK * LOGS_META_BYTES, amax, amin);
+    }
+    for (uint32_t first = 0; first < hidden; first += piece) {
+        const bool fits = logs_piece_fits(out, first, piece);
+        if (!fits) {
+            memcpy(to, row + first, 2 * (size_t)piece);
+            to += 2 * (size_t)piece;
+        }
+        for (uint32_t i = first; fits && i < first + piece; i += FORMATS_BLOCK) {
+            const struct logs_block block = logs_meta_read(out, i / FORMATS_BLOCK);
+            to = logs_block_write(row + i, &block, to);
+        }
+    }
+    return (uint32_t)(to - out);
+}
+
+uint32_t format_logs_bytes(uint32_t hidden, bool all)
+{
+    return hidden / FORMATS_BLOCK * LOGS_META_BYTES + (all ? hidden / LOGS_GROUP * LOGS_GROUP_BYTES : 2 * hidden);
+}
+
+uint32_t format_logs_row_bytes(const uint8_t *row, uint32_t hidden)
+{
+    const uint32_t piece = logs_piece(hidden);
+    uint32_t size_bytes = hidden / FORMATS_BLOCK * LOGS_META_BYTES;
+    for (uint32_t first = 0; first < hidden; first += piece)
+        size_bytes += logs_piece_fits(row, first, piece) ? piece / LOGS_GROUP * LOGS_GROUP_BYTES : 2 * piece;
+    return size_bytes;
+}
+
+static void logs_group_add(const uint8_t *from, const struct logs_block *b, float weight, float *sum)
+{
+    assert(b->fits);
+    const uint32_t signs = from[LOGS_GROUP_BYTES - 2] | (uint32_t)from[LOGS_GROUP_BYTES - 1] << 8;
+    uint64_t word = 0;
+    uint32_t filled = 0;
+    for (uint32_t i = 0; i < LOGS_GROUP; i++) {
+        for (; filled < LOGS_BITS; filled += 8) word |= (uint64_t)*from++ << filled;
+        const uint32_t code = (uint32_t)word & LOGS_MOST;
+        word >>= LOGS_BITS;
+        filled -= LOGS_BITS;
+        const float magnitude = code ? exp2_of((float)(code - 1) * b->step + b->amin_log) : 0.0f;
+        const float product = (signs >> i & 1 ? -magnitude : magnitude) * weight;
+        sum[i] += product;
+    }
+}
+
+void format_logs_add(const uint8_t *row, uint32_t hidden, float weight, float *sum)
+{
+    assert(hidden % FORMATS_LOGS_LEAST == 0);
+    const uint32_t piece = logs_piece(hidden);
+    const uint8_t *from = row + (size_t)hidden / FORMATS_BLOCK * LOGS_META_BYTES;
+    for (uint32_t first = 0; first < hidden; first += piece) {
+        const bool fits = logs_piece_fits(row, first, piece);
+        for (uint32_t i = first; fits && i < first + piece; i += FORMATS_BLOCK) {
+            const struct logs_block block = logs_meta_read(row, i / FORMATS_BLOCK);
+            for (uint32_t g = 0; g < FORMATS_BLOCK; g += LOGS_GROUP, from += LOGS_GROUP_BYTES)
+                logs_group_add(from, &block, weight, sum + i + g);
+        }
+        for (uint32_t i = first; !fits && i < first + piece; i++, from += sizeof(uint16_t)) {
+            uint16_t bits;
+            memcpy(&bits, from, sizeof bits);
+            const float product = format_f32_from_bf16(bits) * weight;
+            sum[i] += product;
+        }
+    }
+}
+
+void format_row_round(const float *sum, uint32_t hidden, uint16_t *out)
+{
+    for (uint32_t i = 0; i < hidden; i++) out[i] = format_bf16_from_f32(sum[i]);
 }

@@ -37,6 +37,8 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     if (o->family != MOE_V2 && o->hybrid_ep) KERNEL_REFUSE("api: only the v2 kernels have it");
     if (o->family != MOE_LOW_LATENCY && (o->mask_timeout_ps || o->failure_count))
         KERNEL_REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
+    if (o->family != MOE_LOW_LATENCY && o->logfmt) KERNEL_REFUSE("logfmt: only the low-latency kernels have it");
+    if (o->logfmt && o->zero_copy) KERNEL_REFUSE("logfmt: rows that are turned on their way cannot be zero-copy");
     return family_of(o)->refuse(o, text, text_size);
 }
 

@@ -54,6 +54,7 @@ struct moe_options {
     uint64_t mask_timeout_ps; /* low latency: whoever keeps a rank waiting longer is masked; 0: nobody is */
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
+    bool logfmt;               /* low latency combine: rows return as LogFMT (formats.h) */
     bool zero_copy;            /* low latency combine: the rows already lie in the send buffer */
     bool cached;               /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
     bool expand;               /* V2: a row for each expert of a token here, not one for each token */

@@ -28,6 +28,8 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.message_bytes = LL_HEADER_BYTES + g.row_bytes + 4 * g.scale_count;
     g.combine_bytes = 2 * o->hidden;
     g.combine_stride = 2 * o->hidden + o->hidden / FORMATS_BLOCK * 4;
+    /* Random values fit LogFMT, all of them; the other data are alike or large, and none fits. */
+    g.return_bytes = o->logfmt ? format_logs_bytes(o->hidden, o->data == MOE_DATA_RANDOM) : g.combine_bytes;
     const uint64_t slots = (uint64_t)o->experts * o->tokens_max;
     const uint64_t dispatch_send = (uint64_t)o->tokens_max * g.message_bytes;
     const uint64_t combine = slots * g.combine_stride;
@@ -45,6 +47,9 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         reason = text;
     } else if (o->dtype == MOE_FP8 && o->hidden % 512) {
         snprintf(text, text_size, "hidden: FP8 needs a multiple of 512, found %u", o->hidden);
+        reason = text;
+    } else if (o->logfmt && o->hidden % FORMATS_LOGS_LEAST) {
+        snprintf(text, text_size, "hidden: logfmt needs a multiple of %d, found %u", FORMATS_LOGS_LEAST, o->hidden);
         reason = text;
     } else if (g.groups * g.warps_per_group < o->topk + 1) {
         snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter",
@@ -212,7 +217,8 @@ static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct kerne
     for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range[i].count;
     const bool hook = rank->options->hook, combine = hook ? phase >= 2 : phase == 1;
     if (phase == (hook ? 4 : 2)) *traffic = (struct kernel_traffic){ 0 };
-    traffic->logical_rdma_bytes = traffic->tokens_sent * (combine ? r->g.combine_bytes : r->g.message_bytes);
+    const uint32_t returned = rank->options->logfmt ? format_logs_bytes(r->g.hidden, true) : r->g.combine_bytes;
+    traffic->logical_rdma_bytes = traffic->tokens_sent * (combine ? returned : r->g.message_bytes);
     traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;
 }
 

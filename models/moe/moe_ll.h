@@ -7,6 +7,7 @@
  *       recv: dispatch  [local expert][source][token][message]     combine  [expert][token][slot]
  *
  * A dispatch message is a 16-byte header (source token) and the row: H FP8 values and H/128 scales, or H BF16.
+ * A combine slot holds a row of BF16 or LogFMT (formats.h), which is at most as long.
  *
  * Signal words: counts[local expert][source] of dispatch, flags[expert] of combine (raised by the peers),
  * finish[expert], gate, open, clean, block[SM] (private), and with masking sync[source] (raised by the peers).  What
@@ -30,8 +31,9 @@ struct ll_geometry {
     uint32_t groups, warps_per_group, grid;         /* warp groups an SM; SMs in use */
     uint32_t sum_warps, sum_groups, sms;            /* combine's sums: warps of a token, groups an SM; SMs at most */
     uint32_t message_bytes, row_bytes, scale_count; /* dispatch: on the wire; values; scales */
-    uint32_t combine_bytes, combine_stride;
-    uint64_t send_bytes, recv_bytes; /* of one half */
+    uint32_t combine_bytes, combine_stride;         /* of a row: BF16; its slot */
+    uint32_t return_bytes;                          /* a row as it returns where bytes are not stored: BF16 or LogFMT */
+    uint64_t send_bytes, recv_bytes;                /* of one half */
 };
 
 struct ll_rank;
@@ -118,6 +120,7 @@ struct ll_rank {
     struct ll_zeroer zeroer;
     struct fabric_pattern receive_row; /* dispatch */
     struct fabric_pattern return_row;  /* combine */
+    struct fabric_pattern sum_rows;    /* combine */
     struct ll_gate gate;
     struct ll_cleaner *cleaner;    /* [ranks], with masking */
     struct fabric_worker **worker; /* of the kernel being launched */

@@ -5,7 +5,10 @@
  *   returner, one an       a warp group: writes its rows back, then, the flags of the next call being clear, raises
  *   (expert, source)       the expert's flag at the source; waits for the own flag of another
  *   reducer, two an SM     behind the grid barrier: out = sum over the top-k places, ascending, in FP32, to BF16; a
- *                          warp brings the rows, three of them on their way, the others take a stretch each */
+ *                          warp brings the rows, three of them on their way, the others take a stretch each
+ *
+ * With LogFMT a returner's warps turn their rows into logarithms on the way, piece by piece, and a reducer's turn them
+ * back; how many bytes to bring stands in front of each row. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +24,16 @@ static const struct fabric_pattern zero_flags = { .in_flight = 8 };
 static const struct fabric_pattern choices_read = { .in_flight = 2 };
 static const struct fabric_pattern layout_read = { .in_flight = 1 };
 static const struct fabric_pattern clean_look = { .fresh = true };
-static const struct fabric_pattern sum_rows = { .engine = FABRIC_BULK, .in_flight = 3, .fresh = true };
+
+/* A row without a piece that fits has no logarithms. */
+static struct fabric_pattern sum_rows(const struct ll_rank *r)
+{
+    return (struct fabric_pattern){ .engine = FABRIC_BULK,
+                                    .in_flight = 3,
+                                    .fresh = true,
+                                    .logs_bytes = r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0,
+                                    .sized = r->base.options->logfmt };
+}
 
 static struct fabric_pattern return_row(const struct ll_rank *r)
 {
@@ -29,6 +41,7 @@ static struct fabric_pattern return_row(const struct ll_rank *r)
                                     .in_flight = 2,
                                     .steps = 1,
                                     .shared_bytes = 16,
+                                    .logs_bytes = r->base.options->logfmt ? r->g.combine_bytes : 0,
                                     .turns = (uint8_t)((r->g.combine_bytes + PIECE_BYTES - 1) / PIECE_BYTES) };
 }
 
@@ -62,16 +75,36 @@ static uint64_t send_slot_offset(const struct ll_returner *t, uint32_t row)
                r->g.combine_stride;
 }
 
+/* Puts a row into its slot of the send buffer.  Returns its bytes. */
+static uint32_t slot_fill(const struct ll_returner *t, uint32_t row)
+{
+    const struct ll_rank *r = ll_returner_rank(t);
+    uint8_t *slot = r->base.fabric->heap + send_slot_offset(t, row);
+    const uint16_t *values = r->expert_out + (packed_row(t) + row) * r->g.hidden;
+    if (r->base.options->logfmt) return format_row_to_logs(values, r->g.hidden, slot);
+    memcpy(slot, values, r->g.combine_bytes);
+    return r->g.combine_bytes;
+}
+
 /* The last count rows that are packed into the send buffer, from where the NIC takes them. */
 static void pack_run(void *context, uint64_t count)
 {
     const struct ll_returner *t = context;
-    const struct ll_rank *r = ll_returner_rank(t);
     const uint32_t packed = t->row + t->ahead;
     assert(count <= packed && packed <= t->count);
-    for (uint32_t i = packed - (uint32_t)count; i < packed; i++)
-        memcpy(r->base.fabric->heap + send_slot_offset(t, i), r->expert_out + (packed_row(t) + i) * r->g.hidden,
-               r->g.combine_bytes);
+    for (uint32_t i = packed - (uint32_t)count; i < packed; i++) (void)slot_fill(t, i);
+}
+
+/* The bytes of a row that returns, where they lie.  Those of a zero-copy row are in the send buffer already. */
+static struct fabric_sge row_bytes(const struct ll_returner *t, enum fabric_path path)
+{
+    const struct ll_rank *r = ll_returner_rank(t);
+    const uint8_t *slot = r->base.fabric->heap + send_slot_offset(t, t->row);
+    if (path == FABRIC_RDMA)
+        return (struct fabric_sge){ slot, r->base.options->logfmt ? format_logs_row_bytes(slot, r->g.hidden)
+                                                                  : r->g.combine_bytes };
+    if (r->base.options->logfmt) return (struct fabric_sge){ slot, slot_fill(t, t->row) };
+    return (struct fabric_sge){ r->expert_out + (packed_row(t) + t->row) * r->g.hidden, r->g.combine_bytes };
 }
 
 static int row_return(struct ll_returner *t, enum fabric_path path)
@@ -82,7 +115,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
     struct fabric_write write = {
         .peer = (uint16_t)destination_of(t),
         .queue = (uint16_t)local_expert_of(t),
-        .charge_bytes = r->g.combine_bytes,
+        .charge_bytes = r->g.return_bytes,
         .warps = 1,
         .pattern = &r->return_row,
         .flags = (t->row + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
@@ -94,9 +127,8 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
         write.target_offset =
             ll_recv_offset(r) + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
         write.sge_count = 1;
-        write.sge[0].size_bytes = r->g.combine_bytes;
-        write.sge[0].data = path == FABRIC_RDMA ? (const void *)(f->heap + send_slot_offset(t, t->row))
-                                                : (const void *)(r->expert_out + row * r->g.hidden);
+        write.sge[0] = row_bytes(t, path);
+        write.charge_bytes = write.sge[0].size_bytes;
     }
     return path == FABRIC_RDMA ? fabric_put(&t->worker, &write) : fabric_store(&t->worker, &write);
 }
@@ -109,12 +141,11 @@ static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path pa
     if (path == FABRIC_RDMA && !r->base.options->zero_copy && t->ahead < batch) {
         const uint32_t rows = batch - t->ahead;
         t->ahead = batch & (2 * LL_WARPS_PER_SM - 1);
-        const uint64_t bytes = (uint64_t)rows * r->g.combine_bytes;
         fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                        .pattern = &r->return_row,
                                                        .rows = rows,
-                                                       .read_bytes = bytes,
-                                                       .write_bytes = bytes,
+                                                       .read_bytes = (uint64_t)rows * r->g.combine_bytes,
+                                                       .write_bytes = (uint64_t)rows * r->g.return_bytes,
                                                        .run = pack_run,
                                                        .context = t,
                                                        .argument = rows });
@@ -196,19 +227,41 @@ static void zeroer_describe(const struct fabric_worker *w, char *text, size_t te
     snprintf(text, text_size, "combine's zeroer on SM %u waits for nothing", w->sm);
 }
 
+static const uint8_t *returned_row(const struct ll_rank *r, uint32_t expert, uint64_t token)
+{
+    assert(expert < r->g.experts);
+    return r->base.fabric->heap + ll_recv_offset(r) +
+           ((uint64_t)expert * r->g.tokens_max + token) * r->g.combine_stride;
+}
+
+static void reduce_logs(const struct ll_rank *r, uint64_t token)
+{
+    float sum[r->g.hidden];
+    memset(sum, 0, sizeof sum);
+    for (uint32_t j = 0; j < r->g.topk; j++) {
+        const int32_t expert = r->experts[token * r->g.topk + j];
+        if (expert == ROUTING_NONE) continue;
+        format_logs_add(returned_row(r, (uint32_t)expert, token), r->g.hidden, ll_weight(r, (uint32_t)token, j), sum);
+    }
+    format_row_round(sum, r->g.hidden, r->combined + token * r->g.hidden);
+}
+
 static void reduce_run(void *context, uint64_t token)
 {
     struct ll_rank *r = context;
     const uint16_t *row[LL_TOPK_MAX];
     float weight[LL_TOPK_MAX];
     uint32_t count = 0;
+    if (r->base.options->logfmt) {
+        reduce_logs(r, token);
+        return;
+    }
     for (uint32_t j = 0; j < r->g.topk; j++) {
         const int32_t expert = r->experts[token * r->g.topk + j];
         if (expert == ROUTING_NONE) continue;
-        assert(count < LL_TOPK_MAX && (uint32_t)expert < r->g.experts);
+        assert(count < LL_TOPK_MAX);
         weight[count] = ll_weight(r, (uint32_t)token, j);
-        row[count++] = (const uint16_t *)(r->base.fabric->heap + ll_recv_offset(r) +
-                                          ((uint64_t)expert * r->g.tokens_max + token) * r->g.combine_stride);
+        row[count++] = (const uint16_t *)(const void *)returned_row(r, (uint32_t)expert, token);
     }
     format_rows_reduce(row, weight, count, r->g.hidden, r->combined + token * r->g.hidden);
 }
@@ -230,8 +283,8 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
                                           .weighted = true,
                                           .rows = rows,
-                                          .pattern = &sum_rows,
-                                          .read_bytes = (uint64_t)rows * r->g.combine_bytes,
+                                          .pattern = &r->sum_rows,
+                                          .read_bytes = (uint64_t)rows * r->g.return_bytes,
                                           .write_bytes = r->g.combine_bytes,
                                           .run = reduce_run,
                                           .context = r,
@@ -314,6 +367,7 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     if (!receive) return &r->kernel;
     ll_gate_add(r);
     ll_gate_watch(r);
+    r->sum_rows = sum_rows(r);
     const uint32_t sms = sum_sms(r);
     for (uint32_t i = 0; i < sms * r->g.sum_groups && i < r->own->tokens; i++) {
         r->reducer[i] = (struct ll_reducer){ .worker = { .step = reducer_step, .describe = reducer_describe },

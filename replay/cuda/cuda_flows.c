@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE_BYTES = 128, SCALE_SHARE = 64, SUM_STAGES_BYTES = 8 * 512 };
+enum { LINE_BYTES = 128, SCALE_SHARE = 64, SUM_STAGES_BYTES = 8 * 512, LOGS_BYTES = 4096, EXPS_BYTES = 1024 };
 static const double usual_us = 400, quick_us = 150;
 
 static uint32_t round_up(uint32_t bytes, uint32_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -22,6 +22,8 @@ static uint32_t shared_bytes(const struct cuda_flow *f)
 {
     if (strcmp(f->kernel, "sum_shared") == 0) return f->count * line_up(f->row_bytes);
     if (strcmp(f->kernel, "sum_staged") == 0) return f->warps * SUM_STAGES_BYTES;
+    if (strcmp(f->kernel, "logs") == 0) return MAX(f->warps * LOGS_BYTES, f->shared_offset);
+    if (strcmp(f->kernel, "exps") == 0) return MAX(f->warps * EXPS_BYTES, f->shared_offset);
     if (strcmp(f->kernel, "bulk") != 0) return 0;
     return CUDA_SHARED_BARS + f->shared_offset + f->warps * f->stages * line_up(f->row_bytes);
 }

@@ -22,7 +22,7 @@ struct cuda_flow {
     bool packed;                /* rows lie one behind the other,
         16 bytes apart; else each in its own lines */
     uint32_t rows;              /* of a warp; 0: as many as there is time for */
-    /* bulk: */
+    /* bulk; of logs and exps shared_offset is the shared memory that a block asks for at least: */
     uint32_t flags, fan, stages, ahead, shared_offset;
     /* sum: rows of a sum, and whether a block makes one together */
     uint32_t count, team;

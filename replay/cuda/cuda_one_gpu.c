@@ -479,6 +479,26 @@ static bool sums_shared(struct cuda_bench *b, GError **error)
     return true;
 }
 
+/* Rates are of the BF16 that is turned, or that comes back.  The less shared memory blocks ask for, the more L1 is left
+ * for what the loops keep in local memory; the low-latency kernels take most of it. */
+static bool logarithms(struct cuda_bench *b, GError **error)
+{
+    static const char *const kernels[] = { "logs", "exps" };
+    static const uint32_t warps[] = { 1, 2, 4, 8, 10, 14, 16, 28, 32 }, shared_kib[] = { 0, 208 };
+    for (EACH(k, kernels))
+        for (EACH(s, shared_kib))
+            for (EACH(w, warps)) {
+                const struct cuda_flow flow = { .kernel = kernels[k],
+                                                .blocks = 1,
+                                                .warps = warps[w],
+                                                .row_bytes = ROW_BYTES,
+                                                .shared_offset = shared_kib[s] << 10 };
+                if (cuda_quick_skips(b, w, G_N_ELEMENTS(warps)) || !cuda_flow_fits(b, &flow)) continue;
+                if (!flow_keep(b, &flow, "sm", s ? " shared=208KiB" : "", error)) return false;
+            }
+    return true;
+}
+
 const struct cuda_part cuda_one_gpu_parts[] = {
     { "clock", cuda_clock_pass },
     { "launch", cuda_launch_pass },
@@ -507,5 +527,6 @@ const struct cuda_part cuda_one_gpu_parts[] = {
     { "sum", sums },
     { "sum-staged", sums_staged },
     { "sum-shared", sums_shared },
+    { "logs", logarithms },
     { NULL, NULL },
 };

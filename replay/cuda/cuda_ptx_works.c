@@ -1,5 +1,6 @@
 /* cuda_ptx_works.c - PTX of work on rows: BF16 quantised to FP8 with a scale for 128 channels, and weighted sums of
- * rows in FP32, as the public low-latency and normal kernels do them.  See cuda_ptx.h for the language. */
+ * rows in FP32, as the public low-latency and normal kernels do them; BF16 in shared memory turned into logarithms of
+ * 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
 /* What follows is PTX, not C. */
@@ -206,6 +207,62 @@ ended: \
     FINISH(done) \
 }
 
+/* Word n of a lane's 16, two BF16: its signs to bits 2n and 2n + 1, its magnitudes to local memory, for the loop over
+ * them that follows is not unrolled. */
+#define LOGS_LOOK(n) \
+    ld.shared.u32 x, [from + 4 * n]; \
+    shr.u32 y, x, 15; and.b32 y, y, 1; shl.b32 y, y, 2 * n; or.b32 signs, signs, y; \
+    shr.u32 y, x, 31; shl.b32 y, y, 2 * n + 1; or.b32 signs, signs, y; \
+    and.b32 x, x, 0x7fff7fff; \
+    st.local.u32 [words + 4 * n], x; \
+    max.bf16x2 most, most, x; \
+    min.bf16x2 least, least, x;
+/* The largest or smallest of 128 values, which four lanes have. */
+#define LOGS_FOUR(op, result, pair) \
+    UNPACK(low, high, pair) \
+    op.f32 result, low, high; \
+    shfl.sync.bfly.b32 h, result, 2, 0x1f, 0xffffffff; op.f32 result, result, h; \
+    shfl.sync.bfly.b32 h, result, 1, 0x1f, 0xffffffff; op.f32 result, result, h;
+#define LOGS_AND(distance) \
+    shfl.sync.bfly.b32 y, x, distance, 0x1f, 0xffffffff; \
+    and.b32 x, x, y;
+#define LOGS_NUMBER(code, value) \
+    lg2.approx.f32 h, value; \
+    fma.rn.f32 h, h, inverse, rounding; \
+    max.f32 h, h, 0f00000000; \
+    cvt.rmi.u32.f32 code, h;
+/* Word n of the half that the loop is at: numbers 2n and 2n + 1. */
+#define LOGS_NUMBERS(n, even, odd) \
+    ld.local.u32 x, [place + 4 * n]; \
+    UNPACK(low, high, x) \
+    LOGS_NUMBER(e##even, low) LOGS_NUMBER(e##odd, high)
+#define LOGS_SHIFTED(way, n, bits) way.b32 y, e##n, bits; or.b32 x, x, y;
+
+/* Value n of a lane's 16, with its sign, weighted and added.  code_of brings its nine bits down.  0 is told apart by a
+ * jump, as compilers do where a power may not be taken in vain, so that one value waits for the other. */
+#define EXPS_ADD(code_of, n) { \
+    .reg .pred none; \
+    code_of \
+    and.b32 y, y, 511; \
+    mov.f32 h, 0f00000000; \
+    setp.eq.u32 none, y, 0; \
+    @none bra power_known; \
+    sub.u32 z, y, 1; \
+    cvt.rn.f32.u32 h, z; \
+    fma.rn.f32 h, h, step, least; \
+    ex2.approx.f32 h, h; \
+power_known: \
+    shr.u32 y, signs, n; \
+    and.b32 y, y, 1; \
+    setp.eq.u32 none, y, 0; \
+    neg.f32 low, h; \
+    selp.f32 h, h, low, none; \
+    fma.rn.f32 f##n, h, weight, f##n; \
+    }
+#define EXPS_IN(word, bits) shr.u32 y, word, bits;
+#define EXPS_OVER(first, second, bits) shf.r.wrap.b32 y, first, second, bits;
+#define EXPS_KEEP(n) add.f32 f0, f0, f##n;
+
 const char cuda_ptx_works[] =
     HEADER
     PTX(.extern .shared .align 1024 .b8 shared_memory[];)
@@ -302,4 +359,162 @@ cast_done:
     PTX(SUM_KERNEL(sum_staged, FROM_MEMORY, ld.volatile.global.v4.u32, SUM_PLACE_LOCAL, LOOKED_UP, TOKEN_STAGED,
                    TWO_BIASES, PLAIN_ADD, PLAIN_PACK, KEEP_STAGED))
     PTX(SUM_KERNEL(sum_shared, FROM_SHARED, ld.shared.v4.u32, SUM_PLACE, AT_HAND, TOKEN_DIRECT, NO_BIAS, SUM_ADD,
-                   WEIGHTED_PACK, KEEP_DIRECT));
+                   WEIGHTED_PACK, KEEP_DIRECT))
+    /* A warp turns 1024 values of its part of shared memory into logarithms, 32 a lane, again and again: a row is as
+     * many such pieces as it has 2048 bytes. */
+    PTX(ENTRY(logs) {
+        HEAD
+        .local .align 8 .b8 words[64];
+        .reg .b32 row_bytes, rows, column, from, into, to, place, half, x, y, most, least, signs, e<16>;
+        .reg .f32 h, low, high, largest, smallest, step, inverse, rounding;
+        ld.param.u32 row_bytes, [ARG_ROW_BYTES];
+        ld.param.u32 rows, [ARG_ROWS];
+        mov.u32 from, shared_memory;
+        shl.b32 x, warp, 12;
+        add.u32 from, from, x;
+        mad.lo.u32 into, lane, 40, from;
+        add.u32 into, into, 2048;
+        shl.b32 x, lane, 6;
+        add.u32 from, from, x;
+        mov.u32 half, 0;
+        mov.u32 x, 0x3e803d00;                  /* 1/4 and 1/32 */
+fill:
+        add.u32 to, from, half;
+        st.shared.u32 [to], x;
+        add.u32 half, half, 4;
+        setp.lt.u32 p, half, 64;
+        @p bra fill;
+        GO
+next:
+        .pragma "nounroll";
+        mov.u32 column, 0;
+piece:
+        .pragma "nounroll";
+        mov.u32 signs, 0;
+        mov.u32 most, 0;
+        mov.u32 least, 0x7f807f80;
+        LOGS_LOOK(0) LOGS_LOOK(1) LOGS_LOOK(2) LOGS_LOOK(3) LOGS_LOOK(4) LOGS_LOOK(5) LOGS_LOOK(6) LOGS_LOOK(7)
+        LOGS_LOOK(8) LOGS_LOOK(9) LOGS_LOOK(10) LOGS_LOOK(11) LOGS_LOOK(12) LOGS_LOOK(13) LOGS_LOOK(14) LOGS_LOOK(15)
+        LOGS_FOUR(max, largest, most)
+        LOGS_FOUR(min, smallest, least)
+        lg2.approx.f32 largest, largest;
+        lg2.approx.f32 smallest, smallest;
+        sub.f32 h, largest, 0f42000000;         /* 32 */
+        max.f32 smallest, smallest, h;
+        setp.lt.f32 p, largest, 0f00000000;
+        setp.lt.and.f32 p, smallest, largest, p;
+        selp.u32 x, 1, 0, p;
+        LOGS_AND(4) LOGS_AND(8) LOGS_AND(16)
+        setp.gt.u32 p, x, 1;                    /* never: the warp goes on, whatever its memory holds */
+        @p bra unfit;
+        sub.f32 step, largest, smallest;
+        div.rn.f32 step, step, 0f43FF0000;      /* 510 */
+        rcp.rn.f32 inverse, step;
+        ex2.approx.f32 h, step;
+        add.f32 h, h, 0f3F800000;
+        mul.f32 h, h, 0f3F000000;
+        lg2.approx.f32 h, h;
+        mul.f32 h, h, inverse;
+        mov.f32 rounding, 0f40000000;
+        sub.f32 rounding, rounding, h;
+        mul.f32 h, smallest, inverse;
+        sub.f32 rounding, rounding, h;
+        mov.u32 half, 0;
+        mov.u32 to, into;
+        mov.u32 place, words;
+sixteen:
+        .pragma "nounroll";
+        LOGS_NUMBERS(0, 0, 1) LOGS_NUMBERS(1, 2, 3) LOGS_NUMBERS(2, 4, 5) LOGS_NUMBERS(3, 6, 7)
+        LOGS_NUMBERS(4, 8, 9) LOGS_NUMBERS(5, 10, 11) LOGS_NUMBERS(6, 12, 13) LOGS_NUMBERS(7, 14, 15)
+        mov.b32 x, e0; LOGS_SHIFTED(shl, 1, 9) LOGS_SHIFTED(shl, 2, 18) LOGS_SHIFTED(shl, 3, 27)
+        st.shared.u32 [to], x;
+        shr.u32 x, e3, 5; LOGS_SHIFTED(shl, 4, 4) LOGS_SHIFTED(shl, 5, 13) LOGS_SHIFTED(shl, 6, 22)
+        LOGS_SHIFTED(shl, 7, 31)
+        st.shared.u32 [to + 4], x;
+        shr.u32 x, e7, 1; LOGS_SHIFTED(shl, 8, 8) LOGS_SHIFTED(shl, 9, 17) LOGS_SHIFTED(shl, 10, 26)
+        st.shared.u32 [to + 8], x;
+        shr.u32 x, e10, 6; LOGS_SHIFTED(shl, 11, 3) LOGS_SHIFTED(shl, 12, 12) LOGS_SHIFTED(shl, 13, 21)
+        LOGS_SHIFTED(shl, 14, 30)
+        st.shared.u32 [to + 12], x;
+        shr.u32 x, e14, 2; LOGS_SHIFTED(shl, 15, 7)
+        shl.b32 y, signs, 16; or.b32 x, x, y;
+        shr.u32 signs, signs, 16;
+        st.shared.u32 [to + 16], x;
+        add.u32 to, to, 20;
+        add.u32 place, place, 32;
+        add.u32 half, half, 1;
+        setp.lt.u32 p, half, 2;
+        @p bra sixteen;
+unfit:
+        fence.proxy.async.shared::cta;
+        bar.warp.sync 0xffffffff;
+        add.u32 column, column, 2048;
+        setp.lt.u32 p, column, row_bytes;
+        @p bra piece;
+        add.u32 done, done, 1;
+        TIME_LEFT(rows)
+        @p bra next;
+        FINISH(done)
+    })
+    /* A warp turns 512 values of shared memory back, 16 a lane, and adds them with a weight, again and again: a row is
+     * as many such stretches as it has 1024 bytes of BF16. */
+    PTX(ENTRY(exps) {
+        HEAD
+        .reg .b32 row_bytes, rows, column, from, meta, x<5>, y, z, signs;
+        .reg .f32 f<16>, h, low, most, least, step, weight;
+        ld.param.u32 row_bytes, [ARG_ROW_BYTES];
+        ld.param.u32 rows, [ARG_ROWS];
+        mov.f32 weight, 0f3E000000;
+        mov.f32 f0, 0f00000000; mov.f32 f1, f0; mov.f32 f2, f0; mov.f32 f3, f0; mov.f32 f4, f0; mov.f32 f5, f0;
+        mov.f32 f6, f0; mov.f32 f7, f0; mov.f32 f8, f0; mov.f32 f9, f0; mov.f32 f10, f0; mov.f32 f11, f0;
+        mov.f32 f12, f0; mov.f32 f13, f0; mov.f32 f14, f0; mov.f32 f15, f0;
+        mov.u32 meta, shared_memory;
+        shl.b32 y, warp, 10;
+        add.u32 meta, meta, y;
+        mad.lo.u32 from, lane, 20, meta;
+        add.u32 meta, meta, 640;
+        mov.u32 y, 0xb6db6db6;                  /* no number of it is 0 */
+        st.shared.u32 [from], y;
+        st.shared.u32 [from + 4], y;
+        st.shared.u32 [from + 8], y;
+        st.shared.u32 [from + 12], y;
+        st.shared.u32 [from + 16], y;
+        mov.f32 h, 0fBF800000;                  /* -1 and -4 */
+        st.shared.f32 [meta], h;
+        mov.f32 h, 0fC0800000;
+        st.shared.f32 [meta + 128], h;
+        GO
+next:
+        .pragma "nounroll";
+        mov.u32 column, 0;
+piece:
+        .pragma "nounroll";
+        ld.volatile.shared.f32 most, [meta];
+        ld.volatile.shared.f32 least, [meta + 128];
+        ld.volatile.shared.u32 x0, [from];
+        ld.volatile.shared.u32 x1, [from + 4];
+        ld.volatile.shared.u32 x2, [from + 8];
+        ld.volatile.shared.u32 x3, [from + 12];
+        ld.volatile.shared.u32 x4, [from + 16];
+        sub.f32 step, most, least;
+        div.rn.f32 step, step, 0f43FF0000;
+        shr.u32 signs, x4, 16;
+        EXPS_ADD(EXPS_IN(x0, 0), 0) EXPS_ADD(EXPS_IN(x0, 9), 1) EXPS_ADD(EXPS_IN(x0, 18), 2)
+        EXPS_ADD(EXPS_OVER(x0, x1, 27), 3) EXPS_ADD(EXPS_IN(x1, 4), 4) EXPS_ADD(EXPS_IN(x1, 13), 5)
+        EXPS_ADD(EXPS_IN(x1, 22), 6) EXPS_ADD(EXPS_OVER(x1, x2, 31), 7) EXPS_ADD(EXPS_IN(x2, 8), 8)
+        EXPS_ADD(EXPS_IN(x2, 17), 9) EXPS_ADD(EXPS_OVER(x2, x3, 26), 10) EXPS_ADD(EXPS_IN(x3, 3), 11)
+        EXPS_ADD(EXPS_IN(x3, 12), 12) EXPS_ADD(EXPS_IN(x3, 21), 13) EXPS_ADD(EXPS_OVER(x3, x4, 30), 14)
+        EXPS_ADD(EXPS_IN(x4, 7), 15)
+        fence.proxy.async.shared::cta;
+        bar.warp.sync 0xffffffff;
+        add.u32 column, column, 1024;
+        setp.lt.u32 p, column, row_bytes;
+        @p bra piece;
+        add.u32 done, done, 1;
+        TIME_LEFT(rows)
+        @p bra next;
+        EXPS_KEEP(1) EXPS_KEEP(2) EXPS_KEEP(3) EXPS_KEEP(4) EXPS_KEEP(5) EXPS_KEEP(6) EXPS_KEEP(7) EXPS_KEEP(8)
+        EXPS_KEEP(9) EXPS_KEEP(10) EXPS_KEEP(11) EXPS_KEEP(12) EXPS_KEEP(13) EXPS_KEEP(14) EXPS_KEEP(15)
+        st.shared.f32 [meta + 4], f0;           /* so that the sums are made */
+        FINISH(done)
+    });

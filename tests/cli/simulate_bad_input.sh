@@ -28,6 +28,10 @@ run --cluster $cluster --hidden 100 --num-tokens 8
 run --cluster $cluster --num-sms 500 $small
 run --cluster $cluster --traffic '1|2;x|4' $small
 run --cluster $cluster --ue8m0 $small
+run --cluster $cluster --logfmt --zero-copy $small
+run --cluster $cluster $small --logfmt --dtype bf16 --hidden 640
+run --cluster $cluster --logfmt --kernel normal $small
+run --cluster $cluster --logfmt --kernel v2 $small
 run --cluster $cluster --layers 0:2 $small
 run --cluster $cluster --placement greedy:3 $small
 run --cluster source/models/clusters/h200.ini --num-ranks 16 --num-experts 16 $small
