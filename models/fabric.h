@@ -149,6 +149,7 @@ struct fabric_pattern {
     bool staged;           /* BULK, store() and copies: the row is in the warp's shared memory already */
     bool alone;     /* BULK, staged store(): the worker's step does nothing but such stores, and is not its last */
     uint8_t places; /* LDST, sums: rows that its loops are compiled for, whichever of them there are; 0: 1 */
+    bool in_turn;   /* LDST, sums: each row of a stretch is awaited before the next is asked for */
     bool fenced;    /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
     bool ahead;     /* LDST, sums, fenced: it also brings them, the next while one is summed */
     uint8_t again;  /* SCAN: enum fabric_again */

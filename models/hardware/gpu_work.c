@@ -62,15 +62,18 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work)
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const struct fabric_pattern *p = work->pattern;
     const uint64_t made = work->rows ? work->write_bytes / work->rows : 0;
+    const uint64_t read = work->rows ? work->read_bytes / work->rows : 0;
     const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = gpu_load_ps(w, p);
     const uint64_t turns = stretches(p, made);
     const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the rates are of rows near it */
     const uint64_t alone_ps = gpu->reduce.row_ps + rate_time(w->reduce.warp, made) +
-                              rate_time(w->reduce_load, work->rows ? work->read_bytes / work->rows : 0);
+                              rate_time(w->reduce_load, p->in_turn && read > made ? made : read);
     const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
     const uint64_t looks = p->places > 1 && work->rows ? stretches(p, work->read_bytes) * (p->places - 1u) : 0;
-    const uint64_t looks_ps = looks ? looks * gpu->look_ps / work->rows : 0;
-    return p->steps * wait_ps + far_ps + looks_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
+    const uint64_t looks_ps = looks && !p->in_turn ? looks * gpu->look_ps / work->rows : 0;
+    const uint64_t more = work->rows ? stretches(p, work->read_bytes) / work->rows : 0; /* of the rows but the first */
+    const uint64_t in_turn_ps = p->in_turn && more > turns ? (more - turns) * wait_ps : 0;
+    return p->steps * wait_ps + far_ps + looks_ps + in_turn_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
 }
 
 static uint64_t sums_service_ps(const struct world *w, const struct fabric_work *work)

@@ -25,6 +25,7 @@ enum {
     INTER_GROUPS = 24, /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
     INTER_TOPK_NODES = 8, /* that the kernels are compiled to send a token to, at most */
+    INTER_UNROLLED = 2,   /* rows up to which combine's receivers are compiled to load a stretch of all at once */
 };
 enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };
 enum inter_nvl_word { INTER_START, INTER_END, INTER_NVL_TAIL, INTER_NVL_HEAD, INTER_NVL_WORDS };

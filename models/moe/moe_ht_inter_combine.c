@@ -464,7 +464,9 @@ void inter_combine_launch(struct inter_rank *r)
 {
     /* Receivers read where the rows are first, and store what they have summed themselves. */
     const uint32_t places = moe_min(r->ht.g.nodes, INTER_TOPK_NODES);
-    r->ht.sum_row = (struct fabric_pattern){ .steps = 1, .fresh = true, .places = (uint8_t)places };
+    r->ht.sum_row = (struct fabric_pattern){
+        .steps = 1, .fresh = true, .places = (uint8_t)places, .in_turn = places > INTER_UNROLLED
+    };
     const struct ht_geometry *g = &r->ht.g;
     return_pattern(r);
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
