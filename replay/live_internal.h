@@ -1,0 +1,51 @@
+/* live_internal.h - private to live*.c: the state of a live world.
+ *
+ *      object of rank r (memfd, without a name)        mapped by r and by every peer of the same host
+ *      +--------------+---------------+-----+---------------------------------+
+ *      | signal words | barrier words | pad | heap                            |
+ *      +--------------+---------------+-----+---------------------------------+
+ *      0              8 * word_count        heap_offset (whole pages) */
+#ifndef REPLAY_LIVE_INTERNAL_H
+#define REPLAY_LIVE_INTERNAL_H
+
+#include "replay/live.h"
+
+enum { LIVE_BARRIER_WORDS = 16 }; /* rounds of a barrier of 65,536 ranks */
+
+struct live_barrier {
+    struct fabric_worker worker;
+    uint64_t generation;   /* of barriers; what the words become */
+    uint32_t posted, seen; /* rounds of this barrier */
+};
+
+struct live_world {
+    struct fabric fabric;
+    struct live_options options;
+    struct bootstrap *bootstrap;
+    struct live_memory memory;
+    int memory_fd;
+    uint64_t heap_offset;
+    uint8_t **peer_base;    /* [rank]: its object as mapped here, NULL where it is not */
+    bool *remote;           /* [rank]: reached through the link */
+    struct live_link *link; /* NULL: none needed */
+    char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
+    uint64_t operations; /* done so far; it moves when the rank does */
+    bool polls_timed;
+    uint64_t polled_ps; /* of polls that completed something */
+    int broken;         /* first errno of the data path that was not -EAGAIN */
+    uint32_t local_ranks;
+    cpu_set_t cpus; /* that this rank and those of its host may use */
+    uint32_t cpu_count;
+    struct fabric_worker **active; /* of the run in progress */
+    uint32_t active_max, active_count;
+    uint64_t runs; /* started so far */
+    struct live_barrier barrier;
+};
+
+/* live_ops.c: the operations of the seam, on mappings and links. */
+extern const struct fabric_ops live_ops;
+uint64_t live_now_ps(const struct fabric *f);
+/* Keeps the first error of the data path that is not -EAGAIN; returns rc. */
+int live_broken(struct live_world *world, int rc);
+
+#endif
