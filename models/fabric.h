@@ -147,16 +147,17 @@ struct fabric_pattern {
     bool packed;           /* BULK: the target's rows lie one behind another, not in lines */
     bool packed_source;    /* BULK: so do the rows read */
     bool staged;           /* BULK, store() and copies: the row is in the warp's shared memory already */
-    bool alone;     /* BULK, staged store(): the worker's step does nothing but such stores, and is not its last */
-    uint8_t places; /* LDST, sums: rows that its loops are compiled for, whichever of them there are; 0: 1 */
-    bool in_turn;   /* LDST, sums: each row of a stretch is awaited before the next is asked for */
-    bool fenced;    /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
-    bool ahead;     /* LDST, sums, fenced: it also brings them, the next while one is summed */
-    uint8_t again;  /* SCAN: enum fabric_again */
-    bool fresh;     /* this GPU has just written the data read, or a peer has written it here */
-    bool unseen;    /* fresh, and other SMs or a peer wrote it: this SM has not used its pages */
-    bool posted;    /* LDST, store(): nobody waits for it to leave the SM but a signal_add() in a later step */
-    bool in_step;   /* LDST, copies: the warps wait together, so that no row's waits hide another's bytes */
+    bool alone;      /* BULK, staged store(): the worker's step does nothing but such stores, and is not its last */
+    uint8_t places;  /* LDST, sums: rows that its loops are compiled for, whichever of them there are; 0: 1 */
+    bool rest_alone; /* LDST: what its turns of in_flight loads leave of a row is loaded one access after another */
+    bool in_turn;    /* LDST, sums: each row of a stretch is awaited before the next is asked for */
+    bool fenced;     /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
+    bool ahead;      /* LDST, sums, fenced: it also brings them, the next while one is summed */
+    uint8_t again;   /* SCAN: enum fabric_again */
+    bool fresh;      /* this GPU has just written the data read, or a peer has written it here */
+    bool unseen;     /* fresh, and other SMs or a peer wrote it: this SM has not used its pages */
+    bool posted;     /* LDST, store(): nobody waits for it to leave the SM but a signal_add() in a later step */
+    bool in_step;    /* LDST, copies: the warps wait together, so that no row's waits hide another's bytes */
     uint64_t footprint_bytes; /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */
 };
 

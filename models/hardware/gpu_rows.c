@@ -80,7 +80,9 @@ uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint6
                    steps_ps = p->steps * wait_ps;
     if (p->engine == FABRIC_BULK) return steps_ps + bulk_row_ps(w, p, row_bytes);
     /* The loads of a turn go out once the stores of the one before have their values. */
-    const uint64_t turns = gpu_ceiling(row_bytes, GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u) * in_flight);
+    const uint64_t access = GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u), turn = access * in_flight;
+    const uint64_t turns =
+        p->rest_alone ? row_bytes / turn + gpu_ceiling(row_bytes % turn, access) : gpu_ceiling(row_bytes, turn);
     return gpu->row_ps + (p->sought ? gpu->seek_ps : 0) + steps_ps + turns * wait_ps + rate_time(w->row, row_bytes);
 }
 

@@ -172,6 +172,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     if (p->in_step && work->kind == FABRIC_WORK_COPY) return start + in_step_ps(rank, work, lanes);
     if (work->kind == FABRIC_WORK_REDUCE && p->engine == FABRIC_BULK) return start + brought_ps(rank, work);
     const uint64_t touched_ps = gpu_touch_ps(ww, p), lead_ps = touched_ps + p->steps * gpu_load_ps(w, p);
+    const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
     uint64_t end = start + touched_ps;
     uint64_t service_ps = rate_time(w->copy.sm, work->read_bytes);
     switch (work->kind) {
@@ -193,10 +194,11 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
         end += contended_ps(gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work),
                             gpu_share_ps(rank, ww, service_ps));
         break;
-    default: end += gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * gpu_row_ps(w, p, row_bytes);
+    default: /* a warp stores the further copies of its rows, too */
+        end += gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * gpu_row_ps(w, p, row_bytes);
+        if (several)
+            end += rate_time(w->row, work->write_bytes - work->read_bytes) / gpu_warps_busy((uint32_t)rows, lanes);
     }
-    service_ps = later(service_ps, rate_time(w->logs.sm, rows * p->logs_bytes));
-    const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
     if (several) service_ps += rate_time(w->bulk_out, work->write_bytes - work->read_bytes);
     end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes));
     gpu_moved_note(ww, start, end);

@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Five loads in flight; scales, choices and meta data are read after the row. */
-static const struct fabric_pattern put_row = { .in_flight = 5, .steps = 1 };
-
 static uint8_t *sender_slot(const struct inter_sender *s, uint32_t node, uint32_t position)
 {
     const struct inter_rank *r = s->rank;
@@ -135,8 +132,10 @@ static void token_meta_write(const struct inter_sender *s, uint32_t token)
     }
 }
 
+/* Every warp looks at the nodes of each token, one after another. */
 static void tokens_put(struct inter_sender *s, uint32_t count)
 {
+    static const struct fabric_pattern flags = { .in_flight = 1, .fresh = true };
     struct ht_rank *h = &s->rank->ht;
     uint32_t rows = 0, copies = 0;
     for (uint32_t t = s->token; t < s->token + count; t++) {
@@ -144,11 +143,10 @@ static void tokens_put(struct inter_sender *s, uint32_t count)
         rows += h->layout.mask[t] != 0;
         copies += (uint32_t)__builtin_popcount(h->layout.mask[t]);
     }
-    ht_scan_charge(&s->worker, count, (uint64_t)count * h->g.ranks,
-                   h->base.options->cached ? 0 : (uint64_t)count * h->g.nodes * 4);
+    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &flags, .rows = count });
     if (rows)
         fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                                       .pattern = &put_row,
+                                                       .pattern = &s->rank->put_row,
                                                        .rows = rows,
                                                        .warps = (uint16_t)(rows < s->worker.warps ? rows : 0),
                                                        .read_bytes = (uint64_t)rows * h->dispatch_slot.bytes,
@@ -310,8 +308,27 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
     fabric_watch(&k->worker, inter_word_sent(r, channel), 1);
 }
 
+/* Five loads in flight, and what they leave of a row one after another.  A word a lane of the scales is awaited before
+ * the next, and so are choices and weights.  Tokens lie in the L2 but for what a dispatch moves. */
+static void put_pattern(struct inter_rank *r)
+{
+    enum { LANES = 32 };
+    const struct ht_rank *h = &r->ht;
+    const struct ht_slot *slot = &h->dispatch_slot;
+    const uint32_t scales = (uint32_t)(slot->scale_bytes / sizeof(float)), choices = slot->topk * h->g.nodes;
+    r->put_row = (struct fabric_pattern){
+        .in_flight = 5,
+        .rest_alone = true,
+        .sought = true,
+        .steps = (uint8_t)((scales + LANES - 1) / LANES + (choices + LANES - 1) / LANES),
+        .fresh = true,
+        .footprint_bytes = (uint64_t)(2 * ht_recv_rows(h) + 2 * h->g.tokens) * slot->bytes,
+    };
+}
+
 void inter_dispatch_launch(struct inter_rank *r)
 {
+    put_pattern(r);
     if (r->ht.base.fabric->payload) ht_tensors_recv(&r->ht);
     bits_resize(r);
     inter_forward_patterns(r);
