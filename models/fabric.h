@@ -215,6 +215,7 @@ struct fabric_signal {
     bool apart;     /* the worker's first warp does it, once all have come here, and the others go on */
     bool release;   /* the kernel releases here even if this worker has stored nothing: others may have */
     bool library;   /* RDMA: the communication library's own code posts it, as its barriers do; not the kernel's */
+    bool polled;    /* NVLink: what was stored carries flags, which the peer polls; the word stands for them */
 };
 
 enum fabric_work_kind {

@@ -29,7 +29,7 @@ struct operation {
     struct fabric_pattern pattern; /* STORE, COPY, STAGE, SUM */
     uint8_t places;                /* COPY: to so many */
     bool weighted;                 /* SUM, of two rows into one */
-    bool library, apart;           /* SIGNAL */
+    bool library, apart, polled;   /* SIGNAL */
     uint8_t first;                 /* STORE */
 };
 
@@ -86,7 +86,8 @@ static bool operation_play(struct player *p, const struct operation *o)
                                           .queue = o->queue,
                                           .warps = o->warps,
                                           .library = o->library,
-                                          .apart = o->apart };
+                                          .apart = o->apart,
+                                          .polled = o->polled };
     const struct fabric_work work = {
         .kind = FABRIC_WORK_COPY,
         .warps = o->warps,
@@ -727,6 +728,14 @@ static void test_signals(void)
     stage_run(s);
     CU_ASSERT(took(s, 0, 3110000)); /* 1000 + 10 + store 1100 + fence 500, and 500 until the peer has the signal */
     CU_ASSERT(took(s, 1, 3720000)); /* 1610 + NVLink 1000 + poll 100 + step 10 */
+    free(s);
+    s = stage_new(2, 2); /* the data carry flags: no fence */
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 },
+         { .verb = SIGNAL, .peer = 1, .word = 3, .polled = true });
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+    stage_run(s);
+    CU_ASSERT(took(s, 0, 2610000));
+    CU_ASSERT(took(s, 1, 3220000)); /* 1110 + NVLink 1000 + poll 100 + step 10 */
     free(s);
     s = stage_new(2, 2); /* nothing stored: no fence */
     PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 3 });

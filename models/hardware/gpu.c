@@ -317,6 +317,10 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
     if (!signal->apart || ww->unfenced) gpu_lane_end(ww, later(start, worker_staged_ps(ww)));
     const struct cluster_gpu *gpu = &w->cluster->gpu;
+    if (signal->polled && ww->unfenced) { /* who polls sees the last store itself */
+        gpu_lane_end(ww, later(start, rank->sm[ww->sm].free_ps));
+        ww->unfenced = false;
+    }
     const uint64_t fenced_ps = ww->unfenced ? later(start, rank->sm[ww->sm].free_ps) + gpu->fence_ps : start;
     if (ww->unfenced && signal->apart) worker_rest(ww)->first_ps = fenced_ps;
     else if (ww->unfenced) gpu_lane_end(ww, fenced_ps);
