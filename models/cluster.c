@@ -231,6 +231,11 @@ static const struct key keys[] = {
     HOST_WORK("reduce", host.reduce),
     HOST_WORK("sum", host.sum),
     KEY("host", "scan-rate", KIND_RATE, false, host.scan_rate_bps),
+    KEY("host", "loop-cast", KIND_CURVE, true, host.loop.cast),
+    KEY("host", "loop-message", KIND_CURVE, true, host.loop.message),
+    KEY("host", "loop-copy", KIND_CURVE, true, host.loop.copy),
+    KEY("host", "loop-store", KIND_CURVE, true, host.loop.store),
+    KEY("host", "loop-reduce", KIND_CURVE, true, host.loop.reduce),
 };
 
 struct unit {

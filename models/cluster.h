@@ -233,6 +233,10 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
 /* The row made whose time `measure` gives as [host] reduce-row and sum-row: 7168 values of BF16. */
 enum { CLUSTER_REDUCE_ROW_BYTES = 14336 };
 
+/* Of the loop whose times `measure` gives by bytes touched: ranks that a token goes to, and FP8's message of such a
+ * row. */
+enum { CLUSTER_LOOP_TOPK = 8, CLUSTER_LOOP_MESSAGE_BYTES = 7408 };
+
 /* A host for live ranks (replay/).  They are processes on the cores of one host, whatever NVLink domains they stand
  * for.  They use no GPU, but the same protocol. */
 struct cluster_host {
@@ -247,6 +251,12 @@ struct cluster_host {
     uint64_t signal_ps;                          /* CPU time of a signal, at each end */
     struct cluster_work copy, cast, reduce, sum; /* of one core; only warp_rate is used; sum: without weights */
     uint64_t scan_rate_bps;
+    /* The same by how many bytes a rank touches before it touches them again, where the work is part of such a loop:
+     * a row of CLUSTER_REDUCE_ROW_BYTES cast, made to a message; that message stored, copied out; the row stored; eight
+     * such rows summed.  No points: as above, whatever is touched. */
+    struct {
+        struct cluster_curve cast, message, copy, store, reduce;
+    } loop;
 };
 
 struct cluster {

@@ -249,8 +249,9 @@ struct fabric_work {
 struct fabric_needs {
     uint64_t heap_bytes;
     uint32_t word_count;
-    uint16_t queue_count; /* QPs to each peer */
-    uint32_t queue_depth; /* work requests on one QP */
+    uint16_t queue_count;   /* QPs to each peer */
+    uint32_t queue_depth;   /* work requests on one QP */
+    uint64_t touched_bytes; /* what a rank reads and writes before it touches the same again, about; 0: not known */
 };
 
 struct fabric_ops {

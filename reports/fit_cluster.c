@@ -29,6 +29,7 @@ enum fit_kind {
     FIT_LINK_FIXED,  /* rows by size: what streams that wait for the link take beside their bytes */
     FIT_LINK_RATE,   /* rows by size: the rate of the longest of these */
     FIT_LINK_SIGNAL, /* one row: the same for a signal */
+    FIT_LOOP,        /* rows by bytes touched: what an operation costs at each; older records have none */
 };
 
 struct fit_key {
@@ -62,6 +63,11 @@ static const struct fit_key fit_keys[] = {
     { "host", "sum-row", FIT_FIXED, "sum", "cpu_us", "sum", "sum_written", 1 },
     { "host", "sum-rate", FIT_RATE, "sum", "cpu_us", "sum", "sum_written", 1 },
     { "host", "scan-rate", FIT_RATE, "scan", "cpu_us", "scan", NULL, 1 },
+    { "host", "loop-cast", FIT_LOOP, "", "cast_us", "loop", NULL, 1 },
+    { "host", "loop-message", FIT_LOOP, "", "message_us", "loop", NULL, 1 },
+    { "host", "loop-copy", FIT_LOOP, "", "copy_us", "loop", NULL, 1 },
+    { "host", "loop-store", FIT_LOOP, "", "store_us", "loop", NULL, 1 },
+    { "host", "loop-reduce", FIT_LOOP, "", "reduce_us", "loop", NULL, 1 },
     { "nic", "rate", FIT_LINK_RATE, "put", "stream_us", NULL, NULL, 1 },
     { "nic", "message", FIT_LINK_FIXED, "put", "stream_us", NULL, NULL, 1 },
     { "nic", "signal", FIT_LINK_SIGNAL, "signal", "stream_us", NULL, NULL, 1 },
@@ -77,7 +83,7 @@ struct fit_work {
     const char *path;
     GKeyFile *file;
     double value[G_N_ELEMENTS(fit_keys)]; /* us, GB/s, or a count */
-    struct fit_curve put;                 /* of one end */
+    struct fit_curve put, loop;           /* of one end; of the last key of that kind */
     GString *doubts;                      /* about rows that lie on no line, or NULL */
 };
 
@@ -91,7 +97,7 @@ struct fit_place {
 static bool fit_by_size(enum fit_kind kind)
 {
     return kind == FIT_FIXED || kind == FIT_RATE || kind == FIT_INTERRUPT || kind == FIT_PUT ||
-           kind == FIT_LINK_FIXED || kind == FIT_LINK_RATE;
+           kind == FIT_LINK_FIXED || kind == FIT_LINK_RATE || kind == FIT_LOOP;
 }
 
 /* Whether the row has metric, or METRIC_BYTES where it goes by size. */
@@ -298,6 +304,22 @@ static bool fit_put(const struct fit_work *work, const struct fit_key *key, cons
     return true;
 }
 
+/* The points in the order of their sizes.  A loop that touches more is never the faster for it. */
+static bool fit_loop(const struct fit_point *points, uint32_t count, struct fit_curve *curve)
+{
+    struct fit_point point[FIT_POINTS_MAX];
+    if (count > FIT_CURVE_MAX) return false;
+    *curve = (struct fit_curve){ .count = count };
+    memcpy(point, points, count * sizeof *points);
+    qsort(point, count, sizeof *point, fit_point_order);
+    for (uint32_t i = 0; i < count; i++) {
+        curve->size_bytes[i] = point[i].n;
+        curve->us[i] = i ? fmax(point[i].t, curve->us[i - 1]) : point[i].t;
+        if (!(point[i].t > 0)) return false;
+    }
+    return count > 0;
+}
+
 /* CPU time of a put of size_bytes, at both ends; of a signal. */
 static double fit_put_us(const struct fit_work *work, double size_bytes)
 {
@@ -377,6 +399,7 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
     bool done;
     if (key->kind == FIT_INTERRUPT) done = fit_interrupt(work, key, &place, value, text, &cause);
     else if (key->kind == FIT_PUT) done = fit_put(work, key, &place, &work->put, text, &cause);
+    else if (key->kind == FIT_LOOP) done = fit_loop(points, count, &work->loop);
     else if (key->kind == FIT_LINK_FIXED || key->kind == FIT_LINK_RATE)
         done = fit_link(work, key, points, count, value, text);
     else done = fit_coefficient(work, key, points, count, value, text);
@@ -476,7 +499,9 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     char *comment = NULL;
     if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
     const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE;
-    g_autofree char *text = key->kind == FIT_PUT ? fit_curve_text(&work->put) : fit_value_text(*value, rate);
+    g_autofree char *text = key->kind == FIT_PUT    ? fit_curve_text(&work->put)
+                            : key->kind == FIT_LOOP ? fit_curve_text(&work->loop)
+                                                    : fit_value_text(*value, rate);
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
     g_free(comment);
@@ -495,6 +520,7 @@ static bool fit_keys_take(struct fit_work *work, GError **error)
     for (size_t i = 0; i < G_N_ELEMENTS(fit_keys); i++) {
         const struct fit_key *key = &fit_keys[i];
         if (!fit_section_wanted(work->record, i)) continue;
+        if (key->kind == FIT_LOOP && !fit_key_present(work->record, key)) continue;
         if (!fit_key_present(work->record, key)) {
             g_set_error(error, FIT_ERROR, FIT_ERROR_LACKS, "%s: lacks %s %s%s%s, which [%s] %s is made of", work->path,
                         key->kind == FIT_COUNT ? "the header" : "rows", key->kind == FIT_COUNT ? "" : key->phase,

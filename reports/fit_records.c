@@ -6,8 +6,14 @@
 
 #include "sim/stats.h"
 
-/* It tells how long was measured, not what. */
-static bool fit_key_may_differ(const char *key) { return strcmp(key, "repeat") == 0 || strcmp(key, "sample-ms") == 0; }
+/* It tells how long was measured, or what else the machine did, not what was measured. */
+static bool fit_key_may_differ(const char *key)
+{
+    static const char *const keys[] = { "repeat",           "sample-ms",        "busy",      "cpu-others-pct",
+                                        "cpu-steal-pct",    "cpu-pressure-pct", "run-queue", "cpu-mhz",
+                                        "passes-disturbed", "passes-repeated",  NULL };
+    return g_strv_contains(keys, key);
+}
 
 static bool fit_headers_match(const struct record *first, const char *first_path, const struct record *other,
                               const char *path, GError **error)

@@ -323,6 +323,41 @@ static void test_cluster_handed(void)
     record_free(record);
 }
 
+/* Times in a loop by bytes touched: of the largest crowd, in the order of the bytes, never falling. */
+static void test_cluster_loop(void)
+{
+    static const char *const metrics[] = { "cast_us", "message_us", "copy_us", "store_us", "reduce_us" };
+    struct record *record = record_plant();
+    for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++) {
+        static const struct {
+            const char *phase;
+            uint32_t bytes;
+            double us;
+        } rows[] = {
+            { "loop_x4", 2000, 0.3 }, { "loop_x4", 1000, 0.4 }, { "loop_x4", 4000, 2 }, { "loop_x2", 1000, 9 }
+        };
+        for (size_t k = 0; k < G_N_ELEMENTS(rows); k++) {
+            g_autofree char *metric = g_strdup_printf("%s_%u", metrics[i], rows[k].bytes);
+            record_add(record, rows[k].phase, RECORD_ALL, metric, rows[k].us, "us");
+        }
+    }
+    g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    GKeyFile *file = g_key_file_new();
+    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    static const char *const keys[] = { "loop-cast", "loop-message", "loop-copy", "loop-store", "loop-reduce" };
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
+        assert_key(file, "host", keys[i], "400 ns at 1000 B, 400 ns at 2000 B, 2000 ns at 4000 B");
+    g_key_file_free(file);
+    record_add(record, "loop_x4", RECORD_ALL, "copy_us_8000", 0, "us");
+    GError *error = NULL;
+    CU_ASSERT_PTR_NULL(fit_cluster_text(record, "m.csv", "here", NULL, &error));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error->message, "loop_x4,all,copy_us_BYTES: expected times above 0"));
+    g_clear_error(&error);
+    record_free(record);
+}
+
 /* What is planted, less the rows of puts. */
 static struct record *record_plant_but_put(void)
 {
@@ -517,6 +552,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "bends", test_bent);
     CU_add_test(suite, "a planted measurement's cluster file", test_cluster);
     CU_add_test(suite, "several measurements", test_records);
+    CU_add_test(suite, "cluster file: a loop by bytes touched", test_cluster_loop);
     CU_add_test(suite, "rows that pass between ranks", test_cluster_handed);
     CU_add_test(suite, "puts by size", test_cluster_puts);
     CU_add_test(suite, "puts that wait for the link", test_waits);

@@ -126,7 +126,8 @@ static int host_store(struct fabric *f, struct fabric_worker *worker, const stru
 {
     (void)worker;
     struct world_rank *rank = rank_of(f);
-    charge(rank, rank->world->store.row_ps + rate_time(rank->world->store.warp, write->charge_bytes));
+    const struct work_rates *store = rank->cast ? &rank->world->message : &rank->world->store;
+    charge(rank, store->row_ps + rate_time(store->warp, write->charge_bytes));
     world_store_payload(rank, write);
     return 0;
 }
@@ -219,6 +220,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
             reduce->row_ps * work->write_bytes / CLUSTER_REDUCE_ROW_BYTES + rate_time(reduce->warp, work->read_bytes);
         break;
     }
+    if (work->kind != FABRIC_WORK_SCAN) rank->cast = work->kind == FABRIC_WORK_CAST;
     charge(rank, busy_ps);
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
@@ -242,6 +244,32 @@ static struct work_rates rates_of(const struct cluster_work *work)
     return (struct work_rates){ work->row_ps, rate_make(work->warp_rate_bps), 0 };
 }
 
+/* What was measured in a loop that touches as many bytes as the kernels do, of work on rows and bytes: the costs keep
+ * their proportion.  Beyond what was measured it is as at the end. */
+static struct work_rates loop_rates(const struct world *w, struct work_rates rates, const struct cluster_curve *loop,
+                                    double rows, uint64_t size_bytes)
+{
+    const uint64_t touched_bytes = w->options.needs.touched_bytes;
+    const double line_ps = rows * (double)rates.row_ps + (double)rate_time(rates.warp, size_bytes);
+    if (!loop->count || !touched_bytes || line_ps <= 0) return rates;
+    const uint64_t most_bytes = (uint64_t)loop->size_bytes[loop->count - 1];
+    const uint64_t at_bytes = touched_bytes < most_bytes ? touched_bytes : most_bytes;
+    const double factor = (double)cluster_curve_ps(loop, at_bytes) / line_ps;
+    return (struct work_rates){ (uint64_t)((double)rates.row_ps * factor + 0.5),
+                                (rate_q20)((double)rates.warp * factor + 0.5), 0 };
+}
+
+static void loop_init(struct world *w)
+{
+    const struct cluster_host *c = &w->cluster->host;
+    const uint64_t row_bytes = CLUSTER_REDUCE_ROW_BYTES, summed_bytes = CLUSTER_LOOP_TOPK * row_bytes;
+    w->message = loop_rates(w, w->store, &c->loop.message, 1, CLUSTER_LOOP_MESSAGE_BYTES);
+    w->store = loop_rates(w, w->store, &c->loop.store, 1, row_bytes);
+    w->copy = loop_rates(w, w->copy, &c->loop.copy, 1, CLUSTER_LOOP_MESSAGE_BYTES);
+    w->cast = loop_rates(w, w->cast, &c->loop.cast, 1, row_bytes);
+    w->reduce = loop_rates(w, w->reduce, &c->loop.reduce, 1, summed_bytes);
+}
+
 static void host_init(struct world *w)
 {
     const struct cluster_host *c = &w->cluster->host;
@@ -253,6 +281,7 @@ static void host_init(struct world *w)
     w->scan = rate_make(c->scan_rate_bps);
     w->sm_count = UINT16_MAX; /* it has no SMs to count */
     w->poll_ps = c->poll_ps;
+    loop_init(w);
     for (uint32_t i = 0; i < c->cores && i < w->options.ranks; i++)
         w->core[i] = (struct core){ .event.run = core_event_run, .rank = &w->rank[i] };
 }

@@ -148,6 +148,7 @@ struct world_rank {
     uint32_t launch;               /* number of its last one, in all programs */
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
     bool begun;
+    bool cast; /* host: its last work on rows was a cast: what it stores lies in its caches */
     struct world_use nic_tx, nic_rx, receiving; /* of its NIC before the launch */
     uint64_t *lanes_named; /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
     uint32_t lanes_named_count;
@@ -221,6 +222,7 @@ struct world {
     struct bisection *bisection; /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     struct work_rates logs, exps; /* rates 0: not known */
+    struct work_rates message; /* host: a store of what the rank has just cast */
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
     rate_q20 store_deep, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
     rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */

@@ -72,6 +72,14 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
     return reason;
 }
 
+/* Tokens in and out, the messages made, and for each of a token's choices what comes in, is copied out, is made by an
+ * expert and comes back: a rank receives as much as it sends, on average. */
+static uint64_t touched_bytes(const struct moe_options *o, const struct ll_geometry *g)
+{
+    const uint64_t choice = g->message_bytes + g->row_bytes + 2 * g->combine_bytes;
+    return (uint64_t)o->tokens_max * (4 * (uint64_t)o->hidden + g->message_bytes + o->topk * choice);
+}
+
 static void ll_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
 {
     const struct ll_geometry g = geometry_of(o);
@@ -80,6 +88,7 @@ static void ll_needs(const struct moe_options *o, bool payload, struct fabric_ne
         .word_count = LL_WORDS_AN_EXPERT * g.experts + LL_WORDS_EXTRA + g.sms + (o->mask_timeout_ps ? g.ranks : 0),
         .queue_count = (uint16_t)g.local_experts,
         .queue_depth = 2 * (o->tokens_max + 1),
+        .touched_bytes = touched_bytes(o, &g),
     };
 }
 

@@ -15,7 +15,7 @@
 #include "reports/record.h"
 
 enum {
-    MEASURE_VALUES = 5,            /* metrics that one benchmark gives at once */
+    MEASURE_VALUES = 6,            /* metrics that one benchmark gives at once */
     MEASURE_QUEUES = 8,            /* to each peer; kernels have one for each channel or expert */
     MEASURE_AREA_BYTES = 16 << 20, /* of the heap: sources; as much again: targets */
     MEASURE_QUEUE_DEPTH = 128,
@@ -56,6 +56,7 @@ struct measure {
     struct live_world *atomic_world; /* the same, signals by fetch-and-add; NULL: not asked or not there */
     bool alone;                      /* this benchmark runs on rank 0 only */
     uint8_t *sums;                   /* what measure_sum() makes, MEASURE_AREA_BYTES; NULL before the first */
+    struct measure_loop *loop;       /* rows of measure_loop_run(); NULL before the first */
     uint64_t serial;                 /* grows alike on all ranks; what signal words become */
     uint32_t pass;                   /* over all benchmarks: one sample of each */
     uint32_t row;                    /* that the next metric of this pass goes to */
@@ -86,6 +87,11 @@ bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **err
 bool measure_memory_run(struct measure *m, GError **error);
 /* Between two ranks: stores, puts, signals (measure_links.c). */
 bool measure_pair_run(struct measure *m, GError **error);
+/* Rows that all ranks pass round as low-latency kernels do, at several sizes of the loop (measure_loop.c). */
+bool measure_loop_run(struct measure *m, const char *suffix, GError **error);
+/* Of the heap, behind both areas. */
+uint64_t measure_loop_heap_bytes(uint32_t ranks);
+void measure_loop_free(struct measure_loop *l);
 /* What puts and signals between all ranks take from the CPUs. */
 bool measure_load_run(struct measure *m, const char *suffix, GError **error);
 /* Between all ranks. */

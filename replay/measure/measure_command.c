@@ -29,12 +29,14 @@ static const char about[] =
 static struct live_world *world_open(const struct measure *m, bool link, enum live_signalling signalling,
                                      GError **error)
 {
-    const struct fabric_needs needs = { .heap_bytes = 2 * MEASURE_AREA_BYTES,
+    const uint32_t ranks = m->bootstrap->rank_count;
+    const uint64_t loop_bytes = !link && m->most ? measure_loop_heap_bytes(ranks) : 0;
+    const struct fabric_needs needs = { .heap_bytes = 2 * (uint64_t)MEASURE_AREA_BYTES + loop_bytes,
                                         .word_count = MEASURE_WORDS,
                                         .queue_count = MEASURE_QUEUES,
                                         .queue_depth = MEASURE_QUEUE_DEPTH };
     struct live_options options = m->command->live;
-    options.ranks_per_node = link ? 1 : m->bootstrap->rank_count;
+    options.ranks_per_node = link ? 1 : ranks;
     options.signalling = signalling;
     return live_world_new(&options, &needs, m->bootstrap, error);
 }
@@ -73,6 +75,7 @@ static bool pass_run(struct measure *m, GError **error)
         fine = measure_local_run(m, error) && measure_pair_run(m, error);
     if (m->memory) fine = fine && measure_memory_run(m, error);
     if (m->most) fine = fine && measure_load_run(m, suffix, error);
+    if (m->most && m->store_world) fine = fine && measure_loop_run(m, suffix, error);
     return fine && measure_local_crowd_run(m, suffix, error) && measure_crowd_run(m, suffix, error);
 }
 
@@ -123,6 +126,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     fine = fine && bootstrap_barrier(b, error);
     g_free(m.operations);
     g_free(m.sums);
+    measure_loop_free(m.loop);
     live_world_free(m.atomic_world);
     live_world_free(m.store_world);
     live_world_free(m.link_world);

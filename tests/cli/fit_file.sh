@@ -19,6 +19,8 @@ echo "exit $?"
 sed 's/kind: measure/kind: replay/' measured.csv | "$EPTWIN" fit - --output here.ini
 echo "exit $?"
 sed 's/^step,all,time_us,0.02/step,all,time_us,0.04/' measured.csv >again.csv
+sed -i '1a # busy: yes\n# cpu-others-pct: 7.1\n# cpu-mhz: 2000 to 2100' again.csv
+sed -i '1a # busy: no\n# cpu-others-pct: 0.1\n# cpu-mhz: 2200 to 2300' measured.csv
 sed 's/^# cpus: 2/# cpus: 3/' measured.csv >other.csv
 "$EPTWIN" fit measured.csv again.csv again.csv | grep '^step'
 "$EPTWIN" fit measured.csv other.csv --output here.ini

@@ -54,3 +54,11 @@ printf '%s\n' '[host]' cores=2 'step=50 ns' 'poll=1 us' 'switch=2 us' 'store=100
 host() { $EPTWIN simulate --cluster host.ini --num-ranks 2 --num-tokens 32 --hidden 1024 --num-experts 8 --num-topk 2 "$@" |
     sed -n 's/^dispatch,all,time_us_max,\(.*\),us/\1/p'; }
 more $(host) $(host --slow 1:3x) 1
+echo '# the same by bytes touched: these tokens touch 0.6 MB a rank, and eight times as many 4.5 MB'
+cp host.ini flat.ini
+echo 'loop-copy=2 us at 1 MB, 8 us at 2 MB' >>host.ini
+ratio() { awk "BEGIN { print ($1 / $2 > $3) ? \"over $3\" : \"at most $3\" }"; }
+small=$(host) large=$(host --num-tokens 256)
+cp flat.ini host.ini
+ratio $small $(host) 1.5
+ratio $large $(host --num-tokens 256) 1.5
