@@ -98,7 +98,7 @@ static void bench_world(const char *link)
     live_options_init(&options);
     options.fabric = link;
     options.ranks_per_node = link ? 1 : 2;
-    const struct fabric_needs needs = { AREA_BYTES, 16, 1, 128 };
+    const struct fabric_needs needs = { AREA_BYTES, 16, 1, 128, 0 };
     struct bootstrap **bootstraps = support_bootstraps_new(2);
     struct bench b = { .world = { NULL } };
     GError *error = NULL;

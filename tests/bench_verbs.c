@@ -114,7 +114,7 @@ static int rank_main(struct bootstrap *b, void *context)
     options.fabric = "verbs";
     options.device = context;
     options.ranks_per_node = 1;
-    const struct fabric_needs needs = { AREA_BYTES, 8, 1, QUEUE_DEPTH };
+    const struct fabric_needs needs = { AREA_BYTES, 8, 1, QUEUE_DEPTH, 0 };
     GError *error = NULL;
     struct live_world *world = live_world_new(&options, &needs, b, &error);
     struct bench *bench = g_new0(struct bench, 1);

@@ -39,7 +39,7 @@ static uint32_t run_with(const struct fabric_ops *ops)
     options.fabric = "shm";
     options.ranks_per_node = 2;
     const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                        CONFORMANCE_DEPTH };
+                                        CONFORMANCE_DEPTH, 0 };
     struct bootstrap **b = support_bootstraps_new(RANKS);
     CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &needs, b, RANKS, worlds, NULL));
     for (uint32_t rank = 0; rank < RANKS; rank++) {

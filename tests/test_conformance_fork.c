@@ -60,7 +60,7 @@ static int process_main(struct bootstrap *b, void *context)
 {
     const struct process_case *c = context;
     const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                        CONFORMANCE_DEPTH };
+                                        CONFORMANCE_DEPTH, 0 };
     struct process_world process = { live_world_new(&c->options, &needs, b, NULL), b };
     if (!process.world) return 3;
     struct fabric *fabric[CONFORMANCE_RANKS] = { NULL };

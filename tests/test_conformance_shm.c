@@ -33,7 +33,7 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, b
     struct bootstrap **b = support_bootstraps_new(rank_count);
     struct shm_world shm = { .rank_count = rank_count };
     const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                        CONFORMANCE_DEPTH };
+                                        CONFORMANCE_DEPTH, 0 };
     GError *error = NULL;
     CU_ASSERT_TRUE_FATAL(support_worlds_new(options, &needs, b, rank_count, shm.world, &error));
     struct fabric *fabric[CONFORMANCE_RANKS];

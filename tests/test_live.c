@@ -13,7 +13,7 @@
 
 enum { RANKS = 4, WORDS = 16, HEAP_BYTES = 1 << 16 };
 
-static const struct fabric_needs small = { HEAP_BYTES, WORDS, 2, 4 };
+static const struct fabric_needs small = { HEAP_BYTES, WORDS, 2, 4, 0 };
 
 static struct live_options options_make(const char *link, uint32_t ranks_per_node)
 {
@@ -92,7 +92,7 @@ static void test_refused(void)
     options.gpu_memory = true;
     expect_refused(&options, &small, "gpu-memory: expected --fabric verbs");
     options.gpu_memory = false;
-    const struct fabric_needs no_queue = { HEAP_BYTES, WORDS, 0, 4 }, huge = { UINT64_C(1) << 60, WORDS, 2, 4 };
+    const struct fabric_needs no_queue = { HEAP_BYTES, WORDS, 0, 4, 0 }, huge = { UINT64_C(1) << 60, WORDS, 2, 4, 0 };
     expect_refused(&options, &no_queue, "at least one queue of depth 1");
     expect_refused(&options, &huge, "shared memory: expected 1152921504606");
 }

@@ -72,7 +72,7 @@ static void ofi_world_report(void *context, const char *name, const char *why)
 }
 
 static const struct fabric_needs conformance_needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                                       CONFORMANCE_DEPTH };
+                                                       CONFORMANCE_DEPTH, 0 };
 
 static void run_suite(uint32_t rank_count, const struct live_options *options, uint64_t seed)
 {
@@ -249,7 +249,7 @@ enum { LINK_BYTES = 1 << 20, LINK_DEPTH = 4, LINK_PUT_BYTES = 64 << 10 };
  * the other may still be at work in here. */
 static struct live_link *link_open(struct bootstrap *b, const struct live_options *options, struct live_memory *memory)
 {
-    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH };
+    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
     const bool remote[2] = { b->rank != 0, b->rank != 1 };
     GError *error = NULL;
 
@@ -364,7 +364,7 @@ static void test_dead_peer(void)
 static void expect_no_world(struct live_options options, const char *message)
 {
     struct bootstrap **const b = support_bootstraps_new(2);
-    const struct fabric_needs needs = { 1 << 16, 8, 1, 4 };
+    const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
     struct live_world *world[2] = { NULL };
     GError *error = NULL;
 
@@ -597,7 +597,7 @@ static int stranger_main(const struct tapped *t)
     uint8_t tokens[2][OFI_TOKEN_BYTES] = { { 0 } };
     const struct ofi_place place = { .one_host = true, .token = tokens };
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_IMM);
-    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH };
+    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
     static uint8_t bytes[LINK_BYTES];
     const struct live_memory memory = { .base = bytes, .size_bytes = sizeof bytes };
     struct ofi_port port = { 0 };
@@ -728,7 +728,7 @@ void unit_tests(CU_pSuite suite)
 static void test_refusal(void)
 {
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
-    const struct fabric_needs needs = { 1 << 16, 8, 1, 4 };
+    const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
     GError *error = NULL;
 
     CU_ASSERT_PTR_NULL(link_ofi_new(&options, &needs, NULL, NULL, NULL, &error));

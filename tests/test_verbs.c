@@ -70,7 +70,7 @@ static void world_close(struct verbs_world *w)
 static void run_suite(uint32_t rank_count, const struct live_options *options, uint32_t depth, uint64_t seed)
 {
     struct verbs_world w;
-    const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, depth };
+    const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, depth, 0 };
     GError *error = NULL;
     if (!world_open(&w, rank_count, options, &needs, &error)) {
         printf("\n      %s\n", error->message);
@@ -160,7 +160,7 @@ static bool link_make(struct bootstrap *b, void *context)
 static bool pair_open(struct link_pair *pair, const struct live_options *options)
 {
     *pair = (struct link_pair){ .options = *options, .b = support_bootstraps_new(2) };
-    pair->needs = (struct fabric_needs){ LINK_HEAP_BYTES, LINK_WORDS, 2, LINK_DEPTH };
+    pair->needs = (struct fabric_needs){ LINK_HEAP_BYTES, LINK_WORDS, 2, LINK_DEPTH, 0 };
     for (uint32_t rank = 0; rank < 2; rank++) {
         pair->memory[rank].size_bytes = LINK_WORDS_BYTES + LINK_HEAP_BYTES;
         pair->memory[rank].base = aligned_alloc(4096, pair->memory[rank].size_bytes);
@@ -346,7 +346,7 @@ static void test_access_refused(void)
 static void refuse(const struct live_options *options, const char *part)
 {
     struct verbs_world w;
-    const struct fabric_needs needs = { 1 << 20, 64, 2, 16 };
+    const struct fabric_needs needs = { 1 << 20, 64, 2, 16, 0 };
     GError *error = NULL;
     CU_ASSERT_FALSE(world_open(&w, 2, options, &needs, &error));
     if (error) printf("\n      %s", error->message);
@@ -482,7 +482,7 @@ static void test_timeouts(void)
 static void test_no_device(void)
 {
     const struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
-    const struct fabric_needs needs = { 1 << 20, 64, 2, 16 };
+    const struct fabric_needs needs = { 1 << 20, 64, 2, 16, 0 };
     struct live_world *world[2] = { NULL, NULL };
     struct bootstrap **b = support_bootstraps_new(2);
     GError *error = NULL;

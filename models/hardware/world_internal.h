@@ -222,7 +222,7 @@ struct world {
     struct bisection *bisection; /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     struct work_rates logs, exps; /* rates 0: not known */
-    struct work_rates message; /* host: a store of what the rank has just cast */
+    struct work_rates message;    /* host: a store of what the rank has just cast */
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
     rate_q20 store_deep, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
     rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */
