@@ -1,7 +1,6 @@
-/* case.c - the table of options of a case and what it serves: command lines, CSV columns, record headers.
+/* case.c - the table of options of a case and what it serves: command lines and CSV columns.
  *
- * Knows names, types, ranges and defaults.  Knows no routing and no world; case_routing.c turns a case into
- * what the protocol takes. */
+ * Knows names, types, ranges and defaults.  Knows no routing, no protocol and no world. */
 #include "models/case.h"
 
 #include <assert.h>
@@ -269,6 +268,15 @@ bool case_option_applies(uint32_t index, const char *kernel)
     return g_strv_contains((const char *const *)word, kernel);
 }
 
+/* Low-latency kernels take the SMs that there are and V2 those that the links need, unless somebody says otherwise. */
+bool case_option_makes_case(uint32_t index, const struct case_options *c)
+{
+    const struct field *f = &field_table[index];
+    if (f->offset == AT(data)) return c->logfmt; /* its bytes depend on it */
+    if (!(f->flags & MAKES) || (f->flags & DRAWS && c->trace)) return false;
+    return f->offset != AT(num_sms) || c->num_sms || strcmp(c->kernel, "normal") == 0;
+}
+
 char *case_option_text(const struct case_options *c, uint32_t index)
 {
     assert(index < FIELDS);
@@ -504,64 +512,4 @@ void case_resolve(struct case_options *c)
     if (c->num_topk_groups == 0 && !low_latency && nodes > 1) c->num_topk_groups = MIN(nodes, 4);
     if (!c->traffic) text_default(&c->routing, "uniform");
     assert(c->num_ranks && c->num_tokens && c->num_experts && c->num_topk && c->ranks_per_node);
-}
-
-char *case_ranks_text(const uint8_t *set, uint32_t ranks)
-{
-    GString *text = g_string_new(NULL);
-    for (uint32_t r = 0; r < ranks; r++)
-        if (set[r]) g_string_append_printf(text, "%s%u", text->len ? "|" : "", r);
-    return g_string_free(text->len ? text : g_string_append(text, "none"), FALSE);
-}
-
-/* Low-latency kernels take the SMs that there are and V2 those that the links need, unless somebody says otherwise. */
-static bool field_makes_case(const struct field *f, const struct case_options *c)
-{
-    if (f->offset == AT(data)) return c->logfmt; /* its bytes depend on it */
-    if (!(f->flags & MAKES) || (f->flags & DRAWS && c->trace)) return false;
-    return f->offset != AT(num_sms) || c->num_sms || strcmp(c->kernel, "normal") == 0;
-}
-
-void case_chunks_record(const struct moe_options *o, struct record *record)
-{
-    const struct moe_chunks *chunks[] = { &o->dispatch, &o->combine };
-    static const char *const prefix[] = { "", "combine-" };
-    for (size_t i = 0; i < G_N_ELEMENTS(chunks); i++) {
-        const struct {
-            const char *name;
-            uint32_t value;
-        } keys[] = {
-            { "nvl-chunk", chunks[i]->nvl_send },
-            { "rdma-chunk", chunks[i]->rdma_send },
-            { "nvl-buffer", chunks[i]->nvl_recv },
-            { "rdma-buffer", chunks[i]->rdma_recv },
-        };
-        for (size_t k = 0; k < G_N_ELEMENTS(keys); k++) {
-            g_autofree char *name = g_strconcat(prefix[i], keys[k].name, NULL);
-            record_set(record, name, "%u", keys[k].value);
-        }
-    }
-}
-
-void case_record(const struct case_options *c, struct record *record)
-{
-    struct case_options resolved;
-    case_copy(&resolved, c);
-    case_resolve(&resolved);
-    assert(resolved.kernel && resolved.dtype && resolved.data);
-    g_autoptr(GString) keys = g_string_new(NULL);
-    for (uint32_t i = 0; i < FIELDS; i++) {
-        const struct field *f = &field_table[i];
-        if (!case_option_applies(i, resolved.kernel)) continue;
-        g_autofree char *text = case_option_text(&resolved, i);
-        if (text) record_set(record, f->name, "%s", text);
-        if (field_makes_case(f, &resolved)) g_string_append_printf(keys, "%s%s", keys->len ? " " : "", f->name);
-    }
-    record_set(record, RECORD_CASE_KEYS, "%s", keys->str);
-    if (strcmp(resolved.kernel, "normal") == 0 && resolved.num_ranks) {
-        struct moe_options o = { .ranks = resolved.num_ranks, .ranks_per_node = resolved.ranks_per_node };
-        case_chunks_settle(&resolved, &o);
-        case_chunks_record(&o, record);
-    }
-    case_clear(&resolved);
 }

@@ -75,6 +75,8 @@ const char *case_option_nearest(const char *name);
 const char *case_option_name(uint32_t index);
 /* Whether that option means something to a kernel, so that its records have it. */
 bool case_option_applies(uint32_t index, const char *kernel);
+/* Whether records that differ in that option are of different cases; c as case_resolve() leaves it. */
+bool case_option_makes_case(uint32_t index, const struct case_options *c);
 /* The value of that option as case_set() would take it; NULL: not set.  Free with g_free(). */
 char *case_option_text(const struct case_options *c, uint32_t index);
 

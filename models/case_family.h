@@ -2,6 +2,7 @@
 #ifndef MODELS_CASE_FAMILY_H
 #define MODELS_CASE_FAMILY_H
 
+#include <stdarg.h>
 #include "models/case.h"
 
 /* Cases come resolved (case_resolve()), but for whose defaults depend on what was not said. */
@@ -20,6 +21,13 @@ extern const struct case_family case_family_moe;  /* case_kernel.c */
 extern const struct case_family case_family_coll; /* case_coll.c */
 
 /* Returns false, with *error as printf says. */
-bool case_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static inline G_GNUC_PRINTF(2, 3) bool case_refuse(GError **error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (error) *error = g_error_new_valist(CASE_ERROR, CASE_ERROR_VALUE, format, arguments);
+    va_end(arguments);
+    return false;
+}
 
 #endif

@@ -1,0 +1,137 @@
+/* case_moe.c - what a case says to the MoE protocol: its options, checked.
+ *
+ * Knows which default a kernel family takes.  Knows no world and no time. */
+#include "models/case_family.h"
+
+#include <assert.h>
+#include <string.h>
+#include "sim/units.h"
+
+static bool case_is(const char *value, const char *word) { return strcmp(value, word) == 0; }
+
+static void chunks_override(struct moe_chunks *chunks, uint32_t nvl_send, uint32_t rdma_send, uint32_t nvl_recv,
+                            uint32_t rdma_recv)
+{
+    if (nvl_send) chunks->nvl_send = nvl_send;
+    if (rdma_send) chunks->rdma_send = rdma_send;
+    if (nvl_recv) chunks->nvl_recv = nvl_recv;
+    if (rdma_recv) chunks->rdma_recv = rdma_recv;
+    assert(chunks->nvl_send && chunks->rdma_send);                 /* moe_options_recommend() has set them */
+    const uint32_t excess = chunks->rdma_recv % chunks->rdma_send; /* chunks must never wrap around */
+    if (excess) chunks->rdma_recv += chunks->rdma_send - excess;
+}
+
+void case_chunks_settle(const struct case_options *c, struct moe_options *o)
+{
+    moe_options_recommend(o);
+    chunks_override(&o->dispatch, c->nvl_chunk, c->rdma_chunk, c->nvl_buffer, c->rdma_buffer);
+    chunks_override(&o->combine, c->combine_nvl_chunk, c->combine_rdma_chunk, c->combine_nvl_buffer,
+                    c->combine_rdma_buffer);
+}
+
+static enum moe_kernel_family family_of(const struct case_options *c)
+{
+    return case_is(c->kernel, "ll") ? MOE_LOW_LATENCY : case_is(c->kernel, "v2") ? MOE_V2 : MOE_NORMAL;
+}
+
+static uint32_t tokens_most(const struct routing *routing)
+{
+    uint32_t most = 1; /* a kernel's buffers hold a token at least */
+    for (uint32_t r = 0; r < routing->ranks; r++) most = MAX(most, routing->rank[r].tokens);
+    return most;
+}
+
+enum { SMS_DEFAULT = 24 }; /* of the public tests of the normal kernels */
+
+uint32_t case_host_sms(const struct case_options *c, uint32_t cpus) { return MAX(MAX(cpus / 2 * 2, 2), c->num_sms); }
+
+static void options_fill(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
+                         struct moe_options *o)
+{
+    const uint32_t sms_normal = device_sms ? MIN(SMS_DEFAULT, device_sms) : SMS_DEFAULT;
+    const uint32_t sms_default = case_is(c->kernel, "ll") && device_sms ? device_sms : sms_normal;
+    *o = (struct moe_options){
+        .family = family_of(c),
+        .ranks = routing->ranks,
+        .ranks_per_node = c->ranks_per_node,
+        .tokens_max = tokens_most(routing),
+        .hidden = c->hidden,
+        .topk = routing->topk,
+        .experts = routing->experts,
+        .dtype = case_is(c->dtype, "fp8") ? MOE_FP8 : MOE_BF16,
+        .data = case_is(c->data, "random")    ? MOE_DATA_RANDOM
+                : case_is(c->data, "pattern") ? MOE_DATA_PATTERN
+                                              : MOE_DATA_CONSTANT,
+        .seed = c->seed,
+        .round_scale = c->round_scale,
+        .ue8m0 = c->ue8m0,
+        .hook = c->hook,
+        .logfmt = c->logfmt,
+        .zero_copy = c->zero_copy,
+        .expand = c->expand,
+        .single_reduction = c->single_reduction,
+        .hybrid_ep = c->api != NULL,
+        .cached = c->cached,
+        .weights = c->weights,
+        .expert_alignment = c->expert_alignment,
+        .worst_tokens = c->worst_tokens,
+        .num_bias = c->num_bias,
+        .num_sms = c->num_sms ? c->num_sms : sms_default,
+        .device_sms = device_sms,
+    };
+    case_chunks_settle(c, o);
+}
+
+/* "1@dispatch|3@combine|5@clean", or with commas. */
+static bool failures_parse(const char *text, struct moe_options *o, GError **error)
+{
+    static const char *const call[] = { "dispatch", "combine", "clean" };
+    g_auto(GStrv) part = g_strsplit_set(text, "|,", 0);
+    if (g_strv_length(part) > MOE_FAILURES_MAX)
+        return case_refuse(error, "fail: expected at most %d ranks, found %u", MOE_FAILURES_MAX, g_strv_length(part));
+    for (uint32_t i = 0; part[i]; i++) {
+        g_auto(GStrv) side = g_strsplit(part[i], "@", 2);
+        guint64 rank = 0;
+        uint32_t which = 0;
+        bool good = g_strv_length(side) == 2 && g_ascii_string_to_unsigned(side[0], 10, 0, UINT16_MAX, &rank, NULL);
+        while (good && which < G_N_ELEMENTS(call) && !case_is(side[1], call[which])) which++;
+        if (!good || which == G_N_ELEMENTS(call))
+            return case_refuse(error, "fail: expected RANK@dispatch, RANK@combine or RANK@clean, found '%s'", part[i]);
+        assert(o->failure_count < MOE_FAILURES_MAX);
+        o->failure[o->failure_count++] = (struct moe_failure){ .rank = (uint32_t)rank, .call = (enum moe_call)which };
+    }
+    return true;
+}
+
+static bool masking_fill(const struct case_options *c, struct moe_options *o, GError **error)
+{
+    static const uint64_t most_ps = 3600 * PS_PER_S;
+    uint64_t timeout_ps = 0;
+    if (c->mask_timeout) {
+        if (!cluster_parse_time(c->mask_timeout, &timeout_ps) || timeout_ps == 0 || timeout_ps > most_ps)
+            return case_refuse(error, "mask-timeout: expected a time from 1 ps to an hour, such as 100us, found '%s'",
+                               c->mask_timeout);
+        o->mask_timeout_ps = timeout_ps;
+    }
+    return !c->fail || failures_parse(c->fail, o, error);
+}
+
+bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
+                      struct moe_options *options, GError **error)
+{
+    struct case_options resolved;
+    case_copy(&resolved, c);
+    case_resolve(&resolved);
+    options_fill(&resolved, routing, device_sms, options);
+    case_clear(&resolved);
+    assert(options->tokens_max > 0 && options->num_sms > 0);
+    if (!masking_fill(c, options, error)) return false;
+    if (device_sms && options->num_sms > device_sms)
+        return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
+    if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY && !device_sms)
+        return case_refuse(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
+    if (c->nvlink_disabled && options->family == MOE_V2) options->ranks_per_node = 1;
+    char text[256];
+    const char *refusal = moe_options_refuse(options, text, sizeof text);
+    return refusal ? case_refuse(error, "%s", refusal) : true;
+}
