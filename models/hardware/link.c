@@ -7,8 +7,6 @@
 
 enum { IDLES_FIRST = 16, IDLES_MAX = 4096 }; /* of a link; both are powers of two */
 
-static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
-
 /* ---- idle times ---- */
 
 static struct idle *idle_at(const struct idles *idles, uint32_t place)

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include "sim/units.h"
 
+static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
 /* A server, first come, first served. */
 struct port {
     uint64_t free_ps;        /* when all work asked of it so far will be done */
@@ -18,7 +20,7 @@ struct port {
 /* Asks at now for service_ps; returns when it is done. */
 static inline uint64_t port_reserve(struct port *p, uint64_t now_ps, uint64_t service_ps, uint64_t size_bytes)
 {
-    p->free_ps = (p->free_ps > now_ps ? p->free_ps : now_ps) + service_ps;
+    p->free_ps = later(p->free_ps, now_ps) + service_ps;
     p->busy_ps += service_ps;
     p->bytes += size_bytes;
     return p->free_ps;

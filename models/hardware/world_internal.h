@@ -83,8 +83,6 @@ struct flows {
     uint16_t peer;
 };
 
-static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
-
 /* Whether the port is busy at now_ps for a peer other than this one. */
 static inline bool flows_others_busy(const struct flows *f, uint16_t peer, uint64_t now_ps)
 {
