@@ -76,6 +76,8 @@ static const struct key keys[] = {
     KEY("gpu", "step", KIND_TIME, false, gpu.step_ps),
     KEY("gpu", "poll", KIND_TIME, false, gpu.poll_ps),
     KEY("gpu", "fence", KIND_TIME, false, gpu.fence_ps),
+    KEY("gpu", "fence-crowd", KIND_TIME, true, gpu.fence_crowd_ps),
+    KEY("gpu", "fence-crowd-half", KIND_COUNT, true, gpu.fence_crowd_half),
     KEY("gpu", "flag", KIND_TIME, false, gpu.flag_ps),
     KEY("gpu", "hbm-rate", KIND_RATE, false, gpu.hbm_rate_bps),
     KEY("gpu", "hbm-rows-rate", KIND_RATE, true, gpu.hbm_rows_rate_bps),

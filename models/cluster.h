@@ -53,6 +53,8 @@ struct cluster_gpu {
     uint64_t step_ps;               /* a warp's loop once round: index arithmetic, shared memory, branches */
     uint64_t poll_ps;               /* from a word's change to the spinning warp acting on it */
     uint64_t fence_ps;              /* st.release.sys after a worker's own stores: until they are performed */
+    uint64_t fence_crowd_ps;        /* how much longer at most, while other warp groups of the GPU store to peers */
+    uint32_t fence_crowd_half;      /* with that many others it is half of it; 0: as for one */
     uint64_t flag_ps;               /* a flag from block to block on one GPU */
     uint64_t hbm_rate_bps;          /* bytes read plus bytes written */
     uint64_t hbm_rows_rate_bps;     /* the same for rows that lie apart, read and written in turn; 0: hbm_rate */

@@ -570,6 +570,39 @@ static void test_release_apart(void)
     }
 }
 
+/* The time of a rank whose worker stores a row to rank 1, rests and releases, beside two that have stored a row to
+ * `peer` and rest, too, or have ended. */
+static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t crowd_ns)
+{
+    const struct operation rest = { .verb = REST }, release = { .verb = SIGNAL, .peer = 1, .word = 3 };
+    struct stage *s = stage_new(2, 2);
+    s->cluster.gpu.load_ps = 200 * PS_PER_NS;
+    s->cluster.gpu.row_rate_bps = 8000000000;
+    s->cluster.gpu.fence_crowd_ps = crowd_ns * PS_PER_NS;
+    s->cluster.gpu.fence_crowd_half = 1;
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct operation store = {
+            .verb = STORE, .peer = i ? peer : 1, .size_bytes = 1000, .pattern.in_flight = 2
+        };
+        if (i && ended) PLAY(s, 0, 1, store);
+        else if (i) PLAY(s, 0, 1, store, rest, rest);
+        else PLAY(s, 0, 1, store, rest, release);
+    }
+    stage_run(s);
+    const uint64_t time_ps = s->result[0].time_ps;
+    free(s);
+    return time_ps;
+}
+
+/* Beside two others that store to peers a release takes two thirds of `fence-crowd` longer, where half of it is with
+ * one; not beside those that store to their own memory or have ended. */
+static void test_release_in_crowd(void)
+{
+    CU_ASSERT_EQUAL(crowded_ps(1, false, 900), crowded_ps(1, false, 0) + 600 * PS_PER_NS);
+    CU_ASSERT_EQUAL(crowded_ps(0, false, 900), crowded_ps(0, false, 0));
+    CU_ASSERT_EQUAL(crowded_ps(1, true, 900), crowded_ps(1, true, 0));
+}
+
 /* Rows that the engine brings whole: each comes (200 ns), moves (1000 B at 1 GB/s) and is summed (at 2 GB/s), two at
  * once; where memory gives them slower than that, they wait for most of it. */
 static void test_brought(void)
@@ -1668,6 +1701,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "rounds of warps", test_rounds);
     CU_add_test(suite, "a release apart", test_release_apart);
     CU_add_test(suite, "an SM shared", test_shared_sm);
+    CU_add_test(suite, "releases in a crowd", test_release_in_crowd);
     CU_add_test(suite, "rows that warps look for", test_sought);
     CU_add_test(suite, "sums", test_sums);
     CU_add_test(suite, "rows brought whole", test_brought);

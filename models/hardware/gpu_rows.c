@@ -83,7 +83,7 @@ uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint6
     const uint64_t access = GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u), turn = access * in_flight;
     const uint64_t turns =
         p->rest_alone ? row_bytes / turn + gpu_ceiling(row_bytes % turn, access) : gpu_ceiling(row_bytes, turn);
-    return gpu->row_ps + (p->sought ? gpu->seek_ps : 0) + steps_ps + turns * wait_ps + rate_time(w->row, row_bytes);
+    return gpu->row_ps + steps_ps + turns * (wait_ps + (p->sought ? gpu->seek_ps : 0)) + rate_time(w->row, row_bytes);
 }
 
 bool gpu_priced(const struct world *w, const struct fabric_pattern *p)

@@ -34,6 +34,7 @@ struct world_worker {
     bool drains : 1;   /* the same, and stored by the bulk engine */
     bool rested : 1;   /* its struct rest is in use */
     bool due : 1;      /* its counter has a sum that it has not read yet */
+    bool puts : 1;     /* it stores rows to a peer by its own stores, and counts among its rank's `putting` */
     bool parked : 1;   /* its next step is due when its bulk stores have left the SM */
 };
 _Static_assert(sizeof(struct world_worker) <= ARENA_LINE_BYTES, "one cache line");
@@ -138,6 +139,7 @@ struct world_rank {
     uint32_t watch_count, watch_max, counter_count, counter_max;
     uint32_t watch_first, watch_end; /* the words that are watched lie in [first, end) */
     uint32_t worker_count, worker_max, running;
+    uint32_t putting; /* workers that store rows to peers by their own stores and are not done */
     struct world_worker *ready_first, *ready_last; /* host: workers that are due to step when the rank gets its turn */
     uint32_t ready_count, round_left;              /* number of these; steps left in this round of its loop */
     uint64_t let_ps, counts_ps;    /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */

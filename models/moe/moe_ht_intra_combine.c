@@ -7,8 +7,9 @@
 
 #include <stdio.h>
 
-/* Four loads in flight; the row's token is read, and its weights. */
-static const struct fabric_pattern return_row[2] = { { .in_flight = 4, .steps = 1 }, { .in_flight = 4, .steps = 2 } };
+/* Four loads in flight.  The row's weights are read; its token's number lies in one line with those of 31 others, which
+ * the rows, read past the SM's cache, leave there. */
+static const struct fabric_pattern return_row[2] = { { .in_flight = 4 }, { .in_flight = 4, .steps = 1 } };
 
 /* ---- sender -------------------------------------------------------------------------------------------- */
 
