@@ -141,6 +141,7 @@ static const struct gpu_key gpu_keys[] = {
     { "nvlink", "split-rate", GPU_SHARED, "bulk sms=ALL warps=8 to=peer shared=16", "rate_gbs_14336",
       WHOLE("bulk gpus=*"), "whole_gbs_14336", 0 },
     { "nvlink", "bulk-rate", GPU_MOST, "all-to-all bulk gpus=* sms=*/flow warps=15", "rate_gbs_7168", NULL, NULL, 0 },
+    { "nvlink", "sector-rate", GPU_MOST, "bulk sms=ALL warps=* to=peer shared=32", "rate_gbs_14336", NULL, NULL, 0 },
     { "nvlink", "ingress-rate", GPU_MOST, "incast store_8 *", "total_gbs_14336", NULL, NULL, 0 },
     { "nvlink", "latency", GPU_TIME_LESS, "flag_relaxed_sys pairs=1 warps=1 at=peer", "time_ns",
       "alone_ld_acquire_sys at=own", "time_ns", 0 },
@@ -164,7 +165,6 @@ static const struct {
     { "gpu", "touch", "pages looked at for the first time in a kernel took no longer than others" },
     { "nvlink", "gpus", "a domain may have more than were measured" },
     { "nvlink", "line-rate", "a data sheet's" },
-    { "nvlink", "sector-rate", "no such rows" },
     { "nvlink", "bulk-crossing-rate", "flows of 3 and 4 GPUs end no later than those of 2" },
     { "nvlink", "crossing", "flows of one kind cannot tell it from how a link is shared" },
 };

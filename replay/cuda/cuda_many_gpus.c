@@ -151,11 +151,15 @@ static bool pair_unaligned(struct cuda_bench *b, GError **error)
                 flow.packed = true;
                 if (!pair_keep(b, flow, mover->flags & FLAG_WHOLE ? " packed whole" : " packed", error)) return false;
             }
-    for (EACH(c, crowds)) {
-        struct cuda_flow flow = flow_of(&movers[BULK], 0, crowds[c].sms, crowds[c].warps, ROW_BYTES);
-        flow.shared_offset = 16;
-        if (!pair_keep(b, flow, " shared=16", error)) return false;
-    }
+    static const uint32_t offsets[] = { 16, 32, 64 };
+    for (EACH(c, crowds))
+        for (EACH(i, offsets)) {
+            char more[24];
+            struct cuda_flow flow = flow_of(&movers[BULK], 0, crowds[c].sms, crowds[c].warps, ROW_BYTES);
+            flow.shared_offset = offsets[i];
+            g_snprintf(more, sizeof more, " shared=%u", offsets[i]);
+            if (!pair_keep(b, flow, more, error)) return false;
+        }
     return true;
 }
 

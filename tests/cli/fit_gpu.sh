@@ -25,3 +25,6 @@ ls
 # Sums have a record of their own.
 zstd -qdc source/tests/accuracy/measured/h200-sums.csv.zst > sums.csv
 "$EPTWIN" fit sums.csv 2>/dev/null | grep -B1 '^reduce'
+# So have values in LogFMT, and bulk stores from buffers off a line.
+zstd -qdc source/tests/accuracy/measured/h200-logs.csv.zst | "$EPTWIN" fit - 2>/dev/null | grep -B1 '^\(logs\|exps\)'
+zstd -qdc source/tests/accuracy/measured/h200-x2-shared.csv.zst | "$EPTWIN" fit - 2>/dev/null | grep -B1 '^sector'
