@@ -268,6 +268,9 @@ struct fabric_ops {
     int (*flush)(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
+    /* A worker will soon post on that QP, or add to that word: their memory may be fetched ahead.  NULL: of no use. */
+    void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
+    void (*word_ahead)(const struct fabric *f, uint32_t word);
 };
 
 struct fabric {
@@ -281,6 +284,9 @@ struct fabric {
     uint16_t queue_count;    /* QPs to each peer */
     bool nvlink_disabled;    /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
     bool payload;            /* true: rows are stored and moved; false: only sizes and control data are */
+    /* Where many workers are stepped in no order, a world may call it with one that it will step soon.  It prefetches
+     * what that step will look at, and changes nothing.  The kernel sets it; NULL: nothing. */
+    void (*ahead)(const struct fabric_worker *w);
 };
 
 static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer)
@@ -348,6 +354,15 @@ FABRIC_MUST_CHECK static inline int fabric_get(struct fabric_worker *w, const st
 static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend, enum fabric_scope scope)
 {
     w->fabric->ops->signal_add(w->fabric, w, word, addend, scope);
+}
+
+static inline void fabric_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue)
+{
+    if (f->ops->queue_ahead) f->ops->queue_ahead(f, peer, queue);
+}
+static inline void fabric_word_ahead(const struct fabric *f, uint32_t word)
+{
+    if (f->ops->word_ahead) f->ops->word_ahead(f, word);
 }
 
 /* Returns 0 once all of this rank's requests on (peer, queue) are complete: puts and signals at the peer, gets here.

@@ -34,7 +34,8 @@ enum {
     FRONT_SPARE = 32,    /* below, for what is scheduled into the front afterwards */
     FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
     LINE_BYTES = 64,
-    AHEAD = 6, /* an event looks at its owner so many places later */
+    FAR = 6, /* an event is looked at so many places before it runs, and again */
+    NEAR = 3,
 };
 
 _Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
@@ -56,8 +57,8 @@ static const uint32_t END_EMPTY = UINT32_MAX;
 
 struct sim {
     uint64_t now_ps;
-    uint64_t event_count;                                                /* run */
-    void (*ahead)(const struct sim *sim, const struct sim_event *event); /* NULL: nobody looks */
+    uint64_t event_count; /* run */
+    sim_look *far, *near; /* NULL: nobody looks */
     void *owner;
     uint32_t pending_count;
     uint32_t left_count; /* entries that moved events left behind: their events are elsewhere, or not pending */
@@ -107,7 +108,7 @@ struct sim *sim_new(uint32_t event_count)
     sim->places = memory_grow(NULL, chunk_count * CHUNK_PLACES, sizeof *sim->places);
     sim->chunk_count = (uint32_t)chunk_count;
     sim->now_ps = sim->event_count = 0;
-    sim->ahead = NULL;
+    sim->far = sim->near = NULL;
     sim->owner = NULL;
     queue_clear(sim);
     return sim;
@@ -120,9 +121,10 @@ void sim_free(struct sim *sim)
     free(sim);
 }
 
-void sim_look_ahead(struct sim *sim, void (*ahead)(const struct sim *sim, const struct sim_event *event))
+void sim_look_ahead(struct sim *sim, sim_look *far, sim_look *near)
 {
-    sim->ahead = ahead;
+    sim->far = far;
+    sim->near = near;
 }
 
 void sim_owner_set(struct sim *sim, void *owner) { sim->owner = owner; }
@@ -397,8 +399,8 @@ bool sim_step(struct sim *sim)
     }
     struct sim_event *const event = event_take(sim);
 
-    if (sim->ahead && sim->front_tail - sim->front_head > AHEAD)
-        sim->ahead(sim, sim->front[sim->front_head + AHEAD].event);
+    if (sim->far && sim->front_tail - sim->front_head > FAR) sim->far(sim, sim->front[sim->front_head + FAR].event);
+    if (sim->near && sim->front_tail - sim->front_head > NEAR) sim->near(sim, sim->front[sim->front_head + NEAR].event);
     sim->event_count++;
     sim->now_ps = sim_event_time_ps(event);
     event->due_ps = 0;

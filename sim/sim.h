@@ -26,9 +26,10 @@ void sim_free(struct sim *sim);
  * been freed before.  (sim_free() touches no event.) */
 void sim_reset(struct sim *sim);
 
-/* Has ahead() called with most events a few places before they run, so that it can prefetch what they will look at.  It
- * must change nothing. */
-void sim_look_ahead(struct sim *sim, void (*ahead)(const struct sim *sim, const struct sim_event *event));
+/* Has far() and later near() called with most events a few places before they run, so that far() can prefetch what they
+ * will look at, and near() what is found from there.  They must change nothing. */
+typedef void sim_look(const struct sim *sim, const struct sim_event *event);
+void sim_look_ahead(struct sim *sim, sim_look *far, sim_look *near);
 
 /* What the events are about: any pointer, at first NULL. */
 void sim_owner_set(struct sim *sim, void *owner);

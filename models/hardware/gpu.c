@@ -441,6 +441,8 @@ static const struct fabric_ops gpu_fabric_ops = {
     .flush = world_flush,
     .work = gpu_work,
     .watch = world_watch,
+    .queue_ahead = nic_queue_ahead,
+    .word_ahead = world_word_ahead,
 };
 
 static void gpu_init(struct world *w)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static arena_name *qp_place(struct world_rank *rank, uint16_t peer, uint16_t queue)
+static arena_name *qp_place(const struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
     assert(peer < rank->fabric.rank_count && queue < rank->fabric.queue_count);
     if (rank->world->transport.queues) queue %= rank->world->transport.queues;
@@ -233,7 +233,7 @@ static void request_landed(struct sim *sim, struct sim_event *event)
         assert(parcel->target_offset + parcel->payload_bytes <= target->fabric.heap_bytes);
         memcpy(target->fabric.heap + parcel->target_offset, parcel->payload, parcel->payload_bytes);
     }
-    if (r->answer) world_qp_complete(target, nic_qp(target, r->source, r->queue), r->places, sim_now_ps(sim));
+    if (r->answer) world_qp_complete(w, r->target, nic_qp(target, r->source, r->queue), r->places, sim_now_ps(sim));
     const bool signal = r->signal, add = r->add;
     const uint32_t word = r->word;
     const uint64_t value = r->value;
@@ -253,7 +253,7 @@ static void request_known(struct world *w, struct qp *qp, struct request *r, uin
     credit_return(nic_of(w, r), r->wire_bytes - request_early_bytes(w, r), acked_ps);
     acks_owe(w, r);
     if (r->answer) qp_rest_of(w, qp)->answers--;
-    else world_qp_complete(&w->rank[r->source], qp, r->places, acked_ps);
+    else world_qp_complete(w, r->source, qp, r->places, acked_ps);
     if (r->signal && r->add && world_counter_hold(&w->rank[r->target], r->word, r->value, &visible_ps))
         r->signal = false;
     const struct parcel *const parcel = parcel_of(w, r);
@@ -682,27 +682,54 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     quantum_send(nic, r, &p, size, head_ps);
 }
 
-void nic_look_ahead(const struct sim *sim, const struct sim_event *event)
+static void landing_look(const struct sim *sim, const struct sim_event *event,
+                         void (*look)(const struct world_rank *rank, uint32_t word))
 {
-    if (event->run == request_landed) {
-        const struct request *r = fabric_container_of(event, const struct request, event);
-        const struct world *w = sim_owner(sim);
-        if (r->signal) world_word_look_ahead(&w->rank[r->target], r->word);
-    } else if (event->run == nic_send_next) {
-        const struct nic *nic = fabric_container_of(event, const struct nic, event);
-        const struct world *w = nic->world;
-        /* The first request of each was prefetched when it was the second. */
-        if (nic->active_count) __builtin_prefetch(qp_at(w, request_at(w, nic->active[nic->active_first])->qp), 1);
-        if (nic->active_count > 1)
-            __builtin_prefetch(request_at(w, nic->active[(nic->active_first + 1) & (nic->active_max - 1)]), 1);
-        if (nic->ring_count) {
-            const struct request *last = ring_soonest(nic);
-            __builtin_prefetch(qp_at(w, last->qp), 1);
-            __builtin_prefetch(request_at(w, last->next), 1);
-        }
-        if (nic->ring_count > 1)
-            __builtin_prefetch(request_at(w, nic->ring[(nic->ring_first + 1) & (nic->ring_max - 1)]), 1);
+    const struct request *r = fabric_container_of(event, const struct request, event);
+    const struct world *w = sim_owner(sim);
+    if (r->signal) look(&w->rank[r->target], r->word);
+}
+
+/* A place in a ring buffer whose size is a power of two, which may be unused. */
+static arena_name place_name(const arena_name *place, uint32_t first, uint32_t at, uint32_t max)
+{
+    return place[(first + at) & (max - 1)];
+}
+
+void nic_look_far(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->run == request_landed) landing_look(sim, event, world_word_look_far);
+    if (event->run != nic_send_next) return;
+    const struct nic *nic = fabric_container_of(event, const struct nic, event);
+    const struct arena *arena = &nic->world->arena;
+    if (nic->active_count) {
+        arena_look_ahead(arena, nic->active[nic->active_first]);
+        arena_look_ahead(arena, place_name(nic->active, nic->active_first, 1, nic->active_max));
     }
+    if (nic->ring_count) {
+        arena_look_ahead(arena, nic->ring[nic->ring_first]);
+        arena_look_ahead(arena, place_name(nic->ring, nic->ring_first, 1, nic->ring_max));
+    }
+}
+
+void nic_look_near(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->run == request_landed) landing_look(sim, event, world_word_look_near);
+    if (event->run != nic_send_next) return;
+    const struct nic *nic = fabric_container_of(event, const struct nic, event);
+    const struct arena *arena = &nic->world->arena;
+    if (nic->active_count) arena_look_ahead(arena, request_at(nic->world, nic->active[nic->active_first])->qp);
+    if (nic->ring_count) {
+        const struct request *last = ring_soonest(nic);
+        arena_look_ahead(arena, last->qp);
+        arena_look_ahead(arena, last->next);
+    }
+}
+
+void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue)
+{
+    const struct world_rank *rank = fabric_container_of(f, const struct world_rank, fabric);
+    arena_look_ahead(&rank->world->arena, *qp_place(rank, peer, queue));
 }
 
 void nic_init(struct world *w, uint32_t port)

@@ -140,8 +140,9 @@ void world_request_free(struct world *w, struct request *r);
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-/* Requests on so many places of the QP complete at time_ps, or where they complete in order not before the last one. */
-void world_qp_complete(struct world_rank *poster, struct qp *qp, uint32_t places, uint64_t time_ps);
+/* Requests on so many places of the poster's QP complete at time_ps, or where they complete in order not before the last
+ * one. */
+void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps);
 /* A request of the QP completes at time_ps.  The workers that it lets go on step then. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
@@ -162,8 +163,10 @@ struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
 void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
-/* Prefetches what an event of this file will look at, which it need not be. */
-void nic_look_ahead(const struct sim *sim, const struct sim_event *event);
+/* Prefetch what an event of this file will look at, which it need not be. */
+void nic_look_far(const struct sim *sim, const struct sim_event *event);
+void nic_look_near(const struct sim *sim, const struct sim_event *event);
+void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue);
 void nic_init(struct world *w, uint32_t port);
 /* Frees what a QP holds. */
 void nic_qp_clear(struct world *w, struct qp *qp);

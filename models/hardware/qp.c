@@ -186,15 +186,14 @@ static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t t
     for (uint32_t i = in_order ? 1 : 0; i < places; i++) ack_add(w, qp, time_ps);
 }
 
-void world_qp_complete(struct world_rank *poster, struct qp *qp, uint32_t places, uint64_t time_ps)
+void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps)
 {
-    struct world *w = poster->world;
     assert(qp->unknown >= places); /* completed is never more than posted */
     if (w->transport.order == TRANSPORT_WIRE) time_ps = later(time_ps, qp->done_ps);
     if (w->queue_depth) acks_add(w, qp, places, time_ps);
     qp->done_ps = later(qp->done_ps, time_ps);
     qp->unknown -= places;
-    if (qp->rest && qp_rest_of(w, qp)->waiter) world_space_wake(poster, qp, time_ps);
+    if (qp->rest && qp_rest_of(w, qp)->waiter) world_space_wake(&w->rank[poster], qp, time_ps);
 }
 
 /* The soonest that has not been read, 0: it is not known. */
@@ -226,6 +225,7 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     assert(w->queue_depth >= places);
     if (!qp) return false;
     const uint64_t now_ps = rank->now.worker->cursor_ps;
+    arena_look_ahead(&w->arena, qp->held_last); /* what is posted next may join it */
     if (qp->done_ps <= now_ps || qp->unacked + places > w->queue_depth) acks_read(w, qp, now_ps);
     if (qp->unacked + places <= w->queue_depth) {
         if (qp->rest && qp_rest_of(w, qp)->waiter) waiter_forget(rank, qp);

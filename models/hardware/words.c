@@ -256,16 +256,36 @@ void words_wait(struct world_worker *ww)
     world_worker_wake(ww, due_ps, due_ps + poll_ps);
 }
 
-void world_word_look_ahead(const struct world_rank *rank, uint32_t word)
+void world_word_look_far(const struct world_rank *rank, uint32_t word)
 {
     __builtin_prefetch(&rank->fabric.words[word], 1);
     __builtin_prefetch(&rank->watch_head[word]);
 }
 
-void words_look_ahead(const struct sim *sim, const struct sim_event *event)
+void world_word_look_near(const struct world_rank *rank, uint32_t word)
+{
+    const uint32_t head = rank->watch_head[word];
+    if (head & WATCH_LONE) __builtin_prefetch(&rank->worker[head & WATCH_NUMBER], 1);
+    else if (head & WATCH_COUNTER) __builtin_prefetch(&rank->counter[head & WATCH_NUMBER], 1);
+}
+
+void world_word_ahead(const struct fabric *f, uint32_t word)
+{
+    world_word_look_far(fabric_container_of(f, const struct world_rank, fabric), word);
+}
+
+void words_look_far(const struct sim *sim, const struct sim_event *event)
 {
     if (event->run != word_event_run) return;
     const struct request *r = fabric_container_of(event, const struct request, event);
     const struct world *w = sim_owner(sim);
-    world_word_look_ahead(&w->rank[r->target], r->word);
+    world_word_look_far(&w->rank[r->target], r->word);
+}
+
+void words_look_near(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->run != word_event_run) return;
+    const struct request *r = fabric_container_of(event, const struct request, event);
+    const struct world *w = sim_owner(sim);
+    world_word_look_near(&w->rank[r->target], r->word);
 }

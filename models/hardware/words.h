@@ -47,8 +47,10 @@ void world_counters_launch(struct world_rank *rank);
 /* Forgets all watches of a launch. */
 void world_watches_clear(struct world_rank *rank);
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
-/* Prefetches what world_word_deliver() looks at. */
-void world_word_look_ahead(const struct world_rank *rank, uint32_t word);
+/* Prefetches what world_word_deliver() looks at first, and then whom it wakes. */
+void world_word_look_far(const struct world_rank *rank, uint32_t word);
+void world_word_look_near(const struct world_rank *rank, uint32_t word);
+void world_word_ahead(const struct fabric *f, uint32_t word);
 /* Both deliver a value to a word at time_ps.  world_word_event() always does it by an event. */
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
@@ -58,7 +60,8 @@ void world_mail_read(struct world_worker *ww, uint64_t now_ps);
 void words_read(struct world_worker *ww, uint64_t now_ps);
 /* The same worker waits after its step: it is woken for what is still on its way. */
 void words_wait(struct world_worker *ww);
-/* Prefetches what an event that changes a word will look at; other events are let be. */
-void words_look_ahead(const struct sim *sim, const struct sim_event *event);
+/* Prefetch what an event that changes a word will look at; other events are let be. */
+void words_look_far(const struct sim *sim, const struct sim_event *event);
+void words_look_near(const struct sim *sim, const struct sim_event *event);
 
 #endif

@@ -156,15 +156,26 @@ void world_worker_event_run(struct sim *sim, struct sim_event *event)
     ww->rank->world->machine->step_due(ww);
 }
 
-static void look_ahead(const struct sim *sim, const struct sim_event *event)
+static void look_far(const struct sim *sim, const struct sim_event *event)
 {
     if (event->run == world_worker_event_run) {
         const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
         __builtin_prefetch(ww->worker, 1);
         __builtin_prefetch((const char *)ww->worker + ARENA_LINE_BYTES, 1);
     } else {
-        words_look_ahead(sim, event);
-        nic_look_ahead(sim, event);
+        words_look_far(sim, event);
+        nic_look_far(sim, event);
+    }
+}
+
+static void look_near(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->run == world_worker_event_run) {
+        const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
+        if (ww->rank->fabric.ahead) ww->rank->fabric.ahead(ww->worker);
+    } else {
+        words_look_near(sim, event);
+        nic_look_near(sim, event);
     }
 }
 
@@ -358,7 +369,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     }
     w->machine->init(w);
     sim_owner_set(w->sim, w);
-    sim_look_ahead(w->sim, look_ahead);
+    sim_look_ahead(w->sim, look_far, look_near);
     for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
     if (options->timeline) w->causes = causes_new(w);
     if (options->usage) w->usage = usage_new(w);

@@ -205,6 +205,17 @@ static enum worker_step returner_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
+static void combine_ahead(const struct fabric_worker *w)
+{
+    if (w->step != returner_step) return;
+    const struct ll_returner *t = fabric_container_of(w, const struct ll_returner, worker);
+    const struct ll_rank *r = ll_returner_rank(t);
+    const struct fabric *f = r->base.fabric;
+    fabric_word_ahead(f, ll_word_gate(r));
+    if (t->flagged || !t->send) __builtin_prefetch(&f->words[ll_word_flag(r, t->number)]);
+    else fabric_queue_ahead(f, (uint16_t)destination_of(t), (uint16_t)local_expert_of(t));
+}
+
 static void returner_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
@@ -363,6 +374,7 @@ static uint32_t sum_sms(const struct ll_rank *r)
 
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive)
 {
+    r->base.fabric->ahead = combine_ahead;
     returners_launch(r, send, receive);
     if (!receive) return &r->kernel;
     ll_gate_add(r);

@@ -150,6 +150,19 @@ static enum worker_step sender_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
+static void sender_ahead(const struct ll_sender *s)
+{
+    const struct ll_rank *r = s->rank;
+    const struct fabric *f = r->base.fabric;
+    for (uint32_t j = 0; s->cast && s->token < r->own->tokens && j < r->g.topk; j++) {
+        const int32_t choice = r->experts[(uint64_t)s->token * r->g.topk + j];
+        const uint32_t expert = choice == ROUTING_NONE ? 0 : (uint32_t)choice;
+        __builtin_prefetch(&r->slot_counter[expert], 1);
+        fabric_word_ahead(f, ll_word_finish(r, expert));
+        fabric_queue_ahead(f, (uint16_t)(expert / r->g.local_experts), (uint16_t)(expert % r->g.local_experts));
+    }
+}
+
 static void sender_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct ll_sender *s = fabric_container_of(w, struct ll_sender, worker);
@@ -189,6 +202,12 @@ static enum worker_step counter_step(struct fabric_worker *w)
     for (uint32_t e = c->expert; e < c->expert_end; e++) fabric_signal_add(w, ll_word_finish(r, e), 1, FABRIC_DEVICE);
     fabric_signal_add(w, ll_word_block(r, w->sm), 1, FABRIC_BLOCK);
     return WORKER_DONE;
+}
+
+static void counter_ahead(const struct ll_counter *c)
+{
+    const uint32_t word = ll_word_finish(c->rank, c->worker.sm ? c->expert : c->raised);
+    fabric_word_ahead(c->worker.fabric, word);
 }
 
 static void counter_describe(const struct fabric_worker *w, char *text, size_t text_size)
@@ -287,6 +306,29 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
+static void receiver_ahead(const struct ll_receiver *v)
+{
+    const struct ll_rank *r = ll_receiver_rank(v);
+    const struct fabric *f = r->base.fabric;
+    __builtin_prefetch(&f->words[ll_word_count_at(r, v->local_expert, v->source)]);
+    fabric_word_ahead(f, ll_word_gate(r));
+    if (!v->tell) {
+        __builtin_prefetch(&r->range[v->local_expert * r->g.ranks + v->source], 1);
+        return;
+    }
+    __builtin_prefetch(&f->words[ll_word_finish(r, v->expert)]);
+    __builtin_prefetch(&r->finish_target[v->expert]);
+    __builtin_prefetch(&r->slot_counter[v->expert]);
+    fabric_queue_ahead(f, v->source, v->local_expert);
+}
+
+static void dispatch_ahead(const struct fabric_worker *w)
+{
+    if (w->step == receiver_step) receiver_ahead(fabric_container_of(w, const struct ll_receiver, worker));
+    else if (w->step == counter_step) counter_ahead(fabric_container_of(w, const struct ll_counter, worker));
+    else if (w->step == sender_step) sender_ahead(fabric_container_of(w, const struct ll_sender, worker));
+}
+
 /* The same with masking: from a rank that is given up it takes nothing, nor what comes too late. */
 static enum worker_step receiver_masking_step(struct fabric_worker *w)
 {
@@ -359,6 +401,7 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
 {
     if (send) send_side_prepare(r);
     if (send && receive) ll_gate_add(r); /* both in one launch: the grid synchronises in between */
+    r->base.fabric->ahead = dispatch_ahead;
     r->receive_row = receive_row(r);
     if (receive) memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
     for (uint32_t e = 0; e < r->g.experts; e++) {
