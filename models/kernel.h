@@ -32,6 +32,7 @@ static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
 struct kernel_launch {
     const char *phase; /* "dispatch", "combine", "notify", ... */
     struct fabric_worker **worker;
+    struct fabric_worker ***remade; /* where the rank keeps that list, if it makes it anew for each launch; else NULL */
     uint32_t worker_count;
     bool follows;     /* launched as soon as all SMs of the kernel before it let it be (programmatic
                                          * launch); it waits for that one's end */
@@ -154,6 +155,14 @@ static inline struct kernel_rank *kernel_rank_new(const struct kernel_job *job, 
 static inline void kernel_rank_free(struct kernel_rank *rank)
 {
     if (rank) rank->job->family->rank_free(rank);
+}
+
+/* A world that knows the workers has no need of their list: large worlds have millions. */
+static inline void kernel_launch_forget_list(struct kernel_launch *launch)
+{
+    if (!launch->remade) return;
+    free(*launch->remade);
+    *launch->remade = NULL;
 }
 
 static inline struct kernel_launch *kernel_rank_launch(struct kernel_rank *rank, uint32_t phase)

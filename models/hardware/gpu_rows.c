@@ -41,7 +41,7 @@ static uint32_t pattern_number(struct world_rank *rank, const struct fabric_patt
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct fabric_pattern *p)
 {
     if (p->fresh && !p->unseen) return 0;
-    uint32_t *touched = &ww->rank->mover[ww->worker->index].touched;
+    uint32_t *touched = &ww->touched;
     /* Which pattern it is tells arrays apart; those that ranks make are told apart by what they say. */
     const bool made = p->engine != FABRIC_LDST || p->footprint_bytes;
     const uint32_t number =

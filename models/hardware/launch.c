@@ -16,7 +16,6 @@ static void workers_grow(struct world_rank *rank, uint32_t count)
 {
     struct arena *arena = &rank->world->arena;
     rank->worker = arena_take(arena, count * sizeof rank->worker[0]);
-    rank->mover = arena_take(arena, count * sizeof rank->mover[0]);
     rank->rest = NULL;
     rank->worker_max = count;
 }
@@ -85,6 +84,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     workers_count_check(rank, count);
     if (count > rank->worker_max) workers_grow(rank, count);
     rank->worker_count = rank->running = count;
+    rank->mover_count = 0;
     rank->start_ps = rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = now_ps;
     rank->launch++;
     rank->begun = false;
@@ -102,14 +102,11 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     for (uint32_t i = 0; i < count; i++) {
         assert(worker[i]->index == i && worker[i]->warps > 0);
         const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* more blocks than SMs take turns */
-        assert(rank->sm_first[sm] <= RANK_WORKERS_MAX);
         rank->worker[i] = (struct world_worker){ .event.run = world_worker_event_run,
                                                  .worker = worker[i],
                                                  .rank = rank,
                                                  .cursor_ps = now_ps,
                                                  .sm = (uint16_t)sm };
-        rank->mover[i] = (struct mover){ .sm_next = rank->sm_first[sm] & RANK_WORKERS_MAX };
-        rank->sm_first[sm] = i + 1;
     }
     world_counters_launch(rank);
     blocks_place(rank, worker, count);

@@ -10,6 +10,7 @@
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 void world_mail_read(struct world_worker *ww, uint64_t now_ps)
 {
@@ -180,14 +181,6 @@ void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t valu
 
 /* ---- watches ---- */
 
-/* Room for one entry more: little is left over, because large worlds have millions. */
-static void *entries_grow(void *entry, uint32_t count, uint32_t *max, size_t size_bytes)
-{
-    if (count < *max) return entry;
-    *max += *max / 8 + 16;
-    return memory_grow(entry, *max, size_bytes);
-}
-
 /* Returns the new entry's place + 1. */
 static uint32_t watch_add(struct world_rank *rank, uint32_t worker, uint64_t least, uint32_t next)
 {
@@ -234,8 +227,10 @@ void world_watches_clear(struct world_rank *rank)
     for (uint32_t i = rank->watch_first; i < rank->watch_end; i++) rank->watch_head[i] = 0;
     for (uint32_t i = 0; i < rank->counter_count; i++)
         rank->fabric.words[rank->counter[i].word] += rank->counter[i].due;
+    free(rank->counter); /* the next launch may need its memory for something else */
+    rank->counter = NULL;
     rank->watch_first = UINT32_MAX;
-    rank->watch_end = rank->watch_count = rank->counter_count = 0;
+    rank->watch_end = rank->watch_count = rank->counter_count = rank->counter_max = 0;
 }
 
 void words_read(struct world_worker *ww, uint64_t now_ps)

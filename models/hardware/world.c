@@ -390,6 +390,7 @@ void world_free(struct world *w)
         free(rank->put_ps);
         free(rank->copied_ps);
         free(rank->sm_first);
+        free(rank->mover);
         free(rank->proxy);
         for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;
              q++)

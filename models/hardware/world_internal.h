@@ -26,8 +26,9 @@ struct world_worker {
     struct world_rank *rank;
     uint64_t cursor_ps;     /* when all its operations so far are done */
     uint64_t settled_ps;    /* from then on its next step is not moved any more; UINT64_MAX: not settled */
-    uint64_t moved_from_ps; /* when it last began to move rows */
     uint32_t counter;       /* place + 1 of a struct counter of its own, 0: none */
+    uint32_t mover;         /* place + 1 of its struct mover; 0: it has moved no rows */
+    uint32_t touched;       /* a bit for each pattern whose array the worker itself has read */
     uint16_t sm;            /* the SM whose port it uses */
     bool done : 1;
     bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
@@ -48,13 +49,13 @@ struct stepping {
     uint16_t lane_warps;         /* warps that the operations running side by side have taken */
 };
 
-/* The part of a worker's state that other workers of its SM read.  Kept apart, so that it lies close together. */
+/* What other workers of its SM read of a worker that has moved rows. */
 struct mover {
-    uint64_t moved_to_ps;     /* when the worker had moved the last rows */
-    uint32_t sm_next : 22;    /* next worker of its SM + 1, 0: none; so a rank has at most RANK_WORKERS_MAX */
+    uint64_t from_ps, to_ps;  /* when it last began to move rows, and when it had moved them */
+    uint32_t sm_next : 22;    /* the next mover of its SM: place + 1, 0: none; so a rank has at most RANK_WORKERS_MAX */
     uint32_t moving_256 : 10; /* which part of its last turn it moved rows, in 256ths; 0: not known */
-    uint32_t touched;         /* a bit for each pattern whose array the worker itself has read */
 };
+_Static_assert(sizeof(struct mover) == 24, "large worlds have millions");
 
 enum { RANK_WORKERS_MAX = (1 << 22) - 1 };
 
@@ -103,7 +104,7 @@ _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head hol
 
 enum {
     WORLD_PATTERNS_MAX = 16
-}; /* half the bits of struct mover's touched; the others are of patterns made by ranks */
+}; /* half the bits of a worker's touched; the others are of patterns made by ranks */
 
 struct world_rank {
     struct fabric fabric;
@@ -121,10 +122,11 @@ struct world_rank {
     uint64_t egress_since_ps;           /* the egress has been busy since then */
     uint64_t beside_ps;                 /* what its kernel's duration holds beside its workers' time */
     uint64_t *copied_ps;                /* [sms] when the copies are done that its warps make by loads and stores */
-    uint32_t *sm_first;                 /* [sms] first worker of the SM + 1, 0: none */
-    const struct fabric_pattern *pattern[WORLD_PATTERNS_MAX]; /* [pattern_count] that struct mover's touched numbers */
+    uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
+    const struct fabric_pattern *pattern[WORLD_PATTERNS_MAX]; /* [pattern_count] that a worker's touched numbers */
     uint32_t pattern_count;
-    struct mover *mover; /* [worker_count] */
+    struct mover *mover; /* [mover_count] */
+    uint32_t mover_count, mover_max;
     struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
     struct egress shares;        /* of bulk stores, where the cluster names CPCs */
@@ -267,6 +269,14 @@ static inline struct qp_rest *qp_rest_of(const struct world *w, const struct qp 
 static inline struct parcel *parcel_of(const struct world *w, const struct request *r)
 {
     return r->leads ? NULL : arena_at(&w->arena, r->parcel);
+}
+
+/* Room for one entry more: little is left over, because large worlds have millions. */
+static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, size_t size_bytes)
+{
+    if (count < *max) return entry;
+    *max += *max / 8 + 16;
+    return memory_grow(entry, *max, size_bytes);
 }
 
 void *pool_get(struct pool *pool);

@@ -177,7 +177,6 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     r->packed_count = kernel_alloc(g.local_experts, sizeof r->packed_count[0]);
     r->range = kernel_alloc(g.experts, sizeof r->range[0]);
     groups_alloc(r);
-    r->worker = kernel_alloc(2 * (size_t)g.sms + g.experts + 2, sizeof r->worker[0]);
     if (o->mask_timeout_ps) mask_alloc(r);
     if (f->payload) tensors_alloc(r);
     return &r->base;
@@ -201,7 +200,10 @@ static struct kernel_launch *ll_launch(struct moe_rank *rank, uint32_t phase)
     const bool combine = hook ? phase >= 2 : phase == 1;
     const bool send = !hook || phase % 2 == 0, receive = !hook || phase % 2 == 1;
     if (send && !clean) r->call++;
-    r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->options, phase), .worker = r->worker };
+    if (!r->worker) r->worker = kernel_alloc(2 * (size_t)r->g.sms + r->g.experts + 2, sizeof r->worker[0]);
+    r->kernel = (struct kernel_launch){
+        .phase = ll_phase_name(rank->options, phase), .worker = r->worker, .remade = &r->worker
+    };
     r->failed = moe_options_failed(rank->options, rank->fabric->rank, phase, ll_iteration(r));
     if (r->failed) return &r->kernel;
     if (clean) return ll_clean_launch(r);

@@ -29,6 +29,7 @@ struct run {
     struct world_result *result;  /* of the phase that is recorded, [ranks] */
     struct world_result *results; /* [rounds][phases][ranks] */
     struct kernel_launch *launch; /* [phases] as rank 0 launched them, but for its workers */
+    struct kernel_launch *listed; /* the last one, whose workers the world takes before it asks for another; or NULL */
     struct graph *graph;
     struct transport transport;
     uint64_t *arrival_ps;
@@ -551,7 +552,8 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     struct run *run = context;
     const uint32_t phase = run->first_phase + kernel % run->program_phases;
     assert(rank < run->job->ranks && phase < kernel_phase_count(run->job));
-    const struct kernel_launch *launch = kernel_rank_launch(run->rank[rank], phase);
+    if (run->listed) kernel_launch_forget_list(run->listed);
+    struct kernel_launch *const launch = run->listed = kernel_rank_launch(run->rank[rank], phase);
     if (rank == 0) run->launch[phase] = *launch;
     *worker = waits_launch(run, rank, phase, launch);
     *worker_count = launch->worker_count;
