@@ -168,11 +168,20 @@ static void look_far(const struct sim *sim, const struct sim_event *event)
     }
 }
 
+/* What a kernel's own object has behind the worker's first two lines, which were prefetched before. */
+static void rest_look_ahead(const struct fabric_worker *worker)
+{
+    enum { LINES_BEFORE = 2, LINES = 5 };
+    for (uint32_t i = LINES_BEFORE; i < LINES; i++) __builtin_prefetch((const char *)worker + i * ARENA_LINE_BYTES, 1);
+}
+
 static void look_near(const struct sim *sim, const struct sim_event *event)
 {
     if (event->run == world_worker_event_run) {
         const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
+        if (ww->mover) __builtin_prefetch(&ww->rank->mover[ww->mover - 1], 1);
         if (ww->rank->fabric.ahead) ww->rank->fabric.ahead(ww->worker);
+        else rest_look_ahead(ww->worker);
     } else {
         words_look_near(sim, event);
         nic_look_near(sim, event);
@@ -324,11 +333,11 @@ static void rank_init(struct world *w, uint32_t index)
     rank->copied_ps = memory_new(w->sm_count, sizeof rank->copied_ps[0]);
     rank->sm_first = memory_new(w->sm_count, sizeof rank->sm_first[0]);
     rank->proxy = memory_new(w->transport.threads, sizeof rank->proxy[0]);
-    rank->qp = memory_new((size_t)o->ranks * o->needs.queue_count + 1, sizeof rank->qp[0]);
-    rank->watch_head = memory_new((size_t)o->needs.word_count + 1, sizeof rank->watch_head[0]);
+    rank->qp = arena_take(&w->arena, ((size_t)o->ranks * o->needs.queue_count + 1) * sizeof rank->qp[0]);
+    rank->watch_head = arena_take(&w->arena, ((size_t)o->needs.word_count + 1) * sizeof rank->watch_head[0]);
     rank->fabric = (struct fabric){
         .ops = o->timeline ? &world_timeline_ops : w->machine->ops,
-        .words = memory_new((size_t)o->needs.word_count + 1, sizeof(uint64_t)),
+        .words = arena_take(&w->arena, ((size_t)o->needs.word_count + 1) * sizeof(uint64_t)),
         .word_count = o->needs.word_count,
         .heap = memory_new(o->needs.heap_bytes + 1, 1),
         .heap_bytes = o->needs.heap_bytes,
@@ -395,14 +404,11 @@ void world_free(struct world *w)
         for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;
              q++)
             if (rank->qp[q]) nic_qp_clear(w, qp_at(w, rank->qp[q]));
-        free(rank->qp);
         free(rank->nic);
         free(rank->local);
-        free(rank->watch_head);
         free(rank->watch);
         free(rank->counter);
         free(rank->lanes_named);
-        free(rank->fabric.words);
         free(rank->fabric.heap);
     }
     for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_clear(&w->nic[i]);

@@ -24,12 +24,12 @@ struct world_worker {
     struct sim_event event; /* its next step */
     struct fabric_worker *worker;
     struct world_rank *rank;
-    uint64_t cursor_ps;     /* when all its operations so far are done */
-    uint64_t settled_ps;    /* from then on its next step is not moved any more; UINT64_MAX: not settled */
-    uint32_t counter;       /* place + 1 of a struct counter of its own, 0: none */
-    uint32_t mover;         /* place + 1 of its struct mover; 0: it has moved no rows */
-    uint32_t touched;       /* a bit for each pattern whose array the worker itself has read */
-    uint16_t sm;            /* the SM whose port it uses */
+    uint64_t cursor_ps;  /* when all its operations so far are done */
+    uint64_t settled_ps; /* from then on its next step is not moved any more; UINT64_MAX: not settled */
+    uint32_t counter;    /* place + 1 of a struct counter of its own, 0: none */
+    uint32_t mover;      /* place + 1 of its struct mover; 0: it has moved no rows */
+    uint32_t touched;    /* a bit for each pattern whose array the worker itself has read */
+    uint16_t sm;         /* the SM whose port it uses */
     bool done : 1;
     bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
     bool drains : 1;   /* the same, and stored by the bulk engine */
@@ -102,9 +102,7 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 
 _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
 
-enum {
-    WORLD_PATTERNS_MAX = 16
-}; /* half the bits of a worker's touched; the others are of patterns made by ranks */
+enum { WORLD_PATTERNS_MAX = 16 }; /* half the bits of a worker's touched; the others are of patterns made by ranks */
 
 struct world_rank {
     struct fabric fabric;

@@ -201,9 +201,9 @@ static struct kernel_launch *ll_launch(struct moe_rank *rank, uint32_t phase)
     const bool send = !hook || phase % 2 == 0, receive = !hook || phase % 2 == 1;
     if (send && !clean) r->call++;
     if (!r->worker) r->worker = kernel_alloc(2 * (size_t)r->g.sms + r->g.experts + 2, sizeof r->worker[0]);
-    r->kernel = (struct kernel_launch){
-        .phase = ll_phase_name(rank->options, phase), .worker = r->worker, .remade = &r->worker
-    };
+    r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->options, phase),
+                                        .worker = r->worker,
+                                        .remade = &r->worker };
     r->failed = moe_options_failed(rank->options, rank->fabric->rank, phase, ll_iteration(r));
     if (r->failed) return &r->kernel;
     if (clean) return ll_clean_launch(r);
