@@ -140,8 +140,8 @@ void world_request_free(struct world *w, struct request *r);
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-/* Requests on so many places of the poster's QP complete at time_ps, or where they complete in order not before the last
- * one. */
+/* Requests on so many places of the poster's QP complete at time_ps, or where they complete in order not before the
+ * last one. */
 void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps);
 /* A request of the QP completes at time_ps.  The workers that it lets go on step then. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
