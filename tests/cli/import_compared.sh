@@ -22,7 +22,7 @@ echo '# the record of a case, against a prediction of the same'
 $EPTWIN import $logs/deepep_low_latency.log --record measured.csv
 echo "status $?"
 $EPTWIN import $logs/deepep_low_latency.log --record measured.csv --case 1 >/dev/null && grep -vE '^# [a-z0-9-]+: ' measured.csv
-grep -E '^# (kind|log|tool|kernel|num-ranks|num-tokens|masked-places)' measured.csv
+grep -E '^# (kind|log|tool|kernel|num-ranks|num-tokens|masked-places):' measured.csv
 $EPTWIN simulate $cluster --num-ranks 4 --masked-places 10 --output predicted.csv
 $EPTWIN compare predicted.csv measured.csv | grep -E '^(dispatch|combine)' | awk '{ print $1, $2 }' | sort -u
 $EPTWIN import $logs/deepep_internode_mixed.log --record measured.csv --case 2
