@@ -47,7 +47,7 @@ static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32
         .ranks_per_node = ranks_per_node,
         .nvlink_disabled = nvlink_disabled,
         .payload = true,
-        .needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, CONFORMANCE_DEPTH },
+        .needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, CONFORMANCE_DEPTH, 0 },
     };
     struct sim_world sim = { .world = world_new(cluster, &options), .rank_count = rank_count };
     CU_ASSERT_PTR_NOT_NULL_FATAL(sim.world);
