@@ -154,10 +154,12 @@ struct fabric_pattern {
     bool fenced;     /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
     bool ahead;      /* LDST, sums, fenced: it also brings them, the next while one is summed */
     uint8_t again;   /* SCAN: enum fabric_again */
-    bool fresh;      /* this GPU has just written the data read, or a peer has written it here */
-    bool unseen;     /* fresh, and other SMs or a peer wrote it: this SM has not used its pages */
-    bool posted;     /* LDST, store(): nobody waits for it to leave the SM but a signal_add() in a later step */
-    bool in_step;    /* LDST, copies: the warps wait together, so that no row's waits hide another's bytes */
+    uint16_t
+        stride;   /* SCAN: bytes from what one wait is for to what the next is for, side by side; 0: they lie apart */
+    bool fresh;   /* this GPU has just written the data read, or a peer has written it here */
+    bool unseen;  /* fresh, and other SMs or a peer wrote it: this SM has not used its pages */
+    bool posted;  /* LDST, store(): nobody waits for it to leave the SM but a signal_add() in a later step */
+    bool in_step; /* LDST, copies: the warps wait together, so that no row's waits hide another's bytes */
     uint64_t footprint_bytes; /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */
 };
 

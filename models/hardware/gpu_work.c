@@ -208,6 +208,16 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     return end;
 }
 
+/* Waits for memory one after another.  Where they go along an array, one that finds its bytes brought with those of the
+ * wait before is for the L2 alone. */
+static uint64_t waits_ps(const struct world *w, const struct fabric_pattern *p, uint64_t waits)
+{
+    enum { FETCH_BYTES = 64 }; /* that memory brings at a time */
+    if (!p->stride || !waits) return waits * gpu_load_ps(w, p);
+    const uint64_t fetches = (waits - 1) * p->stride / FETCH_BYTES + 1, far = fetches < waits ? fetches : waits;
+    return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
+}
+
 static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work)
 {
     const struct world *w = rank->world;
@@ -215,7 +225,7 @@ static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work)
     if (!gpu_priced(w, p) || work->read_bytes)
         return rate_time(w->scan, work->read_bytes) + work->rows * w->cluster->gpu.scan_row_ps;
     const uint64_t waits = gpu_ceiling(work->rows, p->in_flight ? p->in_flight : 1);
-    return gpu_touch_ps(rank->now.worker, p) + waits * gpu_load_ps(w, p);
+    return gpu_touch_ps(rank->now.worker, p) + waits_ps(w, p, waits);
 }
 
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)

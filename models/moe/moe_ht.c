@@ -370,9 +370,9 @@ static enum worker_step scan_step(struct fabric_worker *w)
     struct ht_scan *s = fabric_container_of(w, struct ht_scan, worker);
     if (s->layout) ht_layout_make(s->rank);
     ht_scan_charge(w, s->looks, s->read_bytes, s->write_bytes);
-    for (size_t i = 0; i < sizeof s->wait / sizeof s->wait[0] && s->wait[i].pattern; i++)
-        fabric_work(w, &(struct fabric_work){
-                           .kind = FABRIC_WORK_SCAN, .pattern = s->wait[i].pattern, .rows = s->wait[i].loads });
+    if (s->wait.pattern)
+        fabric_work(
+            w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = s->wait.pattern, .rows = s->wait.loads });
     return WORKER_DONE;
 }
 

@@ -81,7 +81,7 @@ struct ht_scan {
     struct {
         const struct fabric_pattern *pattern;
         uint32_t loads; /* likewise, as the pattern says */
-    } wait[2];
+    } wait;
     bool layout; /* it also makes the layout */
 };
 

@@ -421,22 +421,19 @@ static uint64_t heads_footprint(const struct ht_rank *h)
 }
 
 /* A lane a node goes through its channel's tokens backwards, a warp a channel, in turns of 4 whose loads are awaited at
- * once.  Memory brings 64 B at a time; a turn that finds its heads brought with those of the turn before waits for the
- * L2 alone. */
+ * once. */
 static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
 {
-    enum { GAP_UNROLLED = 4, FETCH_BYTES = 64 };
-    static const struct fabric_pattern near = { .in_flight = 1, .fresh = true };
+    enum { GAP_UNROLLED = 4, HEAD_BYTES = 4 };
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
-    const uint32_t tokens = g->tokens / g->channels, turns = tokens / GAP_UNROLLED + 1;
-    const uint32_t fetches = moe_min(tokens * g->nodes * 4 / FETCH_BYTES + 1, turns);
-    r->heads_far = (struct fabric_pattern){ .in_flight = 1, .fresh = true, .footprint_bytes = heads_footprint(h) };
-    struct ht_scan *s = ht_scan_add(h, 1, warps, 0, 0, (uint64_t)g->tokens * g->nodes * 4);
-    s->wait[0].pattern = &r->heads_far;
-    s->wait[0].loads = fetches;
-    s->wait[1].pattern = &near;
-    s->wait[1].loads = turns - fetches;
+    r->heads = (struct fabric_pattern){ .in_flight = 1,
+                                        .stride = GAP_UNROLLED * g->nodes * HEAD_BYTES,
+                                        .fresh = true,
+                                        .footprint_bytes = heads_footprint(h) };
+    struct ht_scan *s = ht_scan_add(h, 1, warps, 0, 0, (uint64_t)g->tokens * g->nodes * HEAD_BYTES);
+    s->wait.pattern = &r->heads;
+    s->wait.loads = g->tokens / g->channels / GAP_UNROLLED + 1;
 }
 
 /* What came from a node, a warp a channel: batches, and in each a wait for shared memory a row. */
@@ -451,8 +448,8 @@ static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm
         looks += 2 * ((r->rail_before[n + 1] - r->rail_before[n]) / g->channels / GAP_BATCH + 1);
     }
     struct ht_scan *s = ht_scan_add(h, 2 + sm, warps, looks, 0, (uint64_t)rows * g->local * 4);
-    s->wait[0].pattern = &at_hand;
-    s->wait[0].loads = rows / g->channels;
+    s->wait.pattern = &at_hand;
+    s->wait.loads = rows / g->channels;
 }
 
 /* The scans beside the main SM.  For combine, SM 1 fills the gaps of the RDMA heads; SM 2 + n those of the NVLink heads

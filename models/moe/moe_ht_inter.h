@@ -137,7 +137,7 @@ struct inter_rank {
     struct ht_rank ht;
     struct inter_map map;
     struct ht_slot nvl_slot; /* dispatch's slot as the NVLink rings store it */
-    struct fabric_pattern put_row, forward_row, receive_row, return_row, heads_far;
+    struct fabric_pattern put_row, forward_row, receive_row, return_row, heads;
     uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from the rail's lower nodes; last: all */
     uint32_t *counts;                       /* rows for NVLink peers in the making */
     uint8_t *bits;                          /* [rail tokens] ranks of this node that need it */
