@@ -215,9 +215,19 @@ static double latency_bound_us(const struct run *run, bool rdma)
     return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
 }
 
-/* What no run can be faster than: what its busiest sender, receiver, SM (or core), cut and link need, and one message.
- * A link is one between switches or of a node's PCIe; without any that can be the limit there is no such bound. */
-enum bound { BOUND_SEND, BOUND_RECEIVE, BOUND_BISECTION, BOUND_LINK, BOUND_WORK, BOUND_LATENCY, BOUND_COUNT };
+/* What no run can be faster than: what its busiest sender, receiver, SM (or core), memory, cut and link need, and one
+ * message.  A link is one between switches or of a node's PCIe; without any that can be the limit there is no such
+ * bound. */
+enum bound {
+    BOUND_SEND,
+    BOUND_RECEIVE,
+    BOUND_BISECTION,
+    BOUND_LINK,
+    BOUND_WORK,
+    BOUND_MEMORY, /* of GPUs: a host's is part of its cores' work */
+    BOUND_LATENCY,
+    BOUND_COUNT
+};
 
 struct bounds {
     double us[BOUND_COUNT];
@@ -297,6 +307,7 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
         for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) late_ps = MAX(late_ps, use[i].late_ps);
         const uint64_t core_ps = use[WORLD_CORE].busy_ps - MIN(use[WORLD_CORE].busy_ps, wait_ps);
         bound_raise(b, BOUND_WORK, host ? WORLD_CORE : WORLD_SM, host ? core_ps : use[WORLD_SM].busy_ps);
+        if (!host) bound_raise(b, BOUND_MEMORY, WORLD_HBM, use_within_ps(&use[WORLD_HBM]));
         rdma |= use[WORLD_NIC_TX].bytes > 0;
     }
     b->us[BOUND_BISECTION] = units_us(within_ps(world_bisection_ps(run->world, run->program_kernel), late_ps));
@@ -362,7 +373,7 @@ static void record_bounds(struct record *record, const char *phase, const struct
                           double slowest_us)
 {
     const char *const work = run->cluster->host.cores ? "core" : "sm";
-    const char *const name[BOUND_COUNT] = { "send", "receive", "bisection", "link", work, "latency" };
+    const char *const name[BOUND_COUNT] = { "send", "receive", "bisection", "link", work, "hbm", "latency" };
     for (int i = 0; i < BOUND_COUNT; i++) {
         if (!b->resource[i]) continue;
         g_autofree char *metric = g_strdup_printf("bound_%s_us", name[i]);

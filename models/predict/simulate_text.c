@@ -118,6 +118,7 @@ static const char *bound_of(const char *resource)
         { "sm", "bound_sm_us" },
         { "core", "bound_core_us" },
         { "receiving", "bound_receive_us" },
+        { "hbm", "bound_hbm_us" },
         { "link", "bound_link_us" },
     };
     for (size_t i = 0; resource && i < G_N_ELEMENTS(known); i++)
@@ -149,6 +150,13 @@ static double full_us(double bytes, uint64_t rate_bps, uint32_t sharers)
     return rate_bps ? bytes * 8e6 / (double)rate_bps * MAX(sharers, 1) : 0;
 }
 
+/* V2's kernels send by bulk copies, which links carry faster. */
+static uint64_t nvlink_rate_bps(const struct record *record, const struct cluster *cluster)
+{
+    const bool bulk = cluster->nvlink.bulk_rate_bps && g_strcmp0(record_get(record, "kernel"), "v2") == 0;
+    return bulk ? cluster->nvlink.bulk_rate_bps : cluster->nvlink.egress_rate_bps;
+}
+
 static void facts_find(const struct record *record, const struct cluster *cluster, const char *phase,
                        struct phase_facts *f)
 {
@@ -161,7 +169,7 @@ static void facts_find(const struct record *record, const struct cluster *cluste
     f->nic_bytes = all_of(record, phase, "physical_nic_gbs") * f->mean_us * 1e3;
     f->nvl_bytes = all_of(record, phase, "physical_nvl_gbs") * f->mean_us * 1e3;
     f->nic_full_us = full_us(f->nic_bytes, cluster->nic.rate_bps, cluster->nic.gpus_per_nic);
-    f->nvl_full_us = full_us(f->nvl_bytes, cluster->nvlink.egress_rate_bps, 1);
+    f->nvl_full_us = full_us(f->nvl_bytes, nvlink_rate_bps(record, cluster), 1);
     f->latency_us = all_of(record, phase, "bound_latency_us");
     f->bound = bound_of(f->resource);
     if (!f->bound) { /* nothing is busy for long: what is tightest stands for it */
@@ -175,7 +183,7 @@ static void facts_find(const struct record *record, const struct cluster *cluste
 
 static void us_line(GString *out, const char *what, double us, double of_us)
 {
-    if (us >= 0.005) g_string_append_printf(out, "    %-58s %9.2f us %4.0f %%\n", what, us, 100 * us / of_us);
+    if (us >= 0.005) g_string_append_printf(out, "    %-62s %9.2f us %4.0f %%\n", what, us, 100 * us / of_us);
 }
 
 /* The bottleneck at full rate and even load, and what more it does: to the busiest rank's busy time. */
@@ -207,7 +215,7 @@ static void sum_append(const struct record *record, const struct phase_facts *f,
     us_line(out, way < f->latency_us ? "one message's way, as far as it is not hidden" : "one message's way", way,
             f->slowest_us);
     us_line(out, "waiting: for credits, turns, doorbells and other ranks", left - way, f->slowest_us);
-    g_string_append_printf(out, "    %-58s %9.2f us\n", "the slowest rank", f->slowest_us);
+    g_string_append_printf(out, "    %-62s %9.2f us\n", "the slowest rank", f->slowest_us);
 }
 
 static void full_rates_append(const struct record *record, const struct cluster *cluster, const struct phase_facts *f,
@@ -219,13 +227,16 @@ static void full_rates_append(const struct record *record, const struct cluster 
                                                 (double)cluster->nic.rate_bps / 8e9);
         us_line(out, what, f->nic_full_us, f->slowest_us);
     }
-    if (f->nvl_bytes > 0 && cluster->nvlink.egress_rate_bps) {
-        g_autofree char *what = g_strdup_printf("%.2f MB a rank by NVLink at %.4g GB/s", f->nvl_bytes / 1e6,
-                                                (double)cluster->nvlink.egress_rate_bps / 8e9);
+    const uint64_t nvl_rate_bps = nvlink_rate_bps(record, cluster);
+    if (f->nvl_bytes > 0 && nvl_rate_bps) {
+        g_autofree char *what =
+            g_strdup_printf("%.2f MB a rank by NVLink at %.4g GB/s", f->nvl_bytes / 1e6, (double)nvl_rate_bps / 8e9);
         us_line(out, what, f->nvl_full_us, f->slowest_us);
     }
     us_line(out, cluster->host.cores ? "work of the busiest core" : "work of the busiest SM",
             all_of(record, f->phase, cluster->host.cores ? "bound_core_us" : "bound_sm_us"), f->slowest_us);
+    us_line(out, "the GPU's memory, of the rank that moves most", all_of(record, f->phase, "bound_hbm_us"),
+            f->slowest_us);
     us_line(out, "one message's way, launch included", f->latency_us, f->slowest_us);
 }
 
