@@ -388,6 +388,15 @@ struct import_log *import_log_parse(const char *source, char *text, size_t size_
     return NULL;
 }
 
+/* Where a log tells of a machine and not of a measurement: who reads it; else "". */
+static const char *advice(const struct import_unknown *first)
+{
+    static const char *const marks[] = { "<system", "<topology", "# Topology file", "vendid=", "CA '", "GPU0", "==(" };
+    for (size_t i = 0; first && i < G_N_ELEMENTS(marks); i++)
+        if (strstr(first->text, marks[i])) return "; `eptwin probe` reads what tools say of machines";
+    return "";
+}
+
 struct import_log *import_log_read(const char *path, GError **error)
 {
     size_t size_bytes;
@@ -401,8 +410,8 @@ struct import_log *import_log_read(const char *path, GError **error)
     g_autofree char *where = first ? g_strdup_printf(" (line %u: \"%s\")", first->line, first->text) : g_strdup("");
     g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
                 "%s: expected a measurement of DeepEP, DeepXTrace, nccl-tests, perftest, "
-                "NVSHMEM, OSU, nvbandwidth or MORI, found none in %u lines%s",
-                name, log->line_count, where);
+                "NVSHMEM, OSU, nvbandwidth or MORI, found none in %u lines%s%s",
+                name, log->line_count, where, advice(first));
     import_log_free(log);
     return NULL;
 }

@@ -1,5 +1,6 @@
-/* mori_log.c - tuning rules of ROCm/mori's EP kernels (python/mori/ops/tuning_configs/): the best launch of each shape
- * with what it reached.  Its kernels are not eptwin's: the figures stay native. */
+/* mori_log.c - of ROCm/mori's EP kernels: tuning rules (python/mori/ops/tuning_configs/), the best launch of each shape
+ * with what it reached; and its profiler's summary, "Kernel start end dur", in microseconds from a dispatch's start.
+ * Its kernels are not eptwin's: the figures stay native. */
 #include "reports/import/import.h"
 
 #include <string.h>
@@ -48,4 +49,34 @@ static bool mori_json(struct import_log *log, const json_t *root)
     return true;
 }
 
-const struct import_reader import_mori = { .name = "mori", .json = mori_json };
+struct mori_state {
+    bool inside; /* a summary's lines follow */
+};
+
+/* "dispatch_intra    0.00   180.00   180.00": a kernel, or the part of one that a group of its blocks does. */
+static bool mori_line(void *state, struct import_log *log, const char *line)
+{
+    struct mori_state *s = state;
+    const char *start = line + strspn(line, " ");
+    const char *titles = import_scan(start, "Kernel start end dur");
+    if (titles && !*titles) return s->inside = true;
+    if (!s->inside || !*start) return s->inside = false;
+    double begin_us, end_us, us;
+    g_auto(GStrv) word = import_words(start, 1);
+    if (g_strv_length(word) != 4 || !import_number_read(word[1], &begin_us) || !import_number_read(word[2], &end_us) ||
+        !import_number_read(word[3], &us))
+        return s->inside = false;
+    if (!(us > 0)) {
+        import_log_skip(log, "MORI part that takes no time");
+        return true;
+    }
+    struct import_row *row = import_row_add(log, "mori", "profile", word[0]);
+    import_row_number(row, IMPORT_US, us);
+    import_row_word(row, IMPORT_METRIC, "native_us");
+    import_row_word(row, IMPORT_TIMED, "first block's start to last one's end");
+    return true;
+}
+
+const struct import_reader import_mori = {
+    .name = "mori", .state_bytes = sizeof(struct mori_state), .line = mori_line, .json = mori_json
+};

@@ -10,7 +10,7 @@ for row in csv.DictReader(sys.stdin):
 }
 for log in deepep_intranode.log deepep_internode.log deepep_internode_mixed.log deepep_low_latency.log \
            deepep_low_latency_mixed.log deepep_v2.log nccl_alltoall_cut.log nccl_allreduce.log nccl.json perftest.log \
-           perftest.json nvshmem_alltoall.log nvshmem_reduction_cut.log osu.log nvbandwidth.json mori.json; do
+           perftest.json nvshmem_alltoall.log nvshmem_reduction_cut.log osu.log nvbandwidth.json mori.json mori_profile.log; do
     echo "# $log"
     show $logs/$log
 done
