@@ -399,6 +399,45 @@ static void test_ibnet(void)
     CU_ASSERT_EQUAL(probe_ib_rate("4xABC"), 0);
 }
 
+static void test_iblinkinfo(void)
+{
+    static const char text[] =
+        "CA: n1 HCA-1:\n"
+        "      0x0002c903000cc89b      7    1[  ] ==( 4X      106.25 Gbps Active/  LinkUp)==>       1    1[  ] "
+        "\"leaf\" ( )\n"
+        "Switch: 0x0001 leaf one:\n"
+        "   1    1[  ] ==( 4X      106.25 Gbps Active/  LinkUp)==>       7    1[  ] \"n1 HCA-1\" ( )\n"
+        "   1    2[  ] ==( 4X      106.25 Gbps Active/  LinkUp)==>       8    1[  ] \"n2 HCA-1\" ( )\n"
+        "   1    3[  ] ==( 1X      106.25 Gbps Active/  LinkUp)==>       2    1[  ] \"spine\" ( Could be 4X )\n"
+        "   1    4[  ] ==(                Down/ Polling)==>             [  ] \"\" ( )\n"
+        "   1    5[  ] ==( 4X      106.25 Gbps Active/  LinkUp)==>       2    2[  ] \"spine\" ( )\n"
+        "Switch: 0x0002 spine:\n"
+        "   2    1[  ] ==( 1X      106.25 Gbps Active/  LinkUp)==>       1    3[  ] \"leaf one\" ( )\n"
+        "   2    2[  ] ==( 4X      106.25 Gbps Active/  LinkUp)==>       1    5[  ] \"leaf one\" ( )\n";
+    g_autoptr(GError) error = NULL, far = NULL, rate = NULL;
+    struct probe_ibnet *net = probe_ibnet_parse(text, "t", &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(net);
+    CU_ASSERT_EQUAL(net->sw->len, 2);
+    CU_ASSERT_STRING_EQUAL(g_array_index(net->sw, struct probe_switch, 0).name, "leaf one");
+    CU_ASSERT_EQUAL(g_array_index(net->sw, struct probe_switch, 0).ports, 5);
+    CU_ASSERT_EQUAL(net->cable->len, 4); /* those between switches once */
+    CU_ASSERT_EQUAL(net->hosts, 2);
+    CU_ASSERT_STRING_EQUAL(g_array_index(net->cable, struct probe_cable, 0).node, "n1");
+    CU_ASSERT_TRUE(g_array_index(net->cable, struct probe_cable, 2).slow);
+    CU_ASSERT_FALSE(g_array_index(net->cable, struct probe_cable, 3).slow);
+    CU_ASSERT_EQUAL(net->host_bps, 400000000000u);
+    CU_ASSERT_DOUBLE_EQUAL(probe_ibnet_oversubscription(net), 1.6, 1e-9); /* 800 to hosts, 100 and 400 up */
+    probe_ibnet_free(net);
+    CU_ASSERT_PTR_NULL(probe_ibnet_parse(" 1 2[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> here \"\"\n", "t", &far));
+    CU_ASSERT_TRUE(g_str_has_prefix(far->message, "t:1: expected LID PORT[ ] ==( 4X"));
+    CU_ASSERT_PTR_NULL(probe_ibnet_parse(" 1 2[ ] ==( 4X 11.0 Gbps Active/ LinkUp)==> 3 4[ ] \"\"\n", "t", &rate));
+    CU_ASSERT_TRUE(g_str_has_prefix(rate->message, "t:1: expected LID PORT[ ] ==( 4X"));
+    net = probe_ibnet_parse(" 1 2[ ] ==( Down/ Polling)==> [ ] \"\" ( )\n", "t", &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(net);
+    CU_ASSERT_EQUAL(net->cable->len, 0);
+    probe_ibnet_free(net);
+}
+
 const char unit_suite[] = "probe";
 
 void unit_tests(CU_pSuite suite)
@@ -412,4 +451,5 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "NCCL's XML, whole and cut", test_nccl);
     CU_add_test(suite, "nvidia-smi topo -m", test_smi);
     CU_add_test(suite, "ibnetdiscover", test_ibnet);
+    CU_add_test(suite, "iblinkinfo", test_iblinkinfo);
 }

@@ -15,7 +15,7 @@ static const char probe_about[] =
     "Says what this host is: GPUs, NICs and ports, PCIe paths with widths and speeds, and who shares a root complex.\n"
     "Says also whether what GPUDirect RDMA, IBGDA, GDRCopy and libfabric/CXI need is there, and what to do where it\n"
     "is not.  Given files, it says what they tell: NCCL's topology XML, `nvidia-smi topo -m`, `ibstat`,\n"
-    "`ibnetdiscover`.\n"
+    "`ibnetdiscover`, `iblinkinfo`.\n"
     "\n"
     "  eptwin probe                             # this host\n"
     "  eptwin probe --save host.tar.zst         # and keep what was read, to look at elsewhere\n"
@@ -92,7 +92,7 @@ static bool file_tell(const char *path, struct findings *f, GString *out, GError
     if (!text) return false;
     const char *start = text + strspn(text, " \t\r\n");
     if (g_str_has_prefix(start, "\357\273\277")) start += 3;
-    if (*start != '<' && strstr(text, "Switch")) {
+    if (*start != '<' && (strstr(text, "Switch") || strstr(text, "==("))) {
         struct probe_ibnet *net = probe_ibnet_parse(text, path, error);
         if (!net) return false;
         probe_ibnet_text(net, out);
@@ -103,8 +103,8 @@ static bool file_tell(const char *path, struct findings *f, GString *out, GError
     if (g_str_has_prefix(start, "CA ")) return ibstat_tell(text, path, f, out, error);
     if (*start != '<' && !strstr(text, "GPU")) {
         g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT,
-                    "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` or the output of ibstat or "
-                    "ibnetdiscover, found '%.*s'",
+                    "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` or the output of ibstat, "
+                    "ibnetdiscover or iblinkinfo, found '%.*s'",
                     path, (int)MIN(strcspn(start, "\r\n"), 30), start);
         return false;
     }

@@ -1,4 +1,4 @@
-/* probe_ibnet.h - the network that `ibnetdiscover` prints: switches, host ports, cables and their rates. */
+/* probe_ibnet.h - the network that `ibnetdiscover` or `iblinkinfo` prints: switches, host ports, cables, rates. */
 #ifndef REPLAY_PROBE_PROBE_IBNET_H
 #define REPLAY_PROBE_PROBE_IBNET_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct probe_switch {
-    char *id;   /* "S-ec0d9a0300ec8240" */
+    char *id;   /* "S-ec0d9a0300ec8240", "lid 48" */
     char *name; /* its description, or "" */
     uint32_t ports;
     uint32_t host_ports, switch_ports;
@@ -29,6 +29,8 @@ struct probe_ibnet {
     GArray *cable;                 /* struct probe_cable; between switches once, from the end that comes first */
     uint32_t hosts;                /* host ports */
     uint64_t host_bps, switch_bps; /* what most cables of each kind have; 0: none */
+    GHashTable *between;           /* of the reader: "FROM[PORT] TO" of cables between switches, from both ends */
+    GHashTable *by_lid;            /* of the reader: LID to place in sw, where the text names switches by LID */
 };
 
 /* Reads the text; source_name is for messages.  NULL and *error (file, line, expected, found). */

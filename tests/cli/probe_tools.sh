@@ -5,6 +5,7 @@ cp source/tests/golden/topology/*.xml source/tests/golden/topology/*.txt .
 "$EPTWIN" probe smi_h200.txt
 "$EPTWIN" probe ibnet_edr.txt
 echo "exit $?"
+"$EPTWIN" probe iblinkinfo.txt
 "$EPTWIN" probe ibstat.txt
 "$EPTWIN" probe smi_h200.txt ibstat.txt | tail -n +20
 for damage in "s/^CA 'mlx5_0'/CA 'mlx5_0/" 's/Number of ports: 1/Number of ports: 99/' 's/Rate: 400/Rate: fast/' '/Port 1/d'; do
