@@ -58,6 +58,7 @@ static const uint32_t END_EMPTY = UINT32_MAX;
 struct sim {
     uint64_t now_ps;
     uint64_t event_count; /* run */
+    uint64_t entry_count; /* that came into the queue */
     sim_look *far, *near; /* NULL: nobody looks */
     void *owner;
     uint32_t pending_count;
@@ -107,7 +108,7 @@ struct sim *sim_new(uint32_t event_count)
 
     sim->places = memory_grow(NULL, chunk_count * CHUNK_PLACES, sizeof *sim->places);
     sim->chunk_count = (uint32_t)chunk_count;
-    sim->now_ps = sim->event_count = 0;
+    sim->now_ps = sim->event_count = sim->entry_count = 0;
     sim->far = sim->near = NULL;
     sim->owner = NULL;
     queue_clear(sim);
@@ -134,6 +135,8 @@ void *sim_owner(const struct sim *sim) { return sim->owner; }
 uint64_t sim_now_ps(const struct sim *sim) { return sim->now_ps; }
 
 uint64_t sim_event_count(const struct sim *sim) { return sim->event_count; }
+
+uint64_t sim_scheduled(const struct sim *sim) { return sim->entry_count; }
 
 /* ---- slots: lists of chunks ---- */
 
@@ -356,6 +359,7 @@ static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t tim
     const struct entry entry = { time_ps, event };
 
     event->due_ps = time_ps + 1;
+    sim->entry_count++;
     if (time_ps < sim->front_end_ps && sim->front_head == 0) front_spill(sim);
     if (time_ps < sim->front_end_ps) front_insert(sim, entry);
     else trie_insert(sim, entry);

@@ -55,6 +55,8 @@ bool sim_step(struct sim *sim);
 uint64_t sim_run(struct sim *sim);
 /* Runs until at most *idle events are pending.  Events may change *idle.  The events left stay pending. */
 void sim_run_down(struct sim *sim, const uint32_t *idle);
+/* How often an event was scheduled or moved since sim_new(): between two equal answers none was. */
+uint64_t sim_scheduled(const struct sim *sim);
 uint64_t sim_event_count(const struct sim *sim); /* events run since sim_new() or sim_reset() */
 
 #endif

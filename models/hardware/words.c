@@ -124,16 +124,16 @@ void world_counters_launch(struct world_rank *rank)
     }
 }
 
-static void word_event_run(struct sim *sim, struct sim_event *event)
+static void change_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
-    struct request *r = fabric_container_of(event, struct request, event);
-    struct world_rank *target = &w->rank[r->target];
-    const uint32_t word = r->word;
-    const uint64_t value = r->value;
-    const bool add = r->add;
-    world_request_free(w, r);
-    world_word_deliver(target, word, value, add);
+    struct change *first = fabric_container_of(event, struct change, event), *last = NULL;
+    if (w->train.first == first) w->train.last = NULL;
+    for (struct change *c = first; c; c = c->next) {
+        world_word_deliver(&w->rank[c->target], c->word, c->value, c->add);
+        last = c;
+    }
+    pool_put_list(&w->changes, first, last);
 }
 
 /* Returns false if no worker that still runs watches the word.  Also returns false if several workers watch a word that
@@ -163,11 +163,17 @@ static bool letters_send(struct world_rank *target, uint32_t word, uint64_t valu
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
     struct world *w = target->world;
-    struct request *r = pool_get(&w->requests);
-    *r = (struct request){
-        .event.run = word_event_run, .target = target->fabric.rank, .word = word, .value = value, .add = add
+    struct change *c = pool_get(&w->changes);
+    *c = (struct change){
+        .event.run = change_event_run, .value = value, .word = word, .target = target->fabric.rank, .add = add
     };
-    sim_schedule_at(w->sim, &r->event, time_ps);
+    struct change_train *train = &w->train;
+    if (train->last && sim_event_time_ps(&train->first->event) == time_ps && train->mark == sim_scheduled(w->sim)) {
+        train->last = train->last->next = c;
+        return;
+    }
+    sim_schedule_at(w->sim, &c->event, time_ps);
+    *train = (struct change_train){ .first = c, .last = c, .mark = sim_scheduled(w->sim) };
 }
 
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
@@ -269,18 +275,22 @@ void world_word_ahead(const struct fabric *f, uint32_t word)
     world_word_look_far(fabric_container_of(f, const struct world_rank, fabric), word);
 }
 
+/* Prefetches what the changes of a train will look at, for each of which `look` knows it. */
+static void changes_look(const struct sim *sim, const struct sim_event *event,
+                         void (*look)(const struct world_rank *rank, uint32_t word))
+{
+    if (event->run != change_event_run) return;
+    const struct world *w = sim_owner(sim);
+    for (const struct change *c = fabric_container_of(event, const struct change, event); c; c = c->next)
+        look(&w->rank[c->target], c->word);
+}
+
 void words_look_far(const struct sim *sim, const struct sim_event *event)
 {
-    if (event->run != word_event_run) return;
-    const struct request *r = fabric_container_of(event, const struct request, event);
-    const struct world *w = sim_owner(sim);
-    world_word_look_far(&w->rank[r->target], r->word);
+    changes_look(sim, event, world_word_look_far);
 }
 
 void words_look_near(const struct sim *sim, const struct sim_event *event)
 {
-    if (event->run != word_event_run) return;
-    const struct request *r = fabric_container_of(event, const struct request, event);
-    const struct world *w = sim_owner(sim);
-    world_word_look_near(&w->rank[r->target], r->word);
+    changes_look(sim, event, world_word_look_near);
 }

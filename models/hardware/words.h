@@ -14,6 +14,22 @@
 struct world_rank;
 struct world_worker;
 
+/* A value on its way to a word.  Those that come at one time, and for which nothing else was scheduled between, are a
+ * train: one event, that of the first, which brings them in the order in which they were sent. */
+struct change {
+    struct change *next; /* of its train */
+    struct sim_event event;
+    uint64_t value;
+    uint32_t word;
+    uint16_t target; /* rank */
+    bool add;
+};
+/* The newest train. */
+struct change_train {
+    struct change *first, *last; /* last NULL: it has come */
+    uint64_t mark;               /* sim_scheduled() when it began: another one later says that it is closed */
+};
+
 /* A value on its way to a word, for one worker that watches the word. */
 struct letter {
     struct letter *next, *previous;

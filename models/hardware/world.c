@@ -362,6 +362,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->requests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct request) };
     w->parcels = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct parcel) };
     w->turns = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct bulk_turn) };
+    w->changes = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct change) };
     w->letters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct letter) };
     w->acks = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct ack) };
     w->qps = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp) };

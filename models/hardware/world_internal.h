@@ -212,7 +212,8 @@ struct world {
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
     struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
-    struct pool requests, parcels, letters, acks, waiters, qps, qp_rests, turns;
+    struct pool requests, parcels, letters, changes, acks, waiters, qps, qp_rests, turns;
+    struct change_train train;
     bool letters_used; /* false: words change by events, whoever waits */
     uint64_t mail_ps;  /* when the last letter arrives */
     uint64_t poll_ps;  /* from when a word changes until a waiting worker steps */
