@@ -201,15 +201,17 @@ static bool stage_launch(struct stage *s, struct world *world)
     return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
 }
 
-/* Runs the stage in a new world; frees nothing of it. */
-static void stage_run(struct stage *s)
+/* Runs the stage in a new world; frees nothing of it.  Returns how many events that took. */
+static uint64_t stage_run(struct stage *s)
 {
     struct world *world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     const bool ended = stage_launch(s, world);
     if (!ended) printf("\n      %s\n", s->text);
     CU_ASSERT_TRUE_FATAL(ended);
+    const uint64_t events = world_event_count(world);
     world_free(world);
+    return events;
 }
 
 static bool took(const struct stage *s, uint32_t rank, uint64_t time_ps)
@@ -783,6 +785,33 @@ static void test_signals(void)
     PLAY(s, 0, 1, { .verb = WAIT, .word = 1 }, { .verb = WAIT, .word = 2 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 1320000)); /* 10 + 200 + 100 + 10 */
+    free(s);
+}
+
+/* Where there are NICs, what one step signals for one time is one event, whomever it is for.  A later step's is not. */
+static void test_signals_of_one_step(void)
+{
+    const struct operation one = { .verb = SIGNAL, .peer = 1, .word = 3 },
+                           other = { .verb = SIGNAL, .peer = 2, .word = 3 };
+    const struct operation two = { .verb = SIGNAL, .peer = 1, .word = 4 }, rest = { .verb = REST };
+    struct stage *s = stage_new(6, 3);
+    PLAY(s, 0, 1, one);
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+    const uint64_t alone = stage_run(s);
+    CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
+    free(s);
+    s = stage_new(6, 3);
+    PLAY(s, 0, 1, one, other, two);
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 }, { .verb = WAIT, .word = 4 });
+    PLAY(s, 2, 1, { .verb = WAIT, .word = 3 });
+    CU_ASSERT_EQUAL(stage_run(s), alone + 1); /* the step of rank 2 */
+    CU_ASSERT(took(s, 1, 2120000) && took(s, 2, 2120000));
+    free(s);
+    s = stage_new(6, 3);
+    PLAY(s, 0, 1, one, rest, two);
+    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 }, { .verb = WAIT, .word = 4 });
+    CU_ASSERT_EQUAL(stage_run(s), alone + 2); /* that step, and its signal, which comes before rank 1 looks */
+    CU_ASSERT(took(s, 1, 2120000));
     free(s);
 }
 
@@ -1712,6 +1741,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "nothing added", test_nothing_added);
     CU_add_test(suite, "counters", test_counters);
     CU_add_test(suite, "signals", test_signals);
+    CU_add_test(suite, "signals of one step", test_signals_of_one_step);
+    CU_add_test(suite, "signals of one step", test_signals_of_one_step);
     CU_add_test(suite, "signals overtake", test_signals_overtake);
     CU_add_test(suite, "egress is shared", test_egress_is_shared);
     CU_add_test(suite, "ingress is shared", test_ingress_is_shared);

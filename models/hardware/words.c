@@ -128,7 +128,6 @@ static void change_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
     struct change *first = fabric_container_of(event, struct change, event), *last = NULL;
-    if (w->train.first == first) w->train.last = NULL;
     for (struct change *c = first; c; c = c->next) {
         world_word_deliver(&w->rank[c->target], c->word, c->value, c->add);
         last = c;
@@ -168,12 +167,13 @@ void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, 
         .event.run = change_event_run, .value = value, .word = word, .target = target->fabric.rank, .add = add
     };
     struct change_train *train = &w->train;
-    if (train->last && sim_event_time_ps(&train->first->event) == time_ps && train->mark == sim_scheduled(w->sim)) {
+    const uint64_t event = sim_event_count(w->sim);
+    if (train->last && train->event == event && train->time_ps == time_ps && train->mark == sim_scheduled(w->sim)) {
         train->last = train->last->next = c;
         return;
     }
     sim_schedule_at(w->sim, &c->event, time_ps);
-    *train = (struct change_train){ .first = c, .last = c, .mark = sim_scheduled(w->sim) };
+    *train = (struct change_train){ .last = c, .time_ps = time_ps, .event = event, .mark = sim_scheduled(w->sim) };
 }
 
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)

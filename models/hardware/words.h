@@ -14,8 +14,8 @@
 struct world_rank;
 struct world_worker;
 
-/* A value on its way to a word.  Those that come at one time, and for which nothing else was scheduled between, are a
- * train: one event, that of the first, which brings them in the order in which they were sent. */
+/* A value on its way to a word.  Those that one event sends for one time, and between which it schedules nothing else,
+ * are a train: one event, that of the first, which brings them in the order in which they were sent. */
 struct change {
     struct change *next; /* of its train */
     struct sim_event event;
@@ -24,10 +24,12 @@ struct change {
     uint16_t target; /* rank */
     bool add;
 };
-/* The newest train. */
+/* The newest train.  It is open as long as both counts of the engine are what they were when it began. */
 struct change_train {
-    struct change *first, *last; /* last NULL: it has come */
-    uint64_t mark;               /* sim_scheduled() when it began: another one later says that it is closed */
+    struct change *last;
+    uint64_t time_ps;
+    uint64_t event; /* sim_event_count() */
+    uint64_t mark;  /* sim_scheduled() */
 };
 
 /* A value on its way to a word, for one worker that watches the word. */

@@ -9,7 +9,7 @@
  *                               (the worker is busy for the posting; a NIC event sends the next request)
  *
  * A store costs no event, a put one (its sending), a signal by RDMA two, and a step of a worker one.  A signal by
- * NVLink costs one event where there are NICs, else none.
+ * NVLink costs one event where there are NICs, else none; what a step signals at one time is one event.
  *
  * The world knows the cluster's parameters and models/fabric.h; it knows no protocol. */
 #ifndef MODELS_HARDWARE_WORLD_H

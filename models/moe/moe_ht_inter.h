@@ -67,10 +67,13 @@ struct inter_forwarder {
     uint32_t relayed;         /* words of the ranges passed on */
     uint32_t node;            /* the last one served */
     uint32_t scanned;         /* tokens read in the chunk under way */
-    uint32_t head[HT_NODES_MAX], tail[HT_NODES_MAX], count[HT_NODES_MAX];
+    uint32_t pick_tail;       /* ring.tail when its tokens were picked */
+    uint32_t left;            /* tokens of all nodes that are not passed yet */
     struct ht_ring ring;
+    struct {
+        uint32_t head, tail, count; /* passed, known to have come, in all */
+    } from[HT_NODES_MAX];
     uint8_t pick[UINT8_MAX]; /* tokens of the chunk, counted from its first */
-    uint32_t pick_tail;      /* ring.tail when they were picked */
 };
 
 /* One warp that gives back slots of the RDMA rings once all forwarders have passed them. */
@@ -78,8 +81,10 @@ struct inter_head_keeper {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel;
-    uint32_t published[HT_NODES_MAX];
+    uint32_t ended;               /* bits: nodes of which all forwarders have passed everything */
     uint8_t behind[HT_NODES_MAX]; /* the number of a forwarder that was behind */
+    uint64_t due[HT_NODES_MAX];   /* until its word has this value there is nothing to do for the node */
+    uint32_t published[HT_NODES_MAX];
 };
 
 struct inter_receiver {
@@ -95,10 +100,17 @@ struct inter_receiver {
 struct inter_returner {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    uint32_t channel, target, filling; /* filling: the node whose ring is being written */
-    bool read;                         /* where the buffer and the rows lie */
-    struct ht_ring ring[HT_NODES_MAX];
-    uint32_t row[HT_NODES_MAX], count[HT_NODES_MAX];
+    uint32_t channel, target;
+    uint32_t filling;    /* the node to whose part of the ring rows are written */
+    bool read;           /* where the buffer and the rows lie */
+    uint32_t under_way;  /* bits: nodes that a chunk is under way for, rows or their tail */
+    uint32_t pending;    /* bits: those of them for which rows are left */
+    uint32_t left;       /* rows of all nodes */
+    struct ht_ring ring; /* the first node's part before anything is in it; the others' are like it */
+    struct inter_part {
+        uint32_t tail, pending, count; /* written, left of the chunk, in all */
+        uint32_t row;                  /* the first one */
+    } part[HT_NODES_MAX];
 };
 
 /* Combine: the warps that sum the node's rows of what came from one source node and send the sums back.  They are
@@ -124,6 +136,9 @@ struct inter_merge_keeper {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel;
+    uint32_t ended;              /* bits: nodes whose mergers have ended */
+    uint32_t changed;            /* bits: nodes whose mergers have gone on since what they had read was told */
+    uint64_t seen[INTER_WARPS];  /* how far they were, as their words say it */
     uint32_t upto[HT_NODES_MAX]; /* tokens counted in head */
     uint32_t head[HT_NODES_MAX][HT_LOCAL_MAX], published[HT_NODES_MAX][HT_LOCAL_MAX];
 };

@@ -21,36 +21,53 @@ static const struct fabric_pattern merge_row = {
 static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
 {
     const struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
-    ht_slot_pack_combine(&s->rank->ht, s->row[s->filling] + sequence, slot);
+    ht_slot_pack_combine(&s->rank->ht, s->part[s->filling].row + sequence, slot);
 }
 
 static bool returner_ready(const struct inter_returner *s, uint32_t node)
 {
     const struct ht_rank *h = &s->rank->ht;
-    const struct ht_ring *ring = &s->ring[node];
-    return ring->tail < s->count[node] && ht_ring_space(h, ring) >= h->base.options->combine.nvl_send;
+    const struct inter_part *part = &s->part[node];
+    if (part->tail == part->count) return false;
+    const uint32_t head = ht_word(h, s->ring.head_word + node);
+    assert(head <= part->tail && part->tail - head <= s->ring.slots);
+    return s->ring.slots - (part->tail - head) >= h->base.options->combine.nvl_send;
 }
 
-/* Whether rows of a chunk are left; filling is the node that they are for, from the channel's first one on. */
-static bool returner_pending(struct inter_returner *s)
+/* A chunk to each node's part that has room. */
+static void returner_begin(struct inter_returner *s)
 {
-    const uint32_t nodes = s->rank->ht.g.nodes;
-    for (uint32_t i = 1; i <= nodes; i++) {
-        s->filling = (s->channel + i) % nodes;
-        if (s->ring[s->filling].pending) return true;
+    const struct ht_rank *h = &s->rank->ht;
+    for (uint32_t n = 0; n < h->g.nodes; n++) {
+        if (!returner_ready(s, n)) continue;
+        s->part[n].pending = moe_min(h->base.options->combine.nvl_send, s->part[n].count - s->part[n].tail);
+        s->under_way |= 1u << n;
     }
-    return false;
+    s->pending = s->under_way;
+}
+
+/* The pending node that comes first from the channel's first one on. */
+static uint32_t returner_next(const struct inter_returner *s)
+{
+    const uint32_t first = (s->channel + 1) % s->rank->ht.g.nodes, behind = s->pending >> first << first;
+    return (uint32_t)__builtin_ctz(behind ? behind : s->pending);
 }
 
 /* Each row is awaited before the next: the warps of an SM take turns at its bulk engine. */
 static bool returner_row_write(struct inter_returner *s)
 {
-    struct ht_ring *ring = &s->ring[s->filling];
-    const uint32_t left = ring->pending - 1;
-    ring->pending = 1;
-    const bool written = ht_ring_write(&s->worker, ring, &s->rank->ht.combine_slot, returner_fill);
-    ring->pending += left;
-    return written;
+    const struct ht_slot *slot = &s->rank->ht.combine_slot;
+    s->filling = returner_next(s);
+    struct inter_part *part = &s->part[s->filling];
+    struct ht_ring ring = s->ring;
+    ring.offset += (uint64_t)s->filling * ring.slots * slot->stored;
+    ring.tail = part->tail;
+    ring.pending = 1;
+    if (!ht_ring_write(&s->worker, &ring, slot, returner_fill)) return false;
+    part->tail++;
+    s->left--;
+    if (--part->pending == 0) s->pending &= ~(1u << s->filling);
+    return true;
 }
 
 /* A chunk to each node's part of the ring that has room, then all tails.  First it reads where the peer's buffer lies,
@@ -61,35 +78,32 @@ static enum worker_step returner_step(struct fabric_worker *w)
     struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
     if (!s->read) fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &ranges, .rows = 2 });
     s->read = true;
-    struct ht_rank *h = &s->rank->ht;
-    const uint32_t nodes = h->g.nodes;
-    bool under_way = false;
-    for (uint32_t n = 0; n < nodes; n++) under_way |= s->ring[n].pending || s->ring[n].published != s->ring[n].tail;
-    for (uint32_t n = 0; n < nodes && !under_way; n++)
-        if (returner_ready(s, n))
-            s->ring[n].pending = moe_min(h->base.options->combine.nvl_send, s->count[n] - s->ring[n].tail);
-    if (returner_pending(s)) {
+    if (!s->under_way) returner_begin(s);
+    if (s->pending) {
         if (!returner_row_write(s)) return WORKER_WAIT;
-        if (returner_pending(s)) return WORKER_MORE;
+        if (s->pending) return WORKER_MORE;
     }
-    bool ended = true, ready = false;
-    for (uint32_t n = 0; n < nodes; n++) {
-        if (!ht_ring_publish(w, h, &s->ring[n])) return WORKER_WAIT;
-        ended &= s->ring[n].tail == s->count[n];
-        ready |= returner_ready(s, n);
+    while (s->under_way) {
+        const uint32_t n = (uint32_t)__builtin_ctz(s->under_way);
+        if (!ht_word_send(w, &s->rank->ht, s->ring.peer, 0, s->ring.tail_word + n, s->part[n].tail)) return WORKER_WAIT;
+        s->under_way &= s->under_way - 1;
     }
-    return ended ? WORKER_DONE : ready ? WORKER_MORE : WORKER_WAIT;
+    if (!s->left) return WORKER_DONE;
+    for (uint32_t n = 0; n < s->rank->ht.g.nodes; n++)
+        if (returner_ready(s, n)) return WORKER_MORE;
+    return WORKER_WAIT;
 }
 
 static void returner_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
     uint32_t n = 0;
-    while (n + 1 < s->rank->ht.g.nodes && s->ring[n].tail == s->count[n]) n++;
+    while (n + 1 < s->rank->ht.g.nodes && s->part[n].tail == s->part[n].count) n++;
     snprintf(text, text_size,
              "combine sender of channel %u waits for rank %u to free slots of node %u: %u of %u sent, "
              "%u read",
-             s->channel, s->ring[n].peer, n, s->ring[n].tail, s->count[n], ht_word(&s->rank->ht, s->ring[n].head_word));
+             s->channel, s->ring.peer, n, s->part[n].tail, s->part[n].count,
+             ht_word(&s->rank->ht, s->ring.head_word + n));
 }
 
 static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
@@ -97,23 +111,23 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     struct inter_returner *s = &r->returner[channel * g->local + target];
-    const uint32_t slots = h->base.options->combine.nvl_recv / g->nodes;
-    *s = (struct inter_returner){ .worker = { .step = returner_step, .describe = returner_describe },
-                                  .rank = r,
-                                  .channel = channel,
-                                  .target = target };
+    *s = (struct inter_returner){
+        .worker = { .step = returner_step, .describe = returner_describe },
+        .rank = r,
+        .channel = channel,
+        .target = target,
+        .ring = { .offset = inter_nvl_ring(r, channel, g->self),
+                  .slots = h->base.options->combine.nvl_recv / g->nodes,
+                  .pattern = &r->return_row,
+                  .peer = (uint16_t)inter_neighbour(r, target),
+                  .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, 0),
+                  .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0) },
+    };
     for (uint32_t n = 0; n < g->nodes; n++) {
         const uint32_t at = (n * g->local + target) * g->channels + channel;
-        s->row[n] = r->rows_first[at];
-        s->count[n] = r->rows_count[at];
-        s->ring[n] = (struct ht_ring){
-            .offset = inter_nvl_ring(r, channel, g->self) + (uint64_t)n * slots * h->combine_slot.stored,
-            .slots = slots,
-            .pattern = &r->return_row,
-            .peer = (uint16_t)inter_neighbour(r, target),
-            .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, n),
-            .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, n),
-        };
+        s->part[n].row = r->rows_first[at];
+        s->part[n].count = r->rows_count[at];
+        s->left += s->part[n].count;
     }
     ht_kernel_add(h, &s->worker, 2 * channel, 1);
     fabric_watch(&s->worker, inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0), g->nodes);
@@ -373,15 +387,32 @@ static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
     return true;
 }
 
+/* Notes whose mergers have gone on since it looked last. */
+static void mergers_look(struct inter_merge_keeper *k)
+{
+    const struct inter_rank *r = k->rank;
+    const uint32_t nodes = r->ht.g.nodes, warps = inter_merge_warps(nodes);
+    const uint32_t word = inter_word_reduced(r, k->channel, 0);
+    for (uint32_t node = 0; node < nodes; node++)
+        for (uint32_t i = node * warps; i < (node + 1) * warps; i++) {
+            const uint64_t now = fabric_load(k->worker.fabric, word + i);
+            if (now == k->seen[i]) continue;
+            k->seen[i] = now;
+            k->changed |= 1u << node;
+        }
+}
+
 static enum worker_step merge_keeper_step(struct fabric_worker *w)
 {
     struct inter_merge_keeper *k = fabric_container_of(w, struct inter_merge_keeper, worker);
     const struct inter_rank *r = k->rank;
     const struct ht_geometry *g = &r->ht.g;
-    bool busy = false;
-    for (uint32_t node = 0; node < g->nodes; node++) {
-        if (!merged_count(k, node)) continue;
-        busy = true;
+    for (mergers_look(k); k->changed; k->changed &= k->changed - 1) {
+        const uint32_t node = (uint32_t)__builtin_ctz(k->changed);
+        if (!merged_count(k, node)) {
+            k->ended |= 1u << node;
+            continue;
+        }
         for (uint32_t i = 0; i < g->local; i++) {
             if (k->head[node][i] == k->published[node][i]) continue;
             if (!ht_word_send(w, &r->ht, inter_neighbour(r, i), 0,
@@ -390,7 +421,7 @@ static enum worker_step merge_keeper_step(struct fabric_worker *w)
             k->published[node][i] = k->head[node][i];
         }
     }
-    return busy ? WORKER_WAIT : WORKER_DONE;
+    return k->ended == (1u << g->nodes) - 1 ? WORKER_DONE : WORKER_WAIT;
 }
 
 static void merge_keeper_describe(const struct fabric_worker *w, char *text, size_t text_size)
@@ -404,7 +435,8 @@ static void merge_keeper_launch(struct inter_rank *r, uint32_t channel)
     struct inter_merge_keeper *k = &r->merge_keeper[channel];
     *k = (struct inter_merge_keeper){ .worker = { .step = merge_keeper_step, .describe = merge_keeper_describe },
                                       .rank = r,
-                                      .channel = channel };
+                                      .channel = channel,
+                                      .changed = (1u << r->ht.g.nodes) - 1 };
     ht_kernel_add(&r->ht, &k->worker, 2 * channel + 1, 1);
     fabric_watch(&k->worker, inter_word_reduced(r, channel, 0), INTER_WARPS);
 }

@@ -34,9 +34,12 @@ static bool forwarder_relay(struct inter_forwarder *d)
         if (!ht_word_send(&d->worker, &r->ht, d->ring.peer, 0, word, meta[end ? g->local + d->target : d->target] + 1))
             return false;
         const uint32_t *range = &meta[2 * g->local];
-        d->count[node] = range[1] - range[0];
+        const uint32_t count = range[1] - range[0];
         r->rail_first[d->channel * g->nodes + node] = r->rail_before[node] + range[0];
-        r->rail_count[d->channel * g->nodes + node] = d->count[node];
+        r->rail_count[d->channel * g->nodes + node] = count;
+        if (end) continue;
+        d->from[node].count = count;
+        d->left += count;
     }
     return true;
 }
@@ -45,20 +48,15 @@ static bool forwarder_relay(struct inter_forwarder *d)
 static int forwarder_next(struct inter_forwarder *d)
 {
     const struct inter_rank *r = d->rank;
-    const uint32_t nodes = r->ht.g.nodes;
-    for (uint32_t i = 1; i <= nodes; i++) {
-        const uint32_t node = (d->node + i) % nodes;
-        if (d->head[node] == d->count[node]) continue;
-        if (d->head[node] == d->tail[node])
-            d->tail[node] = ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_TAIL, d->channel, node));
-        if (d->head[node] < d->tail[node]) return (int)node;
+    const uint32_t nodes = r->ht.g.nodes, tails = inter_word_rail(r, INTER_RDMA_TAIL, d->channel, 0);
+    uint32_t node = d->node;
+    for (uint32_t i = 0; i < nodes; i++) {
+        node = node + 1 < nodes ? node + 1 : 0;
+        if (d->from[node].head == d->from[node].count) continue;
+        if (d->from[node].head == d->from[node].tail) d->from[node].tail = ht_word(&r->ht, tails + node);
+        if (d->from[node].head < d->from[node].tail) return (int)node;
     }
     return -1;
-}
-
-static bool forwarder_ended(const struct inter_forwarder *d)
-{
-    return !memcmp(d->head, d->count, d->rank->ht.g.nodes * sizeof d->head[0]);
 }
 
 /* Looks at what has come from the node until a chunk is found. */
@@ -66,14 +64,17 @@ static void forwarder_scan(struct inter_forwarder *d)
 {
     struct inter_rank *r = d->rank;
     const struct ht_rank *h = &r->ht;
-    const uint32_t most = h->base.options->dispatch.nvl_send, head = d->head[d->node];
-    const uint32_t available = moe_min(d->tail[d->node] - head, UINT8_MAX);
+    const uint32_t most = h->base.options->dispatch.nvl_send, slots = h->base.options->dispatch.rdma_recv;
+    const uint32_t head = d->from[d->node].head, tail = d->from[d->node].tail;
+    const uint32_t available = moe_min(tail - head, UINT8_MAX);
+    const uint8_t *ring = rail_slot(r, d->channel, d->node, 0) + h->dispatch_slot.meta;
     uint8_t *seen = &r->bits[r->rail_first[d->channel * h->g.nodes + d->node] + head];
-    uint32_t found = 0, i = 0;
-    assert(head < d->tail[d->node] && d->tail[d->node] <= d->count[d->node] && most <= UINT8_MAX);
+    uint32_t found = 0, i = 0, at = head % slots;
+    assert(head < tail && tail <= d->from[d->node].count && most <= UINT8_MAX);
     for (; i < available && found < most; i++) {
         uint32_t meta[2];
-        memcpy(meta, rail_slot(r, d->channel, d->node, head + i) + h->dispatch_slot.meta, sizeof meta);
+        memcpy(meta, ring + (uint64_t)at * h->dispatch_slot.stored, sizeof meta);
+        at = at + 1 < slots ? at + 1 : 0;
         seen[i] = (uint8_t)meta[1];
         if (meta[1] >> d->target & 1) d->pick[found++] = (uint8_t)i;
     }
@@ -86,7 +87,7 @@ static void forwarder_scan(struct inter_forwarder *d)
 static void forwarder_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
 {
     const struct inter_forwarder *d = fabric_container_of(w, struct inter_forwarder, worker);
-    const uint32_t at = d->head[d->node] + d->pick[sequence - d->pick_tail];
+    const uint32_t at = d->from[d->node].head + d->pick[sequence - d->pick_tail];
     memcpy(slot, rail_slot(d->rank, d->channel, d->node, at), d->rank->nvl_slot.stored);
 }
 
@@ -97,7 +98,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
     struct ht_rank *h = &r->ht;
     const uint32_t chunk = h->base.options->dispatch.nvl_send;
     if (!forwarder_relay(d)) return WORKER_WAIT;
-    if (!d->scanned && d->ring.published == d->ring.tail && !forwarder_ended(d)) {
+    if (!d->scanned && d->ring.published == d->ring.tail && d->left) {
         if (ht_ring_space(h, &d->ring) < chunk) return WORKER_WAIT;
         const int node = forwarder_next(d);
         if (node < 0) return WORKER_WAIT;
@@ -113,13 +114,14 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         if (left) return WORKER_MORE;
     }
     if (d->scanned) {
-        d->head[d->node] += d->scanned;
-        assert(d->head[d->node] <= d->tail[d->node]);
+        d->from[d->node].head += d->scanned;
+        assert(d->from[d->node].head <= d->from[d->node].tail && d->scanned <= d->left);
+        d->left -= d->scanned;
         fabric_signal_add(w, inter_word_forwarded(r, d->channel, d->node, d->target), d->scanned, FABRIC_BLOCK);
         d->scanned = 0;
     }
     if (!ht_ring_publish(w, h, &d->ring)) return WORKER_WAIT;
-    if (forwarder_ended(d)) return WORKER_DONE;
+    if (!d->left) return WORKER_DONE;
     return ht_ring_space(h, &d->ring) >= chunk && forwarder_next(d) >= 0 ? WORKER_MORE : WORKER_WAIT;
 }
 
@@ -137,9 +139,9 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
         return;
     }
     uint32_t node = 0;
-    while (node + 1 < d.rank->ht.g.nodes && d.head[node] == d.count[node]) node++;
+    while (node + 1 < d.rank->ht.g.nodes && d.from[node].head == d.from[node].count) node++;
     snprintf(text, text_size, "forwarder of channel %u to rank %u waits for tokens of rank %u: %u of %u came",
-             d.channel, d.ring.peer, inter_rail(d.rank, node), d.head[node], d.count[node]);
+             d.channel, d.ring.peer, inter_rail(d.rank, node), d.from[node].head, d.from[node].count);
 }
 
 static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
@@ -194,28 +196,40 @@ static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32
     return min;
 }
 
-/* A node's slots are given back a chunk at a time. */
+/* A node's slots are given back a chunk at a time.  False: no room to tell it. */
+static bool head_tell(struct inter_head_keeper *k, uint32_t node)
+{
+    const struct inter_rank *r = k->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t chunk = r->ht.base.options->dispatch.rdma_send;
+    const uint32_t *meta = inter_meta(r, k->channel, node);
+    const uint32_t count = meta ? meta[2 * g->local + 1] - meta[2 * g->local] : UINT32_MAX;
+    const uint32_t least = k->published[node] + chunk, head = forwarded_min(k, node, moe_min(least, count));
+    if (head >= least) {
+        if (!ht_word_send(&k->worker, &r->ht, inter_rail(r, node), g->channels + k->channel,
+                          inter_word_rail(r, INTER_RDMA_HEAD, k->channel, g->node), head))
+            return false;
+        assert(k->published[node] < head);
+        k->published[node] = head;
+    }
+    if (head == count) k->ended |= 1u << node;
+    if (!meta) return true;
+    const uint64_t base = r->forwarded_base[inter_forwarded_at(r, k->channel, node, k->behind[node])];
+    k->due[node] = base + moe_min(k->published[node] + chunk, count);
+    return true;
+}
+
 static enum worker_step head_keeper_step(struct fabric_worker *w)
 {
     struct inter_head_keeper *k = fabric_container_of(w, struct inter_head_keeper, worker);
     const struct inter_rank *r = k->rank;
-    const struct ht_geometry *g = &r->ht.g;
-    const uint32_t chunk = r->ht.base.options->dispatch.rdma_send;
-    bool ended = true;
-    for (uint32_t node = 0; node < g->nodes; node++) {
-        const uint32_t *meta = inter_meta(r, k->channel, node);
-        const uint32_t count = meta ? meta[2 * g->local + 1] - meta[2 * g->local] : UINT32_MAX;
-        const uint32_t least = k->published[node] + chunk;
-        const uint32_t head = forwarded_min(k, node, moe_min(least, count));
-        ended &= head == count;
-        if (head < least) continue;
-        if (!ht_word_send(w, &r->ht, inter_rail(r, node), g->channels + k->channel,
-                          inter_word_rail(r, INTER_RDMA_HEAD, k->channel, g->node), head))
-            return WORKER_WAIT;
-        assert(k->published[node] < head);
-        k->published[node] = head;
+    const uint32_t nodes = r->ht.g.nodes;
+    for (uint32_t node = 0; node < nodes; node++) {
+        if (k->ended >> node & 1) continue;
+        const uint32_t word = inter_word_forwarded(r, k->channel, node, k->behind[node]);
+        if (fabric_load(w->fabric, word) >= k->due[node] && !head_tell(k, node)) return WORKER_WAIT;
     }
-    return ended ? WORKER_DONE : WORKER_WAIT;
+    return k->ended == (1u << nodes) - 1 ? WORKER_DONE : WORKER_WAIT;
 }
 
 static void head_keeper_describe(const struct fabric_worker *w, char *text, size_t text_size)
