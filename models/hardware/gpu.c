@@ -196,12 +196,17 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     const uint64_t full_ps = t->fifo_depth * t->doorbell_ps;
     if (t->fifo_depth && thread->free_ps > end + full_ps) end = thread->free_ps - full_ps;
     gpu_lane_end(ww, end);
-    rank->posting.busy_ps += t->doorbell_ps / t->threads;
     const uint64_t looks_ps =
         t->counter_ps * (TRANSPORT_COUNTERS - 1) / 2; /* an idle thread asks for errors meanwhile */
-    const uint64_t done_ps = port_reserve(thread, end + t->proxy_ps + looks_ps, t->doorbell_ps, 0);
-    rank->posting.free_ps = later(rank->posting.free_ps, done_ps);
-    return done_ps;
+    return world_thread_reserve(rank, queue, end + t->proxy_ps + looks_ps, t->doorbell_ps);
+}
+
+/* Where a signal is a message to the target's thread, that one answers.  When the answer comes is not followed: the
+ * thread that posted the signal takes it in right behind. */
+static void answer_charge(struct world_rank *rank, uint16_t queue)
+{
+    const uint64_t answer_ps = rank->world->transport.answer_ps;
+    if (answer_ps) (void)world_thread_reserve(rank, queue, 0, answer_ps);
 }
 
 static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uint16_t queue, bool defer)
@@ -256,6 +261,7 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
     if (!(write->flags & FABRIC_POLLED)) (void)post(rank, write->warps, write->peer, write->queue, true);
     const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, false);
+    if (!(write->flags & FABRIC_POLLED)) answer_charge(rank, write->queue);
     fence_wait(rank, write);
     nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps + nic_copied_ps(rank->world, 0), false);
     copy_charge(rank, write);
@@ -313,6 +319,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
         const uint64_t post_ps = t->post_ps + (signal->library ? t->library_ps : 0);
         nic_post(rank, world_request_signal(rank, signal),
                  post_by(rank, post_ps, signal->warps, signal->peer, signal->queue, false), false);
+        answer_charge(rank, signal->queue);
         return 0;
     }
     if (worker->stream) {

@@ -29,6 +29,7 @@ struct transport {
     uint32_t queues;        /* QPs of a peer; 0: as the kernels ask */
     uint64_t atomic_ps;     /* a receiver thread's time for a signal, where NICs lack atomics; 0: NICs have them */
     uint64_t message_ps;    /* the target's thread's time for a signal that comes as a message to it; 0: NICs do them */
+    uint64_t answer_ps;     /* with it: the asking thread's time for the answer */
     uint64_t copy_rate_bps; /* a CPU at each end copies the bytes at this rate; 0: NICs fetch and deliver them */
     uint64_t receive_ps;    /* with it: a CPU's time beside, for a message that has come in */
     enum transport_order order;

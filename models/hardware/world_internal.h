@@ -372,6 +372,17 @@ static inline uint64_t link_slowed_ps(uint32_t slow, uint64_t duration_ps)
     return slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * slow / WORLD_SLOW_ONE;
 }
 
+/* A rank's thread of the host serves a queue's request for service_ps, from from_ps on; returns when it is done. */
+static inline uint64_t world_thread_reserve(struct world_rank *rank, uint16_t queue, uint64_t from_ps,
+                                            uint64_t service_ps)
+{
+    const uint32_t threads = rank->world->transport.threads;
+    const uint64_t done_ps = port_reserve(&rank->proxy[queue % threads], from_ps, service_ps, 0);
+    rank->posting.busy_ps += service_ps / threads;
+    rank->posting.free_ps = later(rank->posting.free_ps, done_ps);
+    return done_ps;
+}
+
 /* world.c: the worker steps now. */
 void world_worker_step(struct world_worker *ww);
 
