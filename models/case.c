@@ -55,6 +55,21 @@ struct field {
 
 #define COLL "alltoallv|allgather|allreduce|p2p"
 
+/* What DeepEP's tests call it.  Says ranks-per-node, and how many ranks there are where nobody says so. */
+static const struct field processes_alias = {
+    "num-processes",
+    FIELD_COUNT,
+    0,
+    AT(ranks_per_node),
+    1,
+    65535,
+    0,
+    NULL,
+    "N",
+    "As DeepEP's tests have it: ranks of a node, and of all unless --num-ranks says how many",
+    NULL
+};
+
 static const struct field field_table[] = {
     CHOICE("kernel", kernel, MAKES | ROUTES, "ll|normal|v2|" COLL,
            "Kernels: ll (low latency, the default), normal (high throughput), v2; or alltoallv, allgather, allreduce, "
@@ -358,6 +373,11 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
 {
     const struct field *f = field_find(name);
     if (f) return field_set(c, f, text, error);
+    if (name_matches(name, processes_alias.name)) {
+        if (!field_set(c, &processes_alias, text, error)) return false;
+        if (c->num_ranks == 0) c->num_ranks = c->ranks_per_node;
+        return true;
+    }
     g_set_error(error, CASE_ERROR, CASE_ERROR_NAME, "%s: there is no such option of a case", name);
     return false;
 }
@@ -369,9 +389,9 @@ static struct case_options *entries_case;
 static const struct {
     const char *title, *names;
 } case_topic_table[CASE_TOPICS] = {
-    { "What runs",
-      "kernel num-ranks ranks-per-node num-tokens tokens-per-rank hidden num-topk num-experts dtype round-scale "
-      "ue8m0 num-sms disable-nvlink data seed" },
+    { "What runs", "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
+                   "num-experts dtype round-scale "
+                   "ue8m0 num-sms disable-nvlink data seed" },
     { "On what machine", "cluster backend fault launch arrival slow" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },
@@ -410,20 +430,21 @@ static GOptionEntry field_entry(const struct field *f)
 
 void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS])
 {
-    static GOptionEntry entry[FIELDS + CASE_TOPICS];
+    enum { ENTRIES = FIELDS + 1 + CASE_TOPICS }; /* one alias, an empty entry after each topic */
+    static GOptionEntry entry[ENTRIES];
     GOptionEntry *next = entry;
     entries_case = c;
     for (size_t t = 0; t < CASE_TOPICS; t++) {
         topic[t] = (struct command_topic){ case_topic_table[t].title, next };
         g_auto(GStrv) names = g_strsplit(case_topic_table[t].names, " ", 0);
         for (char **name = names; *name; name++) {
-            const struct field *f = field_find(*name);
-            assert(f && next < entry + FIELDS + CASE_TOPICS - 1);
+            const struct field *f = name_matches(*name, processes_alias.name) ? &processes_alias : field_find(*name);
+            assert(f && next < entry + ENTRIES - 1);
             *next++ = field_entry(f);
         }
         *next++ = (GOptionEntry){ 0 };
     }
-    assert(next == entry + FIELDS + CASE_TOPICS); /* every option is in one topic */
+    assert(next == entry + ENTRIES); /* every option is in one topic */
 }
 
 /* The text with its file looked for in folder, where it is not found from here; NULL: it is, or is not there either. */

@@ -62,6 +62,7 @@ void case_clear(struct case_options *c);
 void case_copy(struct case_options *to, const struct case_options *from);
 
 /* Sets the option called name from text.  Of the name, dashes may be '_' or left out, and so may "num-".
+ * "num-processes", as DeepEP's tests call them: ranks-per-node, and num-ranks where that is not set.
  * Error: unknown name, bad or out-of-range value. */
 bool case_set(struct case_options *c, const char *name, const char *text, GError **error);
 bool case_has(const char *name);

@@ -254,6 +254,7 @@ static void test_bad_values(void)
     CU_ASSERT(set_fails("num-tokens", "0", "num-tokens: expected a whole number from 1 to 1048576, found '0'"));
     CU_ASSERT(set_fails("hidden", "-7168", "hidden: expected a whole number from 1 to 1048576, found '-7168'"));
     CU_ASSERT(set_fails("hidden", "7168.0", "hidden: expected a whole number from 1 to 1048576, found '7168.0'"));
+    CU_ASSERT(set_fails("num-processes", "0", "num-processes: expected a whole number from 1 to 65535, found '0'"));
     CU_ASSERT(set_fails("num-ranks", "65536", "num-ranks: expected a whole number from 1 to 65535, found '65536'"));
     CU_ASSERT(set_fails("num-ranks", "", "num-ranks: expected a whole number from 1 to 65535, found ''"));
     CU_ASSERT(set_fails("num-topk", "8 ", "num-topk: expected a whole number from 1 to 256, found '8 '"));
@@ -312,6 +313,13 @@ static void test_defaults(void)
     case_resolve(&c);
     CU_ASSERT(c.num_tokens == 4096 && c.num_experts == 256 && c.num_topk_groups == 4);
     CU_ASSERT_STRING_EQUAL(c.data, "constant");
+    case_clear(&c);
+
+    case_init(&c);
+    set_all(&c, (const char *const[]){ "num-processes", "4", NULL }); /* a node of them */
+    CU_ASSERT(c.num_ranks == 4 && c.ranks_per_node == 4);
+    set_all(&c, (const char *const[]){ "num-ranks", "16", "num-processes", "8", NULL }); /* two nodes */
+    CU_ASSERT(c.num_ranks == 16 && c.ranks_per_node == 8);
     case_clear(&c);
 
     case_init(&c);
