@@ -75,9 +75,10 @@ static void engines_new(struct world_rank *rank)
 
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes)
 {
-    if (!ww->rank->engine) engines_new(ww->rank);
-    struct bulk_engine *e = &ww->rank->engine[ww->sm];
-    struct bulk_turn *turn = pool_get(&ww->rank->world->turns);
+    struct world_rank *rank = worker_rank(ww);
+    if (!rank->engine) engines_new(rank);
+    struct bulk_engine *e = &rank->engine[ww->sm];
+    struct bulk_turn *turn = pool_get(&rank->world->turns);
     *turn = (struct bulk_turn){
         .ww = ww, .size_bytes = size_bytes, .peer = peer, .shared_bytes = worker_rest(ww)->shared_bytes
     };

@@ -3,7 +3,7 @@
 
 uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
 {
-    struct stepping *now = &ww->rank->now;
+    struct stepping *now = &worker_rank(ww)->now;
     const uint32_t all = ww->worker->warps;
     *lanes = warps && warps < all ? warps : all;
     if (now->lane_warps + *lanes > all) {
@@ -16,9 +16,9 @@ uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes
 
 void gpu_lane_end(struct world_worker *ww, uint64_t end_ps)
 {
-    struct stepping *now = &ww->rank->now;
+    struct stepping *now = &worker_rank(ww)->now;
     const uint64_t start_ps = now->lane_start_ps;
-    if (end_ps > start_ps) end_ps = start_ps + rank_slowed_ps(ww->rank, end_ps - start_ps);
+    if (end_ps > start_ps) end_ps = start_ps + rank_slowed_ps(worker_rank(ww), end_ps - start_ps);
     now->last_end_ps = end_ps;
     if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
 }
@@ -60,7 +60,7 @@ uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sou
 /* Its place among the SM's movers, made when it first moves rows. */
 static struct mover *mover_of(struct world_worker *ww)
 {
-    struct world_rank *rank = ww->rank;
+    struct world_rank *rank = worker_rank(ww);
     if (ww->mover) return &rank->mover[ww->mover - 1];
     rank->mover = entries_grow(rank->mover, rank->mover_count, &rank->mover_max, sizeof rank->mover[0]);
     rank->mover[rank->mover_count++] = (struct mover){ .sm_next = rank->sm_first[ww->sm] & RANK_WORKERS_MAX };

@@ -45,11 +45,11 @@ uint64_t gpu_touch_ps(struct world_worker *ww, const struct fabric_pattern *p)
     /* Which pattern it is tells arrays apart; those that ranks make are told apart by what they say. */
     const bool made = p->engine != FABRIC_LDST || p->footprint_bytes;
     const uint32_t number =
-        made ? (3u * p->turns + 5u * p->in_flight + p->steps) % WORLD_PATTERNS_MAX : pattern_number(ww->rank, p);
+        made ? (3u * p->turns + 5u * p->in_flight + p->steps) % WORLD_PATTERNS_MAX : pattern_number(worker_rank(ww), p);
     const uint32_t bit = 1u << (number + (made ? WORLD_PATTERNS_MAX : 0));
     if (*touched & bit) return 0;
     *touched |= bit;
-    return ww->rank->world->cluster->gpu.touch_ps;
+    return worker_rank(ww)->world->cluster->gpu.touch_ps;
 }
 
 /* A row through a warp's shared memory: the first part, then as many at once as are on their way.  A part that is

@@ -60,7 +60,7 @@ static void core_event_run(struct sim *sim, struct sim_event *event)
 
 static void host_line_up(struct world_worker *ww)
 {
-    struct world_rank *rank = ww->rank;
+    struct world_rank *rank = worker_rank(ww);
     struct core *core = rank_core(rank);
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);

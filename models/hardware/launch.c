@@ -100,13 +100,11 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
     rank->beside_ps = count && worker[0]->whole && gpu->beside_ps ? gpu->beside_ps : rank->world->launch_ps;
     for (uint32_t i = 0; i < count; i++) {
-        assert(worker[i]->index == i && worker[i]->warps > 0);
+        assert(worker[i]->index == i && worker[i]->warps > 0 && worker[i]->fabric == &rank->fabric);
         const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* more blocks than SMs take turns */
-        rank->worker[i] = (struct world_worker){ .event.run = world_worker_event_run,
-                                                 .worker = worker[i],
-                                                 .rank = rank,
-                                                 .cursor_ps = now_ps,
-                                                 .sm = (uint16_t)sm };
+        rank->worker[i] = (struct world_worker){
+            .event.run = world_worker_event_run, .worker = worker[i], .cursor_ps = now_ps, .sm = (uint16_t)sm
+        };
     }
     world_counters_launch(rank);
     blocks_place(rank, worker, count);
@@ -163,11 +161,12 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
 static void mail_forward(struct world_worker *ww)
 {
     if (!ww->rested) return;
-    struct world *w = ww->rank->world;
+    struct world_rank *rank = worker_rank(ww);
+    struct world *w = rank->world;
     world_mail_read(ww, sim_now_ps(w->sim));
     for (struct letter *l = worker_rest(ww)->mail, *next; l; l = next) {
         next = l->next;
-        world_word_event(ww->rank, l->word, l->value, l->add, l->time_ps);
+        world_word_event(rank, l->word, l->value, l->add, l->time_ps);
         pool_put(&w->letters, l);
     }
     worker_rest(ww)->mail = worker_rest(ww)->mail_last = NULL;

@@ -115,7 +115,7 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
         struct world_worker *const worker = &rank->worker[waiter->worker];
         const bool wakes = !waiter->flush || !qp->unknown;
         const uint64_t wake_ps = waiter->flush ? qp->done_ps : time_ps;
-        if (wakes && !worker->done) world_worker_wake(worker, wake_ps, wake_ps);
+        if (wakes && !worker->done) world_worker_wake(rank->world->sim, worker, wake_ps, wake_ps);
         if (!worker->done && (!wakes || sooner)) {
             at = &waiter->next;
             continue;

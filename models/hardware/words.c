@@ -15,7 +15,7 @@
 void world_mail_read(struct world_worker *ww, uint64_t now_ps)
 {
     if (!ww->rested) return;
-    struct world_rank *rank = ww->rank;
+    struct world_rank *rank = worker_rank(ww);
     struct rest *rest = worker_rest(ww);
     struct letter *l = rest->mail;
     while (l && l->time_ps <= now_ps) {
@@ -72,7 +72,7 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
     *place = add ? *place + value : value;
     for (const struct watch *watch = watches_of(rank, word, &lone); watch; watch = watch_next(rank, watch))
         for (uint32_t i = *place >= watch->least ? watch->count : 0; i-- > 0;)
-            world_worker_wake(&rank->worker[watch->worker + i], now, seen_ps);
+            world_worker_wake(rank->world->sim, &rank->worker[watch->worker + i], now, seen_ps);
 }
 
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps)
@@ -102,13 +102,13 @@ static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value
         return false;
     counter->due = (uint32_t)value;
     ww->due = true;
-    if (ww != rank->now.worker) world_worker_wake(ww, time_ps, time_ps + w->poll_ps);
+    if (ww != rank->now.worker) world_worker_wake(w->sim, ww, time_ps, time_ps + w->poll_ps);
     return true;
 }
 
 static void counter_read(struct world_worker *ww, uint64_t now_ps)
 {
-    struct world_rank *rank = ww->rank;
+    struct world_rank *rank = worker_rank(ww);
     struct counter *counter = &rank->counter[ww->counter - 1];
     if (counter->held_ps > now_ps) return;
     rank->fabric.words[counter->word] += counter->due;
@@ -151,7 +151,7 @@ static bool letters_send(struct world_rank *target, uint32_t word, uint64_t valu
             struct letter *l = pool_get(&w->letters);
             *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
             mail_add(ww, l);
-            if (ww != target->now.worker) world_worker_wake(ww, time_ps, time_ps + w->poll_ps);
+            if (ww != target->now.worker) world_worker_wake(w->sim, ww, time_ps, time_ps + w->poll_ps);
             sent = true;
         }
     }
@@ -247,14 +247,15 @@ void words_read(struct world_worker *ww, uint64_t now_ps)
 
 void words_wait(struct world_worker *ww)
 {
-    const uint64_t poll_ps = ww->rank->world->poll_ps;
+    const struct world_rank *rank = worker_rank(ww);
+    const struct world *w = rank->world;
     if (ww->rested && worker_rest(ww)->mail) {
         const uint64_t mail_ps = worker_rest(ww)->mail->time_ps;
-        world_worker_wake(ww, mail_ps, mail_ps + poll_ps);
+        world_worker_wake(w->sim, ww, mail_ps, mail_ps + w->poll_ps);
     }
     if (!ww->due) return;
-    const uint64_t due_ps = ww->rank->counter[ww->counter - 1].held_ps;
-    world_worker_wake(ww, due_ps, due_ps + poll_ps);
+    const uint64_t due_ps = rank->counter[ww->counter - 1].held_ps;
+    world_worker_wake(w->sim, ww, due_ps, due_ps + w->poll_ps);
 }
 
 void world_word_look_far(const struct world_rank *rank, uint32_t word)

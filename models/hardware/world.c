@@ -64,10 +64,9 @@ uint64_t world_now_ps(const struct fabric *f) { return sim_now_ps(((const struct
 
 /* An event at from_ps makes the worker step at time_ps, or later, when its earlier work is done.  Nothing changes if
  * the worker's next step was settled before from_ps. */
-void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
+void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
 {
     if (ww->settled_ps <= from_ps) return;
-    struct sim *sim = ww->rank->world->sim;
     const uint64_t step_ps = time_ps > ww->cursor_ps ? time_ps : ww->cursor_ps;
     ww->settled_ps = from_ps;
     if (!sim_event_pending(&ww->event)) sim_schedule_at(sim, &ww->event, step_ps);
@@ -91,21 +90,21 @@ static void wake_event_run(struct sim *sim, struct sim_event *event)
     struct rest *rest = worker_rest(ww);
     if (rest->wake_ps <= now) rest->wake_ps = 0;
     if (wanted_ps > now) wake_schedule(ww);
-    else if (wanted_ps) world_worker_wake(ww, now, now);
+    else if (wanted_ps) world_worker_wake(sim, ww, now, now);
 }
 
 /* Schedules the wake as an event of its own, because the worker's next step must not wait for it. */
 static void wake_schedule(struct world_worker *ww)
 {
-    struct world *w = ww->rank->world;
+    const struct world_rank *rank = worker_rank(ww);
+    struct world *w = rank->world;
     struct rest *rest = worker_rest(ww);
     const uint64_t wanted_ps = ww->worker->wake_ps;
     if (wanted_ps <= sim_now_ps(w->sim) || (rest->wake_ps && rest->wake_ps <= wanted_ps)) return;
     struct request *r = pool_get(&w->requests);
-    *r = (struct request){ .event.run = wake_event_run,
-                           .target = ww->rank->fabric.rank,
-                           .word = ww->worker->index,
-                           .value = ww->rank->launch };
+    *r = (struct request){
+        .event.run = wake_event_run, .target = rank->fabric.rank, .word = ww->worker->index, .value = rank->launch
+    };
     rest->wake_ps = wanted_ps;
     w->wakes_pending++;
     sim_schedule_at(w->sim, &r->event, wanted_ps);
@@ -113,7 +112,7 @@ static void wake_schedule(struct world_worker *ww)
 
 void world_worker_step(struct world_worker *ww)
 {
-    struct world_rank *rank = ww->rank;
+    struct world_rank *rank = worker_rank(ww);
     const struct world_machine *machine = rank->world->machine;
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
@@ -129,7 +128,7 @@ void world_worker_step(struct world_worker *ww)
         break;
     case WORKER_WAIT:
         if (ww->rested || ww->due) words_wait(ww);
-        if (rank->now.space_ps) world_worker_wake(ww, rank->now.space_ps, rank->now.space_ps);
+        if (rank->now.space_ps) world_worker_wake(sim, ww, rank->now.space_ps, rank->now.space_ps);
         if (ww->worker->wake_ps) wake_schedule(ww);
         break;
     case WORKER_DONE:
@@ -151,9 +150,8 @@ void world_worker_step(struct world_worker *ww)
 
 void world_worker_event_run(struct sim *sim, struct sim_event *event)
 {
-    (void)sim;
-    struct world_worker *ww = fabric_container_of(event, struct world_worker, event);
-    ww->rank->world->machine->step_due(ww);
+    const struct world *w = sim_owner(sim);
+    w->machine->step_due(fabric_container_of(event, struct world_worker, event));
 }
 
 static void look_far(const struct sim *sim, const struct sim_event *event)
@@ -179,8 +177,9 @@ static void look_near(const struct sim *sim, const struct sim_event *event)
 {
     if (event->run == world_worker_event_run) {
         const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
-        if (ww->mover) __builtin_prefetch(&ww->rank->mover[ww->mover - 1], 1);
-        if (ww->rank->fabric.ahead) ww->rank->fabric.ahead(ww->worker);
+        const struct world_rank *rank = worker_rank(ww);
+        if (ww->mover) __builtin_prefetch(&rank->mover[ww->mover - 1], 1);
+        if (rank->fabric.ahead) rank->fabric.ahead(ww->worker);
         else rest_look_ahead(ww->worker);
     } else {
         words_look_near(sim, event);

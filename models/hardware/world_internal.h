@@ -21,15 +21,14 @@ struct world_rank;
 /* A worker while its kernel runs.  Large worlds have millions, and steps find them in no order: what each step needs
  * takes one cache line.  The rest stands in struct stepping, struct mover and struct rest. */
 struct world_worker {
-    struct sim_event event; /* its next step */
-    struct fabric_worker *worker;
-    struct world_rank *rank;
-    uint64_t cursor_ps;  /* when all its operations so far are done */
-    uint64_t settled_ps; /* from then on its next step is not moved any more; UINT64_MAX: not settled */
-    uint32_t counter;    /* place + 1 of a struct counter of its own, 0: none */
-    uint32_t mover;      /* place + 1 of its struct mover; 0: it has moved no rows */
-    uint32_t touched;    /* a bit for each pattern whose array the worker itself has read */
-    uint16_t sm;         /* the SM whose port it uses */
+    struct sim_event event;       /* its next step */
+    struct fabric_worker *worker; /* also says whose it is: worker_rank() */
+    uint64_t cursor_ps;           /* when all its operations so far are done */
+    uint64_t settled_ps;          /* from then on its next step is not moved any more; UINT64_MAX: not settled */
+    uint32_t counter;             /* place + 1 of a struct counter of its own, 0: none */
+    uint32_t mover;               /* place + 1 of its struct mover; 0: it has moved no rows */
+    uint32_t touched;             /* a bit for each pattern whose array the worker itself has read */
+    uint16_t sm;                  /* the SM whose port it uses */
     bool done : 1;
     bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
     bool drains : 1;   /* the same, and stored by the bulk engine */
@@ -38,7 +37,7 @@ struct world_worker {
     bool puts : 1;     /* it stores rows to a peer by its own stores, and counts among its rank's `putting` */
     bool parked : 1;   /* its next step is due when its bulk stores have left the SM */
 };
-_Static_assert(sizeof(struct world_worker) <= ARENA_LINE_BYTES, "one cache line");
+_Static_assert(sizeof(struct world_worker) <= 56, "large worlds have millions");
 
 /* Of the worker that is being stepped. */
 struct stepping {
@@ -229,12 +228,15 @@ struct world {
     rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */
 };
 
+static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
+static inline struct world_rank *worker_rank(const struct world_worker *ww) { return rank_of(ww->worker->fabric); }
+
 /* launch.c: makes room for all its workers'. */
 struct rest *world_rests_new(struct world_rank *rank);
 /* What a worker has of it is all zero when it is first asked for. */
 static inline struct rest *worker_rest(struct world_worker *ww)
 {
-    struct world_rank *rank = ww->rank;
+    struct world_rank *rank = worker_rank(ww);
     if (!rank->rest) rank->rest = world_rests_new(rank);
     struct rest *rest = &rank->rest[ww - rank->worker];
     if (!ww->rested) *rest = (struct rest){ 0 };
@@ -251,8 +253,6 @@ static inline uint64_t worker_behind_ps(struct world_worker *ww)
     const uint64_t first_ps = worker_first_ps(ww);
     return first_ps > ww->cursor_ps ? first_ps - ww->cursor_ps : 0;
 }
-
-static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 
 /* What names stand for; NULL for none. */
 static inline struct request *request_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
@@ -353,7 +353,7 @@ void world_timeline_nic_note(const struct world *w, const struct request *r, boo
                              uint64_t end_ps);
 
 /* world.c: an event at from_ps makes the worker step at time_ps, or later, when its earlier work is done. */
-void world_worker_wake(struct world_worker *ww, uint64_t from_ps, uint64_t time_ps);
+void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps);
 void world_worker_event_run(struct sim *sim, struct sim_event *event);
 
 /* launch.c: the last worker of a rank is done. */

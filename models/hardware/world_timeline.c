@@ -223,9 +223,9 @@ static void path_note(const struct world *w, const char *name, const struct worl
             const struct world_worker *ww = &w->rank[r].worker[i];
             if (ww->cursor_ps <= result[r].end_ps && (!last || ww->cursor_ps > last->cursor_ps)) last = ww;
         }
-    if (last)
-        causes_path(w->causes, name, last->rank->fabric.rank, last->worker->index,
-                    result[last->rank->fabric.rank].begin_ps, last->cursor_ps);
+    if (!last) return;
+    const uint32_t rank = last->worker->fabric->rank;
+    causes_path(w->causes, name, rank, last->worker->index, result[rank].begin_ps, last->cursor_ps);
 }
 
 void world_timeline_note(const struct world *w, const char *name, const struct world_result *result)
