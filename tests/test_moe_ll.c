@@ -58,8 +58,8 @@ static void test_runs_hash_alike(void)
 static uint32_t range_find(const struct ll_rank *r, uint64_t *row)
 {
     for (uint32_t i = 0; i < r->g.experts; i++) {
-        if (r->range[i].count < 2) continue;
-        *row = (uint64_t)(i / r->g.ranks) * r->g.ranks * r->g.tokens_max + r->range[i].begin;
+        if (r->range_count[i] < 2) continue;
+        *row = (uint64_t)(i / r->g.ranks) * r->g.ranks * r->g.tokens_max + r->range_begin[i];
         return i;
     }
     CU_FAIL_FATAL("no expert received two rows of one rank");
@@ -95,7 +95,7 @@ static void plant(struct ll_rank *r, enum plant fault)
         memcpy(r->recv_scale + (row + 1) * r->g.scale_count, r->recv_scale + row * r->g.scale_count,
                r->g.scale_count * sizeof(float));
         break;
-    case PLANT_COUNT: r->range[at].count--; break;
+    case PLANT_COUNT: r->range_count[at]--; break;
     case PLANT_TOTAL: r->packed_count[at / r->g.ranks]++; break;
     case PLANT_SUM:
         for (uint32_t i = 0; i < r->g.hidden; i++) r->combined[i] = format_bf16_from_f32(3.0f);

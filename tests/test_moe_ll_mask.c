@@ -385,7 +385,7 @@ static void test_masked_while_waiting(void)
         CU_ASSERT_TRUE_FATAL(loop_run(group->loop, sudden_next, group, false));
         const struct ll_rank *r = ll_rank_of(group->rank[0]);
         uint32_t rows[4] = { 0 };
-        for (uint32_t i = 0; i < r->g.experts; i++) rows[i % r->g.ranks] += r->range[i].count;
+        for (uint32_t i = 0; i < r->g.experts; i++) rows[i % r->g.ranks] += r->range_count[i];
         for (uint32_t source = 0; source < 4; source++) CU_ASSERT_EQUAL(rows[source] > 0, source != 1);
         for (uint32_t peer = 0; peer < 4; peer++) CU_ASSERT_EQUAL(moe_rank_masks(group->rank[1], peer), peer == 0);
         moe_group_free(group);
@@ -403,7 +403,7 @@ static void plant(struct ll_rank *r, enum plant fault)
     case PLANT_FORGOTTEN: r->base.mask[1] = 0; break;
     case PLANT_HASTY: r->base.mask[2] = 1; break;
     case PLANT_ROWS:
-        r->range[1].count = 1;
+        r->range_count[1] = 1;
         r->packed_count[0]++;
         break;
     case PLANT_SUM: /* as if the dead rank's rows had come back: the sum of all weights */

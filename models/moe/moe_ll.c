@@ -107,23 +107,9 @@ static void ll_destroy(struct moe_rank *rank)
 {
     struct ll_rank *r = ll_rank_of(rank);
     void *owned[] = {
-        r->base.mask,
-        r->experts_left,
-        r->cleaner,
-        r->finish_target,
-        r->slot_counter,
-        r->packed_count,
-        r->range,
-        r->groups,
-        r->worker,
-        r->input,
-        r->recv_x,
-        r->recv_scale,
-        r->recv_source_token,
-        r->expert_out,
-        r->combined,
-        r->canonical[0],
-        r->canonical[1],
+        r->base.mask,    r->experts_left,      r->cleaner,    r->finish_target, r->slot_counter, r->packed_count,
+        r->range_count,  r->range_begin,       r->groups,     r->worker,        r->input,        r->recv_x,
+        r->recv_scale,   r->recv_source_token, r->expert_out, r->combined,      r->canonical[0], r->canonical[1],
         r->canonical[2],
     };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
@@ -136,6 +122,7 @@ static void tensors_alloc(struct ll_rank *r)
     r->input = kernel_alloc((size_t)r->own->tokens * r->g.hidden, sizeof r->input[0]);
     for (uint32_t t = 0; t < r->own->tokens; t++)
         moe_input_row(r->base.options, r->base.fabric->rank, t, r->input + (size_t)t * r->g.hidden);
+    r->range_begin = kernel_alloc(r->g.experts, sizeof r->range_begin[0]);
     const size_t slots = (size_t)r->g.local_experts * r->g.ranks * r->g.tokens_max;
     r->recv_x = kernel_alloc(slots, r->g.row_bytes);
     r->recv_scale = kernel_alloc(slots, sizeof r->recv_scale[0] * (r->g.scale_count + 1));
@@ -175,7 +162,7 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     r->finish_target = kernel_alloc(g.experts, sizeof r->finish_target[0]);
     r->slot_counter = kernel_alloc(g.experts, sizeof r->slot_counter[0]);
     r->packed_count = kernel_alloc(g.local_experts, sizeof r->packed_count[0]);
-    r->range = kernel_alloc(g.experts, sizeof r->range[0]);
+    r->range_count = kernel_alloc(g.experts, sizeof r->range_count[0]);
     groups_alloc(r);
     if (o->mask_timeout_ps) mask_alloc(r);
     if (f->payload) tensors_alloc(r);
@@ -225,7 +212,7 @@ static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct kerne
     const uint64_t places = (uint64_t)r->own->tokens * r->g.topk;
     if (r->failed) return;
     for (uint64_t i = 0; i < places; i++) traffic->tokens_sent += r->experts[i] != ROUTING_NONE;
-    for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range[i].count;
+    for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range_count[i];
     const bool hook = rank->options->hook, combine = hook ? phase >= 2 : phase == 1;
     if (phase == (hook ? 4 : 2)) *traffic = (struct kernel_traffic){ 0 };
     const uint32_t returned = rank->options->logfmt ? format_logs_bytes(r->g.hidden, true) : r->g.combine_bytes;

@@ -111,7 +111,8 @@ struct ll_rank {
     uint32_t *finish_target;                                       /* [experts] low halves of these words */
     uint16_t *slot_counter;                                        /* [experts] tokens sent to it in this call */
     uint32_t *packed_count;                                        /* [local experts] rows received */
-    struct ll_range *range;                                        /* [local experts][ranks] */
+    uint16_t *range_count;                                         /* [local experts][ranks] of struct ll_range */
+    uint32_t *range_begin;                                         /* the same; only with payload */
 
     void *groups;               /* of dispatch or of combine: no kernel has both */
     struct ll_sender *sender;   /* [grid], in groups */
@@ -145,6 +146,12 @@ static inline struct ll_rank *ll_receiver_rank(const struct ll_receiver *v)
 static inline struct ll_rank *ll_returner_rank(const struct ll_returner *t)
 {
     return fabric_container_of((const union ll_pair *)(const void *)t - t->number, struct ll_rank, pair);
+}
+
+/* The n-th of [local experts][ranks].  Without payload nobody knows where it begins. */
+static inline struct ll_range ll_range_at(const struct ll_rank *r, uint32_t n)
+{
+    return (struct ll_range){ .begin = r->range_begin ? r->range_begin[n] : 0, .count = r->range_count[n] };
 }
 
 static inline struct ll_rank *ll_rank_of(struct moe_rank *rank) { return (struct ll_rank *)rank; }

@@ -81,7 +81,7 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
         const uint32_t expert = r->base.fabric->rank * r->g.local_experts + e;
         uint64_t total = 0;
         for (uint32_t s = 0; s < r->g.ranks; s++) {
-            const struct ll_range range = r->range[e * r->g.ranks + s];
+            const struct ll_range range = ll_range_at(r, e * r->g.ranks + s);
             const uint32_t expected = expected_count(r, s, expert);
             total += expected;
             if (range.count != expected) {
@@ -187,7 +187,7 @@ static void canonical_rows(struct ll_rank *r)
 {
     uint8_t *row_out = r->canonical[0], *scale_out = r->canonical[1], *source_out = r->canonical[2];
     for (uint32_t i = 0; i < r->g.experts; i++) {
-        const struct ll_range range = r->range[i];
+        const struct ll_range range = ll_range_at(r, i);
         const uint64_t first = (uint64_t)(i / r->g.ranks) * r->g.ranks * r->g.tokens_max + range.begin;
         for (uint32_t token = 0; token < r->g.tokens_max; token++) {
             for (uint64_t row = first; row < first + range.count; row++) {
@@ -205,7 +205,7 @@ uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_
 {
     struct ll_rank *r = ll_rank_of(rank);
     uint64_t rows = 0;
-    for (uint32_t i = 0; i < r->g.experts; i++) rows += r->range[i].count;
+    for (uint32_t i = 0; i < r->g.experts; i++) rows += r->range_count[i];
     const uint64_t scale_bytes = rank->options->ue8m0 ? 1 : sizeof(float);
     const uint64_t bytes[3] = { rows * r->g.row_bytes, rows * r->g.scale_count * scale_bytes, rows * sizeof(uint32_t) };
     static const char *const name[3] = { "recv_x", "recv_scales", "recv_source_token" };

@@ -56,7 +56,7 @@ static uint32_t destination_of(const struct ll_returner *t) { return t->number /
 static struct ll_range range_of(const struct ll_returner *t)
 {
     const struct ll_rank *r = ll_returner_rank(t);
-    return r->range[local_expert_of(t) * r->g.ranks + destination_of(t)];
+    return ll_range_at(r, local_expert_of(t) * r->g.ranks + destination_of(t));
 }
 
 /* First row of (local expert, destination) among the packed rows. */

@@ -215,13 +215,18 @@ static void counter_describe(const struct fabric_worker *w, char *text, size_t t
     snprintf(text, text_size, "dispatch counter on SM %u waits for nothing", w->sm);
 }
 
+static uint32_t range_number(const struct ll_receiver *v)
+{
+    return v->local_expert * ll_receiver_rank(v)->g.ranks + v->source;
+}
+
 /* Unpacks one source's messages of one expert behind those packed before. */
 static void receive_run(void *context, uint64_t argument)
 {
     (void)argument;
     const struct ll_receiver *v = context;
     struct ll_rank *r = ll_receiver_rank(v);
-    const struct ll_range range = r->range[v->local_expert * r->g.ranks + v->source];
+    const struct ll_range range = ll_range_at(r, range_number(v));
     const uint8_t *message =
         r->base.fabric->heap + ll_recv_offset(r) +
         ((uint64_t)v->local_expert * r->g.ranks + v->source) * r->g.tokens_max * r->g.message_bytes;
@@ -285,19 +290,20 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     const uint32_t value =
         moe_word_value(fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
     if (!value) return WORKER_WAIT;
-    struct ll_range *range = &r->range[v->local_expert * r->g.ranks + v->source];
-    *range = (struct ll_range){ .begin = r->packed_count[v->local_expert], .count = value - 1 };
-    assert(range->count <= r->g.tokens_max);
-    r->packed_count[v->local_expert] += range->count;
+    const uint32_t count = value - 1;
+    assert(count <= r->g.tokens_max);
+    r->range_count[range_number(v)] = (uint16_t)count;
+    if (r->range_begin) r->range_begin[range_number(v)] = r->packed_count[v->local_expert];
+    r->packed_count[v->local_expert] += count;
     assert(r->packed_count[v->local_expert] <= r->g.ranks * r->g.tokens_max);
     const struct fabric_pattern *look = v->alone ? &peers_read : &count_look; /* alone: nobody has touched it before */
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = look, .rows = 1 });
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &place_take, .rows = 1 });
-    if (range->count) {
-        const uint64_t bytes = (uint64_t)range->count * r->g.message_bytes;
+    if (count) {
+        const uint64_t bytes = (uint64_t)count * r->g.message_bytes;
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                               .pattern = &r->receive_row,
-                                              .rows = range->count,
+                                              .rows = count,
                                               .read_bytes = bytes,
                                               .write_bytes = bytes,
                                               .run = receive_run,
@@ -313,7 +319,7 @@ static void receiver_ahead(const struct ll_receiver *v)
     __builtin_prefetch(&f->words[ll_word_count_at(r, v->local_expert, v->source)]);
     fabric_word_ahead(f, ll_word_gate(r));
     if (!v->tell) {
-        __builtin_prefetch(&r->range[v->local_expert * r->g.ranks + v->source], 1);
+        __builtin_prefetch(&r->range_count[range_number(v)], 1);
         return;
     }
     __builtin_prefetch(&f->words[ll_word_finish(r, v->expert)]);
@@ -338,7 +344,7 @@ static enum worker_step receiver_masking_step(struct fabric_worker *w)
     const uint64_t word = fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source));
     if (moe_word_value(word, r->call) && !ll_masks(r, v->source)) return receiver_step(w);
     if (!ll_given_up(r, w, v->source)) return WORKER_WAIT;
-    r->range[v->local_expert * r->g.ranks + v->source] = (struct ll_range){ 0 };
+    r->range_count[range_number(v)] = 0;
     return WORKER_DONE;
 }
 
@@ -407,7 +413,7 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
     for (uint32_t e = 0; e < r->g.experts; e++) {
         const uint32_t rank = e / r->g.local_experts;
         if (!ll_masks(r, rank)) receiver_launch(r, e, send, receive);
-        else if (receive) r->range[e % r->g.local_experts * r->g.ranks + rank] = (struct ll_range){ 0 };
+        else if (receive) r->range_count[e % r->g.local_experts * r->g.ranks + rank] = 0;
     }
     if (send && receive) ll_gate_watch(r);
     return &r->kernel;
