@@ -58,6 +58,13 @@ static void cleaning(void)
         { "12:30 word", "12:30 word" },
         { "2025-09-15T16:28:53Z stdout F word", "word" },
         { "cut \x1b[", "cut" },
+        { "SMs 24: _**29.92 GB/s**_ (RDMA), **60 GB/s**", "SMs 24: 29.92 GB/s (RDMA), 60 GB/s" },
+        { "**_13.59 GB/s_**", "13.59 GB/s" },
+        { "****** a_b * c", "****** a_b * c" },
+        { "**", "" },
+        { "(NVL\xef\xbc\x89", "(NVL)" },
+        { "\xef\xbc\x80\xef\xbc", "\xef\xbc\x80\xef\xbc" },
+        { "_", "_" },
         { "cut \x1b", "cut" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {

@@ -34,7 +34,9 @@ static const char import_details[] =
     "Bandwidths stay apart: logical_rdma_gbs and logical_nvl_gbs count as DeepEP's tests do, local tokens too;\n"
     "native_gbs is what a tool printed (busbw: native_bus_gbs), in GB/s of 1e9 bytes; 'counted' says of which.\n"
     "'timed' says what a time is of: a kernel, a call between events, half a round trip.  Ranks come out as one row,\n"
-    "medians over ranks, unless --per-rank is given.\n"
+    "medians over ranks, unless --per-rank is given.  With --kernel p2p, streams of puts and gets that perftest and\n"
+    "NVSHMEM timed become rows of that kernel between two nodes, to validate and diagnose; perftest's are posted by\n"
+    "a CPU (backend verbs).\n"
     "\n"
     "What is in the logs, what they do not state, what was left out and which lines nobody knew goes to standard\n"
     "output, or to standard error when the table goes there.  Exit status: 0 something was read, 2 bad input.";

@@ -23,7 +23,7 @@ enum import_error {
     IMPORT_ERROR_SILENT,  /* the log does not state what a case needs */
 };
 
-/* Words of a row.  Those from KERNEL to COMBINE_RDMA_BUFFER are named as options of simulate. */
+/* Words of a row.  Those from KERNEL to MESSAGE are named as options of simulate. */
 enum import_column {
     IMPORT_TOOL,
     IMPORT_TEST,
@@ -53,6 +53,9 @@ enum import_column {
     IMPORT_COMBINE_RDMA_CHUNK,
     IMPORT_COMBINE_NVL_BUFFER,
     IMPORT_COMBINE_RDMA_BUFFER,
+    IMPORT_BACKEND,
+    IMPORT_MESSAGES,
+    IMPORT_MESSAGE,
     IMPORT_SIZE,
     IMPORT_VALUE_TYPE,
     IMPORT_OPERATOR,
@@ -74,7 +77,7 @@ enum import_column {
     IMPORT_TIMED,
     IMPORT_COLUMNS
 };
-enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_COMBINE_RDMA_BUFFER };
+enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_MESSAGE };
 
 /* Numbers of a row; NAN where the log has none.  Bandwidths are kept apart by what their bytes are. */
 enum import_number {

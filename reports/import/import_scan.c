@@ -42,13 +42,43 @@ static char *launcher_skip(char *line)
     return line;
 }
 
+/* Two asterisks and no more, with which people stress numbers that they post; longer rows of them are rules. */
+static bool stress_at(const char *at, const char *line, const char *end)
+{
+    if (end - at < 2 || at[0] != '*' || at[1] != '*') return false;
+    return (end - at == 2 || at[2] != '*') && (at == line || at[-1] != '*');
+}
+
+/* How many characters of stress stand here: "**", "_**" or "**_". */
+static size_t stress_length(const char *at, const char *line, const char *end)
+{
+    if (*at == '_') return at + 1 < end && stress_at(at + 1, line, end) ? 3 : 0;
+    if (*at != '*' || !stress_at(at, line, end)) return 0;
+    return end - at > 2 && at[2] == '_' ? 3 : 2;
+}
+
+/* A sign of twice the width, "）" for ")", as keyboards of East Asia type it: U+FF01 to U+FF5E.  0: it is none. */
+static char wide_sign(const char *at, const char *end)
+{
+    const unsigned char *byte = (const unsigned char *)at;
+    if (end - at < 3 || byte[0] != 0xef || (byte[1] != 0xbc && byte[1] != 0xbd)) return 0;
+    const unsigned sign = (byte[1] - 0xbcu) * 0x40 + byte[2] - 0x80u; /* U+FF00 and so many */
+    return byte[2] >= 0x80 && sign > 0 && sign < 0x5f ? (char)(sign + 0x20) : 0;
+}
+
 char *import_line_clean(char *line, size_t size_bytes)
 {
     char *to = line;
     const char *end = line + size_bytes;
     for (const char *from = line; from < end;) {
+        const size_t stress = stress_length(from, line, end);
+        const char wide = wide_sign(from, end);
         if (*from == ESCAPE) from = escape_skip(from, end);
-        else if (*from == '\r') {
+        else if (stress) from += stress;
+        else if (wide) {
+            *to++ = wide;
+            from += 3;
+        } else if (*from == '\r') {
             if (from + 1 < end) to = line; /* a progress display begins its line again */
             from++;
         } else {

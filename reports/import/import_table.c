@@ -14,10 +14,45 @@ static int column_find(const char *name)
     return -1;
 }
 
+static const char *given_text(const struct import_given *given, uint32_t count, const char *name)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if (strcmp(given[k].name, name) == 0) return given[k].text;
+    return NULL;
+}
+
+/* Messages of a stream after which the first one's way no longer counts. */
+enum { STREAM_MOST = 1000 };
+
+/* A bandwidth of puts or gets, of which tools keep many on the way. */
+static bool stream_is(const struct import_row *row)
+{
+    const char *phase = row->cell[IMPORT_PHASE];
+    if (row->cell[IMPORT_KERNEL] || !row->cell[IMPORT_SIZE]) return false;
+    if (g_strcmp0(row->cell[IMPORT_METRIC], "native_gbs") != 0) return false;
+    return g_strcmp0(phase, "put") == 0 || g_strcmp0(phase, "get") == 0;
+}
+
+static void stream_become(struct import_row *row)
+{
+    const bool put = g_strcmp0(row->cell[IMPORT_PHASE], "put") == 0;
+    import_row_word(row, IMPORT_KERNEL, "p2p");
+    import_row_word(row, IMPORT_NUM_RANKS, "2");
+    import_row_word(row, IMPORT_RANKS_PER_NODE, "1");
+    g_autofree char *size = g_strdup_printf("%sB", row->cell[IMPORT_SIZE]);
+    import_row_word(row, IMPORT_MESSAGE, size);
+    if (strcmp(row->cell[IMPORT_TOOL], "perftest") == 0) import_row_word(row, IMPORT_BACKEND, "verbs");
+    import_row_word(row, IMPORT_PHASE, put ? "put_stream" : "get_stream");
+    const char *iterations = row->cell[IMPORT_ITERATIONS];
+    if (iterations) import_row_count(row, IMPORT_MESSAGES, MIN(g_ascii_strtoull(iterations, NULL, 10), STREAM_MOST));
+    g_clear_pointer(&row->cell[IMPORT_METRIC], g_free);
+}
+
 void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count)
 {
     for (guint i = 0; i < rows->len; i++) {
         struct import_row *row = g_ptr_array_index(rows, i);
+        if (g_strcmp0(given_text(given, count, "kernel"), "p2p") == 0 && stream_is(row)) stream_become(row);
         if (!row->cell[IMPORT_KERNEL]) continue;
         for (uint32_t k = 0; k < count; k++) {
             const int column = column_find(given[k].name);
@@ -45,6 +80,7 @@ static void number_append(GString *out, double value)
 static double rate_of(const struct import_row *row)
 {
     const char *metric = row->cell[IMPORT_METRIC];
+    if (row->cell[IMPORT_MESSAGE]) return row->number[IMPORT_NATIVE_GBS];
     for (int i = 0; metric && i < IMPORT_NUMBERS; i++)
         if (strcmp(import_number_name(i), metric) == 0 && g_str_has_suffix(metric, "_gbs")) return row->number[i];
     return NAN;
@@ -190,7 +226,10 @@ static void tools_append(const struct import_log *log, const GPtrArray *rows, GS
                                first->cell[IMPORT_TEST] ? first->cell[IMPORT_TEST] : "unnamed", count,
                                count == 1 ? "" : "s");
         if (tuning) g_string_append_printf(out, ", %u of them tried by a tuner", tuning);
-        g_string_append(out, first->cell[IMPORT_KERNEL] ? "\n" : " of figures of its own\n");
+        const bool stream = !first->cell[IMPORT_KERNEL] && stream_is(first);
+        g_string_append(out, first->cell[IMPORT_KERNEL] ? "\n"
+                             : stream ? " of figures of its own; --kernel p2p makes them rows to predict\n"
+                                      : " of figures of its own\n");
     }
 }
 
@@ -205,7 +244,7 @@ static void unstated_append(const struct import_log *log, const GPtrArray *rows,
         bool kernel = false, absent = false, open = false;
         for (guint i = 0; i < rows->len; i++) {
             const struct import_row *row = g_ptr_array_index(rows, i);
-            if (row->source != log->source || !row->cell[IMPORT_KERNEL]) continue;
+            if (row->source != log->source || !row->cell[IMPORT_KERNEL] || row->cell[IMPORT_MESSAGE]) continue;
             kernel = true;
             absent |= !row->cell[wanted[k]];
             open |= row->cell[wanted[k]] && strcmp(row->cell[wanted[k]], "?") == 0;

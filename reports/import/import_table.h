@@ -9,7 +9,8 @@ struct import_given {
     const char *name, *text;
 };
 
-/* Fills in, for rows of eptwin's kernels, what the log does not state. */
+/* Fills in, for rows of eptwin's kernels, what the log does not state.  Where the kernel given is p2p, the streams of
+ * puts and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
 void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count);
 
 /* The rows as CSV: one column for each word and number that any row has, after where it stands, and the given options
