@@ -1,4 +1,8 @@
-/* waits.c - workers around workers, which note how long each waits for whom.  Knows no world and no protocol. */
+/* waits.c - workers around workers, which note how long each waits for whom.  Knows no world and no protocol.
+ *
+ * In a live world this takes time from what it watches, and there are many more steps than waits.  So the clock is read
+ * once a round, and after operations; and a worker that goes on waiting is asked for whom, after others have done
+ * operations, only when its wait has become an eighth longer: that much of it may be put down to the wrong rank. */
 #include "models/waits.h"
 
 #include <assert.h>
@@ -11,7 +15,7 @@ struct waiter {
     struct fabric_worker worker; /* what the world steps */
     struct fabric_worker *inner; /* what the protocol made */
     struct waits *waits;
-    uint64_t since_ps, operations;
+    uint64_t since_ps, ask_ps, operations;
     int32_t peer;
     bool waiting;
     char text[WAITS_TEXT_BYTES];
@@ -23,9 +27,11 @@ struct waits {
     struct waiter *waiter;
     struct fabric_worker **pointer;
     uint32_t count, count_max;
-    uint64_t *sum_ps;  /* [ranks] */
-    uint32_t *waiters; /* [ranks] workers that waited for the peer */
-    uint8_t *met;      /* [count_max][(ranks + 7) / 8] a bit for each peer that the worker has waited for */
+    uint64_t now_ps, operations; /* the clock as it was last read, and when */
+    uint32_t last;               /* index of the worker that was stepped last */
+    uint64_t *sum_ps;            /* [ranks] */
+    uint32_t *waiters;           /* [ranks] workers that waited for the peer */
+    uint8_t *met;                /* [count_max][(ranks + 7) / 8] a bit for each peer that the worker has waited for */
 };
 
 int32_t waits_peer(const char *text, uint32_t rank_count)
@@ -95,27 +101,52 @@ static void worker_say(const struct waiter *w, char text[WAITS_TEXT_BYTES])
     text[strcspn(text, ":")] = '\0';
 }
 
+static uint64_t operations_done(const struct waits *waits)
+{
+    return waits->options.operations ? waits->options.operations(waits->fabric) : 0;
+}
+
+/* The time at which a worker is stepped. */
+static uint64_t clock_read(struct waits *waits, uint32_t worker, uint64_t operations)
+{
+    if (!waits->options.operations || operations != waits->operations || worker <= waits->last)
+        waits->now_ps = fabric_now_ps(waits->fabric);
+    waits->operations = operations;
+    waits->last = worker;
+    return waits->now_ps;
+}
+
+/* Whether a worker that goes on waiting surely waits for the same as before.  It has done nothing itself. */
+static bool waits_on(const struct waiter *w, uint64_t now_ps, uint64_t operations)
+{
+    return w->waiting && w->waits->options.operations && (operations == w->operations || now_ps < w->ask_ps);
+}
+
 static enum worker_step waiter_step(struct fabric_worker *worker)
 {
     struct waiter *w = fabric_container_of(worker, struct waiter, worker);
-    const struct waits *waits = w->waits;
+    struct waits *waits = w->waits;
     assert(w >= waits->waiter && w < waits->waiter + waits->count);
-    const uint64_t now_ps = fabric_now_ps(waits->fabric);
+    const uint64_t before = operations_done(waits), now_ps = clock_read(waits, worker->index, before);
     const enum worker_step result = w->inner->step(w->inner);
     worker->wake_ps = w->inner->wake_ps;
     if (result != WORKER_WAIT) {
         wait_finish(w, now_ps);
         return result;
     }
-    const uint64_t operations = waits->options.operations ? waits->options.operations(waits->fabric) : 0;
-    if (w->waiting && waits->options.operations && operations == w->operations) return result;
+    const uint64_t operations = operations_done(waits);
+    if (operations == before && waits_on(w, now_ps, operations)) return result;
     char text[WAITS_TEXT_BYTES];
     worker_say(w, text);
-    if (w->waiting && !waits->options.operations && strcmp(text, w->text) == 0) return result;
+    if (w->waiting && operations == before && strcmp(text, w->text) == 0) {
+        w->operations = operations;
+        w->ask_ps = now_ps + (now_ps - w->since_ps) / 8;
+        return result;
+    }
     wait_finish(w, now_ps);
     memcpy(w->text, text, sizeof text);
     w->peer = waits_peer(text, waits->fabric->rank_count);
-    w->since_ps = busy_until(waits);
+    w->since_ps = w->ask_ps = busy_until(waits);
     w->operations = operations;
     w->waiting = true;
     return result;
@@ -144,6 +175,7 @@ struct fabric_worker **waits_wrap(struct waits *waits, struct fabric_worker *con
     static struct fabric_worker *none[1];
     const uint32_t ranks = waits->fabric->rank_count;
     room_make(waits, count);
+    waits->last = UINT32_MAX; /* the clock is read at the first step */
     memset(waits->sum_ps, 0, ranks * sizeof waits->sum_ps[0]);
     memset(waits->waiters, 0, ranks * sizeof waits->waiters[0]);
     if (count) memset(waits->met, 0, (size_t)count * ((ranks + 7) / 8));

@@ -101,8 +101,8 @@ static void test_words(void)
     waits_free(waits);
 }
 
-/* Of two workers that wait for a rank the mean counts, and one that never does is no part of it.  Polls end no wait
- * while the rank does nothing, and a wait that never ended ends with the launch. */
+/* Of two workers that wait for a rank the mean counts, and one that never does is no part of it.  Polls end no wait,
+ * whatever other workers do meanwhile, and a wait that never ended ends with the launch. */
 static void test_polls(void)
 {
     static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_DONE };
@@ -117,10 +117,10 @@ static void test_polls(void)
     operations = 5;
     step_at(worker[0], 1000000, WORKER_WAIT);
     step_at(worker[0], 2000000, WORKER_WAIT);
-    operations = 6; /* something was done: a new wait */
+    operations = 6; /* another worker has done something: it is asked, and still waits for the same */
     step_at(worker[0], 3000000, WORKER_WAIT);
     step_at(worker[0], 7000000, WORKER_DONE);
-    CU_ASSERT_EQUAL(noted_count, 2);
+    CU_ASSERT_EQUAL(noted_count, 1);
     step_at(worker[1], 7000000, WORKER_WAIT);
     step_at(worker[2], 8000000, WORKER_DONE);
     clock_ps = 9000000;
@@ -133,6 +133,31 @@ static void test_polls(void)
     waits_end(waits);
     CU_ASSERT_EQUAL(waits_us(waits, 1), 0); /* a launch begins anew */
     (void)waits_wrap(waits, inner, 0);
+    waits_free(waits);
+}
+
+/* A worker that turns to another rank while others do operations is asked once its wait has become an eighth longer. */
+static void test_turns(void)
+{
+    static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_DONE };
+    static const char *const words[] = { "waits for rank 1", "waits for rank 1", "waits for rank 2", "waits for rank 2",
+                                         "" };
+    struct scripted s = scripted(0, result, words);
+    struct fabric_worker *const inner = &s.worker;
+    struct waits *waits = waits_new(&fabric, &(struct waits_options){ .operations = operations_of });
+    struct fabric_worker **worker = waits_wrap(waits, &inner, 1);
+    operations = 0;
+    step_at(worker[0], 1000000, WORKER_WAIT);
+    operations = 1;
+    step_at(worker[0], 9000000, WORKER_WAIT); /* asked; next from 10000000 on */
+    operations = 2;
+    step_at(worker[0], 9500000, WORKER_WAIT); /* has turned, unseen */
+    operations = 3;
+    step_at(worker[0], 10000000, WORKER_WAIT);
+    step_at(worker[0], 15000000, WORKER_DONE);
+    waits_end(waits);
+    CU_ASSERT_DOUBLE_EQUAL(waits_us(waits, 1), 9, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(waits_us(waits, 2), 5, 1e-9);
     waits_free(waits);
 }
 
@@ -151,5 +176,6 @@ void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "waits end where something else is waited for", test_words);
     CU_add_test(suite, "polls, means, ends", test_polls);
+    CU_add_test(suite, "a worker that turns to another rank", test_turns);
     CU_add_test(suite, "whom words name", test_peer);
 }
