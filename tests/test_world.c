@@ -1515,6 +1515,25 @@ static void test_host_cores(void)
     free(s);
 }
 
+/* Rank 1 gets half as much of the core: after a step it lets as much time pass as the step took (two workers looked at,
+ * 20, row 100, 1000 B at 1 GB/s), in which rank 0 may run. */
+static void test_host_slow(void)
+{
+    const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
+    for (int beside = 1; beside <= 2; beside++) {
+        struct stage *s = host_stage_new(1);
+        s->options.slow = slow;
+        const struct operation copy = { .verb = COPY, .rows = 1, .size_bytes = 1000 };
+        for (int i = 0; i < beside; i++) PLAY(s, 0, 1, copy);
+        for (int i = 0; i < 2; i++) PLAY(s, 1, 1, copy);
+        stage_run(s);
+        CU_ASSERT(took(s, 0, beside == 1 ? 1110000 : 3320000)); /* rank 1's second between its own */
+        CU_ASSERT(took(s, 1, 3340000));
+        CU_ASSERT_EQUAL(s->result[1].use[WORLD_CORE].busy_ps, beside == 1 ? 3330000 : 3340000);
+        free(s);
+    }
+}
+
 /* Ranks 0 and 1 on one core, rank 1 with two workers: they step in one round, which looks at both (20) and at the link
  * (7); where its slice lasts that long, before rank 0 has its turn.  A change takes 50. */
 static void test_host_turns(void)
@@ -1770,6 +1789,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "turns of QPs", test_turns_of_qps);
     CU_add_test(suite, "host cores", test_host_cores);
+    CU_add_test(suite, "a slow rank on a host", test_host_slow);
     CU_add_test(suite, "host turns", test_host_turns);
     CU_add_test(suite, "host copies", test_host_copies);
     CU_add_test(suite, "host sums", test_host_sums);

@@ -6,7 +6,10 @@
  * while its workers have something to do, or for slice_ps if others wait.  Switching to another process costs
  * switch_ps.  A put that holds back its doorbell costs nothing until the doorbell rings.  Bytes that come in by a link
  * cost the receiver's core time, too, whichever process runs there: interrupts do that work.  Bytes that arrive while
- * an interrupt is being handled need no further one. */
+ * an interrupt is being handled need no further one.
+ *
+ * A slowed rank does as much in a moment of its core as any other, but gets fewer moments (cgroup's cpu.max, a signal
+ * that stops it): after each step it gets no turn for as long as it has to be slower, and others run meanwhile. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -18,27 +21,52 @@ static struct core *rank_core(const struct world_rank *rank)
     return &rank->world->core[rank->fabric.rank % rank->world->cluster->host.cores];
 }
 
+/* What a rank's work of duration_ps takes of its core; what it takes longer is owed. */
+static uint64_t core_share(struct world_rank *rank, uint64_t duration_ps)
+{
+    const uint64_t slowed_ps = rank_slowed_ps(rank, duration_ps);
+    if (slowed_ps <= duration_ps) return slowed_ps;
+    rank->owed_ps += slowed_ps - duration_ps;
+    return duration_ps;
+}
+
 static uint64_t charge(struct world_rank *rank, uint64_t duration_ps)
 {
     struct world_worker *ww = rank->now.worker;
     assert(ww);
-    const uint64_t slowed_ps = rank_slowed_ps(rank, duration_ps);
-    ww->cursor_ps = rank->now.last_end_ps = port_reserve(&rank_core(rank)->port, ww->cursor_ps, slowed_ps, 0);
+    const uint64_t core_ps = core_share(rank, duration_ps);
+    ww->cursor_ps = rank->now.last_end_ps = port_reserve(&rank_core(rank)->port, ww->cursor_ps, core_ps, 0);
     return ww->cursor_ps;
 }
 
 /* ---- turns ---- */
+
+static bool rank_runs(const struct world_rank *rank, uint64_t now_ps)
+{
+    return rank->ready_first && rank->held_until_ps <= now_ps;
+}
+
+/* When the first rank of the core that would run may do so; UINT64_MAX: none would. */
+static uint64_t core_held_until(const struct core *core)
+{
+    const struct world *w = core->rank->world;
+    const uint32_t cores = w->cluster->host.cores;
+    uint64_t until_ps = UINT64_MAX;
+    for (uint32_t rank = core->rank->fabric.rank % cores; rank < w->options.ranks; rank += cores)
+        if (w->rank[rank].ready_first && w->rank[rank].held_until_ps < until_ps) until_ps = w->rank[rank].held_until_ps;
+    return until_ps;
+}
 
 /* The rank that the core runs next: the one whose turn it is while its slice lasts, then those after it. */
 static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
 {
     struct world *w = core->rank->world;
     const uint32_t cores = w->cluster->host.cores, last = core->rank->fabric.rank;
-    if (core->rank->ready_first && now_ps < core->slice_end_ps) return core->rank;
+    if (rank_runs(core->rank, now_ps) && now_ps < core->slice_end_ps) return core->rank;
     for (uint32_t rank = last + cores; rank < w->options.ranks; rank += cores)
-        if (w->rank[rank].ready_first) return &w->rank[rank];
+        if (rank_runs(&w->rank[rank], now_ps)) return &w->rank[rank];
     for (uint32_t rank = last % cores; rank <= last; rank += cores)
-        if (w->rank[rank].ready_first) return &w->rank[rank];
+        if (rank_runs(&w->rank[rank], now_ps)) return &w->rank[rank];
     return NULL;
 }
 
@@ -50,8 +78,14 @@ static void core_event_run(struct sim *sim, struct sim_event *event)
         sim_schedule_at(sim, event, core->port.free_ps);
         return;
     }
+    core->waits_for_held = false;
     struct world_rank *rank = core_next(core, sim_now_ps(sim));
-    if (!rank) return;
+    if (!rank) {
+        const uint64_t until_ps = core_held_until(core);
+        core->waits_for_held = until_ps != UINT64_MAX;
+        if (core->waits_for_held) sim_schedule_at(sim, event, until_ps);
+        return;
+    }
     struct world_worker *ww = rank->ready_first;
     rank->ready_first = worker_rest(ww)->ready_next;
     rank->ready_count--;
@@ -70,8 +104,11 @@ static void host_line_up(struct world_worker *ww)
     else rank->ready_first = ww;
     rank->ready_last = ww;
     rank->ready_count++;
-    if (!sim_event_pending(&core->event))
-        sim_schedule_at(sim, &core->event, core->port.free_ps > now ? core->port.free_ps : now);
+    const uint64_t due_ps = core->port.free_ps > now ? core->port.free_ps : now;
+    if (!sim_event_pending(&core->event)) sim_schedule_at(sim, &core->event, due_ps);
+    else if (core->waits_for_held && sim_event_time_ps(&core->event) > due_ps)
+        sim_reschedule_at(sim, &core->event, due_ps);
+    core->waits_for_held = false;
 }
 
 static uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
@@ -88,7 +125,7 @@ static uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
     }
     if (!rank->round_left) {
         rank->round_left = 1 + rank->ready_count;
-        busy_ps += rank_slowed_ps(rank, rank->running * host->step_ps + host->progress_ps);
+        busy_ps += core_share(rank, rank->running * host->step_ps + host->progress_ps);
     }
     rank->round_left--;
     return port_reserve(&core->port, now_ps, busy_ps, 0);
@@ -97,6 +134,8 @@ static uint64_t host_step(struct world_rank *rank, uint64_t now_ps)
 static void host_step_end(struct world_rank *rank)
 {
     struct core *core = rank_core(rank);
+    if (rank->owed_ps) rank->held_until_ps = core->port.free_ps + rank->owed_ps;
+    rank->owed_ps = 0;
     sim_schedule_at(rank->world->sim, &core->event, core->port.free_ps);
 }
 

@@ -7,7 +7,9 @@
  * quantum of its first request.  A QP keeps its order because lists and links serve first come, first served.  Where
  * ways differ, a request also becomes visible only after the ones before it.  When a quantum is sent, its whole future
  * is known.  A doorbell is not an event: a port keeps the coming doorbells by time and looks at them when it is free.
- * This file does not know who posts. */
+ * What goes from a port to itself, between two ranks that share it, is turned round inside the NIC: it takes PCIe, but
+ * neither the port's line nor the network, and its QPs take turns among themselves.  This file does not know who posts.
+ */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
@@ -143,7 +145,21 @@ static const struct network_local *local_out(const struct world *w, const struct
     return relay ? &relay->local : &w->rank[r->source].local[port_choose(w, r)];
 }
 
-static struct nic *nic_of(const struct world *w, const struct request *r) { return &w->nic[port_out(w, r)]; }
+/* Whether a request goes to the port that it comes from. */
+static bool turns_round(const struct world *w, const struct request *r)
+{
+    return w->ports_shared && port_out(w, r) == port_to(w, r);
+}
+
+static struct nic *nic_of(const struct world *w, const struct request *r)
+{
+    return &w->nic[port_out(w, r) + (turns_round(w, r) ? w->nic_count : 0)];
+}
+
+/* The number of its port. */
+static uint32_t nic_number(const struct nic *nic) { return (uint32_t)(nic - nic->world->nic) % nic->world->nic_count; }
+
+static bool nic_has_line(const struct nic *nic) { return nic < nic->world->nic + nic->world->nic_count; }
 
 /* Wire bytes sent in quanta before the next one. */
 static uint32_t request_early_bytes(const struct world *w, const struct request *r)
@@ -155,6 +171,7 @@ static uint32_t request_early_bytes(const struct world *w, const struct request 
 /* The time that an acknowledgement takes back to the source. */
 static uint64_t back_ps(const struct world *w, const struct request *r)
 {
+    if (turns_round(w, r)) return 0;
     if (w->network->leaf_count < 2) return w->cluster->network.latency_ps;
     return network_back_ps(w->network, port_out(w, r), port_to(w, r));
 }
@@ -162,7 +179,7 @@ static uint64_t back_ps(const struct world *w, const struct request *r)
 /* The peer's port sends the acknowledgement along with its next quantum. */
 static void acks_owe(const struct world *w, const struct request *r)
 {
-    w->nic[port_to(w, r)].owed_bytes += w->cluster->nic.ack_bytes;
+    if (!turns_round(w, r)) w->nic[port_to(w, r)].owed_bytes += w->cluster->nic.ack_bytes;
 }
 
 /* ---- credits: an acknowledgement gives window bytes back ---- */
@@ -378,7 +395,7 @@ static void request_sent(struct world *w, struct qp *qp, struct request *r, uint
 static void passage_find(struct nic *nic, const struct request *r, struct passage *p)
 {
     struct world *w = nic->world;
-    const uint32_t from = (uint32_t)(nic - w->nic), to = port_to(w, r);
+    const uint32_t from = nic_number(nic), to = port_to(w, r);
     uint64_t key = 0;
     if (w->network->leaf_count > 1) {
         const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
@@ -386,7 +403,8 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
         if (w->cluster->network.routing == CLUSTER_SPRAY)
             key = (key >> 32) + nic_qp_more(w, qp_at(w, r->qp))->sprayed++;
     }
-    network_way(w->network, from, to, key, p);
+    p->count = 0;
+    if (from != to) network_way(w->network, from, to, key, p);
     const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
     assert(p->count + local->in_count <= PASSAGE_LINKS_MAX);
     for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
@@ -394,7 +412,7 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
 
 static struct link_state *nic_out(const struct nic *nic)
 {
-    return &nic->world->network->link[nic->world->network->port[nic - nic->world->nic].out];
+    return &nic->world->network->link[nic->world->network->port[nic_number(nic)].out];
 }
 
 /* The link to the port that a request goes to. */
@@ -402,6 +420,17 @@ static const struct link_state *nic_in(const struct world *w, const struct reque
 {
     return &w->network->link[w->network->port[port_to(w, r)].in];
 }
+
+/* The time that bytes take on the port's line, and the latency of that line. */
+static uint64_t line_ps(const struct nic *nic, uint64_t size_bytes)
+{
+    return nic_has_line(nic) ? rate_time(nic_out(nic)->rate, size_bytes) : 0;
+}
+
+static uint64_t line_latency_ps(const struct nic *nic) { return nic_has_line(nic) ? nic_out(nic)->latency_ps : 0; }
+
+/* The port whose turns the QPs take. */
+static struct port *nic_turns(struct nic *nic) { return nic_has_line(nic) ? &nic_out(nic)->port : &nic->turned; }
 
 /* The latency between the GPU's memory and this port. */
 static uint64_t nic_local(const struct world *w, const struct request *r) { return inside_ps(w, local_out(w, r)); }
@@ -514,7 +543,7 @@ static void turn_schedule(struct nic *nic)
     if (!nic->active_count && !nic->ring_count) return;
     const uint64_t now = sim_now_ps(nic->world->sim);
     const uint64_t ring_ps = nic->active_count ? 0 : ring_soonest(nic)->ring_ps;
-    nic_wake(nic, later(now, later(ring_ps, nic_out(nic)->port.free_ps)));
+    nic_wake(nic, later(now, later(ring_ps, nic_turns(nic)->free_ps)));
 }
 
 static void qp_resume(struct sim *sim, struct sim_event *event)
@@ -542,8 +571,8 @@ static void qp_hold(struct nic *nic, struct request *r, const struct passage *p,
 {
     struct world *w = nic->world;
     const uint64_t now = sim_now_ps(w->sim), go_ps = now + p->push_ps;
-    const uint64_t tail_ps = go_ps + rate_time(nic_out(nic)->rate, size) + w->cluster->nic.fetch_ps;
-    world_request_parcel(w, r)->held_ps = passage_go(w, r, p, size, head_ps, tail_ps + nic_out(nic)->latency_ps);
+    const uint64_t tail_ps = go_ps + line_ps(nic, size) + w->cluster->nic.fetch_ps;
+    world_request_parcel(w, r)->held_ps = passage_go(w, r, p, size, head_ps, tail_ps + line_latency_ps(nic));
     qp_wait(nic, r, go_ps);
 }
 
@@ -574,20 +603,20 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
 {
     struct world *w = nic->world;
     struct qp *qp = qp_at(w, r->qp);
-    struct link_state *out = nic_out(nic);
+    struct port *turns = nic_turns(nic);
     const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
     active_take(nic);
-    const uint64_t service_ps = request_work_ps(w, r) + rate_time(out->rate, size + owed_bytes);
+    const uint64_t service_ps = request_work_ps(w, r) + line_ps(nic, size + owed_bytes);
     const uint64_t read_ps = source_read(nic, r, now, size),
                    fetch_ps = request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r);
-    uint64_t sent_ps = port_reserve(&out->port, now, service_ps, size + owed_bytes) + p->push_ps;
+    uint64_t sent_ps = port_reserve(turns, now, service_ps, size + owed_bytes) + p->push_ps;
     sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
-    out->port.free_ps = sent_ps;
+    turns->free_ps = sent_ps;
     nic->outstanding_bytes += size;
     if (w->dcqcn.parameters) dcqcn_sent(&w->dcqcn, flow_of(w, r), now, size);
     if (w->options.timeline) world_timeline_nic_note(w, r, true, sent_ps - service_ps, sent_ps);
-    const uint64_t tail_ps = now + rate_time(out->rate, size) + p->push_ps;
-    const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + out->latency_ps;
+    const uint64_t tail_ps = now + line_ps(nic, size) + p->push_ps;
+    const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + line_latency_ps(nic);
     const uint64_t held_ps = request_held_ps(w, r);
     const uint64_t in_ps = held_ps ? later(held_ps, there_ps) : passage_go(w, r, p, size, head_ps, there_ps);
     const uint32_t early_bytes = request_early_bytes(w, r);
@@ -603,7 +632,8 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
         parcel->in_ps = later(parcel->in_ps, in_ps);
     }
     if (last) {
-        request_sent(w, qp, r, parcel ? parcel->in_ps : in_ps, rate_time(nic_in(w, r)->rate, size));
+        const uint64_t in_service_ps = nic_has_line(nic) ? rate_time(nic_in(w, r)->rate, size) : 0;
+        request_sent(w, qp, r, parcel ? parcel->in_ps : in_ps, in_service_ps);
         return;
     }
     parcel->early_bytes += size;
@@ -665,7 +695,7 @@ static void nic_send_next(struct sim *sim, struct sim_event *event)
     if (w->transport.window_bytes && !window_open(nic, size)) return;
     if (qp_must_wait(nic, r)) return;
     const uint64_t head_ps =
-        sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r) + nic_out(nic)->latency_ps;
+        sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r) + line_latency_ps(nic);
     struct passage p;
     p.count = 0;
     p.push_ps = 0;

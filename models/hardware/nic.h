@@ -105,7 +105,8 @@ struct credit {
     uint32_t size_bytes;
 };
 
-/* A port of a NIC, with its number in the network. */
+/* A port of a NIC.  A world has one for each port in the network, by its number, and where ranks share ports one more for
+ * each behind those: for what goes from the port to itself. */
 struct nic {
     struct sim_event event; /* sends the next quantum */
     struct world *world;
@@ -115,12 +116,14 @@ struct nic {
     arena_name *ring; /* ring buffer of doorbells to come: the last request that each covers, whose next is the first;
                        * the soonest is first */
     uint32_t ring_first, ring_count, ring_max;
+    struct port turned;         /* turns of what it turns round */
     struct port atomic;         /* the NIC's own unit */
     struct port receiving;      /* the thread of the host that takes in what comes, where a transport has one */
     uint64_t owed_bytes;        /* acknowledgements to send */
     uint64_t outstanding_bytes; /* sent, not acknowledged; where there is a window */
     struct credit *credit;      /* a heap, the soonest first */
     uint32_t credit_count, credit_max;
+    bool used;    /* a rank uses it */
     bool stalled; /* the window is full; nobody knows for how long */
 };
 

@@ -210,6 +210,9 @@ static void rank_ports_init(struct world_rank *rank)
         const uint32_t port = (first + i) % all;
         if (graph_port_switch(g, graph_port(g, node, port)) == UINT32_MAX) continue;
         network_local(w->network, node, gpu, port, &rank->local[rank->nic_count]);
+        struct nic *nic = &w->nic[node * all + port];
+        w->ports_shared |= nic->used;
+        nic->used = true;
         rank->nic[rank->nic_count++] = node * all + port;
     }
 }
@@ -285,8 +288,8 @@ static bool network_init(struct world *w)
     w->quantum_bytes = quantum_of(w);
     if (w->cluster->dcqcn.cnp_ps) dcqcn_init(&w->dcqcn, &w->cluster->dcqcn, w->cluster->nic.rate_bps, 0);
     w->nic_count = nodes * w->network->ports_per_node;
-    w->nic = memory_new(w->nic_count, sizeof w->nic[0]);
-    for (uint32_t i = 0; i < w->nic_count; i++) nic_init(w, i);
+    w->nic = memory_new(2 * (size_t)w->nic_count, sizeof w->nic[0]);
+    for (uint32_t i = 0; i < 2 * w->nic_count; i++) nic_init(w, i);
     relays_init(w);
     peers_init(w);
     return true;
@@ -411,7 +414,7 @@ void world_free(struct world *w)
         free(rank->lanes_named);
         free(rank->fabric.heap);
     }
-    for (uint32_t i = 0; w->nic && i < w->nic_count; i++) nic_clear(&w->nic[i]);
+    for (uint32_t i = 0; w->nic && i < 2 * w->nic_count; i++) nic_clear(&w->nic[i]);
     arena_clear(&w->arena);
     free(w->bisection);
     free(w->rank);

@@ -141,10 +141,11 @@ struct world_rank {
     uint32_t putting; /* workers that store rows to peers by their own stores and are not done */
     struct world_worker *ready_first, *ready_last; /* host: workers that are due to step when the rank gets its turn */
     uint32_t ready_count, round_left;              /* number of these; steps left in this round of its loop */
-    uint64_t let_ps, counts_ps;    /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
-    struct sim_event launch_event; /* its next kernel begins */
-    uint32_t kernel;               /* of the program */
-    uint32_t launch;               /* number of its last one, in all programs */
+    uint64_t owed_ps, held_until_ps; /* host, slowed: what its step takes longer; until then it gets no turn */
+    uint64_t let_ps, counts_ps;      /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
+    struct sim_event launch_event;   /* its next kernel begins */
+    uint32_t kernel;                 /* of the program */
+    uint32_t launch;                 /* number of its last one, in all programs */
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
     bool begun;
     bool cast; /* host: its last work on rows was a cast: what it stores lies in its caches */
@@ -205,6 +206,7 @@ struct world {
     struct nic *nic;                /* [nic_count] ports of all nodes */
     struct network_local *peer_way; /* [nodes][GPUs][GPUs] where they store over PCIe; else NULL */
     struct relay *relay;            /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
+    bool ports_shared;              /* several ranks use one port of a NIC */
     bool ways_differ;               /* what is sent later may come earlier */
     uint32_t quantum_bytes;         /* 0: whole messages */
     uint32_t nic_count, sm_count;
