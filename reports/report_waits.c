@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "reports/wait_matrix.h"
 
 enum {
     CELLS_MAX = 64, /* a side; more ranks share cells */
@@ -18,68 +19,31 @@ enum {
     SCALE_HEIGHT = 46, /* of the colours below a map */
 };
 
-static const char waits_metric[] = "waits_us";
-
-/* [rank * ranks + peer], NAN where the record tells nothing. */
-struct matrix {
-    guint ranks;
-    double *value;
-};
-
 static const double ratio_limit[RATIO_SHADES - 1] = { 0.25, 0.5, 0.71, 0.9, 1.11, 1.41, 2, 4 };
-
-/* ---- what records hold ---- */
-
-static bool matrix_read(const struct record *record, const char *phase, struct matrix *m)
-{
-    *m = (struct matrix){ 0 };
-    for (uint32_t i = 0; i < record_row_count(record); i++) {
-        const struct record_row *row = record_row(record, i);
-        if (row->rank < 0 || strcmp(row->metric, waits_metric) != 0 || strcmp(row->phase, phase) != 0) continue;
-        uint32_t count;
-        g_autofree double *list = record_row_list(row, &count);
-        if (!list || count < 2 || count > 65536 || (m->ranks && count != m->ranks) || (uint32_t)row->rank >= count)
-            continue;
-        if (!m->ranks) {
-            m->ranks = count;
-            m->value = g_new(double, (gsize)count *count);
-            for (gsize k = 0; k < (gsize)count * count; k++) m->value[k] = NAN;
-        }
-        memcpy(&m->value[(gsize)row->rank * count], list, count * sizeof *list);
-    }
-    return m->ranks > 0;
-}
-
-static double matrix_most(const struct matrix *m)
-{
-    double most = 0;
-    for (gsize i = 0; i < (gsize)m->ranks * m->ranks; i++) most = fmax(most, m->value[i]);
-    return most;
-}
 
 /* How far a ratio is from 1, either way. */
 static double ratio_distance(double ratio) { return ratio > 0 ? fabs(log(ratio)) : 0; }
 
 /* The worst of the ranks that share a cell: the longest wait, the ratio furthest from 1. */
-static double cell_value(const struct matrix *m, guint row, guint column, guint step, bool ratio)
+static double cell_value(const struct wait_matrix *m, guint row, guint column, guint step, bool ratio)
 {
     double worst = NAN;
     for (guint r = row * step; r < MIN((row + 1) * step, m->ranks); r++)
         for (guint c = column * step; c < MIN((column + 1) * step, m->ranks); c++) {
-            const double value = m->value[(gsize)r * m->ranks + c];
+            const double value = m->us[(gsize)r * m->ranks + c];
             if (isnan(worst) || (ratio ? ratio_distance(value) > ratio_distance(worst) : value > worst)) worst = value;
         }
     return worst;
 }
 
 /* Measured over predicted, where both are long enough to tell. */
-static struct matrix matrix_ratio(const struct matrix *predicted, const struct matrix *measured)
+static struct wait_matrix matrix_ratio(const struct wait_matrix *predicted, const struct wait_matrix *measured)
 {
-    struct matrix m = { predicted->ranks, g_new(double, (gsize)predicted->ranks * predicted->ranks) };
-    const double least = fmax(matrix_most(predicted), matrix_most(measured)) * 0.001;
+    struct wait_matrix m = { predicted->ranks, g_new(double, (gsize)predicted->ranks * predicted->ranks) };
+    const double least = fmax(wait_matrix_most_us(predicted), wait_matrix_most_us(measured)) * 0.001;
     for (gsize i = 0; i < (gsize)m.ranks * m.ranks; i++) {
-        const double p = predicted->value[i], q = measured->value[i];
-        m.value[i] = isfinite(p) && isfinite(q) && p > least && q > least ? q / p : NAN;
+        const double p = predicted->us[i], q = measured->us[i];
+        m.us[i] = isfinite(p) && isfinite(q) && p > least && q > least ? q / p : NAN;
     }
     return m;
 }
@@ -94,7 +58,7 @@ static int shade_of(double value, double most, bool ratio)
     return shade;
 }
 
-static void cells_draw(const struct matrix *m, double most, bool ratio, GString *out)
+static void cells_draw(const struct wait_matrix *m, double most, bool ratio, GString *out)
 {
     const guint step = (m->ranks + CELLS_MAX - 1) / CELLS_MAX, side = (m->ranks + step - 1) / step;
     g_string_append_printf(out, "<g class=\"heat\" transform=\"translate(%d %d) scale(%.4f)\">\n", PLOT_EDGE, PLOT_TOP,
@@ -113,7 +77,7 @@ static void cells_draw(const struct matrix *m, double most, bool ratio, GString 
 }
 
 /* Numbers of ranks beside and below the map. */
-static void ranks_draw(const struct matrix *m, GString *out)
+static void ranks_draw(const struct wait_matrix *m, GString *out)
 {
     struct svg_scale scale;
     svg_scale_count(&scale, 0, 1, m->ranks - 1, 8);
@@ -152,7 +116,7 @@ static void shades_draw(double most, bool ratio, double y, GString *out)
     }
 }
 
-static void map_draw(const struct matrix *m, const char *caption, double most, bool ratio, GString *out)
+static void map_draw(const struct wait_matrix *m, const char *caption, double most, bool ratio, GString *out)
 {
     const double bottom = PLOT_TOP + HEAT_SIZE + PLOT_AXIS;
     report_figure_begin(out, caption, bottom + SCALE_HEIGHT - 14,
@@ -178,14 +142,14 @@ static gint waited_order(gconstpointer a, gconstpointer b)
 }
 
 /* How long the ranks that wait for a rank at all wait for it in the mean, not counting itself. */
-static GArray *waited_find(const struct matrix *m)
+static GArray *waited_find(const struct wait_matrix *m)
 {
     GArray *list = g_array_new(FALSE, FALSE, sizeof(struct waited));
     for (guint peer = 0; peer < m->ranks; peer++) {
         double sum = 0;
         guint count = 0;
         for (guint rank = 0; rank < m->ranks; rank++) {
-            const double value = m->value[(gsize)rank * m->ranks + peer];
+            const double value = m->us[(gsize)rank * m->ranks + peer];
             if (rank == peer || !(value > 0)) continue;
             sum += value;
             count++;
@@ -197,7 +161,7 @@ static GArray *waited_find(const struct matrix *m)
     return list;
 }
 
-static void waited_draw(const struct matrix *m, const char *caption, const char *class, GString *out)
+static void waited_draw(const struct wait_matrix *m, const char *caption, const char *class, GString *out)
 {
     g_autoptr(GArray) list = waited_find(m);
     const guint count = MIN(list->len, WAITED_MAX);
@@ -217,25 +181,25 @@ static void waited_draw(const struct matrix *m, const char *caption, const char 
 
 static void waits_phase(const struct report_case *c, const char *phase, GString *out)
 {
-    struct matrix m[2] = { { 0, NULL }, { 0, NULL } };
+    struct wait_matrix m[2] = { { 0, NULL }, { 0, NULL } };
     double most = 0;
     for (int s = 0; s < c->series_count; s++)
-        if (matrix_read(c->series[s].record, phase, &m[s])) most = fmax(most, matrix_most(&m[s]));
+        if (wait_matrix_read(c->series[s].record, phase, &m[s])) most = fmax(most, wait_matrix_most_us(&m[s]));
     for (int s = 0; s < c->series_count && most > 0; s++) {
         g_autofree char *caption = g_strdup_printf("%s, %s", phase, c->series[s].name);
         if (m[s].ranks) map_draw(&m[s], caption, most, false, out);
     }
     if (most > 0 && m[0].ranks && m[0].ranks == m[1].ranks) {
         g_autofree char *caption = g_strdup_printf("%s, measured / predicted", phase);
-        struct matrix ratio = matrix_ratio(&m[0], &m[1]);
+        struct wait_matrix ratio = matrix_ratio(&m[0], &m[1]);
         map_draw(&ratio, caption, 0, true, out);
-        g_free(ratio.value);
+        wait_matrix_clear(&ratio);
     }
     for (int s = 0; s < c->series_count && most > 0; s++) {
         g_autofree char *caption = g_strdup_printf("%s, %s: waited for the longest", phase, c->series[s].name);
         if (m[s].ranks) waited_draw(&m[s], caption, report_series_class(&c->series[s]), out);
     }
-    for (int s = 0; s < 2; s++) g_free(m[s].value);
+    for (int s = 0; s < 2; s++) wait_matrix_clear(&m[s]);
 }
 
 /* Phases in which a rank has such a row. */
@@ -246,7 +210,7 @@ static GPtrArray *waits_phases(const struct report_case *c)
     for (int s = 0; s < c->series_count; s++)
         for (uint32_t i = 0; i < record_row_count(c->series[s].record); i++) {
             const struct record_row *row = record_row(c->series[s].record, i);
-            if (row->rank >= 0 && strcmp(row->metric, waits_metric) == 0 && phases->len < PLOT_PHASES_MAX &&
+            if (row->rank >= 0 && strcmp(row->metric, "waits_us") == 0 && phases->len < PLOT_PHASES_MAX &&
                 g_hash_table_add(seen, row->phase))
                 g_ptr_array_add(phases, row->phase);
         }

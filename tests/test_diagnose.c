@@ -63,7 +63,8 @@ static void measure_with(struct validate_table *table, const struct cause *cause
     CU_ASSERT_TRUE_FATAL(validate_table_run(&planted, 2, NULL));
     for (uint32_t i = 0; i < table->row_count; i++) {
         CU_ASSERT_PTR_NULL(planted.row[i].problem);
-        table->row[i].measured_us = planted.row[i].predicted_us;
+        if (validate_row_waits(&table->row[i])) table->row[i].measured_pct = planted.row[i].predicted_pct;
+        else table->row[i].measured_us = planted.row[i].predicted_us;
         validate_row_clear(&planted.row[i]);
     }
     g_free(planted.row);
@@ -105,6 +106,32 @@ static void test_nothing_wrong(void)
     g_autoptr(GString) text = g_string_new(NULL);
     diagnosis_text(d, table, 3, text);
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "there is nothing to explain"));
+    diagnosis_free(d);
+    validate_table_free(table);
+}
+
+/* Times that many causes explain alike; who waited for whom tells them apart, whichever rank is slow. */
+static void test_waits(void)
+{
+    static const char *const metrics[] = { "awaited_max_pct", "awaited_min_pct", "waiting_max_pct", "waiting_min_pct" };
+    g_autoptr(GString) text = g_string_new("num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,slow,phase,"
+                                           "metric,measured_us,measured_pct\n");
+    for (int phase = 0; phase < 2; phase++) {
+        const char *name = phase ? "combine" : "dispatch";
+        g_string_append_printf(text, "8,4,64,2048,16,4,5:4x,%s,,1,\n", name);
+        for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)
+            g_string_append_printf(text, "8,4,64,2048,16,4,5:4x,%s,%s,,1\n", name, metrics[i]);
+    }
+    struct validate_table *table = table_of(text->str);
+    measure_with(table, NULL);
+    for (uint32_t i = 0; i < table->row_count; i++) case_set(&table->row[i].options, "slow", "0:1x", NULL);
+    validate_jobs_number(table);
+    struct diagnosis *d = diagnose_run(table, &how, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT_EQUAL(d->rows, 10);
+    CU_ASSERT_FATAL(d->verdict_count > 0);
+    CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "slow-rank");
+    CU_ASSERT(d->verdict[0].probability > 0.9);
     diagnosis_free(d);
     validate_table_free(table);
 }
@@ -254,6 +281,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "a planted cause is named first", test_planted);
     CU_add_test(suite, "nothing is wrong", test_nothing_wrong);
     CU_add_test(suite, "beside a baseline", test_baseline);
+    CU_add_test(suite, "who waited for whom", test_waits);
     CU_add_test(suite, "rows of a baseline", test_baseline_rows);
     CU_add_test(suite, "how strong a cause is", test_strength);
     CU_add_test(suite, "nothing explains it", test_nothing_explains);

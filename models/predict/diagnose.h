@@ -112,7 +112,8 @@ struct verdict {
 struct diagnosis {
     double *sound;           /* [rows of the table]: residuals of the baseline, NAN: it has no such row; NULL: none */
     uint32_t rows;           /* that were compared */
-    double before;           /* root mean square of the residuals as a factor */
+    double before;           /* root mean square of the residuals as a factor: of times and bandwidths, */
+    double before_waits;     /* and of shares of waiting; 1 where there are none */
     double none, none_prior; /* probability that none of the causes is at work; its prior */
     struct verdict *verdict; /* [verdict_count], the likeliest first */
     uint32_t verdict_count;

@@ -163,7 +163,9 @@ static const struct cause causes[] = {
       "cool, power or replace the GPU; leave the rank's cores to it",
       0, { 0, 1 },
       { { "twice as slow", { NULL }, { "slow=0:2x" }, 0 },
-        { "four times as slow", { NULL }, { "slow=0:4x" }, 0 } } },
+        { "four times as slow", { NULL }, { "slow=0:4x" }, 0 },
+        { "eight times as slow", { NULL }, { "slow=0:8x" }, 0 },
+        { "sixteen times as slow", { NULL }, { "slow=0:16x" }, 0 } } },
     { NULL, NULL, NULL, NULL, 0, { 0, 0 }, { { NULL, { NULL }, { NULL }, 0 } } },
 };
 /* clang-format on */

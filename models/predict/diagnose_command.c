@@ -20,6 +20,7 @@ static const char diagnose_about[] =
 static const char diagnose_details[] =
     "MEASURED.csv is what import or replay write or validate reads.  The cluster file describes the machine as it\n"
     "should be.\n"
+    "Records of replay --waits tell more: whom ranks waited for tells causes apart that make phases equally long.\n"
     "Was the same machine measured when it was sound?  With --baseline GOOD.csv, in any of these forms, what the\n"
     "prediction gets wrong of this machine cancels, and smaller faults show.\n"
     "Each known cause is planted and all rows are predicted again.  Causes are ranked by how likely what they leave\n"

@@ -167,6 +167,7 @@ static double time_of_small(const struct validate_row *half, const struct valida
 double diagnose_residual(const struct validate_row *row)
 {
     if (row->problem || row->native) return NAN;
+    if (validate_row_waits(row)) return log((100 + row->measured_pct) / (100 + row->predicted_pct));
     if (isfinite(row->measured_us)) return log(row->measured_us / row->predicted_us);
     return log(row->predicted_gbs / row->measured_gbs);
 }
@@ -194,7 +195,7 @@ static double excess(const struct validate_table *table)
     uint32_t count = 0;
     for (uint32_t i = 0; i < table->row_count; i++) {
         const double r = diagnose_residual(&table->row[i]);
-        if (!isnan(r)) us[count++] = table->row[i].predicted_us * expm1(r);
+        if (!isnan(r) && !validate_row_waits(&table->row[i])) us[count++] = table->row[i].predicted_us * expm1(r);
     }
     if (!count) return 1;
     qsort(us, count, sizeof *us, double_compare);
@@ -260,6 +261,10 @@ static void hypothesis_read(const struct plan *p, const struct validate_row *row
         if (planted->problem) h->fails = true;
         if (!tokens) {
             h->residual[i] = diagnose_residual(planted);
+            continue;
+        }
+        if (validate_row_waits(row)) {
+            h->residual[i] = before - log((100 + planted->predicted_pct) / (100 + bare->predicted_pct));
             continue;
         }
         /* Of the same bytes, so that longer means slower; what is measured may be counted otherwise. */

@@ -1,5 +1,5 @@
 /* diagnose_record.c - the record of a replay as a table of measurements: one row for each phase's slowest, median and
- * fastest rank.  Knows no causes. */
+ * fastest rank, and, where it says whom ranks waited for, one for each share of wait_matrix.h.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
@@ -7,6 +7,7 @@
 #include "models/case.h"
 #include "reports/compare.h"
 #include "reports/record.h"
+#include "reports/wait_matrix.h"
 
 /* What the case's options are called in records and tables alike, where the record gives them a value. */
 static void options_append(const struct record *record, bool names, GString *out)
@@ -31,6 +32,16 @@ static bool ranks_took_turns(const struct record *record)
     return g_ascii_strtoull(cpus, NULL, 10) < g_ascii_strtoull(ranks, NULL, 10);
 }
 
+static void shares_append(const struct record *record, const char *phase, GString *out)
+{
+    double percent[WAIT_SHARES];
+    if (!wait_shares_find(record, phase, percent)) return;
+    for (uint32_t i = 0; i < WAIT_SHARES; i++) {
+        options_append(record, false, out);
+        g_string_append_printf(out, "%s,%s,,%.4f\n", phase, wait_share_name(i), percent[i]);
+    }
+}
+
 static void rows_append(const struct record *record, GString *out)
 {
     static const char *const metrics[] = { "time_us_max", "time_us_median", "time_us_min" };
@@ -41,8 +52,9 @@ static void rows_append(const struct record *record, GString *out)
         for (size_t m = 0; m < count; m++) {
             if (strcmp(row->metric, metrics[m]) != 0) continue;
             options_append(record, false, out);
-            g_string_append_printf(out, "%s,%s,%s\n", row->phase, row->metric, row->text);
+            g_string_append_printf(out, "%s,%s,%s,\n", row->phase, row->metric, row->text);
         }
+        if (strcmp(row->metric, "time_us") == 0) shares_append(record, row->phase, out);
     }
 }
 
@@ -65,7 +77,7 @@ static char *table_text(const char *path, char **warning)
     if (record_get(record, RECORD_CASE_KEYS) && !compare_record_predicted(record)) {
         text = g_string_new(NULL);
         options_append(record, true, text);
-        g_string_append(text, "phase,metric,measured_us\n");
+        g_string_append(text, "phase,metric,measured_us,measured_pct\n");
         rows_append(record, text);
         *warning = busy_warning(record, path);
     }

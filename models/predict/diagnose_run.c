@@ -15,14 +15,17 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
 {
     struct verdict v = { .cause = h->cause, .variant = h->variant };
     double had = 0, left = 0, gives = 0;
-    uint32_t rows = 0;
+    uint32_t rows = 0, times = 0;
     for (uint32_t i = 0; i < table->row_count; i++) {
         if (isnan(before[i])) continue;
         rows++;
         v.applied += h->applied[i];
         had += before[i] * before[i];
         left += h->residual[i] * h->residual[i];
-        gives += h->residual[i] - before[i];
+        if (!validate_row_waits(&table->row[i])) {
+            gives += h->residual[i] - before[i];
+            times++;
+        }
         if (fabs(h->residual[i]) > fabs(before[i]) + log(1.1)) {
             if (!v.contradicting) v.first_contradicting = table->row[i].line;
             v.contradicting++;
@@ -30,7 +33,7 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
     }
     v.explains = had > 0 ? 1 - left / had : 0;
     v.left = exp(sqrt(left / MAX(rows, 1u)));
-    v.gives = exp(gives / MAX(rows, 1u));
+    v.gives = exp(gives / MAX(times, 1u));
     return v;
 }
 
@@ -173,6 +176,7 @@ static struct validate_row *rows_relative(const struct validate_table *table, co
         rows[i].native |= isnan(sound[i]); /* not compared */
         rows[i].measured_us /= exp(sound[i]);
         rows[i].measured_gbs *= exp(sound[i]);
+        rows[i].measured_pct = (100 + rows[i].measured_pct) / exp(sound[i]) - 100;
     }
     return rows;
 }
@@ -190,19 +194,22 @@ struct diagnosis *diagnose_run(struct validate_table *table, const struct diagno
     }
     table = &relative;
     g_autofree double *before = g_new(double, table->row_count + 1);
-    double squares = 0;
+    double squares[2] = { 0 }; /* of times, of waits */
+    uint32_t counts[2] = { 0 };
     for (uint32_t i = 0; good && i < table->row_count; i++) {
         before[i] = diagnose_residual(&table->row[i]);
         if (isnan(before[i])) continue;
         d->rows++;
-        squares += before[i] * before[i];
+        counts[validate_row_waits(&table->row[i])]++;
+        squares[validate_row_waits(&table->row[i])] += before[i] * before[i];
     }
     if (good && !d->rows)
         g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
                     "%s: expected rows with measured_us or measured_gbs that can be predicted%s, found none",
                     table->path, how->baseline ? " and that the baseline has" : "");
     good = good && d->rows;
-    d->before = exp(sqrt(squares / MAX(d->rows, 1u)));
+    d->before = exp(sqrt(squares[0] / MAX(counts[0], 1u)));
+    d->before_waits = exp(sqrt(squares[1] / MAX(counts[1], 1u)));
     struct compared compared = { .table = table, .how = how, .before = before };
     if (good && causes_find(d, &compared, error)) return d;
     diagnosis_free(d);

@@ -15,7 +15,7 @@ static void rows_append(const struct diagnosis *d, const struct validate_table *
     struct text_table *text = text_table_new("rrllrrl", titles);
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
-        if (row->problem || row->native || (d->sound && isnan(d->sound[i]))) continue;
+        if (row->problem || row->native || validate_row_waits(row) || (d->sound && isnan(d->sound[i]))) continue;
         const double machine = d->sound ? exp(d->sound[i]) : 1; /* how much slower than predicted it is, sound */
         const bool time = isfinite(row->measured_us);
         const double measured = time ? row->measured_us : row->measured_gbs,
@@ -87,9 +87,10 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
 {
     rows_append(d, table, out);
     baseline_append(d, table, out);
-    g_string_append_printf(out, "\n%u row%s, off by a factor of %.2f (root mean square)\n\n", d->rows,
-                           d->rows > 1 ? "s" : "", d->before);
-    if (d->before <= (d->sound ? AGREES_BESIDE : AGREES)) {
+    g_string_append_printf(out, "\n%u row%s, off by a factor of %.2f (root mean square%s", d->rows,
+                           d->rows > 1 ? "s" : "", d->before, d->before_waits > 1 ? "; " : ")\n\n");
+    if (d->before_waits > 1) g_string_append_printf(out, "shares of waiting: %.2f)\n\n", d->before_waits);
+    if (fmax(d->before, d->before_waits) <= (d->sound ? AGREES_BESIDE : AGREES)) {
         g_string_append(out, "Measured as expected: there is nothing to explain.\n");
         return;
     }

@@ -1,13 +1,14 @@
 /* validate.h - a table of measured cases, predicted row by row: read from CSV, simulated on all cores, written
  * back with predictions, summed up as distributions of the error.
  *
- * A column whose name is an option of a case (case.h) sets it; "phase", "measured_us", "measured_gbs", "outside_us"
- * and "metric" say what was measured; every other column is a label, kept as it is.  No two columns may say the same,
- * in whatever spelling.  Private to the validate command. */
+ * A column whose name is an option of a case (case.h) sets it; "phase", "measured_us", "measured_gbs", "measured_pct",
+ * "outside_us" and "metric" say what was measured; every other column is a label, kept as it is.  No two columns may say
+ * the same, in whatever spelling.  Private to the validate command. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
 
 #include <glib.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "models/case.h"
@@ -26,10 +27,11 @@ struct validate_row {
     const char *metric;               /* a cell; NULL: by kernel */
     bool native;                      /* a figure of another tool (metric native_...): kept, not predicted */
     double measured_us, measured_gbs; /* NAN: not given */
+    double measured_pct;              /* a share of the phase's time, as metric names it (wait_matrix.h); NAN: none */
     double outside_us;                /* what the measurement holds beside its phases */
     char *problem;                    /* why there is no prediction; NULL: fine so far */
     uint32_t job;                     /* rows of the same case share one */
-    double predicted_us, predicted_gbs, error_pct; /* NAN: none */
+    double predicted_us, predicted_gbs, predicted_pct, error_pct; /* NAN: none */
     char *bottleneck;
 };
 
@@ -51,6 +53,9 @@ void validate_table_free(struct validate_table *table);
 
 /* Whether nothing is simulated for a row: it has a problem, or is a tool's own figure. */
 static inline bool validate_row_idle(const struct validate_row *row) { return row->problem || row->native; }
+
+/* Whether the row is of how long ranks wait for one another. */
+static inline bool validate_row_waits(const struct validate_row *row) { return isfinite(row->measured_pct); }
 
 /* A row of the same case and measurement, without results, and with no cells; its metric is row's.  Freed as part of
  * its table, or by validate_row_clear(). */

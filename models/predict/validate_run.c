@@ -15,13 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "models/predict/simulate.h"
+#include "reports/wait_matrix.h"
 #include "sim/progress.h"
 
 enum { TEXT_BYTES = 400, POLL_US = 5000 };
 
 /* What workers tell the parent. */
 struct shared_row {
-    double time_us, rate_gbs;
+    double time_us, rate_gbs, share_pct;
     char bottleneck[48];
     char problem[TEXT_BYTES];
 };
@@ -93,8 +94,20 @@ static bool phase_predict(const struct validate_row *row, const char *phase, con
     return true;
 }
 
+static void share_predict(const struct validate_row *row, const struct record *record, struct shared_row *out)
+{
+    double percent[WAIT_SHARES];
+    const uint32_t share = wait_share_find(row->metric);
+    if (share < WAIT_SHARES && wait_shares_find(record, row->phase[0], percent)) out->share_pct = percent[share];
+    else g_snprintf(out->problem, TEXT_BYTES, "phase: expected one in which ranks wait, found '%.60s'", row->phase[0]);
+}
+
 static void row_predict(const struct validate_row *row, const struct record *record, struct shared_row *out)
 {
+    if (validate_row_waits(row)) {
+        share_predict(row, record, out);
+        return;
+    }
     const bool rate_named = row->metric && strstr(row->metric, "_gbs");
     const char *rate_metric = rate_named ? row->metric : case_rate_metric(&row->options);
     out->time_us = row->outside_us;
@@ -128,11 +141,14 @@ static void job_run(const struct run *run, uint32_t job, struct load_memory *mem
     g_autofree char *key = cluster_key(&run->table->row[run->row_of[start]]);
     const struct cluster *cluster = g_hash_table_lookup(run->cluster, key);
     g_autoptr(GPtrArray) phases = g_ptr_array_new();
+    bool waits = false;
+    for (uint32_t i = start; i < end; i++) waits |= validate_row_waits(&run->table->row[run->row_of[i]]);
     for (uint32_t i = start; i < end; i++)
         for (char **phase = run->table->row[run->row_of[i]].phase; *phase; phase++) g_ptr_array_add(phases, *phase);
     g_ptr_array_add(phases, NULL);
-    const bool good = load_recall(memory, c, &error) &&
-                      simulate_phases(c, cluster, &memory->load, (const char *const *)phases->pdata, record, &error);
+    const struct simulate_wishes wishes = { .phases = (const char *const *)phases->pdata, .waits = waits };
+    const bool good =
+        load_recall(memory, c, &error) && simulate_load(c, cluster, &memory->load, &wishes, record, &error);
     for (uint32_t i = start; i < end; i++) {
         struct shared_row *out = &run->shared->row[run->row_of[i]];
         if (good) row_predict(&run->table->row[run->row_of[i]], record, out);
@@ -300,6 +316,11 @@ static void row_finish(struct validate_row *row, const struct shared_row *out)
     g_clear_pointer(&row->bottleneck, g_free);
     if (*out->problem) {
         row->problem = g_strdup(out->problem);
+        return;
+    }
+    if (validate_row_waits(row)) {
+        row->predicted_pct = out->share_pct;
+        row->error_pct = 100.0 * (100 + row->predicted_pct) / (100 + row->measured_pct) - 100;
         return;
     }
     row->predicted_us = out->time_us;

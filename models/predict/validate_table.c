@@ -9,11 +9,13 @@
 #include <string.h>
 #include "reports/whole_file.h"
 #include "reports/record.h"
+#include "reports/wait_matrix.h"
 #include "sim/nearest.h"
 
 enum { FILE_BYTES_MAX = 1 << 30 };
 
-static const char *const measured_names[] = { "phase", "measured_us", "measured_gbs", "outside_us", "metric", NULL };
+static const char *const measured_names[] = { "phase",  "measured_us", "measured_gbs", "measured_pct", "outside_us",
+                                              "metric", NULL };
 static const char *const result_names[] = { "predicted_us", "predicted_gbs", "error_pct", "bottleneck" };
 
 /* ---- reading ---- */
@@ -53,6 +55,29 @@ static bool measured_parse(const char *name, const char *text, double *value, ch
     return false;
 }
 
+static bool share_parse(const char *text, double *value, char **problem)
+{
+    char *end;
+    *value = g_ascii_strtod(text, &end);
+    if (*end == '\0' && isfinite(*value) && *value >= 0) return true;
+    *problem = g_strdup_printf("measured_pct: expected a number from 0, found '%s'", text);
+    return false;
+}
+
+/* A row has one measured value, and a share says whose it is. */
+static char *row_values_refuse(const struct validate_row *row)
+{
+    const bool us = isfinite(row->measured_us), gbs = isfinite(row->measured_gbs), share = validate_row_waits(row);
+    if (us && gbs) return g_strdup("measured_us, measured_gbs: expected one of them, found both");
+    if (share && (us || gbs)) return g_strdup("measured_pct: expected no other measured value, found one");
+    if (share && (!row->metric || wait_share_find(row->metric) == WAIT_SHARES))
+        return g_strdup_printf("metric: expected a share of waiting as %s, found '%s'", wait_share_name(0),
+                               row->metric ? row->metric : "");
+    if (share && row->phase && g_strv_length(row->phase) > 1)
+        return g_strdup("measured_pct: expected one phase, found several");
+    return NULL;
+}
+
 /* Takes one cell to where its column says.  False sets row->problem. */
 static bool row_cell_take(struct validate_row *row, const char *name, const char *text)
 {
@@ -63,6 +88,7 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     if (column_is(name, "outside_us")) return measured_parse(name, text, &row->outside_us, &row->problem);
     if (column_is(name, "measured_us")) return measured_parse(name, text, &row->measured_us, &row->problem);
     if (column_is(name, "measured_gbs")) return measured_parse(name, text, &row->measured_gbs, &row->problem);
+    if (column_is(name, "measured_pct")) return share_parse(text, &row->measured_pct, &row->problem);
     if (!case_has(name) || case_set(&row->options, name, text, &error)) return true;
     row->problem = g_strdup(error->message);
     g_error_free(error);
@@ -79,9 +105,8 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
     for (uint32_t i = 0; i < found; i++)
         if (!row_cell_take(row, table->column[i], row->cell[i])) return;
     row->native = row->metric && g_str_has_prefix(row->metric, "native_");
-    if (!row->native && isfinite(row->measured_us) && isfinite(row->measured_gbs))
-        row->problem = g_strdup("measured_us, measured_gbs: expected one of them, found both");
-    else if (!row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");
+    if (!row->native) row->problem = row_values_refuse(row);
+    if (!row->problem && !row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");
     g_autofree char *folder = g_path_get_dirname(table->path);
     case_files_resolve(&row->options, folder);
 }
@@ -139,6 +164,8 @@ static void reader_row(int end, void *context)
         .cell = cells,
         .measured_us = NAN,
         .measured_gbs = NAN,
+        .measured_pct = NAN,
+        .predicted_pct = NAN,
         .predicted_us = NAN,
         .predicted_gbs = NAN,
         .error_pct = NAN,
@@ -265,10 +292,12 @@ struct validate_row validate_row_copy(const struct validate_row *row)
         .metric = row->metric,
         .measured_us = row->measured_us,
         .measured_gbs = row->measured_gbs,
+        .measured_pct = row->measured_pct,
         .outside_us = row->outside_us,
         .problem = g_strdup(row->problem),
         .predicted_us = NAN,
         .predicted_gbs = NAN,
+        .predicted_pct = NAN,
         .error_pct = NAN,
     };
     case_copy(&copy.options, &row->options);

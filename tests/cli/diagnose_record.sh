@@ -32,3 +32,17 @@ sed "$turns" bad.csv >network.csv
 for record in turns.csv network.csv; do
     $EPTWIN diagnose $record --cluster h100-cx7 | sed -n 's/, off by .*/ compared/p'
 done
+echo '# who waited for whom makes the cause surer, whichever rank it is'
+planted() {
+    $EPTWIN simulate --cluster h100-cx7 $case --num-tokens 256 --waits "$@" --output - | replayed - |
+        sed -e '/^# fault/d' -e 's/^# routing: .*/# routing: uniform/' >waits.csv
+    grep -v waits_us waits.csv >times.csv
+    for record in times waits; do
+        $EPTWIN diagnose $record.csv --cluster h100-cx7 --output - | sed -n 2p >$record.first
+    done
+    cut -d, -f1 waits.first
+    awk -F, '{ p[NR] = $(NF - 4) } END { print (p[2] > p[1] && p[2] > 0.95 ? "surer" : p[1] " " p[2]) }' times.first waits.first
+}
+planted --fault 'nic:n1.g2 rate=0.5'
+planted --routing zipf:1.2
+$EPTWIN diagnose waits.csv --cluster h100-cx7 | grep -o 'shares of waiting'

@@ -27,6 +27,11 @@ echo '# bad rows among good ones'
 run cases.csv --cluster $cluster
 awk -F, '{ print NF, $(NF - 3) == "" ? "none" : NR == 1 ? $(NF - 3) : "predicted" }' out
 
+echo '# shares of waiting'
+printf 'phase,metric,measured_pct,measured_us\ndispatch,awaited_max_pct,10,\ndispatch,,10,\ndispatch,time_us_max,10,
+dispatch,awaited_max_pct,10,20\ndispatch,awaited_max_pct,-1,\ndispatch+combine,awaited_max_pct,10,\n' >cases.csv
+run cases.csv --cluster $cluster --hidden 2048 --num-ranks 2 --num-tokens 8
+
 echo '# sums of phases'
 printf 'phase,outside_us\ndispatch+\ndispatch+,\ndispatch+notify,\ndispatch,-1\ndispatch,much\n' >cases.csv
 run cases.csv --cluster $cluster --hidden 2048 --num-ranks 2

@@ -1,0 +1,120 @@
+/* wait_matrix.c - reads rows of waits, see wait_matrix.h.  Knows no world and no picture. */
+#include "reports/wait_matrix.h"
+
+#include <glib.h>
+#include <math.h>
+#include <string.h>
+#include "sim/stats.h"
+
+enum { RANKS_MAX = 65536 };
+
+/* ---- the matrix ---- */
+
+static void matrix_make(struct wait_matrix *m, uint32_t ranks)
+{
+    m->ranks = ranks;
+    m->us = g_new(double, (gsize)ranks *ranks);
+    for (gsize i = 0; i < (gsize)ranks * ranks; i++) m->us[i] = NAN;
+}
+
+bool wait_matrix_read(const struct record *record, const char *phase, struct wait_matrix *m)
+{
+    *m = (struct wait_matrix){ 0 };
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        if (row->rank < 0 || strcmp(row->metric, "waits_us") != 0 || strcmp(row->phase, phase) != 0) continue;
+        uint32_t count;
+        g_autofree double *list = record_row_list(row, &count);
+        if (!list || count < 2 || count > RANKS_MAX || (m->ranks && count != m->ranks) || (uint32_t)row->rank >= count)
+            continue;
+        if (!m->ranks) matrix_make(m, count);
+        memcpy(&m->us[(gsize)row->rank * count], list, count * sizeof *list);
+    }
+    return m->ranks > 0;
+}
+
+void wait_matrix_clear(struct wait_matrix *m)
+{
+    g_free(m->us);
+    *m = (struct wait_matrix){ 0 };
+}
+
+double wait_matrix_most_us(const struct wait_matrix *m)
+{
+    double most = 0;
+    for (gsize i = 0; i < (gsize)m->ranks * m->ranks; i++) most = fmax(most, m->us[i]);
+    return most;
+}
+
+/* ---- shares ---- */
+
+static const char *const share_names[WAIT_SHARES] = { "awaited_max_pct", "awaited_median_pct", "awaited_min_pct",
+                                                      "waiting_max_pct", "waiting_median_pct", "waiting_min_pct",
+                                                      "pair_max_pct",    "pair_min_pct" };
+
+const char *wait_share_name(uint32_t share)
+{
+    g_assert(share < WAIT_SHARES);
+    return share_names[share];
+}
+
+uint32_t wait_share_find(const char *name)
+{
+    uint32_t share = 0;
+    while (share < WAIT_SHARES && strcmp(name, share_names[share]) != 0) share++;
+    return share;
+}
+
+/* Mean over the others of a rank's row, or of its column; NAN where nothing is known of them. */
+static double mean_of_others(const struct wait_matrix *m, uint32_t rank, bool column)
+{
+    double sum = 0;
+    uint32_t count = 0;
+    for (uint32_t other = 0; other < m->ranks; other++) {
+        const double us = m->us[column ? (gsize)other * m->ranks + rank : (gsize)rank * m->ranks + other];
+        if (other == rank || isnan(us)) continue;
+        sum += us;
+        count++;
+    }
+    return count ? sum / count : NAN;
+}
+
+/* Longest, median and shortest mean over ranks; false where none is known. */
+static bool means_sum_up(const struct wait_matrix *m, bool column, double us[3])
+{
+    g_autofree double *mean = g_new(double, m->ranks);
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < m->ranks; rank++) {
+        const double one = mean_of_others(m, rank, column);
+        if (!isnan(one)) mean[count++] = one;
+    }
+    us[0] = stats_max(mean, count);
+    us[1] = stats_median(mean, count);
+    us[2] = stats_min(mean, count);
+    return count > 0;
+}
+
+static void pairs_sum_up(const struct wait_matrix *m, double us[2])
+{
+    us[0] = 0;
+    us[1] = INFINITY;
+    for (uint32_t rank = 0; rank < m->ranks; rank++)
+        for (uint32_t peer = 0; peer < m->ranks; peer++) {
+            const double one = m->us[(gsize)rank * m->ranks + peer];
+            if (peer == rank || isnan(one)) continue;
+            us[0] = fmax(us[0], one);
+            us[1] = fmin(us[1], one);
+        }
+}
+
+bool wait_shares_find(const struct record *record, const char *phase, double percent[WAIT_SHARES])
+{
+    struct wait_matrix m;
+    const struct record_row *time = record_find(record, phase, RECORD_ALL, "time_us_median");
+    bool good = wait_matrix_read(record, phase, &m) && time && time->value > 0;
+    good = good && means_sum_up(&m, true, percent) && means_sum_up(&m, false, percent + 3);
+    if (good) pairs_sum_up(&m, percent + 6);
+    for (uint32_t i = 0; good && i < WAIT_SHARES; i++) percent[i] *= 100 / time->value;
+    wait_matrix_clear(&m);
+    return good;
+}

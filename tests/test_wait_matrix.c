@@ -1,0 +1,88 @@
+/* test_wait_matrix.c - whom ranks wait for: matrices read from records, and their shares by hand. */
+#include <math.h>
+#include <string.h>
+
+#include "reports/wait_matrix.h"
+#include "tests/unit.h"
+
+const char unit_suite[] = "wait matrix";
+
+/* Three ranks; a phase of 200 us on the median rank.  Waits for oneself do not count. */
+static struct record *record_of_three(void)
+{
+    static const double us[3][3] = { { 90, 100, 20 }, { 10, 0, 30 }, { 40, 140, 5 } };
+    struct record *record = record_new();
+    record_add(record, "dispatch", RECORD_ALL, "time_us", 210, "us");
+    record_add(record, "dispatch", RECORD_ALL, "time_us_median", 200, "us");
+    for (int32_t rank = 0; rank < 3; rank++) record_add_list(record, "dispatch", rank, "waits_us", us[rank], 3);
+    return record;
+}
+
+static double share(const double *percent, const char *name)
+{
+    const uint32_t number = wait_share_find(name);
+    CU_ASSERT_FATAL(number < WAIT_SHARES);
+    CU_ASSERT_STRING_EQUAL(wait_share_name(number), name);
+    return percent[number];
+}
+
+static void test_shares(void)
+{
+    struct record *record = record_of_three();
+    double percent[WAIT_SHARES];
+    CU_ASSERT_TRUE_FATAL(wait_shares_find(record, "dispatch", percent));
+    /* Columns without their own cell: (10 + 40) / 2, (100 + 140) / 2, (20 + 30) / 2; rows: 60, 20, 90. */
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_max_pct"), 60, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_median_pct"), 12.5, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_min_pct"), 12.5, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_max_pct"), 45, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_median_pct"), 30, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_min_pct"), 10, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "pair_max_pct"), 70, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "pair_min_pct"), 5, 1e-9);
+    CU_ASSERT_EQUAL(wait_share_find("time_us_max"), WAIT_SHARES);
+    record_free(record);
+}
+
+static void test_matrix(void)
+{
+    struct record *record = record_of_three();
+    struct wait_matrix m;
+    CU_ASSERT_TRUE_FATAL(wait_matrix_read(record, "dispatch", &m));
+    CU_ASSERT_EQUAL(m.ranks, 3);
+    CU_ASSERT_EQUAL(m.us[2 * 3 + 1], 140);
+    CU_ASSERT_EQUAL(wait_matrix_most_us(&m), 140);
+    wait_matrix_clear(&m);
+    CU_ASSERT_FALSE(wait_matrix_read(record, "combine", &m));
+    CU_ASSERT_EQUAL(wait_matrix_most_us(&m), 0);
+    wait_matrix_clear(&m);
+    record_free(record);
+}
+
+/* A rank that was masked has no row; lists of another length are not of this matrix; without a time there is no share. */
+static void test_gaps(void)
+{
+    const double us[3] = { 0, 30, 50 }, two[2] = { 1, 2 };
+    double percent[WAIT_SHARES];
+    struct record *record = record_new();
+    record_add_list(record, "combine", 0, "waits_us", us, 3);
+    record_add_list(record, "combine", 1, "waits_us", two, 2);
+    CU_ASSERT_FALSE(wait_shares_find(record, "combine", percent));
+    record_add(record, "combine", RECORD_ALL, "time_us_median", 100, "us");
+    CU_ASSERT_TRUE_FATAL(wait_shares_find(record, "combine", percent));
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_max_pct"), 40, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_max_pct"), 50, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_min_pct"), 30, 1e-9);
+    struct wait_matrix m;
+    CU_ASSERT_TRUE_FATAL(wait_matrix_read(record, "combine", &m));
+    CU_ASSERT_TRUE(isnan(m.us[3]));
+    wait_matrix_clear(&m);
+    record_free(record);
+}
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "shares by hand", test_shares);
+    CU_add_test(suite, "a matrix read", test_matrix);
+    CU_add_test(suite, "rows that are missing", test_gaps);
+}
