@@ -1,5 +1,5 @@
-/* wait_matrix.h - whom the ranks of a record waited for in a phase: its rows "waits_us", a list a rank, as a matrix, and
- * what the matrix looks like whichever rank stands out in it. */
+/* wait_matrix.h - whom the ranks of a record waited for in a phase: its rows "waits_us", a list a rank, as a matrix,
+ * and what the matrix looks like whichever rank stands out in it. */
 #ifndef REPORTS_WAIT_MATRIX_H
 #define REPORTS_WAIT_MATRIX_H
 

@@ -59,7 +59,7 @@ static void test_matrix(void)
     record_free(record);
 }
 
-/* A rank that was masked has no row; lists of another length are not of this matrix; without a time there is no share. */
+/* A rank that was masked has no row; lists of another length are not of this matrix; no time, no share. */
 static void test_gaps(void)
 {
     const double us[3] = { 0, 30, 50 }, two[2] = { 1, 2 };

@@ -105,8 +105,8 @@ struct credit {
     uint32_t size_bytes;
 };
 
-/* A port of a NIC.  A world has one for each port in the network, by its number, and where ranks share ports one more for
- * each behind those: for what goes from the port to itself. */
+/* A port of a NIC.  A world has one for each port in the network, by its number, and behind those one more for each:
+ * for what goes from the port to itself. */
 struct nic {
     struct sim_event event; /* sends the next quantum */
     struct world *world;

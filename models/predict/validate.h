@@ -2,8 +2,8 @@
  * back with predictions, summed up as distributions of the error.
  *
  * A column whose name is an option of a case (case.h) sets it; "phase", "measured_us", "measured_gbs", "measured_pct",
- * "outside_us" and "metric" say what was measured; every other column is a label, kept as it is.  No two columns may say
- * the same, in whatever spelling.  Private to the validate command. */
+ * "outside_us" and "metric" say what was measured; every other column is a label, kept as it is.  No two columns may
+ * say the same, in whatever spelling.  Private to the validate command. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
 
