@@ -36,6 +36,7 @@ enum {
     LINE_BYTES = 64,
     FAR = 6, /* an event is looked at so many places before it runs, and again */
     NEAR = 3,
+    ROW_FETCH = 12, /* of a row: so many events ahead it is fetched */
 };
 
 _Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
@@ -352,6 +353,11 @@ static void front_fill(struct sim *sim)
 
 /* ---- the engine ---- */
 
+static struct sim_event *row_event(const struct sim_row *row, uint32_t place)
+{
+    return (struct sim_event *)(void *)((char *)row->first + (ptrdiff_t)place * row->stride_bytes);
+}
+
 static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 {
     assert(time_ps >= sim->now_ps);
@@ -377,6 +383,64 @@ void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_p
     assert(sim_event_pending(event));
     event_enqueue(sim, event, time_ps);
     sim->left_count++;
+}
+
+/* ---- rows ---- */
+
+/* Takes the row's next event that is pending, from place *next on; NULL: there is none. */
+static struct sim_event *row_take(struct sim *sim, const struct sim_row *row, uint32_t *next, uint64_t time_ps)
+{
+    while (*next < row->count) {
+        struct sim_event *const event = row_event(row, (*next)++);
+
+        if (event->due_ps == time_ps + 1) {
+            sim->pending_count--;
+            return event;
+        }
+        sim->left_count--; /* it was moved */
+    }
+    return NULL;
+}
+
+static void row_look_ahead(const struct sim *sim, const struct sim_row *row, uint32_t next)
+{
+    if (next + ROW_FETCH < row->count) {
+        const uintptr_t event = (uintptr_t)row_event(row, next + ROW_FETCH);
+
+        __builtin_prefetch((void *)event, 1);
+        __builtin_prefetch((void *)(event + LINE_BYTES), 1);
+    }
+    if (sim->far && next + FAR < row->count) sim->far(sim, row_event(row, next + FAR));
+    if (sim->near && next + NEAR < row->count) sim->near(sim, row_event(row, next + NEAR));
+}
+
+static void row_run(struct sim *sim, struct sim_event *event)
+{
+    struct sim_row *const row = (struct sim_row *)(void *)((char *)event - offsetof(struct sim_row, event));
+    const uint64_t time_ps = sim->now_ps;
+    uint32_t next = 0;
+
+    sim->pending_count++; /* the row itself is no event that was pending, nor one that ran */
+    sim->event_count--;
+    for (struct sim_event *member; (member = row_take(sim, row, &next, time_ps));) {
+        row_look_ahead(sim, row, next);
+        sim->event_count++;
+        member->due_ps = 0;
+        member->run(sim, member);
+    }
+    row->done(sim, row);
+}
+
+void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps)
+{
+    assert(row->count > 0);
+    row->event = (struct sim_event){ .run = row_run };
+    event_enqueue(sim, &row->event, time_ps);
+    for (uint32_t i = 0; i < row->count; i++) {
+        assert(!sim_event_pending(row_event(row, i)));
+        row_event(row, i)->due_ps = time_ps + 1;
+    }
+    sim->pending_count += row->count;
 }
 
 /* Takes the next event that is pending out of the queue.  An entry whose event moved is passed over; should that be
@@ -426,9 +490,25 @@ void sim_run_down(struct sim *sim, const uint32_t *idle)
     while (sim->pending_count > *idle) sim_step(sim);
 }
 
+/* Marks the events of a row as not pending. */
+static void row_drop(struct sim *sim, struct sim_event *event, uint64_t time_ps)
+{
+    const struct sim_row *const row = (struct sim_row *)(void *)((char *)event - offsetof(struct sim_row, event));
+    uint32_t next = 0;
+
+    sim->pending_count++;
+    for (struct sim_event *member; (member = row_take(sim, row, &next, time_ps));) member->due_ps = 0;
+}
+
 void sim_reset(struct sim *sim)
 {
-    while (sim->pending_count > 0) event_take(sim)->due_ps = 0;
+    while (sim->pending_count > 0) {
+        struct sim_event *const event = event_take(sim);
+        const uint64_t time_ps = sim_event_time_ps(event);
+
+        event->due_ps = 0;
+        if (event->run == row_run) row_drop(sim, event, time_ps);
+    }
     sim->now_ps = sim->event_count = 0;
     queue_clear(sim);
 }

@@ -49,8 +49,20 @@ static inline uint64_t sim_event_time_ps(const struct sim_event *event) { return
  * If the event is moved back to the old time before that time comes, it runs at its old place in the order. */
 void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 
+/* Events in an array, due at one time: one entry of the queue stands for all of them. */
+struct sim_row {
+    struct sim_event event; /* the engine's own */
+    struct sim_event *first;
+    int32_t stride_bytes; /* from one event to the next */
+    uint32_t count;
+    void (*done)(struct sim *sim, struct sim_row *row); /* the last one has run: the row may be freed */
+};
+/* Schedules the row's events, of which none is pending, one after another.  Each of them may then be moved as any other
+ * event.  The row must stay in place until done().  If its events have all been moved, done() may never be called. */
+void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps);
+
 /* Runs the next event.  Returns false when none is pending. */
-bool sim_step(struct sim *sim);
+bool sim_step(struct sim *sim); /* a row runs in one step */
 /* Runs until no event is pending.  Returns the number of events that ran. */
 uint64_t sim_run(struct sim *sim);
 /* Runs until at most *idle events are pending.  Events may change *idle.  The events left stay pending. */

@@ -329,6 +329,91 @@ static void test_moved_events(void)
     }
 }
 
+/* ---- rows ---- */
+
+enum { ROW_MEMBERS = 640, ROW_EVENTS = 16, ROWS = ROW_MEMBERS / ROW_EVENTS, ROW_RUNS_MAX = 20 * ROW_MEMBERS };
+
+/* The same plan with rows and with their events one by one. */
+struct row_plan {
+    struct sim_event members[ROW_MEMBERS];
+    struct sim_row rows[ROWS];
+    struct rng rng;
+    bool by_row;
+    uint32_t ran[ROW_RUNS_MAX], ran_count, done_count;
+};
+
+static void row_done(struct sim *sim, struct sim_row *row)
+{
+    struct row_plan *const plan = sim_owner(sim);
+    plan->done_count += row >= plan->rows && row < plan->rows + ROWS;
+}
+
+/* What runs moves another event, to any time from now on, or is scheduled again. */
+static void row_member_run(struct sim *sim, struct sim_event *event)
+{
+    struct row_plan *const plan = sim_owner(sim);
+    struct sim_event *const other = &plan->members[rng_below(&plan->rng, ROW_MEMBERS)];
+    const uint64_t time_ps = sim_now_ps(sim) + rng_below(&plan->rng, 40) * rng_below(&plan->rng, 40);
+
+    plan->ran[plan->ran_count++] = (uint32_t)(event - plan->members);
+    if (plan->ran_count + ROW_MEMBERS > ROW_RUNS_MAX) return;
+    if (!sim_event_pending(other)) sim_schedule_at(sim, other, time_ps);
+    else if (sim_event_time_ps(other) > time_ps) sim_reschedule_at(sim, other, time_ps);
+}
+
+static void row_plan_schedule(struct sim *sim, struct row_plan *plan)
+{
+    for (uint32_t r = 0; r < ROWS; r++) {
+        const uint64_t time_ps = 100 + 50 * (r / 4); /* several rows at a time */
+        struct sim_event *const last = &plan->members[r * ROW_EVENTS + ROW_EVENTS - 1];
+        plan->rows[r] = (struct sim_row){
+            .first = last, .stride_bytes = -(int32_t)sizeof *last, .count = ROW_EVENTS, .done = row_done
+        };
+        if (plan->by_row) sim_schedule_row(sim, &plan->rows[r], time_ps);
+        for (uint32_t i = 0; !plan->by_row && i < ROW_EVENTS; i++) sim_schedule_at(sim, last - i, time_ps);
+    }
+}
+
+static uint64_t row_plan_run(struct row_plan *plan, bool by_row, uint64_t seed)
+{
+    struct sim *const sim = sim_new(16);
+
+    *plan = (struct row_plan){ .by_row = by_row };
+    for (uint32_t i = 0; i < ROW_MEMBERS; i++) plan->members[i].run = row_member_run;
+    sim_owner_set(sim, plan);
+    rng_seed(&plan->rng, seed);
+    row_plan_schedule(sim, plan);
+    for (uint32_t i = 0; i < 5; i++) sim_reschedule_at(sim, &plan->members[rng_below(&plan->rng, ROW_MEMBERS)], i);
+    sim_run(sim);
+    const uint64_t end_ps = sim_now_ps(sim), count = sim_event_count(sim);
+    CU_ASSERT_EQUAL(count, plan->ran_count);
+    sim_reset(sim); /* with rows that are pending */
+    row_plan_schedule(sim, plan);
+    sim_reset(sim);
+    uint32_t pending = 0;
+    for (uint32_t i = 0; i < ROW_MEMBERS; i++) pending += sim_event_pending(&plan->members[i]);
+    CU_ASSERT_EQUAL(pending, 0);
+    CU_ASSERT_FALSE(sim_step(sim));
+    sim_free(sim);
+    return end_ps;
+}
+
+/* Events of a row run at the same times and in the same order as events that were scheduled one by one. */
+static void test_rows(void)
+{
+    static struct row_plan by_row, by_event;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const uint64_t row_end_ps = row_plan_run(&by_row, true, seed), end_ps = row_plan_run(&by_event, false, seed);
+
+        CU_ASSERT_EQUAL(row_end_ps, end_ps);
+        CU_ASSERT_EQUAL(by_row.ran_count, by_event.ran_count);
+        CU_ASSERT(by_row.ran_count > 2 * ROW_MEMBERS);
+        CU_ASSERT_EQUAL(memcmp(by_row.ran, by_event.ran, sizeof by_row.ran), 0);
+        CU_ASSERT_EQUAL(by_row.done_count, ROWS);
+        CU_ASSERT_EQUAL(by_event.done_count, 0);
+    }
+}
+
 static void test_end_of_time(void)
 {
     static const uint64_t times_ps[] = { UINT64_MAX - 1,          UINT64_MAX - 2,
@@ -470,6 +555,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "full engine", test_full_engine);
     CU_add_test(suite, "engine grows", test_engine_grows);
     CU_add_test(suite, "moved events", test_moved_events);
+    CU_add_test(suite, "rows", test_rows);
     CU_add_test(suite, "end of time", test_end_of_time);
     CU_add_test(suite, "run down", test_run_down);
     CU_add_test(suite, "programmer errors assert", test_programmer_errors_assert);
