@@ -63,16 +63,56 @@ static const struct watch *watch_next(const struct world_rank *rank, const struc
     return watch->next ? &rank->watch[watch->next - 1] : NULL;
 }
 
+/* Rows are of at least so many workers: fewer are events of their own. */
+enum { ROW_LEAST = 4 };
+
+static void row_done(struct sim *sim, struct sim_row *row)
+{
+    struct world *w = sim_owner(sim);
+    pool_put(&w->rows, row);
+}
+
+/* Lets those of a watch's workers step at seen_ps, from number last down to the first, that nothing else lets step: as
+ * many as are in a row.  Returns how many. */
+static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most, uint64_t seen_ps)
+{
+    struct world *w = rank->world;
+    const uint64_t now = sim_now_ps(w->sim);
+    uint32_t count = 0;
+    for (; count < most; count++) {
+        const struct world_worker *const ww = &rank->worker[last - count];
+        if (ww->settled_ps <= now || sim_event_pending(&ww->event) || ww->cursor_ps > seen_ps) break;
+    }
+    if (count < ROW_LEAST) return 0;
+    for (uint32_t i = 0; i < count; i++) rank->worker[last - i].settled_ps = now;
+    struct sim_row *row = pool_get(&w->rows);
+    *row = (struct sim_row){ .first = &rank->worker[last].event,
+                             .stride_bytes = -(int32_t)sizeof rank->worker[0],
+                             .count = count,
+                             .done = row_done };
+    sim_schedule_row(w->sim, row, seen_ps);
+    return count;
+}
+
+static void watchers_wake(struct world_rank *rank, const struct watch *watch, uint64_t seen_ps)
+{
+    struct sim *const sim = rank->world->sim;
+    for (uint32_t left = watch->count; left;) {
+        const uint32_t last = watch->worker + left - 1, woken = row_wake(rank, last, left, seen_ps);
+        if (!woken) world_worker_wake(sim, &rank->worker[last], sim_now_ps(sim), seen_ps);
+        left -= woken ? woken : 1;
+    }
+}
+
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add)
 {
-    const uint64_t now = sim_now_ps(rank->world->sim), seen_ps = now + rank->world->poll_ps;
+    const uint64_t seen_ps = sim_now_ps(rank->world->sim) + rank->world->poll_ps;
     uint64_t *place = &rank->fabric.words[word];
     struct watch lone;
     assert(add || value >= *place);
     *place = add ? *place + value : value;
     for (const struct watch *watch = watches_of(rank, word, &lone); watch; watch = watch_next(rank, watch))
-        for (uint32_t i = *place >= watch->least ? watch->count : 0; i-- > 0;)
-            world_worker_wake(rank->world->sim, &rank->worker[watch->worker + i], now, seen_ps);
+        if (*place >= watch->least) watchers_wake(rank, watch, seen_ps);
 }
 
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps)

@@ -362,6 +362,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
     w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
     w->requests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct request) };
+    w->rows = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct sim_row) };
     w->parcels = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct parcel) };
     w->turns = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct bulk_turn) };
     w->changes = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct change) };

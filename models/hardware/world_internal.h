@@ -213,7 +213,7 @@ struct world {
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
     struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
-    struct pool requests, parcels, letters, changes, acks, waiters, qps, qp_rests, turns;
+    struct pool requests, rows, parcels, letters, changes, acks, waiters, qps, qp_rests, turns;
     struct change_train train;
     bool letters_used; /* false: words change by events, whoever waits */
     uint64_t mail_ps;  /* when the last letter arrives */
