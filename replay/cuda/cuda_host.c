@@ -1,8 +1,9 @@
 /* cuda_host.c - what work that the host gives to a GPU costs: copies by the copy engines, and words that streams write
  * and await.  Each as the host sees it (the call, the wait for its end) and as the GPU does it, one behind the other.
- * Knows no kernels but the one that keeps the GPU busy while the host fills its streams. */
+ * And words that a kernel and a thread of the host send each other. */
 #include "replay/cuda/cuda_host.h"
 
+#include <stdatomic.h>
 #include "replay/cuda/cuda_flows.h"
 
 #define EACH(i, list) \
@@ -120,6 +121,50 @@ static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, doubl
     return true;
 }
 
+/* ---- words between a kernel and a thread of the host ---- */
+
+/* Words in the host's memory that the GPU reaches, a line apart. */
+struct answerer {
+    _Atomic uint32_t *asked, *answer;
+    uint32_t rounds;
+    atomic_bool ended; /* the kernel has, or it failed */
+};
+
+/* Answers each number with itself, and looks at nothing else meanwhile. */
+static void *answer_all(void *argument)
+{
+    struct answerer *a = argument;
+    for (uint32_t i = 1; i <= a->rounds; i++) {
+        while (atomic_load_explicit(a->asked, memory_order_acquire) < i)
+            if (atomic_load_explicit(&a->ended, memory_order_relaxed)) return NULL;
+        atomic_store_explicit(a->answer, i, memory_order_release);
+    }
+    return NULL;
+}
+
+/* One way in the middle: half a round. */
+static bool flags_host(struct cuda_bench *b, double *time_us, GError **error)
+{
+    const struct cuda_gpu *g = &b->gpu[0];
+    const uint32_t rounds = b->quick ? 256 : 2048;
+    struct answerer a = { .asked = g->host,
+                          .answer = (_Atomic uint32_t *)((char *)g->host + LINE_BYTES),
+                          .rounds = rounds };
+    struct cuda_run run = { .kernel = "flag_relaxed_sys",
+                            .blocks = 1,
+                            .threads = 1,
+                            .args = { .own = g->host_words + LINE_BYTES, .peer = g->host_words, .rows = rounds } };
+    struct cuda_outcome o;
+    atomic_store(a.asked, 0);
+    atomic_store(a.answer, 0);
+    GThread *thread = g_thread_new("answers", answer_all, &a);
+    const bool ran = cuda_bench_run(b, &run, 1, &o, error);
+    atomic_store(&a.ended, true);
+    g_thread_join(thread);
+    if (ran) *time_us = o.cycles / b->cycles_per_ns / 1e3 / (2.0 * rounds);
+    return ran;
+}
+
 bool cuda_host_pass(struct cuda_bench *b, GError **error)
 {
     uint32_t value = 0;
@@ -134,6 +179,8 @@ bool cuda_host_pass(struct cuda_bench *b, GError **error)
     cuda_bench_keep(b, "call_us", "us", 0, call_us, "host_word await");
     if (!handing(b, 0, &value, &time_us, error)) return false;
     cuda_bench_keep(b, "time_us", "us", 0, time_us, "host_word handed");
+    if (!flags_host(b, &time_us, error)) return false;
+    cuda_bench_keep(b, "time_us", "us", 0, time_us, "host_flag");
     return true;
 }
 
