@@ -71,6 +71,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .expand = c->expand,
         .single_reduction = c->single_reduction,
         .hybrid_ep = c->api != NULL,
+        .uccl = c->backend && g_str_has_prefix(c->backend, "uccl"), /* its threads come with kernels of their own */
         .cached = c->cached,
         .weights = c->weights,
         .expert_alignment = c->expert_alignment,

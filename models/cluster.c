@@ -113,6 +113,8 @@ static const struct key keys[] = {
     KEY("gpu", "stretch", KIND_TIME, true, gpu.stretch_ps),
     KEY("gpu", "stretch-row", KIND_TIME, true, gpu.stretch_row_ps),
     KEY("gpu", "host-fence", KIND_TIME, true, gpu.host_fence_ps),
+    KEY("gpu", "host-look", KIND_TIME, true, gpu.host_look_ps),
+    KEY("gpu", "host-look-turn", KIND_TIME, true, gpu.host_look_turn_ps),
     KEY("gpu", "row", KIND_TIME, true, gpu.row_ps),
     KEY("gpu", "row-seek", KIND_TIME, true, gpu.seek_ps),
     KEY("gpu", "row-rate", KIND_RATE, true, gpu.row_rate_bps),

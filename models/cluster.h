@@ -83,6 +83,8 @@ struct cluster_gpu {
     uint64_t stretch_ps;        /* a stretch of a sum that the bulk engine brings ahead and stores, beside its rows */
     uint64_t stretch_row_ps;    /* each row of it */
     uint64_t host_fence_ps;     /* a release to the system after stores to the host's memory; 0: as others */
+    uint64_t host_look_ps;      /* a read of a word in the host's memory */
+    uint64_t host_look_turn_ps; /* each of several reads of the same 64 bytes there, which wait for one another */
     uint64_t row_ps;            /* a row by loads and stores beside its waits and bytes */
     uint64_t seek_ps;           /* more where the warp looks for its rows itself */
     uint64_t row_rate_bps;      /* its bytes by one warp */

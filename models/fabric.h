@@ -231,7 +231,9 @@ enum fabric_work_kind {
     FABRIC_WORK_AWAIT,   /* a stream's wait for a word that was there already */
     FABRIC_WORK_LAUNCH,  /* a stream begins a kernel */
     FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and asks for what follows only then */
-    FABRIC_WORK_PEEK,    /* read a word in a peer's memory; here the rank reads its own copy, which the peer raised */
+    FABRIC_WORK_LOOK, /* read a word in the host's memory behind rows - 1 reads of the same 64 B, which are served one
+                           * after another; here the word is the rank's own */
+    FABRIC_WORK_PEEK, /* read a word in a peer's memory; here the rank reads its own copy, which the peer raised */
 };
 
 struct fabric_work {

@@ -50,6 +50,7 @@ static const char *const names[NAME_COUNT] = {
     [NAME_WORK + FABRIC_WORK_AWAIT] = "await",
     [NAME_WORK + FABRIC_WORK_LAUNCH] = "launch",
     [NAME_WORK + FABRIC_WORK_HOST] = "host waits",
+    [NAME_WORK + FABRIC_WORK_LOOK] = "look",
     [NAME_WORK + FABRIC_WORK_PEEK] = "peek",
     [NAME_WAIT] = "wait",
     [NAME_PHASE] = "",

@@ -33,7 +33,8 @@ static struct moe_options options_draw(struct rng *rng)
     moe_options_vary(&o, rng);
     o.num_sms = 2 * (1 + (uint32_t)rng_below(rng, 3));
     chunks_draw(&o.dispatch, 1, 1, 1, rng);
-    const uint32_t nodes = o.ranks / o.ranks_per_node, warps = nodes < 24 ? 24 / nodes : 1;
+    o.uccl = rng_below(rng, 3) == 0;
+    const uint32_t nodes = o.ranks / o.ranks_per_node, warps = (o.uccl ? 16 : 24) / nodes;
     chunks_draw(&o.combine, nodes, warps, nodes * warps - o.ranks_per_node, rng);
     return o;
 }

@@ -247,6 +247,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     case FABRIC_WORK_AWAIT:
     case FABRIC_WORK_LAUNCH:
     case FABRIC_WORK_HOST:
+    case FABRIC_WORK_LOOK:
     case FABRIC_WORK_PEEK: return;
     case FABRIC_WORK_COMPUTE: busy_ps = work->busy_ps; break;
     case FABRIC_WORK_SCAN: busy_ps = rate_time(w->scan, work->read_bytes); break;

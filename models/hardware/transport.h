@@ -1,7 +1,8 @@
 /* transport.h - who posts requests to a NIC, at what cost, and what the transport keeps in order: one row each.
  *
  * A cluster's [nic] describes the cluster's own transport.  --backend names a row of the table; its numbers hold for
- * any machine that runs that library.  Nothing else uses the names.  This module knows no fabric and no protocol. */
+ * any machine that runs that library.  Only the choice of kernels (case_moe.c) looks at a name, too.  This module knows
+ * no fabric and no protocol. */
 #ifndef MODELS_HARDWARE_TRANSPORT_H
 #define MODELS_HARDWARE_TRANSPORT_H
 

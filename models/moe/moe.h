@@ -56,6 +56,7 @@ struct moe_options {
     uint32_t failure_count;
     bool logfmt;               /* low latency combine: rows return as LogFMT (formats.h) */
     bool zero_copy;            /* low latency combine: the rows already lie in the send buffer */
+    bool uccl;                 /* normal, internode: as UCCL's port has it (PROTOCOLS.md 1.10) */
     bool cached;               /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
     bool expand;               /* V2: a row for each expert of a token here, not one for each token */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */

@@ -179,6 +179,19 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct h
 /* Tells the peer how far the ring is written; false: step again later. */
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring);
 
+/* A worker's looks at words that lie in the host's memory (UCCL's heads and tails).  Each look waits for those of all
+ * other warps that look at the same 64 B; who finds nothing new looks again at once. */
+struct ht_look {
+    uint16_t *crowd; /* warps that look there; NULL: the words lie in the GPU's memory, where a look takes nothing */
+    uint8_t stage;   /* enum ht_look_stage */
+};
+enum ht_look_stage { HT_LOOK_NONE, HT_LOOK_UNDER_WAY, HT_LOOK_IN_VAIN };
+/* come: whether there is something new; words: that it looks at one after another until it finds that.  Returns
+ * WORKER_DONE if the worker has seen it and may read the words; else what its step returns. */
+enum worker_step ht_look_step(struct fabric_worker *w, struct ht_look *look, bool come, uint32_t words);
+/* An addition by this GPU to such a word, before it is sent: it waits in the same line. */
+void ht_look_add(struct fabric_worker *w, const struct ht_look *look);
+
 /* Receiving end of combine (moe_ht_reduce.c): warps that each take every stride'th token of a channel once its rows
  * have come from all targets, and sum them.  They are stepped in groups: a step reduces as many tokens as the group
  * has warps, at most.  A warp has read a ring up to the row of its last token, or, where that token has no row in it,
@@ -194,6 +207,7 @@ struct ht_reducer {
     uint64_t done_base;               /* its value at the launch: private words only grow */
     uint64_t ring_offset, ring_bytes; /* of target 0; from one to the next */
     uint32_t slots;
+    struct ht_look look;
     uint32_t tail[HT_NODES_MAX]; /* last seen */
 };
 

@@ -22,7 +22,7 @@ static const char *rdma_refuse(const char *phase, const struct moe_chunks *c, ch
 static const char *combine_refuse(const struct moe_options *o, uint32_t nodes, char *text, size_t text_size)
 {
     const struct moe_chunks *c = &o->combine;
-    const uint32_t warps = inter_merge_warps(nodes), part = c->nvl_recv / nodes;
+    const uint32_t warps = inter_merge_warps(o), part = c->nvl_recv / nodes;
     const uint32_t reducers = nodes * warps - o->ranks_per_node;
     const uint32_t larger = c->nvl_send > c->rdma_send ? c->nvl_send : c->rdma_send;
     if (c->nvl_recv % nodes)
@@ -178,6 +178,7 @@ static struct moe_rank *inter_create(const struct moe_options *o, struct fabric 
     r->rows_count = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->rows_count[0]);
     r->forwarded_base = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->forwarded_base[0]);
     r->sent_base = kernel_alloc(channels, sizeof r->sent_base[0]);
+    if (o->uccl) r->crowd = kernel_alloc((uint64_t)channels * nodes, sizeof r->crowd[0]);
     workers_alloc(r);
     if (o->cached) rail_before_make(r);
     return &r->ht.base;
@@ -186,11 +187,10 @@ static struct moe_rank *inter_create(const struct moe_options *o, struct fabric 
 static void inter_destroy(struct moe_rank *rank)
 {
     struct inter_rank *r = (struct inter_rank *)rank;
-    void *owned[] = {
-        r->counts,         r->bits,      r->rail_first, r->rail_count,   r->rows_first, r->rows_count,
-        r->forwarded_base, r->sent_base, r->sender,     r->coordinator,  r->forwarder,  r->head_keeper,
-        r->receiver,       r->returner,  r->merger,     r->merge_keeper, r->reducer,    r->reduce_keeper
-    };
+    void *owned[] = { r->counts,       r->bits,           r->rail_first,    r->rail_count, r->rows_first,
+                      r->rows_count,   r->forwarded_base, r->sent_base,     r->sender,     r->coordinator,
+                      r->forwarder,    r->head_keeper,    r->receiver,      r->returner,   r->merger,
+                      r->merge_keeper, r->reducer,        r->reduce_keeper, r->crowd };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     ht_rank_clear(&r->ht);
     free(r);

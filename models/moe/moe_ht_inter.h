@@ -21,8 +21,9 @@
 
 enum {
     INTER_SENDER_WARPS = 7,
-    INTER_WARPS = 24,  /* that combine's forwarders share, at least one a node: no more nodes than that */
-    INTER_GROUPS = 24, /* workers that the RDMA reducers of a channel are stepped as, at most */
+    INTER_WARPS = 24,      /* that combine's forwarders share, at least one a node: no more nodes than that */
+    INTER_WARPS_UCCL = 16, /* the same of UCCL's port */
+    INTER_GROUPS = 24,     /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
     INTER_TOPK_NODES = 8, /* that the kernels are compiled to send a token to, at most */
     INTER_UNROLLED = 2,   /* rows up to which combine's receivers are compiled to load a stretch of all at once */
@@ -69,6 +70,7 @@ struct inter_forwarder {
     uint32_t scanned;         /* tokens read in the chunk under way */
     uint32_t pick_tail;       /* ring.tail when its tokens were picked */
     uint32_t left;            /* tokens of all nodes that are not passed yet */
+    struct ht_look look;      /* at the tails */
     struct ht_ring ring;
     struct {
         uint32_t head, tail, count; /* passed, known to have come, in all */
@@ -160,6 +162,7 @@ struct inter_rank {
     uint32_t *rail_first, *rail_count;    /* [channel][node] tokens that came, by their place in bits */
     uint32_t *rows_first, *rows_count;    /* [rank][channel] where its rows lie in recv_x */
     uint64_t *forwarded_base, *sent_base; /* private words only grow */
+    uint16_t *crowd;                      /* [64 B of tails] with UCCL's: warps that look at them */
     struct inter_notify notify;
     struct inter_sender *sender;             /* [channel] */
     struct inter_coordinator *coordinator;   /* [channel] */
@@ -241,11 +244,21 @@ static inline uint64_t inter_meta_offset(const struct inter_rank *r, uint64_t me
 const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node);
 
 /* Warps that one node's merger has. */
-static inline uint32_t inter_merge_warps(uint32_t nodes) { return nodes < INTER_WARPS ? INTER_WARPS / nodes : 1; }
+static inline uint32_t inter_merge_warps(const struct moe_options *o)
+{
+    const uint32_t nodes = o->ranks / o->ranks_per_node, warps = o->uccl ? INTER_WARPS_UCCL : INTER_WARPS;
+    return nodes < warps ? warps / nodes : 1;
+}
+/* How the channel's tails are looked at.  UCCL's lie side by side in the host's memory, by channel and node. */
+static inline struct ht_look inter_look(const struct inter_rank *r, uint32_t channel)
+{
+    enum { WORDS_AT_ONCE = 8 }; /* of 8 B: those that wait for each other */
+    return (struct ht_look){ .crowd = r->crowd ? &r->crowd[channel * r->ht.g.nodes / WORDS_AT_ONCE] : NULL };
+}
 /* The workers that it is stepped as; the number of the first. */
 static inline uint32_t inter_merger_first(const struct inter_rank *r, uint32_t node)
 {
-    return node * inter_merge_warps(r->ht.g.nodes);
+    return node * inter_merge_warps(r->ht.base.options);
 }
 
 void inter_dispatch_launch(struct inter_rank *r);

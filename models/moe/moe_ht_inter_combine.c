@@ -242,6 +242,8 @@ static bool merger_send(struct inter_merger *m)
     }
     if (m->told == m->issued) return true;
     const uint32_t word = inter_word_rail(r, INTER_RDMA_TAIL, m->channel, h->g.node);
+    const struct ht_look look = inter_look(r, m->channel);
+    if (m->node == h->g.node) ht_look_add(&m->worker, &look);
     if (!ht_word_send(&m->worker, h, peer, m->channel, word, m->issued)) return false;
     m->told = m->issued;
     return true;
@@ -257,6 +259,7 @@ static bool merger_chunk_open(struct inter_merger *m)
     assert(head <= m->told && m->told - head <= chunks->rdma_recv);
     if (chunks->rdma_recv - (m->told - head) < count) return false;
     m->chunk_end = m->told + count;
+    if (r->crowd) fabric_work(&m->worker, &(struct fabric_work){ .kind = FABRIC_WORK_LOOK, .rows = 1 });
     if (m->parts > 1) fabric_signal_add(&m->worker, inter_word_opened(r, m->channel, m->node), count, FABRIC_BLOCK);
     return true;
 }
@@ -346,7 +349,7 @@ static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node,
         .reduced_base = fabric_load(r->ht.base.fabric, inter_word_reduced(r, channel, number)),
         .opened_base = fabric_load(r->ht.base.fabric, inter_word_opened(r, channel, node)),
     };
-    ht_kernel_add(&r->ht, &m->worker, 2 * channel + 1, inter_merge_warps(g->nodes) / parts);
+    ht_kernel_add(&r->ht, &m->worker, 2 * channel + 1, inter_merge_warps(r->ht.base.options) / parts);
     for (uint32_t i = 0; i < g->local; i++)
         fabric_watch(&m->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, i, node), 1);
     if (!merger_leads(m)) {
@@ -361,7 +364,7 @@ static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node,
 static void mergers_launch(struct inter_rank *r, uint32_t channel, uint32_t node)
 {
     enum { FEW_ROUNDS = 4 };
-    const uint32_t warps = inter_merge_warps(r->ht.g.nodes), count = r->rail_count[channel * r->ht.g.nodes + node];
+    const uint32_t warps = inter_merge_warps(r->ht.base.options), count = r->rail_count[channel * r->ht.g.nodes + node];
     const uint32_t parts = count <= FEW_ROUNDS * warps ? warps : 1;
     for (uint32_t i = 0; i < parts; i++) merger_launch(r, channel, node, i, parts);
 }
@@ -391,7 +394,7 @@ static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
 static void mergers_look(struct inter_merge_keeper *k)
 {
     const struct inter_rank *r = k->rank;
-    const uint32_t nodes = r->ht.g.nodes, warps = inter_merge_warps(nodes);
+    const uint32_t nodes = r->ht.g.nodes, warps = inter_merge_warps(r->ht.base.options);
     const uint32_t word = inter_word_reduced(r, k->channel, 0);
     for (uint32_t node = 0; node < nodes; node++)
         for (uint32_t i = node * warps; i < (node + 1) * warps; i++) {
@@ -447,7 +450,7 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
 {
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
-    const uint32_t warps = g->nodes * inter_merge_warps(g->nodes) - g->local;
+    const uint32_t warps = g->nodes * inter_merge_warps(h->base.options) - g->local;
     const uint32_t groups = ht_reducer_groups(h, warps);
     for (uint32_t i = 0; i < groups; i++) {
         struct ht_reducer *d = &r->reducer[channel * INTER_GROUPS + i];
@@ -460,6 +463,7 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
             .ring_offset = inter_rail_ring(r, r->map.rdma_recv, channel, 0),
             .ring_bytes = r->map.rdma_bytes,
             .slots = h->base.options->combine.rdma_recv,
+            .look = inter_look(r, channel),
         };
         ht_reducer_launch(h, d, groups, warps, 2 * channel);
     }
@@ -482,7 +486,7 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
 static void return_pattern(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
-    const uint32_t forwarders = g->nodes * inter_merge_warps(g->nodes), receivers = forwarders - g->local;
+    const uint32_t forwarders = g->nodes * inter_merge_warps(r->ht.base.options), receivers = forwarders - g->local;
     r->return_row = (struct fabric_pattern){
         .engine = FABRIC_BULK,
         .packed = true,

@@ -53,10 +53,24 @@ static int forwarder_next(struct inter_forwarder *d)
     for (uint32_t i = 0; i < nodes; i++) {
         node = node + 1 < nodes ? node + 1 : 0;
         if (d->from[node].head == d->from[node].count) continue;
-        if (d->from[node].head == d->from[node].tail) d->from[node].tail = ht_word(&r->ht, tails + node);
+        if (d->look.crowd || d->from[node].head == d->from[node].tail)
+            d->from[node].tail = ht_word(&r->ht, tails + node);
         if (d->from[node].head < d->from[node].tail) return (int)node;
     }
     return -1;
+}
+
+/* Tails that it reads until it comes to that of node: those of nodes in turn from which tokens are to come. */
+static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
+{
+    const uint32_t nodes = d->rank->ht.g.nodes;
+    uint32_t words = 0, at = d->node;
+    for (uint32_t i = 0; i < nodes; i++) {
+        at = at + 1 < nodes ? at + 1 : 0;
+        words += d->from[at].head < d->from[at].count;
+        if ((int)at == node) break;
+    }
+    return words;
 }
 
 /* Looks at what has come from the node until a chunk is found. */
@@ -101,6 +115,9 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
     if (!d->scanned && d->ring.published == d->ring.tail && d->left) {
         if (ht_ring_space(h, &d->ring) < chunk) return WORKER_WAIT;
         const int node = forwarder_next(d);
+        const uint32_t words = d->look.crowd ? forwarder_words(d, node) : 0;
+        const enum worker_step looked = ht_look_step(w, &d->look, node >= 0, words);
+        if (looked != WORKER_DONE) return looked;
         if (node < 0) return WORKER_WAIT;
         d->node = (uint32_t)node;
         forwarder_scan(d);
@@ -122,7 +139,8 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
     }
     if (!ht_ring_publish(w, h, &d->ring)) return WORKER_WAIT;
     if (!d->left) return WORKER_DONE;
-    return ht_ring_space(h, &d->ring) >= chunk && forwarder_next(d) >= 0 ? WORKER_MORE : WORKER_WAIT;
+    const bool space = ht_ring_space(h, &d->ring) >= chunk;
+    return space && (d->look.crowd || forwarder_next(d) >= 0) ? WORKER_MORE : WORKER_WAIT;
 }
 
 static void forwarder_describe(const struct fabric_worker *w, char *text, size_t text_size)
@@ -156,6 +174,7 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
         .channel = channel,
         .target = target,
         .node = 2 * channel % g->nodes,
+        .look = inter_look(r, channel),
         .ring = { .pattern = &r->forward_row,
                   .offset = inter_nvl_ring(r, channel, g->self),
                   .slots = h->base.options->dispatch.nvl_recv,

@@ -30,6 +30,29 @@ static int token_missing(struct ht_reducer *d, uint32_t token)
     return -1;
 }
 
+/* Whether all rows of the token were there when the tails were last read. */
+static bool token_seen(const struct ht_reducer *d, uint32_t token)
+{
+    const struct ht_layout *l = &d->rank->layout;
+    const uint32_t *position = &l->position[(size_t)token * l->targets];
+    for (uint32_t left = l->mask[token]; left; left &= left - 1) {
+        const uint32_t target = (uint32_t)__builtin_ctz(left);
+        if (d->tail[target] <= position[target]) return false;
+    }
+    return true;
+}
+
+/* Looks for the token's rows until they have come: WORKER_DONE; else what the step returns. */
+static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
+{
+    if (!d->look.crowd || token_seen(d, token)) return WORKER_DONE;
+    struct ht_reducer now = *d;
+    const enum worker_step step = ht_look_step(&d->worker, &d->look, token_missing(&now, token) < 0, 1);
+    for (uint32_t i = 0; step == WORKER_DONE && i < d->rank->layout.targets; i++)
+        d->tail[i] = ht_word(d->rank, d->tail_word + i);
+    return step;
+}
+
 /* argument: the first token's place in the group's order, and above it how many. */
 static void reducer_run(void *context, uint64_t argument)
 {
@@ -58,11 +81,13 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     struct ht_rank *h = d->rank;
     assert(d->done <= d->count);
     if (d->done == d->count) return WORKER_DONE;
+    const enum worker_step looked = token_look(d, token_at(d, d->done));
+    if (looked != WORKER_DONE) return looked;
     const uint32_t most = moe_min(w->warps, d->count - d->done);
     uint32_t count = 0, rows = 0;
     for (; count < most; count++) {
         const uint32_t token = token_at(d, d->done + count);
-        if (token_missing(d, token) >= 0) break;
+        if (d->look.crowd ? !token_seen(d, token) : token_missing(d, token) >= 0) break;
         for (uint32_t left = h->layout.mask[token]; left; left &= left - 1) rows++;
     }
     if (count == 0) return WORKER_WAIT;
@@ -81,7 +106,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     d->done += count;
     fabric_signal_add(w, d->done_word, count, FABRIC_BLOCK);
     if (d->done == d->count) return WORKER_DONE;
-    return token_missing(d, token_at(d, d->done)) < 0 ? WORKER_MORE : WORKER_WAIT;
+    return d->look.crowd || token_missing(d, token_at(d, d->done)) < 0 ? WORKER_MORE : WORKER_WAIT;
 }
 
 static void reducer_describe(const struct fabric_worker *w, char *text, size_t text_size)

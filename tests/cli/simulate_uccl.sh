@@ -1,0 +1,15 @@
+# UCCL's normal kernels poll words in the host's memory between nodes, and wait there for each other; low latency, one node and
+# DeepEP's own kernels do not.
+run() { $EPTWIN simulate --cluster source/models/clusters/p5en.ini --output - --num-tokens 256 "$@"; }
+of() { awk -F, -v phase="$1" '$1 == phase && $3 == "time_us" { sum += $4 } END { print sum }'; }
+than() { awk -v a="$1" -v b="$2" 'BEGIN { print (b > 1.05 * a ? "slower" : b == a ? "the same" : "other") }'; }
+compare() {
+    apart=$(run --set gpu.host-look-turn=10ns "$@" | of "$phase")
+    echo "$phase $*: $(than "$apart" "$(run "$@" | of "$phase")")"
+}
+normal='--kernel normal --num-topk 8 --num-experts 256 --cached --rdma-buffer 512 --combine-rdma-buffer 512'
+for phase in dispatch combine; do
+    compare $normal --num-ranks 16 --num-topk-groups 2 --backend uccl-efa
+    compare $normal --num-ranks 16 --num-topk-groups 2 --backend ibgda
+    compare --kernel normal --num-topk 8 --num-experts 256 --cached --num-ranks 8 --backend uccl-efa
+done
