@@ -57,9 +57,7 @@ struct slot {
 static const uint32_t END_EMPTY = UINT32_MAX;
 
 struct sim {
-    uint64_t now_ps;
-    uint64_t event_count; /* run */
-    uint64_t entry_count; /* that came into the queue */
+    struct sim_clock clock;
     sim_look *far, *near; /* NULL: nobody looks */
     void *owner;
     uint32_t pending_count;
@@ -80,6 +78,8 @@ struct sim {
     uint64_t slot_mask[LEVEL_COUNT];
     struct slot slots[LEVEL_COUNT][DIGIT_COUNT];
 };
+
+_Static_assert(offsetof(struct sim, clock) == 0, "sim_clock() finds it there");
 
 static const uint32_t NONE = UINT32_MAX;
 
@@ -109,7 +109,7 @@ struct sim *sim_new(uint32_t event_count)
 
     sim->places = memory_grow(NULL, chunk_count * CHUNK_PLACES, sizeof *sim->places);
     sim->chunk_count = (uint32_t)chunk_count;
-    sim->now_ps = sim->event_count = sim->entry_count = 0;
+    sim->clock = (struct sim_clock){ 0 };
     sim->far = sim->near = NULL;
     sim->owner = NULL;
     queue_clear(sim);
@@ -132,12 +132,6 @@ void sim_look_ahead(struct sim *sim, sim_look *far, sim_look *near)
 void sim_owner_set(struct sim *sim, void *owner) { sim->owner = owner; }
 
 void *sim_owner(const struct sim *sim) { return sim->owner; }
-
-uint64_t sim_now_ps(const struct sim *sim) { return sim->now_ps; }
-
-uint64_t sim_event_count(const struct sim *sim) { return sim->event_count; }
-
-uint64_t sim_scheduled(const struct sim *sim) { return sim->entry_count; }
 
 /* ---- slots: lists of chunks ---- */
 
@@ -290,7 +284,7 @@ static void front_append(struct sim *sim, struct entry entry)
 /* The front is full: what is in it goes to the trie, at the finer levels that now as the base opens. */
 static void front_spill(struct sim *sim)
 {
-    sim->base_ps = sim->front_end_ps = sim->now_ps;
+    sim->base_ps = sim->front_end_ps = sim->clock.now_ps;
     for (uint32_t i = sim->front_head; i < sim->front_tail; i++) trie_insert(sim, sim->front[i]);
     sim->front_head = sim->front_tail = FRONT_SIZE;
 }
@@ -360,12 +354,12 @@ static struct sim_event *row_event(const struct sim_row *row, uint32_t place)
 
 static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 {
-    assert(time_ps >= sim->now_ps);
+    assert(time_ps >= sim->clock.now_ps);
     assert(time_ps < UINT64_MAX);
     const struct entry entry = { time_ps, event };
 
     event->due_ps = time_ps + 1;
-    sim->entry_count++;
+    sim->clock.entry_count++;
     if (time_ps < sim->front_end_ps && sim->front_head == 0) front_spill(sim);
     if (time_ps < sim->front_end_ps) front_insert(sim, entry);
     else trie_insert(sim, entry);
@@ -417,14 +411,14 @@ static void row_look_ahead(const struct sim *sim, const struct sim_row *row, uin
 static void row_run(struct sim *sim, struct sim_event *event)
 {
     struct sim_row *const row = (struct sim_row *)(void *)((char *)event - offsetof(struct sim_row, event));
-    const uint64_t time_ps = sim->now_ps;
+    const uint64_t time_ps = sim->clock.now_ps;
     uint32_t next = 0;
 
     sim->pending_count++; /* the row itself is no event that was pending, nor one that ran */
-    sim->event_count--;
+    sim->clock.event_count--;
     for (struct sim_event *member; (member = row_take(sim, row, &next, time_ps));) {
         row_look_ahead(sim, row, next);
-        sim->event_count++;
+        sim->clock.event_count++;
         member->due_ps = 0;
         member->run(sim, member);
     }
@@ -469,8 +463,8 @@ bool sim_step(struct sim *sim)
 
     if (sim->far && sim->front_tail - sim->front_head > FAR) sim->far(sim, sim->front[sim->front_head + FAR].event);
     if (sim->near && sim->front_tail - sim->front_head > NEAR) sim->near(sim, sim->front[sim->front_head + NEAR].event);
-    sim->event_count++;
-    sim->now_ps = sim_event_time_ps(event);
+    sim->clock.event_count++;
+    sim->clock.now_ps = sim_event_time_ps(event);
     event->due_ps = 0;
     event->run(sim, event);
     return true;
@@ -478,11 +472,11 @@ bool sim_step(struct sim *sim)
 
 uint64_t sim_run(struct sim *sim)
 {
-    const uint64_t event_count = sim->event_count;
+    const uint64_t event_count = sim->clock.event_count;
 
     while (sim_step(sim))
         ;
-    return sim->event_count - event_count;
+    return sim->clock.event_count - event_count;
 }
 
 void sim_run_down(struct sim *sim, const uint32_t *idle)
@@ -509,6 +503,6 @@ void sim_reset(struct sim *sim)
         event->due_ps = 0;
         if (event->run == row_run) row_drop(sim, event, time_ps);
     }
-    sim->now_ps = sim->event_count = 0;
+    sim->clock.now_ps = sim->clock.event_count = 0;
     queue_clear(sim);
 }

@@ -13,6 +13,14 @@
 
 struct sim;
 
+/* What an engine begins with: read through the functions below. */
+struct sim_clock {
+    uint64_t now_ps;
+    uint64_t event_count; /* run */
+    uint64_t entry_count; /* that came into the queue */
+};
+static inline const struct sim_clock *sim_clock(const struct sim *sim) { return (const void *)sim; }
+
 struct sim_event {
     void (*run)(struct sim *sim, struct sim_event *event);
     uint64_t due_ps; /* set by the engine: its time + 1; 0: not pending */
@@ -35,7 +43,7 @@ void sim_look_ahead(struct sim *sim, sim_look *far, sim_look *near);
 void sim_owner_set(struct sim *sim, void *owner);
 void *sim_owner(const struct sim *sim);
 
-uint64_t sim_now_ps(const struct sim *sim);
+static inline uint64_t sim_now_ps(const struct sim *sim) { return sim_clock(sim)->now_ps; }
 
 /* Schedules an event that is not pending, at time_ps >= now.  The event must stay in place until it runs.
  * UINT64_MAX is not a valid time: an assertion catches sums that saturated or wrapped. */
@@ -68,7 +76,8 @@ uint64_t sim_run(struct sim *sim);
 /* Runs until at most *idle events are pending.  Events may change *idle.  The events left stay pending. */
 void sim_run_down(struct sim *sim, const uint32_t *idle);
 /* How often an event was scheduled or moved since sim_new(): between two equal answers none was. */
-uint64_t sim_scheduled(const struct sim *sim);
-uint64_t sim_event_count(const struct sim *sim); /* events run since sim_new() or sim_reset() */
+static inline uint64_t sim_scheduled(const struct sim *sim) { return sim_clock(sim)->entry_count; }
+/* Events run since sim_new() or sim_reset(). */
+static inline uint64_t sim_event_count(const struct sim *sim) { return sim_clock(sim)->event_count; }
 
 #endif

@@ -510,7 +510,7 @@ static void gpu_step_end(struct world_rank *rank) { (void)rank; }
 
 static void gpu_step_due(struct world_worker *ww)
 {
-    if (!bulk_turns_park(ww)) world_worker_step(ww);
+    if (!ww->rested || !bulk_turns_park(ww)) world_worker_step(ww);
 }
 
 const struct world_machine gpu_machine = {

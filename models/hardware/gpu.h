@@ -16,12 +16,32 @@ static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1
 /* Rows are dealt out to warps, one warp a row: how many are busy. */
 static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
 
-/* gpu_lanes.c.  Operations of one step run side by side on warps of their own while there are warps, then behind those
+/* Operations of one step run side by side on warps of their own while there are warps, then behind those
  * before.  gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their
  * number; gpu_lane_end() says when it is done, on a GPU that is not slowed. */
-uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes);
-void gpu_lane_end(struct world_worker *ww, uint64_t end_ps);
-/* What an SM takes for rows that need it for service_ps, beside the groups that move rows meanwhile.  Groups in step
+static inline uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
+{
+    struct stepping *now = &worker_rank(ww)->now;
+    const uint32_t all = ww->worker->warps;
+    *lanes = warps && warps < all ? warps : all;
+    if (now->lane_warps + *lanes > all) {
+        now->lane_start_ps = ww->cursor_ps;
+        now->lane_warps = 0;
+    }
+    now->lane_warps = (uint16_t)(now->lane_warps + *lanes);
+    return now->lane_start_ps;
+}
+
+static inline void gpu_lane_end(struct world_worker *ww, uint64_t end_ps)
+{
+    struct stepping *now = &worker_rank(ww)->now;
+    const uint64_t start_ps = now->lane_start_ps;
+    if (end_ps > start_ps) end_ps = start_ps + rank_slowed_ps(worker_rank(ww), end_ps - start_ps);
+    now->last_end_ps = end_ps;
+    if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
+}
+
+/* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, beside the groups that move rows meanwhile.  Groups in step
  * share it evenly.  With gpu_mixed_ps() each other group counts for the part of its turns in which it moves rows, and
  * so does the own one if its warps look for their rows themselves (`sought`). */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);

@@ -1,28 +1,6 @@
 /* gpu_lanes.c - when operations of a warp group run, and with whom it shares its SM. */
 #include "models/hardware/gpu.h"
 
-uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
-{
-    struct stepping *now = &worker_rank(ww)->now;
-    const uint32_t all = ww->worker->warps;
-    *lanes = warps && warps < all ? warps : all;
-    if (now->lane_warps + *lanes > all) {
-        now->lane_start_ps = ww->cursor_ps;
-        now->lane_warps = 0;
-    }
-    now->lane_warps = (uint16_t)(now->lane_warps + *lanes);
-    return now->lane_start_ps;
-}
-
-void gpu_lane_end(struct world_worker *ww, uint64_t end_ps)
-{
-    struct stepping *now = &worker_rank(ww)->now;
-    const uint64_t start_ps = now->lane_start_ps;
-    if (end_ps > start_ps) end_ps = start_ps + rank_slowed_ps(worker_rank(ww), end_ps - start_ps);
-    now->last_end_ps = end_ps;
-    if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
-}
-
 /* Since when the worker's moves share the SM with those of others: it last began to, or it begins now. */
 static uint64_t moved_since_ps(const struct world_rank *rank, const struct world_worker *ww)
 {

@@ -23,7 +23,7 @@ const char *world_resource_name(enum world_resource resource)
 
 /* ---- memory, requests ---- */
 
-static void pool_grow(struct pool *pool)
+void pool_grow(struct pool *pool)
 {
     char *const block = arena_take(pool->arena, (size_t)ITEMS_A_BLOCK * pool->item_bytes);
     for (uint32_t i = ITEMS_A_BLOCK; i-- > 0;) {
@@ -31,15 +31,6 @@ static void pool_grow(struct pool *pool)
         *item = pool->free;
         pool->free = item;
     }
-}
-
-void *pool_get(struct pool *pool)
-{
-    if (!pool->free) pool_grow(pool);
-    void **item = pool->free;
-    pool->free = *item;
-    __builtin_prefetch(pool->free, 1); /* the next one that is taken */
-    return item;
 }
 
 void world_store_payload(struct world_rank *source, const struct fabric_write *write)

@@ -280,7 +280,15 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
     return memory_grow(entry, *max, size_bytes);
 }
 
-void *pool_get(struct pool *pool);
+void pool_grow(struct pool *pool);
+static inline void *pool_get(struct pool *pool)
+{
+    if (!pool->free) pool_grow(pool);
+    void **item = pool->free;
+    pool->free = *item;
+    __builtin_prefetch(pool->free, 1); /* the next one that is taken */
+    return item;
+}
 /* Puts a list back whose items point to the next one by their first bytes. */
 static inline void pool_put_list(struct pool *pool, void *first, void *last)
 {
