@@ -28,8 +28,8 @@ enum {
     DIGIT_BITS = 6,
     DIGIT_COUNT = 1 << DIGIT_BITS,
     LEVEL_COUNT = (64 + DIGIT_BITS - 1) / DIGIT_BITS,
-    CHUNK_PLACES = 32, /* entries and, in the last place, a link: eight cache lines; a power of two */
-    CHUNK_ENTRIES = CHUNK_PLACES - 1,
+    CHUNK_BYTES = 512, /* eight cache lines; a power of two, at a multiple of which each chunk lies */
+    CHUNK_ENTRIES = 31,
     FRONT_FILL_MAX = 32, /* taken from slots at once; the sort is quadratic */
     FRONT_SPARE = 32,    /* below, for what is scheduled into the front afterwards */
     FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
@@ -46,15 +46,28 @@ struct entry {
     struct sim_event *event;
 };
 
+struct chunk {
+    struct entry entry[CHUNK_ENTRIES];
+    struct chunk *next;
+    void *none;
+};
+_Static_assert(sizeof(struct chunk) == CHUNK_BYTES, "chunk_of() finds it");
+
+/* Chunks never move.  Used ones that are free again are a list. */
+struct block {
+    struct block *next;
+    uint32_t chunk_count; /* that lie behind its first CHUNK_BYTES */
+};
+
 /* All chunks but the last are full.  Of an empty slot the least time is UINT64_MAX, and end is END_EMPTY, which looks
  * like the end of a full chunk. */
 struct slot {
     uint64_t time_ps_min;
-    uint32_t first; /* chunk; void when count is 0 */
-    uint32_t end;   /* place behind the last entry, counted through all chunks */
-    uint32_t count; /* of entries */
+    struct entry *end;   /* behind the last entry */
+    struct chunk *first; /* void when count is 0 */
+    uint32_t count;      /* of entries */
 };
-static const uint32_t END_EMPTY = UINT32_MAX;
+enum { END_EMPTY = CHUNK_ENTRIES * sizeof(struct entry) };
 
 struct sim {
     struct sim_clock clock;
@@ -71,19 +84,20 @@ struct sim {
 
     uint64_t base_ps;    /* <= every time in the trie, and <= now while an event runs */
     uint32_t level_mask; /* levels that have a slot in use */
-    uint32_t chunk_free; /* list of chunks that were used before; NONE at its end */
-    uint32_t chunk_used; /* chunks from here on were never used */
-    uint32_t chunk_count;
-    struct entry *places; /* of all chunks; moves when it grows: whoever inserts finds chunks by number again */
+    struct chunk *chunk_free;
+    struct block *block_first, *block; /* all, and the one whose chunks from chunk_used on were never used */
+    uint32_t chunk_used;
+    uint32_t chunk_count; /* of all blocks */
     uint64_t slot_mask[LEVEL_COUNT];
     struct slot slots[LEVEL_COUNT][DIGIT_COUNT];
 };
 
 _Static_assert(offsetof(struct sim, clock) == 0, "sim_clock() finds it there");
 
-static const uint32_t NONE = UINT32_MAX;
-
-static void slot_clear(struct slot *slot) { *slot = (struct slot){ .time_ps_min = UINT64_MAX, .end = END_EMPTY }; }
+static void slot_clear(struct slot *slot)
+{
+    *slot = (struct slot){ .time_ps_min = UINT64_MAX, .end = (struct entry *)(uintptr_t)END_EMPTY };
+}
 
 static void queue_clear(struct sim *sim)
 {
@@ -92,12 +106,22 @@ static void queue_clear(struct sim *sim)
     sim->front_end_ps = UINT64_MAX;
     sim->base_ps = 0;
     sim->level_mask = 0;
-    sim->chunk_free = NONE;
+    sim->chunk_free = NULL;
+    sim->block = sim->block_first;
     sim->chunk_used = 0;
     for (int level = 0; level < LEVEL_COUNT; level++) {
         sim->slot_mask[level] = 0;
         for (int digit = 0; digit < DIGIT_COUNT; digit++) slot_clear(&sim->slots[level][digit]);
     }
+}
+
+static struct block *block_new(uint32_t chunk_count)
+{
+    const size_t size_bytes = ((size_t)chunk_count + 1) * CHUNK_BYTES;
+    struct block *const block = memory_checked(aligned_alloc(CHUNK_BYTES, size_bytes), 1, size_bytes);
+
+    *block = (struct block){ .chunk_count = chunk_count };
+    return block;
 }
 
 struct sim *sim_new(uint32_t event_count)
@@ -107,8 +131,8 @@ struct sim *sim_new(uint32_t event_count)
     const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: of the slot dealt out */
     struct sim *const sim = memory_grow(NULL, 1, sizeof *sim);
 
-    sim->places = memory_grow(NULL, chunk_count * CHUNK_PLACES, sizeof *sim->places);
     sim->chunk_count = (uint32_t)chunk_count;
+    sim->block_first = block_new(sim->chunk_count);
     sim->clock = (struct sim_clock){ 0 };
     sim->far = sim->near = NULL;
     sim->owner = NULL;
@@ -119,7 +143,10 @@ struct sim *sim_new(uint32_t event_count)
 void sim_free(struct sim *sim)
 {
     if (!sim) return;
-    free(sim->places);
+    for (struct block *block = sim->block_first, *next; block; block = next) {
+        next = block->next;
+        free(block);
+    }
     free(sim);
 }
 
@@ -135,62 +162,59 @@ void *sim_owner(const struct sim *sim) { return sim->owner; }
 
 /* ---- slots: lists of chunks ---- */
 
-static struct entry *chunk_entries(const struct sim *sim, uint32_t chunk)
+/* Where an entry, or the end of one, lies. */
+static struct chunk *chunk_of(const struct entry *entry)
 {
-    return &sim->places[(size_t)chunk * CHUNK_PLACES];
+    return (struct chunk *)((uintptr_t)entry & ~(uintptr_t)(CHUNK_BYTES - 1));
 }
 
-static uint32_t chunk_next(const struct sim *sim, uint32_t chunk)
+static bool chunk_full(const struct entry *end) { return (uintptr_t)end % CHUNK_BYTES == END_EMPTY; }
+
+/* The block's chunks are all used: goes on to the next one, which it makes if there is none. */
+static void block_leave(struct sim *sim)
 {
-    return (uint32_t)chunk_entries(sim, chunk)[CHUNK_ENTRIES].time_ps;
-}
+    struct block *const block = sim->block;
 
-static void chunk_link(struct sim *sim, uint32_t chunk, uint32_t next)
-{
-    chunk_entries(sim, chunk)[CHUNK_ENTRIES].time_ps = next;
-}
-
-/* Places are counted in 32 bits. */
-static void chunks_grow(struct sim *sim)
-{
-    const uint32_t count = sim->chunk_count + sim->chunk_count / 2;
-
-    assert(count < UINT32_MAX / CHUNK_PLACES);
-    sim->places = memory_grow(sim->places, (size_t)count * CHUNK_PLACES, sizeof *sim->places);
-    sim->chunk_count = count;
-}
-
-static uint32_t chunk_take(struct sim *sim)
-{
-    const uint32_t chunk = sim->chunk_free;
-
-    if (chunk == NONE) {
-        if (sim->chunk_used == sim->chunk_count) chunks_grow(sim);
-        return sim->chunk_used++;
+    if (!block->next) {
+        assert(sim->chunk_count < UINT32_MAX / 2);
+        block->next = block_new(sim->chunk_count / 2 + 1);
+        sim->chunk_count += block->next->chunk_count;
     }
-    sim->chunk_free = chunk_next(sim, chunk);
+    sim->block = block->next;
+    sim->chunk_used = 0;
+}
+
+static struct chunk *chunk_take(struct sim *sim)
+{
+    struct chunk *const chunk = sim->chunk_free;
+
+    if (!chunk) {
+        if (sim->chunk_used == sim->block->chunk_count) block_leave(sim);
+        return (struct chunk *)(void *)sim->block + ++sim->chunk_used;
+    }
+    sim->chunk_free = chunk->next;
     return chunk;
 }
 
-static void chunk_give(struct sim *sim, uint32_t chunk)
+static void chunk_give(struct sim *sim, struct chunk *chunk)
 {
-    chunk_link(sim, chunk, sim->chunk_free);
+    chunk->next = sim->chunk_free;
     sim->chunk_free = chunk;
 }
 
 /* How many entries the first chunk of a slot in use has. */
 static uint32_t slot_first_fill(const struct slot *slot)
 {
-    return slot->end / CHUNK_PLACES == slot->first ? slot->end % CHUNK_PLACES : CHUNK_ENTRIES;
+    return chunk_of(slot->end) == slot->first ? (uint32_t)(slot->end - slot->first->entry) : CHUNK_ENTRIES;
 }
 
 /* Drops the first chunk, whose entries the caller has copied. */
 static void slot_drop_first(struct sim *sim, struct slot *slot)
 {
-    const uint32_t chunk = slot->first;
+    struct chunk *const chunk = slot->first;
 
     slot->count -= slot_first_fill(slot);
-    slot->first = chunk_next(sim, chunk); /* void after the last */
+    slot->first = chunk->next; /* void after the last */
     chunk_give(sim, chunk);
     if (slot->count == 0) slot_clear(slot);
 }
@@ -198,19 +222,20 @@ static void slot_drop_first(struct sim *sim, struct slot *slot)
 /* ---- the trie ---- */
 
 /* A slot's last chunk is full, or the slot is empty. */
-static __attribute__((noinline)) void slot_extend(struct sim *sim, unsigned level, unsigned digit)
+static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *slot)
 {
-    struct slot *const slot = &sim->slots[level][digit];
-    const uint32_t chunk = chunk_take(sim);
+    struct chunk *const chunk = chunk_take(sim);
 
     if (slot->count == 0) {
+        const unsigned number = (unsigned)(slot - sim->slots[0]), level = number / DIGIT_COUNT;
+
         slot->first = chunk;
         sim->level_mask |= 1u << level;
-        sim->slot_mask[level] |= UINT64_C(1) << digit;
+        sim->slot_mask[level] |= UINT64_C(1) << number % DIGIT_COUNT;
     } else {
-        chunk_link(sim, slot->end / CHUNK_PLACES, chunk);
+        chunk_of(slot->end)->next = chunk;
     }
-    slot->end = chunk * CHUNK_PLACES;
+    slot->end = chunk->entry;
 }
 
 static inline void trie_insert(struct sim *sim, struct entry entry)
@@ -220,9 +245,9 @@ static inline void trie_insert(struct sim *sim, struct entry entry)
     const unsigned digit = entry.time_ps >> (level * DIGIT_BITS) & (DIGIT_COUNT - 1);
     struct slot *const slot = &sim->slots[level][digit];
 
-    if (slot->end % CHUNK_PLACES == CHUNK_ENTRIES) slot_extend(sim, level, digit);
+    if (chunk_full(slot->end)) slot_extend(sim, slot);
     if (entry.time_ps < slot->time_ps_min) slot->time_ps_min = entry.time_ps;
-    sim->places[slot->end++] = entry;
+    *slot->end++ = entry;
     slot->count++;
 }
 
@@ -244,8 +269,8 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
     while (slot.count > 0) {
         const uint32_t fill = slot_first_fill(&slot);
 
-        if (fill < slot.count) __builtin_prefetch(chunk_entries(sim, chunk_next(sim, slot.first)));
-        for (uint32_t i = 0; i < fill; i++) trie_insert(sim, chunk_entries(sim, slot.first)[i]);
+        if (fill < slot.count) __builtin_prefetch(slot.first->next);
+        for (uint32_t i = 0; i < fill; i++) trie_insert(sim, slot.first->entry[i]);
         slot_drop_first(sim, &slot);
     }
 }
@@ -268,13 +293,14 @@ static void front_insert(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* The same for what comes from the trie, the soonest slot first: moves what is later. */
+/* The same for what comes from the trie, the soonest slot first: moves what is later.  The place before the front has
+ * the time 0, so the search ends there. */
 static void front_append(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
     uint32_t place = sim->front_tail++;
 
-    while (place > sim->front_head && front[place - 1].time_ps > entry.time_ps) {
+    while (front[place - 1].time_ps > entry.time_ps) {
         front[place] = front[place - 1];
         place--;
     }
@@ -282,7 +308,7 @@ static void front_append(struct sim *sim, struct entry entry)
 }
 
 /* The front is full: what is in it goes to the trie, at the finer levels that now as the base opens. */
-static void front_spill(struct sim *sim)
+static __attribute__((noinline)) void front_spill(struct sim *sim)
 {
     sim->base_ps = sim->front_end_ps = sim->clock.now_ps;
     for (uint32_t i = sim->front_head; i < sim->front_tail; i++) trie_insert(sim, sim->front[i]);
@@ -291,7 +317,7 @@ static void front_spill(struct sim *sim)
 
 static void front_take_chunk(struct sim *sim, struct slot *slot)
 {
-    const struct entry *const entries = chunk_entries(sim, slot->first);
+    const struct entry *const entries = slot->first->entry;
     const uint32_t fill = slot_first_fill(slot);
 
     for (uint32_t i = 0; i < fill; i++) {
@@ -324,9 +350,10 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
 }
 
 /* The front is empty and the trie is not. */
-static void front_fill(struct sim *sim)
+static __attribute__((noinline)) void front_fill(struct sim *sim)
 {
     sim->front_head = sim->front_tail = FRONT_SPARE;
+    sim->front[FRONT_SPARE - 1].time_ps = 0;
     for (;;) {
         const unsigned level = (unsigned)__builtin_ctz(sim->level_mask);
         const unsigned digit = (unsigned)__builtin_ctzll(sim->slot_mask[level]);
@@ -460,9 +487,11 @@ bool sim_step(struct sim *sim)
         return false;
     }
     struct sim_event *const event = event_take(sim);
+    const struct entry *const next = &sim->front[sim->front_head];
+    const uint32_t left = sim->front_tail - sim->front_head;
 
-    if (sim->far && sim->front_tail - sim->front_head > FAR) sim->far(sim, sim->front[sim->front_head + FAR].event);
-    if (sim->near && sim->front_tail - sim->front_head > NEAR) sim->near(sim, sim->front[sim->front_head + NEAR].event);
+    if (left > FAR && sim->far) sim->far(sim, next[FAR].event);
+    if (left > NEAR && sim->near) sim->near(sim, next[NEAR].event);
     sim->clock.event_count++;
     sim->clock.now_ps = sim_event_time_ps(event);
     event->due_ps = 0;
