@@ -16,9 +16,9 @@ static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1
 /* Rows are dealt out to warps, one warp a row: how many are busy. */
 static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
 
-/* Operations of one step run side by side on warps of their own while there are warps, then behind those
- * before.  gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their
- * number; gpu_lane_end() says when it is done, on a GPU that is not slowed. */
+/* Operations of one step run side by side on warps of their own while there are warps, then behind those before.
+ * gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their number;
+ * gpu_lane_end() says when it is done, on a GPU that is not slowed. */
 static inline uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
 {
     struct stepping *now = &worker_rank(ww)->now;
@@ -41,9 +41,9 @@ static inline void gpu_lane_end(struct world_worker *ww, uint64_t end_ps)
     if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
 }
 
-/* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, beside the groups that move rows meanwhile.  Groups in step
- * share it evenly.  With gpu_mixed_ps() each other group counts for the part of its turns in which it moves rows, and
- * so does the own one if its warps look for their rows themselves (`sought`). */
+/* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, beside the groups that move rows meanwhile.
+ * Groups in step share it evenly.  With gpu_mixed_ps() each other group counts for the part of its turns in which it
+ * moves rows, and so does the own one if its warps look for their rows themselves (`sought`). */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
 uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps);
 /* The group moved rows in this time: others share its SM with it. */
