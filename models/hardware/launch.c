@@ -7,7 +7,6 @@
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -293,19 +292,6 @@ static uint32_t stuck_describe(const struct world *w, char *text, size_t text_si
     return first;
 }
 
-/* All ranks' watches are forgotten.  Memory that this frees between what stays goes back to the system where it is
- * much: the next program may need it for something else. */
-static void watches_forget(struct world *w)
-{
-    enum { MUCH_BYTES = 16 * 1024 * 1024 };
-    uint64_t freed_bytes = 0;
-    for (uint32_t r = 0; r < w->options.ranks; r++) {
-        freed_bytes += (uint64_t)w->rank[r].counter_max * sizeof w->rank[r].counter[0];
-        world_watches_clear(&w->rank[r]);
-    }
-    if (freed_bytes >= MUCH_BYTES) (void)malloc_trim(0);
-}
-
 bool world_run_program(struct world *w, const struct world_program *program, uint32_t *kernel, char *text,
                        size_t text_size)
 {
@@ -317,9 +303,9 @@ bool world_run_program(struct world *w, const struct world_program *program, uin
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         struct world_rank *rank = &w->rank[r];
         for (uint32_t i = 0; i < rank->worker_count; i++) world_mail_read(&rank->worker[i], UINT64_MAX);
+        world_watches_clear(rank);
         rank_result(rank, result_of(rank));
     }
-    watches_forget(w);
     if (!w->ranks_running) return true;
     *kernel = stuck_describe(w, text, text_size);
     return false;

@@ -10,6 +10,7 @@
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 void world_mail_read(struct world_worker *ww, uint64_t now_ps)
@@ -146,6 +147,29 @@ static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value
     return true;
 }
 
+/* Memory that is freed between what stays goes back to the system where it is much: something else may need it. */
+static void counters_free(struct world_rank *rank)
+{
+    enum { MUCH_BYTES = 16 * 1024 * 1024 };
+    struct world *w = rank->world;
+    w->freed_bytes += (uint64_t)rank->counter_max * sizeof rank->counter[0];
+    free(rank->counter);
+    rank->counter = NULL;
+    rank->counter_count = rank->counter_max = rank->counters_low = 0;
+    if (w->freed_bytes < MUCH_BYTES) return;
+    (void)malloc_trim(0);
+    w->freed_bytes = 0;
+}
+
+/* The counter has what its worker waits for, and from now on is a word as others are. */
+static void counter_end(struct world_rank *rank, struct world_worker *ww)
+{
+    rank->watch_head[rank->counter[ww->counter - 1].word] = WATCH_LONE + ww->worker->index;
+    ww->counter = 0;
+    assert(rank->counters_low > 0);
+    if (--rank->counters_low == 0) counters_free(rank);
+}
+
 static void counter_read(struct world_worker *ww, uint64_t now_ps)
 {
     struct world_rank *rank = worker_rank(ww);
@@ -154,13 +178,16 @@ static void counter_read(struct world_worker *ww, uint64_t now_ps)
     rank->fabric.words[counter->word] += counter->due;
     counter->due = 0;
     ww->due = false;
+    counter_end(rank, ww);
 }
 
 void world_counters_launch(struct world_rank *rank)
 {
     for (uint32_t i = 0; i < rank->counter_count; i++) {
         const struct counter *counter = &rank->counter[i];
-        if (rank->watch_head[counter->word] == WATCH_COUNTER + i) rank->worker[counter->worker].counter = i + 1;
+        if (rank->watch_head[counter->word] != WATCH_COUNTER + i) continue;
+        rank->worker[counter->worker].counter = i + 1;
+        rank->counters_low++;
     }
 }
 
@@ -273,10 +300,9 @@ void world_watches_clear(struct world_rank *rank)
     for (uint32_t i = rank->watch_first; i < rank->watch_end; i++) rank->watch_head[i] = 0;
     for (uint32_t i = 0; i < rank->counter_count; i++)
         rank->fabric.words[rank->counter[i].word] += rank->counter[i].due;
-    free(rank->counter); /* the next launch may need its memory for something else */
-    rank->counter = NULL;
+    counters_free(rank);
     rank->watch_first = UINT32_MAX;
-    rank->watch_end = rank->watch_count = rank->counter_count = rank->counter_max = 0;
+    rank->watch_end = rank->watch_count = 0;
 }
 
 void words_read(struct world_worker *ww, uint64_t now_ps)

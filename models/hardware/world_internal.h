@@ -136,6 +136,7 @@ struct world_rank {
     struct watch *watch;
     struct counter *counter;
     uint32_t watch_count, watch_max, counter_count, counter_max;
+    uint32_t counters_low;           /* of workers that still wait for the value */
     uint32_t watch_first, watch_end; /* the words that are watched lie in [first, end) */
     uint32_t worker_count, worker_max, running;
     uint32_t putting; /* workers that store rows to peers by their own stores and are not done */
@@ -215,9 +216,10 @@ struct world {
     struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
     struct pool requests, rows, parcels, letters, changes, acks, waiters, qps, qp_rests, turns;
     struct change_train train;
-    bool letters_used; /* false: words change by events, whoever waits */
-    uint64_t mail_ps;  /* when the last letter arrives */
-    uint64_t poll_ps;  /* from when a word changes until a waiting worker steps */
+    bool letters_used;    /* false: words change by events, whoever waits */
+    uint64_t freed_bytes; /* of counters, since memory last went back to the system */
+    uint64_t mail_ps;     /* when the last letter arrives */
+    uint64_t poll_ps;     /* from when a word changes until a waiting worker steps */
     uint32_t ranks_running;
     uint32_t wakes_pending;      /* wakes that are scheduled */
     uint32_t idle;               /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
