@@ -102,7 +102,7 @@ static bool table_fault(const struct fault_target *t, const char *what, const ch
             return refuse(fault, "gdrcopy: off with a --backend whose threads read GPU memory (ibrc, gin-proxy, ...)",
                           error);
         t->transport->doorbell_ps += t->transport->mapped_ps;
-        t->transport->message_ps = 0; /* without GDRCopy a thread leaves atomics to the NIC */
+        t->transport->message_ps = t->transport->answer_ps = 0; /* without GDRCopy a thread leaves atomics to the NIC */
     } else if (!strcmp(what, "nics") && g_str_has_prefix(edit, "all-on=") && t->graph->nics &&
                g_ascii_string_to_unsigned(edit + strlen("all-on="), 10, 0, t->graph->nics - 1, &nic, NULL)) {
         t->graph->only_nic = (uint32_t)nic + 1;
