@@ -257,6 +257,74 @@ static void test_densities(void)
     CU_ASSERT(rank_prior(3, 0) > rank_prior(0, 3) && rank_prior(0, 3) > rank_prior(0, 0) && rank_prior(0, 0) > 0);
 }
 
+/* What one knows before the numbers: the same thread says more where it is the machine's own kind. */
+static void test_context(void)
+{
+    const struct cause_context plain = { .topic = CAUSE_OF_KERNELS }, roce = { .ethernet = true },
+                               loop = { .public_test = true, .sms_stated = true };
+    const struct cause *late = cause_named("late-ranks"), *sms = cause_named("few-sms"), *ecmp = cause_named("ecmp");
+    CU_ASSERT(cause_prior(late, &plain) > cause_prior(late, &loop));
+    CU_ASSERT(cause_prior(sms, &plain) > cause_prior(sms, &loop));
+    CU_ASSERT_DOUBLE_EQUAL(cause_prior(sms, &loop), rank_prior(0, 0), 1e-12);
+    CU_ASSERT(cause_prior(ecmp, &roce) > 2 * cause_prior(ecmp, &plain));
+    CU_ASSERT_DOUBLE_EQUAL(cause_prior(ecmp, &loop), cause_prior(ecmp, &plain), 1e-12);
+}
+
+/* A message on one QP is held against all ports of its NIC.  Half a rate and a redirected path are then alike. */
+static void test_messages(void)
+{
+    g_autofree char *path = NULL;
+    g_autoptr(GError) error = NULL;
+    const int fd = g_file_open_tmp("diagnose-XXXXXX", &path, NULL);
+    CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path,
+                                                   "kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\n"
+                                                   "p2p,1MiB,2,1,put_stream,23\n",
+                                                   -1, NULL));
+    g_close(fd, NULL);
+    struct case_options base;
+    case_init(&base);
+    case_set(&base, "cluster", "h100-cx7-bond", NULL);
+    struct validate_table *table = diagnose_table_read(path, &base, &error);
+    case_clear(&base);
+    g_unlink(path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    struct diagnosis *d = diagnose_run(table, &how, &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT(table->row[0].predicted_gbs > 40);
+    CU_ASSERT_FATAL(d->verdict_count > 2);
+    CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "one-port");
+    const struct verdict *path_redirected = NULL, *ordered = NULL;
+    for (uint32_t i = 0; i < d->verdict_count; i++) {
+        if (!strcmp(d->verdict[i].cause->id, "no-peer-path")) path_redirected = &d->verdict[i];
+        if (!strcmp(d->verdict[i].cause->id, "pcie-ordering")) ordered = &d->verdict[i];
+    }
+    CU_ASSERT_FATAL(path_redirected && ordered);
+    CU_ASSERT_TRUE(diagnose_alike(&d->verdict[0], path_redirected, table->row_count));
+    CU_ASSERT_FALSE(diagnose_alike(&d->verdict[0], ordered, table->row_count));
+    g_autoptr(GString) text = g_string_new(NULL);
+    diagnosis_text(d, table, 3, text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "all ports"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "or:"));
+    diagnosis_free(d);
+    validate_table_free(table);
+}
+
+/* Staged bytes are copied and then sent: slower than either. */
+static void test_staged(void)
+{
+    struct validate_table *table = table_new();
+    struct cluster *cluster = cluster_load("h100-cx7", NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    cluster->nic.rate_bps = UINT64_C(8) * 24000000000;
+    struct validate_row row = validate_row_copy(&table->row[0]);
+    CU_ASSERT_TRUE(cause_plant(cause_named("no-peer-path"), 1, cluster, 1, &row));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(row.settings);
+    CU_ASSERT(g_strv_contains((const char *const *)row.settings, "nic.rate=12 GB/s"));
+    validate_row_clear(&row);
+    cluster_free(cluster);
+    validate_table_free(table);
+}
+
 /* A large case predicted from small ones leaves what the whole case leaves. */
 static void test_small_for_large(void)
 {
@@ -287,5 +355,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "nothing explains it", test_nothing_explains);
     CU_add_test(suite, "NICs of a host", test_host_nics);
     CU_add_test(suite, "densities and priors", test_densities);
+    CU_add_test(suite, "what is known before", test_context);
+    CU_add_test(suite, "messages on several ports", test_messages);
+    CU_add_test(suite, "staged", test_staged);
     CU_add_test(suite, "small cases stand for large ones", test_small_for_large);
 }

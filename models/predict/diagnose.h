@@ -31,14 +31,16 @@ enum cause_scope {
     CAUSE_PORTS = 32,     /* needs NICs of several ports */
     CAUSE_MOE = 64,       /* kernels that dispatch and combine tokens */
     CAUSE_SHARED = 128,   /* needs several ranks on a node */
-    CAUSE_ETHERNET = 256, /* the threads that ended with it were all on RoCE */
+    CAUSE_ETHERNET = 256, /* threads ended with it on RoCE far more often than on InfiniBand */
+    CAUSE_WORK = 512,     /* needs other work between the calls */
 };
 
 /* What public threads measured: kernels that dispatch and combine, or messages between two ends. */
 enum cause_topic { CAUSE_OF_KERNELS, CAUSE_OF_MESSAGES, CAUSE_TOPICS };
 
-/* One strength or form of a cause.  "N%" of a rate or count is that share of what is there; EXCESS in an option is a
- * time that makes up for what the median row takes too long. */
+/* One strength or form of a cause.  "N%" of a rate or count is that share of what is there; "after a copy" is the rate
+ * of bytes that are copied to the host's memory and then sent; EXCESS in an option is a time that makes up for what the
+ * median row takes too long. */
 struct cause_variant {
     const char *text; /* what distinguishes it, NULL: nothing to say */
     const char *setting[CAUSE_SETTINGS_MAX], *option[CAUSE_OPTIONS_MAX];
@@ -83,7 +85,10 @@ bool hypotheses_predict(const struct validate_table *table, const struct hypothe
 struct cause_context {
     enum cause_topic topic;
     bool ethernet;
-    bool public_test; /* the tuning loop of DeepEP's tests, which alone times cached handles: its routing is uniform */
+    bool
+        public_test; /* the tuning loop of DeepEP's tests, which alone times cached handles: its routing is uniform, and
+                       * its calls follow one another, so that no rank comes late to all of them */
+    bool sms_stated; /* in all rows */
 };
 /* How likely a cause is beforehand, in the units of rank_prior(). */
 double cause_prior(const struct cause *cause, const struct cause_context *context);
@@ -107,6 +112,7 @@ struct verdict {
     uint32_t contradicting;       /* rows whose residual it makes larger by more than a tenth */
     uint32_t applied;             /* rows to which it applies */
     uint32_t first_contradicting; /* the line of the first of these */
+    double *residual;             /* [rows of the table] what it leaves */
 };
 
 struct diagnosis {
@@ -120,7 +126,12 @@ struct diagnosis {
     struct verdict second; /* beside the first; cause NULL: none helps */
 };
 
-/* Reads a table (validate.h), or a record of a replay, whose times of all ranks become its rows. */
+/* Whether two causes leave the same mark in the rows, so that these cannot tell them apart. */
+bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows);
+
+/* Reads a table (validate.h), or a record of a replay, whose times of all ranks become its rows.  A table's rows of p2p
+ * are expected to use all ports of a NIC, as programs with QPs enough do: its one QP would use one. */
+#define DIAGNOSE_PORTS_JOINED "nic.ports=1"
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error);
 
 struct diagnose_how {

@@ -3,7 +3,8 @@
  *
  * Numbers are of parts, with their source in PROTOCOLS.md: a CPU proxy that reads GPU memory without GDRCopy takes
  * 3.7 us a request (5.2); between sockets NCCL plans with 6, 10 and 22 GB/s by generation, and a NIC read 11 GB/s
- * (5.3); copies through host memory move what PCIe moves.  Knows no simulation. */
+ * (5.3); copies through host memory move what PCIe moves, before and after the network (openucx/ucx issue 11121:
+ * 65 Gb/s where 85 go straight).  Knows no simulation. */
 #include "models/predict/diagnose.h"
 
 #include <string.h>
@@ -18,35 +19,36 @@ static const struct cause causes[] = {
     { "one-nic", "all ranks of a node use one NIC",
       "NVSHMEM_DEBUG=INFO: which NIC each PE opens; counters of the other NICs stay still",
       "unset NVSHMEM_ENABLE_NIC_PE_MAPPING, or name a NIC for each PE in NVSHMEM_HCA_LIST; see eptwin probe",
-      CAUSE_NETWORK | CAUSE_SHARED, { 4, 0 },
+      CAUSE_NETWORK | CAUSE_SHARED, { 5, 0 },
       { { NULL, { "node.nics=1" }, { NULL }, 0 },
         { "which most reach through the root complex", { "node.nics=1", "nic.rate=50%" }, { NULL }, 0 } } },
     { "one-port", "traffic uses one of a NIC's ports or planes",
       "ibstat: rate and state of both ports; counters of each port; QPs of a peer",
       "more QPs a peer (num_qps_per_rank, NCCL_IB_QPS_PER_CONNECTION=4), NVSHMEM_IBGDA_ENABLE_MULTI_PORT=1 on planes, "
       "or LAG hashing by QP",
-      CAUSE_NETWORK | CAUSE_PORTS, { 4, 3 },
-      { { NULL, { "nic.ports=1" }, { NULL }, 0 },
+      CAUSE_NETWORK | CAUSE_PORTS, { 5, 4 },
+      { { NULL, { "nic.ports=1", "nic.rate=100%" }, { NULL }, 0 },
+        { "which two ranks share", { "nic.ports=1", "nic.rate=100%", "node.nics=50%" }, { NULL }, 0 },
         { "by peer: one QP each", { NULL }, { "fault=qp: one" }, 0 } } },
     { "half-the-nics", "two ranks share a NIC, and half of the NICs are idle",
       "NVSHMEM_DEBUG=INFO: which NIC each PE opens; common where two GPUs and two NICs share a PCIe switch",
       "set NVSHMEM_HCA_LIST by rank (DeepEP pull request 466), or NVSHMEM_HCA_PE_MAPPING",
-      CAUSE_NETWORK | CAUSE_SHARED, { 1, 0 },
+      CAUSE_NETWORK | CAUSE_SHARED, { 1, 1 },
       { { NULL, { "node.nics=50%" }, { NULL }, 0 } } },
     { "across-sockets", "GPUs and NICs meet across the socket",
       "nvidia-smi topo -m: SYS between a GPU and its NIC; eptwin probe",
       "bind each rank to the NIC of its own PCIe switch; bind processes to cores of the same NUMA node",
-      CAUSE_NETWORK, { 1, 3 },
+      CAUSE_NETWORK, { 1, 4 },
       { { "at 11 GB/s", { "node.pcie-rate=11 GB/s" }, { NULL }, 0 },
         { "at 22 GB/s", { "node.pcie-rate=22 GB/s" }, { NULL }, 0 },
         { "at 6 GB/s", { "node.pcie-rate=6 GB/s" }, { NULL }, 0 } } },
     { "no-peer-path", "bytes between GPU and NIC go through the root complex or the host's memory, not straight",
       "lspci -vvv: ACSCtl with SrcValid+; lsmod: nvidia_peermem, or dma-buf support; eptwin probe",
       "turn ACS and the IOMMU's translation off; load nvidia-peermem",
-      CAUSE_NETWORK, { 0, 6 },
+      CAUSE_NETWORK, { 0, 9 },
       { { "redirected by ACS", { "node.pcie-rate=50%" }, { NULL }, 0 },
-        { "staged",
-            { "node.staging=yes", "node.staging-rate=24 GB/s", "node.staging-latency=10 us" }, { NULL }, 0 } } },
+        { "staged: copied, then sent",
+            { "node.staging=yes", "node.staging-latency=10 us", "nic.rate=after a copy" }, { NULL }, 0 } } },
     { "pcie-ordering", "PCIe writes of the NIC are kept in order",
       "ib_write_bw: 'PCIe relax order'; lspci: MaxReadReq and RlxdOrd; the CPU's generation",
       "relaxed ordering on (UCX_IB_PCI_RELAXED_ORDERING=y, NCCL_IB_PCI_RELAXED_ORDERING=1, PCI_WR_ORDERING of the NIC)",
@@ -55,7 +57,7 @@ static const struct cause causes[] = {
     { "ecmp", "flows collide on uplinks: ECMP without adaptive routing",
       "compare 2 nodes below one leaf with more nodes; counters of the uplinks",
       "adaptive routing on the switches, static routes for each rail, or more QPs so that more flows are hashed",
-      CAUSE_NETWORK | CAUSE_ETHERNET, { 2, 0 },
+      CAUSE_NETWORK | CAUSE_ETHERNET, { 2, 2 },
       { { "hashed by address, uplinks as fast as NICs",
           { ECMP, "network.spines=8", "network.flow-key=address" }, { NULL }, 0 },
         { "hashed by address, uplinks twice as fast",
@@ -78,13 +80,13 @@ static const struct cause causes[] = {
     { "late-ranks", "waiting counts as transfer: ranks launch apart",
       "time a barrier before the kernel; compare the fastest rank with the slowest",
       "measure behind a barrier; look for work that delays some ranks",
-      CAUSE_MOE, { 4, 0 },
+      CAUSE_MOE | CAUSE_WORK, { 4, 0 },
       { { "all, at random", { NULL }, { "arrival=uniform:EXCESS" }, 0 },
         { "one of them", { NULL }, { "arrival=one:EXCESS" }, 0 } } },
     { "half-rate", "the NIC's ports run at half the rate assumed",
       "ibstat, mlxlink: rate and width of the port; lspci: PCIe width",
       "replace the cable or module, reseat the card; or the cluster file names a faster NIC than there is",
-      CAUSE_NETWORK, { 1, 0 },
+      CAUSE_NETWORK, { 1, 1 },
       { { NULL, { "nic.rate=50%" }, { NULL }, 0 } } },
     { "quarter-rate", "the NIC's ports run at a quarter of the rate assumed",
       "ibstat, mlxlink: rate and width of the port; lspci: PCIe width",
@@ -186,9 +188,18 @@ uint32_t cause_variant_strengths(const struct cause_variant *variant)
     return variant->option[0] && strstr(variant->option[0], "EXCESS") ? 8 : 1;
 }
 
+/* Of the threads that the table counts, one in so many was on NICs of several ports (8 of 38, 4 of 26), or on RoCE:
+ * what needs such a machine is as much commoner where there is one. */
+#define THREADS_ON_PORTS    5
+#define THREADS_ON_ETHERNET 2
+
 double cause_prior(const struct cause *cause, const struct cause_context *c)
 {
-    if (cause->scope & CAUSE_ETHERNET && !c->ethernet) return rank_prior(0, 0);
-    if (cause->scope & CAUSE_DRAWN && c->public_test) return rank_prior(0, 0);
-    return rank_prior(cause->threads[c->topic], cause->threads[!c->topic]);
+    const unsigned unlikely = (c->public_test ? CAUSE_DRAWN | CAUSE_WORK : 0) | (c->sms_stated ? CAUSE_SMS : 0);
+    if (cause->scope & unlikely) return rank_prior(0, 0);
+    if (cause->scope & CAUSE_ETHERNET && !c->ethernet)
+        return rank_prior(0, cause->threads[CAUSE_OF_KERNELS] + cause->threads[CAUSE_OF_MESSAGES]);
+    const uint32_t times =
+        (cause->scope & CAUSE_PORTS ? THREADS_ON_PORTS : 1) * (cause->scope & CAUSE_ETHERNET ? THREADS_ON_ETHERNET : 1);
+    return times * rank_prior(cause->threads[c->topic], cause->threads[!c->topic]);
 }

@@ -99,4 +99,4 @@ double rank_unknown_density(const double *residual, uint32_t count)
                    &(struct errors){ .mean = UNKNOWN_MEAN, .common = UNKNOWN_COMMON, .row = UNKNOWN_ROW });
 }
 
-double rank_prior(uint32_t threads, uint32_t elsewhere) { return threads + elsewhere / 4.0 + 0.5; }
+double rank_prior(uint32_t threads, uint32_t elsewhere) { return threads + elsewhere / 10.0 + 0.5; }

@@ -23,8 +23,9 @@ double rank_cause_density(const double *residual, const double *before, uint32_t
 double rank_unknown_density(const double *residual, uint32_t count);
 
 /* The prior of a cause that so many public threads on a topic ended with, and so many on the other, whose machines are
- * the same but not what is done with them: they count a quarter.  One half is what Krichevsky and Trofimov add, for
- * what has not been seen yet. */
+ * the same but not what is done with them: they count a tenth.  Of such weights those from 0.05 to 0.1 make the counts
+ * of either topic likeliest given the other's (tests/accuracy/threads/README.md).  One half is what Krichevsky and
+ * Trofimov add, for what has not been seen yet. */
 double rank_prior(uint32_t threads, uint32_t elsewhere);
 /* The prior of something unknown, in the same units: as many threads with numbers ended without a cause. */
 #define RANK_THREADS_UNKNOWN 6

@@ -1,5 +1,6 @@
-/* diagnose_record.c - the record of a replay as a table of measurements: one row for each phase's slowest, median and
- * fastest rank, and, where it says whom ranks waited for, one for each share of wait_matrix.h.  Knows no causes. */
+/* diagnose_record.c - measurements to diagnose: a table, or the record of a replay, which becomes one of a row for each
+ * phase's slowest, median and fastest rank, and, where it says whom ranks waited for, one for each share of
+ * wait_matrix.h.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
@@ -85,12 +86,31 @@ static char *table_text(const char *path, char **warning)
     return text ? g_string_free(text, FALSE) : NULL;
 }
 
+/* A stream of puts has one QP, which uses one port: the row's NIC gets one port of the rate of all. */
+static void ports_join(struct validate_row *row)
+{
+    struct cluster *cluster = g_strcmp0(row->options.kernel, "p2p") ? NULL : cluster_load(row->options.cluster, NULL);
+    if (cluster && cluster->nic.ports > 1) {
+        g_autoptr(GPtrArray) settings = g_ptr_array_new();
+        for (char **s = row->settings; s && *s; s++) g_ptr_array_add(settings, *s);
+        g_ptr_array_add(settings, g_strdup(DIAGNOSE_PORTS_JOINED));
+        g_ptr_array_add(
+            settings, g_strdup_printf("nic.rate=%.6g GB/s", (double)cluster->nic.rate_bps / 8e9 * cluster->nic.ports));
+        g_ptr_array_add(settings, NULL);
+        g_free(row->settings); /* its strings are the new list's */
+        row->settings = (char **)g_ptr_array_free(g_steal_pointer(&settings), FALSE);
+    }
+    cluster_free(cluster);
+}
+
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error)
 {
     char *warning = NULL;
     g_autofree char *text = strcmp(path, "-") != 0 ? table_text(path, &warning) : NULL;
-    if (!text) return validate_table_read(path, base, error);
-    struct validate_table *table = validate_table_parse(path, text, strlen(text), base, error);
+    struct validate_table *table =
+        text ? validate_table_parse(path, text, strlen(text), base, error) : validate_table_read(path, base, error);
+    for (uint32_t i = 0; !text && table && i < table->row_count; i++) ports_join(&table->row[i]);
+    if (!text && table) validate_jobs_number(table);
     if (table && !table->warning) table->warning = g_steal_pointer(&warning);
     g_free(warning);
     return table;

@@ -9,6 +9,7 @@
 #define SECOND_WORTH 0.5  /* of what the first cause left, a second one must explain */
 #define SECOND_LEFT  1.12 /* a factor that one does not look behind */
 #define SECOND_PRIOR 0.1  /* of the threads, one in ten found a second cause behind the first */
+#define ALIKE        0.08 /* ln of a factor: what a row is off by in a prediction (diagnose_rank.c) */
 
 /* What a hypothesis leaves, but not how likely it is. */
 static struct verdict verdict_make(const struct hypothesis *h, const struct validate_table *table, const double *before)
@@ -58,15 +59,19 @@ static double prior(const struct compared *c, const struct cause *cause)
     return cause ? cause_prior(cause, &c->context) : rank_prior(RANK_THREADS_UNKNOWN, 0);
 }
 
+static void verdict_clear(void *verdict) { g_free(((struct verdict *)verdict)->residual); }
+
 /* Verdicts of all causes from the hypotheses, which stand cause by cause, against what is left before them.  The
  * probabilities are not yet divided by their sum. */
 static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
     const struct validate_table *table = c->table;
     GArray *verdicts = g_array_new(FALSE, TRUE, sizeof(struct verdict));
+    g_array_set_clear_func(verdicts, verdict_clear);
     for (uint32_t k = 0; k < count;) {
         const struct cause *cause = h[k].cause;
         double likelihood = 0, best = -INFINITY;
+        const double *residual = NULL;
         uint32_t strengths = 0;
         struct verdict v = { 0 };
         for (; k < count && h[k].cause == cause; k++) {
@@ -76,15 +81,27 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
             const double density =
                 rank_cause_density(h[k].residual, c->before, table->row_count, c->how->baseline != NULL);
             likelihood += exp(density);
-            if (density > best) v = form;
+            if (density > best) {
+                v = form;
+                residual = h[k].residual;
+            }
             best = fmax(best, density);
         }
         v.prior = prior(c, cause);
         v.probability = v.prior * likelihood / strengths;
-        if (v.cause) g_array_append_val(verdicts, v);
+        if (!v.cause) continue;
+        v.residual = g_memdup2(residual, (table->row_count + 1) * sizeof *residual);
+        g_array_append_val(verdicts, v);
     }
     if (verdicts->len) qsort(verdicts->data, verdicts->len, sizeof(struct verdict), verdict_compare);
     return verdicts;
+}
+
+bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows)
+{
+    for (uint32_t i = 0; i < rows; i++)
+        if (fabs(a->residual[i] - b->residual[i]) > ALIKE) return false;
+    return true;
 }
 
 static void probabilities_divide(struct diagnosis *d, double none)
@@ -131,6 +148,7 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
         const struct verdict *best = verdicts->len ? &g_array_index(verdicts, struct verdict, 0) : NULL;
         if (best && best->explains >= SECOND_WORTH && SECOND_PRIOR * best->probability / priors > alone)
             d->second = *best;
+        d->second.residual = NULL; /* the array's */
     }
     hypotheses_free(h, count);
     return good;
@@ -141,7 +159,7 @@ enum { ETHERNET_HEADER_BYTES = 60 };
 
 static void context_find(struct compared *c)
 {
-    c->context = (struct cause_context){ .topic = CAUSE_OF_MESSAGES, .public_test = true };
+    c->context = (struct cause_context){ .topic = CAUSE_OF_MESSAGES, .public_test = true, .sms_stated = true };
     for (uint32_t i = 0; i < c->table->row_count; i++) {
         const struct validate_row *row = &c->table->row[i];
         if (isnan(c->before[i])) continue;
@@ -149,6 +167,7 @@ static void context_find(struct compared *c)
         if (!strcmp(kernel, "ll") || !strcmp(kernel, "normal") || !strcmp(kernel, "v2"))
             c->context.topic = CAUSE_OF_KERNELS;
         c->context.public_test &= row->options.cached;
+        c->context.sms_stated &= row->options.num_sms > 0;
         struct cluster *cluster = cluster_load_set(row->options.cluster, (const char *const *)row->settings, NULL);
         c->context.ethernet |= cluster && cluster->nic.header_bytes >= ETHERNET_HEADER_BYTES;
         cluster_free(cluster);
@@ -219,6 +238,7 @@ struct diagnosis *diagnose_run(struct validate_table *table, const struct diagno
 void diagnosis_free(struct diagnosis *d)
 {
     if (!d) return;
+    for (uint32_t i = 0; i < d->verdict_count; i++) verdict_clear(&d->verdict[i]);
     g_free(d->sound);
     g_free(d->verdict);
     g_free(d);

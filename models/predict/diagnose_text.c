@@ -8,6 +8,7 @@
 
 #define AGREES        1.15 /* within 15 % there is nothing to explain */
 #define AGREES_BESIDE 1.1  /* the same beside a baseline */
+#define ALIKE_LEAST   0.02 /* less probable causes are not named beside one that leaves the same mark */
 
 static void rows_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
 {
@@ -34,6 +35,16 @@ static void rows_append(const struct diagnosis *d, const struct validate_table *
     text_table_free(text);
 }
 
+static void ports_append(const struct validate_table *table, GString *out)
+{
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        char **settings = table->row[i].settings;
+        if (!settings || !g_strv_contains((const char *const *)settings, DIAGNOSE_PORTS_JOINED)) continue;
+        g_string_append(out, "\nExpected of messages: what all ports of the NIC move, as with QPs enough.\n");
+        return;
+    }
+}
+
 static void baseline_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
 {
     uint32_t without = 0;
@@ -58,6 +69,27 @@ static void remedy_append(const struct verdict *v, GString *out)
 {
     g_string_append_printf(out, "   check:  %s\n   change: %s\n", v->cause->check, v->cause->change);
     if (v->gives < 1 / 1.05) g_string_append_printf(out, "   gives:  %.2f times as fast\n", 1 / v->gives);
+}
+
+/* Those that leave the same mark as the one at i, which stands first. */
+static void alike_append(const struct diagnosis *d, uint32_t i, uint32_t rows, GString *out)
+{
+    for (uint32_t j = i + 1; j < d->verdict_count; j++) {
+        const struct verdict *v = &d->verdict[j];
+        if (v->probability < ALIKE_LEAST || !diagnose_alike(&d->verdict[i], v, rows)) continue;
+        g_string_append(out, "   or:     ");
+        name_append(v, out);
+        g_string_append_printf(out, " (%s), %.0f %%: these rows cannot tell them apart\n           check: %s\n",
+                               v->cause->id, 100 * v->probability, v->cause->check);
+    }
+}
+
+/* Whether one that stands before it leaves the same mark. */
+static bool told_before(const struct diagnosis *d, uint32_t i, uint32_t rows)
+{
+    bool told = false;
+    for (uint32_t j = 0; j < i && !told; j++) told = diagnose_alike(&d->verdict[j], &d->verdict[i], rows);
+    return told;
 }
 
 static void verdict_append(const struct verdict *v, uint32_t place, GString *out)
@@ -87,6 +119,7 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
 {
     rows_append(d, table, out);
     baseline_append(d, table, out);
+    ports_append(table, out);
     g_string_append_printf(out, "\n%u row%s, off by a factor of %.2f (root mean square%s", d->rows,
                            d->rows > 1 ? "s" : "", d->before, d->before_waits > 1 ? "; " : ")\n\n");
     if (d->before_waits > 1) g_string_append_printf(out, "shares of waiting: %.2f)\n\n", d->before_waits);
@@ -98,7 +131,11 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
     const bool convincing = d->verdict_count && d->verdict[0].probability > d->none;
     if (!convincing)
         g_string_append_printf(out, "None of these explains it (%.0f %%).  The nearest:\n\n", 100 * d->none);
-    for (uint32_t i = 0; i < d->verdict_count && shown < most; i++) verdict_append(&d->verdict[i], ++shown, out);
+    for (uint32_t i = 0; i < d->verdict_count && shown < most; i++) {
+        if (told_before(d, i, table->row_count)) continue;
+        verdict_append(&d->verdict[i], ++shown, out);
+        alike_append(d, i, table->row_count, out);
+    }
     if (!shown) g_string_append(out, "No cause that eptwin knows brings prediction and measurement nearer.\n");
     else if (convincing) g_string_append_printf(out, "None of these, but something unknown: %.0f %%\n", 100 * d->none);
     if (d->second.cause) second_append(&d->second, out);
