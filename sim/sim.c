@@ -466,7 +466,7 @@ void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps)
 
 /* Takes the next event that is pending out of the queue.  An entry whose event moved is passed over; should that be
  * back at the entry's time, then the entry stands for it, and the newer one is passed over. */
-static struct sim_event *event_take(struct sim *sim)
+static inline struct sim_event *event_take(struct sim *sim)
 {
     for (;;) {
         if (sim->front_head == sim->front_tail) front_fill(sim);
@@ -480,12 +480,9 @@ static struct sim_event *event_take(struct sim *sim)
     }
 }
 
-bool sim_step(struct sim *sim)
+/* Some event is pending: runs the next one. */
+static inline void event_run(struct sim *sim)
 {
-    if (sim->pending_count == 0) {
-        if (sim->left_count > 0) queue_clear(sim);
-        return false;
-    }
     struct sim_event *const event = event_take(sim);
     const struct entry *const next = &sim->front[sim->front_head];
     const uint32_t left = sim->front_tail - sim->front_head;
@@ -496,6 +493,15 @@ bool sim_step(struct sim *sim)
     sim->clock.now_ps = sim_event_time_ps(event);
     event->due_ps = 0;
     event->run(sim, event);
+}
+
+bool sim_step(struct sim *sim)
+{
+    if (sim->pending_count == 0) {
+        if (sim->left_count > 0) queue_clear(sim);
+        return false;
+    }
+    event_run(sim);
     return true;
 }
 
@@ -510,7 +516,7 @@ uint64_t sim_run(struct sim *sim)
 
 void sim_run_down(struct sim *sim, const uint32_t *idle)
 {
-    while (sim->pending_count > *idle) sim_step(sim);
+    while (sim->pending_count > *idle) event_run(sim);
 }
 
 /* Marks the events of a row as not pending. */

@@ -506,8 +506,6 @@ static uint64_t gpu_step_begin(struct world_rank *rank, uint64_t now_ps)
     return now_ps + rank_slowed_ps(rank, rank->world->cluster->gpu.step_ps);
 }
 
-static void gpu_step_end(struct world_rank *rank) { (void)rank; }
-
 static void gpu_step_due(struct world_worker *ww)
 {
     if (!ww->rested || !bulk_turns_park(ww)) world_worker_step(ww);
@@ -518,5 +516,4 @@ const struct world_machine gpu_machine = {
     .init = gpu_init,
     .step_due = gpu_step_due,
     .step_begin = gpu_step_begin,
-    .step_end = gpu_step_end,
 };

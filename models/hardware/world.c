@@ -135,7 +135,7 @@ void world_worker_step(struct world_worker *ww)
         if (--rank->running == 0) launch_rank_done(rank);
         break;
     }
-    machine->step_end(rank);
+    if (machine->step_end) machine->step_end(rank);
     rank->now.worker = NULL;
 }
 

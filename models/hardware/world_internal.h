@@ -161,7 +161,7 @@ struct world_machine {
     void (*init)(struct world *w);                                    /* rates, SMs, launch_ps, poll_ps */
     void (*step_due)(struct world_worker *ww);                        /* the worker would step */
     uint64_t (*step_begin)(struct world_rank *rank, uint64_t now_ps); /* returns when the worker may go on */
-    void (*step_end)(struct world_rank *rank);
+    void (*step_end)(struct world_rank *rank);                        /* NULL: nothing is to be done */
     /* NULL unless links cost CPU time.  link_ps() is the CPU time of a request at each end.  send() charges the stepped
      * worker for a request that it sends.  receive() charges the receiver's core for a request that comes in.  Both
      * return when that work is done. */
