@@ -50,7 +50,7 @@ double wait_matrix_most_us(const struct wait_matrix *m)
 
 static const char *const share_names[WAIT_SHARES] = { "awaited_max_pct", "awaited_median_pct", "awaited_min_pct",
                                                       "waiting_max_pct", "waiting_median_pct", "waiting_min_pct",
-                                                      "pair_max_pct",    "pair_min_pct" };
+                                                      "longest_pct",     "shortest_pct" };
 
 const char *wait_share_name(uint32_t share)
 {
@@ -94,17 +94,22 @@ static bool means_sum_up(const struct wait_matrix *m, bool column, double us[3])
     return count > 0;
 }
 
-static void pairs_sum_up(const struct wait_matrix *m, double us[2])
+/* The median over ranks of the longest and of the shortest wait of each. */
+static void extremes_sum_up(const struct wait_matrix *m, double us[2])
 {
-    us[0] = 0;
-    us[1] = INFINITY;
-    for (uint32_t rank = 0; rank < m->ranks; rank++)
+    g_autofree double *most = g_new(double, m->ranks), *least = g_new(double, m->ranks);
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < m->ranks; rank++) {
+        most[count] = least[count] = NAN;
         for (uint32_t peer = 0; peer < m->ranks; peer++) {
-            const double one = m->us[(gsize)rank * m->ranks + peer];
-            if (peer == rank || isnan(one)) continue;
-            us[0] = fmax(us[0], one);
-            us[1] = fmin(us[1], one);
+            if (peer == rank) continue;
+            most[count] = fmax(most[count], m->us[(gsize)rank * m->ranks + peer]); /* not a NAN, if one is none */
+            least[count] = fmin(least[count], m->us[(gsize)rank * m->ranks + peer]);
         }
+        count += !isnan(most[count]);
+    }
+    us[0] = stats_median(most, count);
+    us[1] = stats_median(least, count);
 }
 
 bool wait_shares_find(const struct record *record, const char *phase, double percent[WAIT_SHARES])
@@ -113,7 +118,7 @@ bool wait_shares_find(const struct record *record, const char *phase, double per
     const struct record_row *time = record_find(record, phase, RECORD_ALL, "time_us_median");
     bool good = wait_matrix_read(record, phase, &m) && time && time->value > 0;
     good = good && means_sum_up(&m, true, percent) && means_sum_up(&m, false, percent + 3);
-    if (good) pairs_sum_up(&m, percent + 6);
+    if (good) extremes_sum_up(&m, percent + 6);
     for (uint32_t i = 0; good && i < WAIT_SHARES; i++) percent[i] *= 100 / time->value;
     wait_matrix_clear(&m);
     return good;

@@ -20,8 +20,8 @@ double wait_matrix_most_us(const struct wait_matrix *m); /* 0 of nothing */
 
 /* What a matrix looks like, whichever rank stands out: how long the others wait for a rank ("awaited"), how long a rank
  * waits for the others ("waiting"), the means over these, of the rank of which that is the longest, the median, and
- * the shortest; and of one rank for one other ("pair"), the longest and the shortest.  In percent of the phase's time
- * on the median rank.  A wait of a rank for itself does not count. */
+ * the shortest; and of the longest and the shortest wait of each rank the median over ranks.  In percent of the phase's
+ * time on the median rank.  A wait of a rank for itself does not count. */
 enum { WAIT_SHARES = 8 };
 /* "awaited_max_pct" and so on. */
 const char *wait_share_name(uint32_t share);

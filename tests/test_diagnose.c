@@ -197,13 +197,18 @@ static void test_baseline_rows(void)
     validate_table_free(other);
 }
 
+static double cause_density(const double *residual, const double *before, uint32_t count, bool baseline)
+{
+    return rank_cause_density(&(struct rank_rows){ residual, before, NULL, count }, baseline);
+}
+
 /* A row that the cause leaves as it is, but that is off, speaks against it more than one that the cause reaches. */
 static void test_strength(void)
 {
     const double before[] = { 1.0, 1.0, 0 }, unreached[] = { 0, 0, 0.3 }, reached[] = { 0.15, 0.15, 0 };
-    CU_ASSERT(rank_cause_density(reached, before, 3, false) > rank_cause_density(unreached, before, 3, false));
+    CU_ASSERT(cause_density(reached, before, 3, false) > cause_density(unreached, before, 3, false));
     const double off[] = { 1.0, 1.0, 0.3 };
-    CU_ASSERT(rank_cause_density(unreached, off, 3, true) < rank_cause_density(unreached, off, 3, false));
+    CU_ASSERT(cause_density(unreached, off, 3, true) < cause_density(unreached, off, 3, false));
 }
 
 /* Faster than the machine can be: no fault makes it so. */
@@ -245,14 +250,23 @@ static void test_densities(void)
 {
     const double small[] = { 0.05, 0.02, 0.04 }, common[] = { 0.3, 0.28, 0.32 }, mixed[] = { 0.3, -0.28, 0.32 },
                  gap[] = { 0.05, NAN, 0.02, 0.04 }, large[] = { 1.2, 1.0, 1.1 };
-    CU_ASSERT(rank_cause_density(small, small, 3, false) > rank_cause_density(common, common, 3, false));
-    CU_ASSERT(rank_cause_density(common, common, 3, false) > rank_cause_density(mixed, mixed, 3, false));
-    CU_ASSERT_DOUBLE_EQUAL(rank_cause_density(gap, gap, 4, false), rank_cause_density(small, small, 3, false), 1e-12);
-    CU_ASSERT(rank_cause_density(small, small, 3, false) > rank_unknown_density(large, 3));
-    CU_ASSERT(rank_unknown_density(large, 3) > rank_cause_density(large, large, 3, false));
+    CU_ASSERT(cause_density(small, small, 3, false) > cause_density(common, common, 3, false));
+    CU_ASSERT(cause_density(common, common, 3, false) > cause_density(mixed, mixed, 3, false));
+    CU_ASSERT_DOUBLE_EQUAL(cause_density(gap, gap, 4, false), cause_density(small, small, 3, false), 1e-12);
+    CU_ASSERT(cause_density(small, small, 3, false) >
+              rank_unknown_density(&(struct rank_rows){ large, large, NULL, 3 }));
+    CU_ASSERT(rank_unknown_density(&(struct rank_rows){ large, large, NULL, 3 }) >
+              cause_density(large, large, 3, false));
+    /* A share of waiting has less of its own error and no part in the common one. */
+    static const bool waits[] = { true, false, false };
+    const double first[] = { 0.3, 0, 0 }, second[] = { 0, 0.3, 0 };
+    CU_ASSERT(rank_cause_density(&(struct rank_rows){ first, first, waits, 3 }, true) <
+              rank_cause_density(&(struct rank_rows){ second, second, waits, 3 }, true));
+    CU_ASSERT(rank_cause_density(&(struct rank_rows){ common, common, waits, 3 }, false) <
+              rank_cause_density(&(struct rank_rows){ common, common, NULL, 3 }, false));
     /* One value: a density over the line. */
     double sum = 0;
-    for (double r = -60; r < 60; r += 0.001) sum += exp(rank_cause_density(&r, &r, 1, false)) * 0.001;
+    for (double r = -60; r < 60; r += 0.001) sum += exp(cause_density(&r, &r, 1, false)) * 0.001;
     CU_ASSERT_DOUBLE_EQUAL(sum, 1, 1e-3);
     CU_ASSERT(rank_prior(3, 0) > rank_prior(0, 3) && rank_prior(0, 3) > rank_prior(0, 0) && rank_prior(0, 0) > 0);
 }

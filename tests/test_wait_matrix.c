@@ -38,8 +38,8 @@ static void test_shares(void)
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_max_pct"), 45, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_median_pct"), 30, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_min_pct"), 10, 1e-9);
-    CU_ASSERT_DOUBLE_EQUAL(share(percent, "pair_max_pct"), 70, 1e-9);
-    CU_ASSERT_DOUBLE_EQUAL(share(percent, "pair_min_pct"), 5, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "longest_pct"), 50, 1e-9);  /* 100, 30, 140 */
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "shortest_pct"), 10, 1e-9); /* 20, 10, 40 */
     CU_ASSERT_EQUAL(wait_share_find("time_us_max"), WAIT_SHARES);
     record_free(record);
 }

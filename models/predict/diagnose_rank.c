@@ -1,12 +1,15 @@
 /* diagnose_rank.c - densities and priors of diagnose, see diagnose_rank.h. */
 #include "models/predict/diagnose_rank.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 
 #define COMMON_SOUND   0.14
 #define ROW_SOUND      0.09
 #define COMMON_BESIDE  0.12 /* a baseline */
 #define ROW_BESIDE     0.06
+#define ROW_WAITS      0.05
 #define STRENGTH       0.2
 #define UNKNOWN_MEAN   0.69 /* twice as long */
 #define UNKNOWN_COMMON 1.0
@@ -20,21 +23,29 @@ struct errors {
     double mean, common, row, strength; /* strength: of the row with the largest effect */
 };
 
-/* Sums over the rows that are not spoilt: errors x, effects e. */
+/* Sums over the rows that are not spoilt: errors x, effects e, both of times (tx, te) and of all, in units of a time's
+ * own error. */
 struct sums {
-    double x, xx, e, ee, xe;
-    uint32_t n;
+    double tx, te, xx, ee, xe;
+    uint32_t n, times;
 };
 
-/* ln of Student's density in n dimensions.  The matrix row^2 I + common^2 11' + strength^2 ee' has its inverse and
- * determinant in closed form: those of the 2 x 2 matrix I + U'U / row^2, U = (common 1, strength e). */
+/* A row as it counts. */
+struct weighed {
+    double error, effect;
+    bool time; /* it shares the common error */
+};
+
+/* ln of Student's density in n dimensions.  The matrix row^2 I + common^2 tt' + strength^2 ee', t being 1 for times and 0
+ * for shares of waiting, has its inverse and determinant in closed form: those of the 2 x 2 matrix I + U'U / row^2,
+ * U = (common t, strength e). */
 static double student(const struct sums *s, const struct errors *e)
 {
     if (!s->n) return 0;
     const double own = e->row * e->row;
-    const double a = 1 + e->common * e->common * s->n / own, b = e->common * e->strength * s->e / own,
+    const double a = 1 + e->common * e->common * s->times / own, b = e->common * e->strength * s->te / own,
                  d = 1 + e->strength * e->strength * s->ee / own, det = a * d - b * b;
-    const double u = e->common * s->x, v = e->strength * s->xe;
+    const double u = e->common * s->tx, v = e->strength * s->xe;
     const double distance = (s->xx - (d * u * u - 2 * b * u * v + a * v * v) / (det * own)) / own;
     const double determinant = s->n * log(own) + log(det);
     return lgamma((FREEDOM + s->n) / 2) - lgamma(FREEDOM / 2) - s->n / 2.0 * log(FREEDOM * M_PI) - determinant / 2 -
@@ -48,55 +59,71 @@ static double spoilt(double error)
 }
 
 /* Adds a row, or with sign -1 takes it out. */
-static void count_row(struct sums *s, double error, double effect, int sign)
+static void count_row(struct sums *s, const struct weighed *row, int sign)
 {
-    s->x += sign * error;
-    s->xx += sign * error * error;
-    s->e += sign * effect;
-    s->ee += sign * effect * effect;
-    s->xe += sign * error * effect;
+    s->xx += sign * row->error * row->error;
+    s->ee += sign * row->effect * row->effect;
+    s->xe += sign * row->error * row->effect;
     s->n += (uint32_t)sign;
+    if (!row->time) return;
+    s->tx += sign * row->error;
+    s->te += sign * row->effect;
+    s->times += (uint32_t)sign;
+}
+
+/* Rows as they count, without those that are none; returns how many. */
+static uint32_t rows_weigh(const struct rank_rows *r, const struct errors *e, struct weighed *row)
+{
+    uint32_t count = 0;
+    double most = 1e-9;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (!isnan(r->residual[i])) most = fmax(most, fabs(r->before[i] - r->residual[i]));
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (isnan(r->residual[i])) continue;
+        const bool time = !r->waits || !r->waits[i];
+        const double scale = time ? 1 : e->row / ROW_WAITS;
+        row[count++] = (struct weighed){ .error = (r->residual[i] - (time ? e->mean : 0)) * scale,
+                                         .effect = (r->before[i] - r->residual[i]) / most * scale,
+                                         .time = time };
+    }
+    return count;
 }
 
 /* The sum over none, one and two rows being spoilt: more are not a measurement. */
-static double density(const double *residual, const double *before, uint32_t count, const struct errors *e)
+static double density(const struct rank_rows *r, const struct errors *e)
 {
     struct sums all = { 0 };
-    double most = 1e-9;
-    for (uint32_t i = 0; i < count; i++)
-        if (!isnan(residual[i])) most = fmax(most, fabs(before[i] - residual[i]));
-    for (uint32_t i = 0; i < count; i++)
-        if (!isnan(residual[i])) count_row(&all, residual[i] - e->mean, (before[i] - residual[i]) / most, 1);
+    struct weighed *row = malloc((r->count + 1) * sizeof *row);
+    assert(row);
+    const uint32_t count = rows_weigh(r, e, row);
+    for (uint32_t i = 0; i < count; i++) count_row(&all, &row[i], 1);
     const double odds = SPOILT_SHARE / (1 - SPOILT_SHARE);
     double total = exp(student(&all, e));
     for (uint32_t i = 0; i < count; i++) {
-        if (isnan(residual[i])) continue;
         struct sums but_one = all;
-        const double error = residual[i] - e->mean;
-        count_row(&but_one, error, (before[i] - residual[i]) / most, -1);
-        total += odds * exp(student(&but_one, e) + spoilt(error));
+        count_row(&but_one, &row[i], -1);
+        total += odds * exp(student(&but_one, e) + spoilt(row[i].error));
         for (uint32_t j = 0; j < i; j++) {
-            if (isnan(residual[j])) continue;
             struct sums but_two = but_one;
-            count_row(&but_two, residual[j] - e->mean, (before[j] - residual[j]) / most, -1);
-            total += odds * odds * exp(student(&but_two, e) + spoilt(error) + spoilt(residual[j] - e->mean));
+            count_row(&but_two, &row[j], -1);
+            total += odds * odds * exp(student(&but_two, e) + spoilt(row[i].error) + spoilt(row[j].error));
         }
     }
+    free(row);
     return log(total) + all.n * log(1 - SPOILT_SHARE);
 }
 
-double rank_cause_density(const double *residual, const double *before, uint32_t count, bool baseline)
+double rank_cause_density(const struct rank_rows *rows, bool baseline)
 {
-    return density(residual, before, count,
-                   &(struct errors){ .common = baseline ? COMMON_BESIDE : COMMON_SOUND,
-                                     .row = baseline ? ROW_BESIDE : ROW_SOUND,
-                                     .strength = STRENGTH });
+    return density(rows, &(struct errors){ .common = baseline ? COMMON_BESIDE : COMMON_SOUND,
+                                           .row = baseline ? ROW_BESIDE : ROW_SOUND,
+                                           .strength = STRENGTH });
 }
 
-double rank_unknown_density(const double *residual, uint32_t count)
+double rank_unknown_density(const struct rank_rows *rows)
 {
-    return density(residual, residual, count,
-                   &(struct errors){ .mean = UNKNOWN_MEAN, .common = UNKNOWN_COMMON, .row = UNKNOWN_ROW });
+    const struct rank_rows still = { rows->residual, rows->residual, rows->waits, rows->count };
+    return density(&still, &(struct errors){ .mean = UNKNOWN_MEAN, .common = UNKNOWN_COMMON, .row = UNKNOWN_ROW });
 }
 
 double rank_prior(uint32_t threads, uint32_t elsewhere) { return threads + elsewhere / 10.0 + 0.5; }

@@ -50,6 +50,7 @@ struct compared {
     struct validate_table *table;
     const struct diagnose_how *how;
     const double *before; /* residuals, [rows] */
+    const bool *waits;    /* [rows] of how long ranks waited */
     struct cause_context context;
 };
 
@@ -60,6 +61,12 @@ static double prior(const struct compared *c, const struct cause *cause)
 }
 
 static void verdict_clear(void *verdict) { g_free(((struct verdict *)verdict)->residual); }
+
+static double cause_density(const struct compared *c, const double *residual)
+{
+    const struct rank_rows rows = { residual, c->before, c->waits, c->table->row_count };
+    return rank_cause_density(&rows, c->how->baseline != NULL);
+}
 
 /* Verdicts of all causes from the hypotheses, which stand cause by cause, against what is left before them.  The
  * probabilities are not yet divided by their sum. */
@@ -78,8 +85,7 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
             strengths += cause_variant_strengths(&cause->variant[h[k].variant]);
             const struct verdict form = verdict_make(&h[k], table, before);
             if (h[k].fails || form.explains < CAUSE_EXPLAINS_LEAST) continue;
-            const double density =
-                rank_cause_density(h[k].residual, c->before, table->row_count, c->how->baseline != NULL);
+            const double density = cause_density(c, h[k].residual);
             likelihood += exp(density);
             if (density > best) {
                 v = form;
@@ -122,7 +128,8 @@ static bool first_find(struct diagnosis *d, const struct compared *c, struct hyp
         d->verdict_count = verdicts->len;
         d->verdict = (struct verdict *)(void *)g_array_free(verdicts, FALSE);
         d->none_prior = prior(c, NULL);
-        probabilities_divide(d, d->none_prior * exp(rank_unknown_density(c->before, c->table->row_count)));
+        const struct rank_rows unknown = { c->before, c->before, c->waits, c->table->row_count };
+        probabilities_divide(d, d->none_prior * exp(rank_unknown_density(&unknown)));
     }
     for (uint32_t k = 0; good && d->verdict_count && k < count; k++)
         if (h[k].cause == d->verdict->cause && h[k].variant == d->verdict->variant) {
@@ -143,8 +150,7 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
         g_autoptr(GArray) verdicts = verdicts_make(h, count, c, first->residual);
         double priors = 0; /* of all that could be the second */
         for (guint i = 0; i < verdicts->len; i++) priors += prior(c, g_array_index(verdicts, struct verdict, i).cause);
-        const double alone =
-            exp(rank_cause_density(first->residual, c->before, c->table->row_count, c->how->baseline != NULL));
+        const double alone = exp(cause_density(c, first->residual));
         const struct verdict *best = verdicts->len ? &g_array_index(verdicts, struct verdict, 0) : NULL;
         if (best && best->explains >= SECOND_WORTH && SECOND_PRIOR * best->probability / priors > alone)
             d->second = *best;
@@ -213,14 +219,16 @@ struct diagnosis *diagnose_run(struct validate_table *table, const struct diagno
     }
     table = &relative;
     g_autofree double *before = g_new(double, table->row_count + 1);
+    g_autofree bool *waits = g_new0(bool, table->row_count + 1);
     double squares[2] = { 0 }; /* of times, of waits */
     uint32_t counts[2] = { 0 };
     for (uint32_t i = 0; good && i < table->row_count; i++) {
         before[i] = diagnose_residual(&table->row[i]);
+        waits[i] = validate_row_waits(&table->row[i]);
         if (isnan(before[i])) continue;
         d->rows++;
-        counts[validate_row_waits(&table->row[i])]++;
-        squares[validate_row_waits(&table->row[i])] += before[i] * before[i];
+        counts[waits[i]]++;
+        squares[waits[i]] += before[i] * before[i];
     }
     if (good && !d->rows)
         g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
@@ -229,7 +237,7 @@ struct diagnosis *diagnose_run(struct validate_table *table, const struct diagno
     good = good && d->rows;
     d->before = exp(sqrt(squares[0] / MAX(counts[0], 1u)));
     d->before_waits = exp(sqrt(squares[1] / MAX(counts[1], 1u)));
-    struct compared compared = { .table = table, .how = how, .before = before };
+    struct compared compared = { .table = table, .how = how, .before = before, .waits = waits };
     if (good && causes_find(d, &compared, error)) return d;
     diagnosis_free(d);
     return NULL;
