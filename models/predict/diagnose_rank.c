@@ -36,8 +36,8 @@ struct weighed {
     bool time; /* it shares the common error */
 };
 
-/* ln of Student's density in n dimensions.  The matrix row^2 I + common^2 tt' + strength^2 ee', t being 1 for times and 0
- * for shares of waiting, has its inverse and determinant in closed form: those of the 2 x 2 matrix I + U'U / row^2,
+/* ln of Student's density in n dimensions.  The matrix row^2 I + common^2 tt' + strength^2 ee', t being 1 for times and
+ * 0 for shares of waiting, has its inverse and determinant in closed form: those of the 2 x 2 matrix I + U'U / row^2,
  * U = (common t, strength e). */
 static double student(const struct sums *s, const struct errors *e)
 {

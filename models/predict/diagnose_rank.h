@@ -11,8 +11,8 @@
  * freedom.
  *
  * Shares of waiting have no part in the common error: that is of times.  What is wrong with each is 0.05: of a sound
- * machine 0.02 to 0.08 by kind of share, and as much beside it with causes of known strength (tests/vm/causes: one link at
- * a quarter and all at half of their rate, a shared device, a hot expert, uneven tokens; 108 shares).
+ * machine 0.02 to 0.08 by kind of share, and as much beside it with causes of known strength (tests/vm/causes: one link
+ * at a quarter and all at half of their rate, a shared device, a hot expert, uneven tokens; 96 shares).
  * "None of these" expects times longer by any factor around 2, and rows that differ by 30 %.  Knows no cluster. */
 #ifndef MODELS_PREDICT_DIAGNOSE_RANK_H
 #define MODELS_PREDICT_DIAGNOSE_RANK_H
@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Residuals, NAN: not a row.  before[]: the same without the cause, so that the difference is what it does.  waits[]: rows
- * that are shares of waiting; NULL: all are of times. */
+/* Residuals, NAN: not a row.  before[]: the same without the cause, so that the difference is what it does.  waits[]:
+ * rows that are shares of waiting; NULL: all are of times. */
 struct rank_rows {
     const double *residual, *before;
     const bool *waits;

@@ -22,9 +22,12 @@ echo "exit $?"
 printf '# kind: measure\nphase,rank,metric,value,unit\n' | "$EPTWIN" fit - --include h200
 echo "exit $?"
 ls
-# Sums have a record of their own.
-zstd -qdc source/tests/accuracy/measured/h200-sums.csv.zst > sums.csv
-"$EPTWIN" fit sums.csv 2>/dev/null | grep -B1 '^reduce'
+# Records are read compressed, too.  Sums have a record of their own.
+"$EPTWIN" fit "$measured/h200-sums.csv.zst" 2>/dev/null | grep -B1 '^reduce'
 # So have values in LogFMT, and bulk stores from buffers off a line.
-zstd -qdc source/tests/accuracy/measured/h200-logs.csv.zst | "$EPTWIN" fit - 2>/dev/null | grep -B1 '^\(logs\|exps\)'
-zstd -qdc source/tests/accuracy/measured/h200-x2-shared.csv.zst | "$EPTWIN" fit - 2>/dev/null | grep -B1 '^sector'
+"$EPTWIN" fit - <"$measured/h200-logs.csv.zst" 2>/dev/null | grep -B1 '^\(logs\|exps\)'
+"$EPTWIN" fit "$measured/h200-x2-shared.csv.zst" 2>/dev/null | grep -B1 '^sector'
+head -c 5000 "$measured/h200.csv.zst" | "$EPTWIN" fit - --output bad.ini
+echo "exit $?"
+{ head -c 5000 "$measured/h200.csv.zst"; head -c 5000 "$measured/h200.csv.zst"; } |
+    "$EPTWIN" fit - --output bad.ini 2>&1 | grep -c 'expected zstd data'
