@@ -1,5 +1,5 @@
-/* whole_file.c - whole files, read with a limit, decompressed where zstd has compressed them, and written by new_file.c.
- * Knows nothing of what they hold. */
+/* whole_file.c - whole files, read with a limit, decompressed where zstd has compressed them, and written by
+ * new_file.c.  Knows nothing of what they hold. */
 #include "reports/whole_file.h"
 
 #include <assert.h>
