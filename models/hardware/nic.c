@@ -168,10 +168,11 @@ static uint32_t request_early_bytes(const struct world *w, const struct request 
     return parcel ? parcel->early_bytes : 0;
 }
 
-/* The time that an acknowledgement takes back to the source. */
+/* The time that an acknowledgement takes back to the source.  What is turned round inside the NIC is known the instant
+ * after it is there, not in the same one: its bytes are moved before their owner may write them again. */
 static uint64_t back_ps(const struct world *w, const struct request *r)
 {
-    if (turns_round(w, r)) return 0;
+    if (turns_round(w, r)) return 1;
     if (w->network->leaf_count < 2) return w->cluster->network.latency_ps;
     return network_back_ps(w->network, port_out(w, r), port_to(w, r));
 }
