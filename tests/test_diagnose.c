@@ -264,6 +264,15 @@ static void test_densities(void)
               rank_cause_density(&(struct rank_rows){ second, second, waits, 3 }, true));
     CU_ASSERT(rank_cause_density(&(struct rank_rows){ common, common, waits, 3 }, false) <
               rank_cause_density(&(struct rank_rows){ common, common, NULL, 3 }, false));
+    /* Of a thousand rows, all far off, e^density is no double; what leaves them smaller is still the likelier. */
+    enum { MANY = 1000 };
+    double far[MANY], less[MANY];
+    for (uint32_t i = 0; i < MANY; i++) {
+        far[i] = i % 2 ? 3 : -3;
+        less[i] = far[i] / 2;
+    }
+    CU_ASSERT(isfinite(cause_density(far, far, MANY, false)) && cause_density(far, far, MANY, false) < -800);
+    CU_ASSERT(cause_density(less, far, MANY, false) > cause_density(far, far, MANY, false));
     /* One value: a density over the line. */
     double sum = 0;
     for (double r = -60; r < 60; r += 0.001) sum += exp(cause_density(&r, &r, 1, false)) * 0.001;

@@ -89,7 +89,10 @@ static uint32_t rows_weigh(const struct rank_rows *r, const struct errors *e, st
     return count;
 }
 
-/* The sum over none, one and two rows being spoilt: more are not a measurement. */
+/* ln of e^a + e^b: densities of some hundred rows are no doubles. */
+static double log_add(double a, double b) { return fmax(a, b) + log1p(exp(-fabs(a - b))); }
+
+/* ln of the sum over none, one and two rows being spoilt: more are not a measurement. */
 static double density(const struct rank_rows *r, const struct errors *e)
 {
     struct sums all = { 0 };
@@ -97,20 +100,21 @@ static double density(const struct rank_rows *r, const struct errors *e)
     assert(row);
     const uint32_t count = rows_weigh(r, e, row);
     for (uint32_t i = 0; i < count; i++) count_row(&all, &row[i], 1);
-    const double odds = SPOILT_SHARE / (1 - SPOILT_SHARE);
-    double total = exp(student(&all, e));
+    const double odds = log(SPOILT_SHARE / (1 - SPOILT_SHARE));
+    double total = student(&all, e);
     for (uint32_t i = 0; i < count; i++) {
         struct sums but_one = all;
         count_row(&but_one, &row[i], -1);
-        total += odds * exp(student(&but_one, e) + spoilt(row[i].error));
+        const double one = odds + spoilt(row[i].error);
+        total = log_add(total, one + student(&but_one, e));
         for (uint32_t j = 0; j < i; j++) {
             struct sums but_two = but_one;
             count_row(&but_two, &row[j], -1);
-            total += odds * odds * exp(student(&but_two, e) + spoilt(row[i].error) + spoilt(row[j].error));
+            total = log_add(total, one + odds + spoilt(row[j].error) + student(&but_two, e));
         }
     }
     free(row);
-    return log(total) + all.n * log(1 - SPOILT_SHARE);
+    return total + all.n * log(1 - SPOILT_SHARE);
 }
 
 double rank_cause_density(const struct rank_rows *rows, bool baseline)
