@@ -21,22 +21,27 @@ static const char cases[] =
     "normal,16,8,256,2048,32,4,16,true,dispatch,1\n"
     "normal,16,8,256,2048,32,4,16,true,combine,1\n";
 
-static struct validate_table *table_of(const char *text)
+typedef struct validate_table *table_reader(const char *path, const struct case_options *base, GError **error);
+
+/* What a reader makes of a file with that text. */
+static struct validate_table *table_by(table_reader *read, const char *cluster, const char *text)
 {
     g_autofree char *path = NULL;
     g_autoptr(GError) error = NULL;
-    const int fd = g_file_open_tmp("diagnose-XXXXXX", &path, NULL);
+    const int fd = g_file_open_tmp(NULL, &path, NULL);
     CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path, text, -1, NULL));
     g_close(fd, NULL);
     struct case_options base;
     case_init(&base);
-    case_set(&base, "cluster", "h100-cx7", NULL);
-    struct validate_table *table = validate_table_read(path, &base, &error);
+    case_set(&base, "cluster", cluster, NULL);
+    struct validate_table *table = read(path, &base, &error);
     case_clear(&base);
     g_unlink(path);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     return table;
 }
+
+static struct validate_table *table_of(const char *text) { return table_by(validate_table_read, "h100-cx7", text); }
 
 static struct validate_table *table_new(void) { return table_of(cases); }
 
@@ -296,21 +301,10 @@ static void test_context(void)
 /* A message on one QP is held against all ports of its NIC.  Half a rate and a redirected path are then alike. */
 static void test_messages(void)
 {
-    g_autofree char *path = NULL;
     g_autoptr(GError) error = NULL;
-    const int fd = g_file_open_tmp("diagnose-XXXXXX", &path, NULL);
-    CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path,
-                                                   "kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\n"
-                                                   "p2p,1MiB,2,1,put_stream,23\n",
-                                                   -1, NULL));
-    g_close(fd, NULL);
-    struct case_options base;
-    case_init(&base);
-    case_set(&base, "cluster", "h100-cx7-bond", NULL);
-    struct validate_table *table = diagnose_table_read(path, &base, &error);
-    case_clear(&base);
-    g_unlink(path);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    struct validate_table *table =
+        table_by(diagnose_table_read, "h100-cx7-bond",
+                 "kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\np2p,1MiB,2,1,put_stream,23\n");
     struct diagnosis *d = diagnose_run(table, &how, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT(table->row[0].predicted_gbs > 40);

@@ -85,9 +85,9 @@ bool hypotheses_predict(const struct validate_table *table, const struct hypothe
 struct cause_context {
     enum cause_topic topic;
     bool ethernet;
-    bool
-        public_test; /* the tuning loop of DeepEP's tests, which alone times cached handles: its routing is uniform, and
-                       * its calls follow one another, so that no rank comes late to all of them */
+    /* The tuning loop of DeepEP's tests, which alone times cached handles.  Its routing is uniform, and its calls
+     * follow one another: no rank is late in all of them. */
+    bool public_test;
     bool sms_stated; /* in all rows */
 };
 /* How likely a cause is beforehand, in the units of rank_prior(). */
