@@ -75,6 +75,7 @@ struct cluster_gpu {
     /* Costs of kernels that say their patterns (fabric.h).  load_ps 0: they pay by the kinds of rows above. */
     uint64_t touch_ps;            /* extra time of a warp's first wait for an array, whose pages are looked up */
     uint64_t load_ps, load_l2_ps; /* a wait for a row's load that misses the L2; for one that hits it */
+    uint64_t load_bytes;          /* that a load which misses the L2 brings into it; 0: only what it asks for */
     uint64_t load_again_ps;       /* for one of a line that the SM has just read, out of the L2; 0: as load_l2_ps */
     uint64_t load_l1_ps;          /* for one that hits the SM's L1; 0: as load_again_ps */
     uint64_t stage_ps;            /* a fence of the SM before what a warp has made is stored by the bulk engine */
@@ -204,6 +205,9 @@ struct cluster_dcqcn {
     bool clamp_target;
 };
 
+/* Through the host's memory: not at all; copied while the NIC sends what was copied before; copied and sent in turn. */
+enum cluster_staging { CLUSTER_STAGING_NO, CLUSTER_STAGING_YES, CLUSTER_STAGING_IN_TURN };
+
 /* The parts of a node and the links between them. */
 struct cluster_node {
     uint32_t gpus;            /* 0: as many as a NVLink domain has */
@@ -214,8 +218,8 @@ struct cluster_node {
     uint64_t root_rate_bps;   /* from a GPU to a NIC through a root complex; 0: as pcie_rate */
     uint64_t socket_rate_bps; /* across sockets, all GPUs and NICs together; 0: as root_rate */
     uint64_t root_latency_ps, socket_latency_ps; /* more, each way */
-    bool staging;                                /* NICs do not reach GPU memory: bytes go through the host's memory */
-    uint64_t staging_rate_bps;                   /* of copies from a GPU to the host, and back; 0: as pcie_rate */
+    uint32_t staging;          /* enum cluster_staging: NICs do not reach GPU memory, bytes go through the host's */
+    uint64_t staging_rate_bps; /* of copies from a GPU to the host, and back; 0: as pcie_rate */
     uint64_t staging_latency_ps;
 };
 

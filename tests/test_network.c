@@ -157,12 +157,17 @@ static void test_node(void)
     CU_ASSERT(took_about(a, 8e6 / 12e3, 2, 0) && took_about(b, 8e6 / 12e3, 2, 0));
     free(t);
     t = traffic_new(2); /* a NIC across the sockets: 5 GB/s, 2 us more each way */
-    t->cluster.node = (struct cluster_node){
-        .gpus = 1, .nics = 1, .staging = true, .staging_rate_bps = 40000000000, .staging_latency_ps = 2 * PS_PER_US
-    };
+    t->cluster.node = (struct cluster_node){ .gpus = 1,
+                                             .nics = 1,
+                                             .staging = CLUSTER_STAGING_YES,
+                                             .staging_rate_bps = 40000000000,
+                                             .staging_latency_ps = 2 * PS_PER_US };
     a = flow_add(t, 0, 1, 0, MB, 4);
     traffic_run(t);
     CU_ASSERT(took_about(a, 800 + 4, 1, 0));
+    t->cluster.node.staging = CLUSTER_STAGING_IN_TURN; /* and then by the NIC, at 10 GB/s */
+    traffic_run(t);
+    CU_ASSERT(took_about(a, 800 + 400 + 4, 1, 0));
     free(t);
 }
 

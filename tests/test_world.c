@@ -1435,7 +1435,7 @@ static struct world_result copied_play(uint32_t rank, bool staged, bool copied, 
 {
     struct stage *s = stage_new(2, 1);
     struct transport t = transport_of(&s->cluster.nic);
-    s->cluster.node = (struct cluster_node){ .staging = staged,
+    s->cluster.node = (struct cluster_node){ .staging = staged ? CLUSTER_STAGING_YES : CLUSTER_STAGING_NO,
                                              .staging_rate_bps = 16000000000,
                                              .staging_latency_ps = 5 * PS_PER_US };
     s->options.transport = &t;

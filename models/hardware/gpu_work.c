@@ -212,9 +212,9 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
  * wait before is for the L2 alone. */
 static uint64_t waits_ps(const struct world *w, const struct fabric_pattern *p, uint64_t waits)
 {
-    enum { FETCH_BYTES = 64 }; /* that memory brings at a time */
-    if (!p->stride || !waits) return waits * gpu_load_ps(w, p);
-    const uint64_t fetches = (waits - 1) * p->stride / FETCH_BYTES + 1, far = fetches < waits ? fetches : waits;
+    const uint64_t size_bytes = w->cluster->gpu.load_bytes;
+    if (!p->stride || !size_bytes || !waits) return waits * gpu_load_ps(w, p);
+    const uint64_t fetches = (waits - 1) * p->stride / size_bytes + 1, far = fetches < waits ? fetches : waits;
     return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
 }
 

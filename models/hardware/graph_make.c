@@ -38,12 +38,23 @@ static uint32_t node_part(struct graph *g, enum part_kind kind, uint32_t node, c
     return part_add(g, kind, node, 0, name);
 }
 
+/* Of bytes that are copied, then sent by one of some ports, and not both at once.  Ports do not wait for each other. */
+static uint64_t in_turn_bps(uint64_t copied_bps, uint64_t port_bps, uint32_t ports)
+{
+    if (!copied_bps || !port_bps) return MAX(copied_bps, port_bps * ports);
+    const uint64_t both_bps = (uint64_t)((unsigned __int128)copied_bps * port_bps / (copied_bps + port_bps));
+    return MIN(both_bps * ports, copied_bps);
+}
+
 /* The limit between a GPU and a NIC in a node where NICs do not reach GPU memory. */
 static void node_stage(struct graph *g, uint32_t node, uint32_t root)
 {
     const struct cluster_node *c = &g->cluster->node;
     const uint32_t memory = node_part(g, PART_MEMORY, node, "mem", 0);
-    const uint64_t rate_bps = c->staging_rate_bps ? c->staging_rate_bps : c->pcie_rate_bps;
+    const uint64_t copied_bps = c->staging_rate_bps ? c->staging_rate_bps : c->pcie_rate_bps;
+    const uint64_t rate_bps = c->staging == CLUSTER_STAGING_IN_TURN
+                                  ? in_turn_bps(copied_bps, g->cluster->nic.rate_bps, g->ports)
+                                  : copied_bps;
     for (uint32_t i = 0; i < g->gpus; i++)
         link_add(g, graph_gpu(g, node, i), memory, rate_bps, c->staging_latency_ps, 0);
     link_add(g, memory, root, 0, 0, 0);

@@ -38,9 +38,8 @@ enum cause_scope {
 /* What public threads measured: kernels that dispatch and combine, or messages between two ends. */
 enum cause_topic { CAUSE_OF_KERNELS, CAUSE_OF_MESSAGES, CAUSE_TOPICS };
 
-/* One strength or form of a cause.  "N%" of a rate or count is that share of what is there; "after a copy" is the rate
- * of bytes that are copied to the host's memory and then sent; EXCESS in an option is a time that makes up for what the
- * median row takes too long. */
+/* One strength or form of a cause.  "N%" of a rate or count is that share of what is there; EXCESS in an option is a
+ * time that makes up for what the median row takes too long. */
 struct cause_variant {
     const char *text; /* what distinguishes it, NULL: nothing to say */
     const char *setting[CAUSE_SETTINGS_MAX], *option[CAUSE_OPTIONS_MAX];

@@ -47,20 +47,10 @@ static bool applies(const struct cause *cause, const struct cluster *cluster, co
 
 /* ---- planting ---- */
 
-/* Copies over the PCIe of a GPU whose NIC moves so much: 24 GB/s by its fourth generation, twice that by its fifth,
- * which NICs of more than 200 Gb/s need. */
-static double copy_gbs(const struct cluster *cluster)
-{
-    const struct cluster_nic *nic = &cluster->nic;
-    return (double)nic->rate_bps / 8e9 * nic->ports > 25 ? 48 : 24;
-}
-
-/* "node.nics=50%" becomes "node.nics=4" where there are 8, "nic.rate=after a copy" that of both in turn. */
+/* "node.nics=50%" becomes "node.nics=4" where there are 8. */
 static char *setting_resolve(const char *setting, const struct cluster *cluster, const struct validate_row *row)
 {
     const char *equals = strchr(setting, '=');
-    if (!strcmp(setting, "nic.rate=after a copy"))
-        return g_strdup_printf("nic.rate=%.6g GB/s", 1 / (8e9 / (double)cluster->nic.rate_bps + 1 / copy_gbs(cluster)));
     if (!g_str_has_suffix(setting, "%")) return g_strdup(setting);
     const double share = g_ascii_strtod(equals + 1, NULL) / 100;
     g_autofree char *key = g_strndup(setting, (gsize)(equals - setting));
