@@ -1000,6 +1000,48 @@ static void test_slow_rank(void)
     free(s);
 }
 
+/* Releases of one step wait for one another: a slowed GPU takes longer for each, not for the wait, too. */
+static void test_slow_releases(void)
+{
+    for (uint32_t factor = 1; factor <= 8; factor *= 8) {
+        const uint32_t slow[1] = { factor * WORLD_SLOW_ONE };
+        struct stage *s = stage_new(1, 1);
+        s->options.slow = slow;
+        s->cluster.gpu.load_ps = 200 * PS_PER_NS;
+        s->cluster.gpu.release_ps = 300 * PS_PER_NS;
+        const struct operation release = { .verb = ADD, .word = 3 };
+        PLAY(s, 0, 1, release, release, release, release);
+        stage_run(s);
+        CU_ASSERT(took(s, 0, (1000 + factor * (10 + 4 * 300)) * PS_PER_NS));
+        free(s);
+    }
+}
+
+/* A store whose link is the limit takes as long from a slowed GPU, until that is slower than the link; a busy SM says
+ * for how long it was busy. */
+static void test_slow_store(void)
+{
+    uint64_t time_ps[3], busy_ps[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t slow[2] = { (i == 2 ? 1000 : i + 1) * WORLD_SLOW_ONE, 0 };
+        struct stage *s = stage_new(2, 2);
+        s->options.slow = slow;
+        s->cluster.gpu.step_ps = 0;
+        s->cluster.nvlink.egress_rate_bps = 80000000; /* 10 MB/s */
+        s->cluster.gpu.store = (struct cluster_work){ .warp_rate_bps = 8000000000, .sm_rate_bps = 8000000000 };
+        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .rows = 1, .size_bytes = 1000 });
+        stage_run(s);
+        time_ps[i] = s->result[0].time_ps;
+        busy_ps[i] = s->result[0].use[WORLD_SM].busy_ps;
+        free(s);
+    }
+    CU_ASSERT_EQUAL(time_ps[0], 101000 * PS_PER_NS); /* 1000 of launch; 1000 B at 10 MB/s */
+    CU_ASSERT_EQUAL(time_ps[1], time_ps[0]);
+    CU_ASSERT_EQUAL(time_ps[2], 1001000 * PS_PER_NS); /* 1000 times 1000 B at 1 GB/s */
+    CU_ASSERT_EQUAL(busy_ps[0], 1000 * PS_PER_NS);
+    CU_ASSERT_EQUAL(busy_ps[1], 2 * busy_ps[0]);
+}
+
 /* ---- NIC ---- */
 
 static void test_one_put(void)
@@ -1806,6 +1848,8 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "launches follow each other", test_launches_follow_each_other);
     CU_add_test(suite, "kernels follow each other", test_kernels_follow_each_other);
     CU_add_test(suite, "slow rank", test_slow_rank);
+    CU_add_test(suite, "releases of a slow rank", test_slow_releases);
+    CU_add_test(suite, "stores of a slow rank", test_slow_store);
     CU_add_test(suite, "one put", test_one_put);
     CU_add_test(suite, "a post beside copies", test_post_beside_copies);
     CU_add_test(suite, "put that is its own flag", test_polled_put);

@@ -68,11 +68,11 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint
     uint64_t end = start_ps + rounds * row_ps;
     if (!sum)
         end =
-            later(end, port_reserve(&rank->sm[rank->now.worker->sm], now,
-                                    rate_time(w->bulk_in, work->read_bytes) + rate_time(w->bulk_out, work->write_bytes),
-                                    work->read_bytes));
-    return later(end,
-                 first_ps + port_reserve(&rank->hbm, now, memory_ps(w, work), work->read_bytes + work->write_bytes));
+            later(end, own_reserve(rank, &rank->sm[rank->now.worker->sm], now,
+                                   rate_time(w->bulk_in, work->read_bytes) + rate_time(w->bulk_out, work->write_bytes),
+                                   work->read_bytes));
+    return later(end, first_ps +
+                          own_reserve(rank, &rank->hbm, now, memory_ps(w, work), work->read_bytes + work->write_bytes));
 }
 
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps)
@@ -87,8 +87,8 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uin
     const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_skew, size);
     uint64_t end = later(start_ps, worker_staged_ps(ww)) +
                    rows * (bulk->in_ps + p->steps * w->cluster->gpu.scan_row_ps) + (rows - 1) * bulk->out_ps;
-    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
-    return later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm_rows, size), size));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
+    return later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm_rows, size), size));
 }
 
 /* Less from buffers off a 128-byte line, and where flows cross those of other senders to other receivers. */
@@ -125,7 +125,7 @@ uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own)
 }
 
 /* The worker goes on when the engine has taken the bytes; they are written later. */
-uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps)
+uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps, uint64_t *linked_ps)
 {
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
@@ -134,13 +134,17 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes,
     const bool own = target == rank;
     const uint64_t now = sim_now_ps(w->sim);
     const uint64_t engine_ps = rate_time(own ? w->bulk_out : w->bulk_put, size_bytes);
-    uint64_t end = later(start_ps, port_reserve(&rank->sm[ww->sm], now, engine_ps, size_bytes));
+    const uint64_t memory_ps = rate_time(w->hbm_rows, size_bytes);
+    uint64_t end = later(start_ps, own_reserve(rank, &rank->sm[ww->sm], now, engine_ps, size_bytes));
+    if (own) end = later(end, own_reserve(rank, &rank->hbm, now, memory_ps, size_bytes));
+    *linked_ps = 0;
     if (!own) {
         const uint64_t out_ps = bulk_link_ps(rank, target, rest->shared_bytes, size_bytes);
         const uint64_t sent_ps = port_reserve(&rank->egress, now, out_ps, size_bytes);
-        end = later(end, later(sent_ps, bulk_link_arrive(rank, target, now, sent_ps, size_bytes)));
+        *linked_ps = later(sent_ps, bulk_link_arrive(rank, target, now, sent_ps, size_bytes));
+        *linked_ps = later(*linked_ps, port_reserve(&target->hbm, now, memory_ps, size_bytes));
     }
-    end = later(end, port_reserve(&target->hbm, now, rate_time(w->hbm_rows, size_bytes), size_bytes));
-    rest->staged_ps = later(rest->staged_ps, bulk_written_ps(w, end, own));
+    const uint64_t left_ps = later(start_ps + rank_slowed_ps(rank, end - start_ps), *linked_ps);
+    rest->staged_ps = later(rest->staged_ps, bulk_written_ps(w, left_ps, own));
     return end;
 }

@@ -26,8 +26,8 @@ static void turn_begin(struct bulk_engine *e)
     const struct bulk_turn *turn = e->first;
     const uint64_t now_ps = sim_now_ps(w->sim);
     const bool own = turn->peer == rank->fabric.rank;
-    uint64_t end_ps = port_reserve(&rank->sm[turn->ww->sm], now_ps,
-                                   rate_time(own ? w->bulk_out : w->bulk_put, turn->size_bytes), turn->size_bytes);
+    const uint64_t engine_ps = rank_slowed_ps(rank, rate_time(own ? w->bulk_out : w->bulk_put, turn->size_bytes));
+    uint64_t end_ps = port_reserve(&rank->sm[turn->ww->sm], now_ps, engine_ps, turn->size_bytes);
     if (!own) end_ps = later(end_ps, links_take(e, turn, now_ps));
     end_ps = later(end_ps, port_reserve(&w->rank[turn->peer].hbm, now_ps, rate_time(w->hbm_rows, turn->size_bytes),
                                         turn->size_bytes));

@@ -50,19 +50,20 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const rate_q20 sm = split ? w->bulk_split : w->store.sm;
     const uint64_t lead_ps = (p->steps + 1) * gpu_load_ps(w, p); /* until the first byte moves */
     const uint64_t served_ps =
-        port_reserve(&rank->sm[ww->sm], now, gpu_rows_share_ps(w, p, sm, rows, size / rows), size);
+        own_reserve(rank, &rank->sm[ww->sm], now, gpu_rows_share_ps(w, p, sm, rows, size / rows), size);
     const uint64_t read_bytes = later(size, (uint64_t)rows * p->logs_bytes);
     uint64_t end = start + gpu_touch_ps(ww, p) + gpu_rounds_ps(rank, ww, p, rows, busy, size / rows, sm);
     end = later(end, lead_ps + served_ps);
-    end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(w->hbm, read_bytes), read_bytes));
+    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, read_bytes), read_bytes));
+    gpu_lane_end(ww, end);
     if (write->peer != rank->fabric.rank) {
         const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size,
                                                !bulk             ? p->lined ? 0 : w->egress_unaligned
                                                : p->shared_bytes ? w->egress_split
                                                                  : 0);
-        if (!p->posted || there_ps > rank->egress.free_ps) end = later(end, lead_ps + there_ps);
+        if (!p->posted || there_ps > rank->egress.free_ps) gpu_lane_reach(ww, lead_ps + there_ps);
     }
-    gpu_lane_end(ww, end);
+    end = rank->now.last_end_ps;
     /* The first warp comes later to its row, if it has one. */
     const uint32_t all = ww->worker->warps;
     if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
@@ -87,12 +88,19 @@ static uint64_t stream_begin(struct world_rank *rank, uint64_t call_ps)
     return later(start, port_reserve(&rank->calls, rank->start_ps, call_ps, 0));
 }
 
-static uint64_t copy_own(struct world_rank *rank, const struct fabric_work *work)
+static void stream_work(struct world_rank *rank, uint64_t call_ps, uint64_t takes_ps)
+{
+    const uint64_t start = stream_begin(rank, call_ps);
+    gpu_lane_end_from(rank->now.worker, start, start + takes_ps);
+}
+
+static void copy_own(struct world_rank *rank, const struct fabric_work *work)
 {
     const struct world *w = rank->world;
     const struct cluster_calls *calls = &w->cluster->calls;
     const uint64_t start = stream_begin(rank, calls->copy_call_ps), both = work->read_bytes + work->write_bytes;
-    return later(start, port_reserve(&rank->hbm, start, rate_time(w->hbm, both), both)) + calls->copy_ps;
+    const uint64_t end = later(start, own_reserve(rank, &rank->hbm, start, rate_time(w->hbm, both), both));
+    gpu_lane_end_from(rank->now.worker, start, end + calls->copy_ps);
 }
 
 /* The copy engine begins when the worker has come here, and takes no SM. */
@@ -103,14 +111,15 @@ static int copy_store(struct world_rank *rank, const struct fabric_write *write)
     const bool own = write->peer == rank->fabric.rank;
     const uint64_t call_ps = own || !calls->copy_peer_call_ps ? calls->copy_call_ps : calls->copy_peer_call_ps;
     const uint64_t start = stream_begin(rank, call_ps), size = write->charge_bytes;
-    uint64_t end = port_reserve(&rank->hbm, start, rate_time(w->hbm, own ? 2 * size : size), size);
+    const uint64_t end = own_reserve(rank, &rank->hbm, start, rate_time(w->hbm, own ? 2 * size : size), size);
+    gpu_lane_end_from(rank->now.worker, start, later(start, end) + calls->copy_ps);
     if (!own) {
         const uint64_t link_ps = rate_time(rate_make(calls->copy_rate_bps), size);
-        end = later(end, port_reserve(&rank->egress, start, link_ps, size));
-        end = later(end, port_reserve(&w->rank[write->peer].ingress, start, link_ps, size));
+        const uint64_t out_ps = port_reserve(&rank->egress, start, link_ps, size);
+        const uint64_t in_ps = port_reserve(&w->rank[write->peer].ingress, start, link_ps, size);
+        gpu_lane_reach(rank->now.worker, later(out_ps, in_ps) + calls->copy_ps);
         world_bisection_note(w, rank->fabric.rank, write->peer, size);
     }
-    gpu_lane_end(rank->now.worker, later(start, end) + calls->copy_ps);
     world_store_payload(rank, write);
     return 0;
 }
@@ -133,7 +142,9 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
             bulk_turn_take(ww, write->peer, size);
             gpu_lane_end(ww, later(start, now + 1)); /* its turns keep it longer */
         } else {
-            gpu_lane_end(ww, bulk_store(rank, write->peer, size, start));
+            uint64_t linked_ps;
+            gpu_lane_end(ww, bulk_store(rank, write->peer, size, start, &linked_ps));
+            gpu_lane_reach(ww, linked_ps);
         }
         world_store_payload(rank, write);
         return 0;
@@ -149,11 +160,14 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const uint64_t wait_ps = bulk && alone_ps > service_ps ? alone_ps - service_ps : 0;
     uint64_t end = start + alone_ps;
     if (!deep && !bulk) end = later(end, start + gpu_share_ps(rank, ww, service_ps));
-    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size) + wait_ps);
-    end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
-    if (write->peer != f->rank)
-        end = later(end, nvlink_cross(rank, &w->rank[write->peer], now, size, p->packed ? w->egress_split : 0));
-    gpu_lane_end(ww, end + (bulk ? 0 : latency_ps));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size) + wait_ps);
+    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
+    const uint64_t last_ps = bulk ? 0 : latency_ps;
+    gpu_lane_end(ww, end + last_ps);
+    if (write->peer != f->rank) {
+        const rate_q20 egress = p->packed ? w->egress_split : 0;
+        gpu_lane_reach(ww, nvlink_cross(rank, &w->rank[write->peer], now, size, egress) + last_ps);
+    }
     gpu_moved_note(ww, start, rank->now.last_end_ps);
     ww->unfenced = true;
     ww->drains = bulk;
@@ -181,21 +195,21 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     struct world_worker *ww = rank->now.worker;
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, warps, &lanes);
-    uint64_t end = start + post_ps;
+    uint64_t end = start + rank_slowed_ps(rank, post_ps);
     if (t->poster == CLUSTER_POST_GPU) {
-        if (!defer) end += post_releases_ps(rank, ww, start);
         if (!defer) {
             struct qp *qp = nic_qp(rank, peer, queue);
-            end = later(end, qp->lock_ps) + t->doorbell_ps;
+            end += rank_slowed_ps(rank, post_releases_ps(rank, ww, start));
+            end = later(end, qp->lock_ps) + rank_slowed_ps(rank, t->doorbell_ps);
             qp->lock_ps = end;
         }
-        gpu_lane_end(ww, end);
+        gpu_lane_end_from(ww, end, end);
         return end;
     }
     struct port *thread = &rank->proxy[queue % t->threads];
     const uint64_t full_ps = t->fifo_depth * t->doorbell_ps;
     if (t->fifo_depth && thread->free_ps > end + full_ps) end = thread->free_ps - full_ps;
-    gpu_lane_end(ww, end);
+    gpu_lane_end_from(ww, end, end);
     const uint64_t looks_ps =
         t->counter_ps * (TRANSPORT_COUNTERS - 1) / 2; /* an idle thread asks for errors meanwhile */
     return world_thread_reserve(rank, queue, end + t->proxy_ps + looks_ps, t->doorbell_ps);
@@ -214,12 +228,12 @@ static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uin
     return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
 }
 
-/* A CPU that copies what it sends is busy with it. */
+/* A CPU that copies what it sends is busy with it, for as long beside a slowed GPU. */
 static void copy_charge(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world_worker *ww = rank->now.worker;
     const uint64_t copied_ps = nic_copied_ps(rank->world, write->charge_bytes);
-    if (copied_ps) gpu_lane_end(ww, ww->cursor_ps + copied_ps);
+    if (copied_ps) gpu_lane_reach(ww, ww->cursor_ps + copied_ps);
 }
 
 static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
@@ -277,10 +291,11 @@ static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, cons
     const uint64_t start = gpu_lane_begin(ww, 0, &lanes), service_ps = rate_time(w->store.sm, size);
     uint64_t end = start + rate_time(w->store.warp, size) / lanes;
     end = later(end, start + gpu_share_ps(rank, ww, service_ps));
-    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, size));
-    end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, size), size));
-    end = later(end, nvlink_cross(&w->rank[read->peer], rank, now, size, 0));
-    gpu_lane_end(ww, end + w->cluster->gpu.peek_ps);
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
+    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
+    const uint64_t peek_ps = w->cluster->gpu.peek_ps;
+    gpu_lane_end(ww, end + peek_ps);
+    gpu_lane_reach(ww, nvlink_cross(&w->rank[read->peer], rank, now, size, 0) + peek_ps);
     gpu_moved_note(ww, start, rank->now.last_end_ps);
     world_load_payload(rank, read);
     return 0;
@@ -327,7 +342,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
         const uint64_t start = stream_begin(rank, calls->word_call_ps);
         const uint64_t handed_ps = path == FABRIC_SELF ? calls->handed_ps : calls->handed_peer_ps;
         const uint64_t way_ps = path == FABRIC_SELF ? 0 : w->cluster->nvlink.latency_ps;
-        gpu_lane_end(ww, start + calls->word_ps);
+        gpu_lane_end_from(ww, start, start + calls->word_ps);
         const uint64_t seen_ps = start + (handed_ps ? handed_ps : calls->word_ps + way_ps);
         world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, seen_ps);
         return 0;
@@ -335,20 +350,24 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     uint32_t lanes;
     const uint64_t start = later(gpu_lane_begin(ww, 0, &lanes), signal->apart ? worker_first_ps(ww) : 0);
     /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
-    if (!signal->apart || ww->unfenced) gpu_lane_end(ww, later(start, worker_staged_ps(ww)));
+    const uint64_t staged_ps = later(start, worker_staged_ps(ww)), sm_ps = later(start, rank->sm[ww->sm].free_ps);
+    if (!signal->apart || ww->unfenced) gpu_lane_end_from(ww, staged_ps, staged_ps);
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     if (signal->polled && ww->unfenced) { /* who polls sees the last store itself */
-        gpu_lane_end(ww, later(start, rank->sm[ww->sm].free_ps));
+        gpu_lane_end_from(ww, sm_ps, sm_ps);
         ww->unfenced = false;
     }
-    const uint64_t fenced_ps = ww->unfenced ? later(start, rank->sm[ww->sm].free_ps) + fence_ps(rank, ww) : start;
+    const uint64_t fenced_ps = ww->unfenced ? sm_ps + rank_slowed_ps(rank, fence_ps(rank, ww)) : start;
     if (ww->unfenced && signal->apart) worker_rest(ww)->first_ps = fenced_ps;
-    else if (ww->unfenced) gpu_lane_end(ww, fenced_ps);
-    if (ww->unfenced && ww->drains) (void)port_reserve(&rank->sm[ww->sm], sim_now_ps(w->sim), gpu->engine.drain_ps, 0);
-    else if (signal->release)
-        gpu_lane_end(ww, later(later(start, rank->stored_ps[ww->sm]) + gpu->release_system_ps,
-                               rank->put_ps[ww->sm] ? rank->put_ps[ww->sm] + gpu->fence_ps : 0));
-    if (signal->to_host) gpu_lane_end(ww, start + gpu->host_fence_ps);
+    else if (ww->unfenced) gpu_lane_end_from(ww, fenced_ps, fenced_ps);
+    if (ww->unfenced && ww->drains)
+        (void)own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), gpu->engine.drain_ps, 0);
+    else if (signal->release) {
+        const uint64_t stored_ps = later(start, rank->stored_ps[ww->sm]), put_ps = rank->put_ps[ww->sm];
+        gpu_lane_end_from(ww, stored_ps, stored_ps + gpu->release_system_ps);
+        if (put_ps) gpu_lane_reach(ww, put_ps + rank_slowed_ps(rank, gpu->fence_ps));
+    }
+    if (signal->to_host) gpu_lane_end_from(ww, start, start + gpu->host_fence_ps);
     ww->unfenced = false;
     const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);
     const uint64_t visible_ps =
@@ -384,9 +403,11 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
         /* A release waits for all stores of its SM that are on their way; in the step of a store its lane does. */
         const bool own = ww->unfenced && !behind;
         const uint64_t stored_ps = own ? 0 : later(rank->stored_ps[ww->sm], left_ps(rank, ww->sm));
-        const uint64_t idle_ps = step->last_end_ps + gpu->release_ps;
-        const uint64_t busy_ps = stored_ps ? stored_ps + later(gpu->release_stores_ps, gpu->release_ps) : 0;
-        if (scope == FABRIC_DEVICE) gpu_lane_end(ww, later(idle_ps, busy_ps));
+        const uint64_t busy_ps = rank_slowed_ps(rank, later(gpu->release_stores_ps, gpu->release_ps));
+        if (scope == FABRIC_DEVICE) {
+            gpu_lane_end_from(ww, step->last_end_ps, step->last_end_ps + gpu->release_ps);
+            if (stored_ps) gpu_lane_reach(ww, stored_ps + busy_ps);
+        }
     }
     uint64_t seen_ps = later(step->last_end_ps, staged_ps);
     /* Shared memory has it at once, and a look there takes no poll. */
@@ -406,14 +427,10 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     const uint64_t behind_ps = worker_behind_ps(ww);
     const uint64_t start = gpu_lane_begin(ww, work->warps, &lanes);
     switch (work->kind) {
-    case FABRIC_WORK_AWAIT:
-        gpu_lane_end(ww, stream_begin(rank, w->cluster->calls.word_call_ps) + w->cluster->calls.await_ps);
-        break;
-    case FABRIC_WORK_LAUNCH:
-        gpu_lane_end(ww, stream_begin(rank, w->cluster->calls.launch_call_ps) + gpu->launch_ps);
-        break;
+    case FABRIC_WORK_AWAIT: stream_work(rank, w->cluster->calls.word_call_ps, w->cluster->calls.await_ps); break;
+    case FABRIC_WORK_LAUNCH: stream_work(rank, w->cluster->calls.launch_call_ps, gpu->launch_ps); break;
     case FABRIC_WORK_HOST:
-        gpu_lane_end(ww, start + w->cluster->calls.wait_ps);
+        gpu_lane_reach(ww, start + w->cluster->calls.wait_ps);
         rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
         break;
     case FABRIC_WORK_PEEK: gpu_lane_end(ww, start + gpu->peek_ps); break;
@@ -422,12 +439,12 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         break;
     case FABRIC_WORK_STAGE: gpu_lane_end(ww, bulk_stage(rank, work, start)); break;
     case FABRIC_WORK_COMPUTE:
-        gpu_lane_end(
-            ww, later(start + work->busy_ps, port_reserve(&rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
+        gpu_lane_end(ww, later(start + work->busy_ps,
+                               own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
         break;
     case FABRIC_WORK_COPY:
         if (work->pattern && work->pattern->engine == FABRIC_COPY) {
-            gpu_lane_end(ww, copy_own(rank, work));
+            copy_own(rank, work);
             break;
         }
         /* fall through */

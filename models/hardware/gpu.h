@@ -18,7 +18,9 @@ static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return ro
 
 /* Operations of one step run side by side on warps of their own while there are warps, then behind those before.
  * gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their number;
- * gpu_lane_end() says when it is done, on a GPU that is not slowed. */
+ * gpu_lane_end() says when it is done, on a GPU that is not slowed.  gpu_lane_end_from() says so of an operation whose
+ * own work begins at from_ps: a slowed GPU waits no longer than others, for a link or for what was done before.
+ * gpu_lane_reach(): the operation also waits until that time. */
 static inline uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
 {
     struct stepping *now = &worker_rank(ww)->now;
@@ -32,13 +34,21 @@ static inline uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, u
     return now->lane_start_ps;
 }
 
+static inline void gpu_lane_end_from(struct world_worker *ww, uint64_t from_ps, uint64_t end_ps)
+{
+    if (end_ps > from_ps) end_ps = from_ps + rank_slowed_ps(worker_rank(ww), end_ps - from_ps);
+    worker_rank(ww)->now.last_end_ps = end_ps;
+    if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
+}
+
 static inline void gpu_lane_end(struct world_worker *ww, uint64_t end_ps)
 {
-    struct stepping *now = &worker_rank(ww)->now;
-    const uint64_t start_ps = now->lane_start_ps;
-    if (end_ps > start_ps) end_ps = start_ps + rank_slowed_ps(worker_rank(ww), end_ps - start_ps);
-    now->last_end_ps = end_ps;
-    if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
+    gpu_lane_end_from(ww, worker_rank(ww)->now.lane_start_ps, end_ps);
+}
+
+static inline void gpu_lane_reach(struct world_worker *ww, uint64_t end_ps)
+{
+    if (end_ps > worker_rank(ww)->now.last_end_ps) gpu_lane_end_from(ww, end_ps, end_ps);
 }
 
 /* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, beside the groups that move rows meanwhile.

@@ -34,7 +34,7 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
                                                                     : &w->copy;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = gpu_warps_busy(work->rows, lanes);
-    if (p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start);
+    if (p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start, &(uint64_t){ 0 });
     if (p->footprint_bytes && (bulk || p->in_flight > 1)) return bulk_rows(rank, work, start, busy);
     const uint64_t service_ps = bulk ? bulk_service_ps(w, work) : rate_time(k->sm, work->read_bytes),
                    latency_ps = gpu_rows_latency_ps(w, k, p, work->rows, busy);
@@ -44,8 +44,8 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     else end += rate_time(k->warp, work->read_bytes) / busy;
     if (work->kind != FABRIC_WORK_REDUCE && !p->packed_source)
         end = later(end, start + gpu_share_ps(rank, ww, service_ps));
-    end = later(end, port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes));
-    end = later(end, port_reserve(&rank->hbm, now, rate_time(w->hbm, both), both));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
+    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
     if (work->kind != FABRIC_WORK_REDUCE) gpu_moved_note(ww, start, end);
     return end;
 }
@@ -130,8 +130,9 @@ static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *wo
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint64_t logs_ps = rate_time(w->exps.sm, (uint64_t)work->rows * p->logs_bytes);
     const uint64_t service_ps = later(rate_time(w->sum_sm, work->read_bytes), logs_ps);
-    const uint64_t sm_ps = port_reserve(&rank->sm[worker->sm], now, service_ps, work->read_bytes) - now;
-    const uint64_t hbm_ps = port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
+    const uint64_t sm_ps = own_reserve(rank, &rank->sm[worker->sm], now, service_ps, work->read_bytes) - now;
+    const uint64_t hbm_ps =
+        own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
     const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps(w, work, worker->warps);
     const uint64_t touched_ps = gpu_touch_ps(rank->now.worker, p);
     /* Arithmetic of the own rows is in the chain: it is waited for where others' is, too. */
@@ -154,8 +155,9 @@ static uint64_t in_step_ps(struct world_rank *rank, const struct fabric_work *wo
     const uint64_t waits_ps = (p->steps + p->after) * gpu_load_ps(w, p);
     const uint64_t alone_ps =
         gpu_row_ps(w, p, work->rows ? work->read_bytes / work->rows : 0) - p->steps * gpu_load_ps(w, p);
-    const uint64_t sm_ps = port_reserve(&rank->sm[ww->sm], now, rate_time(w->copy.sm, bytes), bytes) - now;
-    const uint64_t hbm_ps = port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
+    const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, rate_time(w->copy.sm, bytes), bytes) - now;
+    const uint64_t hbm_ps =
+        own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
     return gpu_touch_ps(ww, p) + rounds * waits_ps + later(later(sm_ps, hbm_ps), rounds * alone_ps);
 }
 
@@ -185,7 +187,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
             const uint64_t chain_ps = gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ahead_ps(w, work);
             const uint64_t requests = stretches(p, work->read_bytes) + stretches(p, work->write_bytes);
             service_ps = requests * gpu->engine.request_ps;
-            const uint64_t turn_ps = port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes) - now;
+            const uint64_t turn_ps = own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes) - now;
             end += gpu_shared_ps(chain_ps, turn_ps);
             service_ps = 0;
             break;
@@ -200,9 +202,9 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
             end += rate_time(w->row, work->write_bytes - work->read_bytes) / gpu_warps_busy((uint32_t)rows, lanes);
     }
     if (several) service_ps += rate_time(w->bulk_out, work->write_bytes - work->read_bytes);
-    end = later(end, lead_ps + port_reserve(&rank->sm[ww->sm], now, service_ps, work->read_bytes));
+    end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
     gpu_moved_note(ww, start, end);
-    end = later(end, lead_ps + port_reserve(&rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both));
+    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both));
     if (work->kind == FABRIC_WORK_COPY && p->engine == FABRIC_LDST)
         rank->copied_ps[ww->sm] = later(rank->copied_ps[ww->sm], end);
     return end;

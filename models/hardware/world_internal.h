@@ -345,7 +345,9 @@ struct bulk_engine {
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes);
 /* Whether the worker must not step yet; it steps when its last turn has ended. */
 bool bulk_turns_park(struct world_worker *ww);
-uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps);
+/* *linked_ps: when the links and the peer's memory have taken the bytes, which a slowed GPU does not delay. */
+uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps,
+                    uint64_t *linked_ps);
 /* Moves rows of a kernel whose pattern says its footprint.  `busy` warps do it, each with a buffer in shared memory.
  * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row
  * waits for it. */
@@ -376,6 +378,15 @@ void launch_event_run(struct sim *sim, struct sim_event *event);
 static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t duration_ps)
 {
     return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
+}
+
+/* An SM or the memory of a GPU serves a request from from_ps on, for as long as a slowed GPU takes.  Returns when that
+ * is done as a GPU that is not slowed would count from from_ps on: gpu_lane_end() stretches what it is told. */
+static inline uint64_t own_reserve(const struct world_rank *rank, struct port *port, uint64_t from_ps,
+                                   uint64_t service_ps, uint64_t bytes)
+{
+    const uint64_t done_ps = port_reserve(port, from_ps, rank_slowed_ps(rank, service_ps), bytes);
+    return rank->slow == WORLD_SLOW_ONE ? done_ps : from_ps + (done_ps - from_ps) * WORLD_SLOW_ONE / rank->slow;
 }
 
 /* The same of its NVLink. */
