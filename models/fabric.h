@@ -56,6 +56,7 @@
 #ifndef MODELS_FABRIC_H
 #define MODELS_FABRIC_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,16 +75,24 @@ enum worker_moment {
     WORKER_CLOSES, /* the next kernel may be launched before it ends, once all other workers have ended */
 };
 
-/* One warp group of a kernel.  The protocol object that it drives owns it: embed it there and use container_of. */
-struct fabric_worker {
+/* A warp role: what all its workers have in common.  It never changes. */
+struct worker_role {
     enum worker_step (*step)(struct fabric_worker *w);
     /* Writes what the worker waits for; the message about a hanging run shows it.  Live worlds read from it which peer
      * is awaited: the first "rank N" behind the word "waits", or the first "rank N" if the text lacks "waits". */
     void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
+    /* Where many workers are stepped in no order, a world may call it with one that it will step soon.  It prefetches
+     * what that step will look at, and changes nothing.  NULL: nothing. */
+    void (*ahead)(const struct fabric_worker *w);
+};
+
+/* One warp group of a kernel.  The protocol object that it drives owns it: embed it there and use container_of. */
+struct fabric_worker {
     struct fabric *fabric;
     uint64_t wake_ps;    /* the worker sets it in a step: a waiting worker's next step is due then; 0: never */
     uint16_t sm;         /* the SM that it runs on */
-    uint16_t warps;      /* how many warps of that SM it has */
+    uint8_t warps;       /* how many warps of that SM it has */
+    uint8_t role;        /* fabric_role() of what it does */
     uint32_t index : 27; /* its number among the workers of this rank, unique, from 0 */
     uint32_t moment : 2; /* enum worker_moment: what else its end means */
     bool whole : 1;      /* its operations are all that it does from its first instruction to its last */
@@ -91,7 +100,7 @@ struct fabric_worker {
     bool stream : 1;     /* no warps: a stream of the host's, with copies by a copy engine, and words.  Its owner clears
                           * it while a kernel runs on the stream: then its operations are that kernel's */
 };
-_Static_assert(sizeof(struct fabric_worker) <= 40, "large worlds have millions");
+_Static_assert(sizeof(struct fabric_worker) <= 24, "large worlds have millions");
 
 /* A worker's operations run one after another, and each takes all warps of the worker.  Operations that name fewer
  * warps run side by side, each on its own warps, as far as the worker has enough. */
@@ -277,6 +286,8 @@ struct fabric_ops {
     void (*word_ahead)(const struct fabric *f, uint32_t word);
 };
 
+enum { FABRIC_ROLES_MAX = 64 }; /* in all kernels that run on a fabric */
+
 struct fabric {
     const struct fabric_ops *ops;
     uint64_t *words; /* own signal words; other ranks raise them, so read them with fabric_load() */
@@ -288,10 +299,39 @@ struct fabric {
     uint16_t queue_count;    /* QPs to each peer */
     bool nvlink_disabled;    /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
     bool payload;            /* true: rows are stored and moved; false: only sizes and control data are */
-    /* Where many workers are stepped in no order, a world may call it with one that it will step soon.  It prefetches
-     * what that step will look at, and changes nothing.  The kernel sets it; NULL: nothing. */
-    void (*ahead)(const struct fabric_worker *w);
+    const struct worker_role *role[FABRIC_ROLES_MAX]; /* by their numbers; NULL: not given to a role yet */
 };
+
+/* The number of a role on this rank, which stays the same.  The role must outlive the fabric. */
+static inline uint8_t fabric_role(struct fabric *f, const struct worker_role *role)
+{
+    uint8_t number = 0;
+    while (f->role[number] && f->role[number] != role) {
+        number++;
+        assert(number < FABRIC_ROLES_MAX);
+    }
+    f->role[number] = role;
+    return number;
+}
+
+/* A worker of that role and rank that has one warp. */
+static inline struct fabric_worker fabric_worker_of(struct fabric *f, const struct worker_role *role)
+{
+    return (struct fabric_worker){ .fabric = f, .role = fabric_role(f, role), .warps = 1 };
+}
+
+static inline const struct worker_role *fabric_worker_role(const struct fabric_worker *w)
+{
+    return w->fabric->role[w->role];
+}
+
+static inline enum worker_step fabric_worker_step(struct fabric_worker *w) { return fabric_worker_role(w)->step(w); }
+
+/* What the worker waits for; nothing if its role does not say. */
+static inline void fabric_worker_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    if (fabric_worker_role(w)->describe) fabric_worker_role(w)->describe(w, text, text_size);
+}
 
 static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer)
 {

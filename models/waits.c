@@ -97,7 +97,7 @@ static void wait_finish(struct waiter *w, uint64_t end_ps)
 static void worker_say(const struct waiter *w, char text[WAITS_TEXT_BYTES])
 {
     text[0] = '\0';
-    if (w->inner->describe) w->inner->describe(w->inner, text, WAITS_TEXT_BYTES);
+    fabric_worker_describe(w->inner, text, WAITS_TEXT_BYTES);
     text[strcspn(text, ":")] = '\0';
 }
 
@@ -128,7 +128,7 @@ static enum worker_step waiter_step(struct fabric_worker *worker)
     struct waits *waits = w->waits;
     assert(w >= waits->waiter && w < waits->waiter + waits->count);
     const uint64_t before = operations_done(waits), now_ps = clock_read(waits, worker->index, before);
-    const enum worker_step result = w->inner->step(w->inner);
+    const enum worker_step result = fabric_worker_step(w->inner);
     worker->wake_ps = w->inner->wake_ps;
     if (result != WORKER_WAIT) {
         wait_finish(w, now_ps);
@@ -155,8 +155,10 @@ static enum worker_step waiter_step(struct fabric_worker *worker)
 static void waiter_describe(const struct fabric_worker *worker, char *text, size_t text_size)
 {
     const struct waiter *w = fabric_container_of(worker, struct waiter, worker);
-    if (w->inner->describe) w->inner->describe(w->inner, text, text_size);
+    fabric_worker_describe(w->inner, text, text_size);
 }
+
+static const struct worker_role waiter_role = { .step = waiter_step, .describe = waiter_describe };
 
 static void room_make(struct waits *waits, uint32_t count)
 {
@@ -184,8 +186,7 @@ struct fabric_worker **waits_wrap(struct waits *waits, struct fabric_worker *con
     for (uint32_t i = 0; i < count; i++) {
         struct waiter *w = &waits->waiter[i];
         *w = (struct waiter){ .worker = *worker[i], .inner = worker[i], .waits = waits };
-        w->worker.step = waiter_step;
-        w->worker.describe = waiter_describe;
+        w->worker.role = fabric_role(w->worker.fabric, &waiter_role);
         waits->pointer[i] = &w->worker;
     }
     return count ? waits->pointer : none;

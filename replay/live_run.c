@@ -63,7 +63,7 @@ static bool live_round(struct live_world *world, uint32_t *active_count)
     for (uint32_t i = 0; i < *active_count; i++) {
         struct fabric_worker *w = world->active[i];
         assert(w->fabric->rank == world->fabric.rank); /* maybe a fabric on top of this one, which notes what is done */
-        const enum worker_step step = w->step(w);
+        const enum worker_step step = fabric_worker_step(w);
         moved |= step != WORKER_WAIT;
         if (step != WORKER_DONE) world->active[kept++] = w;
     }
@@ -97,7 +97,7 @@ static void live_tell(void *context, struct bootstrap_wait *wait)
     for (uint32_t i = 0; i < world->active_count; i++) {
         const struct fabric_worker *w = world->active[i];
         char text[200] = "";
-        if (w->describe) w->describe(w, text, sizeof text);
+        fabric_worker_describe(w, text, sizeof text);
         const int32_t peer = waits_peer(text, world->fabric.rank_count);
         const bool named = peer != WAITS_NOBODY && peer != world->fabric.rank;
         if (!wait->text[0] || (named && !wait->peer_count))
@@ -201,14 +201,12 @@ static void live_barrier_describe(const struct fabric_worker *w, char *text, siz
     g_snprintf(text, (gulong)text_size, "barrier: waits for rank %u", (f->rank + f->rank_count - step) % f->rank_count);
 }
 
+static const struct worker_role live_barrier_role = { .step = live_barrier_step, .describe = live_barrier_describe };
+
 bool live_world_barrier(struct live_world *world, GError **error)
 {
     struct live_barrier *barrier = &world->barrier;
-    barrier->worker = (struct fabric_worker){
-        .step = live_barrier_step,
-        .describe = live_barrier_describe,
-        .fabric = &world->fabric,
-    };
+    barrier->worker = fabric_worker_of(&world->fabric, &live_barrier_role);
     barrier->generation++;
     barrier->posted = barrier->seen = 0;
     struct fabric_worker *worker = &barrier->worker;

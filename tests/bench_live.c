@@ -71,6 +71,8 @@ static void bench_calls(struct bench *b, const char *name, void (*call)(struct b
     printf("\n");
 }
 
+static const struct worker_role idle_role = { .step = idle_step }, round_role = { .step = round_step };
+
 /* A kernel of WORKERS workers of which one is busy. */
 static void bench_steps(struct bench *b)
 {
@@ -80,7 +82,7 @@ static void bench_steps(struct bench *b)
     for (uint32_t run = 0; run < RUNS; run++) {
         for (uint32_t i = 0; i < WORKERS; i++) {
             worker[i] = b->worker;
-            worker[i].step = i ? idle_step : round_step;
+            worker[i].role = fabric_role(worker[i].fabric, i ? &idle_role : &round_role);
             workers[i] = &worker[i];
         }
         rounds_left = ROUNDS;

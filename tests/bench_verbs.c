@@ -73,16 +73,18 @@ static void bench_describe(const struct fabric_worker *w, char *text, size_t tex
     snprintf(text, text_size, "measurement: %u done", b->done);
 }
 
+static const struct worker_role put_role = { .step = put_step, .describe = bench_describe };
+static const struct worker_role pong_role = { .step = pong_step, .describe = bench_describe };
+
 static int double_compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static bool bench_run(struct live_world *world, enum worker_step (*step)(struct fabric_worker *w), struct bench *b,
-                      GError **error)
+static bool bench_run(struct live_world *world, const struct worker_role *role, struct bench *b, GError **error)
 {
-    *b = (struct bench){ .worker = { .step = step, .describe = bench_describe, .fabric = live_world_fabric(world) } };
+    *b = (struct bench){ .worker = fabric_worker_of(live_world_fabric(world), role) };
     struct fabric_worker *worker = &b->worker;
     b->start_us = now_us();
     return live_world_run(world, &worker, 1, error);
@@ -93,14 +95,14 @@ static bool bench_run(struct live_world *world, enum worker_step (*step)(struct 
 static bool bench_both(struct live_world *world, struct bootstrap *bootstrap, struct bench *b, GError **error)
 {
     const bool first = bootstrap->rank == 0;
-    if (!bench_run(world, pong_step, b, error)) return false;
+    if (!bench_run(world, &pong_role, b, error)) return false;
     if (first) {
         qsort(b->exchange_us, PONG_COUNT, sizeof b->exchange_us[0], double_compare);
         printf("latency_8 %.3f us\n", b->exchange_us[PONG_COUNT / 2] / 2);
     }
     if (!live_world_barrier(world, error)) return false;
     if (first) {
-        if (!bench_run(world, put_step, b, error)) return false;
+        if (!bench_run(world, &put_role, b, error)) return false;
         const double us = now_us() - b->start_us;
         printf("put_65536 %.2f MiB/s\n", PUT_COUNT * (double)PUT_BYTES / (1 << 20) / us * 1e6);
     }

@@ -242,6 +242,8 @@ static void program_describe(const struct fabric_worker *w, char *text, size_t t
     snprintf(text, text_size, "op %u of kind %d, peer %u, word %u", p->at, (int)op->kind, op->peer, op->word);
 }
 
+static const struct worker_role program_role = { .step = program_step, .describe = program_describe };
+
 /* ---- writing programs --- */
 
 static uint32_t suite_words(struct suite *s, uint32_t count)
@@ -279,9 +281,8 @@ static void suite_begin(struct suite *s, uint32_t worker_count)
             struct program *p = &s->program[rank][i];
             p->ops = g_array_new(FALSE, FALSE, sizeof(struct op));
             p->worker = (struct fabric_worker){
-                .step = program_step,
-                .describe = program_describe,
                 .fabric = f,
+                .role = fabric_role(f, &program_role),
                 .index = i,
                 .sm = (uint16_t)i,
                 .warps = 1,

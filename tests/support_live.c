@@ -165,7 +165,7 @@ static int worlds_round(struct live_world **world, uint32_t rank_count, struct f
     uint32_t kept = 0;
     for (uint32_t i = 0; i < *worker_count; i++) {
         struct fabric_worker *w = worker[i];
-        const enum worker_step step = w->step(w);
+        const enum worker_step step = fabric_worker_step(w);
         moved |= step != WORKER_WAIT;
         if (step != WORKER_DONE) worker[kept++] = w;
     }
@@ -192,7 +192,7 @@ bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct f
         fine = rc >= 0;
         if (rc == 0 && worker_count && g_get_monotonic_time() - moved_us > 20 * G_USEC_PER_SEC) {
             char text[128] = "";
-            active[0]->describe(active[0], text, sizeof text);
+            fabric_worker_describe(active[0], text, sizeof text);
             snprintf(why, why_size, "nothing moves: rank %u: %s", active[0]->fabric->rank, text);
             fine = false;
         }

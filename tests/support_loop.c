@@ -502,7 +502,7 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     loop->counts.steps++;
     trace(loop, (uint64_t)rank << 32 | worker);
     slot->stepped_ps = clock_ps(loop);
-    const enum worker_step step = slot->worker->step(slot->worker);
+    const enum worker_step step = fabric_worker_step(slot->worker);
     if (step == WORKER_DONE) {
         slot_sleep(loop, slot);
         slot->done = true;
@@ -522,7 +522,7 @@ static void hang_note(struct loop *loop)
             const struct slot *slot = &loop->rank[rank].slot[i];
             char text[256] = "";
             if (slot->done || used >= sizeof loop->hang) continue;
-            slot->worker->describe(slot->worker, text, sizeof text);
+            fabric_worker_describe(slot->worker, text, sizeof text);
             const int more =
                 snprintf(loop->hang + used, sizeof loop->hang - used, "rank %u worker %u: %s\n", rank, i, text);
             used += more > 0 ? (size_t)more : 0;

@@ -36,6 +36,8 @@ static void flow_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "flow %u", w->index);
 }
 
+static const struct worker_role flow_role = { .step = flow_step, .describe = flow_describe };
+
 struct traffic *traffic_new(uint32_t ranks)
 {
     struct traffic *t = calloc(1, sizeof *t);
@@ -85,11 +87,8 @@ void traffic_run(struct traffic *t)
     for (uint32_t i = 0; i < t->count; i++) {
         struct flow *f = &t->flow[i];
         f->posted = f->posted_within = 0;
-        f->worker = (struct fabric_worker){ .step = flow_step,
-                                            .describe = flow_describe,
-                                            .warps = 1,
-                                            .index = count[f->from],
-                                            .fabric = world_fabric(w, f->from) };
+        f->worker = fabric_worker_of(world_fabric(w, f->from), &flow_role);
+        f->worker.index = count[f->from];
         worker[f->from][count[f->from]++] = &f->worker;
         if (f->waits) fabric_watch(&f->worker, 0, 1);
     }

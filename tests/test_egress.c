@@ -109,6 +109,8 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
     snprintf(text, text_size, "waits for nothing");
 }
 
+static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
+
 /* Three SMs of rank 0, two of them of one CPC, store to peer; the time in which each does, in microseconds. */
 static void senders_run(const struct cluster *cluster, const uint16_t *peer, double *us)
 {
@@ -120,14 +122,11 @@ static void senders_run(const struct cluster *cluster, const uint16_t *peer, dou
     struct world_result result[2];
     char text[200];
     for (uint32_t i = 0; i < SMS * WARPS; i++) {
-        sender[i] = (struct sender){ .worker = { .step = sender_step,
-                                                 .describe = sender_describe,
-                                                 .fabric = world_fabric(world, 0),
-                                                 .index = i,
-                                                 .sm = (uint16_t)(i % SMS),
-                                                 .warps = 1 },
+        sender[i] = (struct sender){ .worker = fabric_worker_of(world_fabric(world, 0), &sender_role),
                                      .peer = peer[i / SMS],
                                      .rows = ROWS };
+        sender[i].worker.index = i;
+        sender[i].worker.sm = (uint16_t)(i % SMS);
         worker[i] = &sender[i].worker;
     }
     CU_ASSERT_TRUE_FATAL(world_run(world, (struct fabric_worker * *const *)by_rank, count, result, text, sizeof text));

@@ -164,6 +164,8 @@ static void waiter_describe(const struct fabric_worker *w, char *text, size_t te
     snprintf(text, text_size, "the count of rank %u", w->fabric->rank + 7);
 }
 
+static const struct worker_role waiter_role = { .step = waiter_step, .describe = waiter_describe };
+
 /* Workers that are done are not stepped again; one that waits for ever ends the run with its own words. */
 static void test_hang(void)
 {
@@ -174,9 +176,8 @@ static void test_hang(void)
     struct waiter waiter[3] = { { .steps = 5 }, { .steps = 0 }, { .steps = 1 } };
     struct fabric_worker *workers[3];
     for (uint32_t i = 0; i < 3; i++) {
-        waiter[i].worker = (struct fabric_worker){
-            .step = waiter_step, .describe = waiter_describe, .fabric = live_world_fabric(world), .index = i
-        };
+        waiter[i].worker = fabric_worker_of(live_world_fabric(world), &waiter_role);
+        waiter[i].worker.index = i;
         workers[i] = &waiter[i].worker;
     }
     GError *error = NULL;
@@ -269,6 +270,8 @@ static void stuck_describe(const struct fabric_worker *w, char *text, size_t tex
     snprintf(text, text_size, "%s", fabric_container_of(w, struct stuck, worker)->says);
 }
 
+static const struct worker_role stuck_role = { .step = stuck_step, .describe = stuck_describe };
+
 /* What each rank's two workers say, and who then is at the root. */
 static const struct stuck_case {
     const char *says[4][2];
@@ -300,10 +303,9 @@ static int stuck_child(struct bootstrap *b, void *context)
     uint32_t count = 0;
     if (strcmp(c->says[b->rank][0], "stops") == 0) raise(SIGSTOP);
     for (; count < 2 && c->says[b->rank][count]; count++) {
-        stuck[count] = (struct stuck){
-            { .step = stuck_step, .describe = stuck_describe, .index = count, .fabric = live_world_fabric(world) },
-            c->says[b->rank][count]
-        };
+        stuck[count] =
+            (struct stuck){ fabric_worker_of(live_world_fabric(world), &stuck_role), c->says[b->rank][count] };
+        stuck[count].worker.index = count;
         workers[count] = &stuck[count].worker;
     }
     GError *error = NULL;
@@ -423,8 +425,7 @@ static int punctual_child(struct bootstrap *b, void *context)
     options.timeout_ms = 1000;
     struct live_world *world = live_world_new(&options, &small, b, NULL);
     if (!world) return 3;
-    struct stuck stuck = { { .step = stuck_step, .describe = stuck_describe, .fabric = live_world_fabric(world) },
-                           "waits for the end" };
+    struct stuck stuck = { fabric_worker_of(live_world_fabric(world), &stuck_role), "waits for the end" };
     struct fabric_worker *worker = &stuck.worker;
     const bool fine = b->rank == 0 ? live_world_run(world, &worker, 1, NULL) : bootstrap_barrier(b, NULL);
     live_world_free(world);

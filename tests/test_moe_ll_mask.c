@@ -132,6 +132,8 @@ static void nap_describe(const struct fabric_worker *w, char *text, size_t text_
     snprintf(text, text_size, "sleeps until %llu", (unsigned long long)w->wake_ps);
 }
 
+static const struct worker_role nap_role = { .step = nap_step, .describe = nap_describe };
+
 static struct kernel_launch *late_next(void *context, uint32_t rank)
 {
     struct late *late = context;
@@ -161,9 +163,7 @@ static struct moe_group *late_run(const struct moe_options *o, uint32_t rank, ui
                          .wake_ps = timeout_ps + after_ps,
                          .workers = { &late.worker },
                          .nap = { .phase = "nap", .worker = late.workers, .worker_count = 1 } };
-    late.worker = (struct fabric_worker){
-        .step = nap_step, .describe = nap_describe, .warps = 1, .fabric = loop_fabric(group->loop, rank)
-    };
+    late.worker = fabric_worker_of(loop_fabric(group->loop, rank), &nap_role);
     group->until = 4 * moe_phase_count(o);
     for (uint32_t r = 0; r < o->ranks; r++) fabric_wrap(loop_fabric(group->loop, r), group->rank);
     CU_ASSERT_TRUE_FATAL(loop_run(group->loop, late_next, &late, false));

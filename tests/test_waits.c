@@ -45,10 +45,12 @@ static void scripted_describe(const struct fabric_worker *w, char *text, size_t 
     snprintf(text, text_size, "%s", s->words[s->step - 1]);
 }
 
+static const struct worker_role scripted_role = { .step = scripted_step, .describe = scripted_describe };
+
 static struct scripted scripted(uint32_t index, const enum worker_step *result, const char *const *words)
 {
     return (struct scripted){
-        { .step = scripted_step, .describe = scripted_describe, .fabric = &fabric, .index = index }, result, words, 0
+        { .fabric = &fabric, .role = fabric_role(&fabric, &scripted_role), .index = index }, result, words, 0
     };
 }
 
@@ -66,7 +68,7 @@ static void on_note(void *context, const struct waits_note *note)
 static void step_at(struct fabric_worker *w, uint64_t at_ps, enum worker_step expected)
 {
     clock_ps = at_ps;
-    CU_ASSERT_EQUAL(w->step(w), expected);
+    CU_ASSERT_EQUAL(fabric_worker_step(w), expected);
 }
 
 static void test_words(void)

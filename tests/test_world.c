@@ -168,6 +168,8 @@ static void player_describe(const struct fabric_worker *w, char *text, size_t te
     snprintf(text, text_size, "player %u waits for word %u", w->index, p->operation[p->at].word);
 }
 
+static const struct worker_role player_role = { .step = player_step, .describe = player_describe };
+
 static struct stage *stage_new(uint32_t ranks, uint32_t ranks_per_node)
 {
     struct stage *s = calloc(1, sizeof *s);
@@ -190,11 +192,9 @@ static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const stru
     p->stage = s;
     for (uint32_t i = 0; i + 1 < s->player_count; i++) p->worker.index += s->player[i].rank == rank;
     p->worker = (struct fabric_worker){
-        .step = player_step,
-        .describe = player_describe,
         .index = p->worker.index,
         .sm = (uint16_t)p->worker.index,
-        .warps = warps,
+        .warps = (uint8_t)warps,
     };
     memcpy(p->operation, operation, count * sizeof *operation);
 }
@@ -212,6 +212,7 @@ static bool stage_launch(struct stage *s, struct world *world)
         struct player *p = &s->player[i];
         p->at = 0;
         p->worker.fabric = world_fabric(world, p->rank);
+        p->worker.role = fabric_role(p->worker.fabric, &player_role);
         worker[p->rank][count[p->rank]++] = &p->worker;
         for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
             if (p->operation[o].verb == WAIT && s->counts) fabric_watch_least(&p->worker, p->operation[o].word, 1);
@@ -944,6 +945,7 @@ static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, st
         if (p->rank != rank || seen++ != kernel) continue;
         p->worker.index = 0;
         p->worker.fabric = world_fabric(two->world, (uint16_t)rank);
+        p->worker.role = fabric_role(p->worker.fabric, &player_role);
         for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
             if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1);
         two->worker[rank] = &p->worker;
@@ -1266,6 +1268,8 @@ static enum worker_step impatient_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
+static const struct worker_role impatient_role = { .step = impatient_step, .describe = player_describe };
+
 /* Whoever waits for room sees what else happens before there is some: a word, its alarm. */
 static void test_room_and_other_things(void)
 {
@@ -1275,13 +1279,8 @@ static void test_room_and_other_things(void)
         struct world *world = world_new(&s->cluster, &s->options);
         CU_ASSERT_PTR_NOT_NULL_FATAL(world);
         struct impatient i = { .puts = 2, .word = 3, .alarm_ps = alarm ? 1500 * PS_PER_NS : 100 * PS_PER_US };
-        i.worker = (struct fabric_worker){
-            .step = impatient_step, .describe = player_describe, .warps = 1, .fabric = world_fabric(world, 0)
-        };
-        struct player other = { .worker = { .step = player_step,
-                                            .describe = player_describe,
-                                            .warps = 1,
-                                            .fabric = world_fabric(world, 2) },
+        i.worker = fabric_worker_of(world_fabric(world, 0), &impatient_role);
+        struct player other = { .worker = fabric_worker_of(world_fabric(world, 2), &player_role),
                                 .operation = { { .verb = SIGNAL, .peer = 0, .word = 3 } } };
         struct fabric_worker *first[1] = { &i.worker }, *third[1] = { &other.worker };
         struct fabric_worker **worker[4] = { first, NULL, third, NULL };

@@ -144,14 +144,14 @@ static void sync_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "sync waits for rank %u", (f->rank + f->rank_count - far) % f->rank_count);
 }
 
+static const struct worker_role sync_role = { .step = sync_step, .describe = sync_describe };
+
 void coll_sync_launch(struct coll_rank *r)
 {
     struct coll_sync *sync = &r->sync;
-    sync->worker.step = sync_step;
-    sync->worker.describe = sync_describe;
     sync->generation++;
     sync->posted = sync->seen = 0;
-    coll_worker_add(r, &sync->worker, 0, 1);
+    coll_worker_add(r, &sync->worker, &sync_role, 0, 1);
     fabric_watch(&sync->worker, 0, COLL_SYNC_ROUNDS);
 }
 
@@ -176,22 +176,24 @@ static void compute_describe(const struct fabric_worker *w, char *text, size_t t
     snprintf(text, text_size, "compute on SM %u", w->sm);
 }
 
+static const struct worker_role compute_role = { .step = compute_step, .describe = compute_describe };
+
 static void compute_launch(struct coll_rank *r)
 {
     for (uint32_t i = 0; i < r->options->compute_sms; i++) {
         struct coll_compute *c = &r->compute[i];
-        c->worker.step = compute_step;
-        c->worker.describe = compute_describe;
         c->left_ps = r->options->compute_ps;
-        coll_worker_add(r, &c->worker, r->options->compute_sm_first + i, COMPUTE_WARPS);
+        coll_worker_add(r, &c->worker, &compute_role, r->options->compute_sm_first + i, COMPUTE_WARPS);
     }
 }
 
 /* ---- a rank ---- */
 
-void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps)
+void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                     uint32_t warps)
 {
     struct kernel_launch *launch = &r->launch;
+    assert(warps <= UINT8_MAX);
     if (launch->worker_count == r->worker_max) {
         r->worker_max = 2 * r->worker_max + 16;
         struct fabric_worker **grown = kernel_alloc(r->worker_max, sizeof grown[0]);
@@ -200,10 +202,11 @@ void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, uint32_t sm, 
         launch->worker = grown;
     }
     w->fabric = r->fabric;
+    w->role = fabric_role(r->fabric, role);
     w->wake_ps = 0;
     w->index = launch->worker_count;
     w->sm = (uint16_t)sm;
-    w->warps = (uint16_t)warps;
+    w->warps = (uint8_t)warps;
     launch->worker[launch->worker_count++] = w;
 }
 

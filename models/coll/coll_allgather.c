@@ -192,6 +192,8 @@ static void ring_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "allgather ring %u: %u blocks of %u handed on", w->index, c->sent, blocks);
 }
 
+static const struct worker_role ring_role = { .step = ring_step, .describe = ring_describe };
+
 /* ---- hybrid: between nodes ---- */
 
 /* Piece number of all that go out: the how-manieth of its block, and to which rank, from the next node on. */
@@ -251,6 +253,8 @@ static void putter_describe(const struct fabric_worker *w, char *text, size_t te
              r->putter.posted, (r->nodes - 1) * pieces_of(r->base.options), r->putter.arrived);
 }
 
+static const struct worker_role putter_role = { .step = putter_step, .describe = putter_describe };
+
 /* ---- hybrid: within the node ---- */
 
 /* Whether a worker's part of the next block is here. */
@@ -297,13 +301,15 @@ static void copier_describe(const struct fabric_worker *w, char *text, size_t te
              c->rank->nodes, c->rank->peers - 1);
 }
 
+static const struct worker_role copier_role = { .step = copier_step, .describe = copier_describe };
+
 /* ---- a rank ---- */
 
 static void ring_launch(struct gather_rank *r)
 {
     for (uint32_t i = 0; i < r->base.options->num_sms; i++) {
-        r->ring[i] = (struct ring){ .worker = { .step = ring_step, .describe = ring_describe }, .rank = r };
-        coll_worker_add(&r->base, &r->ring[i].worker, i, GATHER_WARPS);
+        r->ring[i] = (struct ring){ .rank = r };
+        coll_worker_add(&r->base, &r->ring[i].worker, &ring_role, i, GATHER_WARPS);
         fabric_watch(&r->ring[i].worker, word_ring(i), 1);
     }
 }
@@ -312,13 +318,13 @@ static void hybrid_launch(struct gather_rank *r)
 {
     const uint64_t blocks = (uint64_t)r->base.turn * r->nodes;
     const uint64_t pieces = (uint64_t)r->base.turn * pieces_of(r->base.options);
-    r->putter = (struct putter){ .worker = { .step = putter_step, .describe = putter_describe } };
-    if (r->nodes > 1) coll_worker_add(&r->base, &r->putter.worker, 0, 1);
+    r->putter = (struct putter){};
+    if (r->nodes > 1) coll_worker_add(&r->base, &r->putter.worker, &putter_role, 0, 1);
     for (uint32_t node = 0; node < r->nodes && r->nodes > 1; node++)
         fabric_watch_least(&r->putter.worker, word_node(node), pieces);
     for (uint32_t i = 0; i < r->base.options->num_sms && r->peers > 1; i++) {
-        r->copier[i] = (struct copier){ .worker = { .step = copier_step, .describe = copier_describe }, .rank = r };
-        coll_worker_add(&r->base, &r->copier[i].worker, i, GATHER_WARPS);
+        r->copier[i] = (struct copier){ .rank = r };
+        coll_worker_add(&r->base, &r->copier[i].worker, &copier_role, i, GATHER_WARPS);
         fabric_watch(&r->copier[i].worker, word_node(0), r->nodes);
         for (uint32_t peer = 0; peer < r->peers; peer++)
             fabric_watch_least(&r->copier[i].worker, word_peer(r, peer, i), blocks);

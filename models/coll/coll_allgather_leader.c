@@ -240,6 +240,8 @@ static void leader_describe(const struct fabric_worker *w, char *text, size_t te
     else snprintf(text, text_size, "allgather by leaders waits for rank %u", r->leader + (r->peers > 1));
 }
 
+static const struct worker_role leader_role = { .step = leader_step, .describe = leader_describe };
+
 static void leader_launch(struct coll_rank *base, uint32_t phase)
 {
     struct leader_rank *r = of(base);
@@ -247,8 +249,8 @@ static void leader_launch(struct coll_rank *base, uint32_t phase)
     r->part = GIVE;
     r->done = 0;
     r->in_kernel = false;
-    r->worker = (struct fabric_worker){ .step = leader_step, .describe = leader_describe, .stream = true };
-    coll_worker_add(base, &r->worker, 0, STREAM_WARPS);
+    r->worker = (struct fabric_worker){ .stream = true };
+    coll_worker_add(base, &r->worker, &leader_role, 0, STREAM_WARPS);
     fabric_watch(&r->worker, WORD_GIVEN, WORDS_END - WORD_GIVEN);
 }
 

@@ -158,14 +158,18 @@ static void streams_describe(const struct fabric_worker *w, char *text, size_t t
     snprintf(text, text_size, "allgather by streams waits for rank %u", (w->fabric->rank + ranks - 1u) % ranks);
 }
 
+static const struct worker_role second_role = { .step = second_step, .describe = streams_describe };
+
+static const struct worker_role first_role = { .step = first_step, .describe = streams_describe };
+
 static void streams_launch(struct coll_rank *base, uint32_t phase)
 {
     struct streams_rank *r = of(base);
     (void)phase;
-    r->first = (struct stream){ .worker = { .step = first_step, .describe = streams_describe, .stream = true } };
-    r->second = (struct stream){ .worker = { .step = second_step, .describe = streams_describe, .stream = true } };
-    coll_worker_add(base, &r->first.worker, 0, STREAM_WARPS);
-    coll_worker_add(base, &r->second.worker, 1, STREAM_WARPS);
+    r->first = (struct stream){ .worker = { .stream = true } };
+    r->second = (struct stream){ .worker = { .stream = true } };
+    coll_worker_add(base, &r->first.worker, &first_role, 0, STREAM_WARPS);
+    coll_worker_add(base, &r->second.worker, &second_role, 1, STREAM_WARPS);
     fabric_watch(&r->first.worker, WORD_TAKEN, 2);
     fabric_watch(&r->first.worker, WORD_END, 1);
     fabric_watch(&r->second.worker, WORD_BEGIN, 1);

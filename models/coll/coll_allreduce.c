@@ -255,6 +255,8 @@ static void reducer_describe(const struct fabric_worker *worker, char *text, siz
              w->down ? "down" : "up", w->chunks, chunks_of(w->rank->base.options, w->channel), from);
 }
 
+static const struct worker_role reducer_role = { .step = reducer_step, .describe = reducer_describe };
+
 /* ---- a rank ---- */
 
 static const char *allreduce_refuse(const struct coll_options *o, const struct edges *edges, char *text,
@@ -300,13 +302,12 @@ static void allreduce_launch(struct coll_rank *base, uint32_t phase)
     for (uint32_t i = 0; i < 2 * channels_of(base->options); i++) {
         struct reducer *w = &r->reducer[i];
         const uint32_t channel = i / 2;
-        *w = (struct reducer){ .worker = { .step = reducer_step, .describe = reducer_describe },
-                               .rank = r,
+        *w = (struct reducer){ .rank = r,
                                .tree = tree_of(r->nodes, r->peers, channel, base->fabric->rank),
                                .channel = channel,
                                .down = i % 2 };
         if (w->down && w->tree.parent == NOBODY) continue;
-        coll_worker_add(base, &w->worker, channel, REDUCE_WARPS);
+        coll_worker_add(base, &w->worker, &reducer_role, channel, REDUCE_WARPS);
         fabric_watch(&w->worker, word_of(channel, w->down ? WORD_DOWN : 0), w->down ? 1 : CHILDREN_MAX);
     }
 }

@@ -141,6 +141,8 @@ static void stream_describe(const struct fabric_worker *w, char *text, size_t te
                  (unsigned long long)(r->base.turn * r->expected[1]));
 }
 
+static const struct worker_role stream_role = { .step = stream_step, .describe = stream_describe };
+
 /* ---- within the node: a message in parts, each stored by a worker that then adds 1 ---- */
 
 static uint32_t parts_of(const struct coll_options *o, uint32_t size_bytes)
@@ -200,6 +202,8 @@ static void storer_describe(const struct fabric_worker *w, char *text, size_t te
     const struct storer *s = fabric_container_of(w, const struct storer, worker);
     snprintf(text, text_size, "alltoallv stores to rank %u", s->rank->edges->target[s->next]);
 }
+
+static const struct worker_role storer_role = { .step = storer_step, .describe = storer_describe };
 
 /* ---- a rank ---- */
 
@@ -267,18 +271,13 @@ static void alltoallv_launch(struct coll_rank *base, uint32_t phase)
     struct alltoallv_rank *r = of(base);
     const uint32_t first = r->edges->first[base->fabric->rank];
     (void)phase;
-    r->stream = (struct stream){ .worker = { .step = stream_step, .describe = stream_describe },
-                                 .next = first,
-                                 .end = r->edges->first[base->fabric->rank + 1],
-                                 .done = first };
-    coll_worker_add(base, &r->stream.worker, 0, 1);
+    r->stream = (struct stream){ .next = first, .end = r->edges->first[base->fabric->rank + 1], .done = first };
+    coll_worker_add(base, &r->stream.worker, &stream_role, 0, 1);
     for (uint32_t kind = 0; kind < 2; kind++)
         fabric_watch_least(&r->stream.worker, WORD_RDMA + kind, base->turn * r->expected[kind]);
     for (uint32_t i = 0; stores_any(r) && i < base->options->num_sms; i++) {
-        r->storer[i] = (struct storer){
-            .worker = { .step = storer_step, .describe = storer_describe }, .rank = r, .number = i, .next = first
-        };
-        coll_worker_add(base, &r->storer[i].worker, i, STORE_WARPS);
+        r->storer[i] = (struct storer){ .rank = r, .number = i, .next = first };
+        coll_worker_add(base, &r->storer[i].worker, &storer_role, i, STORE_WARPS);
     }
 }
 

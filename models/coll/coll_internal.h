@@ -55,7 +55,8 @@ struct coll_rank {
 };
 
 /* Adds a worker to the launch that is being prepared. */
-void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps);
+void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                     uint32_t warps);
 
 /* Of both all-gathers: where a rank's block lies in the heap, the own block, what is left. */
 uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank);

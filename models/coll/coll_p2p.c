@@ -164,6 +164,8 @@ static void part_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "put, part %u to rank %u", w->index, p->rank->peer);
 }
 
+static const struct worker_role part_role = { .step = part_step, .describe = part_describe };
+
 /* ---- workers ---- */
 
 static enum worker_step round_step(struct p2p_rank *r)
@@ -230,6 +232,10 @@ static void p2p_describe(const struct fabric_worker *w, char *text, size_t text_
              r->begun, r->done, r->base.options->messages);
 }
 
+static const struct worker_role p2p_role = { .step = p2p_step, .describe = p2p_describe };
+
+static const struct worker_role copy_role = { .step = copy_step, .describe = p2p_describe };
+
 static void p2p_launch(struct coll_rank *base, uint32_t phase)
 {
     struct p2p_rank *r = of(base);
@@ -244,13 +250,11 @@ static void p2p_launch(struct coll_rank *base, uint32_t phase)
     const enum coll_issue issue = base->options->issue;
     const bool near = fabric_path(base->fabric, r->peer) != FABRIC_RDMA;
     for (uint32_t i = 0; issue == COLL_BY_NCCL && near && i < base->options->num_sms; i++) {
-        r->part[i] = (struct p2p_part){ .worker = { .step = part_step, .describe = part_describe }, .rank = r };
-        coll_worker_add(base, &r->part[i].worker, i, P2P_WARPS);
+        r->part[i] = (struct p2p_part){ .rank = r };
+        coll_worker_add(base, &r->part[i].worker, &part_role, i, P2P_WARPS);
     }
     if (issue == COLL_BY_NCCL && near) return;
-    r->worker.step = issue == COLL_BY_COPY ? copy_step : p2p_step;
-    r->worker.describe = p2p_describe;
-    coll_worker_add(base, &r->worker, 0, P2P_WARPS);
+    coll_worker_add(base, &r->worker, issue == COLL_BY_COPY ? &copy_role : &p2p_role, 0, P2P_WARPS);
     if (phase == PHASE_PUT_SIGNAL) fabric_watch(&r->worker, WORD_ROUND, 1);
 }
 

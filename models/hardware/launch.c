@@ -285,7 +285,7 @@ static uint32_t stuck_describe(const struct world *w, char *text, size_t text_si
             if (ww->done) continue;
             const int used = snprintf(text, text_size, "rank %u: ", r);
             if (used > 0 && (size_t)used < text_size)
-                ww->worker->describe(ww->worker, text + used, text_size - (size_t)used);
+                fabric_worker_describe(ww->worker, text + used, text_size - (size_t)used);
             return first;
         }
     }

@@ -111,7 +111,7 @@ void world_worker_step(struct world_worker *ww)
     ww->settled_ps = UINT64_MAX;
     if (ww->rested || ww->due) words_read(ww, now);
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
-    switch (ww->worker->step(ww->worker)) {
+    switch (fabric_worker_step(ww->worker)) {
     case WORKER_MORE:
         assert(ww->cursor_ps > now || machine->busy_ps); /* on a host the rank's next round costs time */
         sim_schedule_at(sim, &ww->event, ww->cursor_ps);
@@ -170,7 +170,8 @@ static void look_near(const struct sim *sim, const struct sim_event *event)
         const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
         const struct world_rank *rank = worker_rank(ww);
         if (ww->mover) __builtin_prefetch(&rank->mover[ww->mover - 1], 1);
-        if (rank->fabric.ahead) rank->fabric.ahead(ww->worker);
+        const struct worker_role *role = fabric_worker_role(ww->worker);
+        if (role->ahead) role->ahead(ww->worker);
         else rest_look_ahead(ww->worker);
     } else {
         words_look_near(sim, event);

@@ -348,13 +348,15 @@ void ht_kernel_begin(struct ht_rank *h, uint32_t phase)
     h->kernel.worker_count = 0;
 }
 
-void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, uint32_t sm, uint32_t warps)
+void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                   uint32_t warps)
 {
-    assert(h->kernel.worker_count < h->worker_max && warps > 0);
+    assert(h->kernel.worker_count < h->worker_max && warps > 0 && warps <= UINT8_MAX);
     w->fabric = h->base.fabric;
+    w->role = fabric_role(w->fabric, role);
     w->index = h->kernel.worker_count;
     w->sm = (uint16_t)sm;
-    w->warps = (uint16_t)warps;
+    w->warps = (uint8_t)warps;
     w->paired = h->base.options->num_sms % 2 == 0; /* clusters of two, where that comes out even */
     h->kernel.worker[h->kernel.worker_count++] = w;
 }
@@ -381,17 +383,15 @@ static void scan_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "scan on SM %u waits for nothing", w->sm);
 }
 
+static const struct worker_role scan_role = { .step = scan_step, .describe = scan_describe };
+
 struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks, uint64_t read_bytes,
                             uint64_t write_bytes)
 {
     assert(h->scan_count < h->scan_max);
     struct ht_scan *s = &h->scan[h->scan_count++];
-    *s = (struct ht_scan){ .worker = { .step = scan_step, .describe = scan_describe },
-                           .rank = h,
-                           .looks = looks,
-                           .read_bytes = read_bytes,
-                           .write_bytes = write_bytes };
-    ht_kernel_add(h, &s->worker, sm, warps);
+    *s = (struct ht_scan){ .rank = h, .looks = looks, .read_bytes = read_bytes, .write_bytes = write_bytes };
+    ht_kernel_add(h, &s->worker, &scan_role, sm, warps);
     return s;
 }
 

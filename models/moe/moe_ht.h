@@ -130,7 +130,8 @@ enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase);
 
 /* A launch: empties the kernel and counts the epoch; then workers are added. */
 void ht_kernel_begin(struct ht_rank *h, uint32_t phase);
-void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, uint32_t sm, uint32_t warps);
+void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                   uint32_t warps);
 struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks, uint64_t read_bytes,
                             uint64_t write_bytes);
 void ht_layout_launch(struct ht_rank *h);

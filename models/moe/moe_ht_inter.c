@@ -407,6 +407,8 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
     }
 }
 
+static const struct worker_role notify_role = { .step = notify_step, .describe = notify_describe };
+
 /* Warps of a block of cached_notify: one a channel. */
 static uint32_t cached_warps(const struct ht_geometry *g) { return g->channels < 4 ? 4 : moe_min(g->channels, 32); }
 
@@ -474,7 +476,6 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     r->notify = (struct inter_notify){
-        .worker = { .step = notify_step, .describe = notify_describe },
         .rank = r,
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
         .nvl = { .word = 0,
@@ -492,7 +493,7 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
     };
     ht_barrier_begin(&r->notify.rdma);
     ht_barrier_begin(&r->notify.nvl);
-    ht_kernel_add(h, &r->notify.worker, 0, phase == HT_NOTIFY ? INTER_NOTIFY_WARPS : cached_warps(g));
+    ht_kernel_add(h, &r->notify.worker, &notify_role, 0, phase == HT_NOTIFY ? INTER_NOTIFY_WARPS : cached_warps(g));
     fabric_watch(&r->notify.worker, 0, g->local + g->nodes);
     notify_scans_add(r, phase);
 }

@@ -106,13 +106,14 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
              ht_word(&s->rank->ht, s->ring.head_word + n));
 }
 
+static const struct worker_role returner_role = { .step = returner_step, .describe = returner_describe };
+
 static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
 {
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     struct inter_returner *s = &r->returner[channel * g->local + target];
     *s = (struct inter_returner){
-        .worker = { .step = returner_step, .describe = returner_describe },
         .rank = r,
         .channel = channel,
         .target = target,
@@ -129,7 +130,7 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
         s->part[n].count = r->rows_count[at];
         s->left += s->part[n].count;
     }
-    ht_kernel_add(h, &s->worker, 2 * channel, 1);
+    ht_kernel_add(h, &s->worker, &returner_role, 2 * channel, 1);
     fabric_watch(&s->worker, inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0), g->nodes);
 }
 
@@ -332,13 +333,14 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
              inter_rail(r, m->node), m->position[i], inter_neighbour(r, i));
 }
 
+static const struct worker_role merger_role = { .step = merger_step, .describe = merger_describe };
+
 static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node, uint32_t part, uint32_t parts)
 {
     const struct ht_geometry *g = &r->ht.g;
     const uint32_t number = inter_merger_first(r, node) + part, at = channel * g->nodes + node;
     struct inter_merger *m = &r->merger[channel * INTER_WARPS + number];
     *m = (struct inter_merger){
-        .worker = { .step = merger_step, .describe = merger_describe },
         .rank = r,
         .channel = channel,
         .node = node,
@@ -349,7 +351,7 @@ static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node,
         .reduced_base = fabric_load(r->ht.base.fabric, inter_word_reduced(r, channel, number)),
         .opened_base = fabric_load(r->ht.base.fabric, inter_word_opened(r, channel, node)),
     };
-    ht_kernel_add(&r->ht, &m->worker, 2 * channel + 1, inter_merge_warps(r->ht.base.options) / parts);
+    ht_kernel_add(&r->ht, &m->worker, &merger_role, 2 * channel + 1, inter_merge_warps(r->ht.base.options) / parts);
     for (uint32_t i = 0; i < g->local; i++)
         fabric_watch(&m->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, i, node), 1);
     if (!merger_leads(m)) {
@@ -433,14 +435,13 @@ static void merge_keeper_describe(const struct fabric_worker *w, char *text, siz
     snprintf(text, text_size, "NVLink head keeper of channel %u waits for the forwarders", k->channel);
 }
 
+static const struct worker_role merge_keeper_role = { .step = merge_keeper_step, .describe = merge_keeper_describe };
+
 static void merge_keeper_launch(struct inter_rank *r, uint32_t channel)
 {
     struct inter_merge_keeper *k = &r->merge_keeper[channel];
-    *k = (struct inter_merge_keeper){ .worker = { .step = merge_keeper_step, .describe = merge_keeper_describe },
-                                      .rank = r,
-                                      .channel = channel,
-                                      .changed = (1u << r->ht.g.nodes) - 1 };
-    ht_kernel_add(&r->ht, &k->worker, 2 * channel + 1, 1);
+    *k = (struct inter_merge_keeper){ .rank = r, .channel = channel, .changed = (1u << r->ht.g.nodes) - 1 };
+    ht_kernel_add(&r->ht, &k->worker, &merge_keeper_role, 2 * channel + 1, 1);
     fabric_watch(&k->worker, inter_word_reduced(r, channel, 0), INTER_WARPS);
 }
 

@@ -187,6 +187,8 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
                  s->channel, s->token, s->first, s->end, s->token < s->end ? r->ht.layout.mask[s->token] : 0);
 }
 
+static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
+
 /* ---- coordinator --------------------------------------------------------------------------------------- */
 
 /* Slots of node's ring that are written, after so many of the channel's tokens. */
@@ -279,6 +281,8 @@ static void coordinator_describe(const struct fabric_worker *w, char *text, size
     snprintf(text, text_size, "dispatch coordinator of channel %u has sent everything", k->channel);
 }
 
+static const struct worker_role coordinator_role = { .step = coordinator_step, .describe = coordinator_describe };
+
 /* ---- launch -------------------------------------------------------------------------------------------- */
 
 static void bits_resize(struct inter_rank *r)
@@ -295,18 +299,14 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
     struct ht_rank *h = &r->ht;
     struct inter_sender *s = &r->sender[channel];
     struct inter_coordinator *k = &r->coordinator[channel];
-    *s = (struct inter_sender){ .worker = { .step = sender_step, .describe = sender_describe },
-                                .rank = r,
-                                .channel = channel };
+    *s = (struct inter_sender){ .rank = r, .channel = channel };
     moe_channel_range(h->g.tokens, h->g.channels, channel, &s->first, &s->end);
     s->token = s->first;
-    ht_kernel_add(h, &s->worker, 2 * channel + 1, INTER_SENDER_WARPS);
+    ht_kernel_add(h, &s->worker, &sender_role, 2 * channel + 1, INTER_SENDER_WARPS);
     fabric_watch(&s->worker, inter_word_rail(r, INTER_RDMA_HEAD, channel, 0), h->g.nodes);
-    *k = (struct inter_coordinator){ .worker = { .step = coordinator_step, .describe = coordinator_describe },
-                                     .rank = r,
-                                     .channel = channel };
+    *k = (struct inter_coordinator){ .rank = r, .channel = channel };
     r->sent_base[channel] = fabric_load(h->base.fabric, inter_word_sent(r, channel));
-    ht_kernel_add(h, &k->worker, 2 * channel + 1, 1);
+    ht_kernel_add(h, &k->worker, &coordinator_role, 2 * channel + 1, 1);
     fabric_watch(&k->worker, inter_word_sent(r, channel), 1);
 }
 

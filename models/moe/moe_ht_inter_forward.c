@@ -162,6 +162,8 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
              d.channel, d.ring.peer, inter_rail(d.rank, node), d.from[node].head, d.from[node].count);
 }
 
+static const struct worker_role forwarder_role = { .step = forwarder_step, .describe = forwarder_describe };
+
 static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
 {
     struct ht_rank *h = &r->ht;
@@ -169,7 +171,6 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
     struct inter_forwarder *d = &r->forwarder[channel * g->local + target];
     const uint32_t peer = inter_neighbour(r, target);
     *d = (struct inter_forwarder){
-        .worker = { .step = forwarder_step, .describe = forwarder_describe },
         .rank = r,
         .channel = channel,
         .target = target,
@@ -185,7 +186,7 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
     for (uint32_t n = 0; n < g->nodes; n++)
         r->forwarded_base[inter_forwarded_at(r, channel, n, target)] =
             fabric_load(h->base.fabric, inter_word_forwarded(r, channel, n, target));
-    ht_kernel_add(h, &d->worker, 2 * channel, 1);
+    ht_kernel_add(h, &d->worker, &forwarder_role, 2 * channel, 1);
     fabric_watch(&d->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes);
     fabric_watch(&d->worker, inter_word_rail(r, INTER_RDMA_TAIL, channel, 0), g->nodes);
     fabric_watch(&d->worker, d->ring.head_word, 1);
@@ -257,14 +258,14 @@ static void head_keeper_describe(const struct fabric_worker *w, char *text, size
     snprintf(text, text_size, "RDMA head keeper of channel %u waits for the forwarders", k->channel);
 }
 
+static const struct worker_role head_keeper_role = { .step = head_keeper_step, .describe = head_keeper_describe };
+
 static void head_keeper_launch(struct inter_rank *r, uint32_t channel)
 {
     struct inter_head_keeper *k = &r->head_keeper[channel];
     const struct ht_geometry *g = &r->ht.g;
-    *k = (struct inter_head_keeper){ .worker = { .step = head_keeper_step, .describe = head_keeper_describe },
-                                     .rank = r,
-                                     .channel = channel };
-    ht_kernel_add(&r->ht, &k->worker, 2 * channel, 1);
+    *k = (struct inter_head_keeper){ .rank = r, .channel = channel };
+    ht_kernel_add(&r->ht, &k->worker, &head_keeper_role, 2 * channel, 1);
     fabric_watch(&k->worker, inter_word_forwarded(r, channel, 0, 0), g->nodes * g->local);
     fabric_watch(&k->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes);
 }
@@ -352,15 +353,14 @@ static void receiver_describe(const struct fabric_worker *w, char *text, size_t 
              v->known ? "tokens" : "the ranges", inter_neighbour(v->rank, v->source), v->head, v->count);
 }
 
+static const struct worker_role receiver_role = { .step = receiver_step, .describe = receiver_describe };
+
 static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t source)
 {
     const struct ht_geometry *g = &r->ht.g;
     struct inter_receiver *v = &r->receiver[channel * g->local + source];
-    *v = (struct inter_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe },
-                                  .rank = r,
-                                  .channel = channel,
-                                  .source = source };
-    ht_kernel_add(&r->ht, &v->worker, 2 * channel + 1, 1);
+    *v = (struct inter_receiver){ .rank = r, .channel = channel, .source = source };
+    ht_kernel_add(&r->ht, &v->worker, &receiver_role, 2 * channel + 1, 1);
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_START, channel, source, 0), g->nodes);
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_END, channel, source, 0), g->nodes);
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, source, 0), 1);

@@ -169,12 +169,13 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
     else snprintf(text, text_size, "notify waits for rank %d in barrier %u", missing, n->barrier.round);
 }
 
+static const struct worker_role notify_role = { .step = notify_step, .describe = notify_describe };
+
 static void notify_launch(struct intra_rank *r, enum ht_phase phase)
 {
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     r->notify = (struct intra_notify){
-        .worker = { .step = notify_step, .describe = notify_describe },
         .rank = r,
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
         .cached = phase != HT_NOTIFY,
@@ -184,7 +185,7 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
     ht_barrier_begin(&r->notify.barrier);
     const uint32_t warps =
         phase == HT_CACHED_NOTIFY_COMBINE && g->ranks > INTRA_NOTIFY_WARPS ? g->ranks : INTRA_NOTIFY_WARPS;
-    ht_kernel_add(h, &r->notify.worker, 0, warps);
+    ht_kernel_add(h, &r->notify.worker, &notify_role, 0, warps);
     fabric_watch(&r->notify.worker, 0, g->ranks);
     if (phase == HT_NOTIFY) /* SM 1 + r counts the channels' tokens for rank r */
         for (uint32_t peer = 0; peer < g->ranks; peer++) {

@@ -45,17 +45,17 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
              s->channel, s->ring.peer, s->ring.tail, s->count, ht_word(&s->rank->ht, s->ring.head_word));
 }
 
+static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
+
 static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
 {
     struct ht_rank *h = &r->ht;
     struct intra_sender *s = &r->sender[intra_pair(r, channel, peer)];
     intra_sender_init(r, s, channel, peer, &h->base.options->combine);
     s->ring.pattern = &return_row[h->combine_slot.topk > 0];
-    s->worker.step = sender_step;
-    s->worker.describe = sender_describe;
     s->first = r->channel_row[peer * h->g.channels + channel];
     s->count = r->channel_count[peer * h->g.channels + channel];
-    ht_kernel_add(h, &s->worker, 2 * channel, INTRA_WARPS / h->g.ranks);
+    ht_kernel_add(h, &s->worker, &sender_role, 2 * channel, INTRA_WARPS / h->g.ranks);
     fabric_watch(&s->worker, s->ring.head_word, 1);
 }
 

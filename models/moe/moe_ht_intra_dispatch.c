@@ -114,6 +114,8 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
              s->channel, s->ring.peer, s->ring.tail, s->count, ht_word(&s->rank->ht, s->ring.head_word));
 }
 
+static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
+
 static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
 {
     struct ht_rank *h = &r->ht;
@@ -121,12 +123,10 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     const uint32_t *prefix = &h->layout.rank_prefix[(size_t)peer * (h->g.channels + 1) + channel];
     intra_sender_init(r, s, channel, peer, &h->base.options->dispatch);
     s->ring.by_number = true;
-    s->worker.step = sender_step;
-    s->worker.describe = sender_describe;
     s->first = prefix[0];
     s->count = prefix[1] - prefix[0];
     moe_channel_range(h->g.tokens, h->g.channels, channel, &s->scanned, &s->scan_end);
-    ht_kernel_add(h, &s->worker, 2 * channel, INTRA_WARPS / h->g.ranks);
+    ht_kernel_add(h, &s->worker, &sender_role, 2 * channel, INTRA_WARPS / h->g.ranks);
     fabric_watch(&s->worker, s->ring.head_word, 1);
 }
 
@@ -217,14 +217,13 @@ static void receiver_describe(const struct fabric_worker *w, char *text, size_t 
                  v->channel, v->source, v->head, v->count);
 }
 
+static const struct worker_role receiver_role = { .step = receiver_step, .describe = receiver_describe };
+
 static void receiver_launch(struct intra_rank *r, uint32_t channel, uint32_t source)
 {
     struct intra_receiver *v = &r->receiver[intra_pair(r, channel, source)];
-    *v = (struct intra_receiver){ .worker = { .step = receiver_step, .describe = receiver_describe },
-                                  .rank = r,
-                                  .channel = channel,
-                                  .source = source };
-    ht_kernel_add(&r->ht, &v->worker, 2 * channel + 1, INTRA_WARPS / r->ht.g.ranks);
+    *v = (struct intra_receiver){ .rank = r, .channel = channel, .source = source };
+    ht_kernel_add(&r->ht, &v->worker, &receiver_role, 2 * channel + 1, INTRA_WARPS / r->ht.g.ranks);
     fabric_watch(&v->worker, intra_word(r, INTRA_START, channel, source), 1);
     fabric_watch(&v->worker, intra_word(r, INTRA_END, channel, source), 1);
     fabric_watch(&v->worker, intra_word(r, INTRA_TAIL, channel, source), 1);

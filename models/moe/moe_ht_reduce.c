@@ -125,6 +125,8 @@ static void reducer_describe(const struct fabric_worker *w, char *text, size_t t
              token, peer);
 }
 
+static const struct worker_role reducer_role = { .step = reducer_step, .describe = reducer_describe };
+
 uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps)
 {
     enum { FEW_ROUNDS = 4, FEW_GROUPS = 4 };
@@ -134,10 +136,9 @@ uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps)
 void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups, uint32_t warps, uint32_t sm)
 {
     uint32_t end;
-    d->worker = (struct fabric_worker){ .step = reducer_step, .describe = reducer_describe };
     d->stride = warps;
     d->first_warp = group_first_warp(d->group, groups, warps);
-    ht_kernel_add(h, &d->worker, sm, group_first_warp(d->group + 1, groups, warps) - d->first_warp);
+    ht_kernel_add(h, &d->worker, &reducer_role, sm, group_first_warp(d->group + 1, groups, warps) - d->first_warp);
     moe_channel_range(h->g.tokens, h->g.channels, d->channel, &d->first_token, &end);
     const uint32_t tokens = end - d->first_token, left = tokens % warps;
     d->count = tokens / warps * d->worker.warps;
@@ -192,9 +193,10 @@ static void keeper_describe(const struct fabric_worker *w, char *text, size_t te
     snprintf(text, text_size, "head keeper of channel %u waits for its reducers", k->channel);
 }
 
+static const struct worker_role keeper_role = { .step = keeper_step, .describe = keeper_describe };
+
 void ht_head_keeper_launch(struct ht_rank *h, struct ht_head_keeper *k, uint32_t sm)
 {
-    k->worker = (struct fabric_worker){ .step = keeper_step, .describe = keeper_describe };
-    ht_kernel_add(h, &k->worker, sm, 1);
+    ht_kernel_add(h, &k->worker, &keeper_role, sm, 1);
     fabric_watch(&k->worker, k->reducer[0].done_word, k->group_count);
 }

@@ -169,13 +169,15 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     return &r->base;
 }
 
-void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps)
+void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                   uint32_t warps)
 {
-    assert(r->kernel.worker_count < 2 * r->g.sms + r->g.experts + 2 && warps > 0);
+    assert(r->kernel.worker_count < 2 * r->g.sms + r->g.experts + 2 && warps > 0 && warps <= UINT8_MAX);
     w->fabric = r->base.fabric;
+    w->role = fabric_role(w->fabric, role);
     w->index = r->kernel.worker_count;
     w->sm = (uint16_t)sm;
-    w->warps = (uint16_t)warps;
+    w->warps = (uint8_t)warps;
     w->whole = true;
     r->worker[r->kernel.worker_count++] = w;
 }
@@ -235,10 +237,12 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
              (unsigned)(r->gate_target - fabric_load(w->fabric, ll_word_gate(r))));
 }
 
+static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
+
 void ll_gate_add(struct ll_rank *r)
 {
-    r->gate = (struct ll_gate){ .worker = { .step = gate_step, .describe = gate_describe }, .rank = r };
-    ll_worker_add(r, &r->gate.worker, 0, 1);
+    r->gate = (struct ll_gate){ .rank = r };
+    ll_worker_add(r, &r->gate.worker, &gate_role, 0, 1);
     r->open_target++;
 }
 

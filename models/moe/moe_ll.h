@@ -206,8 +206,9 @@ void ll_expert_run(struct ll_rank *r);
 uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size);
 
-/* The worker at place n of the kernel being launched gets its number, SM and warps. */
-void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps);
+/* The next worker of the kernel being launched gets its number, role, SM and warps. */
+void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                   uint32_t warps);
 /* The grid barrier: once all warp groups have come, it opens the receiving side. */
 void ll_gate_add(struct ll_rank *r);
 /* Has it wait for them, once all are added. */

@@ -205,9 +205,8 @@ static enum worker_step returner_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static void combine_ahead(const struct fabric_worker *w)
+static void returner_ahead(const struct fabric_worker *w)
 {
-    if (w->step != returner_step) return;
     const struct ll_returner *t = fabric_container_of(w, const struct ll_returner, worker);
     const struct ll_rank *r = ll_returner_rank(t);
     const struct fabric *f = r->base.fabric;
@@ -225,6 +224,10 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
     else snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", t->number, destination_of(t));
 }
 
+static const struct worker_role returner_role = { .step = returner_step,
+                                                  .describe = returner_describe,
+                                                  .ahead = returner_ahead };
+
 static enum worker_step zeroer_step(struct fabric_worker *w)
 {
     struct ll_rank *r = fabric_container_of(w, struct ll_zeroer, worker)->rank;
@@ -237,6 +240,8 @@ static void zeroer_describe(const struct fabric_worker *w, char *text, size_t te
 {
     snprintf(text, text_size, "combine's zeroer on SM %u waits for nothing", w->sm);
 }
+
+static const struct worker_role zeroer_role = { .step = zeroer_step, .describe = zeroer_describe };
 
 static const uint8_t *returned_row(const struct ll_rank *r, uint32_t expert, uint64_t token)
 {
@@ -309,6 +314,8 @@ static void reducer_describe(const struct fabric_worker *w, char *text, size_t t
     snprintf(text, text_size, "combine reducer on SM %u waits for the grid barrier", w->sm);
 }
 
+static const struct worker_role reducer_role = { .step = reducer_step, .describe = reducer_describe };
+
 void ll_expert_run(struct ll_rank *r)
 {
     for (uint32_t e = 0; e < r->g.local_experts; e++) {
@@ -344,20 +351,17 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
     const uint32_t stride = step_stride(r->g.experts);
     r->return_row = return_row(r);
     if (send) {
-        r->zeroer = (struct ll_zeroer){ .worker = { .step = zeroer_step, .describe = zeroer_describe }, .rank = r };
-        ll_worker_add(r, &r->zeroer.worker, 0, 1);
+        r->zeroer = (struct ll_zeroer){ .rank = r };
+        ll_worker_add(r, &r->zeroer.worker, &zeroer_role, 0, 1);
         r->clean_target++;
     }
     for (uint32_t i = 0; i < r->g.experts; i++) {
         const uint32_t e = (uint32_t)((uint64_t)i * stride % r->g.experts);
         struct ll_returner *t = &r->pair[e].returner;
         if (ll_masks(r, e / r->g.local_experts)) continue;
-        *t = (struct ll_returner){ .worker = { .step = returner_step, .describe = returner_describe },
-                                   .number = e & LL_EXPERTS_MAX,
-                                   .send = send,
-                                   .receive = receive };
+        *t = (struct ll_returner){ .number = e & LL_EXPERTS_MAX, .send = send, .receive = receive };
         if (send) t->count = (uint16_t)range_of(t).count;
-        ll_worker_add(r, &t->worker, e / r->g.groups, r->g.warps_per_group);
+        ll_worker_add(r, &t->worker, &returner_role, e / r->g.groups, r->g.warps_per_group);
         if (send) fabric_watch(&t->worker, ll_word_clean(r), 1);
         if (receive) fabric_watch(&t->worker, ll_word_flag(r, e), 1);
         r->gate_target += receive;
@@ -374,7 +378,6 @@ static uint32_t sum_sms(const struct ll_rank *r)
 
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive)
 {
-    r->base.fabric->ahead = combine_ahead;
     returners_launch(r, send, receive);
     if (!receive) return &r->kernel;
     ll_gate_add(r);
@@ -382,11 +385,8 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     r->sum_rows = sum_rows(r);
     const uint32_t sms = sum_sms(r);
     for (uint32_t i = 0; i < sms * r->g.sum_groups && i < r->own->tokens; i++) {
-        r->reducer[i] = (struct ll_reducer){ .worker = { .step = reducer_step, .describe = reducer_describe },
-                                             .rank = r,
-                                             .token = i,
-                                             .stride = sms * r->g.sum_groups };
-        ll_worker_add(r, &r->reducer[i].worker, i % sms, r->g.sum_warps);
+        r->reducer[i] = (struct ll_reducer){ .rank = r, .token = i, .stride = sms * r->g.sum_groups };
+        ll_worker_add(r, &r->reducer[i].worker, &reducer_role, i % sms, r->g.sum_warps);
         fabric_watch(&r->reducer[i].worker, ll_word_open(r), 1);
     }
     return &r->kernel;

@@ -150,8 +150,9 @@ static enum worker_step sender_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static void sender_ahead(const struct ll_sender *s)
+static void sender_ahead(const struct fabric_worker *w)
 {
+    const struct ll_sender *s = fabric_container_of(w, const struct ll_sender, worker);
     const struct ll_rank *r = s->rank;
     const struct fabric *f = r->base.fabric;
     for (uint32_t j = 0; s->cast && s->token < r->own->tokens && j < r->g.topk; j++) {
@@ -173,6 +174,10 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
     snprintf(text, text_size, "dispatch sender %u has no room on the queue to rank %d", s->worker.sm,
              expert == ROUTING_NONE ? -1 : expert / (int32_t)r->g.local_experts);
 }
+
+static const struct worker_role sender_role = { .step = sender_step,
+                                                .describe = sender_describe,
+                                                .ahead = sender_ahead };
 
 static void choices_charge(struct fabric_worker *w, uint32_t entries)
 {
@@ -204,8 +209,9 @@ static enum worker_step counter_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static void counter_ahead(const struct ll_counter *c)
+static void counter_ahead(const struct fabric_worker *w)
 {
+    const struct ll_counter *c = fabric_container_of(w, const struct ll_counter, worker);
     const uint32_t word = ll_word_finish(c->rank, c->worker.sm ? c->expert : c->raised);
     fabric_word_ahead(c->worker.fabric, word);
 }
@@ -214,6 +220,10 @@ static void counter_describe(const struct fabric_worker *w, char *text, size_t t
 {
     snprintf(text, text_size, "dispatch counter on SM %u waits for nothing", w->sm);
 }
+
+static const struct worker_role counter_role = { .step = counter_step,
+                                                 .describe = counter_describe,
+                                                 .ahead = counter_ahead };
 
 static uint32_t range_number(const struct ll_receiver *v)
 {
@@ -312,8 +322,9 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static void receiver_ahead(const struct ll_receiver *v)
+static void receiver_ahead(const struct fabric_worker *w)
 {
+    const struct ll_receiver *v = fabric_container_of(w, const struct ll_receiver, worker);
     const struct ll_rank *r = ll_receiver_rank(v);
     const struct fabric *f = r->base.fabric;
     __builtin_prefetch(&f->words[ll_word_count_at(r, v->local_expert, v->source)]);
@@ -326,13 +337,6 @@ static void receiver_ahead(const struct ll_receiver *v)
     __builtin_prefetch(&r->finish_target[v->expert]);
     __builtin_prefetch(&r->slot_counter[v->expert]);
     fabric_queue_ahead(f, v->source, v->local_expert);
-}
-
-static void dispatch_ahead(const struct fabric_worker *w)
-{
-    if (w->step == receiver_step) receiver_ahead(fabric_container_of(w, const struct ll_receiver, worker));
-    else if (w->step == counter_step) counter_ahead(fabric_container_of(w, const struct ll_counter, worker));
-    else if (w->step == sender_step) sender_ahead(fabric_container_of(w, const struct ll_sender, worker));
 }
 
 /* The same with masking: from a rank that is given up it takes nothing, nor what comes too late. */
@@ -358,6 +362,12 @@ static void receiver_describe(const struct fabric_worker *w, char *text, size_t 
                  v->local_expert, v->source);
 }
 
+static const struct worker_role receiver_role = { .step = receiver_step,
+                                                  .describe = receiver_describe,
+                                                  .ahead = receiver_ahead };
+static const struct worker_role receiver_masking_role = { .step = receiver_masking_step,
+                                                          .describe = receiver_describe };
+
 static void send_side_prepare(struct ll_rank *r)
 {
     memset(r->slot_counter, 0, r->g.experts * sizeof r->slot_counter[0]);
@@ -366,15 +376,12 @@ static void send_side_prepare(struct ll_rank *r)
     for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* SM 0's and its own counter */
     r->block_target += 2;
     for (uint32_t i = 0; i < r->g.grid; i++) {
-        r->sender[i] =
-            (struct ll_sender){ .worker = { .step = sender_step, .describe = sender_describe }, .rank = r, .token = i };
-        ll_worker_add(r, &r->sender[i].worker, i, r->g.groups * r->g.warps_per_group - 1);
+        r->sender[i] = (struct ll_sender){ .rank = r, .token = i };
+        ll_worker_add(r, &r->sender[i].worker, &sender_role, i, r->g.groups * r->g.warps_per_group - 1);
         const uint32_t first = i * r->g.groups;
-        r->counter[i] = (struct ll_counter){ .worker = { .step = counter_step, .describe = counter_describe },
-                                             .rank = r,
-                                             .expert = first,
-                                             .expert_end = moe_min(first + r->g.groups, r->g.experts) };
-        ll_worker_add(r, &r->counter[i].worker, i, 1);
+        r->counter[i] =
+            (struct ll_counter){ .rank = r, .expert = first, .expert_end = moe_min(first + r->g.groups, r->g.experts) };
+        ll_worker_add(r, &r->counter[i].worker, &counter_role, i, 1);
     }
 }
 
@@ -383,15 +390,14 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
 {
     struct ll_receiver *v = &r->pair[expert].receiver;
     assert(expert < r->g.experts && (tell || receive));
-    *v = (struct ll_receiver){ .worker = { .step = r->base.mask ? receiver_masking_step : receiver_step,
-                                           .describe = receiver_describe },
-                               .expert = expert & LL_EXPERTS_MAX,
+    *v = (struct ll_receiver){ .expert = expert & LL_EXPERTS_MAX,
                                .local_expert = (uint16_t)(expert % r->g.local_experts),
                                .source = (uint16_t)(expert / r->g.local_experts),
                                .tell = tell,
                                .alone = !tell,
                                .receive = receive };
-    ll_worker_add(r, &v->worker, expert / r->g.groups, r->g.warps_per_group);
+    ll_worker_add(r, &v->worker, r->base.mask ? &receiver_masking_role : &receiver_role, expert / r->g.groups,
+                  r->g.warps_per_group);
     if (tell) {
         fabric_watch_least(&v->worker, ll_word_block(r, v->worker.sm), r->block_target);
         const uint64_t word = fabric_load(r->base.fabric, ll_word_finish(r, expert));
@@ -407,7 +413,6 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
 {
     if (send) send_side_prepare(r);
     if (send && receive) ll_gate_add(r); /* both in one launch: the grid synchronises in between */
-    r->base.fabric->ahead = dispatch_ahead;
     r->receive_row = receive_row(r);
     if (receive) memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
     for (uint32_t e = 0; e < r->g.experts; e++) {

@@ -89,15 +89,15 @@ static void cleaner_describe(const struct fabric_worker *w, char *text, size_t t
     else snprintf(text, text_size, "clean has no room on the queue to rank %u", c->peer);
 }
 
+static const struct worker_role cleaner_role = { .step = cleaner_step, .describe = cleaner_describe };
+
 struct kernel_launch *ll_clean_launch(struct ll_rank *r)
 {
     for (uint16_t peer = 0; peer < r->g.ranks; peer++) {
         struct ll_cleaner *c = &r->cleaner[peer];
         if (peer == r->base.fabric->rank || r->base.mask[peer]) continue;
-        *c = (struct ll_cleaner){ .worker = { .step = cleaner_step, .describe = cleaner_describe },
-                                  .rank = r,
-                                  .peer = peer };
-        ll_worker_add(r, &c->worker, 0, 1);
+        *c = (struct ll_cleaner){ .rank = r, .peer = peer };
+        ll_worker_add(r, &c->worker, &cleaner_role, 0, 1);
         fabric_watch(&c->worker, ll_word_sync(r, peer), 1);
     }
     return &r->kernel;

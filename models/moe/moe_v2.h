@@ -260,7 +260,8 @@ static inline uint32_t v2_sum_loads(const struct v2_rank *r, uint32_t rows)
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
 void v2_notify_launch(struct v2_rank *r);
 /* Adds a worker that waits for the kernel to open. */
-void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps);
+void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                   uint32_t warps);
 /* Counts a worker as finished and ends it. */
 enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r);
 

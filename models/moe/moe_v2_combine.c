@@ -52,22 +52,22 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
              v2_neighbour(s->rank, s->target));
 }
 
+static const struct worker_role returner_role = { .step = returner_step, .describe = returner_describe };
+
 static void returner_launch(struct v2_rank *r, uint32_t channel)
 {
     const struct ht_geometry *g = &r->ht.g;
     struct v2_returner *s = &r->returner[channel];
-    *s = (struct v2_returner){ .worker = { .step = returner_step, .describe = returner_describe },
-                               .rank = r,
-                               .channel = channel,
-                               .target = (channel + g->self) % g->local,
-                               .way = &r->way[channel * g->local] };
+    *s = (struct v2_returner){
+        .rank = r, .channel = channel, .target = (channel + g->self) % g->local, .way = &r->way[channel * g->local]
+    };
     for (uint32_t i = 0; i < g->local; i++)
         s->way[i] = (struct v2_way){ .area = { .pattern = &v2_staged,
                                                .offset = r->map.combine_up + (uint64_t)v2_up_at(r, g->self, channel) *
                                                                                  r->ht.combine_slot.stored,
                                                .slots = r->map.up_slots,
                                                .peer = (uint16_t)v2_neighbour(r, i) } };
-    v2_worker_add(r, &s->worker, channel / V2_CHANNELS, 1);
+    v2_worker_add(r, &s->worker, &returner_role, channel / V2_CHANNELS, 1);
 }
 
 /* ---- merger (hybrid) ----------------------------------------------------------------------------------- */
@@ -182,15 +182,14 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
     else snprintf(text, text_size, "v2 merger of channel %u has no room on a queue", m->channel);
 }
 
+static const struct worker_role merger_role = { .step = merger_step, .describe = merger_describe };
+
 static void merger_launch(struct v2_rank *r, uint32_t channel)
 {
     struct v2_merger *m = &r->merger[channel];
-    *m = (struct v2_merger){ .worker = { .step = merger_step, .describe = merger_describe },
-                             .rank = r,
-                             .channel = channel,
-                             .way = &r->merge_way[channel * r->ht.g.local] };
+    *m = (struct v2_merger){ .rank = r, .channel = channel, .way = &r->merge_way[channel * r->ht.g.local] };
     memset(m->way, 0, r->ht.g.local * sizeof m->way[0]);
-    v2_worker_add(r, &m->worker, channel / V2_CHANNELS, 1);
+    v2_worker_add(r, &m->worker, &merger_role, channel / V2_CHANNELS, 1);
     fabric_watch(&m->worker, v2_word(r, V2_COMBINE_UP, channel, 0), r->ht.g.local);
 }
 

@@ -122,6 +122,10 @@ static void warp_describe(const struct fabric_worker *w, char *text, size_t text
     else snprintf(text, text_size, "v2 warp on SM %u has no room to rank %u", w->sm, p->target);
 }
 
+static const struct worker_role row_role = { .step = row_step, .describe = warp_describe };
+
+static const struct worker_role token_role = { .step = token_step, .describe = warp_describe };
+
 /* Where in a line the buffer of a warp begins. */
 static uint32_t line_of(uint32_t warp, uint32_t buffer_bytes) { return warp * buffer_bytes % 128 / V2_SHARED_ALIGN; }
 
@@ -135,13 +139,12 @@ void v2_direct_dispatch_launch(struct v2_rank *r)
     if (!r->ht.base.options->cached) v2_notify_launch(r);
     for (uint32_t i = 0; i < sms * warps; i++) {
         struct v2_warp *p = &r->warp[i];
-        *p = (struct v2_warp){ .worker = { .step = token_step, .describe = warp_describe },
-                               .rank = r,
+        *p = (struct v2_warp){ .rank = r,
                                .item = i,
                                .end = r->ht.g.tokens,
                                .stride = sms * warps,
                                .stage = &r->stage_token[line_of(i / sms, buffer_bytes)] };
-        v2_worker_add(r, &p->worker, i % sms, 1);
+        v2_worker_add(r, &p->worker, &token_role, i % sms, 1);
     }
 }
 
@@ -157,12 +160,11 @@ void v2_direct_combine_launch(struct v2_rank *r)
     for (uint32_t i = 0; i < sms * warps; i++) {
         struct v2_warp *p = &r->warp[i];
         const uint32_t warp = (i / sms + r->ht.g.self) % warps, first = moe_min((warp * sms + i % sms) * share, rows);
-        *p = (struct v2_warp){ .worker = { .step = row_step, .describe = warp_describe },
-                               .rank = r,
+        *p = (struct v2_warp){ .rank = r,
                                .item = first,
                                .end = moe_min(first + share, rows),
                                .stride = 1,
                                .stage = &r->stage[line_of(warp, r->combine_buffer_bytes)] };
-        v2_worker_add(r, &p->worker, i % sms, 1);
+        v2_worker_add(r, &p->worker, &row_role, i % sms, 1);
     }
 }

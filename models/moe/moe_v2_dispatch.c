@@ -117,13 +117,13 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
              s->token, v2_rail(s->rank, moe_min(s->node, s->rank->ht.g.nodes - 1)));
 }
 
+static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
+
 static void sender_launch(struct v2_rank *r, uint32_t channel)
 {
     struct v2_sender *s = &r->sender[channel];
-    *s = (struct v2_sender){
-        .worker = { .step = sender_step, .describe = sender_describe }, .rank = r, .channel = channel, .token = channel
-    };
-    v2_worker_add(r, &s->worker, channel / V2_CHANNELS, 1);
+    *s = (struct v2_sender){ .rank = r, .channel = channel, .token = channel };
+    v2_worker_add(r, &s->worker, &sender_role, channel / V2_CHANNELS, 1);
 }
 
 /* ---- forwarder ----------------------------------------------------------------------------------------- */
@@ -244,15 +244,15 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
     snprintf(text, text_size, "v2 forwarder of channel %u has everything", d->channel);
 }
 
+static const struct worker_role forwarder_role = { .step = forwarder_step, .describe = forwarder_describe };
+
 static void forwarder_launch(struct v2_rank *r, uint32_t channel)
 {
     const struct ht_geometry *g = &r->ht.g;
     struct v2_forwarder *d = &r->forwarder[channel];
-    *d = (struct v2_forwarder){ .worker = { .step = forwarder_step, .describe = forwarder_describe },
-                                .rank = r,
-                                .channel = channel,
-                                .node = channel % g->nodes,
-                                .way = &r->way[channel * g->local] };
+    *d = (struct v2_forwarder){
+        .rank = r, .channel = channel, .node = channel % g->nodes, .way = &r->way[channel * g->local]
+    };
     for (uint32_t i = 0; i < g->local; i++)
         d->way[i] = (struct v2_way){ .area = { .pattern = &v2_staged,
                                                .offset = r->map.up +
@@ -260,7 +260,7 @@ static void forwarder_launch(struct v2_rank *r, uint32_t channel)
                                                .slots = r->map.up_slots,
                                                .peer = (uint16_t)v2_neighbour(r, i) } };
     r->pass_count[channel] = 0;
-    v2_worker_add(r, &d->worker, channel / V2_CHANNELS, 1);
+    v2_worker_add(r, &d->worker, &forwarder_role, channel / V2_CHANNELS, 1);
     fabric_watch(&d->worker, v2_word(r, V2_OUT, channel, 0), g->nodes);
 }
 

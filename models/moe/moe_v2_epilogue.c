@@ -145,18 +145,17 @@ static void epilogue_describe(const struct fabric_worker *w, char *text, size_t 
     snprintf(text, text_size, "epilogue on SM %u waits for nothing", w->sm);
 }
 
+static const struct worker_role epilogue_role = { .step = epilogue_step, .describe = epilogue_describe };
+
 /* One item a warp, those of the SMs in turn: each SM has as many as any other, or one more. */
 static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uint32_t warps)
 {
     const uint32_t sms = r->epilogue_sms, share = items / sms, more = items % sms;
     for (uint32_t sm = 0; sm < sms; sm++) {
         struct v2_epilogue *p = &r->epilogue[sm];
-        *p = (struct v2_epilogue){ .worker = { .step = epilogue_step, .describe = epilogue_describe },
-                                   .rank = r,
-                                   .combine = combine,
-                                   .first = sm * share + moe_min(sm, more) };
+        *p = (struct v2_epilogue){ .rank = r, .combine = combine, .first = sm * share + moe_min(sm, more) };
         p->end = p->first + share + (sm < more);
-        ht_kernel_add(&r->ht, &p->worker, sm, warps);
+        ht_kernel_add(&r->ht, &p->worker, &epilogue_role, sm, warps);
     }
 }
 

@@ -4,9 +4,10 @@
 
 #include <stdio.h>
 
-void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, uint32_t sm, uint32_t warps)
+void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                   uint32_t warps)
 {
-    ht_kernel_add(&r->ht, w, sm, warps);
+    ht_kernel_add(&r->ht, w, role, sm, warps);
     fabric_watch(w, v2_word_private(r, V2_OPEN), 1);
     r->finished++;
 }
@@ -100,12 +101,13 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
     else snprintf(text, text_size, "the %s of the kernel waits for rank %d in a barrier", end, nvl >= 0 ? nvl : rdma);
 }
 
+static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
+
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
 {
     const struct ht_geometry *g = &r->ht.g;
     const uint32_t nvl_round = r->gate.nvl.round, rdma_round = r->gate.rdma.round;
     r->gate = (struct v2_gate){
-        .worker = { .step = gate_step, .describe = gate_describe },
         .rank = r,
         .kind = kind,
         .from_count = from_count,
@@ -125,7 +127,7 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
     ht_barrier_begin(&r->gate.nvl);
     ht_barrier_begin(&r->gate.rdma);
     r->opened++;
-    ht_kernel_add(&r->ht, &r->gate.worker, 0, 1);
+    ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, 1);
     fabric_watch(&r->gate.worker, 0, g->local + g->nodes);
     fabric_watch(&r->gate.worker, v2_word_private(r, V2_FINISHED), 1);
     if (from_count) fabric_watch(&r->gate.worker, v2_word(r, kind, 0, 0), r->channels * from_count);
@@ -233,14 +235,16 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
                  n->stage < NOTIFY_RANKS ? v2_rail(n->rank, next) : v2_neighbour(n->rank, next));
 }
 
+static const struct worker_role notify_role = { .step = notify_step, .describe = notify_describe };
+
 void v2_notify_launch(struct v2_rank *r)
 {
     const uint32_t sms = r->ht.base.options->num_sms;
     r->notified += sms;
     for (uint32_t sm = 0; sm < sms; sm++) {
         struct v2_notify *n = &r->notify[sm];
-        *n = (struct v2_notify){ .worker = { .step = notify_step, .describe = notify_describe }, .rank = r };
-        v2_worker_add(r, &n->worker, sm, V2_NOTIFY_WARPS);
+        *n = (struct v2_notify){ .rank = r };
+        v2_worker_add(r, &n->worker, &notify_role, sm, V2_NOTIFY_WARPS);
         if (sm) continue;
         n->worker.moment = WORKER_COUNTS;
         fabric_watch(&n->worker, v2_word_private(r, V2_NOTIFIED), 1);

@@ -100,6 +100,8 @@ static void stream_describe(const struct fabric_worker *w, char *text, size_t te
              s->size_bytes, s->posted, s->flushed, s->peer_count);
 }
 
+static const struct worker_role stream_role = { .step = stream_step, .describe = stream_describe };
+
 /* Waits until the ranks in [first, last) but itself have delivered. */
 struct sink {
     struct fabric_worker worker;
@@ -121,12 +123,14 @@ static void sink_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "the end of the stream from rank %u", s->first);
 }
 
+static const struct worker_role sink_role = { .step = sink_step, .describe = sink_describe };
+
 /* Time of one write as this rank sees it, of posting it, and of the CPU; nothing where it only receives. */
 static bool stream_run(struct live_world *world, struct stream *s, struct sink *k, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(world);
-    s->worker = (struct fabric_worker){ .step = stream_step, .describe = stream_describe, .fabric = f };
-    k->worker = (struct fabric_worker){ .step = sink_step, .describe = sink_describe, .fabric = f, .index = 1 };
+    s->worker = fabric_worker_of(f, &stream_role);
+    k->worker = (struct fabric_worker){ .fabric = f, .role = fabric_role(f, &sink_role), .index = 1 };
     struct fabric_worker *workers[2];
     uint32_t count = 0;
     if (s->peer_count) workers[count++] = &s->worker;
@@ -152,9 +156,7 @@ static bool test_store(struct measure *m, uint32_t size, uint32_t count, double 
 {
     if (m->bootstrap->rank != 0) return true;
     struct stream s = { .size_bytes = size, .count = count, .first_peer = 1, .peer_count = 1 };
-    s.worker = (struct fabric_worker){ .step = stream_step,
-                                       .describe = stream_describe,
-                                       .fabric = live_world_fabric(m->store_world) };
+    s.worker = fabric_worker_of(live_world_fabric(m->store_world), &stream_role);
     struct fabric_worker *worker = &s.worker;
     const double start_us = measure_cpu_us();
     if (!live_world_run(m->store_world, &worker, 1, error)) return false;
@@ -263,6 +265,8 @@ static enum worker_step beside_step(struct fabric_worker *w)
     return b->stream->signalled == b->stream->peer_count && b->sink->first == b->sink->last ? WORKER_DONE : WORKER_MORE;
 }
 
+static const struct worker_role beside_role = { .step = beside_step };
+
 /* What all ranks did while all of them were at it: from the first's start to the first's end. */
 struct besides {
     double time_us, rounds;
@@ -315,7 +319,7 @@ struct alone {
 
 static bool beside_alone(struct measure *m, struct alone *alone, GError **error)
 {
-    struct beside b = { .worker = { .step = beside_step, .fabric = live_world_fabric(m->link_world) },
+    struct beside b = { .worker = fabric_worker_of(live_world_fabric(m->link_world), &beside_role),
                         .rounds_left = BESIDE_ROUNDS_ALONE };
     struct fabric_worker *worker = &b.worker;
     if (!beside_run(m, &b, &worker, 1, &alone->all, error)) return false;
@@ -331,11 +335,13 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     m->serial += s.count + 1;
     s.done_value = m->serial;
     s.deliver = true;
-    s.worker = (struct fabric_worker){ .step = stream_step, .describe = stream_describe, .fabric = f };
-    struct sink k = { .worker = { .step = sink_step, .describe = sink_describe, .fabric = f, .index = 1 },
+    s.worker = fabric_worker_of(f, &stream_role);
+    struct sink k = { .worker = { .fabric = f, .role = fabric_role(f, &sink_role), .index = 1 },
                       .last = f->rank_count,
                       .done_value = m->serial };
-    struct beside b = { .worker = { .step = beside_step, .fabric = f, .index = 2 }, .stream = &s, .sink = &k };
+    struct beside b = { .worker = { .fabric = f, .role = fabric_role(f, &beside_role), .index = 2 },
+                        .stream = &s,
+                        .sink = &k };
     struct fabric_worker *workers[] = { &s.worker, &k.worker, &b.worker };
     struct besides all;
     if (!beside_run(m, &b, workers, G_N_ELEMENTS(workers), &all, error)) return false;
@@ -439,6 +445,8 @@ static void pong_describe(const struct fabric_worker *w, char *text, size_t text
     snprintf(text, text_size, "ping-pong of %u bytes: %u sent, %u seen", p->size_bytes, p->sent, p->seen);
 }
 
+static const struct worker_role pong_role = { .step = pong_step, .describe = pong_describe };
+
 /* The median round trip, halved: one that another process interrupted says nothing about the link. */
 static bool pong_run(struct measure *m, struct live_world *world, uint32_t size, uint32_t count, double *value,
                      GError **error)
@@ -446,8 +454,7 @@ static bool pong_run(struct measure *m, struct live_world *world, uint32_t size,
     struct pong p = { .size_bytes = size, .count = count, .base = m->serial };
     m->serial += count + 1;
     if (m->bootstrap->rank > 1) return true;
-    p.worker =
-        (struct fabric_worker){ .step = pong_step, .describe = pong_describe, .fabric = live_world_fabric(world) };
+    p.worker = fabric_worker_of(live_world_fabric(world), &pong_role);
     struct fabric_worker *worker = &p.worker;
     p.sent_us = g_new(double, count);
     const bool fine = live_world_run(world, &worker, 1, error);
@@ -498,6 +505,8 @@ static enum worker_step signals_step(struct fabric_worker *w)
     return fabric_flush(w, 1, 0) < 0 ? WORKER_WAIT : WORKER_DONE;
 }
 
+static const struct worker_role signals_role = { .step = signals_step, .describe = sink_describe };
+
 /* Rank 0 signals rank 1 again and again; rank 1 waits for the last. */
 static bool signals_run(struct measure *m, struct live_world *world, uint32_t count, double *value, GError **error)
 {
@@ -506,8 +515,8 @@ static bool signals_run(struct measure *m, struct live_world *world, uint32_t co
     m->serial += count;
     const uint32_t rank = m->bootstrap->rank;
     struct fabric *f = live_world_fabric(world);
-    s.worker = (struct fabric_worker){ .step = signals_step, .describe = sink_describe, .fabric = f };
-    k.worker = (struct fabric_worker){ .step = sink_step, .describe = sink_describe, .fabric = f };
+    s.worker = fabric_worker_of(f, &signals_role);
+    k.worker = fabric_worker_of(f, &sink_role);
     struct fabric_worker *worker = rank == 0 ? &s.worker : &k.worker;
     if (rank > 1) return true;
     const uint64_t polled_ps = live_world_polled_ps(world);

@@ -103,11 +103,13 @@ static enum worker_step no_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
+static const struct worker_role no_role = { .step = no_step };
+
 /* Does the work of rows first .. last - 1 through the seam; CPU time that it took. */
 static double rows_work(struct fabric *f, enum fabric_work_kind kind, void (*run)(void *, uint64_t), struct row_work *r,
                         uint64_t first, uint64_t last)
 {
-    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    struct fabric_worker worker = fabric_worker_of(f, &no_role);
     const double start_us = measure_cpu_us();
     for (uint64_t i = first; i < last; i++) {
         const struct fabric_work work = { .kind = kind,
@@ -156,7 +158,7 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
 /* Stores rows first .. last - 1 to all peers in turn; CPU time that it took.  Of each number every rank gets one. */
 static double rows_send(struct fabric *f, const struct row_work *r, uint64_t first, uint64_t last)
 {
-    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    struct fabric_worker worker = fabric_worker_of(f, &no_role);
     const double start_us = measure_cpu_us();
     for (uint64_t i = first; i < last; i++) {
         const uint64_t place = measure_place(i, r->rows_in_area) * r->size_bytes;
@@ -289,6 +291,8 @@ static enum worker_step counting_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
+static const struct worker_role waiting_role = { .step = waiting_step }, counting_role = { .step = counting_step };
+
 /* Many workers that wait, and one that keeps the loop going for count rounds. */
 static bool test_step(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
@@ -300,9 +304,8 @@ static bool test_step(struct measure *m, uint32_t size, uint32_t count, double *
     bool over = false;
     for (uint32_t i = 0; i < WORKERS; i++) {
         s[i] = (struct step_worker){ .left = count, .over = &over, .ends = &over };
-        s[i].worker = (struct fabric_worker){ .step = i ? waiting_step : counting_step,
-                                              .fabric = live_world_fabric(any_world(m)),
-                                              .index = i };
+        s[i].worker = fabric_worker_of(live_world_fabric(any_world(m)), i ? &waiting_role : &counting_role);
+        s[i].worker.index = i;
         worker[i] = &s[i].worker;
     }
     const double start_us = measure_now_us();
@@ -315,7 +318,7 @@ static bool test_launch(struct measure *m, uint32_t size, uint32_t count, double
 {
     (void)size;
     if (m->bootstrap->rank != 0) return true;
-    struct fabric_worker worker = { .step = no_step, .fabric = live_world_fabric(any_world(m)) };
+    struct fabric_worker worker = fabric_worker_of(live_world_fabric(any_world(m)), &no_role);
     struct fabric_worker *workers = &worker;
     const double start_us = measure_now_us();
     for (uint32_t i = 0; i < count; i++)
@@ -370,7 +373,7 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     cpu_set_t was;
     if (rank > 1) return true;
     struct fabric *f = live_world_fabric(m->store_world);
-    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    struct fabric_worker worker = fabric_worker_of(f, &no_role);
     if (!measure_cpu_pin(m, 0, &was, error)) return false;
     struct fabric_signal signal = { .word = rank, .peer = (uint16_t)!rank };
     int rc = 0;
@@ -450,7 +453,7 @@ bool measure_pages_touch(struct measure *m, GError **error)
 {
     enum { PIECE_BYTES = 1 << 20 };
     struct fabric *f = live_world_fabric(any_world(m));
-    struct fabric_worker worker = { .step = no_step, .fabric = f };
+    struct fabric_worker worker = fabric_worker_of(f, &no_role);
     memset(f->heap + MEASURE_AREA_BYTES, 0, MEASURE_AREA_BYTES);
     for (uint16_t peer = 0; peer < f->rank_count; peer++) {
         if (peer == f->rank || fabric_path(f, peer) == FABRIC_RDMA) continue;

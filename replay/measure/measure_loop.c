@@ -211,13 +211,15 @@ static enum worker_step no_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
+static const struct worker_role no_role = { .step = no_step };
+
 /* Whole rounds, for count tokens or more.  The first brings the rows to where a loop has them; it does not count. */
 static bool test_loop(struct measure *m, uint32_t touched_bytes, uint32_t count, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(m->store_world);
     if (!m->loop) m->loop = loop_new(f->rank_count);
     struct round r = { .fabric = f, .loop = m->loop, .ranks = f->rank_count, .tokens = touched_bytes / TOKEN_BYTES };
-    r.worker = (struct fabric_worker){ .step = no_step, .fabric = f };
+    r.worker = fabric_worker_of(f, &no_role);
     r.each = places(r.tokens, r.ranks) / r.ranks;
     if (!round_run(m, &r, error)) return false;
     r.cast_us = r.message_us = r.copy_us = r.store_us = r.reduce_us = 0;

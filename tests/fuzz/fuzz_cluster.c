@@ -43,6 +43,8 @@ static void caller_describe(const struct fabric_worker *w, char *text, size_t te
     g_strlcpy(text, "full", text_size);
 }
 
+static const struct worker_role caller_role = { .step = caller_step, .describe = caller_describe };
+
 static void world_play(const struct cluster *cluster)
 {
     const uint32_t a_node = cluster->nic.rate_bps ? 2 : RANKS;
@@ -56,9 +58,8 @@ static void world_play(const struct cluster *cluster)
     uint32_t count[RANKS];
     struct world_result result[RANKS];
     for (uint32_t r = 0; r < RANKS; r++) {
-        caller[r] = (struct caller){
-            .worker = { .step = caller_step, .describe = caller_describe, .warps = 4, .fabric = world_fabric(world, r) }
-        };
+        caller[r] = (struct caller){ .worker = fabric_worker_of(world_fabric(world, r), &caller_role) };
+        caller[r].worker.warps = 4;
         worker[r] = &caller[r].worker;
         by_rank[r] = &worker[r];
         count[r] = 1;
