@@ -127,6 +127,16 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     return calls_known(cluster, c->issue, error);
 }
 
+/* MPI's messages are calls of a process.  A matrix of one size has the own part of MPI_Alltoall, too, beside what it
+ * lists. */
+static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
+{
+    const bool mpi = g_strcmp0(c->backend, "mpi") == 0 || g_strcmp0(c->backend, "tcp") == 0;
+    const bool gpu = cluster && !cluster->host.cores && cluster->calls.wait_ps && !cluster->node.host_memory;
+    o->process = mpi && (o->kernel == COLL_ALLTOALLV || (o->kernel == COLL_P2P && o->issue == COLL_BY_KERNEL));
+    o->own_part = o->process && gpu && c->matrix && g_str_has_prefix(c->matrix, "uniform:");
+}
+
 enum { SMS_DEFAULT = 24 }; /* as the normal kernels */
 
 static bool options_fill(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
@@ -153,7 +163,9 @@ static bool options_fill(const struct case_options *c, const struct case_load *l
         return case_refuse(error, "matrix: expected kernel alltoallv, found %s", c->kernel);
     if (c->mask_timeout || c->fail)
         return case_refuse(error, "%s: only the low-latency kernels mask ranks", c->fail ? "fail" : "mask-timeout");
-    return size_parse(c, o, error) && issue_parse(c, cluster, o, error) && compute_parse(c, device_sms, o, error);
+    if (!size_parse(c, o, error) || !issue_parse(c, cluster, o, error)) return false;
+    process_find(c, cluster, o);
+    return compute_parse(c, device_sms, o, error);
 }
 
 static struct kernel_job *coll_job(const struct case_options *c, const struct case_load *load,

@@ -186,6 +186,7 @@ static const struct key keys[] = {
     KEY("node", "socket-rate", KIND_RATE, true, node.socket_rate_bps),
     KEY("node", "root-latency", KIND_TIME, true, node.root_latency_ps),
     KEY("node", "socket-latency", KIND_TIME, true, node.socket_latency_ps),
+    KEY("node", "host-memory", KIND_FLAG, true, node.host_memory),
     CHOICE("node", "staging", node.staging, "no|yes|in-turn"),
     KEY("node", "staging-rate", KIND_RATE, true, node.staging_rate_bps),
     KEY("node", "staging-latency", KIND_TIME, true, node.staging_latency_ps),

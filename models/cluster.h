@@ -218,6 +218,7 @@ struct cluster_node {
     uint64_t root_rate_bps;   /* from a GPU to a NIC through a root complex; 0: as pcie_rate */
     uint64_t socket_rate_bps; /* across sockets, all GPUs and NICs together; 0: as root_rate */
     uint64_t root_latency_ps, socket_latency_ps; /* more, each way */
+    bool host_memory;                            /* messages lie in the host's memory, not in a GPU's */
     uint32_t staging;          /* enum cluster_staging: NICs do not reach GPU memory, bytes go through the host's */
     uint64_t staging_rate_bps; /* of copies from a GPU to the host, and back; 0: as pcie_rate */
     uint64_t staging_latency_ps;

@@ -67,12 +67,14 @@ struct kernel_job;
 
 /* What the measured time of a phase holds beside its kernel. */
 enum kernel_call {
-    KERNEL_BARE,     /* nothing */
-    KERNEL_CALLED,   /* where machines are measured by the call, that call */
-    KERNEL_WAITED,   /* the call of a host that waits for the kernel's end */
-    KERNEL_COPIED,   /* the same with a copy engine in the kernel's place */
-    KERNEL_STREAMED, /* streams that the host fills run it: nothing is launched, nobody waits */
-    KERNEL_NCCL,     /* NCCL's own steps; or, if longer, a call through PyTorch, which does not wait */
+    KERNEL_BARE,           /* nothing */
+    KERNEL_CALLED,         /* where machines are measured by the call, that call */
+    KERNEL_WAITED,         /* the call of a host that waits for the kernel's end */
+    KERNEL_COPIED,         /* the same with a copy engine in the kernel's place */
+    KERNEL_STREAMED,       /* streams that the host fills run it: nothing is launched, nobody waits */
+    KERNEL_PROCESS,        /* a process of the host runs it by MPI's calls: nothing is launched */
+    KERNEL_PROCESS_COPIED, /* the same, which first copies its own part by a copy engine and waits for it */
+    KERNEL_NCCL,           /* NCCL's own steps; or, if longer, a call through PyTorch, which does not wait */
 };
 
 /* Embedded in each family's own rank. */

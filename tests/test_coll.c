@@ -221,6 +221,27 @@ static void test_p2p_times(void)
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&many, &cluster, "get_stream")), 640 + 6.2, 6);
 }
 
+/* MPI's peer answers each window, which takes the way of a signal in place of an acknowledgement's; the next window is
+ * sent behind that. */
+static void test_window_times(void)
+{
+    const struct cluster cluster = support_cluster(1);
+    struct coll_options o = options_of(COLL_P2P, 2, 1);
+    o.size_bytes = 1000;
+    o.messages = o.in_flight = 64;
+    const struct coll_job puts = job_make(&o, NULL);
+    o.process = true;
+    const struct coll_job one = job_make(&o, NULL);
+    o.in_flight = 16;
+    const struct coll_job four = job_make(&o, NULL);
+    const double one_us = us(phase_ps(&one, &cluster, "put_stream")),
+                 four_us = us(phase_ps(&four, &cluster, "put_stream"));
+    CU_ASSERT_DOUBLE_EQUAL(one_us - us(phase_ps(&puts, &cluster, "put_stream")), 0.2 + 1 + 1 + 1 - 1, 1);
+    CU_ASSERT_DOUBLE_EQUAL(four_us - one_us, 3 * 2 * (1 + 1 + 1 + 0.2), 3);
+    CU_ASSERT_EQUAL(kernel_called(&one.job, 1), KERNEL_PROCESS);
+    CU_ASSERT_EQUAL(kernel_called(&puts.job, 1), KERNEL_BARE);
+}
+
 /* What computes on an SM that also stores takes the SM from it; on others it does not. */
 static void test_overlap_times(void)
 {
@@ -284,6 +305,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "what is refused", test_refused);
     CU_add_test(suite, "times of a leader's all-gather", test_leader_times);
     CU_add_test(suite, "times of puts and gets", test_p2p_times);
+    CU_add_test(suite, "windows of MPI", test_window_times);
     CU_add_test(suite, "arithmetic beside", test_overlap_times);
     CU_add_test(suite, "bounds of all-to-allv", test_bounds);
 }

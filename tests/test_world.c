@@ -1390,7 +1390,7 @@ static void test_transports(void)
     free(s);
     for (uint32_t i = 0; transport_at(i); i++) {
         CU_ASSERT_PTR_EQUAL(transport_find(transport_at(i)->name), transport_at(i));
-        CU_ASSERT(transport_at(i)->threads > 0 && transport_at(i)->post_ps > 0 && transport_at(i)->source);
+        CU_ASSERT(transport_at(i)->threads > 0 && transport_at(i)->doorbell_ps > 0 && transport_at(i)->source);
     }
     CU_ASSERT_PTR_NULL(transport_find("carrier pigeon"));
 }
@@ -1481,7 +1481,7 @@ static struct world_result copied_play(uint32_t rank, bool staged, bool copied, 
                                              .staging_latency_ps = 5 * PS_PER_US };
     s->options.transport = &t;
     t.copy_rate_bps = copied ? 8000000000 : 0;
-    t.receive_ps = 200 * PS_PER_NS;
+    t.receive_ps = copied ? 200 * PS_PER_NS : 0;
     if (signal) {
         PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 1 });
         PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
@@ -1504,13 +1504,50 @@ static void test_copied(void)
                         2 * copy_ps);
         const uint64_t more_ps =
             copied_play(1, staged, true, true).time_ps - copied_play(1, staged, false, true).time_ps;
-        CU_ASSERT_EQUAL(more_ps, 200000 + copy_ps + (staged ? 48000 - 5000000 : 32000)); /* the signal's 32 B, too */
+        CU_ASSERT_EQUAL(more_ps, 200000 + copy_ps + (staged ? 48000 - 5000000 : 32000) -
+                                     100000); /* the signal's 32 B, too; one post less */
         const struct world_result received = copied_play(1, staged, true, true);
         const uint64_t taken_ps = received.use[WORLD_RECEIVING].busy_ps;
         CU_ASSERT_TRUE(taken_ps >= 200000 + copy_ps && taken_ps < 300000 + copy_ps);
         CU_ASSERT_EQUAL(copied_play(0, staged, true, true).use[WORLD_RECEIVING].busy_ps, 0);
         CU_ASSERT_EQUAL(copied_play(1, staged, false, true).use[WORLD_RECEIVING].busy_ps, 0);
     }
+}
+
+/* A put with a signal to rank 1, which at the same time sends one of its own if it is busy; rank 1's time. */
+static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, uint64_t ask_bytes)
+{
+    struct stage *s = stage_new(2, 1);
+    struct transport t = transport_of(&s->cluster.nic);
+    s->options.transport = &t;
+    s->cluster.nic.read_ps = 70 * PS_PER_NS;
+    t.poster = CLUSTER_POST_PROXY;
+    t.doorbell_ps = 5 * PS_PER_US;
+    t.receive_ps = receive_ps;
+    t.ask_bytes = ask_bytes;
+    PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = size_bytes, .word = 1 });
+    if (busy)
+        PLAY(s, 1, 1, { .verb = PUT, .peer = 0, .size_bytes = 100 }, { .verb = PUT, .peer = 0, .size_bytes = 100 },
+             { .verb = WAIT, .word = 1 });
+    else PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
+    stage_run(s);
+    const uint64_t time_ps = s->result[1].time_ps;
+    free(s);
+    return time_ps;
+}
+
+/* A message that a thread takes in is one request, whose signal no NIC works on, and waits for what the thread sends.
+ * A larger one is asked for: its announcement goes there (1000 ns), the question comes back, the NIC reads. */
+static void test_two_sided(void)
+{
+    const uint64_t one_sided_ps = message_ps(1000, false, 0, 0), taken_ps = message_ps(1000, false, 1000, 0);
+    CU_ASSERT(taken_ps + 5000000 < one_sided_ps); /* a request less for the thread, which takes 5 us each */
+    CU_ASSERT_EQUAL(message_ps(1000, false, 901000, 0) - taken_ps, 900000);
+    CU_ASSERT_EQUAL(message_ps(1000, false, 1000, 1100) - taken_ps, 0);
+    CU_ASSERT_EQUAL(message_ps(1000, false, 1000, 999) - taken_ps, 2070000);
+    const uint64_t behind_ps = message_ps(1000, true, 3000000, 0) - message_ps(1000, true, 1000, 0);
+    CU_ASSERT_EQUAL(behind_ps, 2999000); /* it has sent both by 10 us and takes the message in behind them */
+    CU_ASSERT(message_ps(1000, true, 1000, 0) > taken_ps);
 }
 
 /* Ranks 0 and 1 share a NIC, 2 and 3 another: its QPs take turns, so the signals go one right after the other. */
@@ -1867,6 +1904,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "threads wait", test_threads_wait);
     CU_add_test(suite, "flushed", test_flushed);
     CU_add_test(suite, "copied", test_copied);
+    CU_add_test(suite, "two-sided", test_two_sided);
     CU_add_test(suite, "shared NIC", test_shared_nic);
     CU_add_test(suite, "turns of QPs", test_turns_of_qps);
     CU_add_test(suite, "host cores", test_host_cores);

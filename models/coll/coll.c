@@ -99,6 +99,8 @@ static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
     const bool streams = job_of(job)->options.issue == COLL_BY_COPY;
     const enum kernel_call gather = streams ? KERNEL_STREAMED : KERNEL_BARE;
     if (job_of(job)->options.kernel == COLL_ALLREDUCE) return KERNEL_BARE;
+    if (phase && job_of(job)->options.process)
+        return job_of(job)->options.own_part ? KERNEL_PROCESS_COPIED : KERNEL_PROCESS;
     if (job_of(job)->options.kernel == COLL_ALLGATHER) return phase == 1 ? gather : KERNEL_BARE;
     return phase == 1 ? call[job_of(job)->options.issue] : KERNEL_BARE;
 }

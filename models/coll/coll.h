@@ -34,6 +34,8 @@ struct coll_options {
     uint64_t size_bytes;           /* allgather: of a block; allreduce: of a rank; p2p: of a message */
     uint32_t messages;             /* p2p: of each phase; 1 where a host issues them */
     enum coll_issue issue;         /* who issues a message of p2p; allgather: COLL_BY_COPY, streams of the host */
+    bool process;                  /* alltoallv, p2p: MPI's calls, made by a process of the host, are the kernel */
+    bool own_part;                 /* with it: MPI_Alltoall, whose own part lies in GPU memory and is copied first */
     uint64_t compute_ps;           /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };

@@ -3,7 +3,7 @@
  *   put          a put, then a wait until it is there; then the next
  *   put_signal   a put with a signal there, and the same back: half a round is a message
  *   get          a get, then a wait until the bytes are here; then the next
- *   put_stream   puts, so many in flight
+ *   put_stream   puts, so many in flight; as messages of MPI (osu_bw), the peer answers each such window
  *   get_stream   gets, so many in flight
  *
  * In the same node stores take the place of puts, and loads that of gets.  The second rank of a pair takes part in
@@ -21,7 +21,7 @@
 
 enum { PHASE_PUT, PHASE_PUT_SIGNAL, PHASE_GET, PHASE_PUT_STREAM, PHASE_GET_STREAM };
 enum { BLOCK_OWN, BLOCK_PUT, BLOCK_GET, BLOCK_SIGNALLED, BLOCKS };
-enum { WORD_ROUND = COLL_WORDS, WORDS_END };
+enum { WORD_ROUND = COLL_WORDS, WORD_WINDOW, WORDS_END };
 enum { P2P_WARPS = 32, P2P_POSTS = 16, P2P_PLACE = 0 };
 
 /* NCCL: a block with its part of a message. */
@@ -83,6 +83,12 @@ static void p2p_fill(struct coll_rank *base)
 static bool p2p_absent(const struct coll_options *o, uint32_t rank, uint32_t phase)
 {
     return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* a barrier has the same number */
+}
+
+/* Whether the peer takes in a window of messages and answers it. */
+static bool is_answered(const struct coll_options *o, uint32_t phase)
+{
+    return o->process && phase == PHASE_PUT_STREAM;
 }
 
 /* ---- one message ---- */
@@ -190,20 +196,50 @@ static enum worker_step round_step(struct p2p_rank *r)
     return rc ? step_of(rc) : WORKER_DONE;
 }
 
+/* A window's last message tells the peer that it is complete. */
+static int window_put(struct p2p_rank *r, uint32_t in_flight)
+{
+    const uint32_t messages = r->base.options->messages, next = r->begun + 1;
+    if (next < messages && next - r->done < in_flight) return message_put(r, BLOCK_PUT, NULL);
+    const uint64_t before = (uint64_t)(r->base.turn - 1) * messages;
+    const struct fabric_signal signal = { .value = before + next, .word = WORD_WINDOW, .peer = r->peer };
+    return message_put(r, BLOCK_PUT, &signal);
+}
+
+/* The peer's side of windows. */
+static enum worker_step answer_step(struct fabric_worker *w)
+{
+    struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);
+    const uint32_t messages = r->base.options->messages;
+    const uint64_t before = (uint64_t)(r->base.turn - 1) * messages;
+    while (r->done < messages) {
+        const uint64_t come = fabric_load(r->base.fabric, WORD_WINDOW);
+        if (come <= before + r->done) return WORKER_WAIT;
+        const struct fabric_signal signal = { .value = come, .word = WORD_WINDOW, .peer = r->peer };
+        const int rc = fabric_signal(w, &signal);
+        if (rc) return step_of(rc);
+        r->done = r->begun = (uint32_t)(come - before);
+    }
+    return WORKER_DONE;
+}
+
 /* in_flight at once; as one queue completes in order for those who flush it, a stream goes in bursts: when as many are
  * under way as may be, all of them must end before the next. */
 static enum worker_step stream_step(struct p2p_rank *r, bool get, uint32_t in_flight)
 {
     const uint32_t messages = r->base.options->messages;
+    const uint64_t before = (uint64_t)(r->base.turn - 1) * messages;
     for (uint32_t posts = 0; r->done < messages;) {
+        const bool answered = is_answered(r->base.options, r->phase);
         if (r->begun == messages || r->begun - r->done == in_flight) {
+            if (answered && fabric_load(r->base.fabric, WORD_WINDOW) < before + r->begun) return WORKER_WAIT;
             const int rc = fabric_flush(&r->worker, r->peer, 0);
             if (rc) return step_of(rc);
             r->done = r->begun;
             continue;
         }
         if (posts++ == P2P_POSTS) return WORKER_MORE;
-        const int rc = get ? message_get(r) : message_put(r, BLOCK_PUT, NULL);
+        const int rc = get ? message_get(r) : answered ? window_put(r, in_flight) : message_put(r, BLOCK_PUT, NULL);
         if (rc) return step_of(rc);
         r->begun++;
     }
@@ -236,6 +272,8 @@ static const struct worker_role p2p_role = { .step = p2p_step, .describe = p2p_d
 
 static const struct worker_role copy_role = { .step = copy_step, .describe = p2p_describe };
 
+static const struct worker_role answer_role = { .step = answer_step, .describe = p2p_describe };
+
 static void p2p_launch(struct coll_rank *base, uint32_t phase)
 {
     struct p2p_rank *r = of(base);
@@ -246,7 +284,8 @@ static void p2p_launch(struct coll_rank *base, uint32_t phase)
         coll_sync_launch(base);
         return;
     }
-    if (p2p_absent(base->options, base->fabric->rank, phase)) return;
+    const bool absent = p2p_absent(base->options, base->fabric->rank, phase);
+    if (absent && !is_answered(base->options, phase)) return;
     const enum coll_issue issue = base->options->issue;
     const bool near = fabric_path(base->fabric, r->peer) != FABRIC_RDMA;
     for (uint32_t i = 0; issue == COLL_BY_NCCL && near && i < base->options->num_sms; i++) {
@@ -254,8 +293,10 @@ static void p2p_launch(struct coll_rank *base, uint32_t phase)
         coll_worker_add(base, &r->part[i].worker, &part_role, i, P2P_WARPS);
     }
     if (issue == COLL_BY_NCCL && near) return;
-    coll_worker_add(base, &r->worker, issue == COLL_BY_COPY ? &copy_role : &p2p_role, 0, P2P_WARPS);
+    const struct worker_role *role = issue == COLL_BY_COPY ? &copy_role : absent ? &answer_role : &p2p_role;
+    coll_worker_add(base, &r->worker, role, 0, P2P_WARPS);
     if (phase == PHASE_PUT_SIGNAL) fabric_watch(&r->worker, WORD_ROUND, 1);
+    if (is_answered(base->options, phase)) fabric_watch(&r->worker, WORD_WINDOW, 1);
 }
 
 static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)

@@ -265,7 +265,7 @@ static void fence_wait(struct world_rank *rank, const struct fabric_write *write
                        transport_notice_ps(t);
 }
 
-/* Two requests are written, or one where the peer polls the data; one doorbell rings. */
+/* Two requests are written, or one where the peer polls the data or takes a message in; one doorbell rings. */
 static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
                           const struct fabric_signal *signal)
 {
@@ -273,9 +273,10 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && write->peer != f->rank && signal->word < f->word_count);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
-    if (!(write->flags & FABRIC_POLLED)) (void)post(rank, write->warps, write->peer, write->queue, true);
+    const bool one = write->flags & FABRIC_POLLED || rank->world->transport.receive_ps;
+    if (!one) (void)post(rank, write->warps, write->peer, write->queue, true);
     const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, false);
-    if (!(write->flags & FABRIC_POLLED)) answer_charge(rank, write->queue);
+    if (!one) answer_charge(rank, write->queue);
     fence_wait(rank, write);
     nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps + nic_copied_ps(rank->world, 0), false);
     copy_charge(rank, write);

@@ -450,7 +450,9 @@ static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64
     case KERNEL_CALLED: return time_ps + c->gpu.call_ps;
     case KERNEL_WAITED: return time_ps + c->calls.wait_ps;
     case KERNEL_COPIED: return time_ps - c->gpu.launch_ps + c->calls.wait_ps;
-    case KERNEL_STREAMED: return time_ps - c->gpu.launch_ps;
+    case KERNEL_STREAMED:
+    case KERNEL_PROCESS: return time_ps - c->gpu.launch_ps;
+    case KERNEL_PROCESS_COPIED: return time_ps - c->gpu.launch_ps + c->calls.copy_ps + c->calls.wait_ps;
     case KERNEL_NCCL: return MAX(time_ps - c->gpu.launch_ps + c->calls.nccl_ps, c->calls.nccl_call_ps);
     }
     return time_ps;
