@@ -330,6 +330,30 @@ static void front_take_chunk(struct sim *sim, struct slot *slot)
     slot_drop_first(sim, slot);
 }
 
+/* Fetches what the first entries of a slot name, which is taken next. */
+static void slot_look_ahead(const struct slot *slot)
+{
+    const struct entry *const entries = slot->first->entry;
+    const uint32_t fill = slot_first_fill(slot);
+
+    for (uint32_t i = 0; i < fill; i++) {
+        const uintptr_t event = (uintptr_t)entries[i].event;
+
+        __builtin_prefetch((void *)event, 1);
+        __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of what it belongs to */
+    }
+}
+
+/* The first places of a front just filled, which event_run() comes to without having looked at them. */
+static void front_look_ahead(const struct sim *sim)
+{
+    const struct entry *const first = &sim->front[sim->front_head];
+    const uint32_t left = sim->front_tail - sim->front_head;
+
+    for (uint32_t i = 0; sim->far && i < left && i <= FAR; i++) sim->far(sim, first[i].event);
+    for (uint32_t i = 0; sim->near && i < left && i <= NEAR; i++) sim->near(sim, first[i].event);
+}
+
 /* Takes the slots of a level from digit on, as many as fit, into the empty front. */
 static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
 {
@@ -343,7 +367,10 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
         trie_mark_empty(sim, level, digit);
         if (sim->slot_mask[level] == 0) break;
         digit = (unsigned)__builtin_ctzll(sim->slot_mask[level]);
-        if (sim->front_tail + slots[digit].count > FRONT_SIZE) break;
+        if (sim->front_tail + slots[digit].count > FRONT_SIZE) {
+            slot_look_ahead(&slots[digit]);
+            break;
+        }
     }
     /* Nothing is later when the trie is empty: so it is whenever the shift would lose the top bit. */
     sim->front_end_ps = sim->level_mask == 0 ? UINT64_MAX : sim->front_end_ps << shift;
@@ -361,6 +388,7 @@ static __attribute__((noinline)) void front_fill(struct sim *sim)
 
         if (slot->count <= FRONT_FILL_MAX) {
             front_take_slots(sim, level, digit);
+            front_look_ahead(sim);
             return;
         }
         if (level == 0) { /* one instant: a part of it, behind which the slot stays open */

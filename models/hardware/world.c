@@ -169,6 +169,7 @@ static void look_near(const struct sim *sim, const struct sim_event *event)
     if (event->run == world_worker_event_run) {
         const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
         const struct world_rank *rank = worker_rank(ww);
+        __builtin_prefetch(&rank->sm[ww->sm], 1);
         if (ww->mover) __builtin_prefetch(&rank->mover[ww->mover - 1], 1);
         const struct worker_role *role = fabric_worker_role(ww->worker);
         if (role->ahead) role->ahead(ww->worker);
