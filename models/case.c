@@ -519,6 +519,8 @@ void case_resolve(struct case_options *c)
     const bool leader = g_strcmp0(c->algorithm, "leader") == 0;
     if (strcmp(c->kernel, "p2p") == 0 || strcmp(c->kernel, "allgather") == 0)
         text_default(&c->issue, leader ? "copy" : "kernel");
+    if (strcmp(c->kernel, "p2p") == 0) text_default(&c->size, "64KiB");
+    if (strcmp(c->kernel, "allgather") == 0 || strcmp(c->kernel, "allreduce") == 0) text_default(&c->size, "1MiB");
     text_default(&c->data, c->logfmt ? "random" : low_latency ? "pattern" : "constant");
     if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
     const bool counted = strcmp(c->kernel, "alltoallv") == 0 && c->matrix && !edges_spec_drawn(c->matrix);

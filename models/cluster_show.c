@@ -74,7 +74,7 @@ static void node_print(const struct cluster *c, const struct graph *g, FILE *out
 static void switch_print(const struct graph *g, uint32_t part, FILE *out)
 {
     const struct part *p = graph_part(g, part);
-    uint32_t ports = 0, links = 0, down = 0;
+    uint32_t ports = 0, links = 0, up = 0, down = 0;
     uint64_t below_bps = 0, links_bps = 0, down_bps = 0;
     for (guint i = 0; i < p->out->len; i++) {
         const struct link *link = graph_link(g, g_array_index(p->out, uint32_t, i));
@@ -85,6 +85,7 @@ static void switch_print(const struct graph *g, uint32_t part, FILE *out)
             below_bps += link->rate_bps;
         } else if (to->tier >= p->tier) {
             links++;
+            up += to->tier > p->tier;
             links_bps += link->rate_bps;
         } else {
             down++;
@@ -97,7 +98,7 @@ static void switch_print(const struct graph *g, uint32_t part, FILE *out)
     if (down) fprintf(out, " %u link%s to switches below, %s", down, down > 1 ? "s" : "", under);
     if (links)
         fprintf(out, "%s %u link%s %s, %s", ports || down ? ";" : "", links, links > 1 ? "s" : "",
-                ports ? "to other switches" : "to switches above", above);
+                ports || !up ? "to other switches" : "to switches above", above);
     if (ports && links) fprintf(out, "; %.3g:1", (double)below_bps / (double)links_bps);
     fprintf(out, "\n");
 }
@@ -126,7 +127,8 @@ static void network_print(const struct cluster *c, const struct graph *g, FILE *
 
 /* ---- ways ---- */
 
-static void way_print(const struct graph *g, const struct route *way, FILE *out)
+/* more_ps: what a way takes beside its links' latencies. */
+static void way_print(const struct graph *g, const struct route *way, uint64_t more_ps, FILE *out)
 {
     const struct link *first = graph_link(g, way->link[0]);
     fprintf(out, "  %s", graph_part(g, first->from)->name);
@@ -136,7 +138,7 @@ static void way_print(const struct graph *g, const struct route *way, FILE *out)
         fprintf(out, " -%s- %s", rate, graph_part(g, link->to)->name);
     }
     g_autofree char *rate = rate_text(route_rate_bps(g, way));
-    fprintf(out, "\n    %s, %.4g us\n", rate, units_us(route_latency_ps(g, way)));
+    fprintf(out, "\n    %s, %.4g us\n", rate, units_us(route_latency_ps(g, way) + more_ps));
 }
 
 static bool way_append(const struct graph *g, uint32_t from, uint32_t to, struct route *way, uint32_t *ways)
@@ -149,15 +151,15 @@ static bool way_append(const struct graph *g, uint32_t from, uint32_t to, struct
     return true;
 }
 
-/* By NVLink from the node's first GPU to one that uses the port. */
-static bool way_relayed(const struct graph *g, uint32_t port, struct route *way)
+/* By NVLink from the node's first GPU to another. */
+static bool way_by_nvlink(const struct graph *g, uint32_t to, struct route *way)
 {
-    const uint32_t first = graph_gpu(g, 0, 0), relay = graph_gpu(g, 0, graph_port_gpu(g, port));
+    const uint32_t first = graph_gpu(g, 0, 0);
     const GArray *out = graph_part(g, first)->out;
     for (guint i = 0; i < out->len; i++) {
         const uint32_t link = g_array_index(out, uint32_t, i), nvlink = graph_link(g, link)->to;
         if (graph_part(g, nvlink)->kind != PART_NVLINK) continue;
-        const uint32_t on = graph_link_between(g, nvlink, relay);
+        const uint32_t on = graph_link_between(g, nvlink, to);
         if (on == UINT32_MAX) continue;
         way->link[way->count++] = link;
         way->link[way->count++] = on;
@@ -173,7 +175,7 @@ bool cluster_show_way(const struct graph *g, uint32_t node, uint32_t gpu, struct
     *way = (struct route){ 0 };
     *ways = 0;
     const uint32_t relay = graph_relay_port(g, 0, port, graph_port_switch(g, in));
-    if (relay != UINT32_MAX && !way_relayed(g, relay, way)) return false;
+    if (relay != UINT32_MAX && !way_by_nvlink(g, graph_gpu(g, 0, graph_port_gpu(g, relay)), way)) return false;
     if (relay != UINT32_MAX) port = relay;
     const uint32_t from = graph_gpu(g, 0, relay == UINT32_MAX ? 0 : graph_port_gpu(g, relay)),
                    out = graph_port(g, 0, port);
@@ -181,18 +183,34 @@ bool cluster_show_way(const struct graph *g, uint32_t node, uint32_t gpu, struct
            way_append(g, in, graph_gpu(g, node, gpu), way, ways);
 }
 
+/* To GPUs of the own node: by NVLink, or over PCIe one of each number of links. */
+static void ways_inside_print(const struct graph *g, FILE *out)
+{
+    bool seen[ROUTE_LINKS_MAX + 1] = { false };
+    const bool pcie = g->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE;
+    for (uint32_t gpu = 1; gpu < g->gpus; gpu++) {
+        struct route way = { 0 };
+        const uint32_t to = graph_gpu(g, 0, gpu);
+        const bool found = pcie ? route_find(g, graph_gpu(g, 0, 0), to, &way, 1) > 0 : way_by_nvlink(g, to, &way);
+        if (!found || seen[way.count]) continue;
+        seen[way.count] = true;
+        way_print(g, &way, pcie ? g->cluster->nvlink.latency_ps : 0, out);
+    }
+}
+
 /* One of each number of links, nearest node first. */
 static void ways_print(const struct graph *g, FILE *out)
 {
     bool seen[ROUTE_LINKS_MAX + 1] = { false };
     fprintf(out, "ways from n0.g0:\n");
+    if (g->cluster->nvlink.gpus > 1) ways_inside_print(g, out);
     for (uint32_t node = 1; node < g->nodes && g->nics; node++) {
         for (uint32_t gpu = 0; gpu < g->gpus; gpu++) {
             struct route way;
             uint32_t ways;
             if (!cluster_show_way(g, node, gpu, &way, &ways) || seen[way.count]) continue;
             seen[way.count] = true;
-            way_print(g, &way, out);
+            way_print(g, &way, 0, out);
             if (ways > 1) fprintf(out, "    and %u like it\n", ways - 1);
         }
     }
@@ -207,5 +225,5 @@ void cluster_show(const struct cluster *c, const struct graph *g, FILE *out)
     }
     node_print(c, g, out);
     network_print(c, g, out);
-    if (g->nics && g->nodes > 1) ways_print(g, out);
+    if (c->nvlink.gpus > 1 || (g->nics && g->nodes > 1)) ways_print(g, out);
 }

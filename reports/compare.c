@@ -266,7 +266,9 @@ void compare_limit_find(const struct record *record, const char *phase, struct c
         g_autofree char *metric = g_strdup_printf("busy_%s_pct", named->text);
         const struct record_row *busy = record_find(record, phase, RECORD_ALL, metric);
         if (!busy) busy = record_find(record, phase, RECORD_ALL, "bottleneck_busy_pct");
-        limit->resource = named->text;
+        limit->resource = limit->part = named->text;
+        const struct record_row *link = record_find(record, phase, RECORD_ALL, "busiest_link");
+        if (link && strcmp(named->text, "link") == 0) limit->part = link->text;
         if (busy) limit->busy_pct = busy->value;
     }
     for (uint32_t i = 0; i < record_row_count(record); i++) {

@@ -28,6 +28,7 @@ struct compare_row {
 /* What holds a phase up, as the record says it.  Names are NULL and numbers NAN where it says nothing. */
 struct compare_limit {
     const char *resource; /* the bottleneck: nic_tx, nvlink_egress, ... */
+    const char *part;     /* the same as a drawing has it: of links the one, leaf0-spine0 */
     double busy_pct;      /* its busy share of the phase's time; of "latency": the busiest resource's */
     char bound[64];       /* the tightest bound's name; "" without */
     double bound_us;

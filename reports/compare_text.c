@@ -82,8 +82,8 @@ static void compare_row_cells(const struct compare *compare, const struct compar
     else text_table_cell(table, "%+.1f %% (rank %d)", row->worst_error_pct, row->worst_rank);
     if (same_phase || !limit.resource) text_table_cell(table, "%s", "");
     else if (isfinite(limit.busy_pct) && strcmp(limit.resource, "latency") != 0)
-        text_table_cell(table, "%s %.0f %% busy", limit.resource, limit.busy_pct);
-    else text_table_cell(table, "%s", limit.resource);
+        text_table_cell(table, "%s %.0f %% busy", limit.part, limit.busy_pct);
+    else text_table_cell(table, "%s", limit.part);
 }
 
 void compare_table_append(const struct compare *compare, GString *out)
@@ -115,7 +115,7 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
     if (!limit.resource && !*limit.bound) return;
     g_string_append(out, before);
     if (limit.resource) {
-        g_string_append_printf(out, "The bottleneck is %s", limit.resource);
+        g_string_append_printf(out, "The bottleneck is %s", limit.part);
         const bool waiting = strcmp(limit.resource, "latency") == 0;
         if (isfinite(limit.busy_pct))
             g_string_append_printf(

@@ -264,6 +264,19 @@ static void test_store_over_pcie(void)
     stage_run(s); /* both cross: the one behind the other */
     CU_ASSERT(took(s, 0, 9100000) && took(s, 1, 17100000));
     free(s);
+    uint64_t seen_ps[2];
+    for (uint16_t peer = 1; peer < 3; peer++) { /* a flag crosses the sockets 300 later */
+        s = stage_new(4, 4);
+        s->cluster.nvlink.over = CLUSTER_PEERS_BY_PCIE;
+        s->cluster.node =
+            (struct cluster_node){ .gpus = 4, .nics = 1, .sockets = 2, .socket_latency_ps = 300 * PS_PER_NS };
+        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = peer, .word = 1 });
+        PLAY(s, peer, 1, { .verb = WAIT, .word = 1 });
+        stage_run(s);
+        seen_ps[peer - 1] = s->result[peer].time_ps;
+        free(s);
+    }
+    CU_ASSERT_EQUAL(seen_ps[1], seen_ps[0] + 300 * PS_PER_NS);
 }
 
 static void test_one_store(void)

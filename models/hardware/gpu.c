@@ -371,8 +371,8 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     if (signal->to_host) gpu_lane_end_from(ww, start, start + gpu->host_fence_ps);
     ww->unfenced = false;
     const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);
-    const uint64_t visible_ps =
-        done_ps + (path == FABRIC_SELF ? w->cluster->gpu.flag_ps : w->cluster->nvlink.latency_ps);
+    uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->flag_ps : w->cluster->nvlink.latency_ps);
+    if (w->peer_way && path != FABRIC_SELF) visible_ps += world_pcie_latency_ps(rank, signal->peer);
     /* A kernel ends when its peers have what it stored there. */
     if (path == FABRIC_NVLINK) rank->end_ps = later(rank->end_ps, done_ps + gpu->peek_ps);
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, visible_ps);

@@ -86,6 +86,7 @@ void network_peers(const struct network *n, uint32_t node, uint32_t from_gpu, ui
     struct route way;
     *local = (struct network_local){ 0 };
     if (!route_find(g, graph_gpu(g, node, from_gpu), graph_gpu(g, node, to_gpu), &way, 1)) return;
+    local->latency_ps = route_latency_ps(g, &way);
     for (uint32_t i = 0; i < way.count && local->out_count < G_N_ELEMENTS(local->out); i++)
         if (graph_link(g, way.link[i])->rate_bps) local->out[local->out_count++] = way.link[i];
 }

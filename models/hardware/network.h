@@ -43,7 +43,7 @@ void network_free(struct network *network);
 void network_local(const struct network *network, uint32_t node, uint32_t gpu, uint32_t port,
                    struct network_local *local);
 
-/* The links from one GPU of a node to another that can be the limit, in local->out. */
+/* The way from one GPU of a node to another: its latency, and in local->out its links that can be the limit. */
 void network_peers(const struct network *network, uint32_t node, uint32_t from_gpu, uint32_t to_gpu,
                    struct network_local *local);
 

@@ -248,6 +248,14 @@ uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64
     return end_ps;
 }
 
+uint64_t world_pcie_latency_ps(const struct world_rank *from, uint16_t peer)
+{
+    const struct world *w = from->world;
+    const uint32_t gpus = w->network->graph->gpus;
+    if (peer / gpus != from->fabric.rank / gpus) return 0;
+    return w->peer_way[from->fabric.rank * gpus + peer % gpus].latency_ps;
+}
+
 /* What of the ports cross-rail traffic needs to know. */
 static void relays_init(struct world *w)
 {

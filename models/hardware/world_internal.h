@@ -305,6 +305,8 @@ static inline void pool_put(struct pool *pool, void *item)
 
 /* world.c: takes bytes over the PCIe between two GPUs of a node that have no NVLink.  Returns when it is done. */
 uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes);
+/* The same: from a store to a peer of the node until it is visible there, beside what NVLink would take. */
+uint64_t world_pcie_latency_ps(const struct world_rank *from, uint16_t peer);
 uint64_t world_now_ps(const struct fabric *f);
 /* Moves the bytes of a store at once, because nobody reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);

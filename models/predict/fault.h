@@ -27,4 +27,7 @@ struct fault_target {
  * NULL as text: none.  False and *error for what is not there, or where no way is left. */
 bool fault_apply(const char *text, const struct fault_target *target, GError **error);
 
+/* Whether all GPUs of a node use one NIC: "nics: all-on=N" is among the faults. */
+bool fault_shares_nic(const char *text);
+
 #endif

@@ -9,12 +9,15 @@
  *   + waiting     the rest: for credits, turns, doorbells and other ranks
  *   = slowest     the slowest rank's time
  *
+ * Of a link that all ranks use the first three are one: what it needs for all bytes through it.
  * The way of one message may hide behind the port's work: then only what is left of the time counts as such. */
 #include "models/predict/simulate_text.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "models/hardware/graph.h"
+#include "models/predict/fault.h"
 #include "reports/compare.h"
 #include "reports/text_table.h"
 
@@ -57,8 +60,8 @@ static void phase_cells(const struct record *record, const char *phase, struct t
     for (int i = 0; i < 4; i++) number_cell(table, all_of(record, phase, rates[i]));
     if (!limit.resource) text_table_cell(table, "-");
     else if (isfinite(limit.busy_pct) && strcmp(limit.resource, "latency") != 0)
-        text_table_cell(table, "%s, %.0f %% busy", limit.resource, limit.busy_pct);
-    else text_table_cell(table, "%s", limit.resource);
+        text_table_cell(table, "%s, %.0f %% busy", limit.part, limit.busy_pct);
+    else text_table_cell(table, "%s", limit.part);
     if (isfinite(limit.efficiency_pct)) text_table_cell(table, "%.0f %% of %s", limit.efficiency_pct, limit.bound);
     else text_table_cell(table, "-");
 }
@@ -95,9 +98,11 @@ void simulate_table_append(const struct record *record, GString *out)
 /* ---- the explanation ---- */
 
 struct phase_facts {
-    const char *phase, *resource, *bound;
+    const char *phase, *resource, *part, *bound;
     double mean_us, median_us, slowest_us;
-    double nic_bytes, nvl_bytes;         /* that a rank sends, mean */
+    double nic_bytes, nvl_bytes;         /* that leave by a rank's ports, and that it sends by NVLink; means */
+    uint64_t nic_bps;                    /* of a rank's ports together; 0: none */
+    uint32_t sharers;                    /* ranks that send through them */
     double nic_full_us, nvl_full_us;     /* these at full rate; 0 without a rate */
     double bound_us, latency_us;         /* of the bottleneck's busiest rank; of one message */
     int32_t slowest_rank, heaviest_rank; /* RECORD_ALL: not known */
@@ -145,9 +150,16 @@ static void ranks_find(const struct record *record, struct phase_facts *f)
     f->heaviest_link = nic ? "the NIC" : "NVLink";
 }
 
-static double full_us(double bytes, uint64_t rate_bps, uint32_t sharers)
+static double full_us(double bytes, uint64_t rate_bps) { return rate_bps ? bytes * 8e6 / (double)rate_bps : 0; }
+
+/* The ports that a rank sends through: what they carry together, and how many ranks send through them. */
+static void ports_find(const struct record *record, const struct cluster *cluster, struct phase_facts *f)
 {
-    return rate_bps ? bytes * 8e6 / (double)rate_bps * MAX(sharers, 1) : 0;
+    const char *per_node = record_get(record, "ranks-per-node");
+    const uint32_t gpus = graph_node_gpus(cluster, per_node ? (uint32_t)strtoul(per_node, NULL, 10) : 0);
+    const uint32_t nics = fault_shares_nic(record_get(record, "fault")) ? 1 : graph_node_nics(cluster, gpus);
+    f->sharers = nics ? MAX(gpus / nics, 1) : 1;
+    f->nic_bps = cluster->nic.rate_bps * MAX(cluster->nic.ports, 1) * MAX(nics / gpus, 1);
 }
 
 /* V2's kernels send by bulk copies, which links carry faster. */
@@ -162,14 +174,15 @@ static void facts_find(const struct record *record, const struct cluster *cluste
 {
     struct compare_limit limit;
     compare_limit_find(record, phase, &limit);
-    *f = (struct phase_facts){ .phase = phase, .resource = limit.resource };
+    *f = (struct phase_facts){ .phase = phase, .resource = limit.resource, .part = limit.part };
     f->mean_us = all_of(record, phase, "time_us");
     f->median_us = all_of(record, phase, "time_us_median");
     f->slowest_us = all_of(record, phase, "time_us_max");
     f->nic_bytes = all_of(record, phase, "physical_nic_gbs") * f->mean_us * 1e3;
     f->nvl_bytes = all_of(record, phase, "physical_nvl_gbs") * f->mean_us * 1e3;
-    f->nic_full_us = full_us(f->nic_bytes, cluster->nic.rate_bps, cluster->nic.gpus_per_nic);
-    f->nvl_full_us = full_us(f->nvl_bytes, nvlink_rate_bps(record, cluster), 1);
+    ports_find(record, cluster, f);
+    f->nic_full_us = full_us(f->nic_bytes, f->nic_bps);
+    f->nvl_full_us = full_us(f->nvl_bytes, nvlink_rate_bps(record, cluster));
     f->latency_us = all_of(record, phase, "bound_latency_us");
     f->bound = bound_of(f->resource);
     if (!f->bound) { /* nothing is busy for long: what is tightest stands for it */
@@ -189,6 +202,11 @@ static void us_line(GString *out, const char *what, double us, double of_us)
 /* The bottleneck at full rate and even load, and what more it does: to the busiest rank's busy time. */
 static void port_append(const struct record *record, const struct phase_facts *f, GString *out)
 {
+    if (strcmp(f->resource, "link") == 0) {
+        g_autofree char *link = g_strdup_printf("bytes of all ranks through %s at its full rate", f->part);
+        us_line(out, link, f->bound_us, f->slowest_us);
+        return;
+    }
     const bool nic = g_str_has_prefix(f->resource, "nic_"), nvl = g_str_has_prefix(f->resource, "nvlink_");
     g_autofree char *metric = g_strdup_printf("busy_%s_pct", f->resource);
     const double busy_pct = all_of(record, f->phase, metric);
@@ -222,16 +240,23 @@ static void full_rates_append(const struct record *record, const struct cluster 
                               GString *out)
 {
     g_string_append(out, "  what each part alone would take:\n");
-    if (f->nic_bytes > 0 && cluster->nic.rate_bps) {
-        g_autofree char *what = g_strdup_printf("%.2f MB a rank by NIC at %.4g GB/s", f->nic_bytes / 1e6,
-                                                (double)cluster->nic.rate_bps / 8e9);
+    if (f->nic_bytes > 0 && f->nic_bps) {
+        g_autofree char *whose = f->sharers > 1 ? g_strdup_printf("of %u ranks", f->sharers) : g_strdup("a rank");
+        g_autofree char *what =
+            g_strdup_printf("%.2f MB %s by NIC at %.4g GB/s", f->nic_bytes / 1e6, whose, (double)f->nic_bps / 8e9);
         us_line(out, what, f->nic_full_us, f->slowest_us);
     }
     const uint64_t nvl_rate_bps = nvlink_rate_bps(record, cluster);
     if (f->nvl_bytes > 0 && nvl_rate_bps) {
+        const char *over = cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE ? "PCIe" : "NVLink";
         g_autofree char *what =
-            g_strdup_printf("%.2f MB a rank by NVLink at %.4g GB/s", f->nvl_bytes / 1e6, (double)nvl_rate_bps / 8e9);
+            g_strdup_printf("%.2f MB a rank by %s at %.4g GB/s", f->nvl_bytes / 1e6, over, (double)nvl_rate_bps / 8e9);
         us_line(out, what, f->nvl_full_us, f->slowest_us);
+    }
+    const char *link = word_of(record, f->phase, "busiest_link");
+    if (link) {
+        g_autofree char *what = g_strdup_printf("bytes of all ranks through the busiest link, %s", link);
+        us_line(out, what, all_of(record, f->phase, "bound_link_us"), f->slowest_us);
     }
     us_line(out, cluster->host.cores ? "work of the busiest core" : "work of the busiest SM",
             all_of(record, f->phase, cluster->host.cores ? "bound_core_us" : "bound_sm_us"), f->slowest_us);
