@@ -41,13 +41,15 @@
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
  *  9. In the simulated world now_ps() does not move during a step.
- * 10. A worker that waits with a wake_ps is stepped once now_ps() has reached it, whether or not anything else happens.
- *     A wake_ps that passes during a step counts as delivered.
+ * 10. After a step that calls wake_at() and returns WORKER_WAIT, the worker is stepped once now_ps() has reached that
+ *     time, whether or not anything else happens.  Of several times the soonest counts that is still to come when the
+ *     step ends; those that have come by then count as delivered.  A time holds for this one wait: a later step that
+ *     still waits for it names it again.
  *
  * Workers.  A kernel is a set of workers.  Each is an explicit state machine that its world steps.  A step does a
  * bounded piece of work and returns what the worker wants next:
  *    WORKER_MORE  step it again once the time that its operations cost has passed;
- *    WORKER_WAIT  step it again when a watched word has changed, space has become free, or its wake_ps has come;
+ *    WORKER_WAIT  step it again when a watched word has changed, space has become free, or the time of its wake_at();
  *    WORKER_DONE  never step it again in this launch.
  * Steps may be spurious, so a worker checks its own condition each time.  Among the words that may change during the
  * launch, a worker reads only those that it watches: a world may update the others late.  A watch may name the least
@@ -89,7 +91,6 @@ struct worker_role {
 /* One warp group of a kernel.  The protocol object that it drives owns it: embed it there and use container_of. */
 struct fabric_worker {
     struct fabric *fabric;
-    uint64_t wake_ps;    /* the worker sets it in a step: a waiting worker's next step is due then; 0: never */
     uint16_t sm;         /* the SM that it runs on */
     uint8_t warps;       /* how many warps of that SM it has */
     uint8_t role;        /* fabric_role() of what it does */
@@ -100,7 +101,7 @@ struct fabric_worker {
     bool stream : 1;     /* no warps: a stream of the host's, with copies by a copy engine, and words.  Its owner clears
                           * it while a kernel runs on the stream: then its operations are that kernel's */
 };
-_Static_assert(sizeof(struct fabric_worker) <= 24, "large worlds have millions");
+_Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");
 
 /* A worker's operations run one after another, and each takes all warps of the worker.  Operations that name fewer
  * warps run side by side, each on its own warps, as far as the worker has enough. */
@@ -281,6 +282,7 @@ struct fabric_ops {
     int (*flush)(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
+    void (*wake_at)(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
     /* A worker will soon post on that QP, or add to that word: their memory may be fetched ahead.  NULL: of no use. */
     void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
     void (*word_ahead)(const struct fabric *f, uint32_t word);
@@ -432,6 +434,12 @@ static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t
 static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, 1, least);
+}
+
+/* In a step: if it ends with WORKER_WAIT, the next one is due at time_ps at the latest. */
+static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
+{
+    w->fabric->ops->wake_at(w->fabric, w, time_ps);
 }
 
 #define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))

@@ -129,7 +129,6 @@ static enum worker_step waiter_step(struct fabric_worker *worker)
     assert(w >= waits->waiter && w < waits->waiter + waits->count);
     const uint64_t before = operations_done(waits), now_ps = clock_read(waits, worker->index, before);
     const enum worker_step result = fabric_worker_step(w->inner);
-    worker->wake_ps = w->inner->wake_ps;
     if (result != WORKER_WAIT) {
         wait_finish(w, now_ps);
         return result;

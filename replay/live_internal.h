@@ -38,7 +38,8 @@ struct live_world {
     uint32_t cpu_count;
     struct fabric_worker **active; /* of the run in progress */
     uint32_t active_max, active_count;
-    uint64_t runs; /* started so far */
+    uint64_t wake_ps; /* the last time that their steps of this round have named; 0: none */
+    uint64_t runs;    /* started so far */
     struct live_barrier barrier;
 };
 

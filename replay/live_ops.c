@@ -183,6 +183,14 @@ static void live_watch(struct fabric *f, struct fabric_worker *w, uint32_t word,
     assert((uint64_t)word + word_count <= f->word_count);
 }
 
+/* Nor here: only whether some worker knows until when it waits. */
+static void live_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
+{
+    (void)w;
+    struct live_world *world = live_world_of(f);
+    if (time_ps > world->wake_ps) world->wake_ps = time_ps;
+}
+
 const struct fabric_ops live_ops = {
     .name = "live",
     .now_ps = live_now_ps,
@@ -195,6 +203,7 @@ const struct fabric_ops live_ops = {
     .flush = live_flush,
     .work = live_work,
     .watch = live_watch,
+    .wake_at = live_wake_at,
 };
 
 uint64_t live_world_operations(const struct fabric *f)

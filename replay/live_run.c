@@ -60,6 +60,7 @@ static bool live_round(struct live_world *world, uint32_t *active_count)
     const uint64_t before = world->operations;
     bool moved = false;
     uint32_t kept = 0;
+    world->wake_ps = 0;
     for (uint32_t i = 0; i < *active_count; i++) {
         struct fabric_worker *w = world->active[i];
         assert(w->fabric->rank == world->fabric.rank); /* maybe a fabric on top of this one, which notes what is done */
@@ -71,15 +72,6 @@ static bool live_round(struct live_world *world, uint32_t *active_count)
     *active_count = kept;
     moved |= live_world_progress(world) > 0;
     return moved || world->operations != before;
-}
-
-/* Whether a worker waits for a time that is still to come: that is no hang. */
-static bool live_wake_ahead(const struct live_world *world, uint32_t active_count)
-{
-    const uint64_t now_ps = live_now_ps(&world->fabric);
-    for (uint32_t i = 0; i < active_count; i++)
-        if (world->active[i]->wake_ps > now_ps) return true;
-    return false;
 }
 
 static void live_peer_add(struct bootstrap_wait *wait, uint16_t peer)
@@ -138,7 +130,8 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
             idle_since_ps = live_now_ps(&world->fabric);
         } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0 || idle_ps >= LIVE_SLEEP_AFTER_PS) {
             idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
-            if (idle_ps > timeout_ps && !live_wake_ahead(world, active_count)) return live_hang(world, error);
+            const bool wakes = world->wake_ps > live_now_ps(&world->fabric); /* a wait that will end is no hang */
+            if (idle_ps > timeout_ps && !wakes) return live_hang(world, error);
             if (idle_ps > check_ps) {
                 if (!bootstrap_check(world->bootstrap, error)) return false;
                 check_ps = idle_ps + LIVE_CHECK_AFTER_PS;

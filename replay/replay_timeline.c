@@ -195,6 +195,12 @@ static void recorded_watch(struct fabric *f, struct fabric_worker *w, uint32_t w
     t->inner->ops->watch(t->inner, w, word, word_count, least);
 }
 
+static void recorded_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
+{
+    struct replay_timeline *t = timeline_of(f);
+    t->inner->ops->wake_at(t->inner, w, time_ps);
+}
+
 static const struct fabric_ops recorded_ops = {
     .name = "live-timeline",
     .now_ps = recorded_now_ps,
@@ -207,6 +213,7 @@ static const struct fabric_ops recorded_ops = {
     .flush = recorded_flush,
     .work = recorded_work,
     .watch = recorded_watch,
+    .wake_at = recorded_wake_at,
 };
 
 struct replay_timeline *replay_timeline_new(struct fabric *inner, uint32_t entries_max)

@@ -28,7 +28,7 @@ enum op_kind {
     OP_WORK,         /* a piece of local work that counts itself */
     OP_CLOCK,        /* time must not run backwards */
     OP_SLEEP,        /* until value picoseconds have passed: nothing else happens to the worker */
-    OP_ALARM,        /* from now on wants a step in value picoseconds at the latest */
+    OP_ALARM,        /* whenever it waits from now on, it wants a step in value picoseconds at the latest */
 };
 
 struct op {
@@ -45,6 +45,7 @@ struct program {
     GArray *ops;
     uint32_t at;
     uint64_t last_word, last_ps;
+    uint64_t alarm_ps, slept_ps; /* 0: none; when its sleep is over */
     uint64_t works, refusals;
     bool asleep;
     char why[160];
@@ -171,8 +172,9 @@ static int program_wait(struct program *p, const struct op *op)
 
 static int program_sleep(struct program *p, const struct op *op, uint64_t now_ps)
 {
-    if (!p->asleep) p->worker.wake_ps = now_ps + op->value;
-    p->asleep = now_ps < p->worker.wake_ps;
+    if (!p->asleep) p->slept_ps = now_ps + op->value;
+    p->asleep = now_ps < p->slept_ps;
+    if (p->asleep) fabric_wake_at(&p->worker, p->slept_ps);
     return p->asleep ? -EAGAIN : 0;
 }
 
@@ -211,7 +213,7 @@ static int program_op(struct program *p, const struct op *op)
         p->last_ps = now_ps;
         return 0;
     case OP_SLEEP: return program_sleep(p, op, now_ps);
-    case OP_ALARM: p->worker.wake_ps = now_ps + op->value; return 0;
+    case OP_ALARM: p->alarm_ps = now_ps + op->value; return 0;
     }
     return -EINVAL;
 }
@@ -224,6 +226,7 @@ static enum worker_step program_step(struct fabric_worker *w)
         const int rc = program_op(p, op);
         if (rc == -EAGAIN) {
             p->refusals += op->kind == OP_WRITE || op->kind == OP_SIGNAL || op->kind == OP_WRITE_SIGNAL;
+            if (p->alarm_ps) fabric_wake_at(w, p->alarm_ps);
             return WORKER_WAIT;
         }
         if (rc < 0) {
@@ -782,8 +785,9 @@ static void case_get(struct suite *s)
     suite_run(s);
 }
 
-/* Workers that nothing else would step wake in time; one whose word comes does not sleep on until its alarm, and may
- * set it sooner or later; and no rank waits at the end for alarms that nobody wants any more. */
+/* Workers that nothing else would step wake in time; one whose word comes does not sleep on until its alarm; of two
+ * times in one step the soonest counts, whichever it names first; and no rank waits at the end for alarms that nobody
+ * wants any more. */
 static void case_wakes(struct suite *s)
 {
     enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* of a nap, slept in a row */

@@ -35,6 +35,7 @@ struct watch {
 struct slot { /* a worker of the kernel that its rank runs */
     struct fabric_worker *worker;
     uint64_t stepped_ps;
+    uint64_t wake_ps; /* the soonest that its last step has named; UINT64_MAX: none */
     bool runnable, done, refused;
     uint32_t place; /* in the list of those that may run */
 };
@@ -381,6 +382,13 @@ static void loop_watch(struct fabric *f, struct fabric_worker *w, uint32_t word,
     }
 }
 
+static void loop_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
+{
+    struct slot *slot = rank_of(f)->loop->current;
+    (void)w;
+    if (time_ps > slot->stepped_ps && time_ps < slot->wake_ps) slot->wake_ps = time_ps;
+}
+
 static const struct fabric_ops loop_ops = {
     .name = "loop",
     .now_ps = loop_now_ps,
@@ -393,6 +401,7 @@ static const struct fabric_ops loop_ops = {
     .flush = loop_flush,
     .work = loop_work,
     .watch = loop_watch,
+    .wake_at = loop_wake_at,
 };
 
 /* ---- construction -------------------------------------------------------------------------------------- */
@@ -490,7 +499,7 @@ static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void
 }
 
 /* Whether the worker waits for a time that it has not seen. */
-static bool slot_waits(const struct slot *slot) { return !slot->done && slot->worker->wake_ps > slot->stepped_ps; }
+static bool slot_waits(const struct slot *slot) { return !slot->done && slot->wake_ps != UINT64_MAX; }
 
 static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
 {
@@ -502,6 +511,7 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     loop->counts.steps++;
     trace(loop, (uint64_t)rank << 32 | worker);
     slot->stepped_ps = clock_ps(loop);
+    slot->wake_ps = UINT64_MAX;
     const enum worker_step step = fabric_worker_step(slot->worker);
     if (step == WORKER_DONE) {
         slot_sleep(loop, slot);
@@ -510,7 +520,7 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     } else if (step == WORKER_MORE || slot->refused) {
         slot_wake(loop, rank, worker);
     }
-    if (slot_waits(slot) && slot->worker->wake_ps < loop->wake_ps) loop->wake_ps = slot->worker->wake_ps;
+    if (slot_waits(slot) && slot->wake_ps < loop->wake_ps) loop->wake_ps = slot->wake_ps;
 }
 
 /* Notes what each worker that has not ended waits for. */
@@ -549,8 +559,8 @@ static void time_tell(struct loop *loop)
         for (uint32_t i = 0; i < loop->rank[rank].slot_count; i++) {
             const struct slot *slot = &loop->rank[rank].slot[i];
             if (!slot_waits(slot)) continue;
-            if (slot->worker->wake_ps <= clock_ps(loop)) slot_wake(loop, rank, i);
-            else if (slot->worker->wake_ps < loop->wake_ps) loop->wake_ps = slot->worker->wake_ps;
+            if (slot->wake_ps <= clock_ps(loop)) slot_wake(loop, rank, i);
+            else if (slot->wake_ps < loop->wake_ps) loop->wake_ps = slot->wake_ps;
         }
 }
 

@@ -11,7 +11,7 @@ static enum worker_step flow_step(struct fabric_worker *w)
 {
     struct flow *f = fabric_container_of(w, struct flow, worker);
     if (fabric_now_ps(w->fabric) < f->start_ps) {
-        w->wake_ps = f->start_ps;
+        fabric_wake_at(w, f->start_ps);
         return WORKER_WAIT;
     }
     for (; f->posted < f->messages; f->posted++) {

@@ -123,13 +123,14 @@ struct late {
 static enum worker_step nap_step(struct fabric_worker *w)
 {
     struct late *late = fabric_container_of(w, struct late, worker);
-    w->wake_ps = late->wake_ps;
-    return fabric_now_ps(w->fabric) < w->wake_ps ? WORKER_WAIT : WORKER_DONE;
+    fabric_wake_at(w, late->wake_ps);
+    return fabric_now_ps(w->fabric) < late->wake_ps ? WORKER_WAIT : WORKER_DONE;
 }
 
 static void nap_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
-    snprintf(text, text_size, "sleeps until %llu", (unsigned long long)w->wake_ps);
+    const struct late *late = fabric_container_of(w, const struct late, worker);
+    snprintf(text, text_size, "sleeps until %llu", (unsigned long long)late->wake_ps);
 }
 
 static const struct worker_role nap_role = { .step = nap_step, .describe = nap_describe };

@@ -21,7 +21,15 @@ static uint64_t operations_of(const struct fabric *f)
     return operations;
 }
 
-static const struct fabric_ops ops = { .name = "clock", .now_ps = now_ps };
+static uint64_t wake_ps;
+
+static void wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
+{
+    (void)f, (void)w;
+    wake_ps = time_ps;
+}
+
+static const struct fabric_ops ops = { .name = "clock", .now_ps = now_ps, .wake_at = wake_at };
 static struct fabric fabric = { .ops = &ops, .rank_count = 8 };
 
 /* Each step returns the next of its script and then says the next of its words. */
@@ -35,7 +43,7 @@ struct scripted {
 static enum worker_step scripted_step(struct fabric_worker *w)
 {
     struct scripted *s = fabric_container_of(w, struct scripted, worker);
-    w->wake_ps = 1000 + s->step;
+    fabric_wake_at(w, 1000 + s->step);
     return s->result[s->step++];
 }
 
@@ -84,7 +92,7 @@ static void test_words(void)
     struct fabric_worker **worker = waits_wrap(waits, &inner, 1);
     noted_count = 0;
     step_at(worker[0], 1000000, WORKER_WAIT);
-    CU_ASSERT_EQUAL(worker[0]->wake_ps, 1000);
+    CU_ASSERT_EQUAL(wake_ps, 1000);
     step_at(worker[0], 2000000, WORKER_WAIT); /* still for rank 3: only a count has moved */
     step_at(worker[0], 4000000, WORKER_WAIT); /* now for rank 2 */
     step_at(worker[0], 5000000, WORKER_MORE);

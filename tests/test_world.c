@@ -77,8 +77,8 @@ struct stage {
 static bool byte_look(struct player *p)
 {
     struct stage *s = p->stage;
-    p->worker.wake_ps = s->alarm_ps[p->at];
-    if (fabric_now_ps(p->worker.fabric) < p->worker.wake_ps) return false;
+    fabric_wake_at(&p->worker, s->alarm_ps[p->at]);
+    if (fabric_now_ps(p->worker.fabric) < s->alarm_ps[p->at]) return false;
     s->looked[p->at] = *s->watched;
     return true;
 }
@@ -1275,7 +1275,7 @@ static enum worker_step impatient_step(struct fabric_worker *w)
     const uint64_t now = fabric_now_ps(w->fabric);
     if (!i->seen_ps && fabric_load(w->fabric, i->word)) i->seen_ps = now;
     if (!i->rang_ps && now >= i->alarm_ps) i->rang_ps = now;
-    w->wake_ps = i->rang_ps ? 0 : i->alarm_ps;
+    if (!i->rang_ps) fabric_wake_at(w, i->alarm_ps);
     for (; i->puts; i->puts--)
         if (fabric_put(w, &(struct fabric_write){ .charge_bytes = 1000, .peer = 1 }) == -EAGAIN) return WORKER_WAIT;
     return WORKER_DONE;

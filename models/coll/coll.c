@@ -205,7 +205,6 @@ void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct 
     }
     w->fabric = r->fabric;
     w->role = fabric_role(r->fabric, role);
-    w->wake_ps = 0;
     w->index = launch->worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint8_t)warps;

@@ -469,6 +469,7 @@ static const struct fabric_ops gpu_fabric_ops = {
     .flush = world_flush,
     .work = gpu_work,
     .watch = world_watch,
+    .wake_at = world_wake_at,
     .queue_ahead = nic_queue_ahead,
     .word_ahead = world_word_ahead,
 };

@@ -277,6 +277,7 @@ static const struct fabric_ops host_fabric_ops = {
     .flush = world_flush,
     .work = host_work,
     .watch = world_watch,
+    .wake_at = world_wake_at,
 };
 
 static struct work_rates rates_of(const struct cluster_work *work)

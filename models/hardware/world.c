@@ -64,9 +64,17 @@ void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_p
     else if (sim_event_time_ps(&ww->event) > step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
 }
 
+void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
+{
+    (void)w;
+    struct stepping *now = &rank_of(f)->now;
+    assert(now->worker);
+    if (time_ps > world_now_ps(f) && (!now->wake_ps || time_ps < now->wake_ps)) now->wake_ps = time_ps;
+}
+
 static void wake_schedule(struct world_worker *ww);
 
-/* A wake does nothing if its launch is over, or if the worker has stepped at or after its wake_ps meanwhile. */
+/* A wake does nothing if its launch is over, or if the worker has stepped meanwhile and wants none or a later one. */
 static void wake_event_run(struct sim *sim, struct sim_event *event)
 {
     struct request *r = fabric_container_of(event, struct request, event);
@@ -77,11 +85,11 @@ static void wake_event_run(struct sim *sim, struct sim_event *event)
     w->wakes_pending--;
     w->idle = (w->ranks_running ? 0 : w->wakes_pending) + (w->usage != NULL);
     if (!ww || ww->done) return;
-    const uint64_t now = sim_now_ps(sim), wanted_ps = ww->worker->wake_ps;
+    const uint64_t now = sim_now_ps(sim);
     struct rest *rest = worker_rest(ww);
     if (rest->wake_ps <= now) rest->wake_ps = 0;
-    if (wanted_ps > now) wake_schedule(ww);
-    else if (wanted_ps) world_worker_wake(sim, ww, now, now);
+    if (rest->wanted_ps > now) wake_schedule(ww);
+    else if (rest->wanted_ps) world_worker_wake(sim, ww, now, now);
 }
 
 /* Schedules the wake as an event of its own, because the worker's next step must not wait for it. */
@@ -90,8 +98,8 @@ static void wake_schedule(struct world_worker *ww)
     const struct world_rank *rank = worker_rank(ww);
     struct world *w = rank->world;
     struct rest *rest = worker_rest(ww);
-    const uint64_t wanted_ps = ww->worker->wake_ps;
-    if (wanted_ps <= sim_now_ps(w->sim) || (rest->wake_ps && rest->wake_ps <= wanted_ps)) return;
+    const uint64_t wanted_ps = rest->wanted_ps;
+    if (rest->wake_ps && rest->wake_ps <= wanted_ps) return;
     struct request *r = pool_get(&w->requests);
     *r = (struct request){
         .event.run = wake_event_run, .target = rank->fabric.rank, .word = ww->worker->index, .value = rank->launch
@@ -110,6 +118,7 @@ void world_worker_step(struct world_worker *ww)
     ww->cursor_ps = machine->step_begin(rank, now);
     ww->settled_ps = UINT64_MAX;
     if (ww->rested || ww->due) words_read(ww, now);
+    if (ww->rested) worker_rest(ww)->wanted_ps = 0;
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
     switch (fabric_worker_step(ww->worker)) {
     case WORKER_MORE:
@@ -120,7 +129,10 @@ void world_worker_step(struct world_worker *ww)
     case WORKER_WAIT:
         if (ww->rested || ww->due) words_wait(ww);
         if (rank->now.space_ps) world_worker_wake(sim, ww, rank->now.space_ps, rank->now.space_ps);
-        if (ww->worker->wake_ps) wake_schedule(ww);
+        if (rank->now.wake_ps) {
+            worker_rest(ww)->wanted_ps = rank->now.wake_ps;
+            wake_schedule(ww);
+        }
         break;
     case WORKER_DONE:
         assert(!ww->rested || !worker_rest(ww)->turns);

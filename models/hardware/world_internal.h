@@ -45,6 +45,7 @@ struct stepping {
     uint64_t lane_start_ps;      /* when the operations that now run side by side began */
     uint64_t last_end_ps;        /* when the last one is done */
     uint64_t space_ps;           /* when the soonest place on a full QP is free, if known; 0: none */
+    uint64_t wake_ps;            /* the soonest time to come that its step has named; 0: none */
     uint16_t lane_warps;         /* warps that the operations running side by side have taken */
 };
 
@@ -62,6 +63,7 @@ enum { RANK_WORKERS_MAX = (1 << 22) - 1 };
 struct rest {
     uint64_t staged_ps;              /* when its stores from shared memory are written */
     uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
+    uint64_t wanted_ps;              /* when its wait wants one; 0: never */
     struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
     uint32_t shared_bytes;           /* where its buffer in shared memory begins */
     uint32_t turns;                  /* its stores that have not left the SM (bulk_turns.c) */
@@ -308,6 +310,7 @@ uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64
 /* The same: from a store to a peer of the node until it is visible there, beside what NVLink would take. */
 uint64_t world_pcie_latency_ps(const struct world_rank *from, uint16_t peer);
 uint64_t world_now_ps(const struct fabric *f);
+void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
 /* Moves the bytes of a store at once, because nobody reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);
 void world_load_payload(struct world_rank *target, const struct fabric_read *read);

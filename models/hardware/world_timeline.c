@@ -260,4 +260,5 @@ const struct fabric_ops world_timeline_ops = {
     .flush = world_flush,
     .work = recorded_work,
     .watch = recorded_watch,
+    .wake_at = world_wake_at,
 };

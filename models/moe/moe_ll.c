@@ -107,10 +107,10 @@ static void ll_destroy(struct moe_rank *rank)
 {
     struct ll_rank *r = ll_rank_of(rank);
     void *owned[] = {
-        r->base.mask,    r->experts_left,      r->cleaner,    r->finish_target, r->slot_counter, r->packed_count,
-        r->range_count,  r->range_begin,       r->groups,     r->worker,        r->input,        r->recv_x,
-        r->recv_scale,   r->recv_source_token, r->expert_out, r->combined,      r->canonical[0], r->canonical[1],
-        r->canonical[2],
+        r->base.mask,    r->experts_left, r->cleaner,      r->deadline_ps,  r->finish_target,
+        r->slot_counter, r->packed_count, r->range_count,  r->range_begin,  r->groups,
+        r->worker,       r->input,        r->recv_x,       r->recv_scale,   r->recv_source_token,
+        r->expert_out,   r->combined,     r->canonical[0], r->canonical[1], r->canonical[2],
     };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     free(r);
@@ -131,12 +131,16 @@ static void tensors_alloc(struct ll_rank *r)
     r->combined = kernel_alloc((size_t)r->own->tokens * r->g.hidden, sizeof r->combined[0]);
 }
 
+/* Of a kernel. */
+static uint32_t workers_max(const struct ll_geometry *g) { return 2 * g->sms + g->experts + 2; }
+
 static void mask_alloc(struct ll_rank *r)
 {
     const size_t places = (size_t)r->own->tokens * r->g.topk;
     r->base.mask = kernel_alloc(r->g.ranks, sizeof r->base.mask[0]);
     r->experts = r->experts_left = kernel_alloc(places, sizeof r->experts[0]);
     r->cleaner = kernel_alloc(r->g.ranks, sizeof r->cleaner[0]);
+    r->deadline_ps = kernel_alloc(workers_max(&r->g), sizeof r->deadline_ps[0]);
     if (places) memcpy(r->experts_left, r->own->experts, places * sizeof r->experts[0]);
 }
 
@@ -172,7 +176,7 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
 void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps)
 {
-    assert(r->kernel.worker_count < 2 * r->g.sms + r->g.experts + 2 && warps > 0 && warps <= UINT8_MAX);
+    assert(r->kernel.worker_count < workers_max(&r->g) && warps > 0 && warps <= UINT8_MAX);
     w->fabric = r->base.fabric;
     w->role = fabric_role(w->fabric, role);
     w->index = r->kernel.worker_count;
@@ -189,7 +193,8 @@ static struct kernel_launch *ll_launch(struct moe_rank *rank, uint32_t phase)
     const bool combine = hook ? phase >= 2 : phase == 1;
     const bool send = !hook || phase % 2 == 0, receive = !hook || phase % 2 == 1;
     if (send && !clean) r->call++;
-    if (!r->worker) r->worker = kernel_alloc(2 * (size_t)r->g.sms + r->g.experts + 2, sizeof r->worker[0]);
+    if (!r->worker) r->worker = kernel_alloc(workers_max(&r->g), sizeof r->worker[0]);
+    if (r->deadline_ps) memset(r->deadline_ps, 0, workers_max(&r->g) * sizeof r->deadline_ps[0]);
     r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->options, phase),
                                         .worker = r->worker,
                                         .remade = &r->worker };

@@ -124,6 +124,7 @@ struct ll_rank {
     struct fabric_pattern sum_rows;    /* combine */
     struct ll_gate gate;
     struct ll_cleaner *cleaner;    /* [ranks], with masking */
+    uint64_t *deadline_ps;         /* [workers at most], with masking: until when each waits for its peer; 0: not yet */
     struct fabric_worker **worker; /* of the kernel being launched */
     struct kernel_launch kernel;
 

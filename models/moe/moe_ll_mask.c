@@ -47,13 +47,15 @@ static void rank_mask(struct ll_rank *r, uint32_t rank)
             r->experts_left[i] = ROUTING_NONE;
 }
 
-/* The worker's wake_ps is its deadline.  It is set when the worker first finds that it has to wait. */
+/* The deadline is set when the worker first finds that it has to wait. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
     if (r->base.mask[source]) return true;
     const uint64_t now_ps = fabric_now_ps(w->fabric);
-    if (!w->wake_ps) w->wake_ps = now_ps + r->base.options->mask_timeout_ps;
-    if (now_ps < w->wake_ps || source == w->fabric->rank) return false; /* a rank never gives itself up */
+    uint64_t *deadline_ps = &r->deadline_ps[w->index];
+    if (!*deadline_ps) *deadline_ps = now_ps + r->base.options->mask_timeout_ps;
+    fabric_wake_at(w, *deadline_ps);
+    if (now_ps < *deadline_ps || source == w->fabric->rank) return false; /* a rank never gives itself up */
     rank_mask(r, source);
     return true;
 }
@@ -67,7 +69,7 @@ static enum worker_step cleaner_step(struct fabric_worker *w)
 {
     struct ll_cleaner *c = fabric_container_of(w, struct ll_cleaner, worker);
     struct ll_rank *r = c->rank;
-    for (; c->round < CLEAN_ROUNDS; c->round++, c->sent = false, w->wake_ps = 0) {
+    for (; c->round < CLEAN_ROUNDS; c->round++, c->sent = false, r->deadline_ps[w->index] = 0) {
         const struct fabric_signal signal = { .peer = c->peer,
                                               .word = ll_word_sync(r, w->fabric->rank),
                                               .value = moe_word_make(r->call, c->round + 1) };
