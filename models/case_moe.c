@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "models/hardware/transport.h"
 #include "sim/units.h"
 
 static bool case_is(const char *value, const char *word) { return strcmp(value, word) == 0; }
@@ -50,6 +51,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
 {
     const uint32_t sms_normal = device_sms ? MIN(SMS_DEFAULT, device_sms) : SMS_DEFAULT;
     const uint32_t sms_default = case_is(c->kernel, "ll") && device_sms ? device_sms : sms_normal;
+    const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
     *o = (struct moe_options){
         .family = family_of(c),
         .ranks = routing->ranks,
@@ -71,7 +73,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .expand = c->expand,
         .single_reduction = c->single_reduction,
         .hybrid_ep = c->api != NULL,
-        .uccl = c->backend && g_str_has_prefix(c->backend, "uccl"), /* its threads come with kernels of their own */
+        .uccl = backend && backend->host_words, /* whose normal kernels are made for such words */
         .cached = c->cached,
         .weights = c->weights,
         .expert_alignment = c->expert_alignment,

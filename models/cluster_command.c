@@ -180,7 +180,8 @@ static int backends_run(int argc, char **argv)
         if (t->poster == CLUSTER_POST_PROXY)
             printf(", %u thread%s %.3g us away", t->threads, t->threads > 1 ? "s" : "", units_us(t->proxy_ps));
         if (t->queues) printf(", %u QP%s a peer", t->queues, t->queues > 1 ? "s" : "");
-        printf(", %s\n           %s\n", order[t->order], t->source);
+        printf(", %s%s\n           %s\n", order[t->order],
+               t->host_words ? ", GPUs poll words in the host's memory" : "", t->source);
     }
     return EXIT_OK;
 }

@@ -241,16 +241,17 @@ enum fabric_work_kind {
     FABRIC_WORK_AWAIT,   /* a stream's wait for a word that was there already */
     FABRIC_WORK_LAUNCH,  /* a stream begins a kernel */
     FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and asks for what follows only then */
-    FABRIC_WORK_LOOK, /* read a word in the host's memory behind rows - 1 reads of the same 64 B, which are served one
-                           * after another; here the word is the rank's own */
-    FABRIC_WORK_PEEK, /* read a word in a peer's memory; here the rank reads its own copy, which the peer raised */
+    FABRIC_WORK_LOOK,    /* read words in the host's memory, one after another; here they are the rank's own */
+    FABRIC_WORK_PEEK,    /* read a word in a peer's memory; here the rank reads its own copy, which the peer raised */
 };
 
 struct fabric_work {
     enum fabric_work_kind kind;
     bool weighted;  /* REDUCE: each row is multiplied by a weight */
     uint16_t warps; /* so many of the worker's warps do it, beside its next operations; 0: all */
-    uint32_t rows;  /* rows of tokens, or parts of one, of which each warp takes one; SCAN: loads a lane */
+    bool polls;     /* LOOK: the worker looks there again and again until a step of it does something else */
+    uint32_t place; /* LOOK: number of the first word there, by 8 B: reads of the same 64 B wait for one another */
+    uint32_t rows;  /* rows of tokens, or parts of one, of which each warp takes one; SCAN: loads a lane; LOOK: words */
     const struct fabric_pattern *pattern;
     uint64_t read_bytes, write_bytes;
     uint64_t busy_ps;                              /* COMPUTE */

@@ -18,24 +18,7 @@
 #include "tests/unit.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
-enum verb {
-    END,
-    REST,
-    STORE,
-    PUT,
-    PUT_SIGNAL,
-    SIGNAL,
-    ADD,
-    TOUCH,
-    WAIT,
-    FLUSH,
-    COPY,
-    STAGE,
-    SUM,
-    CAST,
-    LOOK,
-    HOST_LOOK
-};
+enum verb { END, REST, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, TOUCH, WAIT, FLUSH, COPY, STAGE, SUM, CAST, LOOK };
 
 struct operation {
     enum verb verb;
@@ -123,7 +106,6 @@ static bool operation_play(struct player *p, const struct operation *o)
         .weighted = o->weighted,
     };
     const struct fabric_work cast = { .kind = FABRIC_WORK_CAST, .rows = o->rows, .read_bytes = o->size_bytes };
-    const struct fabric_work look = { .kind = FABRIC_WORK_LOOK, .rows = o->rows };
     const struct fabric_work stage = {
         .kind = FABRIC_WORK_STAGE,
         .rows = 1,
@@ -143,7 +125,6 @@ static bool operation_play(struct player *p, const struct operation *o)
     case STAGE: fabric_work(&p->worker, &stage); return true;
     case SUM: fabric_work(&p->worker, &sum); return true;
     case CAST: fabric_work(&p->worker, &cast); return true;
-    case HOST_LOOK: fabric_work(&p->worker, &look); return true;
     case LOOK: return byte_look(p);
     case END:
     case REST: break;
@@ -459,24 +440,6 @@ static void test_patterns(void)
         PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 2000, .pattern = rows[i].pattern });
         stage_run(s);
         CU_ASSERT(took(s, 0, 1010000 + rows[i].ns * 1000));
-        free(s);
-    }
-}
-
-/* A read of a word in the host's memory waits for the others of the same 64 B, and takes its own time at least. */
-static void test_host_looks(void)
-{
-    static const struct {
-        uint32_t reads;
-        uint64_t ns;
-    } looks[] = { { 1, 1200 }, { 2, 1800 }, { 8, 7200 } };
-    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) {
-        struct stage *s = stage_new(2, 2);
-        s->cluster.gpu.host_look_ps = 1200000;
-        s->cluster.gpu.host_look_turn_ps = 900000;
-        PLAY(s, 0, 1, { .verb = HOST_LOOK, .rows = looks[i].reads });
-        stage_run(s);
-        CU_ASSERT(took(s, 0, 1010000 + looks[i].ns * 1000));
         free(s);
     }
 }
@@ -1874,7 +1837,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "bulk sectors", test_bulk_sectors);
     CU_add_test(suite, "passes", test_passes);
     CU_add_test(suite, "patterns", test_patterns);
-    CU_add_test(suite, "looks at the host's memory", test_host_looks);
     CU_add_test(suite, "rounds of warps", test_rounds);
     CU_add_test(suite, "a release apart", test_release_apart);
     CU_add_test(suite, "an SM shared", test_shared_sm);

@@ -435,9 +435,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
         break;
     case FABRIC_WORK_PEEK: gpu_lane_end(ww, start + gpu->peek_ps); break;
-    case FABRIC_WORK_LOOK:
-        gpu_lane_end(ww, start + later(gpu->host_look_ps, work->rows * gpu->host_look_turn_ps));
-        break;
+    case FABRIC_WORK_LOOK: gpu_lane_end(ww, looks_take(ww, work, start)); break;
     case FABRIC_WORK_STAGE: gpu_lane_end(ww, bulk_stage(rank, work, start)); break;
     case FABRIC_WORK_COMPUTE:
         gpu_lane_end(ww, later(start + work->busy_ps,

@@ -1,8 +1,7 @@
 /* transport.h - who posts requests to a NIC, at what cost, and what the transport keeps in order: one row each.
  *
  * A cluster's [nic] describes the cluster's own transport.  --backend names a row of the table; its numbers hold for
- * any machine that runs that library.  Only the choice of kernels (case_moe.c) looks at a name, too.  This module knows
- * no fabric and no protocol. */
+ * any machine that runs that library.  This module knows no fabric and no protocol. */
 #ifndef MODELS_HARDWARE_TRANSPORT_H
 #define MODELS_HARDWARE_TRANSPORT_H
 
@@ -37,6 +36,7 @@ struct transport {
     enum transport_order order;
     uint64_t mapped_ps;  /* a thread's time more for each request where it reaches GPU memory without GDRCopy */
     bool flushed;        /* a request is acknowledged once its bytes are in memory: the peer's NIC reads behind them */
+    bool host_words;     /* words of the normal kernels between nodes lie in the host's memory, where GPUs poll them */
     uint64_t counter_ps; /* a thread's time to ask the NIC for a counter; 0: the NIC writes completions to memory */
 };
 

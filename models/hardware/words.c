@@ -64,6 +64,12 @@ static const struct watch *watch_next(const struct world_rank *rank, const struc
     return watch->next ? &rank->watch[watch->next - 1] : NULL;
 }
 
+/* When a worker that waits sees what changes at time_ps. */
+static uint64_t seen_ps(const struct world *w, struct world_worker *ww, uint64_t time_ps)
+{
+    return time_ps + (ww->looks ? looks_seen_ps(ww) : w->poll_ps);
+}
+
 /* Rows are of at least so many workers: fewer are events of their own. */
 enum { ROW_LEAST = 4 };
 
@@ -73,16 +79,16 @@ static void row_done(struct sim *sim, struct sim_row *row)
     pool_put(&w->rows, row);
 }
 
-/* Lets those of a watch's workers step at seen_ps, from number last down to the first, that nothing else lets step: as
- * many as are in a row.  Returns how many. */
-static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most, uint64_t seen_ps)
+/* Lets those of a watch's workers step that poll the own memory, from number last down to the first, and that nothing
+ * else lets step: as many as are in a row.  Returns how many. */
+static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
 {
     struct world *w = rank->world;
-    const uint64_t now = sim_now_ps(w->sim);
+    const uint64_t now = sim_now_ps(w->sim), step_ps = now + w->poll_ps;
     uint32_t count = 0;
     for (; count < most; count++) {
         const struct world_worker *const ww = &rank->worker[last - count];
-        if (ww->settled_ps <= now || sim_event_pending(&ww->event) || ww->cursor_ps > seen_ps) break;
+        if (ww->settled_ps <= now || sim_event_pending(&ww->event) || ww->cursor_ps > step_ps || ww->looks) break;
     }
     if (count < ROW_LEAST) return 0;
     for (uint32_t i = 0; i < count; i++) rank->worker[last - i].settled_ps = now;
@@ -91,29 +97,30 @@ static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most, 
                              .stride_bytes = -(int32_t)sizeof rank->worker[0],
                              .count = count,
                              .done = row_done };
-    sim_schedule_row(w->sim, row, seen_ps);
+    sim_schedule_row(w->sim, row, step_ps);
     return count;
 }
 
-static void watchers_wake(struct world_rank *rank, const struct watch *watch, uint64_t seen_ps)
+static void watchers_wake(struct world_rank *rank, const struct watch *watch)
 {
-    struct sim *const sim = rank->world->sim;
+    const struct world *const w = rank->world;
+    const uint64_t now = sim_now_ps(w->sim);
     for (uint32_t left = watch->count; left;) {
-        const uint32_t last = watch->worker + left - 1, woken = row_wake(rank, last, left, seen_ps);
-        if (!woken) world_worker_wake(sim, &rank->worker[last], sim_now_ps(sim), seen_ps);
+        const uint32_t last = watch->worker + left - 1, woken = row_wake(rank, last, left);
+        struct world_worker *const ww = &rank->worker[last];
+        if (!woken) world_worker_wake(w->sim, ww, now, seen_ps(w, ww, now));
         left -= woken ? woken : 1;
     }
 }
 
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add)
 {
-    const uint64_t seen_ps = sim_now_ps(rank->world->sim) + rank->world->poll_ps;
     uint64_t *place = &rank->fabric.words[word];
     struct watch lone;
     assert(add || value >= *place);
     *place = add ? *place + value : value;
     for (const struct watch *watch = watches_of(rank, word, &lone); watch; watch = watch_next(rank, watch))
-        if (*place >= watch->least) watchers_wake(rank, watch, seen_ps);
+        if (*place >= watch->least) watchers_wake(rank, watch);
 }
 
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps)
@@ -143,7 +150,7 @@ static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value
         return false;
     counter->due = (uint32_t)value;
     ww->due = true;
-    if (ww != rank->now.worker) world_worker_wake(w->sim, ww, time_ps, time_ps + w->poll_ps);
+    if (ww != rank->now.worker) world_worker_wake(w->sim, ww, time_ps, seen_ps(w, ww, time_ps));
     return true;
 }
 
@@ -218,7 +225,7 @@ static bool letters_send(struct world_rank *target, uint32_t word, uint64_t valu
             struct letter *l = pool_get(&w->letters);
             *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
             mail_add(ww, l);
-            if (ww != target->now.worker) world_worker_wake(w->sim, ww, time_ps, time_ps + w->poll_ps);
+            if (ww != target->now.worker) world_worker_wake(w->sim, ww, time_ps, seen_ps(w, ww, time_ps));
             sent = true;
         }
     }
@@ -317,11 +324,11 @@ void words_wait(struct world_worker *ww)
     const struct world *w = rank->world;
     if (ww->rested && worker_rest(ww)->mail) {
         const uint64_t mail_ps = worker_rest(ww)->mail->time_ps;
-        world_worker_wake(w->sim, ww, mail_ps, mail_ps + w->poll_ps);
+        world_worker_wake(w->sim, ww, mail_ps, seen_ps(w, ww, mail_ps));
     }
     if (!ww->due) return;
     const uint64_t due_ps = rank->counter[ww->counter - 1].held_ps;
-    world_worker_wake(w->sim, ww, due_ps, due_ps + w->poll_ps);
+    world_worker_wake(w->sim, ww, due_ps, seen_ps(w, ww, due_ps));
 }
 
 void world_word_look_far(const struct world_rank *rank, uint32_t word)

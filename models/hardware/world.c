@@ -120,7 +120,10 @@ void world_worker_step(struct world_worker *ww)
     if (ww->rested || ww->due) words_read(ww, now);
     if (ww->rested) worker_rest(ww)->wanted_ps = 0;
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
-    switch (fabric_worker_step(ww->worker)) {
+    const uint64_t begin_ps = ww->cursor_ps;
+    const enum worker_step stepped = fabric_worker_step(ww->worker);
+    if (ww->looks) looks_step_end(ww, stepped == WORKER_WAIT, begin_ps);
+    switch (stepped) {
     case WORKER_MORE:
         assert(ww->cursor_ps > now || machine->busy_ps); /* on a host the rank's next round costs time */
         sim_schedule_at(sim, &ww->event, ww->cursor_ps);
@@ -417,6 +420,7 @@ void world_free(struct world *w)
         free(rank->copied_ps);
         free(rank->sm_first);
         free(rank->mover);
+        looks_free(rank->looks);
         free(rank->proxy);
         for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;
              q++)

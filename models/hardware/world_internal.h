@@ -7,6 +7,7 @@
 #include "models/hardware/egress.h"
 #include "models/hardware/host.h"
 #include "models/hardware/link.h"
+#include "models/hardware/looks.h"
 #include "models/hardware/network.h"
 #include "models/hardware/nic.h"
 #include "models/hardware/transport.h"
@@ -35,6 +36,7 @@ struct world_worker {
     bool rested : 1;   /* its struct rest is in use */
     bool due : 1;      /* its counter has a sum that it has not read yet */
     bool puts : 1;     /* it stores rows to a peer by its own stores, and counts among its rank's `putting` */
+    bool looks : 1;    /* it polls a word in the host's memory (looks.h) */
     bool parked : 1;   /* its next step is due when its bulk stores have left the SM */
 };
 _Static_assert(sizeof(struct world_worker) <= 56, "large worlds have millions");
@@ -124,6 +126,7 @@ struct world_rank {
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
     const struct fabric_pattern *pattern[WORLD_PATTERNS_MAX]; /* [pattern_count] that a worker's touched numbers */
     uint32_t pattern_count;
+    struct looks *looks; /* NULL: no worker has looked yet */
     struct mover *mover; /* [mover_count] */
     uint32_t mover_count, mover_max;
     struct port hbm, egress, ingress, posting, calls;

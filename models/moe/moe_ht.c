@@ -420,34 +420,23 @@ bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t pee
                                                      .queue = (uint16_t)queue }) == 0;
 }
 
-static void look_charge(struct fabric_worker *w, uint32_t reads)
+static void look_charge(struct fabric_worker *w, const struct ht_look *look, uint32_t words, bool polls)
 {
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_LOOK, .rows = reads });
+    fabric_work(w,
+                &(struct fabric_work){ .kind = FABRIC_WORK_LOOK, .place = look->place, .rows = words, .polls = polls });
 }
 
-/* Who has looked in vain is somewhere in the line when the word changes: in the middle. */
-enum worker_step ht_look_step(struct fabric_worker *w, struct ht_look *look, bool come, uint32_t words)
+bool ht_look_begin(struct fabric_worker *w, struct ht_look *look, uint32_t words)
 {
-    if (!look->crowd) return WORKER_DONE;
-    if (look->stage == HT_LOOK_NONE) *look->crowd += w->warps;
-    else if (!come) {
-        look->stage = HT_LOOK_IN_VAIN;
-        return WORKER_WAIT;
-    } else if (look->stage == HT_LOOK_UNDER_WAY) {
-        assert(*look->crowd >= w->warps);
-        *look->crowd -= w->warps;
-        look->stage = HT_LOOK_NONE;
-        return WORKER_DONE;
-    }
-    const uint32_t reads = words * *look->crowd;
-    look_charge(w, look->stage == HT_LOOK_NONE ? reads : (reads + 1) / 2);
-    look->stage = HT_LOOK_UNDER_WAY;
-    return WORKER_MORE;
+    if (!look->host || look->under_way) return true;
+    look_charge(w, look, words, true);
+    look->under_way = true;
+    return false;
 }
 
-void ht_look_add(struct fabric_worker *w, const struct ht_look *look)
+void ht_look_once(struct fabric_worker *w, const struct ht_look *look)
 {
-    if (look->crowd && *look->crowd) look_charge(w, *look->crowd);
+    if (look->host) look_charge(w, look, 1, false);
 }
 
 void ht_barrier_begin(struct ht_barrier *b)

@@ -180,18 +180,16 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct h
 /* Tells the peer how far the ring is written; false: step again later. */
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring);
 
-/* A worker's looks at words that lie in the host's memory (UCCL's heads and tails).  Each look waits for those of all
- * other warps that look at the same 64 B; who finds nothing new looks again at once. */
+/* A worker's looks at words that lie in the host's memory (UCCL's heads and tails). */
 struct ht_look {
-    uint16_t *crowd; /* warps that look there; NULL: the words lie in the GPU's memory, where a look takes nothing */
-    uint8_t stage;   /* enum ht_look_stage */
+    bool host;      /* false: they lie in the GPU's memory, where a look takes nothing */
+    bool under_way; /* until the worker has found what it looks for, and says so */
+    uint32_t place; /* of the first word */
 };
-enum ht_look_stage { HT_LOOK_NONE, HT_LOOK_UNDER_WAY, HT_LOOK_IN_VAIN };
-/* come: whether there is something new; words: that it looks at one after another until it finds that.  Returns
- * WORKER_DONE if the worker has seen it and may read the words; else what its step returns. */
-enum worker_step ht_look_step(struct fabric_worker *w, struct ht_look *look, bool come, uint32_t words);
-/* An addition by this GPU to such a word, before it is sent: it waits in the same line. */
-void ht_look_add(struct fabric_worker *w, const struct ht_look *look);
+/* Looks at so many words; false: the worker may read them in its next step, WORKER_MORE. */
+bool ht_look_begin(struct fabric_worker *w, struct ht_look *look, uint32_t words);
+/* Reads a word there once, or adds to it. */
+void ht_look_once(struct fabric_worker *w, const struct ht_look *look);
 
 /* Receiving end of combine (moe_ht_reduce.c): warps that each take every stride'th token of a channel once its rows
  * have come from all targets, and sum them.  They are stepped in groups: a step reduces as many tokens as the group

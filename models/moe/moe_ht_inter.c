@@ -178,7 +178,6 @@ static struct moe_rank *inter_create(const struct moe_options *o, struct fabric 
     r->rows_count = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->rows_count[0]);
     r->forwarded_base = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->forwarded_base[0]);
     r->sent_base = kernel_alloc(channels, sizeof r->sent_base[0]);
-    if (o->uccl) r->crowd = kernel_alloc((uint64_t)channels * nodes, sizeof r->crowd[0]);
     workers_alloc(r);
     if (o->cached) rail_before_make(r);
     return &r->ht.base;
@@ -187,10 +186,11 @@ static struct moe_rank *inter_create(const struct moe_options *o, struct fabric 
 static void inter_destroy(struct moe_rank *rank)
 {
     struct inter_rank *r = (struct inter_rank *)rank;
-    void *owned[] = { r->counts,       r->bits,           r->rail_first,    r->rail_count, r->rows_first,
-                      r->rows_count,   r->forwarded_base, r->sent_base,     r->sender,     r->coordinator,
-                      r->forwarder,    r->head_keeper,    r->receiver,      r->returner,   r->merger,
-                      r->merge_keeper, r->reducer,        r->reduce_keeper, r->crowd };
+    void *owned[] = {
+        r->counts,         r->bits,      r->rail_first, r->rail_count,   r->rows_first, r->rows_count,
+        r->forwarded_base, r->sent_base, r->sender,     r->coordinator,  r->forwarder,  r->head_keeper,
+        r->receiver,       r->returner,  r->merger,     r->merge_keeper, r->reducer,    r->reduce_keeper
+    };
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
     ht_rank_clear(&r->ht);
     free(r);

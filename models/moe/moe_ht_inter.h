@@ -162,7 +162,6 @@ struct inter_rank {
     uint32_t *rail_first, *rail_count;    /* [channel][node] tokens that came, by their place in bits */
     uint32_t *rows_first, *rows_count;    /* [rank][channel] where its rows lie in recv_x */
     uint64_t *forwarded_base, *sent_base; /* private words only grow */
-    uint16_t *crowd;                      /* [64 B of tails] with UCCL's: warps that look at them */
     struct inter_notify notify;
     struct inter_sender *sender;             /* [channel] */
     struct inter_coordinator *coordinator;   /* [channel] */
@@ -249,11 +248,13 @@ static inline uint32_t inter_merge_warps(const struct moe_options *o)
     const uint32_t nodes = o->ranks / o->ranks_per_node, warps = o->uccl ? INTER_WARPS_UCCL : INTER_WARPS;
     return nodes < warps ? warps / nodes : 1;
 }
-/* How the channel's tails are looked at.  UCCL's lie side by side in the host's memory, by channel and node. */
-static inline struct ht_look inter_look(const struct inter_rank *r, uint32_t channel)
+/* How words are looked at.  UCCL's lie in the host's memory: all heads, then all tails, by channel and node. */
+static inline struct ht_look inter_look(const struct inter_rank *r, enum inter_rail_word kind, uint32_t channel,
+                                        uint32_t node)
 {
-    enum { WORDS_AT_ONCE = 8 }; /* of 8 B: those that wait for each other */
-    return (struct ht_look){ .crowd = r->crowd ? &r->crowd[channel * r->ht.g.nodes / WORDS_AT_ONCE] : NULL };
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t before = kind == INTER_RDMA_HEAD ? 0 : g->channels;
+    return (struct ht_look){ .host = r->ht.base.options->uccl, .place = (before + channel) * g->nodes + node };
 }
 /* The workers that it is stepped as; the number of the first. */
 static inline uint32_t inter_merger_first(const struct inter_rank *r, uint32_t node)

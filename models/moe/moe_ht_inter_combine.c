@@ -243,8 +243,8 @@ static bool merger_send(struct inter_merger *m)
     }
     if (m->told == m->issued) return true;
     const uint32_t word = inter_word_rail(r, INTER_RDMA_TAIL, m->channel, h->g.node);
-    const struct ht_look look = inter_look(r, m->channel);
-    if (m->node == h->g.node) ht_look_add(&m->worker, &look);
+    const struct ht_look look = inter_look(r, INTER_RDMA_TAIL, m->channel, m->node);
+    if (m->node == h->g.node) ht_look_once(&m->worker, &look);
     if (!ht_word_send(&m->worker, h, peer, m->channel, word, m->issued)) return false;
     m->told = m->issued;
     return true;
@@ -260,7 +260,8 @@ static bool merger_chunk_open(struct inter_merger *m)
     assert(head <= m->told && m->told - head <= chunks->rdma_recv);
     if (chunks->rdma_recv - (m->told - head) < count) return false;
     m->chunk_end = m->told + count;
-    if (r->crowd) fabric_work(&m->worker, &(struct fabric_work){ .kind = FABRIC_WORK_LOOK, .rows = 1 });
+    const struct ht_look look = inter_look(r, INTER_RDMA_HEAD, m->channel, m->node);
+    ht_look_once(&m->worker, &look);
     if (m->parts > 1) fabric_signal_add(&m->worker, inter_word_opened(r, m->channel, m->node), count, FABRIC_BLOCK);
     return true;
 }
@@ -464,7 +465,7 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
             .ring_offset = inter_rail_ring(r, r->map.rdma_recv, channel, 0),
             .ring_bytes = r->map.rdma_bytes,
             .slots = h->base.options->combine.rdma_recv,
-            .look = inter_look(r, channel),
+            .look = inter_look(r, INTER_RDMA_TAIL, channel, 0),
         };
         ht_reducer_launch(h, d, groups, warps, 2 * channel);
     }

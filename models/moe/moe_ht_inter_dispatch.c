@@ -234,8 +234,8 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
                                           .peer = (uint16_t)inter_rail(r, node),
                                           .queue = (uint16_t)k->channel,
                                           .release = node == r->ht.g.node }; /* others have stored the rows */
-    const struct ht_look look = inter_look(r, k->channel);
-    if (node == r->ht.g.node) ht_look_add(&k->worker, &look);
+    const struct ht_look look = inter_look(r, INTER_RDMA_TAIL, k->channel, node);
+    if (node == r->ht.g.node) ht_look_once(&k->worker, &look);
     if (fabric_signal(&k->worker, &signal)) return false;
     k->told[node] = k->issued[node];
     return true;

@@ -53,7 +53,7 @@ static int forwarder_next(struct inter_forwarder *d)
     for (uint32_t i = 0; i < nodes; i++) {
         node = node + 1 < nodes ? node + 1 : 0;
         if (d->from[node].head == d->from[node].count) continue;
-        if (d->look.crowd || d->from[node].head == d->from[node].tail)
+        if (d->look.host || d->from[node].head == d->from[node].tail)
             d->from[node].tail = ht_word(&r->ht, tails + node);
         if (d->from[node].head < d->from[node].tail) return (int)node;
     }
@@ -115,10 +115,9 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
     if (!d->scanned && d->ring.published == d->ring.tail && d->left) {
         if (ht_ring_space(h, &d->ring) < chunk) return WORKER_WAIT;
         const int node = forwarder_next(d);
-        const uint32_t words = d->look.crowd ? forwarder_words(d, node) : 0;
-        const enum worker_step looked = ht_look_step(w, &d->look, node >= 0, words);
-        if (looked != WORKER_DONE) return looked;
+        if (!ht_look_begin(w, &d->look, forwarder_words(d, node))) return WORKER_MORE;
         if (node < 0) return WORKER_WAIT;
+        d->look.under_way = false;
         d->node = (uint32_t)node;
         forwarder_scan(d);
     }
@@ -140,7 +139,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
     if (!ht_ring_publish(w, h, &d->ring)) return WORKER_WAIT;
     if (!d->left) return WORKER_DONE;
     const bool space = ht_ring_space(h, &d->ring) >= chunk;
-    return space && (d->look.crowd || forwarder_next(d) >= 0) ? WORKER_MORE : WORKER_WAIT;
+    return space && (d->look.host || forwarder_next(d) >= 0) ? WORKER_MORE : WORKER_WAIT;
 }
 
 static void forwarder_describe(const struct fabric_worker *w, char *text, size_t text_size)
@@ -175,7 +174,7 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
         .channel = channel,
         .target = target,
         .node = 2 * channel % g->nodes,
-        .look = inter_look(r, channel),
+        .look = inter_look(r, INTER_RDMA_TAIL, channel, 0),
         .ring = { .pattern = &r->forward_row,
                   .offset = inter_nvl_ring(r, channel, g->self),
                   .slots = h->base.options->dispatch.nvl_recv,

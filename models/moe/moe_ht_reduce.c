@@ -45,12 +45,12 @@ static bool token_seen(const struct ht_reducer *d, uint32_t token)
 /* Looks for the token's rows until they have come: WORKER_DONE; else what the step returns. */
 static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
 {
-    if (!d->look.crowd || token_seen(d, token)) return WORKER_DONE;
-    struct ht_reducer now = *d;
-    const enum worker_step step = ht_look_step(&d->worker, &d->look, token_missing(&now, token) < 0, 1);
-    for (uint32_t i = 0; step == WORKER_DONE && i < d->rank->layout.targets; i++)
-        d->tail[i] = ht_word(d->rank, d->tail_word + i);
-    return step;
+    if (!d->look.host || token_seen(d, token)) return WORKER_DONE;
+    if (!ht_look_begin(&d->worker, &d->look, 1)) return WORKER_MORE;
+    for (uint32_t i = 0; i < d->rank->layout.targets; i++) d->tail[i] = ht_word(d->rank, d->tail_word + i);
+    if (!token_seen(d, token)) return WORKER_WAIT;
+    d->look.under_way = false;
+    return WORKER_DONE;
 }
 
 /* argument: the first token's place in the group's order, and above it how many. */
@@ -87,7 +87,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     uint32_t count = 0, rows = 0;
     for (; count < most; count++) {
         const uint32_t token = token_at(d, d->done + count);
-        if (d->look.crowd ? !token_seen(d, token) : token_missing(d, token) >= 0) break;
+        if (d->look.host ? !token_seen(d, token) : token_missing(d, token) >= 0) break;
         for (uint32_t left = h->layout.mask[token]; left; left &= left - 1) rows++;
     }
     if (count == 0) return WORKER_WAIT;
@@ -106,7 +106,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     d->done += count;
     fabric_signal_add(w, d->done_word, count, FABRIC_BLOCK);
     if (d->done == d->count) return WORKER_DONE;
-    return d->look.crowd || token_missing(d, token_at(d, d->done)) < 0 ? WORKER_MORE : WORKER_WAIT;
+    return d->look.host || token_missing(d, token_at(d, d->done)) < 0 ? WORKER_MORE : WORKER_WAIT;
 }
 
 static void reducer_describe(const struct fabric_worker *w, char *text, size_t text_size)

@@ -1,0 +1,195 @@
+/* test_looks.c - does a read of a word in the host's memory wait for the others of the same 64 B?
+ *
+ * Aim: models/hardware/looks.c.  Method: a few workers of one GPU that look at words and note when they have read them;
+ * the times are added up by hand beside the checks, in ns: a look takes 1200, a turn in line 900, a step 10. */
+#include "models/hardware/world.h"
+#include "sim/units.h"
+#include "tests/support_sim.h"
+#include "tests/unit.h"
+
+#include <stdio.h>
+
+enum { WORKERS_MAX = 8, WORD = 3, LOOK_NS = 1200, TURN_NS = 900, STEP_NS = 10, POLL_NS = 40 };
+
+enum role {
+    ONCE,    /* looks once */
+    POLLER,  /* looks until WORD has the value of the launch, does something else, and looks once */
+    WATCHER, /* waits for that in the GPU's own memory */
+    RAISER,  /* raises WORD */
+};
+
+struct looker {
+    struct fabric_worker worker;
+    enum role role;
+    uint32_t place, words;
+    uint8_t warps;
+    uint64_t start_ns; /* when it begins */
+    uint32_t stage;
+    uint64_t seen_ps, again_ps; /* when the first look, or wait, was over; how long the second look took */
+};
+
+struct scene {
+    uint32_t count, launch;
+    uint64_t begin_ps;
+    struct looker looker[WORKERS_MAX];
+};
+static struct scene scene;
+
+static void look(struct looker *l, bool polls)
+{
+    const struct fabric_work work = { .kind = FABRIC_WORK_LOOK, .place = l->place, .rows = l->words, .polls = polls };
+    fabric_work(&l->worker, &work);
+}
+
+static uint64_t now_ps(const struct looker *l) { return fabric_now_ps(l->worker.fabric) - scene.begin_ps; }
+
+/* The stages of a poller: look, wait for the word, other work, the second look, its end. */
+static enum worker_step poller_step(struct looker *l, bool come)
+{
+    switch (l->stage++) {
+    case 0: look(l, true); return WORKER_MORE;
+    case 1:
+        if (!come) {
+            l->stage--;
+            return WORKER_WAIT;
+        }
+        l->seen_ps = now_ps(l);
+        fabric_work(&l->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COMPUTE, .busy_ps = 50 * PS_PER_US });
+        return WORKER_MORE;
+    case 2:
+        l->again_ps = now_ps(l);
+        look(l, false);
+        return WORKER_MORE;
+    default: l->again_ps = now_ps(l) - l->again_ps; return WORKER_DONE;
+    }
+}
+
+static enum worker_step looker_step(struct fabric_worker *w)
+{
+    struct looker *l = fabric_container_of(w, struct looker, worker);
+    if (scene.begin_ps == UINT64_MAX) scene.begin_ps = fabric_now_ps(w->fabric);
+    const bool come = fabric_load(w->fabric, WORD) == scene.launch;
+    const uint64_t start_ps = scene.begin_ps + l->start_ns * PS_PER_NS;
+    fabric_wake_at(w, start_ps);
+    if (fabric_now_ps(w->fabric) < start_ps) return WORKER_WAIT;
+    switch (l->role) {
+    case POLLER: return poller_step(l, come);
+    case WATCHER:
+        if (!come) return WORKER_WAIT;
+        l->seen_ps = now_ps(l);
+        return WORKER_DONE;
+    case RAISER: fabric_signal_add(w, WORD, 1, FABRIC_DEVICE); return WORKER_DONE;
+    default:
+        if (!l->stage++) {
+            look(l, false);
+            return WORKER_MORE;
+        }
+        l->seen_ps = now_ps(l);
+        return WORKER_DONE;
+    }
+}
+
+static void looker_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "looker %u", w->index);
+}
+
+static const struct worker_role looker_role = { .step = looker_step, .describe = looker_describe };
+
+static struct looker *looker_add(enum role role, uint32_t place, uint32_t words, uint64_t start_ns)
+{
+    struct looker *l = &scene.looker[scene.count++];
+    *l = (struct looker){ .role = role, .place = place, .words = words, .warps = 1, .start_ns = start_ns };
+    return l;
+}
+
+static void scene_launch(struct world *world)
+{
+    struct fabric_worker *worker[WORKERS_MAX], **by_rank[1] = { worker };
+    struct world_result result[1];
+    char text[200];
+    scene.launch++;
+    scene.begin_ps = UINT64_MAX;
+    for (uint32_t i = 0; i < scene.count; i++) {
+        struct looker *l = &scene.looker[i];
+        l->stage = 0;
+        l->worker = fabric_worker_of(world_fabric(world, 0), &looker_role);
+        l->worker.index = i & 0x7ffffff;
+        l->worker.sm = (uint16_t)i;
+        l->worker.warps = l->warps;
+        worker[i] = &l->worker;
+        if (l->role == POLLER || l->role == WATCHER) fabric_watch(worker[i], WORD, 1);
+    }
+    CU_ASSERT_TRUE_FATAL(
+        world_run(world, (struct fabric_worker * *const *)by_rank, &scene.count, result, text, sizeof text));
+}
+
+static struct world *world_begin(struct cluster *cluster)
+{
+    const struct world_options options = { .ranks = 1, .ranks_per_node = 1, .needs = { .word_count = WORD + 1 } };
+    scene = (struct scene){ 0 };
+    *cluster = support_cluster(1);
+    cluster->gpu.host_look_ps = LOOK_NS * PS_PER_NS;
+    cluster->gpu.host_look_turn_ps = TURN_NS * PS_PER_NS;
+    cluster->gpu.poll_ps = POLL_NS * PS_PER_NS;
+    return world_new(cluster, &options);
+}
+
+#define SEEN(looker, ns) CU_ASSERT_EQUAL((looker)->seen_ps, (uint64_t)(ns)*PS_PER_NS)
+
+/* Alone it takes the time of a look, and of several words one after another, a turn each if that is more. */
+static void test_alone(void)
+{
+    struct cluster cluster;
+    struct world *world = world_begin(&cluster);
+    const struct looker *one = looker_add(ONCE, 0, 1, 0), *two = looker_add(ONCE, 8, 2, 0);
+    scene_launch(world);
+    SEEN(one, STEP_NS + LOOK_NS);
+    SEEN(two, STEP_NS + 2 * TURN_NS);
+    world_free(world);
+}
+
+/* Who polls is in line all the time, with all its warps; who reads other 64 B is not behind it. */
+static void test_line(void)
+{
+    struct cluster cluster;
+    struct world *world = world_begin(&cluster);
+    looker_add(POLLER, 16, 1, 0)->warps = 4;
+    const struct looker *behind = looker_add(ONCE, 23, 1, 20000), *other = looker_add(ONCE, 24, 1, 20000);
+    looker_add(RAISER, 0, 0, 90000);
+    for (uint32_t launch = 0; launch < 2; launch++) { /* nobody is left in line by the first */
+        scene_launch(world);
+        SEEN(behind, 20000 + STEP_NS + 5 * TURN_NS);
+        SEEN(other, 20000 + STEP_NS + LOOK_NS);
+    }
+    world_free(world);
+}
+
+/* A word that changes is seen after half of the line, no sooner than by one look; who has seen it is out of line. */
+static void test_in_vain(void)
+{
+    struct cluster cluster;
+    for (uint32_t pollers = 1; pollers <= 5; pollers += 4) {
+        struct world *world = world_begin(&cluster);
+        const struct looker *watcher = looker_add(WATCHER, 0, 0, 0);
+        for (uint32_t i = 0; i < pollers; i++) looker_add(POLLER, i, 1, 0);
+        looker_add(RAISER, 0, 0, 30000);
+        scene_launch(world);
+        const uint64_t half_ns = pollers * TURN_NS / 2, changed_ps = watcher->seen_ps - POLL_NS * PS_PER_NS;
+        for (uint32_t i = 0; i < pollers; i++) {
+            const struct looker *l = &scene.looker[1 + i];
+            CU_ASSERT_EQUAL(l->seen_ps - changed_ps, (half_ns > LOOK_NS ? half_ns : LOOK_NS) * PS_PER_NS);
+            CU_ASSERT_EQUAL(l->again_ps, (STEP_NS + LOOK_NS) * PS_PER_NS);
+        }
+        world_free(world);
+    }
+}
+
+const char unit_suite[] = "looks";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "a look alone", test_alone);
+    CU_add_test(suite, "a line", test_line);
+    CU_add_test(suite, "looks in vain", test_in_vain);
+}
