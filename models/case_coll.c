@@ -134,6 +134,7 @@ static void process_find(const struct case_options *c, const struct cluster *clu
     const bool mpi = g_strcmp0(c->backend, "mpi") == 0 || g_strcmp0(c->backend, "tcp") == 0;
     const bool gpu = cluster && !cluster->host.cores && cluster->calls.wait_ps && !cluster->node.host_memory;
     o->process = mpi && (o->kernel == COLL_ALLTOALLV || (o->kernel == COLL_P2P && o->issue == COLL_BY_KERNEL));
+    o->sockets = g_strcmp0(c->backend, "tcp") == 0 && o->kernel == COLL_ALLREDUCE;
     o->own_part = o->process && gpu && c->matrix && g_str_has_prefix(c->matrix, "uniform:");
 }
 

@@ -173,6 +173,7 @@ static const struct key keys[] = {
     KEY("nic", "proxy-threads", KIND_COUNT, true, nic.proxy_threads),
     KEY("nic", "queue-depth", KIND_COUNT, true, nic.queue_depth),
     KEY("nic", "window", KIND_SIZE, true, nic.window_bytes),
+    KEY("nic", "ask", KIND_SIZE, true, nic.ask_bytes),
     KEY("nic", "ports", KIND_COUNT, true, nic.ports),
     CHOICE("nic", "port-map", nic.port_map, "hash|round-robin|queue"),
     KEY("nic", "ack", KIND_FRAME, true, nic.ack_bytes),

@@ -150,6 +150,7 @@ struct cluster_nic {
     uint32_t proxy_threads; /* PROXY: threads of one GPU */
     uint32_t queue_depth;   /* requests outstanding on one QP; 0: as the kernels ask */
     uint64_t window_bytes;  /* bytes outstanding on one port; 0: no limit */
+    uint64_t ask_bytes;     /* larger messages are fetched by the receiver (rendezvous); 0: none */
     uint32_t ports;         /* of one NIC, each of that rate */
     uint32_t port_map;      /* enum cluster_port_map: which port a QP uses */
     uint64_t ack_bytes;     /* of an acknowledgement on the wire; 0: they take nothing */

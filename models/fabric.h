@@ -163,7 +163,7 @@ struct fabric_pattern {
     bool in_turn;    /* LDST, sums: each row of a stretch is awaited before the next is asked for */
     bool fenced;     /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
     bool ahead;      /* LDST, sums, fenced: it also brings them, the next while one is summed */
-    uint8_t again;   /* SCAN: enum fabric_again */
+    uint8_t again;   /* SCAN, LDST: enum fabric_again */
     uint16_t
         stride;   /* SCAN: bytes from what one wait is for to what the next is for, side by side; 0: they lie apart */
     bool fresh;   /* this GPU has just written the data read, or a peer has written it here */
@@ -190,7 +190,7 @@ struct fabric_write {
     uint16_t peer;
     uint16_t queue;    /* QP of this peer; ignored by store() */
     uint8_t sge_count; /* put(): at most 1 */
-    uint8_t flags;     /* FABRIC_DEFER, FABRIC_LIBRARY; of put_signal(): FABRIC_POLLED */
+    uint8_t flags;     /* of put(), put_signal(); FABRIC_POLLED of put_signal() alone */
     uint8_t warps;     /* so many of the worker's warps do it, beside its next operations; 0: all */
     uint8_t rows;      /* token rows in it, for costs by row; 0 counts as 1 */
     struct fabric_sge sge[FABRIC_SGES_MAX];
@@ -213,8 +213,10 @@ struct fabric_read {
     uint16_t queue; /* QP of this peer; ignored by NVLink */
 };
 
-/* FABRIC_LIBRARY: the communication library's own code posts it, not the kernel's. */
-enum { FABRIC_DEFER = 1, FABRIC_POLLED = 2, FABRIC_LIBRARY = 4 };
+/* FABRIC_LIBRARY: the communication library's own code posts it, not the kernel's.  FABRIC_MESSAGE: a message that the
+ * peer's library asked to receive, as NCCL's network plugins send them; some NICs fetch large ones.  FABRIC_FLAGGED:
+ * each word has a flag beside it on the link (NCCL's LL), which carries twice the bytes. */
+enum { FABRIC_DEFER = 1, FABRIC_POLLED = 2, FABRIC_LIBRARY = 4, FABRIC_MESSAGE = 8, FABRIC_FLAGGED = 16 };
 
 struct fabric_signal {
     uint64_t value; /* the word's new value, or with add the amount added to it */

@@ -242,6 +242,25 @@ static void test_window_times(void)
     CU_ASSERT_EQUAL(kernel_called(&puts.job, 1), KERNEL_BARE);
 }
 
+/* NCCL's sockets send a message of 4 B in front of each, which its queue serves first. */
+static void test_socket_times(void)
+{
+    struct cluster cluster = support_cluster(1);
+    struct coll_options o = options_of(COLL_ALLREDUCE, 2, 1);
+    o.size_bytes = 1000;
+    const struct coll_job plain = job_make(&o, NULL);
+    o.sockets = true;
+    const struct coll_job sockets = job_make(&o, NULL);
+    const double plain_us = us(phase_ps(&plain, &cluster, "allreduce"));
+    const double more_us = us(phase_ps(&sockets, &cluster, "allreduce")) - plain_us;
+    CU_ASSERT_DOUBLE_EQUAL(more_us, 2 * 0.2, 0.2); /* a post and a doorbell, up and down */
+    /* With flags the message has 2000 B, behind which the NIC asks: the question, 1 us, and reads. */
+    cluster.nic.ask_bytes = 2100;
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&plain, &cluster, "allreduce")), plain_us, 0.001);
+    cluster.nic.ask_bytes = 1900;
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&plain, &cluster, "allreduce")) - plain_us, 2 * 2, 0.5);
+}
+
 /* What computes on an SM that also stores takes the SM from it; on others it does not. */
 static void test_overlap_times(void)
 {
@@ -306,6 +325,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "times of a leader's all-gather", test_leader_times);
     CU_add_test(suite, "times of puts and gets", test_p2p_times);
     CU_add_test(suite, "windows of MPI", test_window_times);
+    CU_add_test(suite, "sockets and flags", test_socket_times);
     CU_add_test(suite, "arithmetic beside", test_overlap_times);
     CU_add_test(suite, "bounds of all-to-allv", test_bounds);
 }

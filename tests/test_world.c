@@ -1500,7 +1500,7 @@ static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, 
     t.poster = CLUSTER_POST_PROXY;
     t.doorbell_ps = 5 * PS_PER_US;
     t.receive_ps = receive_ps;
-    t.ask_bytes = ask_bytes;
+    s->cluster.nic.ask_bytes = ask_bytes;
     PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = size_bytes, .word = 1 });
     if (busy)
         PLAY(s, 1, 1, { .verb = PUT, .peer = 0, .size_bytes = 100 }, { .verb = PUT, .peer = 0, .size_bytes = 100 },

@@ -36,6 +36,7 @@ struct coll_options {
     enum coll_issue issue;         /* who issues a message of p2p; allgather: COLL_BY_COPY, streams of the host */
     bool process;                  /* alltoallv, p2p: MPI's calls, made by a process of the host, are the kernel */
     bool own_part;                 /* with it: MPI_Alltoall, whose own part lies in GPU memory and is copied first */
+    bool sockets;                  /* allreduce: NCCL's sockets are its network */
     uint64_t compute_ps;           /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };

@@ -18,18 +18,21 @@
 
 enum { CHILDREN_MAX = 3 }; /* the next of the chain; at its head two other nodes' heads */
 enum { REDUCE_WARPS = 8 };
-enum {
-    PART_BYTES_LEAST = 16 << 10,
-    CHUNK_BYTES = 128 << 10,
-    STRETCH_BYTES = 512
-}; /* 16 B a lane: a warp adds a stretch */
+enum { CHUNK_BYTES = 128 << 10, STRETCH_BYTES = 512 }; /* 16 B a lane: a warp adds a stretch */
+/* NCCL gives a channel at least 32 KiB of traffic (enqueue.cc).  A byte goes up and down; LL counts it four times. */
+enum { PART_BYTES_LEAST = 16 << 10, LINES_PART_BYTES_LEAST = 4 << 10 };
 enum { NOBODY = UINT16_MAX };
 /* NCCL's protocol LL: words of 4 B of data and 4 B of flags, so there is no release and no signal.  Up to where its
  * tuner has it for two nodes of 4 with 100 GB/s: 6.8 + 2 (3 x 0.6 + 5) us beside 2 (3 x 4 + 14) us, the bytes at a
- * quarter of the rate, corrected for trees (x 0.4 at 256 KiB).  The flags' own bytes are not counted. */
+ * quarter of the rate, corrected for trees (x 0.4 at 256 KiB). */
 enum { LINES_BYTES_MOST = 256 << 10 };
 enum { WORDS_A_CHANNEL = CHILDREN_MAX + 1, WORD_DOWN = CHILDREN_MAX };
 enum { BLOCK_OWN, BLOCK_SUM, BLOCK_CHILD };
+
+/* Whoever waits for a line's flag has its data in registers then; the own data it has loaded meanwhile. */
+static const struct fabric_pattern lines_pattern = {
+    .engine = FABRIC_LDST, .in_flight = 8, .lined = true, .again = FABRIC_AT_HAND, .fresh = true
+};
 
 struct tree {
     uint16_t parent, child[CHILDREN_MAX]; /* ranks, or NOBODY */
@@ -42,6 +45,7 @@ struct reducer {
     struct tree tree;
     uint32_t channel;
     bool down;
+    bool announced;  /* the next message's size is sent */
     bool added;      /* the next chunk, with what its children have sent */
     uint32_t chunks; /* done */
     uint32_t sent;   /* of the next one: targets that have it */
@@ -63,9 +67,11 @@ static uint64_t block_offset(const struct coll_options *o, uint32_t block) { ret
 
 /* ---- parts and chunks ---- */
 
+static bool in_lines(const struct coll_options *o) { return o->size_bytes <= LINES_BYTES_MOST; }
+
 static uint32_t channels_of(const struct coll_options *o)
 {
-    const uint64_t most = o->size_bytes / PART_BYTES_LEAST;
+    const uint64_t most = o->size_bytes / (in_lines(o) ? LINES_PART_BYTES_LEAST : PART_BYTES_LEAST);
     return most ? (uint32_t)coll_min(most, o->num_sms) : 1;
 }
 
@@ -121,12 +127,21 @@ static uint32_t word_of(uint32_t channel, uint32_t what) { return COLL_WORDS + c
 
 /* ---- a chunk to one rank ---- */
 
+/* NCCL's sockets send each message's size in front of it. */
+static int size_send(struct reducer *w, uint16_t peer, uint16_t queue)
+{
+    const struct fabric_write write = { .charge_bytes = sizeof(uint32_t), .peer = peer, .queue = queue };
+    const int rc = fabric_put(&w->worker, &write);
+    w->announced = rc == 0;
+    return rc;
+}
+
 static int chunk_send(struct reducer *w, uint16_t peer, uint32_t from, uint32_t to, uint32_t word)
 {
     const struct coll_options *o = w->rank->base.options;
     const struct fabric *f = w->worker.fabric;
     const uint64_t begin = chunk_begin(w), size = chunk_bytes(w);
-    const bool lines = o->size_bytes <= LINES_BYTES_MOST;
+    const bool lines = in_lines(o);
     const uint8_t *source = f->payload ? f->heap + block_offset(o, from) + begin : NULL;
     const uint64_t target = f->payload ? block_offset(o, to) + begin : 0;
     const uint64_t before = (uint64_t)(w->rank->base.turn - 1) * chunks_of(o, w->channel);
@@ -135,16 +150,23 @@ static int chunk_send(struct reducer *w, uint16_t peer, uint32_t from, uint32_t 
         .value = before + w->chunks + 1, .word = word, .peer = peer, .queue = queue, .polled = lines
     };
     if (fabric_path(f, peer) == FABRIC_RDMA) {
+        const int size_rc = o->sockets && !w->announced ? size_send(w, peer, queue) : 0;
+        if (size_rc) return size_rc;
         const struct fabric_write write = { .target_offset = target,
                                             .charge_bytes = size,
                                             .peer = peer,
                                             .queue = queue,
-                                            .flags = lines ? FABRIC_POLLED : 0,
+                                            .flags = (uint8_t)(FABRIC_MESSAGE |
+                                                               (lines ? FABRIC_POLLED | FABRIC_FLAGGED : 0) |
+                                                               (o->sockets ? FABRIC_LIBRARY : 0)),
                                             .sge_count = f->payload,
                                             .sge = { { source, (uint32_t)size } } };
-        return fabric_put_signal(&w->worker, &write, &signal);
+        const int rc = fabric_put_signal(&w->worker, &write, &signal);
+        if (!rc) w->announced = false;
+        return rc;
     }
-    const int rc = coll_store_some(&w->worker, peer, source, target, size, &w->stored);
+    const struct fabric_pattern *pattern = lines ? &lines_pattern : &coll_store_pattern;
+    const int rc = coll_store_by(&w->worker, pattern, peer, source, target, size, &w->stored);
     if (rc || w->stored < size) return rc ? rc : -EINPROGRESS;
     return fabric_signal(&w->worker, &signal);
 }
@@ -186,7 +208,8 @@ static void chunk_add(struct reducer *w)
     uint32_t summands = 1;
     for (uint32_t c = 0; c < CHILDREN_MAX; c++) summands += w->tree.child[c] != NOBODY;
     const uint64_t size = chunk_bytes(w);
-    const struct fabric_work work = { .kind = FABRIC_WORK_REDUCE,
+    const bool lines = in_lines(w->rank->base.options); /* added in registers on the way */
+    const struct fabric_work work = { .kind = lines ? FABRIC_WORK_COMPUTE : FABRIC_WORK_REDUCE,
                                       .rows = (uint32_t)((size + STRETCH_BYTES - 1) / STRETCH_BYTES),
                                       .pattern = &coll_store_pattern,
                                       .read_bytes = summands * size,

@@ -82,6 +82,9 @@ extern const struct fabric_pattern coll_copy_pattern;
  * stored it does nothing. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done);
+/* The same by another pattern. */
+int coll_store_by(struct fabric_worker *w, const struct fabric_pattern *pattern, uint16_t peer, const uint8_t *source,
+                  uint64_t target_offset, uint64_t size_bytes, uint64_t *done);
 
 static inline uint64_t coll_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t coll_align(uint64_t n) { return (n + 63) / 64 * 64; }

@@ -275,7 +275,9 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
     const bool one = write->flags & FABRIC_POLLED || rank->world->transport.receive_ps;
     if (!one) (void)post(rank, write->warps, write->peer, write->queue, true);
-    const uint64_t ready_ps = post(rank, write->warps, write->peer, write->queue, false);
+    const struct transport *t = &rank->world->transport;
+    const uint64_t post_ps = t->post_ps + (write->flags & FABRIC_LIBRARY ? t->library_ps : 0);
+    const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, false);
     if (!one) answer_charge(rank, write->queue);
     fence_wait(rank, write);
     nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps + nic_copied_ps(rank->world, 0), false);

@@ -353,11 +353,12 @@ uint64_t nic_copied_ps(const struct world *w, uint64_t size_bytes)
     return units_transfer_ps(size_bytes, rate_bps) + (node->staging ? node->staging_latency_ps + staged_ps : 0);
 }
 
-/* A message that is asked for: its announcement goes there, the question comes back, and the NIC reads the bytes. */
+/* A message that is fetched: its announcement goes there, the question comes back, and the NIC reads the bytes. */
 static uint64_t asked_ps(const struct world *w, const struct request *r)
 {
-    const uint64_t most_bytes = w->transport.ask_bytes;
-    return r->put && most_bytes && r->wire_bytes > most_bytes ? 2 * back_ps(w, r) + w->cluster->nic.read_ps : 0;
+    const uint64_t most_bytes = w->cluster->nic.ask_bytes;
+    const bool asked = r->message && most_bytes && r->wire_bytes > most_bytes && !w->transport.copy_rate_bps;
+    return asked ? 2 * back_ps(w, r) + w->cluster->nic.read_ps : 0;
 }
 
 /* A message has come in at in_ps for a CPU to take it in, one after another: the thread that posts, too, or where a CPU
@@ -366,7 +367,7 @@ static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint
 {
     const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(w, r->wire_bytes) : 0;
     if (!w->transport.copy_rate_bps)
-        return world_thread_reserve(&w->rank[r->target], 0, in_ps + asked_ps(w, r), w->transport.receive_ps);
+        return world_thread_reserve(&w->rank[r->target], 0, in_ps, w->transport.receive_ps);
     return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);
 }
 
@@ -384,6 +385,7 @@ static void request_sent(struct world *w, struct qp *qp, struct request *r, uint
     if (r->put && signal && w->transport.order == TRANSPORT_FENCE)
         in_ps += flush_ps(w) + 2 * back_ps(w, r) + transport_notice_ps(&w->transport) + w->cluster->nic.fetch_ps -
                  w->cluster->nic.read_ps;
+    in_ps += asked_ps(w, r);
     if (w->transport.receive_ps) in_ps = taken_in_ps(w, r, in_ps);
     else if (signal) in_ps = signal_applied_ps(w, r, in_ps);
     if (w->ways_differ) {

@@ -44,6 +44,7 @@ struct request {
     bool put : 1, signal : 1, add : 1; /* a put with a signal is one request that takes two places */
     bool polled : 1;                   /* of these, one whose signal is the data themselves */
     bool get : 1, answer : 1;          /* a get on its way there; the bytes on their way back, source being the peer */
+    bool message : 1;                  /* a put that the peer's library receives */
     bool leads : 1;                    /* it has a train, and no parcel yet */
 };
 _Static_assert(sizeof(struct request) == 48, "three units of the arena");

@@ -36,7 +36,8 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
 {
     struct world *w = source->world;
     struct request *r = pool_get(&w->requests);
-    const uint64_t wire = nic_wire_bytes(&w->cluster->nic, write->charge_bytes);
+    const uint32_t times = write->flags & FABRIC_FLAGGED ? 2 : 1;
+    const uint64_t wire = nic_wire_bytes(&w->cluster->nic, times * write->charge_bytes);
     assert(wire <= UINT32_MAX && write->sge_count <= 1);
     *r = (struct request){
         .source = source->fabric.rank,
@@ -44,6 +45,7 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
         .queue = write->queue,
         .wire_bytes = (uint32_t)wire,
         .put = true,
+        .message = write->flags & FABRIC_MESSAGE || w->transport.receive_ps,
         .places = 1,
     };
     if (write->sge_count) payload_set(w, r, write->sge[0].data, write->sge[0].size_bytes, write->target_offset);

@@ -32,7 +32,6 @@ struct transport {
     uint64_t answer_ps;     /* with it: the asking thread's time for the answer */
     uint64_t copy_rate_bps; /* a CPU at each end copies the bytes at this rate; 0: NICs fetch and deliver them */
     uint64_t receive_ps;    /* a CPU's time for a message that has come in, beside its copy; 0: NICs deliver it */
-    uint64_t ask_bytes;     /* larger messages are asked for by the receiver's NIC (rendezvous); 0: none */
     enum transport_order order;
     uint64_t mapped_ps;  /* a thread's time more for each request where it reaches GPU memory without GDRCopy */
     bool flushed;        /* a request is acknowledged once its bytes are in memory: the peer's NIC reads behind them */
