@@ -978,6 +978,30 @@ static void test_slow_rank(void)
     free(s);
 }
 
+/* Three workers store rows that end 200 and 100 ns after each other, and release them, on the first SM or each on its
+ * own.  A fence takes 500 ns. */
+static uint64_t releases_ps(bool together)
+{
+    struct stage *s = stage_new(2, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t size_bytes = i ? 1100 + 100 * i : 1000;
+        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = size_bytes },
+             { .verb = SIGNAL, .peer = 1, .word = 3 + i });
+    }
+    for (uint32_t i = 0; together && i < s->player_count; i++) s->player[i].worker.sm = 0;
+    stage_run(s);
+    const uint64_t time_ps = s->result[0].time_ps;
+    free(s);
+    return time_ps;
+}
+
+/* The second and the third come while the first's fence is under way: both wait for the next. */
+static void test_release_rounds(void)
+{
+    CU_ASSERT_EQUAL(releases_ps(false), 3410 * PS_PER_NS); /* 1000, 10 + store 1400 + fence 500, peek 500 */
+    CU_ASSERT_EQUAL(releases_ps(true), 3610 * PS_PER_NS);  /* 1000, 10 + store 1100 + two fences, peek 500 */
+}
+
 /* Releases of one step wait for one another: a slowed GPU takes longer for each, not for the wait, too. */
 static void test_slow_releases(void)
 {
@@ -1841,6 +1865,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "a release apart", test_release_apart);
     CU_add_test(suite, "an SM shared", test_shared_sm);
     CU_add_test(suite, "releases in a crowd", test_release_in_crowd);
+    CU_add_test(suite, "releases of one SM", test_release_rounds);
     CU_add_test(suite, "rows that warps look for", test_sought);
     CU_add_test(suite, "sums", test_sums);
     CU_add_test(suite, "rows brought whole", test_brought);

@@ -324,6 +324,32 @@ static uint64_t fence_ps(const struct world_rank *rank, const struct world_worke
     return gpu->fence_ps + (others ? gpu->fence_crowd_ps * others / (others + (half ? half : 1)) : 0);
 }
 
+/* An SM serves fences for the whole system in rounds: who comes in the middle of one waits for the next. */
+static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t from_ps, uint64_t fence_ps)
+{
+    uint64_t *last_ps = &rank->fenced_ps[sm]; /* the end of the last round so far */
+    if (from_ps >= *last_ps) *last_ps = from_ps + fence_ps;
+    else if (from_ps + fence_ps > *last_ps) *last_ps += fence_ps;
+    return *last_ps;
+}
+
+/* What a crowd of groups that store adds holds such rounds; behind bulk copies nothing else does. */
+static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker *ww, uint64_t from_ps)
+{
+    const uint64_t takes_ps = rank_slowed_ps(rank, fence_ps(rank, ww));
+    if (ww->puts || ww->drains) return from_ps + takes_ps;
+    return fence_round_ps(rank, ww->sm, from_ps, takes_ps);
+}
+
+/* A release by a worker that has stored nothing itself, behind what others of its SM have. */
+static void release_end(struct world_rank *rank, struct world_worker *ww, uint64_t start_ps)
+{
+    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
+    const uint64_t stored_ps = later(start_ps, rank->stored_ps[ww->sm]), put_ps = rank->put_ps[ww->sm];
+    gpu_lane_end_from(ww, stored_ps, stored_ps + gpu->release_system_ps);
+    if (put_ps) gpu_lane_reach(ww, put_ps + rank_slowed_ps(rank, gpu->fence_ps));
+}
+
 static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
 {
     struct world_rank *rank = rank_of(f);
@@ -360,16 +386,12 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
         gpu_lane_end_from(ww, sm_ps, sm_ps);
         ww->unfenced = false;
     }
-    const uint64_t fenced_ps = ww->unfenced ? sm_ps + rank_slowed_ps(rank, fence_ps(rank, ww)) : start;
+    const uint64_t fenced_ps = ww->unfenced ? fence_end_ps(rank, ww, sm_ps) : start;
     if (ww->unfenced && signal->apart) worker_rest(ww)->first_ps = fenced_ps;
     else if (ww->unfenced) gpu_lane_end_from(ww, fenced_ps, fenced_ps);
     if (ww->unfenced && ww->drains)
         (void)own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), gpu->engine.drain_ps, 0);
-    else if (signal->release) {
-        const uint64_t stored_ps = later(start, rank->stored_ps[ww->sm]), put_ps = rank->put_ps[ww->sm];
-        gpu_lane_end_from(ww, stored_ps, stored_ps + gpu->release_system_ps);
-        if (put_ps) gpu_lane_reach(ww, put_ps + rank_slowed_ps(rank, gpu->fence_ps));
-    }
+    else if (signal->release) release_end(rank, ww, start);
     if (signal->to_host) gpu_lane_end_from(ww, start, start + gpu->host_fence_ps);
     ww->unfenced = false;
     const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);

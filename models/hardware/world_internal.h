@@ -122,6 +122,7 @@ struct world_rank {
     uint64_t *put_ps;                   /* [sms] the same of those to peers */
     uint64_t egress_since_ps;           /* the egress has been busy since then */
     uint64_t beside_ps;                 /* what its kernel's duration holds beside its workers' time */
+    uint64_t *fenced_ps;                /* [sms] when the last fence of its warps is done */
     uint64_t *copied_ps;                /* [sms] when the copies are done that its warps make by loads and stores */
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
     const struct fabric_pattern *pattern[WORLD_PATTERNS_MAX]; /* [pattern_count] that a worker's touched numbers */

@@ -19,6 +19,7 @@
  * is known (a returning atomic). */
 static const struct fabric_pattern cast_row = { .in_flight = 1 };
 static const struct fabric_pattern message_row = { .in_flight = 8, .steps = 1, .fresh = true, .posted = true };
+static const struct fabric_pattern zero_counts = { .in_flight = 8 };
 static const struct fabric_pattern count_look = { .fresh = true };
 static const struct fabric_pattern place_take = { .fresh = true };
 static const struct fabric_pattern peers_read = { .in_flight = 1 };
@@ -197,6 +198,8 @@ static enum worker_step counter_step(struct fabric_worker *w)
     struct ll_counter *c = fabric_container_of(w, struct ll_counter, worker);
     struct ll_rank *r = c->rank;
     assert(c->raised <= r->g.experts && c->expert_end <= r->g.experts);
+    if (w->sm == 0 && !c->raised) /* the next call's counts are cleared; the first release waits for that */
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &zero_counts, .rows = 1 });
     if (w->sm == 0 && c->raised < r->g.experts) { /* a lane each, 32 at a time, in an unrolled loop */
         const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
         for (; c->raised < end; c->raised++)
