@@ -19,6 +19,7 @@ enum kind {
     KIND_FRAME,
     KIND_MTU,
     KIND_COUNT,
+    KIND_NICS,
     KIND_POSTING,
     KIND_CURVE,
     KIND_FLAG,
@@ -179,7 +180,7 @@ static const struct key keys[] = {
     KEY("nic", "ack", KIND_FRAME, true, nic.ack_bytes),
     KEY("nic", "atomic", KIND_TIME, true, nic.atomic_ps),
     KEY("node", "gpus", KIND_COUNT, true, node.gpus),
-    KEY("node", "nics", KIND_COUNT, true, node.nics),
+    KEY("node", "nics", KIND_NICS, true, node.nics),
     KEY("node", "sockets", KIND_COUNT, true, node.sockets),
     KEY("node", "pcie-switches", KIND_COUNT, true, node.pcie_switches),
     KEY("node", "pcie-rate", KIND_RATE, true, node.pcie_rate_bps),
@@ -293,6 +294,12 @@ static bool parse_count(const char *text, uint32_t *count)
     if (!g_ascii_string_to_unsigned(text, 10, 1, COUNT_MAX, &value, NULL)) return false;
     *count = (uint32_t)value;
     return true;
+}
+
+static bool parse_nics(const char *text, uint32_t *count)
+{
+    *count = CLUSTER_NO_NICS;
+    return !strcmp(text, "0") || parse_count(text, count);
 }
 
 static bool parse_posting(const char *text, enum cluster_posting *posting)
@@ -421,6 +428,7 @@ static bool parse_kind(const struct key *k, const char *text, void *field)
     case KIND_FRAME: return parse_within(cluster_parse_size, text, 0, FRAME_BYTES_MAX, field);
     case KIND_MTU: return parse_within(cluster_parse_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
     case KIND_COUNT: return parse_count(text, field);
+    case KIND_NICS: return parse_nics(text, field);
     case KIND_POSTING: return parse_posting(text, field);
     case KIND_CURVE: return cluster_parse_curve(text, field);
     case KIND_FLAG: return parse_flag(text, field);
@@ -444,6 +452,7 @@ static bool parse_value(const struct key *k, const struct key_file *file, const 
         [KIND_FRAME] = "a size up to 4096 B such as \"26 B\" (B, KB, KiB)",
         [KIND_MTU] = "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)",
         [KIND_COUNT] = "a whole number from 1 to 65535",
+        [KIND_NICS] = "a whole number from 0 to 65535",
         [KIND_POSTING] = "\"gpu\" or \"proxy\"",
         [KIND_CURVE] = "times, not falling, at rising sizes such as \"27 us at 1024 B, 130 us at 14336 B\"",
         [KIND_FLAG] = "\"yes\" or \"no\"",
@@ -463,18 +472,32 @@ static bool parse_value(const struct key *k, const struct key_file *file, const 
     return false;
 }
 
+/* All keys that a section lacks, in its own words.  Where the section stands in included files alone, the file that
+ * includes them is the one that lacks them. */
+static bool refuse_lack(const struct key_file *file, const char *section, GError **error)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+    uint32_t count = 0;
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
+        if (strcmp(keys[i].section, section) != 0 || keys[i].optional) continue;
+        if (key_file_line(file, section, keys[i].name)) continue;
+        g_string_append_printf(names, "%s%s", count++ ? ", " : "", keys[i].name);
+    }
+    g_autofree char *place = key_file_place(file, section, NULL), *own = g_strconcat(file->path, ":", NULL);
+    const bool included = !g_str_has_prefix(place, own);
+    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [%s] lacks the key%s %s%s",
+                included ? file->path : place, section, count > 1 ? "s" : "", names->str,
+                included ? ", and so do the files that it includes" : "");
+    return false;
+}
+
 static bool read_keys(const struct key_file *file, struct cluster *c, GError **error)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
         const uint32_t section_line = key_file_line(file, keys[i].section, NULL);
         g_autofree char *text = key_file_text(file, keys[i].section, keys[i].name);
         if (!section_line || (!text && keys[i].optional)) continue;
-        if (!text) {
-            g_autofree char *place = key_file_place(file, keys[i].section, NULL);
-            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [%s] lacks the key %s", place, keys[i].section,
-                        keys[i].name);
-            return false;
-        }
+        if (!text) return refuse_lack(file, keys[i].section, error);
         if (!parse_value(&keys[i], file, text, c, error)) return false;
     }
     return true;
@@ -556,6 +579,17 @@ static bool refuse_unknown(const struct key_file *file, GError **error)
     return true;
 }
 
+static void links_free(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->link_count; i++) {
+        g_free(c->link[i].from);
+        g_free(c->link[i].to);
+        g_free(c->link[i].place);
+    }
+    g_clear_pointer(&c->link, g_free);
+    c->link_count = 0;
+}
+
 static bool check_dcqcn(const struct key_file *file, const struct cluster *c, GError **error)
 {
     if (!c->dcqcn.cnp_ps) return true;
@@ -598,6 +632,31 @@ static bool check_cross_rail(const struct key_file *file, const struct cluster *
     return false;
 }
 
+/* Without NICs, nothing is said of a network, which nobody would use. */
+static bool check_no_nics(const struct key_file *file, GError **error)
+{
+    static const char *const sections[] = { "network", "links", "dcqcn" };
+    for (size_t i = 0; i < G_N_ELEMENTS(sections); i++) {
+        if (!key_file_line(file, sections[i], NULL)) continue;
+        g_autofree char *place = key_file_place(file, sections[i], NULL);
+        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [%s]: needs a [nic], whose ports it connects",
+                    place, sections[i]);
+        return false;
+    }
+    return true;
+}
+
+/* "nics = 0" takes away those that an included file has. */
+static void nics_take_away(struct cluster *c)
+{
+    if (c->node.nics != CLUSTER_NO_NICS) return;
+    links_free(c);
+    c->node.nics = 0;
+    c->nic = (struct cluster_nic){ 0 };
+    c->network = (struct cluster_network){ 0 };
+    c->dcqcn = (struct cluster_dcqcn){ 0 };
+}
+
 /* The parts must make a whole: GPUs with NVLink, or a host; RDMA parts come together. */
 static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
@@ -615,7 +674,9 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
         g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: lacks the section %s", c->path, missing);
         return false;
     }
+    if (gpu && !key_file_line(file, "nic", NULL) && !check_no_nics(file, error)) return false;
     if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
+    nics_take_away(c);
     if (2u * c->gpu.cpcs.pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_cpcs){ 0 }; /* of another product */
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
@@ -767,12 +828,7 @@ struct cluster *cluster_load_set(const char *path, const char *const *settings, 
 void cluster_free(struct cluster *cluster)
 {
     if (!cluster) return;
-    for (uint32_t i = 0; i < cluster->link_count; i++) {
-        g_free(cluster->link[i].from);
-        g_free(cluster->link[i].to);
-        g_free(cluster->link[i].place);
-    }
-    g_free(cluster->link);
+    links_free(cluster);
     g_free(cluster->name);
     g_free(cluster->path);
     g_free(cluster);

@@ -210,6 +210,7 @@ struct cluster_dcqcn {
 enum cluster_staging { CLUSTER_STAGING_NO, CLUSTER_STAGING_YES, CLUSTER_STAGING_IN_TURN };
 
 /* The parts of a node and the links between them. */
+#define CLUSTER_NO_NICS UINT32_MAX /* while a file is read: "nics = 0" */
 struct cluster_node {
     uint32_t gpus;            /* 0: as many as a NVLink domain has */
     uint32_t nics;            /* 0: GPUs by gpus-per-nic */

@@ -271,6 +271,9 @@ static void test_missing_keys(void)
         g_strfreev(line);
     }
     CU_ASSERT_EQUAL(needed, 23 + 4 + 17);
+    /* All that a section lacks at once. */
+    CU_ASSERT(change_refused("[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\n", "[nvlink]\n",
+                             "FILE:LINE: [nvlink] lacks the keys gpus, egress-rate, ingress-rate"));
     CU_ASSERT(change_refused("[nic]\ngpus-per-nic = 2\nrate = 46.7 GB/s\n", "[nic]\n",
                              "FILE:LINE: [nic] lacks the key rate"));
     CU_ASSERT(
@@ -287,6 +290,11 @@ static void test_missing_sections(void)
     CU_ASSERT(refused(text, "FILE: lacks the section [network]"));
     g_free(text);
     CU_ASSERT(refused(nic_text, "FILE: lacks the section [gpu] or [host]"));
+    text = g_strconcat(gpu_text, "[network]\nlatency = 1 us\n", NULL);
+    g_autofree char *unused =
+        g_strdup_printf("FILE:%u: [network]: needs a [nic], whose ports it connects", line_of(text, "[network]"));
+    CU_ASSERT(refused(text, unused));
+    g_free(text);
     text = g_strconcat(gpu_text, host_text, NULL);
     g_autofree char *both =
         g_strdup_printf("FILE:%u: has both [gpu] and [host]: ranks run on one of them", line_of(text, "[host]"));

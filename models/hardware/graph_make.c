@@ -78,7 +78,8 @@ static void node_pcie(struct graph *g, uint32_t node)
     const uint32_t places = switches ? switches : sockets;
     const uint32_t *place = switches ? above : root;
     const bool through_root = !switches && c->root_rate_bps;
-    const uint64_t rate_bps = through_root ? MIN(c->root_rate_bps, c->pcie_rate_bps) : c->pcie_rate_bps;
+    const bool root_limits = through_root && (!c->pcie_rate_bps || c->root_rate_bps < c->pcie_rate_bps);
+    const uint64_t rate_bps = root_limits ? c->root_rate_bps : c->pcie_rate_bps;
     const uint64_t more_ps = switches ? 0 : c->root_latency_ps / 2;
     for (uint32_t i = 0; i < g->gpus && !c->staging; i++)
         link_add(g, graph_gpu(g, node, i), place[i * places / g->gpus], rate_bps, more_ps, 0);

@@ -87,3 +87,11 @@ $EPTWIN cluster check rail.ini && $EPTWIN cluster show rail.ini | sed -n '/^netw
 sed 's/^gpus = 4/gpus = 1/' rail.ini >bad.ini; bad
 sed 's/^topology.*/topology = fat-tree/' rail.ini >bad.ini; bad
 sed 's/^cross-rail.*/cross-rail = pxn/' rail.ini >bad.ini; bad
+echo "-- what included files leave out, and take away"
+printf '[cluster]\ninclude = parts/hopper.ini\n[nvlink]\ngpus = 8\n' >bad.ini; bad
+printf '[cluster]\ninclude = h100-cx7\n[node]\nnics = 0\n' >none.ini
+$EPTWIN cluster show none.ini | sed -n 's/^node: //p; /^network/p'
+$EPTWIN simulate --cluster none.ini --num-ranks 16; echo "exit $?"
+printf '[cluster]\ninclude = h200\n[network]\nlatency = 1 us\n' >bad.ini; bad
+printf '[cluster]\ninclude = h100-cx7\n[node]\nroot-rate = 22 GB/s\n' >root.ini
+$EPTWIN cluster show root.ini 1 | grep n0.g0
