@@ -34,10 +34,13 @@ enum {
     FRONT_SPARE = 32,    /* below, for what is scheduled into the front afterwards */
     FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
     LINE_BYTES = 64,
-    FAR = 6, /* an event is looked at so many places before it runs, and again */
+    KIND_ROW = SIM_KINDS, /* of rows: the engine's own */
+    FAR = 6,              /* an event is looked at so many places before it runs, and again */
     NEAR = 3,
     ROW_FETCH = 12, /* of a row: so many events ahead it is fetched */
 };
+
+#define DUE_MASK (SIM_TIME_MAX_PS + 1)
 
 _Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
 
@@ -73,6 +76,7 @@ struct sim {
     struct sim_clock clock;
     sim_look *far, *near; /* NULL: nobody looks */
     void *owner;
+    sim_handler *handler[SIM_KINDS + 1];
     uint32_t pending_count;
     uint32_t left_count; /* entries that moved events left behind: their events are elsewhere, or not pending */
 
@@ -124,6 +128,8 @@ static struct block *block_new(uint32_t chunk_count)
     return block;
 }
 
+static sim_handler row_run;
+
 struct sim *sim_new(uint32_t event_count)
 {
     const size_t slot_count = (size_t)LEVEL_COUNT * DIGIT_COUNT;
@@ -136,6 +142,8 @@ struct sim *sim_new(uint32_t event_count)
     sim->clock = (struct sim_clock){ 0 };
     sim->far = sim->near = NULL;
     sim->owner = NULL;
+    for (uint32_t kind = 0; kind < SIM_KINDS; kind++) sim->handler[kind] = NULL;
+    sim->handler[KIND_ROW] = row_run;
     queue_clear(sim);
     return sim;
 }
@@ -154,6 +162,12 @@ void sim_look_ahead(struct sim *sim, sim_look *far, sim_look *near)
 {
     sim->far = far;
     sim->near = near;
+}
+
+void sim_handler_set(struct sim *sim, uint32_t kind, sim_handler *handler)
+{
+    assert(kind < SIM_KINDS);
+    sim->handler[kind] = handler;
 }
 
 void sim_owner_set(struct sim *sim, void *owner) { sim->owner = owner; }
@@ -410,10 +424,11 @@ static struct sim_event *row_event(const struct sim_row *row, uint32_t place)
 static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 {
     assert(time_ps >= sim->clock.now_ps);
-    assert(time_ps < UINT64_MAX);
+    assert(time_ps <= SIM_TIME_MAX_PS);
+    assert(sim->handler[event->kind]);
     const struct entry entry = { time_ps, event };
 
-    event->due_ps = time_ps + 1;
+    event->due_ps = (time_ps + 1) & DUE_MASK;
     sim->clock.entry_count++;
     if (time_ps < sim->front_end_ps && sim->front_head == 0) front_spill(sim);
     if (time_ps < sim->front_end_ps) front_insert(sim, entry);
@@ -475,7 +490,7 @@ static void row_run(struct sim *sim, struct sim_event *event)
         row_look_ahead(sim, row, next);
         sim->clock.event_count++;
         member->due_ps = 0;
-        member->run(sim, member);
+        sim->handler[member->kind](sim, member);
     }
     row->done(sim, row);
 }
@@ -483,11 +498,11 @@ static void row_run(struct sim *sim, struct sim_event *event)
 void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps)
 {
     assert(row->count > 0);
-    row->event = (struct sim_event){ .run = row_run };
+    row->event = (struct sim_event){ .kind = KIND_ROW };
     event_enqueue(sim, &row->event, time_ps);
     for (uint32_t i = 0; i < row->count; i++) {
         assert(!sim_event_pending(row_event(row, i)));
-        row_event(row, i)->due_ps = time_ps + 1;
+        row_event(row, i)->due_ps = (time_ps + 1) & DUE_MASK;
     }
     sim->pending_count += row->count;
 }
@@ -520,7 +535,7 @@ static inline void event_run(struct sim *sim)
     sim->clock.event_count++;
     sim->clock.now_ps = sim_event_time_ps(event);
     event->due_ps = 0;
-    event->run(sim, event);
+    sim->handler[event->kind](sim, event);
 }
 
 bool sim_step(struct sim *sim)
@@ -564,7 +579,7 @@ void sim_reset(struct sim *sim)
         const uint64_t time_ps = sim_event_time_ps(event);
 
         event->due_ps = 0;
-        if (event->run == row_run) row_drop(sim, event, time_ps);
+        if (event->kind == KIND_ROW) row_drop(sim, event, time_ps);
     }
     sim->clock.now_ps = sim->clock.event_count = 0;
     queue_clear(sim);

@@ -1,7 +1,7 @@
 /* sim.h - the discrete-event engine: a clock in integer picoseconds and a queue of events.
  *
  * Events are ordered by (time, sequence): events of the same instant run in the order in which they were
- * scheduled.  An event lives inside its owner's struct; its run() finds that struct with container_of.  The engine
+ * scheduled.  An event lives inside its owner's struct; what runs it finds that struct with container_of.  The engine
  * allocates memory only when more events are pending than sim_new() made room for.  It runs in one thread.  It
  * includes no other header of this repository but units.h and memory.h, which says what happens when memory is out. */
 #ifndef SIM_SIM_H
@@ -21,14 +21,24 @@ struct sim_clock {
 };
 static inline const struct sim_clock *sim_clock(const struct sim *sim) { return (const void *)sim; }
 
+/* Owners have millions of events, which are of few kinds. */
 struct sim_event {
-    void (*run)(struct sim *sim, struct sim_event *event);
-    uint64_t due_ps; /* set by the engine: its time + 1; 0: not pending */
+    uint64_t due_ps : 60; /* set by the engine: its time + 1; 0: not pending */
+    uint64_t kind : 4;    /* below SIM_KINDS: what runs it */
 };
+_Static_assert(sizeof(struct sim_event) == 8, "large worlds have millions");
+
+enum { SIM_KINDS = 15 };
+/* Thirteen days. */
+#define SIM_TIME_MAX_PS ((UINT64_C(1) << 60) - 2)
 
 /* Makes an engine with room for event_count pending events.  It grows when more are pending. */
 struct sim *sim_new(uint32_t event_count);
 void sim_free(struct sim *sim);
+
+/* What runs the events of a kind.  It must be set before one is scheduled. */
+typedef void sim_handler(struct sim *sim, struct sim_event *event);
+void sim_handler_set(struct sim *sim, uint32_t kind, sim_handler *handler);
 
 /* Returns to time 0 with no events and keeps the memory.  It marks pending events as not pending, so they must not have
  * been freed before.  (sim_free() touches no event.) */
@@ -46,7 +56,7 @@ void *sim_owner(const struct sim *sim);
 static inline uint64_t sim_now_ps(const struct sim *sim) { return sim_clock(sim)->now_ps; }
 
 /* Schedules an event that is not pending, at time_ps >= now.  The event must stay in place until it runs.
- * UINT64_MAX is not a valid time: an assertion catches sums that saturated or wrapped. */
+ * No time is later than SIM_TIME_MAX_PS: an assertion catches sums that saturated or wrapped. */
 void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 static inline bool sim_event_pending(const struct sim_event *event) { return event->due_ps != 0; }
 /* The time of a pending event. */

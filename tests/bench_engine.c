@@ -57,8 +57,9 @@ static double hold_engine(uint32_t pending_count)
     struct sim *const sim = sim_new(pending_count);
 
     assert(sim);
+    sim_handler_set(sim, 0, holder_run);
     for (uint32_t i = 0; i < pending_count; i++) {
-        holders[i].event = (struct sim_event){ .run = holder_run };
+        holders[i].event = (struct sim_event){ .kind = 0 };
         sim_schedule_at(sim, &holders[i].event, increment_next_ps());
     }
     for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++) /* to the steady state */

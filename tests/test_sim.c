@@ -19,6 +19,17 @@
 
 enum { EVENT_COUNT = 3000 };
 
+enum { KIND_MEMBER, KIND_IGNORE, KIND_NOTE, KIND_ROW_MEMBER, KIND_DOWN, KIND_NOBODYS };
+static sim_handler member_run, ignore_run, note_run, row_member_run, down_run;
+
+static struct sim *engine_new(uint32_t event_count)
+{
+    static sim_handler *const handler[] = { member_run, ignore_run, note_run, row_member_run, down_run };
+    struct sim *const sim = sim_new(event_count);
+    for (uint32_t kind = 0; kind < KIND_NOBODYS; kind++) sim_handler_set(sim, kind, handler[kind]);
+    return sim;
+}
+
 struct planned {
     uint64_t time_ps, order;
     int index;
@@ -58,7 +69,7 @@ static void world_schedule(struct world *world, uint64_t time_ps)
 
 static void world_breed(struct world *world)
 {
-    const uint64_t room = UINT64_MAX - 1 - sim_now_ps(world->sim);
+    const uint64_t room = SIM_TIME_MAX_PS - sim_now_ps(world->sim);
     const int wanted = world->planned_count_wanted; /* 0: no more */
     uint64_t count = wanted == 0 ? 0 : rng_below(&world->rng, world->planned_count < wanted ? 4 : 2);
 
@@ -93,7 +104,7 @@ static void world_start(struct world *world, uint64_t seed, uint64_t (*delay_ps)
     world->planned_count_wanted = wanted;
     rng_seed(&world->rng, seed);
     for (int i = 0; i < EVENT_COUNT; i++) {
-        world->members[i] = (struct member){ { .run = member_run }, world };
+        world->members[i] = (struct member){ { .kind = KIND_MEMBER }, world };
         world->idle[world->idle_count++] = i;
     }
     world_breed(world);
@@ -147,7 +158,7 @@ static struct world *world_new(void)
 {
     struct world *const world = calloc(1, sizeof *world);
 
-    world->sim = sim_new(EVENT_COUNT);
+    world->sim = engine_new(EVENT_COUNT);
     return world;
 }
 
@@ -218,7 +229,7 @@ static void ignore_run(struct sim *sim, struct sim_event *event)
 static void full_engine_run(bool grows)
 {
     for (uint32_t count = 1; count <= 1500; count += count < 100 ? 1 : 97) {
-        struct sim *const sim = sim_new(grows ? 1 : count);
+        struct sim *const sim = engine_new(grows ? 1 : count);
         struct sim_event *const events = calloc(count, sizeof *events);
         struct rng rng;
         uint64_t last_ps = 0;
@@ -228,7 +239,7 @@ static void full_engine_run(bool grows)
             for (uint32_t i = 0; i < count; i++) {
                 const uint64_t delay_ps = (1 + rng_below(&rng, 63)) << 6 * rng_below(&rng, 9);
 
-                events[i].run = ignore_run;
+                events[i].kind = KIND_IGNORE;
                 sim_schedule_at(sim, &events[i], sim_now_ps(sim) + delay_ps);
                 last_ps = sim_event_time_ps(&events[i]) > last_ps ? sim_event_time_ps(&events[i]) : last_ps;
             }
@@ -247,13 +258,13 @@ static void test_engine_grows(void)
 {
     enum { COUNT = 40000 };
     struct sim_event *const events = calloc(COUNT, sizeof *events);
-    struct sim *const sim = sim_new(1);
+    struct sim *const sim = engine_new(1);
     struct rng rng;
 
     full_engine_run(true);
     rng_seed(&rng, 1);
     for (uint32_t i = 0; i < COUNT; i++) {
-        events[i].run = ignore_run;
+        events[i].kind = KIND_IGNORE;
         sim_schedule_at(sim, &events[i], 1 + rng_below(&rng, 1u << 20));
     }
     for (uint64_t last_ps = 0, i = 0; i < COUNT; i++) {
@@ -293,7 +304,7 @@ static void note_run(struct sim *sim, struct sim_event *event)
 static void test_moved_events(void)
 {
     for (uint32_t count = 1; count <= 2000; count += count < 100 ? 9 : 431) {
-        struct sim *const sim = sim_new(3 * count);
+        struct sim *const sim = engine_new(3 * count);
         struct moved *const moved = calloc(count, sizeof *moved), **const order = calloc(count, sizeof *order);
         struct rng rng;
         uint64_t place = 0;
@@ -301,7 +312,7 @@ static void test_moved_events(void)
         rng_seed(&rng, count);
         for (uint32_t i = 0; i < count; i++) {
             order[i] = &moved[i];
-            moved[i] = (struct moved){ { .run = note_run }, place++ };
+            moved[i] = (struct moved){ { .kind = KIND_NOTE }, place++ };
             sim_schedule_at(sim, &moved[i].event, i % 2 ? 5000 + rng_below(&rng, 300) : rng_next(&rng) >> 20);
         }
         for (uint32_t i = 0; i < count; i += 2) {
@@ -376,10 +387,10 @@ static void row_plan_schedule(struct sim *sim, struct row_plan *plan)
 
 static uint64_t row_plan_run(struct row_plan *plan, bool by_row, uint64_t seed)
 {
-    struct sim *const sim = sim_new(16);
+    struct sim *const sim = engine_new(16);
 
     *plan = (struct row_plan){ .by_row = by_row };
-    for (uint32_t i = 0; i < ROW_MEMBERS; i++) plan->members[i].run = row_member_run;
+    for (uint32_t i = 0; i < ROW_MEMBERS; i++) plan->members[i].kind = KIND_ROW_MEMBER;
     sim_owner_set(sim, plan);
     rng_seed(&plan->rng, seed);
     row_plan_schedule(sim, plan);
@@ -416,18 +427,18 @@ static void test_rows(void)
 
 static void test_end_of_time(void)
 {
-    static const uint64_t times_ps[] = { UINT64_MAX - 1,          UINT64_MAX - 2,
-                                         UINT64_MAX - 64,         UINT64_MAX - 65,
-                                         UINT64_MAX - 1,          UINT64_C(1) << 63,
-                                         (UINT64_C(1) << 63) - 1, 0,
-                                         UINT64_C(15) << 60,      (UINT64_C(15) << 60) - 1 };
+    static const uint64_t times_ps[] = { SIM_TIME_MAX_PS,         SIM_TIME_MAX_PS - 1,
+                                         SIM_TIME_MAX_PS - 63,    SIM_TIME_MAX_PS - 64,
+                                         SIM_TIME_MAX_PS,         UINT64_C(1) << 59,
+                                         (UINT64_C(1) << 59) - 1, 0,
+                                         UINT64_C(15) << 56,      (UINT64_C(15) << 56) - 1 };
     enum { COUNT = sizeof times_ps / sizeof times_ps[0] };
     struct sim_event events[COUNT * 10];
-    struct sim *const sim = sim_new(COUNT * 10);
+    struct sim *const sim = engine_new(COUNT * 10);
     uint64_t before_ps = 0;
 
     for (int i = 0; i < COUNT * 10; i++) { /* few: the sorted front; with copies: slots as well */
-        events[i] = (struct sim_event){ .run = ignore_run };
+        events[i] = (struct sim_event){ .kind = KIND_IGNORE };
         sim_schedule_at(sim, &events[i], times_ps[i % COUNT]);
     }
     for (int i = 0; i < COUNT * 10; i++) {
@@ -435,8 +446,8 @@ static void test_end_of_time(void)
         CU_ASSERT(sim_now_ps(sim) >= before_ps);
         before_ps = sim_now_ps(sim);
     }
-    CU_ASSERT_EQUAL(before_ps, UINT64_MAX - 1);
-    sim_schedule_at(sim, &events[0], UINT64_MAX - 1);
+    CU_ASSERT_EQUAL(before_ps, SIM_TIME_MAX_PS);
+    sim_schedule_at(sim, &events[0], SIM_TIME_MAX_PS);
     CU_ASSERT_EQUAL(sim_run(sim), 1);
     sim_free(sim);
 }
@@ -452,11 +463,11 @@ static void down_run(struct sim *sim, struct sim_event *event)
 /* Events say how many may stay behind; what stays runs later, in its place and time. */
 static void test_run_down(void)
 {
-    struct sim *const sim = sim_new(10);
+    struct sim *const sim = engine_new(10);
     struct sim_event events[10];
 
     for (uint64_t i = 0; i < 10; i++) {
-        events[i] = (struct sim_event){ .run = down_run };
+        events[i] = (struct sim_event){ .kind = KIND_DOWN };
         sim_schedule_at(sim, &events[i], 10 * i);
     }
     down_idle = 0;
@@ -481,11 +492,16 @@ static void fail_in_the_past(struct sim *sim)
     sim_schedule_at(sim, &two_events[0], 9);
 }
 
-static void fail_after_the_end(struct sim *sim) { sim_schedule_at(sim, &two_events[0], UINT64_MAX); }
+static void fail_after_the_end(struct sim *sim) { sim_schedule_at(sim, &two_events[0], SIM_TIME_MAX_PS + 1); }
+static void fail_without_handler(struct sim *sim)
+{
+    two_events[0].kind = KIND_NOBODYS;
+    sim_schedule_at(sim, &two_events[0], 1);
+}
 
 static void fail_by_wrapping(struct sim *sim)
 {
-    sim_schedule_at(sim, &two_events[0], UINT64_MAX - 5);
+    sim_schedule_at(sim, &two_events[0], SIM_TIME_MAX_PS - 5);
     sim_step(sim);
     sim_schedule_at(sim, &two_events[0], sim_now_ps(sim) + 10);
 }
@@ -526,8 +542,8 @@ static bool aborts(void (*fail)(struct sim *sim), uint32_t event_count_max)
         setrlimit(RLIMIT_CORE, &no_core);
         signal(SIGABRT, SIG_DFL); /* libraries of the fabrics catch it when they are loaded */
         if (!freopen("/dev/null", "w", stderr)) _exit(2);
-        two_events[0].run = two_events[1].run = ignore_run;
-        doomed = sim_new(event_count_max);
+        two_events[0].kind = two_events[1].kind = KIND_IGNORE;
+        doomed = engine_new(event_count_max);
         fail(doomed);
         _exit(result != 0);
     }
@@ -538,6 +554,7 @@ static void test_programmer_errors_assert(void)
 {
     CU_ASSERT(aborts(fail_in_the_past, 2));
     CU_ASSERT(aborts(fail_after_the_end, 2));
+    CU_ASSERT(aborts(fail_without_handler, 2));
     CU_ASSERT(aborts(fail_by_wrapping, 2));
     CU_ASSERT(aborts(fail_pending_twice, 2));
     CU_ASSERT(aborts(fail_moving_none, 2));

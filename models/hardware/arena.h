@@ -19,7 +19,7 @@ struct arena {
     uintptr_t low; /* all blocks lie in the ARENA_MOST_BYTES from here on */
 };
 
-enum { ARENA_LINE_BYTES = 64, ARENA_UNIT_BYTES = 16 };
+enum { ARENA_LINE_BYTES = 64, ARENA_UNIT_BYTES = 8 };
 #define ARENA_MOST_BYTES ((uint64_t)ARENA_UNIT_BYTES << 32)
 
 /* Returns zeroed memory that begins a cache line.  It stays in place until arena_clear().  If memory is out, the

@@ -50,7 +50,7 @@ static void turn_end(struct bulk_engine *e)
     sim_schedule_at(w->sim, &ww->event, now_ps);
 }
 
-static void engine_event_run(struct sim *sim, struct sim_event *event)
+void bulk_engine_run(struct sim *sim, struct sim_event *event)
 {
     struct bulk_engine *e = fabric_container_of(event, struct bulk_engine, event);
     const struct bulk_turn *turn = e->first;
@@ -70,7 +70,7 @@ static void engines_new(struct world_rank *rank)
 {
     rank->engine = memory_new(rank->world->sm_count, sizeof rank->engine[0]);
     for (uint32_t i = 0; i < rank->world->sm_count; i++)
-        rank->engine[i] = (struct bulk_engine){ .event.run = engine_event_run, .rank = rank };
+        rank->engine[i] = (struct bulk_engine){ .event.kind = EVENT_STORED, .rank = rank };
 }
 
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes)

@@ -71,7 +71,7 @@ static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
 }
 
 /* Bytes that came in meanwhile made the step take longer. */
-static void core_event_run(struct sim *sim, struct sim_event *event)
+void host_core_run(struct sim *sim, struct sim_event *event)
 {
     struct core *core = fabric_container_of(event, struct core, event);
     if (core->port.free_ps > sim_now_ps(sim)) {
@@ -324,7 +324,7 @@ static void host_init(struct world *w)
     w->poll_ps = c->poll_ps;
     loop_init(w);
     for (uint32_t i = 0; i < c->cores && i < w->options.ranks; i++)
-        w->core[i] = (struct core){ .event.run = core_event_run, .rank = &w->rank[i] };
+        w->core[i] = (struct core){ .event.kind = EVENT_CORE, .rank = &w->rank[i] };
 }
 
 /* Bookings after a time do not count in how busy the port was until then. */

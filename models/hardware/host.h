@@ -19,4 +19,7 @@ struct core {
     bool waits_for_held;     /* event is when a rank that is held back may run again: it may come sooner */
 };
 
+/* What its event runs. */
+sim_handler host_core_run;
+
 #endif

@@ -104,7 +104,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         assert(worker[i]->index == i && worker[i]->warps > 0 && worker[i]->fabric == &rank->fabric);
         const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* more blocks than SMs take turns */
         rank->worker[i] = (struct world_worker){
-            .event.run = world_worker_event_run, .worker = worker[i], .cursor_ps = now_ps, .sm = (uint16_t)sm
+            .event.kind = EVENT_STEP, .worker = worker[i], .cursor_ps = now_ps, .sm = (uint16_t)sm
         };
     }
     world_counters_launch(rank);
@@ -224,7 +224,7 @@ static uint64_t launch_start_ps(const struct world *w)
 }
 
 /* The first steps of all ranks that are not late, in the order in which events would run. */
-static void begin_event_run(struct sim *sim, struct sim_event *event)
+void launch_begin_run(struct sim *sim, struct sim_event *event)
 {
     enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's own line is found by way of the world's */
     const struct world *w = fabric_container_of(event, const struct world, begin_event);
@@ -266,7 +266,7 @@ static void program_begin(struct world *w, const struct world_program *program)
         for (uint32_t r = 0; r < w->options.ranks; r++)
             if (i < w->rank[r].worker_count && w->rank[r].start_ps != start_ps)
                 sim_schedule_at(w->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
-    w->begin_event.run = begin_event_run;
+    w->begin_event.kind = EVENT_BEGIN;
     sim_schedule_at(w->sim, &w->begin_event, start_ps);
     for (uint32_t r = 0; r < w->options.ranks; r++)
         if (!w->rank[r].worker_count) launch_rank_done(&w->rank[r]);

@@ -241,7 +241,7 @@ static void credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps
 }
 
 /* The last byte has arrived: the payload is stored, a signal changes its word, and a get is complete. */
-static void request_landed(struct sim *sim, struct sim_event *event)
+void nic_request_landed(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
@@ -279,7 +279,7 @@ static void request_known(struct world *w, struct qp *qp, struct request *r, uin
         world_request_free(w, r);
         return;
     }
-    r->event = (struct sim_event){ .run = request_landed };
+    r->event = (struct sim_event){ .kind = EVENT_LANDED };
     sim_schedule_at(w->sim, &r->event, visible_ps);
 }
 
@@ -317,7 +317,7 @@ static void request_in(struct world *w, struct qp *qp, struct request *r, uint64
 /* ---- sending ---- */
 
 /* A host works on packets as they come in.  If its CPU is free, it is done as soon as the last packet is in. */
-static void request_received(struct sim *sim, struct sim_event *event)
+void nic_request_received(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
@@ -400,7 +400,7 @@ static void request_sent(struct world *w, struct qp *qp, struct request *r, uint
     }
     const uint64_t work_ps = w->machine->link_ps(w, r);
     world_request_parcel(w, r)->in_ps = in_ps;
-    r->event = (struct sim_event){ .run = request_received };
+    r->event = (struct sim_event){ .kind = EVENT_RECEIVED };
     sim_schedule_at(w->sim, &r->event, in_ps - (work_ps < service_ps ? work_ps : service_ps));
 }
 
@@ -559,7 +559,7 @@ static void turn_schedule(struct nic *nic)
     nic_wake(nic, later(now, later(ring_ps, nic_turns(nic)->free_ps)));
 }
 
-static void qp_resume(struct sim *sim, struct sim_event *event)
+void nic_qp_resume(struct sim *sim, struct sim_event *event)
 {
     const struct world *w = sim_owner(sim);
     const struct request *r = fabric_container_of(event, struct parcel, resume_event)->request;
@@ -574,7 +574,7 @@ static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
     struct world *w = nic->world;
     struct parcel *const parcel = world_request_parcel(w, r);
     active_take(nic);
-    parcel->resume_event.run = qp_resume;
+    parcel->resume_event.kind = EVENT_RESUME;
     sim_schedule_at(w->sim, &parcel->resume_event, go_ps);
     turn_schedule(nic);
 }
@@ -692,7 +692,7 @@ static struct request *next_take(struct nic *nic)
     return put;
 }
 
-static void nic_send_next(struct sim *sim, struct sim_event *event)
+void nic_send_next(struct sim *sim, struct sim_event *event)
 {
     struct nic *nic = fabric_container_of(event, struct nic, event);
     struct world *w = nic->world;
@@ -741,8 +741,8 @@ static arena_name place_name(const arena_name *place, uint32_t first, uint32_t a
 
 void nic_look_far(const struct sim *sim, const struct sim_event *event)
 {
-    if (event->run == request_landed) landing_look(sim, event, world_word_look_far);
-    if (event->run != nic_send_next) return;
+    if (event->kind == EVENT_LANDED) landing_look(sim, event, world_word_look_far);
+    if (event->kind != EVENT_SEND) return;
     const struct nic *nic = fabric_container_of(event, const struct nic, event);
     const struct arena *arena = &nic->world->arena;
     if (nic->active_count) {
@@ -757,8 +757,8 @@ void nic_look_far(const struct sim *sim, const struct sim_event *event)
 
 void nic_look_near(const struct sim *sim, const struct sim_event *event)
 {
-    if (event->run == request_landed) landing_look(sim, event, world_word_look_near);
-    if (event->run != nic_send_next) return;
+    if (event->kind == EVENT_LANDED) landing_look(sim, event, world_word_look_near);
+    if (event->kind != EVENT_SEND) return;
     const struct nic *nic = fabric_container_of(event, const struct nic, event);
     const struct arena *arena = &nic->world->arena;
     if (nic->active_count) arena_look_ahead(arena, request_at(nic->world, nic->active[nic->active_first])->qp);
@@ -778,7 +778,7 @@ void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue)
 void nic_init(struct world *w, uint32_t port)
 {
     struct nic *nic = &w->nic[port];
-    nic->event.run = nic_send_next;
+    nic->event.kind = EVENT_SEND;
     nic->world = w;
 }
 

@@ -47,7 +47,7 @@ struct request {
     bool message : 1;                  /* a put that the peer's library receives */
     bool leads : 1;                    /* it has a train, and no parcel yet */
 };
-_Static_assert(sizeof(struct request) == 48, "three units of the arena");
+_Static_assert(sizeof(struct request) == 48, "large worlds have millions");
 
 /* What only requests have that carry bytes to store, are sent in several quanta or held back, or go between hosts. */
 struct parcel {
@@ -88,7 +88,7 @@ struct qp {
     uint64_t lock_ps;      /* until then the warp that rings has the QP to itself */
     uint64_t done_ps;      /* when all requests with a known completion time are complete */
 };
-_Static_assert(sizeof(struct qp) == 48, "three units of the arena");
+_Static_assert(sizeof(struct qp) == 48, "large worlds have millions");
 
 /* What few QPs need. */
 struct qp_rest {
@@ -167,6 +167,8 @@ struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
 void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
+/* What events of this file run. */
+sim_handler nic_send_next, nic_request_received, nic_request_landed, nic_qp_resume;
 /* Prefetch what an event of this file will look at, which it need not be. */
 void nic_look_far(const struct sim *sim, const struct sim_event *event);
 void nic_look_near(const struct sim *sim, const struct sim_event *event);

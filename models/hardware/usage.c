@@ -82,7 +82,7 @@ static void look(struct usage *u)
     u->last_ps = now_ps;
 }
 
-static void usage_event_run(struct sim *sim, struct sim_event *event)
+void usage_event_run(struct sim *sim, struct sim_event *event)
 {
     struct usage *u = fabric_container_of(event, struct usage, event);
     look(u);
@@ -99,7 +99,7 @@ struct usage *usage_new(struct world *world)
 {
     struct usage *u = memory_new(1, sizeof *u);
     u->world = world;
-    u->event.run = usage_event_run;
+    u->event.kind = EVENT_LOOK;
     return u;
 }
 

@@ -7,6 +7,7 @@
 #define MODELS_HARDWARE_USAGE_H
 
 #include <stdint.h>
+#include "sim/sim.h"
 
 struct usage;
 struct world;
@@ -20,5 +21,7 @@ void usage_end(struct usage *usage);
 /* How many of its events are pending, which nobody waits for; and how many have run. */
 uint32_t usage_idle(const struct usage *usage);
 uint64_t usage_events(const struct usage *usage);
+/* What they run. */
+sim_handler usage_event_run;
 
 #endif

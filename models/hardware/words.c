@@ -198,7 +198,7 @@ void world_counters_launch(struct world_rank *rank)
     }
 }
 
-static void change_event_run(struct sim *sim, struct sim_event *event)
+void words_change_run(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
     struct change *first = fabric_container_of(event, struct change, event), *last = NULL;
@@ -238,7 +238,7 @@ void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, 
     struct world *w = target->world;
     struct change *c = pool_get(&w->changes);
     *c = (struct change){
-        .event.run = change_event_run, .value = value, .word = word, .target = target->fabric.rank, .add = add
+        .event.kind = EVENT_CHANGE, .value = value, .word = word, .target = target->fabric.rank, .add = add
     };
     struct change_train *train = &w->train;
     const uint64_t event = sim_event_count(w->sim);
@@ -353,7 +353,7 @@ void world_word_ahead(const struct fabric *f, uint32_t word)
 static void changes_look(const struct sim *sim, const struct sim_event *event,
                          void (*look)(const struct world_rank *rank, uint32_t word))
 {
-    if (event->run != change_event_run) return;
+    if (event->kind != EVENT_CHANGE) return;
     const struct world *w = sim_owner(sim);
     for (const struct change *c = fabric_container_of(event, const struct change, event); c; c = c->next)
         look(&w->rank[c->target], c->word);

@@ -102,7 +102,7 @@ static void wake_schedule(struct world_worker *ww)
     if (rest->wake_ps && rest->wake_ps <= wanted_ps) return;
     struct request *r = pool_get(&w->requests);
     *r = (struct request){
-        .event.run = wake_event_run, .target = rank->fabric.rank, .word = ww->worker->index, .value = rank->launch
+        .event.kind = EVENT_WAKE, .target = rank->fabric.rank, .word = ww->worker->index, .value = rank->launch
     };
     rest->wake_ps = wanted_ps;
     w->wakes_pending++;
@@ -154,7 +154,7 @@ void world_worker_step(struct world_worker *ww)
     rank->now.worker = NULL;
 }
 
-void world_worker_event_run(struct sim *sim, struct sim_event *event)
+static void step_event_run(struct sim *sim, struct sim_event *event)
 {
     const struct world *w = sim_owner(sim);
     w->machine->step_due(fabric_container_of(event, struct world_worker, event));
@@ -162,7 +162,7 @@ void world_worker_event_run(struct sim *sim, struct sim_event *event)
 
 static void look_far(const struct sim *sim, const struct sim_event *event)
 {
-    if (event->run == world_worker_event_run) {
+    if (event->kind == EVENT_STEP) {
         const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
         __builtin_prefetch(ww->worker, 1);
         __builtin_prefetch((const char *)ww->worker + ARENA_LINE_BYTES, 1);
@@ -181,7 +181,7 @@ static void rest_look_ahead(const struct fabric_worker *worker)
 
 static void look_near(const struct sim *sim, const struct sim_event *event)
 {
-    if (event->run == world_worker_event_run) {
+    if (event->kind == EVENT_STEP) {
         const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
         const struct world_rank *rank = worker_rank(ww);
         __builtin_prefetch(&rank->sm[ww->sm], 1);
@@ -340,7 +340,7 @@ static void rank_init(struct world *w, uint32_t index)
     struct world_rank *rank = &w->rank[index];
     const struct world_options *o = &w->options;
     rank->world = w;
-    rank->launch_event.run = launch_event_run;
+    rank->launch_event.kind = EVENT_LAUNCH;
     rank->watch_first = UINT32_MAX;
     rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
     rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
@@ -371,6 +371,17 @@ static void rank_init(struct world *w, uint32_t index)
     rank_nvlink_init(rank);
 }
 
+static void handlers_set(struct sim *sim)
+{
+    static sim_handler *const handler[EVENT_KINDS] = {
+        [EVENT_STEP] = step_event_run,    [EVENT_WAKE] = wake_event_run,           [EVENT_CHANGE] = words_change_run,
+        [EVENT_SEND] = nic_send_next,     [EVENT_RECEIVED] = nic_request_received, [EVENT_LANDED] = nic_request_landed,
+        [EVENT_RESUME] = nic_qp_resume,   [EVENT_STORED] = bulk_engine_run,        [EVENT_CORE] = host_core_run,
+        [EVENT_BEGIN] = launch_begin_run, [EVENT_LAUNCH] = launch_event_run,       [EVENT_LOOK] = usage_event_run,
+    };
+    for (uint32_t kind = 0; kind < EVENT_KINDS; kind++) sim_handler_set(sim, kind, handler[kind]);
+}
+
 struct world *world_new(const struct cluster *cluster, const struct world_options *options)
 {
     struct world *w = memory_new(1, sizeof *w);
@@ -391,6 +402,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
     w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->needs.queue_depth;
     w->sim = sim_new(EVENTS_AT_FIRST);
+    handlers_set(w->sim);
     w->rank = memory_new(options->ranks, sizeof w->rank[0]);
     w->core = memory_new((size_t)cluster->host.cores + 1, sizeof w->core[0]);
     if (!network_init(w)) {

@@ -19,6 +19,24 @@
 
 struct world_rank;
 
+/* Kinds of events; world.c says what runs them. */
+enum {
+    EVENT_STEP,     /* of a worker */
+    EVENT_WAKE,     /* that a worker has asked for */
+    EVENT_CHANGE,   /* of words: a train */
+    EVENT_SEND,     /* of a port's next quantum */
+    EVENT_RECEIVED, /* a request, on a host */
+    EVENT_LANDED,   /* the last byte of a request */
+    EVENT_RESUME,   /* of a QP that had to wait */
+    EVENT_STORED,   /* by a bulk engine whose stores take turns */
+    EVENT_CORE,     /* of a host is free */
+    EVENT_BEGIN,    /* of a program */
+    EVENT_LAUNCH,   /* of a rank's next kernel */
+    EVENT_LOOK,     /* at how busy ports are */
+    EVENT_KINDS
+};
+_Static_assert((unsigned)EVENT_KINDS <= (unsigned)SIM_KINDS, "each has a handler");
+
 /* A worker while its kernel runs.  Large worlds have millions, and steps find them in no order: what each step needs
  * takes one cache line.  The rest stands in struct stepping, struct mover and struct rest. */
 struct world_worker {
@@ -39,7 +57,7 @@ struct world_worker {
     bool looks : 1;    /* it polls a word in the host's memory (looks.h) */
     bool parked : 1;   /* its next step is due when its bulk stores have left the SM */
 };
-_Static_assert(sizeof(struct world_worker) <= 56, "large worlds have millions");
+_Static_assert(sizeof(struct world_worker) <= 48, "large worlds have millions");
 
 /* Of the worker that is being stepped. */
 struct stepping {
@@ -355,6 +373,7 @@ void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes)
 /* Whether the worker must not step yet; it steps when its last turn has ended. */
 bool bulk_turns_park(struct world_worker *ww);
 /* *linked_ps: when the links and the peer's memory have taken the bytes, which a slowed GPU does not delay. */
+sim_handler bulk_engine_run;
 uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps,
                     uint64_t *linked_ps);
 /* Moves rows of a kernel whose pattern says its footprint.  `busy` warps do it, each with a buffer in shared memory.
@@ -377,11 +396,10 @@ void world_timeline_nic_note(const struct world *w, const struct request *r, boo
 
 /* world.c: an event at from_ps makes the worker step at time_ps, or later, when its earlier work is done. */
 void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps);
-void world_worker_event_run(struct sim *sim, struct sim_event *event);
 
 /* launch.c: the last worker of a rank is done. */
 void launch_rank_done(struct world_rank *rank);
-void launch_event_run(struct sim *sim, struct sim_event *event);
+sim_handler launch_event_run, launch_begin_run;
 
 /* The time that work of duration_ps takes on this rank's GPU or core, which may be slowed. */
 static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t duration_ps)
