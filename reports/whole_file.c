@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <zstd.h>
 #include "sim/new_file.h"
+#include "sim/unzstd.h"
+
+enum { PART_BYTES = 16384 };
 
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error)
 {
@@ -28,40 +30,39 @@ static bool size_refuse(const char *name, size_t size_max, GError **error)
 
 /* ---- zstd ---- */
 
-static bool is_compressed(const GByteArray *bytes)
+static bool bytes_read(void *context, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
 {
-    static const guint8 magic[] = { 0x28, 0xb5, 0x2f, 0xfd };
-    return bytes->len >= sizeof magic && memcmp(bytes->data, magic, sizeof magic) == 0;
+    const GByteArray *bytes = context;
+    (void)error;
+    *got = offset < bytes->len ? MIN(size, bytes->len - (size_t)offset) : 0;
+    memcpy(buffer, bytes->data + offset, *got);
+    return true;
 }
 
-/* Takes frames one after another until all are read.  False and *error where they are damaged or too much. */
-static bool frames_append(const char *name, const GByteArray *from, size_t size_max, GByteArray *to, GError **error)
+/* False and *error where they are damaged or too much. */
+static bool plain_append(const char *name, GByteArray *from, size_t size_max, GByteArray *to, GError **error)
 {
-    ZSTD_DCtx *context = ZSTD_createDCtx();
-    ZSTD_inBuffer in = { from->data, from->len, 0 };
-    g_autofree guint8 *part = g_malloc(ZSTD_DStreamOutSize());
-    size_t left = 1;
-    assert(context);
-    for (bool full = true; (in.pos < in.size || full) && !ZSTD_isError(left) && to->len <= size_max;) {
-        ZSTD_outBuffer out = { part, ZSTD_DStreamOutSize(), 0 };
-        left = ZSTD_decompressStream(context, &out, &in);
-        g_byte_array_append(to, part, (guint)out.pos);
-        full = out.pos == out.size;
+    const struct unzstd_source source = {
+        .read = bytes_read, .context = from, .name = name, .domain = WHOLE_FILE_ERROR, .code = WHOLE_FILE_ERROR_IO
+    };
+    struct unzstd *unzstd = unzstd_new(&source);
+    guint8 part[PART_BYTES];
+    size_t got = 1;
+    bool good = true;
+    while (good && got && to->len <= size_max) {
+        good = unzstd_read(unzstd, part, sizeof part, &got, error);
+        g_byte_array_append(to, part, (guint)got);
     }
-    ZSTD_freeDCtx(context);
-    if (to->len > size_max) return size_refuse(name, size_max, error);
-    if (left == 0) return true;
-    g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_IO, "%s: expected zstd data, found %s", name,
-                ZSTD_isError(left) ? ZSTD_getErrorName(left) : "their end too soon");
-    return false;
+    unzstd_free(unzstd);
+    return good && (to->len <= size_max || size_refuse(name, size_max, error));
 }
 
 /* Takes bytes, and returns what they stand for; NULL and *error where that cannot be had. */
 static GByteArray *decompress(const char *name, GByteArray *bytes, size_t size_max, GError **error)
 {
-    if (!is_compressed(bytes)) return bytes;
+    if (!unzstd_begins(bytes->data, bytes->len)) return bytes;
     GByteArray *plain = g_byte_array_new();
-    const bool good = frames_append(name, bytes, size_max, plain, error);
+    const bool good = plain_append(name, bytes, size_max, plain, error);
     g_byte_array_unref(bytes);
     if (good) return plain;
     g_byte_array_unref(plain);
@@ -81,7 +82,7 @@ char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GEr
         return NULL;
     }
     GByteArray *all = g_byte_array_new();
-    guint8 part[16384];
+    guint8 part[PART_BYTES];
     size_t count;
     while (all->len <= size_max && (count = fread(part, 1, sizeof part, stream)) > 0)
         g_byte_array_append(all, part, (guint)count);

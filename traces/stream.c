@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zstd.h>
 #include "sim/share.h"
+#include "sim/unzstd.h"
 #include "traces/trace.h"
 
 enum { SPOOL_CHUNK = 1 << 18 };
@@ -17,14 +17,8 @@ struct stream {
     char *path;
     int file;
     uint64_t file_bytes;
-    uint64_t offset; /* decompressed */
-    /* compressed files only */
-    ZSTD_DCtx *context;
-    uint8_t *input;
-    size_t input_size;
-    ZSTD_inBuffer in;
-    uint64_t file_offset; /* of the next compressed byte to load */
-    bool frame_open;      /* the last call ended inside a frame */
+    uint64_t offset;       /* decompressed */
+    struct unzstd *unzstd; /* NULL: the file is not compressed */
 };
 
 static bool system_error(GError **error, const char *path, const char *doing)
@@ -73,7 +67,7 @@ static int spool(int source, const char *path, GError **error)
 }
 
 /* Reads at an offset of the file; short only at its end. */
-static bool file_read(struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
+static bool file_read(const struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
 {
     *got = 0;
     while (*got < size) {
@@ -86,18 +80,20 @@ static bool file_read(struct stream *s, uint64_t offset, void *buffer, size_t si
     return true;
 }
 
+static bool source_read(void *context, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
+{
+    return file_read(context, offset, buffer, size, got, error);
+}
+
 static bool stream_detect(struct stream *s, GError **error)
 {
     uint8_t magic[4];
     size_t got;
     if (!file_read(s, 0, magic, sizeof magic, &got, error)) return false;
-    const uint32_t number = got == 4 ? magic[0] | magic[1] << 8 | magic[2] << 16 | (uint32_t)magic[3] << 24 : 0;
-    if (number == ZSTD_MAGICNUMBER) {
-        s->context = ZSTD_createDCtx();
-        s->input_size = ZSTD_DStreamInSize();
-        s->input = g_malloc(s->input_size);
-        s->in = (ZSTD_inBuffer){ s->input, 0, 0 };
-    }
+    const struct unzstd_source source = {
+        .read = source_read, .context = s, .name = s->path, .domain = TRACE_ERROR, .code = TRACE_ERROR_FORMAT
+    };
+    if (unzstd_begins(magic, got)) s->unzstd = unzstd_new(&source);
     return true;
 }
 
@@ -154,15 +150,14 @@ struct stream *stream_open(const char *path, GError **error)
 void stream_close(struct stream *s)
 {
     if (!s) return;
-    ZSTD_freeDCtx(s->context);
-    g_free(s->input);
+    unzstd_free(s->unzstd);
     close(s->file);
     g_free(s->path);
     g_free(s);
 }
 
 const char *stream_path(const struct stream *s) { return s->path; }
-bool stream_is_compressed(const struct stream *s) { return s->context != NULL; }
+bool stream_is_compressed(const struct stream *s) { return s->unzstd != NULL; }
 uint64_t stream_file_bytes(const struct stream *s) { return s->file_bytes; }
 uint64_t stream_offset(const struct stream *s) { return s->offset; }
 
@@ -176,47 +171,14 @@ bool stream_check_growth(const struct stream *s, uint64_t bytes, GError **error)
     return false;
 }
 
-static bool inflate(struct stream *s, void *buffer, size_t size, size_t *got, GError **error)
-{
-    ZSTD_outBuffer out = { buffer, size, 0 };
-    bool ended = false;
-    while (out.pos < out.size) {
-        if (s->in.pos == s->in.size && !ended) {
-            if (!file_read(s, s->file_offset, s->input, s->input_size, &s->in.size, error)) return false;
-            s->in.pos = 0;
-            s->file_offset += s->in.size;
-            ended = s->in.size == 0;
-        }
-        if (ended && !s->frame_open) break;
-        const size_t before_in = s->in.pos, before_out = out.pos;
-        const size_t result = ZSTD_decompressStream(s->context, &out, &s->in);
-        if (ZSTD_isError(result)) {
-            g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                        "%s: compressed offset %" G_GUINT64_FORMAT ": expected zstd data, found: %s", s->path,
-                        s->file_offset - s->in.size + s->in.pos, ZSTD_getErrorName(result));
-            return false;
-        }
-        s->frame_open = result != 0;
-        if (s->in.pos == before_in && out.pos == before_out && ended) {
-            g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                        "%s: compressed offset %" G_GUINT64_FORMAT ": expected more zstd data, found the end "
-                        "of the file",
-                        s->path, s->file_bytes);
-            return false;
-        }
-    }
-    s->offset += out.pos;
-    *got = out.pos;
-    return stream_check_growth(s, s->offset, error);
-}
-
 bool stream_read(struct stream *s, void *buffer, size_t size, size_t *got, GError **error)
 {
     *got = 0;
-    if (s->context) return inflate(s, buffer, size, got, error);
-    if (!file_read(s, s->offset, buffer, size, got, error)) return false;
+    const bool good = s->unzstd ? unzstd_read(s->unzstd, buffer, size, got, error)
+                                : file_read(s, s->offset, buffer, size, got, error);
+    if (!good) return false;
     s->offset += *got;
-    return true;
+    return !s->unzstd || stream_check_growth(s, s->offset, error);
 }
 
 bool stream_read_exactly(struct stream *s, void *buffer, size_t size, const char *what, GError **error)
@@ -233,15 +195,13 @@ bool stream_read_exactly(struct stream *s, void *buffer, size_t size, const char
 
 bool stream_seek(struct stream *s, uint64_t offset, GError **error)
 {
-    if (!s->context || offset == s->offset) {
+    if (!s->unzstd || offset == s->offset) {
         s->offset = offset;
         return true;
     }
     if (offset < s->offset) {
-        ZSTD_DCtx_reset(s->context, ZSTD_reset_session_only);
-        s->in.pos = s->in.size = 0;
-        s->file_offset = s->offset = 0;
-        s->frame_open = false;
+        unzstd_rewind(s->unzstd);
+        s->offset = 0;
     }
     g_autofree uint8_t *skipped = g_malloc(SPOOL_CHUNK);
     bool good = true;

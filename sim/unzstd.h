@@ -1,0 +1,38 @@
+/* unzstd.h - what zstd has compressed, decompressed piece by piece.
+ *
+ * The compressed bytes come from a source, which is read in order from its beginning.  Frames that follow one another
+ * are one run of bytes.  Nothing is kept but one piece of each side, so the caller decides how much is too much.
+ * Knows no files and no formats. */
+#ifndef SIM_UNZSTD_H
+#define SIM_UNZSTD_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where compressed bytes come from.  name, and what context stands for, must outlive the reader. */
+struct unzstd_source {
+    /* Reads up to size bytes at an offset; *got is less only at the end.  False and *error on failure. */
+    bool (*read)(void *context, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error);
+    void *context;
+    const char *name; /* in messages */
+    GQuark domain;    /* of errors in the data themselves, */
+    int code;         /* and their code */
+};
+
+/* Whether bytes begin as zstd's data do. */
+bool unzstd_begins(const void *bytes, size_t size);
+
+struct unzstd;
+/* At the beginning. */
+struct unzstd *unzstd_new(const struct unzstd_source *source);
+void unzstd_free(struct unzstd *unzstd);
+
+/* Decompresses up to size bytes; *got is less than size only at the end.  False and *error where the source cannot be
+ * read or its bytes are damaged: "NAME: compressed offset N: expected ..., found ...". */
+bool unzstd_read(struct unzstd *unzstd, void *buffer, size_t size, size_t *got, GError **error);
+/* Back to the beginning. */
+void unzstd_rewind(struct unzstd *unzstd);
+
+#endif
