@@ -1,16 +1,17 @@
 /* sim.c - the clock and the event queue behind sim.h.
  *
- * The queue is a radix trie over the 64 bits of time, six bits a level, above a small sorted front:
+ * The queue is a radix trie over the 64 bits of time, six bits a level but for one, above a small sorted front:
  *
- *     level 10 |.|.|.|.| ...                          slot: where the highest digit of time that differs
+ *     level  9 |.|.|.|.| ...                          slot: where the highest digit of time that differs
  *       ...                                           from base says; a list of chunks, first in first out
+ *     level  2 |.|#|.|#|.|#|.|.| ... 1024 slots, 4.2 us
  *     level  1 |.|#|.|#| ... 64 slots, 4096 ps
  *     level  0 |.|#|#|.| ... 64 slots,   64 ps
  *                 v  when the front is empty: a slot of few events is sorted into it,
  *                 v  a slot of many is dealt out to the levels below
  *     run <== [ sooner, later, ... ] front            everything sooner than front_end_ps
  *
- * An event moves down at most once a level, in practice two or three times, always in streams; no step
+ * An event moves down at most once a level, in practice once or twice, always in streams; no step
  * depends on how times are distributed.  Ties: events of one instant differ from base alike, so they are
  * always in the same slot, each step keeps the order within a slot, and the sort is stable; so the order of
  * scheduling decides without ever comparing sequences.  Moving records instead of events leaves the memory
@@ -22,12 +23,17 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "sim/memory.h"
 
 enum {
-    DIGIT_BITS = 6,
-    DIGIT_COUNT = 1 << DIGIT_BITS,
-    LEVEL_COUNT = (64 + DIGIT_BITS - 1) / DIGIT_BITS,
+    WORD_BITS = 64, /* of slot masks */
+    DIGIT_BITS = 6, /* of a level but the wide one */
+    WIDE_BITS = 10, /* most events are scheduled no further ahead than this level reaches: they move once */
+    WIDE_LEVEL = 2,
+    WIDE_WORDS = (1 << WIDE_BITS) / WORD_BITS,
+    LEVEL_COUNT = (64 - WIDE_BITS) / DIGIT_BITS + 1,
+    SLOT_COUNT = ((LEVEL_COUNT - 1) << DIGIT_BITS) + (1 << WIDE_BITS),
     CHUNK_BYTES = 512, /* eight cache lines; a power of two, at a multiple of which each chunk lies */
     CHUNK_ENTRIES = 31,
     FRONT_FILL_MAX = 32, /* taken from slots at once; the sort is quadratic */
@@ -43,6 +49,36 @@ enum {
 #define DUE_MASK (SIM_TIME_MAX_PS + 1)
 
 _Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
+
+/* Where a level's digit begins in the bits of time, its greatest value, and its first slot. */
+struct level {
+    uint16_t shift, digit_max, slot;
+};
+enum { DIGIT_MAX = (1 << DIGIT_BITS) - 1, WIDE_MAX = (1 << WIDE_BITS) - 1, DIGIT_COUNT = DIGIT_MAX + 1 };
+#define LEVEL_ABOVE(level) \
+    { \
+        ((level)-1) * DIGIT_BITS + WIDE_BITS, DIGIT_MAX, ((level)-1) * DIGIT_COUNT + WIDE_MAX + 1 \
+    }
+static const struct level levels[LEVEL_COUNT] = {
+    { 0, DIGIT_MAX, 0 },
+    { DIGIT_BITS, DIGIT_MAX, DIGIT_COUNT },
+    { 2 * DIGIT_BITS, WIDE_MAX, 2 * DIGIT_COUNT },
+    LEVEL_ABOVE(3),
+    LEVEL_ABOVE(4),
+    LEVEL_ABOVE(5),
+    LEVEL_ABOVE(6),
+    LEVEL_ABOVE(7),
+    LEVEL_ABOVE(8),
+    LEVEL_ABOVE(9),
+};
+_Static_assert(WIDE_LEVEL == 2 && LEVEL_COUNT == 10 && 9 * DIGIT_BITS + WIDE_BITS == 64, "the table's");
+
+static inline unsigned level_of(unsigned bit)
+{
+    const unsigned wide_end = WIDE_LEVEL * DIGIT_BITS + WIDE_BITS;
+    if (bit >= wide_end) return (bit - wide_end) / DIGIT_BITS + WIDE_LEVEL + 1;
+    return bit < WIDE_LEVEL * DIGIT_BITS ? bit / DIGIT_BITS : WIDE_LEVEL;
+}
 
 struct entry {
     uint64_t time_ps;
@@ -91,9 +127,10 @@ struct sim {
     struct chunk *chunk_free;
     struct block *block_first, *block; /* all, and the one whose chunks from chunk_used on were never used */
     uint32_t chunk_used;
-    uint32_t chunk_count; /* of all blocks */
-    uint64_t slot_mask[LEVEL_COUNT];
-    struct slot slots[LEVEL_COUNT][DIGIT_COUNT];
+    uint32_t chunk_count;            /* of all blocks */
+    uint32_t word_mask[LEVEL_COUNT]; /* words of the slot mask that are not 0 */
+    uint64_t slot_mask[LEVEL_COUNT][WIDE_WORDS];
+    struct slot slots[SLOT_COUNT]; /* of all levels */
 };
 
 _Static_assert(offsetof(struct sim, clock) == 0, "sim_clock() finds it there");
@@ -113,10 +150,9 @@ static void queue_clear(struct sim *sim)
     sim->chunk_free = NULL;
     sim->block = sim->block_first;
     sim->chunk_used = 0;
-    for (int level = 0; level < LEVEL_COUNT; level++) {
-        sim->slot_mask[level] = 0;
-        for (int digit = 0; digit < DIGIT_COUNT; digit++) slot_clear(&sim->slots[level][digit]);
-    }
+    memset(sim->word_mask, 0, sizeof sim->word_mask);
+    memset(sim->slot_mask, 0, sizeof sim->slot_mask);
+    for (int i = 0; i < SLOT_COUNT; i++) slot_clear(&sim->slots[i]);
 }
 
 static struct block *block_new(uint32_t chunk_count)
@@ -132,8 +168,7 @@ static sim_handler row_run;
 
 struct sim *sim_new(uint32_t event_count)
 {
-    const size_t slot_count = (size_t)LEVEL_COUNT * DIGIT_COUNT;
-    const size_t partial = event_count < slot_count ? event_count : slot_count;
+    const size_t partial = event_count < SLOT_COUNT ? event_count : SLOT_COUNT;
     const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: of the slot dealt out */
     struct sim *const sim = memory_grow(NULL, 1, sizeof *sim);
 
@@ -236,16 +271,17 @@ static void slot_drop_first(struct sim *sim, struct slot *slot)
 /* ---- the trie ---- */
 
 /* A slot's last chunk is full, or the slot is empty. */
-static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *slot)
+static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *slot, unsigned level)
 {
     struct chunk *const chunk = chunk_take(sim);
 
     if (slot->count == 0) {
-        const unsigned number = (unsigned)(slot - sim->slots[0]), level = number / DIGIT_COUNT;
+        const unsigned digit = (unsigned)(slot - sim->slots) - levels[level].slot, word = digit / WORD_BITS;
 
         slot->first = chunk;
         sim->level_mask |= 1u << level;
-        sim->slot_mask[level] |= UINT64_C(1) << number % DIGIT_COUNT;
+        sim->word_mask[level] |= 1u << word;
+        sim->slot_mask[level][word] |= UINT64_C(1) << digit % WORD_BITS;
     } else {
         chunk_of(slot->end)->next = chunk;
     }
@@ -255,11 +291,11 @@ static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *
 static inline void trie_insert(struct sim *sim, struct entry entry)
 {
     const uint64_t differing = entry.time_ps ^ sim->base_ps;
-    const unsigned level = (63 - (unsigned)__builtin_clzll(differing | 1)) / DIGIT_BITS;
-    const unsigned digit = entry.time_ps >> (level * DIGIT_BITS) & (DIGIT_COUNT - 1);
-    struct slot *const slot = &sim->slots[level][digit];
+    const unsigned level = level_of(63 - (unsigned)__builtin_clzll(differing | 1));
+    const struct level *const l = &levels[level];
+    struct slot *const slot = &sim->slots[l->slot + (entry.time_ps >> l->shift & l->digit_max)];
 
-    if (chunk_full(slot->end)) slot_extend(sim, slot);
+    if (chunk_full(slot->end)) slot_extend(sim, slot, level);
     if (entry.time_ps < slot->time_ps_min) slot->time_ps_min = entry.time_ps;
     *slot->end++ = entry;
     slot->count++;
@@ -267,17 +303,29 @@ static inline void trie_insert(struct sim *sim, struct entry entry)
 
 static void trie_mark_empty(struct sim *sim, unsigned level, unsigned digit)
 {
-    sim->slot_mask[level] &= ~(UINT64_C(1) << digit);
-    if (sim->slot_mask[level] == 0) sim->level_mask &= ~(1u << level);
+    const unsigned word = digit / WORD_BITS;
+
+    sim->slot_mask[level][word] &= ~(UINT64_C(1) << digit % WORD_BITS);
+    if (sim->slot_mask[level][word] == 0) sim->word_mask[level] &= ~(1u << word);
+    if (sim->word_mask[level] == 0) sim->level_mask &= ~(1u << level);
+}
+
+/* The digit of the first slot in use of a level that has one. */
+static unsigned trie_first(const struct sim *sim, unsigned level)
+{
+    const unsigned word = (unsigned)__builtin_ctz(sim->word_mask[level]);
+
+    return word * WORD_BITS + (unsigned)__builtin_ctzll(sim->slot_mask[level][word]);
 }
 
 /* Deals a slot out to the levels below.  Its smallest time as the base sends as many as possible as far down
  * as possible: ties go straight to level 0. */
 static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 {
-    struct slot slot = sim->slots[level][digit];
+    struct slot *const dealt = &sim->slots[levels[level].slot + digit];
+    struct slot slot = *dealt;
 
-    slot_clear(&sim->slots[level][digit]);
+    slot_clear(dealt);
     trie_mark_empty(sim, level, digit);
     sim->base_ps = slot.time_ps_min;
     while (slot.count > 0) {
@@ -371,23 +419,23 @@ static void front_look_ahead(const struct sim *sim)
 /* Takes the slots of a level from digit on, as many as fit, into the empty front. */
 static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
 {
-    const unsigned shift = level * DIGIT_BITS;
-    struct slot *const slots = sim->slots[level];
+    const struct level *const l = &levels[level];
+    struct slot *const slots = &sim->slots[l->slot];
 
     sim->base_ps = slots[digit].time_ps_min;
     for (;;) {
         while (slots[digit].count > 0) front_take_chunk(sim, &slots[digit]);
-        sim->front_end_ps = ((sim->base_ps >> shift & ~(uint64_t)(DIGIT_COUNT - 1)) | digit) + 1;
+        sim->front_end_ps = ((sim->base_ps >> l->shift & ~(uint64_t)l->digit_max) | digit) + 1;
         trie_mark_empty(sim, level, digit);
-        if (sim->slot_mask[level] == 0) break;
-        digit = (unsigned)__builtin_ctzll(sim->slot_mask[level]);
+        if (sim->word_mask[level] == 0) break;
+        digit = trie_first(sim, level);
         if (sim->front_tail + slots[digit].count > FRONT_SIZE) {
             slot_look_ahead(&slots[digit]);
             break;
         }
     }
     /* Nothing is later when the trie is empty: so it is whenever the shift would lose the top bit. */
-    sim->front_end_ps = sim->level_mask == 0 ? UINT64_MAX : sim->front_end_ps << shift;
+    sim->front_end_ps = sim->level_mask == 0 ? UINT64_MAX : sim->front_end_ps << l->shift;
 }
 
 /* The front is empty and the trie is not. */
@@ -397,8 +445,8 @@ static __attribute__((noinline)) void front_fill(struct sim *sim)
     sim->front[FRONT_SPARE - 1].time_ps = 0;
     for (;;) {
         const unsigned level = (unsigned)__builtin_ctz(sim->level_mask);
-        const unsigned digit = (unsigned)__builtin_ctzll(sim->slot_mask[level]);
-        struct slot *const slot = &sim->slots[level][digit];
+        const unsigned digit = trie_first(sim, level);
+        struct slot *const slot = &sim->slots[levels[level].slot + digit];
 
         if (slot->count <= FRONT_FILL_MAX) {
             front_take_slots(sim, level, digit);
