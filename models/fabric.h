@@ -301,6 +301,7 @@ struct fabric {
     uint32_t word_count;
     uint16_t rank, rank_count;
     uint16_t ranks_per_node; /* ranks of one NVLink domain are consecutive */
+    uint16_t node_first;     /* the first rank of the own domain */
     uint16_t queue_count;    /* QPs to each peer */
     bool nvlink_disabled;    /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
     bool payload;            /* true: rows are stored and moved; false: only sizes and control data are */
@@ -342,8 +343,7 @@ static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer
 {
     if (peer == f->rank) return FABRIC_SELF;
     if (f->nvlink_disabled) return FABRIC_RDMA;
-    const bool one_node = f->rank_count <= f->ranks_per_node; /* no divisions */
-    return one_node || peer / f->ranks_per_node == f->rank / f->ranks_per_node ? FABRIC_NVLINK : FABRIC_RDMA;
+    return (uint16_t)(peer - f->node_first) < f->ranks_per_node ? FABRIC_NVLINK : FABRIC_RDMA;
 }
 
 /* For the worlds: the number of bytes that a write stores, and a function that stores them. */

@@ -425,6 +425,7 @@ struct loop *loop_new(const struct loop_options *options)
             .rank = i,
             .rank_count = options->ranks,
             .ranks_per_node = options->ranks_per_node,
+            .node_first = (uint16_t)(i - i % options->ranks_per_node),
             .queue_count = options->needs.queue_count,
             .nvlink_disabled = options->nvlink_disabled,
             .payload = options->payload,

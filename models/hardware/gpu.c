@@ -34,8 +34,6 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     return later(out_ps, in_ps);
 }
 
-enum { STORE_IN_FLIGHT = 4 }; /* loads behind store-warp-rate; with more, store-deep-rate */
-
 static int priced_store(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world *w = rank->world;
@@ -149,20 +147,16 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
         world_store_payload(rank, write);
         return 0;
     }
-    const bool bulk = p->engine == FABRIC_BULK, deep = !bulk && p->in_flight > STORE_IN_FLIGHT;
-    const struct work_rates *k = bulk ? &w->bulk : &w->store;
-    const rate_q20 warp = deep ? w->store_deep : k->warp;
-    const uint64_t service_ps = rate_time(w->store.sm, size) + (bulk ? bulk_passes_ps(w, p, size) : 0),
-                   latency_ps = gpu_rows_latency_ps(w, k, p, rows, busy);
-    /* Bulk copies of several warps overlap each other's latencies, which the engine's turns do not hide; loads and
-     * stores of one group go in step. */
-    const uint64_t alone_ps = rate_time(warp, size) / busy + (bulk ? latency_ps : 0);
-    const uint64_t wait_ps = bulk && alone_ps > service_ps ? alone_ps - service_ps : 0;
-    uint64_t end = start + alone_ps;
-    if (!deep && !bulk) end = later(end, start + gpu_share_ps(rank, ww, service_ps));
-    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size) + wait_ps);
-    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
-    const uint64_t last_ps = bulk ? 0 : latency_ps;
+    const struct row_cost *c = gpu_row_cost(
+        rank, &(struct row_cost){
+                  .pattern = p, .read_bytes = size, .rows = rows, .busy = (uint16_t)busy, .what = GPU_ROW_STORE });
+    const bool bulk = p->engine == FABRIC_BULK, deep = !bulk && p->in_flight > GPU_STORE_IN_FLIGHT;
+    const uint64_t wait_ps = bulk && c->alone_ps > c->service_ps ? c->alone_ps - c->service_ps : 0;
+    uint64_t end = start + c->alone_ps;
+    if (!deep && !bulk) end = later(end, start + gpu_share_ps(rank, ww, c->service_ps));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, c->service_ps, size) + wait_ps);
+    end = later(end, own_reserve(rank, &rank->hbm, now, c->hbm_ps, size));
+    const uint64_t last_ps = bulk ? 0 : c->latency_ps;
     gpu_lane_end(ww, end + last_ps);
     if (write->peer != f->rank) {
         const rate_q20 egress = p->packed ? w->egress_split : 0;

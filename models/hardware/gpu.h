@@ -61,7 +61,10 @@ void gpu_moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps);
 
 /* gpu_rows.c.  Whether the kernel says its pattern and the cluster says what its waits take.  Then gpu_load_ps(),
  * gpu_touch_ps(), gpu_row_ps() and gpu_rounds_ps() tell the cost, else gpu_rows_latency_ps() and rates by kind. */
-bool gpu_priced(const struct world *w, const struct fabric_pattern *p);
+static inline bool gpu_priced(const struct world *w, const struct fabric_pattern *p)
+{
+    return p && w->cluster->gpu.load_ps && !p->staged && (p->engine == FABRIC_LDST || p->in_flight > 1);
+}
 /* A wait for memory. */
 uint64_t gpu_load_ps(const struct world *w, const struct fabric_pattern *p);
 /* The first wait for an array takes this longer; notes that the worker has waited for it. */
@@ -79,6 +82,21 @@ uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const s
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
 uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct fabric_pattern *p,
                              uint32_t rows, uint32_t busy);
+
+/* What rows take that no kernel says more of than their pattern: a store's (read_bytes are written at the peer), or a
+ * cast's or copy's. */
+enum { GPU_ROW_STORE = 255, GPU_STORE_IN_FLIGHT = 4 }; /* loads behind store-warp-rate; with more, store-deep-rate */
+void gpu_row_cost_fill(const struct world *w, struct row_cost *cost);
+static inline const struct row_cost *gpu_row_cost(struct world_rank *rank, const struct row_cost *of)
+{
+    struct row_cost *cost = &rank->row_cost[(uintptr_t)of->pattern / sizeof *of->pattern % ROW_COSTS];
+    if (cost->pattern != of->pattern || cost->read_bytes != of->read_bytes || cost->write_bytes != of->write_bytes ||
+        cost->rows != of->rows || cost->busy != of->busy || cost->what != of->what) {
+        *cost = *of;
+        gpu_row_cost_fill(rank->world, cost);
+    }
+    return cost;
+}
 
 /* gpu_work.c.  When a cast, copy, sum or scan by `lanes` warps is done that begins at `start`. */
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes);

@@ -86,9 +86,32 @@ uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint6
     return gpu->row_ps + steps_ps + turns * (wait_ps + (p->sought ? gpu->seek_ps : 0)) + rate_time(w->row, row_bytes);
 }
 
-bool gpu_priced(const struct world *w, const struct fabric_pattern *p)
+/* Bulk copies of several warps overlap each other's latencies, which the engine's turns do not hide; loads and stores
+ * of one group go in step. */
+static void store_cost_fill(const struct world *w, struct row_cost *c)
 {
-    return p && w->cluster->gpu.load_ps && !p->staged && (p->engine == FABRIC_LDST || p->in_flight > 1);
+    const struct fabric_pattern *p = c->pattern;
+    const bool bulk = p->engine == FABRIC_BULK, deep = !bulk && p->in_flight > GPU_STORE_IN_FLIGHT;
+    const struct work_rates *k = bulk ? &w->bulk : &w->store;
+    c->service_ps = rate_time(w->store.sm, c->read_bytes) + (bulk ? bulk_passes_ps(w, p, c->read_bytes) : 0);
+    c->latency_ps = gpu_rows_latency_ps(w, k, p, c->rows, c->busy);
+    c->alone_ps = rate_time(deep ? w->store_deep : k->warp, c->read_bytes) / c->busy + (bulk ? c->latency_ps : 0);
+    c->hbm_ps = rate_time(w->hbm, c->read_bytes);
+}
+
+void gpu_row_cost_fill(const struct world *w, struct row_cost *c)
+{
+    if (c->what == GPU_ROW_STORE) {
+        store_cost_fill(w, c);
+        return;
+    }
+    const bool bulk = c->pattern->engine == FABRIC_BULK;
+    const struct work_rates *k = c->what == FABRIC_WORK_CAST ? &w->cast : bulk ? &w->bulk : &w->copy;
+    c->service_ps =
+        rate_time(bulk ? w->bulk.sm : k->sm, c->read_bytes) + (bulk ? bulk_passes_ps(w, c->pattern, c->read_bytes) : 0);
+    c->latency_ps = gpu_rows_latency_ps(w, k, c->pattern, c->rows, c->busy);
+    c->alone_ps = c->latency_ps + rate_time(k->warp, c->read_bytes) / c->busy;
+    c->hbm_ps = rate_time(w->hbm, c->read_bytes + c->write_bytes);
 }
 
 /* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others but for a

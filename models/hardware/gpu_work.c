@@ -13,40 +13,45 @@ static bool priced_rows(const struct world *w, const struct fabric_work *work)
     return gpu_priced(w, p) && !(work->kind == FABRIC_WORK_REDUCE && p->engine == FABRIC_LDST && p->in_flight > 1);
 }
 
-/* What a bulk copy costs its SM: in to shared memory, out again. */
-static uint64_t bulk_service_ps(const struct world *w, const struct fabric_work *work)
+/* A reducing warp walks along the row: each stretch that it writes waits for the loads of that stretch from all rows,
+ * so its time goes with the bytes written, and only little with the bytes read. */
+static uint64_t rows_reduce(struct world_rank *rank, const struct fabric_work *work, const struct fabric_pattern *p,
+                            uint64_t start, uint32_t busy)
 {
-    return rate_time(w->bulk.sm, work->read_bytes) + bulk_passes_ps(w, work->pattern, work->read_bytes);
+    struct world *w = rank->world;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
+    const uint64_t service_ps = p->engine == FABRIC_BULK
+                                    ? rate_time(w->bulk.sm, work->read_bytes) + bulk_passes_ps(w, p, work->read_bytes)
+                                    : rate_time(w->reduce.sm, work->read_bytes);
+    uint64_t end = start + gpu_rows_latency_ps(w, &w->reduce, p, work->rows, busy);
+    end += (rate_time(w->reduce.warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;
+    end = later(end, own_reserve(rank, &rank->sm[rank->now.worker->sm], now, service_ps, work->read_bytes));
+    return later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
 }
 
-/* Casts, copies and reductions.  A reducing warp walks along the row: each stretch that it writes waits for
- * the loads of that stretch from all rows, so its time goes with the bytes written, and only little with the
- * bytes read. */
+/* Casts, copies and reductions. */
 static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
     const struct fabric_pattern *p = work->pattern ? work->pattern : &gpu_plain;
     const bool bulk = p->engine == FABRIC_BULK;
-    const struct work_rates *k = work->kind == FABRIC_WORK_CAST     ? &w->cast
-                                 : work->kind == FABRIC_WORK_REDUCE ? &w->reduce
-                                 : bulk                             ? &w->bulk
-                                                                    : &w->copy;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = gpu_warps_busy(work->rows, lanes);
     if (p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start, &(uint64_t){ 0 });
     if (p->footprint_bytes && (bulk || p->in_flight > 1)) return bulk_rows(rank, work, start, busy);
-    const uint64_t service_ps = bulk ? bulk_service_ps(w, work) : rate_time(k->sm, work->read_bytes),
-                   latency_ps = gpu_rows_latency_ps(w, k, p, work->rows, busy);
-    uint64_t end = start + latency_ps;
-    if (work->kind == FABRIC_WORK_REDUCE)
-        end += (rate_time(k->warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;
-    else end += rate_time(k->warp, work->read_bytes) / busy;
-    if (work->kind != FABRIC_WORK_REDUCE && !p->packed_source)
-        end = later(end, start + gpu_share_ps(rank, ww, service_ps));
-    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
-    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
-    if (work->kind != FABRIC_WORK_REDUCE) gpu_moved_note(ww, start, end);
+    if (work->kind == FABRIC_WORK_REDUCE) return rows_reduce(rank, work, p, start, busy);
+    const struct row_cost *c = gpu_row_cost(rank, &(struct row_cost){ .pattern = p,
+                                                                      .read_bytes = work->read_bytes,
+                                                                      .write_bytes = work->write_bytes,
+                                                                      .rows = work->rows,
+                                                                      .busy = (uint16_t)busy,
+                                                                      .what = (uint8_t)work->kind });
+    uint64_t end = start + c->alone_ps;
+    if (!p->packed_source) end = later(end, start + gpu_share_ps(rank, ww, c->service_ps));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, c->service_ps, work->read_bytes));
+    end = later(end, own_reserve(rank, &rank->hbm, now, c->hbm_ps, both));
+    gpu_moved_note(ww, start, end);
     return end;
 }
 

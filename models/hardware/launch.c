@@ -90,6 +90,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     rank->begun = false;
     rank->ready_first = NULL;
     rank->owed_ps = rank->held_until_ps = 0;
+    memset(rank->row_cost, 0, sizeof rank->row_cost);
     rank->ready_count = rank->round_left = 0;
     struct port *const ports[] = { &rank->hbm, &rank->egress, &rank->ingress, &rank->posting };
     for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) ports[i]->busy_ps = ports[i]->bytes = 0;

@@ -101,14 +101,17 @@ static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
     return count;
 }
 
+static void watcher_wake(const struct world *w, struct world_worker *ww)
+{
+    const uint64_t now = sim_now_ps(w->sim);
+    world_worker_wake(w->sim, ww, now, seen_ps(w, ww, now));
+}
+
 static void watchers_wake(struct world_rank *rank, const struct watch *watch)
 {
-    const struct world *const w = rank->world;
-    const uint64_t now = sim_now_ps(w->sim);
     for (uint32_t left = watch->count; left;) {
         const uint32_t last = watch->worker + left - 1, woken = row_wake(rank, last, left);
-        struct world_worker *const ww = &rank->worker[last];
-        if (!woken) world_worker_wake(w->sim, ww, now, seen_ps(w, ww, now));
+        if (!woken) watcher_wake(rank->world, &rank->worker[last]);
         left -= woken ? woken : 1;
     }
 }
@@ -119,6 +122,11 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
     struct watch lone;
     assert(add || value >= *place);
     *place = add ? *place + value : value;
+    const uint32_t head = rank->watch_head[word];
+    if (head & WATCH_LONE) {
+        watcher_wake(rank->world, &rank->worker[head & WATCH_NUMBER]);
+        return;
+    }
     for (const struct watch *watch = watches_of(rank, word, &lone); watch; watch = watch_next(rank, watch))
         if (*place >= watch->least) watchers_wake(rank, watch);
 }

@@ -53,17 +53,6 @@ void world_load_payload(struct world_rank *target, const struct fabric_read *rea
 
 uint64_t world_now_ps(const struct fabric *f) { return sim_now_ps(((const struct world_rank *)f)->world->sim); }
 
-/* An event at from_ps makes the worker step at time_ps, or later, when its earlier work is done.  Nothing changes if
- * the worker's next step was settled before from_ps. */
-void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
-{
-    if (ww->settled_ps <= from_ps) return;
-    const uint64_t step_ps = time_ps > ww->cursor_ps ? time_ps : ww->cursor_ps;
-    ww->settled_ps = from_ps;
-    if (!sim_event_pending(&ww->event)) sim_schedule_at(sim, &ww->event, step_ps);
-    else if (sim_event_time_ps(&ww->event) > step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
-}
-
 void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 {
     (void)w;
@@ -363,6 +352,7 @@ static void rank_init(struct world *w, uint32_t index)
         .rank = (uint16_t)index,
         .rank_count = (uint16_t)o->ranks,
         .ranks_per_node = (uint16_t)o->ranks_per_node,
+        .node_first = (uint16_t)(index - index % o->ranks_per_node),
         .queue_count = o->needs.queue_count,
         .nvlink_disabled = o->nvlink_disabled,
         .payload = o->payload,

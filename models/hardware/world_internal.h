@@ -123,6 +123,18 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 
 _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
 
+/* What rows of one pattern and size take of each part by itself: kernels move millions that are alike.  Filled by
+ * gpu_rows.c; the first five fields say of which rows it is. */
+struct row_cost {
+    const struct fabric_pattern *pattern;
+    uint64_t read_bytes, write_bytes;
+    uint32_t rows;
+    uint16_t busy; /* warps */
+    uint8_t what;  /* enum fabric_work_kind, or GPU_ROW_STORE */
+    uint64_t service_ps, latency_ps, alone_ps, hbm_ps;
+};
+enum { ROW_COSTS = 4 };
+
 enum { WORLD_PATTERNS_MAX = 16 }; /* half the bits of a worker's touched; the others are of patterns made by ranks */
 
 struct world_rank {
@@ -145,8 +157,9 @@ struct world_rank {
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
     const struct fabric_pattern *pattern[WORLD_PATTERNS_MAX]; /* [pattern_count] that a worker's touched numbers */
     uint32_t pattern_count;
-    struct looks *looks; /* NULL: no worker has looked yet */
-    struct mover *mover; /* [mover_count] */
+    struct row_cost row_cost[ROW_COSTS]; /* of this launch, by pattern */
+    struct looks *looks;                 /* NULL: no worker has looked yet */
+    struct mover *mover;                 /* [mover_count] */
     uint32_t mover_count, mover_max;
     struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
@@ -394,8 +407,16 @@ void world_timeline_launch(struct world_rank *rank, uint32_t worker_count);
 void world_timeline_nic_note(const struct world *w, const struct request *r, bool transmit, uint64_t begin_ps,
                              uint64_t end_ps);
 
-/* world.c: an event at from_ps makes the worker step at time_ps, or later, when its earlier work is done. */
-void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps);
+/* An event at from_ps makes the worker step at time_ps, or later, when its earlier work is done.  Nothing changes if
+ * its next step was settled before from_ps. */
+static inline void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
+{
+    if (ww->settled_ps <= from_ps) return;
+    const uint64_t step_ps = later(time_ps, ww->cursor_ps);
+    ww->settled_ps = from_ps;
+    if (!sim_event_pending(&ww->event)) sim_schedule_at(sim, &ww->event, step_ps);
+    else if (sim_event_time_ps(&ww->event) > step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
+}
 
 /* launch.c: the last worker of a rank is done. */
 void launch_rank_done(struct world_rank *rank);
