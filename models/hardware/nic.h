@@ -128,7 +128,22 @@ struct nic {
     bool stalled; /* the window is full; nobody knows for how long */
 };
 
-/* ---- qp.c: requests, and who waits for room ---- */
+/* ---- qp.c: QPs, requests, and who waits for room ---- */
+
+/* The QP, made when it is first asked for. */
+struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* The QP, or NULL if it was never used or has been given back. */
+struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* Its struct qp_rest, made when it is first asked for. */
+struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
+/* Gives the QP back if it has nothing to do and nobody waits for it. */
+void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
+uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
+/* Frees what a QP holds. */
+void nic_qp_clear(struct world *w, struct qp *qp);
+/* Prefetches the QP, which may not be there. */
+void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue);
 
 /* Fills a request with a put or a signal. */
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
@@ -150,34 +165,27 @@ void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t
 /* A request of the QP completes at time_ps.  The workers that it lets go on step then. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
-/* ---- nic.c ---- */
+/* ---- nic_doorbell.c ---- */
+
+/* Hands a request to its QP.  With defer the QP holds it back.  Otherwise it and all held requests become ready. */
+void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer);
+/* Rings the doorbell for the requests that a QP holds back.  A host spends CPU time on each of them first. */
+void nic_ring(struct world_rank *source, struct qp *qp);
+
+/* ---- nic_receive.c ---- */
 
 /* How long a CPU at one end copies that many bytes of a message, where a transport has that; else 0.  Where NICs do not
  * reach GPU memory, it waits for the copy between the GPU's memory and the host's, too. */
 uint64_t nic_copied_ps(const struct world *w, uint64_t size_bytes);
 
-/* Hands a request to its QP.  With defer the QP holds it back.  Otherwise it and all held requests become ready. */
-void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer);
-struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* The QP, or NULL if it was never used or has been given back. */
-struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* Its struct qp_rest, made when it is first asked for. */
-struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
-/* Gives the QP back if it has nothing to do and nobody waits for it. */
-void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
-uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
-/* What events of this file run. */
+/* ---- nic.c, and nic_receive.c for two of the events ---- */
+
+/* What events of a NIC run. */
 sim_handler nic_send_next, nic_request_received, nic_request_landed, nic_qp_resume;
-/* Prefetch what an event of this file will look at, which it need not be. */
+/* Prefetch what an event of a NIC will look at, which it need not be. */
 void nic_look_far(const struct sim *sim, const struct sim_event *event);
 void nic_look_near(const struct sim *sim, const struct sim_event *event);
-void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue);
 void nic_init(struct world *w, uint32_t port);
-/* Frees what a QP holds. */
-void nic_qp_clear(struct world *w, struct qp *qp);
 void nic_clear(struct nic *nic);
-/* Rings the doorbell for the requests that a QP holds back.  A host spends CPU time on each of them first. */
-void nic_ring(struct world_rank *source, struct qp *qp);
 
 #endif

@@ -1,9 +1,78 @@
-/* qp.c - makes requests.  Lets workers wait for room on a QP, or for everything on it to complete.
- * nic.c says what becomes of a request. */
+/* qp.c - makes QPs when they are first used, and requests.  Lets workers wait for room on a QP, or for everything on
+ * it to complete.  nic_doorbell.c, nic.c and nic_receive.c say what becomes of a request. */
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
+
+/* ---- QPs ---- */
+
+static arena_name *qp_place(const struct world_rank *rank, uint16_t peer, uint16_t queue)
+{
+    assert(peer < rank->fabric.rank_count && queue < rank->fabric.queue_count);
+    if (rank->world->transport.queues) queue %= rank->world->transport.queues;
+    return &rank->qp[(uint32_t)peer * rank->fabric.queue_count + queue];
+}
+
+struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue)
+{
+    return qp_at(rank->world, *qp_place(rank, peer, queue));
+}
+
+struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue)
+{
+    struct world *w = rank->world;
+    arena_name *place = qp_place(rank, peer, queue);
+    if (*place) return qp_at(w, *place);
+    struct qp *const qp = pool_get(&w->qps);
+    *qp = (struct qp){ 0 };
+    *place = arena_name_of(&w->arena, qp);
+    return qp;
+}
+
+struct qp_rest *nic_qp_more(struct world *w, struct qp *qp)
+{
+    struct qp_rest *rest = qp_rest_of(w, qp);
+    if (rest) return rest;
+    rest = pool_get(&w->qp_rests);
+    *rest = (struct qp_rest){ 0 };
+    qp->rest = arena_name_of(&w->arena, rest);
+    return rest;
+}
+
+void nic_qp_clear(struct world *w, struct qp *qp)
+{
+    struct qp_rest *const rest = qp_rest_of(w, qp);
+    if (!rest || !rest->flow) return;
+    dcqcn_flow_clear(rest->flow);
+    free(rest->flow);
+}
+
+void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue)
+{
+    struct world *w = rank->world;
+    arena_name *const place = qp_place(rank, peer, queue);
+    struct qp *const qp = qp_at(w, *place);
+    struct qp_rest *const rest = qp_rest_of(w, qp);
+    if (qp->held_last || qp->ready_last || qp->ack_last || qp->unknown || qp->unacked) return;
+    if (rest && (rest->waiter || rest->flow || rest->answers)) return;
+    if (rest) pool_put(&w->qp_rests, rest);
+    pool_put(&w->qps, qp);
+    *place = 0;
+}
+
+void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue)
+{
+    const struct world_rank *rank = fabric_container_of(f, const struct world_rank, fabric);
+    arena_look_ahead(&rank->world->arena, *qp_place(rank, peer, queue));
+}
+
+uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes)
+{
+    const uint64_t packets = size_bytes ? (size_bytes + nic->mtu_bytes - 1) / nic->mtu_bytes : 1;
+    return size_bytes + packets * nic->header_bytes;
+}
 
 struct parcel *world_request_parcel(struct world *w, struct request *r)
 {
