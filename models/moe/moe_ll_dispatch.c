@@ -191,7 +191,8 @@ static void choices_charge(struct fabric_worker *w, uint32_t entries)
                     &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_rest, .rows = rows - first });
 }
 
-enum { RAISED_A_STEP = 4 * LL_LANES };
+/* A round of 32 waits for what its SM has stored by then, so few of them make a step. */
+enum { RAISED_A_STEP = 2 * LL_LANES };
 
 static enum worker_step counter_step(struct fabric_worker *w)
 {
