@@ -28,7 +28,8 @@ enum kind {
     KIND_SHARE,
     KIND_INTERVAL,
     KIND_PIECE,
-    KIND_CPCS
+    KIND_CPCS,
+    KIND_NICS_OF
 };
 
 /* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
@@ -181,6 +182,7 @@ static const struct key keys[] = {
     KEY("nic", "atomic", KIND_TIME, true, nic.atomic_ps),
     KEY("node", "gpus", KIND_COUNT, true, node.gpus),
     KEY("node", "nics", KIND_NICS, true, node.nics),
+    KEY("node", "nic-of", KIND_NICS_OF, true, node.nic_of),
     KEY("node", "sockets", KIND_COUNT, true, node.sockets),
     KEY("node", "pcie-switches", KIND_COUNT, true, node.pcie_switches),
     KEY("node", "pcie-rate", KIND_RATE, true, node.pcie_rate_bps),
@@ -300,6 +302,20 @@ static bool parse_nics(const char *text, uint32_t *count)
 {
     *count = CLUSTER_NO_NICS;
     return !strcmp(text, "0") || parse_count(text, count);
+}
+
+static bool parse_nics_of(const char *text, struct cluster_nics_of *of)
+{
+    of->count = 0;
+    g_auto(GStrv) word = g_strsplit_set(text, " \t", -1);
+    for (char **w = word; *w; w++) {
+        guint64 nic;
+        if (!**w) continue;
+        if (of->count == CLUSTER_NICS_OF_MAX || !g_ascii_string_to_unsigned(*w, 10, 0, UINT16_MAX, &nic, NULL))
+            return false;
+        of->nic[of->count++] = (uint16_t)nic;
+    }
+    return of->count > 0;
 }
 
 static bool parse_posting(const char *text, enum cluster_posting *posting)
@@ -438,6 +454,7 @@ static bool parse_kind(const struct key *k, const char *text, void *field)
     case KIND_INTERVAL: return parse_within(cluster_parse_time, text, INTERVAL_PS_MIN, TIME_PS_MAX, field);
     case KIND_PIECE: return parse_within(cluster_parse_size, text, PIECE_BYTES_MIN, SIZE_BYTES_MAX, field);
     case KIND_CPCS: return cluster_parse_cpcs(text, field);
+    case KIND_NICS_OF: return parse_nics_of(text, field);
     }
     g_assert_not_reached();
 }
@@ -460,6 +477,7 @@ static bool parse_value(const struct key *k, const struct key_file *file, const 
         [KIND_SHARE] = "a share above 0 and up to 1 such as \"0.01\" or \"1/256\"",
         [KIND_INTERVAL] = "a time from 100 ns to 10 s such as \"50 us\" (ns, us, ms)",
         [KIND_PIECE] = "a size from 1 KB to 1000 GB such as \"2 MB\" (KB, KiB, MB, MiB, GB)",
+        [KIND_NICS_OF] = "the number of each GPU's NIC, such as \"0 0 1 1\"",
         [KIND_CPCS] = "numbers of CPCs below 32, of at most 128 pairs of SMs, such as \"8 16 0-7 | 8-15\"",
     };
     assert(k->offset < sizeof *c && !k->choices == (k->kind != KIND_CHOICE));
@@ -633,14 +651,31 @@ static bool check_cross_rail(const struct key_file *file, const struct cluster *
 }
 
 /* Without NICs, nothing is said of a network, which nobody would use. */
-static bool check_no_nics(const struct key_file *file, GError **error)
+static bool check_no_nics(const struct key_file *file, const struct cluster *c, GError **error)
 {
     static const char *const sections[] = { "network", "links", "dcqcn" };
     for (size_t i = 0; i < G_N_ELEMENTS(sections); i++) {
-        if (!key_file_line(file, sections[i], NULL)) continue;
+        if (!key_file_line(file, sections[i], NULL) || (!strcmp(sections[i], "links") && cluster_node_written(c)))
+            continue;
         g_autofree char *place = key_file_place(file, sections[i], NULL);
         g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [%s]: needs a [nic], whose ports it connects",
                     place, sections[i]);
+        return false;
+    }
+    return true;
+}
+
+/* A node's PCIe is what links say, or what keys of this file say.  Keys of included files give way to links. */
+static bool check_node_written(const struct key_file *file, const struct cluster *c, GError **error)
+{
+    static const char *const keys[] = { "sockets",      "pcie-switches", "pcie-rate",      "root-rate",
+                                        "root-latency", "socket-rate",   "socket-latency", "staging" };
+    g_autofree char *own = g_strconcat(file->path, ":", NULL);
+    for (size_t i = 0; cluster_node_written(c) && i < G_N_ELEMENTS(keys); i++) {
+        g_autofree char *place = key_file_place(file, "node", keys[i]);
+        if (!key_file_line(file, "node", keys[i]) || !g_str_has_prefix(place, own)) continue;
+        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                    "%s: [node] %s: expected no such key where [links] describe a node's PCIe", place, keys[i]);
         return false;
     }
     return true;
@@ -674,7 +709,8 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
         g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: lacks the section %s", c->path, missing);
         return false;
     }
-    if (gpu && !key_file_line(file, "nic", NULL) && !check_no_nics(file, error)) return false;
+    if (gpu && !key_file_line(file, "nic", NULL) && !check_no_nics(file, c, error)) return false;
+    if (!check_node_written(file, c, error)) return false;
     if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
     nics_take_away(c);
     if (2u * c->gpu.cpcs.pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_cpcs){ 0 }; /* of another product */
@@ -701,7 +737,25 @@ static char *find_file(const char *path, GError **error)
     return NULL;
 }
 
-/* "nic0.n1 - leaf3 = 400 Gbit/s, 300 ns": as the network's graph wants it, both ways. */
+const char *cluster_inside_kind(const char *name)
+{
+    static const char *const kinds[] = { "g", "nic", "pcie", "root" };
+    for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+        const size_t length = strlen(kinds[i]);
+        if (strncmp(name, kinds[i], length) != 0 || !name[length]) continue;
+        if (!name[length + strspn(name + length, "0123456789")]) return kinds[i];
+    }
+    return NULL;
+}
+
+bool cluster_node_written(const struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->link_count; i++)
+        if (c->link[i].inside) return true;
+    return false;
+}
+
+/* "n1.nic0 - leaf3 = 400 Gbit/s, 300 ns": as the graph wants it, both ways. */
 static bool read_link(const struct key_file *file, struct cluster *c, const char *name, GError **error)
 {
     g_autofree char *text = key_file_text(file, "links", name), *place = key_file_place(file, "links", name);
@@ -717,9 +771,17 @@ static bool read_link(const struct key_file *file, struct cluster *c, const char
                     place, name, text);
         return false;
     }
+    if (!cluster_inside_kind(end[0]) != !cluster_inside_kind(end[1])) {
+        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                    "%s: [links]: expected two parts of a node (g0, nic0, pcie0, root0), or two of the network, "
+                    "found \"%s\"",
+                    place, name);
+        return false;
+    }
     assert(link.rate_bps >= RATE_BPS_MIN && link.rate_bps <= RATE_BPS_MAX && link.latency_ps <= TIME_PS_MAX);
     link.from = g_strdup(end[0]);
     link.to = g_strdup(end[1]);
+    link.inside = cluster_inside_kind(end[0]);
     link.place = g_steal_pointer(&place);
     c->link = g_renew(struct cluster_link, c->link, c->link_count + 1);
     c->link[c->link_count++] = link;

@@ -210,6 +210,12 @@ struct cluster_dcqcn {
 enum cluster_staging { CLUSTER_STAGING_NO, CLUSTER_STAGING_YES, CLUSTER_STAGING_IN_TURN };
 
 /* The parts of a node and the links between them. */
+enum { CLUSTER_NICS_OF_MAX = 128 };
+struct cluster_nics_of {
+    uint32_t count;
+    uint16_t nic[CLUSTER_NICS_OF_MAX];
+};
+
 #define CLUSTER_NO_NICS UINT32_MAX /* while a file is read: "nics = 0" */
 struct cluster_node {
     uint32_t gpus;            /* 0: as many as a NVLink domain has */
@@ -224,12 +230,14 @@ struct cluster_node {
     uint32_t staging;          /* enum cluster_staging: NICs do not reach GPU memory, bytes go through the host's */
     uint64_t staging_rate_bps; /* of copies from a GPU to the host, and back; 0: as pcie_rate */
     uint64_t staging_latency_ps;
+    struct cluster_nics_of nic_of; /* the NIC of each GPU; count 0: dealt out in order */
 };
 
-/* A link of an odd network, both ways, by names of parts. */
+/* A link of an odd network or of the PCIe of an odd node, both ways, by names of parts. */
 struct cluster_link {
     char *from, *to, *place; /* place: file and line */
     uint64_t rate_bps, latency_ps;
+    bool inside; /* of every node: "g0", "nic1", "pcie2", "root0" without the node */
 };
 
 /* A time by size, measured at some sizes.  It is linear between them and constant before the first.  After the last it
@@ -291,6 +299,11 @@ struct cluster *cluster_load(const char *path, GError **error);
  * file's values. */
 struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error);
 void cluster_free(struct cluster *cluster);
+
+/* Whether [links] describe the PCIe of every node. */
+bool cluster_node_written(const struct cluster *cluster);
+/* What the name of a part of every node begins with: "g", "nic", "pcie" or "root"; NULL: it is none. */
+const char *cluster_inside_kind(const char *name);
 
 /* "27 us at 1024 B, 130 us at 14336 B": sizes rise, times do not fall, at most CLUSTER_CURVE_MAX. */
 bool cluster_parse_curve(const char *text, struct cluster_curve *curve);

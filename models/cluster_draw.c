@@ -213,6 +213,7 @@ static void pcie_place(struct sketch *s)
 {
     const struct graph *g = s->graph;
     static const enum part_kind kinds[] = { PART_ROOT, PART_PCIE_SWITCH, PART_MEMORY };
+    static const char *const tips[] = { "root complex", "PCIe switch", "host memory" };
     const uint32_t sockets = MAX(s->cluster->node.sockets, 1), switches = s->cluster->node.pcie_switches;
     const uint32_t row =
         drawing_row_add(s->drawing, "PCIe", s->cluster->node.staging ? "staged in host memory" : "", "pcie");
@@ -224,13 +225,14 @@ static void pcie_place(struct sketch *s)
             const uint32_t root = name ? graph_find(g, name) : UINT32_MAX;
             if (root != UINT32_MAX) place_part(s, row, root, NULL, "root complex", NULL);
             g_autofree char *below = at < end ? g_strdup_printf("n0.pcie%u", at) : NULL;
-            if (below) place_part(s, row, graph_find(g, below), NULL, "PCIe switch", NULL);
+            if (below && graph_find(g, below) != UINT32_MAX)
+                place_part(s, row, graph_find(g, below), NULL, "PCIe switch", NULL);
         }
         at = end;
     }
     for (uint32_t i = 0; i < g->part->len; i++)
         for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++)
-            if (in_node(g, i, kinds[k]) && !s->place[i]) place_part(s, row, i, NULL, "host memory", NULL);
+            if (in_node(g, i, kinds[k]) && !s->place[i]) place_part(s, row, i, NULL, tips[k], NULL);
 }
 
 static void gpus_place(struct sketch *s)

@@ -54,6 +54,10 @@ uint32_t graph_gpu_ports(const struct graph *g, uint32_t gpu, uint32_t *count)
         *count = g->ports;
         return (g->only_nic - 1) * g->ports;
     }
+    if (g->cluster->node.nic_of.count) {
+        *count = g->ports;
+        return g->cluster->node.nic_of.nic[gpu] * g->ports;
+    }
     if (g->nics > g->gpus) {
         const uint32_t first = gpu * g->nics / g->gpus, end = (gpu + 1) * g->nics / g->gpus;
         *count = (end - first) * g->ports;

@@ -67,6 +67,10 @@ void graph_free(struct graph *graph);
 /* Whether every node has a port that is up and each of these ports reaches all others.  *error names one that fails. */
 bool graph_reaches(const struct graph *graph, GError **error);
 
+/* Whether each GPU of a node reaches the ports that it uses and, over PCIe, its peers, by at most ROUTE_INSIDE_MAX
+ * links. */
+bool graph_node_reaches(const struct graph *graph, uint32_t node, GError **error);
+
 struct part *graph_part(const struct graph *graph, uint32_t part);
 struct link *graph_link(const struct graph *graph, uint32_t link);
 /* The part of that name, or UINT32_MAX. */

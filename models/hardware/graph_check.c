@@ -49,21 +49,30 @@ static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GErro
     return false;
 }
 
-/* Within a node of which a link is down: each GPU still reaches the ports that it uses, and its peers. */
-static bool inside_check(const struct graph *g, uint32_t node, GError **error)
+/* A way within a node, no longer than worlds keep: what leads to a port ends at it with a link of no rate. */
+static bool inside_way(const struct graph *g, uint32_t from, uint32_t to)
 {
     struct route way;
+    return route_find(g, from, to, &way, 1) && way.count <= ROUTE_INSIDE_MAX + (graph_part(g, to)->kind == PART_PORT);
+}
+
+bool graph_node_reaches(const struct graph *g, uint32_t node, GError **error)
+{
     for (uint32_t gpu = 0; gpu < g->gpus; gpu++) {
         uint32_t count, lost = UINT32_MAX;
         const uint32_t from = graph_gpu(g, node, gpu), first = graph_gpu_ports(g, gpu, &count);
-        for (uint32_t p = first; p < first + count && lost == UINT32_MAX; p++)
-            if (!route_find(g, from, graph_port(g, node, p), &way, 1)) lost = graph_port(g, node, p);
+        for (uint32_t p = first; g->nics && p < first + count && lost == UINT32_MAX; p++)
+            if (!inside_way(g, from, graph_port(g, node, p))) lost = graph_port(g, node, p);
         const bool peers = g->cluster->nvlink.gpus > 1 && g->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE;
         for (uint32_t other = 0; peers && other < g->gpus && lost == UINT32_MAX; other++)
-            if (!route_find(g, from, graph_gpu(g, node, other), &way, 1)) lost = graph_gpu(g, node, other);
+            if (other != gpu && !inside_way(g, from, graph_gpu(g, node, other))) lost = graph_gpu(g, node, other);
         if (lost == UINT32_MAX) continue;
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [node]: expected a way from %s to %s, found none",
-                    g->cluster->path, graph_part(g, from)->name, graph_part(g, lost)->name);
+        struct route way;
+        g_autofree char *found = route_find(g, from, lost, &way, 1)
+                                     ? g_strdup_printf("one of more than %d links", ROUTE_INSIDE_MAX)
+                                     : g_strdup("none");
+        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [node]: expected a way from %s to %s, found %s",
+                    g->cluster->path, graph_part(g, from)->name, graph_part(g, lost)->name, found);
         return false;
     }
     return true;
@@ -82,7 +91,7 @@ static bool links_inside_check(const struct graph *g, GError **error)
                         g->cluster->path, from->name, to->name);
             return false;
         }
-        if (!inside_check(g, from->node, error)) return false;
+        if (!graph_node_reaches(g, from->node, error)) return false;
     }
     return true;
 }

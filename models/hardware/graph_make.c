@@ -88,7 +88,52 @@ static void node_pcie(struct graph *g, uint32_t node)
     if (c->staging) node_stage(g, node, root[0]);
 }
 
-static void node_make(struct graph *g, uint32_t node)
+/* The part that a name of every node means in this one; UINT32_MAX: no such GPU or NIC. */
+static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
+{
+    const char *kind = cluster_inside_kind(name);
+    g_autofree char *full = g_strdup_printf("n%u.%s", node, name);
+    const uint32_t part = graph_find(g, full);
+    if (part != UINT32_MAX || !strcmp(kind, "g") || !strcmp(kind, "nic") || strlen(full) >= PART_NAME_BYTES)
+        return part;
+    return part_add(g, !strcmp(kind, "root") ? PART_ROOT : PART_PCIE_SWITCH, node, 0, full);
+}
+
+/* A GPU that the cluster has and this run leaves out, as it has fewer ranks a node. */
+static bool inside_unused(const struct graph *g, const char *name)
+{
+    const uint64_t number = g_ascii_strtoull(name + strcspn(name, "0123456789"), NULL, 10);
+    const char *kind = cluster_inside_kind(name);
+    if (!strcmp(kind, "nic"))
+        return number >= g->nics && number < graph_node_nics(g->cluster, graph_node_gpus(g->cluster, 0));
+    return !strcmp(kind, "g") && number >= g->gpus && number < graph_node_gpus(g->cluster, 0);
+}
+
+/* PCIe of a node as [links] say. */
+static bool node_written(struct graph *g, uint32_t node, GError **error)
+{
+    for (uint32_t i = 0; i < g->cluster->link_count; i++) {
+        const struct cluster_link *written = &g->cluster->link[i];
+        if (!written->inside || inside_unused(g, written->from) || inside_unused(g, written->to)) continue;
+        const uint32_t a = inside_find(g, node, written->from), b = inside_find(g, node, written->to);
+        if (a == UINT32_MAX || b == UINT32_MAX) {
+            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
+                        "%s: [links]: expected parts of a node of %u GPUs and %u NICs, found \"%s\"", written->place,
+                        g->gpus, g->nics, a == UINT32_MAX ? written->from : written->to);
+            return false;
+        }
+        if (a == b || graph_link_between(g, a, b) != UINT32_MAX) {
+            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
+                        "%s: [links]: expected two parts that are not joined yet, found %s and %s", written->place,
+                        written->from, written->to);
+            return false;
+        }
+        link_add(g, a, b, written->rate_bps, written->latency_ps, 0);
+    }
+    return true;
+}
+
+static bool node_make(struct graph *g, uint32_t node, GError **error)
 {
     const struct cluster *c = g->cluster;
     for (uint32_t i = 0; i < g->gpus; i++) node_part(g, PART_GPU, node, "g", i);
@@ -100,8 +145,9 @@ static void node_make(struct graph *g, uint32_t node)
             link_add(g, graph_nic(g, node, i), part_add(g, PART_PORT, node, 0, name), 0, 0, 0);
         }
     }
-    node_pcie(g, node);
-    if (c->nvlink.gpus < 2 || c->nvlink.over == CLUSTER_PEERS_BY_PCIE) return;
+    if (!cluster_node_written(c)) node_pcie(g, node);
+    else if (!node_written(g, node, error)) return false;
+    if (c->nvlink.gpus < 2 || c->nvlink.over == CLUSTER_PEERS_BY_PCIE) return true;
     char name[PART_NAME_BYTES];
     const uint32_t domain = node * g->gpus / c->nvlink.gpus;
     if (c->nvlink.gpus > g->gpus) g_snprintf(name, sizeof name, "nvlink%u", domain);
@@ -113,6 +159,28 @@ static void node_make(struct graph *g, uint32_t node)
         link_add_one(g, &(struct link){ graph_gpu(g, node, i), nvlink, egress_bps, latency_ps, 0, false });
         link_add_one(g, &(struct link){ nvlink, graph_gpu(g, node, i), c->nvlink.ingress_rate_bps, 0, 0, false });
     }
+    return true;
+}
+
+static bool nic_of_check(const struct graph *g, GError **error)
+{
+    const struct cluster_nics_of *of = &g->cluster->node.nic_of;
+    uint32_t least = of->count;
+    for (uint32_t i = 0; i < of->count; i++)
+        if (of->nic[i] >= g->nics) least = 0;
+    if (!of->count || least >= g->gpus) return true;
+    g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
+                "%s: [node] nic-of: expected a NIC below %u for each of %u GPUs, found others", g->cluster->path,
+                g->nics, g->gpus);
+    return false;
+}
+
+static bool nodes_make(struct graph *g, GError **error)
+{
+    if (!nic_of_check(g, error)) return false;
+    for (uint32_t i = 0; i < g->nodes; i++)
+        if (!node_make(g, i, error)) return false;
+    return !cluster_node_written(g->cluster) || graph_node_reaches(g, 0, error);
 }
 
 /* ---- networks ---- */
@@ -310,7 +378,7 @@ static bool network_make(struct graph *g, GError **error)
     case CLUSTER_LINKS: break;
     }
     for (uint32_t i = 0; i < g->cluster->link_count; i++)
-        if (!written_add(g, &g->cluster->link[i], error)) return false;
+        if (!g->cluster->link[i].inside && !written_add(g, &g->cluster->link[i], error)) return false;
     return true;
 }
 
@@ -337,9 +405,8 @@ struct graph *graph_new(const struct cluster *c, uint32_t nodes, uint32_t gpus, 
         g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE,
                     "%s: [node]: expected at most %d parts, found %u nodes of %u GPUs and %u NICs of %u ports", c->path,
                     PARTS_MAX, nodes, g->gpus, g->nics, g->ports);
-    } else {
-        for (uint32_t i = 0; i < nodes; i++) node_make(g, i);
-        if (!g->nics || (network_make(g, error) && graph_reaches(g, error))) return g;
+    } else if (nodes_make(g, error) && (!g->nics || (network_make(g, error) && graph_reaches(g, error)))) {
+        return g;
     }
     graph_free(g);
     return NULL;

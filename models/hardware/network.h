@@ -17,7 +17,7 @@ struct network_port {
 /* What lies between a GPU and a port, as far as it can be the limit. */
 struct network_local {
     uint8_t out_count, in_count;
-    uint32_t out[6], in[6];
+    uint32_t out[ROUTE_INSIDE_MAX], in[ROUTE_INSIDE_MAX];
     uint64_t latency_ps; /* each way */
 };
 

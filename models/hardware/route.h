@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include "models/hardware/graph.h"
 
-enum { ROUTE_LINKS_MAX = 12, ROUTES_MAX = 64 };
+enum { ROUTE_LINKS_MAX = 12, ROUTES_MAX = 64, ROUTE_INSIDE_MAX = 6 /* links of a way within a node */ };
 
 struct route {
     uint32_t count;

@@ -158,7 +158,10 @@ static void ports_find(const struct record *record, const struct cluster *cluste
     const char *per_node = record_get(record, "ranks-per-node");
     const uint32_t gpus = graph_node_gpus(cluster, per_node ? (uint32_t)strtoul(per_node, NULL, 10) : 0);
     const uint32_t nics = fault_shares_nic(record_get(record, "fault")) ? 1 : graph_node_nics(cluster, gpus);
+    const struct cluster_nics_of *of = &cluster->node.nic_of;
     f->sharers = nics ? MAX(gpus / nics, 1) : 1;
+    if (of->count && nics > 1) f->sharers = 0;
+    for (uint32_t i = 0; i < of->count && nics > 1; i++) f->sharers += of->nic[i] == of->nic[0];
     f->nic_bps = cluster->nic.rate_bps * MAX(cluster->nic.ports, 1) * MAX(nics / gpus, 1);
 }
 
