@@ -194,8 +194,9 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
         if (!defer) {
             struct qp *qp = nic_qp(rank, peer, queue);
             end += rank_slowed_ps(rank, post_releases_ps(rank, ww, start));
-            end = later(end, qp->lock_ps) + rank_slowed_ps(rank, t->doorbell_ps);
-            qp->lock_ps = end;
+            end = later(end, qp_lock_ps(qp)) + rank_slowed_ps(rank, t->doorbell_ps);
+            qp_ring_after(qp, end);
+            qp_lock_set(qp, end);
         }
         gpu_lane_end_from(ww, end, end);
         return end;

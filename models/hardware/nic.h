@@ -79,16 +79,15 @@ struct waiter {
 struct qp {
     arena_name held_last;  /* request: posted, doorbell not rung yet; its next is the first of them */
     arena_name ready_last; /* request: rung, not sent yet; the first of them stands among its port's turns */
-    arena_name ack_last;   /* where requests are limited: completions on their way; its next is the soonest.  Where
-                            * they complete in order the last one is not listed: it comes at done_ps */
-    arena_name rest;       /* 0: it needs none of that */
-    uint32_t unknown;      /* requests posted whose completion is not known yet */
-    uint32_t unacked;      /* these and requests whose ack is on its way; where limited */
-    uint64_t ring_ps;      /* when the last doorbell rings, or that of the requests held would at the soonest */
-    uint64_t lock_ps;      /* until then the warp that rings has the QP to itself */
-    uint64_t done_ps;      /* when all requests with a known completion time are complete */
+    arena_name more;       /* the last of its acks; or where it is rested its struct qp_rest, which has that instead */
+    uint32_t unknown : 31; /* requests posted whose completion is not known yet */
+    uint32_t rested : 1;
+    uint32_t unacked;  /* these and requests whose ack is on its way; where limited */
+    uint32_t early_ps; /* qp_lock_ps() is so much before ring_ps, or more */
+    uint64_t ring_ps;  /* when the last doorbell rings, or that of the requests held would at the soonest */
+    uint64_t done_ps;  /* when all requests with a known completion time are complete */
 };
-_Static_assert(sizeof(struct qp) == 48, "large worlds have millions");
+_Static_assert(sizeof(struct qp) == 40, "large worlds have millions");
 
 /* What few QPs need. */
 struct qp_rest {
@@ -97,8 +96,27 @@ struct qp_rest {
     uint32_t sprayed;        /* quanta so far, where they go over all ways in turn */
     uint32_t answers;        /* to gets of the peer that are to be sent on it */
     struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or it has not sent yet */
+    arena_name ack_last;     /* where requests are limited: completions on their way; its next is the soonest.  Where
+                              * they complete in order the last one is not listed: it comes at done_ps */
 };
 _Static_assert(sizeof(struct qp_rest) % ARENA_UNIT_BYTES == 0, "it has a name");
+
+/* Until then the warp that rings has the QP to itself.  Where that is more than 4 ms before ring_ps, a time that early:
+ * it has passed for whoever posts now. */
+static inline uint64_t qp_lock_ps(const struct qp *qp) { return qp->ring_ps - qp->early_ps; }
+static inline void qp_lock_set(struct qp *qp, uint64_t lock_ps)
+{
+    const uint64_t early_ps = qp->ring_ps - lock_ps;
+    qp->early_ps = early_ps < UINT32_MAX ? (uint32_t)early_ps : UINT32_MAX;
+}
+/* The doorbell does not ring before time_ps. */
+static inline void qp_ring_after(struct qp *qp, uint64_t time_ps)
+{
+    const uint64_t lock_ps = qp_lock_ps(qp);
+    if (time_ps <= qp->ring_ps) return;
+    qp->ring_ps = time_ps;
+    qp_lock_set(qp, lock_ps);
+}
 
 /* Bytes that a window gets back at a time. */
 struct credit {

@@ -51,7 +51,7 @@ void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
 static void ring_schedule(const struct world *w, struct request *last, uint64_t ready_ps)
 {
     struct qp *qp = qp_at(w, last->qp);
-    if (ready_ps > qp->ring_ps) qp->ring_ps = ready_ps;
+    qp_ring_after(qp, ready_ps);
     nic_ring_add(nic_of(w, last), last, qp->ring_ps);
 }
 
@@ -110,7 +110,7 @@ void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, b
         if (held) held->next = name;
         qp->held_last = name;
     }
-    if (!w->machine->send) qp->ring_ps = later(qp->ring_ps, ready_ps);
+    if (!w->machine->send) qp_ring_after(qp, ready_ps);
     if (w->options.timeline) world_timeline_post_note(w, r);
     if (!defer) nic_ring(source, qp);
 }

@@ -36,8 +36,9 @@ struct qp_rest *nic_qp_more(struct world *w, struct qp *qp)
     struct qp_rest *rest = qp_rest_of(w, qp);
     if (rest) return rest;
     rest = pool_get(&w->qp_rests);
-    *rest = (struct qp_rest){ 0 };
-    qp->rest = arena_name_of(&w->arena, rest);
+    *rest = (struct qp_rest){ .ack_last = qp->more };
+    qp->more = arena_name_of(&w->arena, rest);
+    qp->rested = true;
     return rest;
 }
 
@@ -55,7 +56,7 @@ void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue)
     arena_name *const place = qp_place(rank, peer, queue);
     struct qp *const qp = qp_at(w, *place);
     struct qp_rest *const rest = qp_rest_of(w, qp);
-    if (qp->held_last || qp->ready_last || qp->ack_last || qp->unknown || qp->unacked) return;
+    if (qp->held_last || qp->ready_last || qp->unknown || qp->unacked || *qp_ack_last(w, qp)) return;
     if (rest && (rest->waiter || rest->flow || rest->answers)) return;
     if (rest) pool_put(&w->qp_rests, rest);
     pool_put(&w->qps, qp);
@@ -230,21 +231,23 @@ static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps,
 /* All that are on their way have come. */
 static void acks_clear(struct world *w, struct qp *qp)
 {
-    struct ack *const last = arena_at(&w->arena, qp->ack_last);
+    arena_name *const last_name = qp_ack_last(w, qp);
+    struct ack *const last = arena_at(&w->arena, *last_name);
     if (last) pool_put_list(&w->acks, last->next, last);
-    qp->ack_last = 0;
+    *last_name = 0;
     qp->unacked = qp->unknown;
 }
 
 /* Behind all that come no later. */
 static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
 {
-    struct ack *const ack = pool_get(&w->acks), *before = arena_at(&w->arena, qp->ack_last);
+    arena_name *const last_name = qp_ack_last(w, qp);
+    struct ack *const ack = pool_get(&w->acks), *before = arena_at(&w->arena, *last_name);
     const bool last = !before || before->time_ps <= time_ps;
     while (!last && before->next->time_ps <= time_ps) before = before->next;
     *ack = (struct ack){ .time_ps = time_ps, .next = before ? before->next : ack };
     if (before) before->next = ack;
-    if (last) qp->ack_last = arena_name_of(&w->arena, ack);
+    if (last) *last_name = arena_name_of(&w->arena, ack);
 }
 
 /* Whoever asks for room later does so at a time from now on. */
@@ -264,13 +267,13 @@ void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t
     if (w->queue_depth) acks_add(w, qp, places, time_ps);
     qp->done_ps = later(qp->done_ps, time_ps);
     qp->unknown -= places;
-    if (qp->rest && qp_rest_of(w, qp)->waiter) world_space_wake(&w->rank[poster], qp, time_ps);
+    if (qp->rested && qp_rest_of(w, qp)->waiter) world_space_wake(&w->rank[poster], qp, time_ps);
 }
 
 /* The soonest that has not been read, 0: it is not known. */
-static uint64_t ack_next_ps(const struct world *w, const struct qp *qp)
+static uint64_t ack_next_ps(const struct world *w, struct qp *qp)
 {
-    const struct ack *const last = arena_at(&w->arena, qp->ack_last);
+    const struct ack *const last = arena_at(&w->arena, *qp_ack_last(w, qp));
     if (last) return last->next->time_ps;
     return w->transport.order == TRANSPORT_WIRE && qp->unacked > qp->unknown ? qp->done_ps : 0;
 }
@@ -278,9 +281,10 @@ static uint64_t ack_next_ps(const struct world *w, const struct qp *qp)
 static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
 {
     if (qp->done_ps <= now_ps) acks_clear(w, qp);
-    for (struct ack *last; (last = arena_at(&w->arena, qp->ack_last)) && last->next->time_ps <= now_ps;) {
+    arena_name *const last_name = qp_ack_last(w, qp);
+    for (struct ack *last; (last = arena_at(&w->arena, *last_name)) && last->next->time_ps <= now_ps;) {
         struct ack *const ack = last->next;
-        if (ack == last) qp->ack_last = 0;
+        if (ack == last) *last_name = 0;
         else last->next = ack->next;
         assert(qp->unacked > qp->unknown); /* what is acknowledged is known */
         qp->unacked--;
@@ -299,7 +303,7 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     arena_look_ahead(&w->arena, qp->held_last); /* what is posted next may join it */
     if (qp->done_ps <= now_ps || qp->unacked + places > w->queue_depth) acks_read(w, qp, now_ps);
     if (qp->unacked + places <= w->queue_depth) {
-        if (qp->rest && qp_rest_of(w, qp)->waiter) waiter_forget(rank, qp);
+        if (qp->rested && qp_rest_of(w, qp)->waiter) waiter_forget(rank, qp);
         return false;
     }
     if (qp->held_last) nic_ring(rank, qp); /* only what is on its way will make room */

@@ -304,7 +304,12 @@ static inline arena_name request_name(const struct world *w, const struct reques
 static inline struct qp *qp_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
 static inline struct qp_rest *qp_rest_of(const struct world *w, const struct qp *qp)
 {
-    return arena_at(&w->arena, qp->rest);
+    return qp->rested ? arena_at(&w->arena, qp->more) : NULL;
+}
+/* Where the name of the last of its acks stands. */
+static inline arena_name *qp_ack_last(const struct world *w, struct qp *qp)
+{
+    return qp->rested ? &qp_rest_of(w, qp)->ack_last : &qp->more;
 }
 static inline struct parcel *parcel_of(const struct world *w, const struct request *r)
 {
