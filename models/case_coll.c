@@ -5,6 +5,7 @@
 #include <string.h>
 #include "models/cluster.h"
 #include "models/coll/coll.h"
+#include "models/hardware/transport.h"
 #include "sim/ranges.h"
 #include "sim/units.h"
 #include "traces/edges_make.h"
@@ -131,10 +132,11 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
  * lists. */
 static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
-    const bool mpi = g_strcmp0(c->backend, "mpi") == 0 || g_strcmp0(c->backend, "tcp") == 0;
+    const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
+    const bool two_sided = backend && backend->receive_ps, sockets = backend && backend->copy_rate_bps;
     const bool gpu = cluster && !cluster->host.cores && cluster->calls.wait_ps && !cluster->node.host_memory;
-    o->process = mpi && (o->kernel == COLL_ALLTOALLV || (o->kernel == COLL_P2P && o->issue == COLL_BY_KERNEL));
-    o->sockets = g_strcmp0(c->backend, "tcp") == 0 && o->kernel == COLL_ALLREDUCE;
+    o->process = two_sided && (o->kernel == COLL_ALLTOALLV || (o->kernel == COLL_P2P && o->issue == COLL_BY_KERNEL));
+    o->sockets = sockets && o->kernel == COLL_ALLREDUCE;
     o->own_part = o->process && gpu && c->matrix && g_str_has_prefix(c->matrix, "uniform:");
 }
 

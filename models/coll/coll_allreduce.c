@@ -24,7 +24,8 @@ enum { PART_BYTES_LEAST = 16 << 10, LINES_PART_BYTES_LEAST = 4 << 10 };
 enum { NOBODY = UINT16_MAX };
 /* NCCL's protocol LL: words of 4 B of data and 4 B of flags, so there is no release and no signal.  Up to where its
  * tuner has it for two nodes of 4 with 100 GB/s: 6.8 + 2 (3 x 0.6 + 5) us beside 2 (3 x 4 + 14) us, the bytes at a
- * quarter of the rate, corrected for trees (x 0.4 at 256 KiB). */
+ * quarter of the rate, corrected for trees (x 0.4 at 256 KiB).  It would end elsewhere with other nodes and rates; the
+ * tuner takes the rates of the channels that its search finds, which a cluster file does not say. */
 enum { LINES_BYTES_MOST = 256 << 10 };
 enum { WORDS_A_CHANNEL = CHILDREN_MAX + 1, WORD_DOWN = CHILDREN_MAX };
 enum { BLOCK_OWN, BLOCK_SUM, BLOCK_CHILD };
