@@ -98,8 +98,9 @@ static bool compute_parse(const struct case_options *c, uint32_t device_sms, str
     if (!cluster_parse_time(c->compute, &o->compute_ps) || o->compute_ps == 0 || o->compute_ps > most_ps)
         return case_refuse(error, "compute: expected a time from 1 ps to 1 s, such as 100us, found '%s'", c->compute);
     if (c->compute_sms) return compute_sms_parse(c->compute_sms, device_sms, o, error);
-    o->compute_sm_first = o->num_sms;
-    o->compute_sms = device_sms > o->num_sms ? device_sms - o->num_sms : 0;
+    const bool left = device_sms > o->num_sms;
+    o->compute_sm_first = left ? o->num_sms : 0;
+    o->compute_sms = left ? device_sms - o->num_sms : device_sms;
     return true;
 }
 

@@ -94,6 +94,7 @@ static void test_allreduce(void)
         struct coll_options o = options_of(COLL_ALLREDUCE, shape[i % SHAPES][0], shape[i % SHAPES][1]);
         o.size_bytes = sizes[i / 2 % 4];
         o.num_sms = 1 + i % 9;
+        if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
         const struct coll_job job = job_make(&o, NULL);
         const bool nvlink_disabled = i % 7 == 3;
         job_two_worlds(&job.job, 2, nvlink_disabled);
@@ -107,6 +108,7 @@ static void test_p2p(void)
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
         struct coll_options o = options_of(COLL_P2P, shape[i % SHAPES][0], shape[i % SHAPES][1]);
         o.size_bytes = sizes[i / 2 % 4];
+        if (i % 3 == 2) o.compute_ps = 2 * PS_PER_US, o.compute_sms = 2;
         const struct coll_job job = job_make(&o, NULL);
         const bool nvlink_disabled = i % 7 == 3;
         job_two_worlds(&job.job, 2, nvlink_disabled);
@@ -133,7 +135,8 @@ static void test_refused(void)
     o.compute_ps = 1;
     expect_refused(&o, NULL, "compute-sms: expected at least one SM");
     o.compute_sms = 1;
-    expect_refused(&o, NULL, "compute: expected alltoallv or allgather, found p2p");
+    o.issue = COLL_BY_HOST;
+    expect_refused(&o, NULL, "compute: expected a kernel that issues its puts, found a host's calls");
     o = options_of(COLL_ALLGATHER, 6, 4);
     expect_refused(&o, NULL, "num-ranks: expected a multiple of ranks-per-node 4, found 6");
     o = options_of(COLL_ALLGATHER, 4, 4);

@@ -38,6 +38,8 @@ const char *coll_options_refuse(const struct coll_options *o, const struct edges
     if (o->num_sms == 0) KERNEL_REFUSE("num-sms: expected at least 1, found 0");
     if (o->in_flight == 0) KERNEL_REFUSE("in-flight: expected at least 1, found 0");
     if (o->compute_ps && o->compute_sms == 0) KERNEL_REFUSE("compute-sms: expected at least one SM, found none");
+    if (o->compute_ps && !ops_of(o)->overlap)
+        KERNEL_REFUSE("compute: expected a kernel that issues its puts, found a host's calls");
     return ops_of(o)->refuse(o, edges, text, text_size);
 }
 
@@ -78,7 +80,7 @@ static const char *job_phase_name(const struct kernel_job *job, uint32_t phase)
     case PART_SYNC: return "sync";
     case PART_COMPUTE: return "compute";
     case PART_OVERLAP_SYNC: return "overlap_sync";
-    case PART_OVERLAP: return o->kernel == COLL_ALLTOALLV ? "alltoallv_overlap" : "allgather_overlap";
+    case PART_OVERLAP: return ops_of(o)->overlap[own];
     case PART_KERNEL: break;
     }
     return ops_of(o)->phase[own];

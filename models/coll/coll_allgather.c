@@ -379,6 +379,7 @@ uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text
 
 const struct coll_kernel_ops coll_allgather = {
     .phase = (const char *const[]){ "allgather", NULL },
+    .overlap = (const char *const[]){ "allgather_overlap" },
     .rank_bytes = sizeof(struct gather_rank),
     .refuse = gather_refuse,
     .needs = gather_needs,

@@ -269,6 +269,7 @@ static void leader_traffic(const struct coll_rank *base, uint32_t phase, struct 
 
 const struct coll_kernel_ops coll_allgather_leader = {
     .phase = (const char *const[]){ "allgather", NULL },
+    .overlap = (const char *const[]){ "allgather_overlap" },
     .rank_bytes = sizeof(struct leader_rank),
     .refuse = leader_refuse,
     .needs = leader_needs,

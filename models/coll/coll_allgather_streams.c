@@ -183,6 +183,7 @@ static void streams_traffic(const struct coll_rank *base, uint32_t phase, struct
 
 const struct coll_kernel_ops coll_allgather_streams = {
     .phase = (const char *const[]){ "allgather", NULL },
+    .overlap = (const char *const[]){ "allgather_overlap" },
     .rank_bytes = sizeof(struct streams_rank),
     .refuse = streams_refuse,
     .needs = streams_needs,

@@ -287,9 +287,8 @@ static const char *allreduce_refuse(const struct coll_options *o, const struct e
                                     size_t text_size)
 {
     (void)edges;
-    if (o->size_bytes && !o->compute_ps) return NULL;
-    if (o->compute_ps) snprintf(text, text_size, "compute: expected alltoallv or allgather, found allreduce");
-    else snprintf(text, text_size, "size: expected at least 1 byte, found 0");
+    if (o->size_bytes) return NULL;
+    snprintf(text, text_size, "size: expected at least 1 byte, found 0");
     return text;
 }
 
@@ -383,6 +382,7 @@ static uint32_t allreduce_check(const struct coll_rank *base, char *text, size_t
 
 const struct coll_kernel_ops coll_allreduce = {
     .phase = (const char *const[]){ "allreduce", NULL },
+    .overlap = (const char *const[]){ "allreduce_overlap" },
     .rank_bytes = sizeof(struct allreduce_rank),
     .refuse = allreduce_refuse,
     .needs = allreduce_needs,

@@ -319,6 +319,7 @@ static uint32_t alltoallv_check(const struct coll_rank *base, char *text, size_t
 
 const struct coll_kernel_ops coll_alltoallv = {
     .phase = (const char *const[]){ "alltoallv", NULL },
+    .overlap = (const char *const[]){ "alltoallv_overlap" },
     .rank_bytes = sizeof(struct alltoallv_rank),
     .refuse = alltoallv_refuse,
     .needs = alltoallv_needs,

@@ -7,9 +7,10 @@
 struct coll_rank;
 
 struct coll_kernel_ops {
-    const char *const *phase; /* its own phases, NULL after the last */
-    size_t rank_bytes;        /* of its struct, which begins with a struct coll_rank */
-    uint32_t words;           /* what needs() adds to come behind the family's own */
+    const char *const *phase;   /* its own phases, NULL after the last */
+    const char *const *overlap; /* what they are called beside arithmetic; NULL: it takes none */
+    size_t rank_bytes;          /* of its struct, which begins with a struct coll_rank */
+    uint32_t words;             /* what needs() adds to come behind the family's own */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
     void (*init)(struct coll_rank *r);

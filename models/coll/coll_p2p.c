@@ -50,9 +50,8 @@ static const char *p2p_refuse(const struct coll_options *o, const struct edges *
 {
     (void)edges;
     const bool pairs = o->ranks >= 2 && o->ranks % 2 == 0, near = o->ranks <= o->ranks_per_node;
-    if (pairs && !o->compute_ps && (near || o->issue != COLL_BY_COPY)) return NULL;
-    if (pairs && !o->compute_ps) snprintf(text, text_size, "issue: expected host or nccl between nodes, found copy");
-    else if (o->compute_ps) snprintf(text, text_size, "compute: expected alltoallv or allgather, found p2p");
+    if (pairs && (near || o->issue != COLL_BY_COPY)) return NULL;
+    if (pairs) snprintf(text, text_size, "issue: expected host or nccl between nodes, found copy");
     else snprintf(text, text_size, "num-ranks: expected pairs for p2p, found %u", o->ranks);
     return text;
 }
@@ -260,6 +259,8 @@ static enum worker_step p2p_step(struct fabric_worker *w)
 }
 
 static const char *const phase_name[] = { "put", "put_signal", "get", "put_stream", "get_stream", NULL };
+static const char *const overlap_name[] = { "put_overlap", "put_signal_overlap", "get_overlap", "put_stream_overlap",
+                                            "get_stream_overlap" };
 
 static void p2p_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
@@ -353,6 +354,7 @@ static uint32_t p2p_check(const struct coll_rank *base, char *text, size_t text_
 
 const struct coll_kernel_ops coll_p2p = {
     .phase = phase_name,
+    .overlap = overlap_name,
     .rank_bytes = sizeof(struct p2p_rank),
     .refuse = p2p_refuse,
     .needs = p2p_needs,

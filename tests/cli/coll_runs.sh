@@ -24,7 +24,8 @@ replay="--ranks 4 --ranks-per-node 2 --repeat 2 --warmup 1"
 $EPTWIN replay $replay --kernel alltoallv --matrix lognormal:9000:1 --hidden 100 >live.csv
 grep -E '^# (checks|num-ranks|matrix)' live.csv
 rows <live.csv | of 'time_us|logical.*'
-for kernel in p2p 'allgather --algorithm ring --compute 10us --compute-sms 0:1' 'allgather --size 100KB --disable-nvlink'; do
+for kernel in p2p 'p2p --compute 10us' 'allreduce --compute 10us' \
+    'allgather --algorithm ring --compute 10us --compute-sms 0:1' 'allgather --size 100KB --disable-nvlink'; do
     $EPTWIN replay $replay --kernel $kernel >live.csv && grep '^# checks' live.csv && rows <live.csv | of 'time_us|message_us'
 done
 echo '# a put by a call of the host: 16 MiB at 396 GB/s, copy engine 2.3, call 5.75, steps 0.2 us; NCCL: its CPU time, its bytes'
@@ -81,9 +82,8 @@ simulate allgather --compute 2s
 simulate allgather --compute 1us --compute-sms 100:200
 simulate allgather --compute-sms 0:1
 simulate allreduce --size 0B
-simulate allreduce --compute 1us
+simulate p2p --issue host --compute 1us
 simulate p2p --num-ranks 3
-simulate p2p --compute 1us
 simulate p2p --in-flight 0
 simulate p2p --issue copy
 simulate allgather --issue copy --algorithm ring
