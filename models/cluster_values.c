@@ -1,0 +1,254 @@
+/* cluster_values.c - text of a cluster file as a number with its unit, within limits; see cluster_values.h.  Knows no
+ * keys and no files. */
+#include "models/cluster_values.h"
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+#include "models/cluster.h"
+#include "sim/stats.h"
+#include "sim/units.h"
+
+/* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
+#define TIME_PS_MAX     (10 * PS_PER_S)
+#define CURVE_PS_MAX    1e16
+#define RATE_BPS_MIN    1000000ull
+#define RATE_BPS_MAX    8000000000000000ull
+#define SIZE_BYTES_MAX  1000000000000ull
+/* DCQCN's clocks are followed tick by tick. */
+#define INTERVAL_PS_MIN (100 * PS_PER_NS)
+#define PIECE_BYTES_MIN 1000ull
+enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535 };
+
+struct unit {
+    const char *name;
+    double factor;
+};
+
+/* "<number> <unit>", the number finite and not negative; the result rounded to a whole number below 2^63. */
+static bool parse_with_unit(const char *text, const struct unit *units, uint64_t *value)
+{
+    char *end;
+    const double number = g_ascii_strtod(text, &end);
+    if (end == text || !isfinite(number) || number < 0) return false;
+    while (*end == ' ') end++;
+    for (const struct unit *u = units; u->name; u++) {
+        if (strcmp(end, u->name)) continue;
+        const double scaled = number * u->factor + 0.5;
+        if (scaled >= 9.2e18) return false;
+        *value = (uint64_t)scaled;
+        return true;
+    }
+    return false;
+}
+
+bool cluster_parse_rate(const char *text, uint64_t *rate_bps)
+{
+    static const struct unit units[] = { { "GB/s", 8e9 },   { "MB/s", 8e6 },   { "KB/s", 8e3 },  { "Tbit/s", 1e12 },
+                                         { "Gbit/s", 1e9 }, { "Mbit/s", 1e6 }, { "TB/s", 8e12 }, { NULL, 0 } };
+    return parse_with_unit(text, units, rate_bps);
+}
+
+bool cluster_parse_time(const char *text, uint64_t *time_ps)
+{
+    static const struct unit units[] = { { "ps", 1 }, { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { NULL, 0 } };
+    return parse_with_unit(text, units, time_ps);
+}
+
+bool cluster_parse_size(const char *text, uint64_t *size_bytes)
+{
+    static const struct unit units[] = { { "B", 1 },         { "KB", 1e3 }, { "KiB", 1024 },       { "MB", 1e6 },
+                                         { "MiB", 1048576 }, { "GB", 1e9 }, { "GiB", 1073741824 }, { NULL, 0 } };
+    return parse_with_unit(text, units, size_bytes);
+}
+
+static bool parse_count(const char *text, uint32_t *count)
+{
+    guint64 value;
+    if (!g_ascii_string_to_unsigned(text, 10, 1, COUNT_MAX, &value, NULL)) return false;
+    *count = (uint32_t)value;
+    return true;
+}
+
+static bool parse_nics(const char *text, uint32_t *count)
+{
+    *count = CLUSTER_NO_NICS;
+    return !strcmp(text, "0") || parse_count(text, count);
+}
+
+static bool parse_nics_of(const char *text, struct cluster_nics_of *of)
+{
+    of->count = 0;
+    g_auto(GStrv) word = g_strsplit_set(text, " \t", -1);
+    for (char **w = word; *w; w++) {
+        guint64 nic;
+        if (!**w) continue;
+        if (of->count == CLUSTER_NICS_OF_MAX || !g_ascii_string_to_unsigned(*w, 10, 0, UINT16_MAX, &nic, NULL))
+            return false;
+        of->nic[of->count++] = (uint16_t)nic;
+    }
+    return of->count > 0;
+}
+
+static bool parse_posting(const char *text, enum cluster_posting *posting)
+{
+    *posting = strcmp(text, "gpu") ? CLUSTER_POST_PROXY : CLUSTER_POST_GPU;
+    return !strcmp(text, "gpu") || !strcmp(text, "proxy");
+}
+
+static bool parse_flag(const char *text, bool *flag)
+{
+    *flag = !strcmp(text, "yes");
+    return *flag || !strcmp(text, "no");
+}
+
+/* "2", "1.5" and "2:1" are the same kind of thing; at least 1 to 1000. */
+static bool parse_factor(const char *text, double *factor)
+{
+    char *end;
+    *factor = g_ascii_strtod(text, &end);
+    if (end != text && !strcmp(end, ":1")) end += 2;
+    return end != text && !*end && *factor >= 1 && *factor <= 1000;
+}
+
+/* "0.01" or "1/256", above 0 and at most 1. */
+static bool parse_share(const char *text, double *share)
+{
+    char *end;
+    double by = 1;
+    *share = g_ascii_strtod(text, &end);
+    if (end != text && *end == '/') {
+        const char *divisor = end + 1;
+        by = g_ascii_strtod(divisor, &end);
+        if (end == divisor) return false;
+    }
+    *share /= by;
+    return end != text && !*end && *share > 0 && *share <= 1;
+}
+
+static bool parse_choice(const char *text, const char *choices, uint32_t *choice)
+{
+    g_auto(GStrv) names = g_strsplit(choices, "|", 0);
+    for (*choice = 0; names[*choice]; (*choice)++)
+        if (!strcmp(names[*choice], text)) return true;
+    return false;
+}
+
+static bool parse_within(bool (*parse)(const char *, uint64_t *), const char *text, uint64_t least, uint64_t most,
+                         uint64_t *value)
+{
+    return parse(text, value) && *value >= least && *value <= most;
+}
+
+/* "27 us at 1024 B". */
+static bool parse_point(const char *text, double *time_ps, double *size_bytes)
+{
+    g_auto(GStrv) part = g_strsplit(text, " at ", 2);
+    uint64_t time, size;
+    if (!part[0] || !part[1]) return false;
+    if (!parse_within(cluster_parse_time, g_strstrip(part[0]), 0, TIME_PS_MAX, &time)) return false;
+    if (!parse_within(cluster_parse_size, g_strstrip(part[1]), 0, SIZE_BYTES_MAX, &size)) return false;
+    *time_ps = (double)time;
+    *size_bytes = (double)size;
+    return true;
+}
+
+bool cluster_parse_curve(const char *text, struct cluster_curve *curve)
+{
+    g_auto(GStrv) point = g_strsplit(text, ",", CLUSTER_CURVE_MAX + 1);
+    curve->count = 0;
+    for (uint32_t i = 0; point[i]; i++) {
+        if (i == CLUSTER_CURVE_MAX || !parse_point(point[i], &curve->time_ps[i], &curve->size_bytes[i])) return false;
+        if (i && curve->size_bytes[i] <= curve->size_bytes[i - 1]) return false;
+        if (i && curve->time_ps[i] < curve->time_ps[i - 1]) return false;
+        curve->count = i + 1;
+    }
+    return curve->count > 0;
+}
+
+uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes)
+{
+    assert(curve->count > 0 && curve->count <= CLUSTER_CURVE_MAX);
+    const double time_ps = stats_interpolate(curve->size_bytes, curve->time_ps, curve->count, (double)size_bytes);
+    return (uint64_t)fmin(time_ps + 0.5, CURVE_PS_MAX);
+}
+
+/* Appends the pairs that a word stands for: "8", or "0-7". */
+static bool parse_pairs(const char *word, uint8_t round, struct cluster_cpcs *cpcs)
+{
+    char *end;
+    const uint64_t first = g_ascii_strtoull(word, &end, 10);
+    uint64_t last = first;
+    if (end == word || !g_ascii_isdigit(*word)) return false;
+    if (*end == '-' && g_ascii_isdigit(end[1])) last = g_ascii_strtoull(end + 1, &end, 10);
+    if (*end || last < first || last >= CLUSTER_CPCS_MAX) return false;
+    for (uint64_t cpc = first; cpc <= last; cpc++) {
+        if (cpcs->pairs == CLUSTER_PAIRS_MAX) return false;
+        cpcs->cpc[cpcs->pairs] = (uint8_t)cpc;
+        cpcs->round[cpcs->pairs++] = round;
+    }
+    cpcs->cpcs = (uint8_t)MAX(cpcs->cpcs, last + 1);
+    return true;
+}
+
+bool cluster_parse_cpcs(const char *text, struct cluster_cpcs *cpcs)
+{
+    *cpcs = (struct cluster_cpcs){ 0 };
+    uint8_t round = 0;
+    g_auto(GStrv) word = g_strsplit_set(text, " \t", -1);
+    for (char **w = word; *w; w++) {
+        if (!**w) continue;
+        if (strcmp(*w, "|")) {
+            if (!parse_pairs(*w, round, cpcs)) return false;
+        } else if (!cpcs->pairs || cpcs->round[cpcs->pairs - 1] != round++) {
+            return false; /* an empty round */
+        }
+    }
+    return cpcs->pairs > 0 && cpcs->round[cpcs->pairs - 1] == round;
+}
+
+bool cluster_value_parse(enum cluster_kind kind, const char *choices, const char *text, void *field)
+{
+    switch (kind) {
+    case KIND_TIME: return parse_within(cluster_parse_time, text, 0, TIME_PS_MAX, field);
+    case KIND_RATE: return parse_within(cluster_parse_rate, text, RATE_BPS_MIN, RATE_BPS_MAX, field);
+    case KIND_SIZE: return parse_within(cluster_parse_size, text, 0, SIZE_BYTES_MAX, field);
+    case KIND_FRAME: return parse_within(cluster_parse_size, text, 0, FRAME_BYTES_MAX, field);
+    case KIND_MTU: return parse_within(cluster_parse_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
+    case KIND_COUNT: return parse_count(text, field);
+    case KIND_NICS: return parse_nics(text, field);
+    case KIND_POSTING: return parse_posting(text, field);
+    case KIND_CURVE: return cluster_parse_curve(text, field);
+    case KIND_FLAG: return parse_flag(text, field);
+    case KIND_CHOICE: return parse_choice(text, choices, field);
+    case KIND_FACTOR: return parse_factor(text, field);
+    case KIND_SHARE: return parse_share(text, field);
+    case KIND_INTERVAL: return parse_within(cluster_parse_time, text, INTERVAL_PS_MIN, TIME_PS_MAX, field);
+    case KIND_PIECE: return parse_within(cluster_parse_size, text, PIECE_BYTES_MIN, SIZE_BYTES_MAX, field);
+    case KIND_CPCS: return cluster_parse_cpcs(text, field);
+    case KIND_NICS_OF: return parse_nics_of(text, field);
+    }
+    g_assert_not_reached();
+}
+
+const char *cluster_value_expected(enum cluster_kind kind)
+{
+    static const char *const expected[] = {
+        [KIND_TIME] = "a time from 0 to 10 s such as \"870 ns\" (ps, ns, us, ms)",
+        [KIND_RATE] = "a rate from 1 Mbit/s to 1000 TB/s such as \"45 GB/s\" (KB, MB, GB, TB/s, Mbit, Gbit, Tbit/s)",
+        [KIND_SIZE] = "a size up to 1000 GB such as \"64 KB\" (B, KB, KiB, MB, MiB, GB)",
+        [KIND_FRAME] = "a size up to 4096 B such as \"26 B\" (B, KB, KiB)",
+        [KIND_MTU] = "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)",
+        [KIND_COUNT] = "a whole number from 1 to 65535",
+        [KIND_NICS] = "a whole number from 0 to 65535",
+        [KIND_POSTING] = "\"gpu\" or \"proxy\"",
+        [KIND_CURVE] = "times, not falling, at rising sizes such as \"27 us at 1024 B, 130 us at 14336 B\"",
+        [KIND_FLAG] = "\"yes\" or \"no\"",
+        [KIND_FACTOR] = "a factor from 1 to 1000 such as \"2:1\"",
+        [KIND_SHARE] = "a share above 0 and up to 1 such as \"0.01\" or \"1/256\"",
+        [KIND_INTERVAL] = "a time from 100 ns to 10 s such as \"50 us\" (ns, us, ms)",
+        [KIND_PIECE] = "a size from 1 KB to 1000 GB such as \"2 MB\" (KB, KiB, MB, MiB, GB)",
+        [KIND_NICS_OF] = "the number of each GPU's NIC, such as \"0 0 1 1\"",
+        [KIND_CPCS] = "numbers of CPCs below 32, of at most 128 pairs of SMs, such as \"8 16 0-7 | 8-15\"",
+    };
+    return expected[kind];
+}
