@@ -469,9 +469,11 @@ static char *find_file(const char *path, GError **error)
     if (shipped) return shipped;
     g_auto(GStrv) folders = share_folders(SHARE_CLUSTERS), names = share_names(SHARE_CLUSTERS);
     g_autofree char *places = g_strjoinv(", ", folders), *known = g_strjoinv(", ", names);
+    const char *nearest = nearest_find(path, (const char *const *)names);
     g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
-                "%s: expected a cluster file%s%s, found none of that name here or in %s", path,
-                *known ? " or one of " : "", known, places);
+                "%s: expected a cluster file%s%s, found none of that name here or in %s%s%s%s", path,
+                *known ? " or one of " : "", known, places, nearest ? "; did you mean " : "", nearest ? nearest : "",
+                nearest ? "?" : "");
     return NULL;
 }
 

@@ -86,7 +86,10 @@ static bool rank_fault(const struct fault_target *t, const char *where, const ch
     if (!g_ascii_string_to_unsigned(where, 10, 0, t->ranks - 1, &rank, NULL) ||
         !factor_parse(edit, "slow=", FACTOR_MAX, &factor) || factor < 1)
         return refuse(fault, "rank:NUMBER slow=FACTOR, a rank that there is, a factor from 1 to 1000", error);
-    t->slow[rank] = (uint32_t)lround(factor * WORLD_SLOW_ONE);
+    const double before = t->slow[rank] ? t->slow[rank] : WORLD_SLOW_ONE; /* by --slow, or another fault */
+    if (before * factor > FACTOR_MAX * WORLD_SLOW_ONE)
+        return refuse(fault, "a rank at most 1000 times as slow in all", error);
+    t->slow[rank] = (uint32_t)lround(before * factor);
     return true;
 }
 

@@ -20,6 +20,13 @@ for fault in 'nic:n1.g3 rate=0.5' 'nic:n1.nic3 down' 'link:leaf0-spine1 rate=0.2
              'link:n0.g0-n0.nvlink rate=0.02'; do
     echo "$fault: $(than $usual $(worst --fault "$fault"))"
 done
+echo "-- several at once count together"
+same() { for faults in "$1" "$2"; do run $3 --fault "$faults" | grep -v '^#' | cksum; done | uniq | wc -l; }
+same 'rank:5 slow=8' 'rank:5 slow=2|rank:5 slow=4'
+same 'nic:n1.g3 rate=0.25' 'nic:n1.nic3 rate=0.5|nic:n1.g3 rate=0.5'
+slow() { run "$@" | grep -v '^#' | cksum; }
+(slow --slow 5:8x; slow --slow 5:2x --fault 'rank:5 slow=4') | uniq | wc -l
+run --fault 'rank:5 slow=500|rank:5 slow=500'
 mapped=$(worst --backend ibrc)
 worst --backend ibrc --fault 'gdrcopy: off' | awk -v a="$mapped" '{ print "gdrcopy: off:", ($1 > a ? "slower" : "not") }'
 run --fault 'link:leaf0-spine1 rate=0.25' | grep busiest_link
