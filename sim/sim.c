@@ -73,12 +73,11 @@ static const struct level levels[LEVEL_COUNT] = {
 };
 _Static_assert(WIDE_LEVEL == 2 && LEVEL_COUNT == 10 && 9 * DIGIT_BITS + WIDE_BITS == 64, "the table's");
 
-static inline unsigned level_of(unsigned bit)
-{
-    const unsigned wide_end = WIDE_LEVEL * DIGIT_BITS + WIDE_BITS;
-    if (bit >= wide_end) return (bit - wide_end) / DIGIT_BITS + WIDE_LEVEL + 1;
-    return bit < WIDE_LEVEL * DIGIT_BITS ? bit / DIGIT_BITS : WIDE_LEVEL;
-}
+/* The level whose digit holds that bit of time. */
+static const uint8_t level_of[64] = {
+    0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4,
+    4, 4, 5, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9, 9, 9,
+};
 
 struct entry {
     uint64_t time_ps;
@@ -291,7 +290,7 @@ static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *
 static inline void trie_insert(struct sim *sim, struct entry entry)
 {
     const uint64_t differing = entry.time_ps ^ sim->base_ps;
-    const unsigned level = level_of(63 - (unsigned)__builtin_clzll(differing | 1));
+    const unsigned level = level_of[63 - __builtin_clzll(differing | 1)];
     const struct level *const l = &levels[level];
     struct slot *const slot = &sim->slots[l->slot + (entry.time_ps >> l->shift & l->digit_max)];
 
