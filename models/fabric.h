@@ -370,6 +370,9 @@ static inline uint64_t fabric_load(const struct fabric *f, uint32_t word)
     return __atomic_load_n(&f->words[word], __ATOMIC_ACQUIRE);
 }
 
+/* An own word and an object will soon be looked at: their memory is fetched ahead. */
+static inline void fabric_load_ahead(const struct fabric *f, uint32_t word) { __builtin_prefetch(&f->words[word]); }
+
 static inline uint64_t fabric_now_ps(const struct fabric *f) { return f->ops->now_ps(f); }
 
 FABRIC_MUST_CHECK static inline int fabric_store(struct fabric_worker *w, const struct fabric_write *write)

@@ -139,7 +139,7 @@ void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric 
     for (uint32_t source = 0; source < o->ranks; source++)
         h->recv_before[source + 1] =
             h->recv_before[source] +
-            (source == f->rank ? h->layout.tokens_per_rank[source] : ht_tokens_between(h, source, f->rank));
+            (source == f->rank ? h->layout.tokens_per_rank[source] : ht_tokens_between(h, source, f->rank, 1));
 }
 
 void ht_rank_clear(struct ht_rank *h)
@@ -176,6 +176,34 @@ void ht_rank_clear(struct ht_rank *h)
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
+/* Four choices that are compared at once. */
+typedef uint32_t choices __attribute__((vector_size(4 * sizeof(uint32_t))));
+typedef int32_t choices_signed __attribute__((vector_size(4 * sizeof(int32_t))));
+typedef uint64_t choices_halves __attribute__((vector_size(2 * sizeof(uint64_t))));
+
+static inline choices choices_read(const int32_t *expert)
+{
+    choices c;
+    memcpy(&c, expert, sizeof c);
+    return c;
+}
+
+/* tokens_count() of eight choices.  Processors compare signed numbers: both sides begin at the least of these. */
+static uint32_t tokens_count_8(const struct routing_rank *row, uint32_t first, uint32_t count)
+{
+    const uint32_t from = (uint32_t)INT32_MIN - first;
+    const int32_t to = (int32_t)(count + (uint32_t)INT32_MIN);
+    const int32_t *expert = row->experts;
+    uint32_t tokens = 0;
+    for (uint32_t t = 0; t < row->tokens; t++, expert += 8) {
+        const choices_signed low = (choices_signed)(choices_read(expert) + from);
+        const choices_signed high = (choices_signed)(choices_read(expert + 4) + from);
+        const choices_halves hit = (choices_halves)((low < to) | (high < to));
+        tokens += (hit[0] | hit[1]) != 0;
+    }
+    return tokens;
+}
+
 /* Tokens with an expert among count from first on.  Inlined for each topk that is worth it: a fixed number of choices
  * is compared at once. */
 static inline uint32_t tokens_count(const struct routing_rank *row, uint32_t topk, uint32_t first, uint32_t count)
@@ -190,12 +218,12 @@ static inline uint32_t tokens_count(const struct routing_rank *row, uint32_t top
     return tokens;
 }
 
-uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target)
+uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target, uint32_t targets)
 {
     const struct routing_rank *row = &h->base.routing->rank[source];
-    const uint32_t count = h->g.local_experts, first = target * count;
+    const uint32_t count = h->g.local_experts * targets, first = target * h->g.local_experts;
     switch (h->g.topk) {
-    case 8: return tokens_count(row, 8, first, count);
+    case 8: return tokens_count_8(row, first, count);
     case 4: return tokens_count(row, 4, first, count);
     default: return tokens_count(row, h->g.topk, first, count);
     }

@@ -108,6 +108,23 @@ static inline bool ht_word_reached(const struct fabric *f, uint32_t word, uint64
     return fabric_load(f, word) >= value;
 }
 
+/* Until the word has the value in this launch, the worker has nothing to do.  Word 0: it does not wait so. */
+struct ht_awaited {
+    uint32_t word, value;
+};
+static inline bool ht_awaited_come(const struct ht_rank *h, const struct ht_awaited *a)
+{
+    return ht_word_reached(h->base.fabric, a->word, moe_word_make(h->epoch, a->value));
+}
+
+/* The first size_bytes of a worker's object will soon be looked at.  Its world fetches the first two lines itself. */
+static inline void ht_lines_ahead(const void *object, size_t size_bytes)
+{
+    enum { LINE_BYTES = 64, LINES_BEFORE = 2 };
+    for (size_t at = LINES_BEFORE * LINE_BYTES; at < size_bytes; at += LINE_BYTES)
+        __builtin_prefetch((const char *)object + at, 1);
+}
+
 /* What both families refuse; NULL if nothing. */
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size);
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
@@ -119,8 +136,8 @@ void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric 
                   bool internode, uint32_t scan_max, uint32_t worker_max);
 void ht_rank_clear(struct ht_rank *h);
 void ht_layout_make(struct ht_rank *h);
-/* Tokens of source that have an expert on rank target. */
-uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target);
+/* Tokens of source that have an expert on one of so many ranks from target on. */
+uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target, uint32_t targets);
 
 /* Phases. */
 uint32_t ht_phase_count(const struct moe_options *o);
@@ -198,6 +215,7 @@ void ht_look_once(struct fabric_worker *w, const struct ht_look *look);
 struct ht_reducer {
     struct fabric_worker worker;
     struct ht_rank *rank;
+    struct ht_awaited awaited; /* a row without which it sums nothing */
     uint32_t channel, group;
     uint32_t first_token, first_warp, stride;
     uint32_t done, count;             /* tokens, in the order in which the group takes them */

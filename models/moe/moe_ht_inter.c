@@ -145,18 +145,9 @@ static void workers_alloc(struct inter_rank *r)
 static void rail_before_make(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
-    const uint32_t per_node = g->local_experts * g->local, first = g->node * per_node;
-    for (uint32_t n = 0; n < g->nodes; n++) {
-        const struct routing_rank *row = &r->ht.base.routing->rank[inter_rail(r, n)];
-        uint32_t tokens = 0;
-        for (uint32_t t = 0; t < row->tokens; t++) {
-            uint32_t hit = 0;
-            for (uint32_t j = 0; j < g->topk; j++)
-                hit |= (uint32_t)row->experts[(size_t)t * g->topk + j] - first < per_node;
-            tokens += hit;
-        }
-        r->rail_before[n + 1] = r->rail_before[n] + tokens;
-    }
+    for (uint32_t n = 0; n < g->nodes; n++)
+        r->rail_before[n + 1] =
+            r->rail_before[n] + ht_tokens_between(&r->ht, inter_rail(r, n), g->node * g->local, g->local);
 }
 
 static struct moe_rank *inter_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)

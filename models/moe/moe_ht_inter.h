@@ -121,6 +121,7 @@ struct inter_returner {
 struct inter_merger {
     struct fabric_worker worker;
     struct inter_rank *rank;
+    struct ht_awaited awaited; /* a row without which it sums nothing */
     uint32_t channel, node;
     uint32_t part, parts;            /* which of the node's workers it is, of how many */
     const uint8_t *bits;             /* [count] which ranks of this node have a row */
@@ -140,6 +141,7 @@ struct inter_merge_keeper {
     uint32_t channel;
     uint32_t ended;              /* bits: nodes whose mergers have ended */
     uint32_t changed;            /* bits: nodes whose mergers have gone on since what they had read was told */
+    uint8_t parts[HT_NODES_MAX]; /* mergers of each node */
     uint64_t seen[INTER_WARPS];  /* how far they were, as their words say it */
     uint32_t upto[HT_NODES_MAX]; /* tokens counted in head */
     uint32_t head[HT_NODES_MAX][HT_LOCAL_MAX], published[HT_NODES_MAX][HT_LOCAL_MAX];

@@ -106,7 +106,17 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
              ht_word(&s->rank->ht, s->ring.head_word + n));
 }
 
-static const struct worker_role returner_role = { .step = returner_step, .describe = returner_describe };
+/* Words are looked at where a chunk begins or ends. */
+static void returner_ahead(const struct fabric_worker *w)
+{
+    const struct inter_returner *s = fabric_container_of(w, const struct inter_returner, worker);
+    ht_lines_ahead(s, offsetof(struct inter_returner, part[s->rank->ht.g.nodes]));
+    if (!(s->pending & (s->pending - 1))) fabric_load_ahead(w->fabric, s->ring.head_word);
+}
+
+static const struct worker_role returner_role = { .step = returner_step,
+                                                  .describe = returner_describe,
+                                                  .ahead = returner_ahead };
 
 static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
 {
@@ -164,8 +174,11 @@ static uint32_t merger_ready(struct inter_merger *m, uint32_t most, uint32_t *ro
         for (uint32_t left = bits; left; left &= left - 1) {
             const uint32_t i = (uint32_t)__builtin_ctz(left);
             if (m->tail[i] > position[i]) continue;
-            m->tail[i] = ht_word(&r->ht, inter_word_nvl(r, INTER_NVL_TAIL, m->channel, i, m->node));
-            if (m->tail[i] <= position[i]) return count;
+            const uint32_t word = inter_word_nvl(r, INTER_NVL_TAIL, m->channel, i, m->node);
+            m->tail[i] = ht_word(&r->ht, word);
+            if (m->tail[i] > position[i]) continue;
+            m->awaited = (struct ht_awaited){ .word = word, .value = position[i] + 1 };
+            return count;
         }
         for (uint32_t left = bits; left; left &= left - 1) position[__builtin_ctz(left)]++;
         *rows += (uint32_t)__builtin_popcount(bits);
@@ -303,6 +316,8 @@ static enum worker_step merger_step(struct fabric_worker *w)
 {
     struct inter_merger *m = fabric_container_of(w, struct inter_merger, worker);
     const bool leads = merger_leads(m);
+    if (m->awaited.word && (m->parts == 1 || !leads) && !ht_awaited_come(&m->rank->ht, &m->awaited)) return WORKER_WAIT;
+    m->awaited.word = 0;
     if (leads && !merger_send(m)) return WORKER_WAIT;
     if (leads && m->told == m->count) return WORKER_DONE;
     if (leads && m->told == m->chunk_end && !merger_chunk_open(m)) return WORKER_WAIT;
@@ -334,7 +349,17 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
              inter_rail(r, m->node), m->position[i], inter_neighbour(r, i));
 }
 
-static const struct worker_role merger_role = { .step = merger_step, .describe = merger_describe };
+static void merger_ahead(const struct fabric_worker *w)
+{
+    const struct inter_merger *m = fabric_container_of(w, const struct inter_merger, worker);
+    ht_lines_ahead(m, sizeof *m);
+    __builtin_prefetch(&m->bits[m->upto]);
+    if (m->awaited.word) fabric_load_ahead(w->fabric, m->awaited.word);
+}
+
+static const struct worker_role merger_role = { .step = merger_step,
+                                                .describe = merger_describe,
+                                                .ahead = merger_ahead };
 
 static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node, uint32_t part, uint32_t parts)
 {
@@ -400,7 +425,7 @@ static void mergers_look(struct inter_merge_keeper *k)
     const uint32_t nodes = r->ht.g.nodes, warps = inter_merge_warps(r->ht.base.options);
     const uint32_t word = inter_word_reduced(r, k->channel, 0);
     for (uint32_t node = 0; node < nodes; node++)
-        for (uint32_t i = node * warps; i < (node + 1) * warps; i++) {
+        for (uint32_t i = node * warps; i < node * warps + k->parts[node]; i++) {
             const uint64_t now = fabric_load(k->worker.fabric, word + i);
             if (now == k->seen[i]) continue;
             k->seen[i] = now;
@@ -436,12 +461,25 @@ static void merge_keeper_describe(const struct fabric_worker *w, char *text, siz
     snprintf(text, text_size, "NVLink head keeper of channel %u waits for the forwarders", k->channel);
 }
 
-static const struct worker_role merge_keeper_role = { .step = merge_keeper_step, .describe = merge_keeper_describe };
+static void merge_keeper_ahead(const struct fabric_worker *w)
+{
+    const struct inter_merge_keeper *k = fabric_container_of(w, const struct inter_merge_keeper, worker);
+    enum { LINE_WORDS = 8 };
+    ht_lines_ahead(k, offsetof(struct inter_merge_keeper, upto[k->rank->ht.g.nodes]));
+    for (uint32_t i = 0; i < INTER_WARPS; i += LINE_WORDS)
+        fabric_load_ahead(w->fabric, inter_word_reduced(k->rank, k->channel, i));
+}
+
+static const struct worker_role merge_keeper_role = { .step = merge_keeper_step,
+                                                      .describe = merge_keeper_describe,
+                                                      .ahead = merge_keeper_ahead };
 
 static void merge_keeper_launch(struct inter_rank *r, uint32_t channel)
 {
     struct inter_merge_keeper *k = &r->merge_keeper[channel];
     *k = (struct inter_merge_keeper){ .rank = r, .channel = channel, .changed = (1u << r->ht.g.nodes) - 1 };
+    for (uint32_t node = 0; node < r->ht.g.nodes; node++)
+        k->parts[node] = (uint8_t)r->merger[channel * INTER_WARPS + inter_merger_first(r, node)].parts;
     ht_kernel_add(&r->ht, &k->worker, &merge_keeper_role, 2 * channel + 1, 1);
     fabric_watch(&k->worker, inter_word_reduced(r, channel, 0), INTER_WARPS);
 }

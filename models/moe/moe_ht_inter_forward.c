@@ -161,7 +161,19 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
              d.channel, d.ring.peer, inter_rail(d.rank, node), d.from[node].head, d.from[node].count);
 }
 
-static const struct worker_role forwarder_role = { .step = forwarder_step, .describe = forwarder_describe };
+/* Words are looked at where a chunk begins or ends. */
+static void forwarder_ahead(const struct fabric_worker *w)
+{
+    const struct inter_forwarder *d = fabric_container_of(w, const struct inter_forwarder, worker);
+    ht_lines_ahead(d, offsetof(struct inter_forwarder, from[d->rank->ht.g.nodes]));
+    if (d->ring.pending > 1) return;
+    fabric_load_ahead(w->fabric, d->ring.head_word);
+    fabric_load_ahead(w->fabric, inter_word_rail(d->rank, INTER_RDMA_TAIL, d->channel, 0));
+}
+
+static const struct worker_role forwarder_role = { .step = forwarder_step,
+                                                   .describe = forwarder_describe,
+                                                   .ahead = forwarder_ahead };
 
 static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t target)
 {
@@ -257,7 +269,18 @@ static void head_keeper_describe(const struct fabric_worker *w, char *text, size
     snprintf(text, text_size, "RDMA head keeper of channel %u waits for the forwarders", k->channel);
 }
 
-static const struct worker_role head_keeper_role = { .step = head_keeper_step, .describe = head_keeper_describe };
+static void head_keeper_ahead(const struct fabric_worker *w)
+{
+    const struct inter_head_keeper *k = fabric_container_of(w, const struct inter_head_keeper, worker);
+    const uint32_t nodes = k->rank->ht.g.nodes;
+    ht_lines_ahead(k, offsetof(struct inter_head_keeper, due[nodes]));
+    for (uint32_t node = 0; node < nodes; node++)
+        fabric_load_ahead(w->fabric, inter_word_forwarded(k->rank, k->channel, node, k->behind[node]));
+}
+
+static const struct worker_role head_keeper_role = { .step = head_keeper_step,
+                                                     .describe = head_keeper_describe,
+                                                     .ahead = head_keeper_ahead };
 
 static void head_keeper_launch(struct inter_rank *r, uint32_t channel)
 {
@@ -352,7 +375,16 @@ static void receiver_describe(const struct fabric_worker *w, char *text, size_t 
              v->known ? "tokens" : "the ranges", inter_neighbour(v->rank, v->source), v->head, v->count);
 }
 
-static const struct worker_role receiver_role = { .step = receiver_step, .describe = receiver_describe };
+static void receiver_ahead(const struct fabric_worker *w)
+{
+    const struct inter_receiver *v = fabric_container_of(w, const struct inter_receiver, worker);
+    if (v->head + 1 < v->seen) return;
+    fabric_load_ahead(w->fabric, inter_word_nvl(v->rank, INTER_NVL_TAIL, v->channel, v->source, 0));
+}
+
+static const struct worker_role receiver_role = { .step = receiver_step,
+                                                  .describe = receiver_describe,
+                                                  .ahead = receiver_ahead };
 
 static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t source)
 {

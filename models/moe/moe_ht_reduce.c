@@ -25,7 +25,9 @@ static int token_missing(struct ht_reducer *d, uint32_t token)
         const uint32_t target = (uint32_t)__builtin_ctz(left);
         if (d->tail[target] > position[target]) continue;
         d->tail[target] = ht_word(d->rank, d->tail_word + target);
-        if (d->tail[target] <= position[target]) return (int)target;
+        if (d->tail[target] > position[target]) continue;
+        d->awaited = (struct ht_awaited){ .word = d->tail_word + target, .value = position[target] + 1 };
+        return (int)target;
     }
     return -1;
 }
@@ -81,6 +83,8 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     struct ht_rank *h = d->rank;
     assert(d->done <= d->count);
     if (d->done == d->count) return WORKER_DONE;
+    if (d->awaited.word && !ht_awaited_come(h, &d->awaited)) return WORKER_WAIT;
+    d->awaited.word = 0;
     const enum worker_step looked = token_look(d, token_at(d, d->done));
     if (looked != WORKER_DONE) return looked;
     const uint32_t most = moe_min(w->warps, d->count - d->done);
@@ -125,7 +129,21 @@ static void reducer_describe(const struct fabric_worker *w, char *text, size_t t
              token, peer);
 }
 
-static const struct worker_role reducer_role = { .step = reducer_step, .describe = reducer_describe };
+static void reducer_ahead(const struct fabric_worker *w)
+{
+    const struct ht_reducer *d = fabric_container_of(w, const struct ht_reducer, worker);
+    const struct ht_layout *l = &d->rank->layout;
+    ht_lines_ahead(d, offsetof(struct ht_reducer, tail[l->targets]));
+    fabric_load_ahead(w->fabric, d->tail_word);
+    if (d->done == d->count) return;
+    const uint32_t token = token_at(d, d->done);
+    __builtin_prefetch(&l->mask[token]);
+    __builtin_prefetch(&l->position[(size_t)token * l->targets]);
+}
+
+static const struct worker_role reducer_role = { .step = reducer_step,
+                                                 .describe = reducer_describe,
+                                                 .ahead = reducer_ahead };
 
 uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps)
 {

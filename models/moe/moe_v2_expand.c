@@ -12,7 +12,7 @@ void v2_expand_alloc(struct v2_rank *r)
     const struct ht_rank *h = &r->ht;
     if (!h->base.options->expand) return;
     uint64_t rows = 0;
-    for (uint32_t source = 0; source < h->g.ranks; source++) rows += ht_tokens_between(h, source, h->g.rank);
+    for (uint32_t source = 0; source < h->g.ranks; source++) rows += ht_tokens_between(h, source, h->g.rank, 1);
     r->expanded_at = kernel_alloc(rows + 1, sizeof r->expanded_at[0]);
     if (h->base.fabric->payload) r->expanded_index = kernel_alloc(rows * h->g.topk, sizeof r->expanded_index[0]);
 }
