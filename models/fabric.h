@@ -109,8 +109,8 @@ _Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions")
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
 /* How a kernel's code moves a row or reads an index array.  The world decides what that costs; a live world may ignore
- * it.  A pattern must outlive the run.  No pattern (NULL) means that a row takes one access after another, wherever it
- * lies.
+ * it.  A pattern must outlive the run, and must not change while a kernel runs.  No pattern (NULL) means that a row
+ * takes one access after another, wherever it lies.
  *
  *   loads and stores (FABRIC_LDST)      a lane issues in_flight loads of width_bytes, waits for them, stores the
  *                                       values, and starts again: a row takes
@@ -370,7 +370,7 @@ static inline uint64_t fabric_load(const struct fabric *f, uint32_t word)
     return __atomic_load_n(&f->words[word], __ATOMIC_ACQUIRE);
 }
 
-/* An own word and an object will soon be looked at: their memory is fetched ahead. */
+/* An own word will soon be looked at: its memory is fetched ahead. */
 static inline void fabric_load_ahead(const struct fabric *f, uint32_t word) { __builtin_prefetch(&f->words[word]); }
 
 static inline uint64_t fabric_now_ps(const struct fabric *f) { return f->ops->now_ps(f); }
