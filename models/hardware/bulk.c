@@ -5,20 +5,21 @@
  * each at its own rate.  A warp has one buffer: it waits for what it loads, and before the next load for what it stored
  * to be written.  While one warp waits the engine serves others.
  */
+#include "models/hardware/bulk.h"
 #include "models/hardware/world_internal.h"
 
 /* Extra passes where data lies elsewhere in a 128-byte line than its place in shared memory, by the difference in units
  * of 16 bytes: measured on H200 (models/clusters/h200.ini), in and out apart. */
-static const uint8_t in_passes[8] = { 0, 2, 1, 3, 1, 3, 1, 2 }, out_passes[8] = { 0, 3, 0, 3, 0, 3, 0, 3 };
+static const uint8_t in_table[8] = { 0, 2, 1, 3, 1, 3, 1, 2 }, out_table[8] = { 0, 3, 0, 3, 0, 3, 0, 3 };
 
-uint32_t bulk_in_passes(uint32_t source_line, uint32_t shared_line)
+static uint32_t in_passes(uint32_t source_line, uint32_t shared_line)
 {
-    return in_passes[(source_line - shared_line) % BULK_LINE_BYTES / 16];
+    return in_table[(source_line - shared_line) % BULK_LINE_BYTES / 16];
 }
 
-uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line)
+static uint32_t out_passes(uint32_t target_line, uint32_t shared_line)
 {
-    return out_passes[(target_line - shared_line) % BULK_LINE_BYTES / 16];
+    return out_table[(target_line - shared_line) % BULK_LINE_BYTES / 16];
 }
 
 enum { PLACES = BULK_LINE_BYTES / 16 };
@@ -35,8 +36,8 @@ uint64_t bulk_passes_ps(const struct world *w, const struct fabric_pattern *p, u
     if (!p->packed_source || !p->packed) {
         const uint32_t given = (uint32_t)w->cluster->gpu.shared_align_bytes, align = given ? given : BULK_LINE_BYTES;
         const uint32_t shared = (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
-        passes = p->packed_source ? IN_PASSES_ALL : PLACES * bulk_in_passes(p->source_line, shared);
-        passes += p->packed ? OUT_PASSES_ALL : PLACES * bulk_out_passes(0, shared);
+        passes = p->packed_source ? IN_PASSES_ALL : PLACES * in_passes(p->source_line, shared);
+        passes += p->packed ? OUT_PASSES_ALL : PLACES * out_passes(0, shared);
     }
     return passes * rate_time(w->bulk_skew, size_bytes) / PLACES;
 }
@@ -83,7 +84,7 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uin
     const struct fabric_pattern *p = work->pattern;
     const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
     worker_rest(ww)->shared_bytes = p->shared_bytes;
-    const uint32_t rows = work->rows ? work->rows : 1, passes = bulk_in_passes(p->source_line, p->shared_bytes);
+    const uint32_t rows = work->rows ? work->rows : 1, passes = in_passes(p->source_line, p->shared_bytes);
     const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_skew, size);
     uint64_t end = later(start_ps, worker_staged_ps(ww)) +
                    rows * (bulk->in_ps + p->steps * w->cluster->gpu.scan_row_ps) + (rows - 1) * bulk->out_ps;

@@ -4,6 +4,7 @@
  * which the GPU's CPCs share (egress.h), have taken it.  So while the links are full, a warp's store to its own memory
  * waits behind another warp's store to a peer.  Loads do not wait for stores that the links hold up.
  */
+#include "models/hardware/bulk.h"
 #include "models/hardware/world_internal.h"
 
 #include <assert.h>

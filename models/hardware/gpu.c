@@ -5,6 +5,7 @@
  * first served; then come the latencies of its rows, one after another on each warp.  Ports are asked at the
  * time of the step, so that requests of one step do not stand before those that other workers make meanwhile.
  */
+#include "models/hardware/bulk.h"
 #include "models/hardware/gpu.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* gpu_rows.c - what the rows of a pattern cost a warp: waits for memory one after another, and its rates. */
+#include "models/hardware/bulk.h"
 #include "models/hardware/gpu.h"
 
 #include <math.h>

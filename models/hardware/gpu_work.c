@@ -2,6 +2,7 @@
  *
  * A kernel that says its pattern is charged for what it waits for; one that does not, the rates of its kind.
  */
+#include "models/hardware/bulk.h"
 #include "models/hardware/gpu.h"
 
 enum { SECTOR_BYTES = 32, WORD_BYTES = 4 }; /* what a word takes that no other is written beside, and what it is */

@@ -5,6 +5,7 @@
  * Nothing here waits for another rank.  Where ranks must wait, their kernels do. */
 #include "models/hardware/usage.h"
 #include "models/hardware/world_internal.h"
+#include "models/hardware/world_timeline.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ static void workers_grow(struct world_rank *rank, uint32_t count)
     rank->worker_max = count;
 }
 
-struct rest *world_rests_new(struct world_rank *rank)
+struct rest *launch_rests_new(struct world_rank *rank)
 {
     return arena_take(&rank->world->arena, rank->worker_max * sizeof rank->rest[0]);
 }

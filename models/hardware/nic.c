@@ -11,6 +11,7 @@
  * neither the port's line nor the network, and its QPs take turns among themselves.  This file does not know who posts
  * (nic_doorbell.c), nor what becomes of what has come in (nic_receive.c). */
 #include "models/hardware/nic_internal.h"
+#include "models/hardware/world_timeline.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* nic_doorbell.c - requests are posted on a QP, held back, and handed to its port when the doorbell rings.  Puts that
  * are alike are posted as a train.  Knows nothing of how a port sends. */
 #include "models/hardware/nic_internal.h"
+#include "models/hardware/world_timeline.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* nic_receive.c - what comes in at a port: bytes and signals become visible, atomics are done, gets are answered, and
  * the source learns of it by an acknowledgement.  Knows nothing of turns and ways. */
 #include "models/hardware/nic_internal.h"
+#include "models/hardware/world_timeline.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,9 +1,11 @@
 /* world.c - the simulated world: makes its ranks, and steps and wakes their workers.
  * words.c says what happens when a word changes, launch.c when kernels begin, gpu.c and host.c what operations cost,
  * and nic.c what a NIC does. */
+#include "models/hardware/bulk.h"
 #include "models/hardware/causes.h"
 #include "models/hardware/usage.h"
 #include "models/hardware/world_internal.h"
+#include "models/hardware/world_timeline.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS_A_BLOCK = 512, EVENTS_AT_FIRST = 64 * 1024, WINDOW_PIECES = 16 };
+enum { EVENTS_AT_FIRST = 64 * 1024, WINDOW_PIECES = 16 };
 
 const char *world_resource_name(enum world_resource resource)
 {
@@ -21,17 +23,7 @@ const char *world_resource_name(enum world_resource resource)
     return name[resource];
 }
 
-/* ---- memory, requests ---- */
-
-void pool_grow(struct pool *pool)
-{
-    char *const block = arena_take(pool->arena, (size_t)ITEMS_A_BLOCK * pool->item_bytes);
-    for (uint32_t i = ITEMS_A_BLOCK; i-- > 0;) {
-        void **item = (void **)(void *)(block + (size_t)i * pool->item_bytes);
-        *item = pool->free;
-        pool->free = item;
-    }
-}
+/* ---- bytes of kernels ---- */
 
 void world_store_payload(struct world_rank *source, const struct fabric_write *write)
 {

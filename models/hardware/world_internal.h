@@ -6,10 +6,12 @@
 #include "models/hardware/dcqcn.h"
 #include "models/hardware/egress.h"
 #include "models/hardware/host.h"
+#include "models/hardware/launch.h"
 #include "models/hardware/link.h"
 #include "models/hardware/looks.h"
 #include "models/hardware/network.h"
 #include "models/hardware/nic.h"
+#include "models/hardware/pool.h"
 #include "models/hardware/transport.h"
 #include "models/hardware/words.h"
 #include "models/hardware/world.h"
@@ -17,6 +19,7 @@
 #include "sim/sim.h"
 #include "sim/units.h"
 
+struct bulk_engine;
 struct world_rank;
 
 /* Kinds of events; world.c says what runs them. */
@@ -91,13 +94,6 @@ struct rest {
         struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
         uint64_t first_ps;               /* GPU: when its first warp has done what it did apart from the others */
     };
-};
-
-/* Memory for items of one size. */
-struct pool {
-    struct arena *arena;
-    void *free; /* list, linked by their first bytes */
-    uint32_t item_bytes;
 };
 
 /* Until when a port is busy for the last peer and for any other. */
@@ -272,13 +268,11 @@ struct world {
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 static inline struct world_rank *worker_rank(const struct world_worker *ww) { return rank_of(ww->worker->fabric); }
 
-/* launch.c: makes room for all its workers'. */
-struct rest *world_rests_new(struct world_rank *rank);
 /* What a worker has of it is all zero when it is first asked for. */
 static inline struct rest *worker_rest(struct world_worker *ww)
 {
     struct world_rank *rank = worker_rank(ww);
-    if (!rank->rest) rank->rest = world_rests_new(rank);
+    if (!rank->rest) rank->rest = launch_rests_new(rank);
     struct rest *rest = &rank->rest[ww - rank->worker];
     if (!ww->rested) *rest = (struct rest){ 0 };
     ww->rested = true;
@@ -324,27 +318,6 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
     return memory_grow(entry, *max, size_bytes);
 }
 
-void pool_grow(struct pool *pool);
-static inline void *pool_get(struct pool *pool)
-{
-    if (!pool->free) pool_grow(pool);
-    void **item = pool->free;
-    pool->free = *item;
-    __builtin_prefetch(pool->free, 1); /* the next one that is taken */
-    return item;
-}
-/* Puts a list back whose items point to the next one by their first bytes. */
-static inline void pool_put_list(struct pool *pool, void *first, void *last)
-{
-    *(void **)last = pool->free;
-    pool->free = first;
-}
-static inline void pool_put(struct pool *pool, void *item)
-{
-    *(void **)item = pool->free;
-    pool->free = item;
-}
-
 /* world.c: takes bytes over the PCIe between two GPUs of a node that have no NVLink.  Returns when it is done. */
 uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes);
 /* The same: from a store to a peer of the node until it is visible there, beside what NVLink would take. */
@@ -361,57 +334,6 @@ static inline void world_bisection_note(struct world *w, uint16_t source, uint16
     if (from != to) w->bisection[w->rank[source].kernel].size_bytes[from] += size_bytes;
 }
 
-/* bulk.c: bring rows into shared memory, and store from there.  Both return the time when the worker may go on. */
-enum { BULK_LINE_BYTES = 128 };
-uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps);
-/* Of the links out of a GPU, for a store by the bulk engine from that place in shared memory. */
-uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,
-                      uint64_t size_bytes);
-/* Takes it into the target, and notes both ends' flows; returns when the last byte is in. */
-uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
-                          uint64_t size_bytes);
-/* When the warp knows that a store is written, which has left the SM at left_ps. */
-uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
-
-/* bulk_turns.c, where the cluster names CPCs.  A store that nothing follows in the worker's step waits for its turn. */
-struct bulk_turn {
-    struct bulk_turn *next;
-    struct world_worker *ww;
-    uint64_t size_bytes;
-    uint32_t shared_bytes; /* where its row lies in shared memory */
-    uint16_t peer;
-};
-struct bulk_engine {
-    struct sim_event event; /* the first store may have left the SM */
-    struct world_rank *rank;
-    struct bulk_turn *first, *last;
-    uint64_t mark; /* of the first one (egress.h) */
-};
-void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes);
-/* Whether the worker must not step yet; it steps when its last turn has ended. */
-bool bulk_turns_park(struct world_worker *ww);
-/* *linked_ps: when the links and the peer's memory have taken the bytes, which a slowed GPU does not delay. */
-sim_handler bulk_engine_run;
-uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps,
-                    uint64_t *linked_ps);
-/* Moves rows of a kernel whose pattern says its footprint.  `busy` warps do it, each with a buffer in shared memory.
- * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row
- * waits for it. */
-uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps, uint32_t busy);
-/* Extra passes that a bulk copy takes, in or out, by the places in a line. */
-uint32_t bulk_in_passes(uint32_t source_line, uint32_t shared_line);
-uint32_t bulk_out_passes(uint32_t target_line, uint32_t shared_line);
-/* The time of these passes for rows of a pattern, in and out: packed rows lie at all distances. */
-uint64_t bulk_passes_ps(const struct world *w, const struct fabric_pattern *p, uint64_t size_bytes);
-
-/* world_timeline.c: with a timeline, these operations record, and call the machine's own operations. */
-extern const struct fabric_ops world_timeline_ops;
-void world_timeline_post_note(const struct world *w, const struct request *r);
-void world_timeline_rank_init(struct world_rank *rank);
-void world_timeline_launch(struct world_rank *rank, uint32_t worker_count);
-void world_timeline_nic_note(const struct world *w, const struct request *r, bool transmit, uint64_t begin_ps,
-                             uint64_t end_ps);
-
 /* An event at from_ps makes the worker step at time_ps, or later, when its earlier work is done.  Nothing changes if
  * its next step was settled before from_ps. */
 static inline void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
@@ -422,10 +344,6 @@ static inline void world_worker_wake(struct sim *sim, struct world_worker *ww, u
     if (!sim_event_pending(&ww->event)) sim_schedule_at(sim, &ww->event, step_ps);
     else if (sim_event_time_ps(&ww->event) > step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
 }
-
-/* launch.c: the last worker of a rank is done. */
-void launch_rank_done(struct world_rank *rank);
-sim_handler launch_event_run, launch_begin_run;
 
 /* The time that work of duration_ps takes on this rank's GPU or core, which may be slowed. */
 static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t duration_ps)

@@ -6,6 +6,7 @@
  * costs are found afterwards, not what they are. */
 #include "models/hardware/causes.h"
 #include "models/hardware/world_internal.h"
+#include "models/hardware/world_timeline.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,69 @@
+/* bulk.h - the bulk copy engine of an SM: rows into shared memory, out of it, and over the links.  Private to
+ * models/hardware.
+ *
+ * bulk.c says what copies take.  bulk_turns.c lets stores wait for their CPC's share of the links, where the cluster
+ * names CPCs (egress.h). */
+#ifndef MODELS_HARDWARE_BULK_H
+#define MODELS_HARDWARE_BULK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/fabric.h"
+#include "sim/sim.h"
+
+struct world;
+struct world_rank;
+struct world_worker;
+
+enum { BULK_LINE_BYTES = 128 };
+
+/* ---- bulk.c, for the stepped worker ---- */
+
+/* Rows come into shared memory from start_ps on, as soon as stores from there are written.  Returns when the worker may
+ * go on. */
+uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps);
+/* Bytes of shared memory are stored at a peer, or in the own memory.  Returns when the engine has taken them: then the
+ * worker may go on.  *linked_ps: when the links and the peer's memory have taken them, which a slowed GPU does not
+ * delay; 0 for the own memory. */
+uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps,
+                    uint64_t *linked_ps);
+/* Moves rows of a kernel whose pattern says its footprint.  `busy` warps do it, each with a buffer in shared memory.
+ * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row
+ * waits for it.  Returns when the last row is moved. */
+uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps, uint32_t busy);
+/* How much longer the engine takes for rows of a pattern, in and out, because they do not begin lines: packed rows lie
+ * at all distances. */
+uint64_t bulk_passes_ps(const struct world *w, const struct fabric_pattern *p, uint64_t size_bytes);
+/* Of the links out of a GPU, for a store by the bulk engine from that place in shared memory. */
+uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,
+                      uint64_t size_bytes);
+/* Takes it into the target, and notes both ends' flows; returns when the last byte is in. */
+uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
+                          uint64_t size_bytes);
+/* When the warp knows that a store is written, which has left the SM at left_ps. */
+uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
+
+/* ---- bulk_turns.c ---- */
+
+/* A store to a peer that waits for its turn at its SM's engine. */
+struct bulk_turn {
+    struct bulk_turn *next;
+    struct world_worker *ww;
+    uint64_t size_bytes;
+    uint32_t shared_bytes; /* where its row lies in shared memory */
+    uint16_t peer;
+};
+struct bulk_engine {
+    struct sim_event event; /* the first store may have left the SM */
+    struct world_rank *rank;
+    struct bulk_turn *first, *last;
+    uint64_t mark; /* of the first one (egress.h) */
+};
+
+/* The stepped worker stores so, and nothing follows in its step. */
+void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes);
+/* Whether the worker must not step yet; it steps when its last turn has ended. */
+bool bulk_turns_park(struct world_worker *ww);
+sim_handler bulk_engine_run; /* EVENT_STORED */
+
+#endif

@@ -1,0 +1,17 @@
+/* launch.h - when kernels begin and end.  Private to models/hardware. */
+#ifndef MODELS_HARDWARE_LAUNCH_H
+#define MODELS_HARDWARE_LAUNCH_H
+
+#include "sim/sim.h"
+
+struct rest;
+struct world_rank;
+
+/* Makes room for the struct rest of all the rank's workers. */
+struct rest *launch_rests_new(struct world_rank *rank);
+/* The last worker of the rank's kernel is done. */
+void launch_rank_done(struct world_rank *rank);
+sim_handler launch_begin_run; /* EVENT_BEGIN */
+sim_handler launch_event_run; /* EVENT_LAUNCH */
+
+#endif
