@@ -376,16 +376,21 @@ static __attribute__((noinline)) void front_spill(struct sim *sim)
     sim->front_head = sim->front_tail = FRONT_SIZE;
 }
 
+static inline void entry_look_ahead(const struct entry *entry)
+{
+    const uintptr_t event = (uintptr_t)entry->event;
+
+    __builtin_prefetch((void *)event, 1);
+    __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of what it belongs to */
+}
+
 static void front_take_chunk(struct sim *sim, struct slot *slot)
 {
     const struct entry *const entries = slot->first->entry;
     const uint32_t fill = slot_first_fill(slot);
 
     for (uint32_t i = 0; i < fill; i++) {
-        const uintptr_t event = (uintptr_t)entries[i].event;
-
-        __builtin_prefetch((void *)event, 1);
-        __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of what it belongs to */
+        entry_look_ahead(&entries[i]);
         front_append(sim, entries[i]);
     }
     slot_drop_first(sim, slot);
@@ -397,12 +402,7 @@ static void slot_look_ahead(const struct slot *slot)
     const struct entry *const entries = slot->first->entry;
     const uint32_t fill = slot_first_fill(slot);
 
-    for (uint32_t i = 0; i < fill; i++) {
-        const uintptr_t event = (uintptr_t)entries[i].event;
-
-        __builtin_prefetch((void *)event, 1);
-        __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of what it belongs to */
-    }
+    for (uint32_t i = 0; i < fill; i++) entry_look_ahead(&entries[i]);
 }
 
 /* The first places of a front just filled, which event_run() comes to without having looked at them. */

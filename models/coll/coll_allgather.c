@@ -318,7 +318,7 @@ static void hybrid_launch(struct gather_rank *r)
 {
     const uint64_t blocks = (uint64_t)r->base.turn * r->nodes;
     const uint64_t pieces = (uint64_t)r->base.turn * pieces_of(r->base.options);
-    r->putter = (struct putter){};
+    r->putter = (struct putter){ 0 };
     if (r->nodes > 1) coll_worker_add(&r->base, &r->putter.worker, &putter_role, 0, 1);
     for (uint32_t node = 0; node < r->nodes && r->nodes > 1; node++)
         fabric_watch_least(&r->putter.worker, word_node(node), pieces);

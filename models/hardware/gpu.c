@@ -329,7 +329,9 @@ static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t fr
     return *last_ps;
 }
 
-/* What a crowd of groups that store adds holds such rounds; behind bulk copies nothing else does. */
+/* When the worker's stores are performed.  Two kinds of stores take no round: a group's own to peers, because
+ * `fence-crowd` was clocked with several groups an SM and so has the rounds in it, and those for which the bulk engine
+ * drains. */
 static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker *ww, uint64_t from_ps)
 {
     const uint64_t takes_ps = rank_slowed_ps(rank, fence_ps(rank, ww));
