@@ -411,7 +411,8 @@ static bool check_node_written(const struct key_file *file, const struct cluster
     g_autofree char *own = g_strconcat(file->path, ":", NULL);
     for (size_t i = 0; cluster_node_written(c) && i < G_N_ELEMENTS(keys); i++) {
         g_autofree char *place = key_file_place(file, "node", keys[i]);
-        if (!key_file_line(file, "node", keys[i]) || !g_str_has_prefix(place, own)) continue;
+        const uint32_t line = key_file_line(file, "node", keys[i]);
+        if (!line || (line != KEY_FILE_SETTING && !g_str_has_prefix(place, own))) continue;
         g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
                     "%s: [node] %s: expected no such key where [links] describe a node's PCIe", place, keys[i]);
         return false;
@@ -461,6 +462,24 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     return true;
 }
 
+/* "did you mean h100-cx6 or h100-cx7": the shipped names that begin with word, else the one that is nearly it; "". */
+static char *names_meant(const char *word, char **names)
+{
+    g_autoptr(GPtrArray) meant = g_ptr_array_new();
+    for (char **n = names; *n && *word; n++)
+        if (!g_ascii_strncasecmp(*n, word, strlen(word))) g_ptr_array_add(meant, *n);
+    const char *nearest = nearest_find(word, (const char *const *)names);
+    if (!meant->len && nearest) g_ptr_array_add(meant, (gpointer)nearest);
+    GString *text = g_string_new(NULL);
+    for (guint i = 0; i < meant->len; i++)
+        g_string_append_printf(text, "%s%s",
+                               !i                   ? "did you mean "
+                               : i + 1 < meant->len ? ", "
+                                                    : " or ",
+                               (char *)meant->pdata[i]);
+    return g_string_free(text, FALSE);
+}
+
 /* The file itself, or a shipped one of that name; NULL and *error, with places and names, when it is neither. */
 static char *find_file(const char *path, GError **error)
 {
@@ -469,11 +488,10 @@ static char *find_file(const char *path, GError **error)
     if (shipped) return shipped;
     g_auto(GStrv) folders = share_folders(SHARE_CLUSTERS), names = share_names(SHARE_CLUSTERS);
     g_autofree char *places = g_strjoinv(", ", folders), *known = g_strjoinv(", ", names);
-    const char *nearest = nearest_find(path, (const char *const *)names);
+    g_autofree char *meant = names_meant(path, names);
     g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
-                "%s: expected a cluster file%s%s, found none of that name here or in %s%s%s%s", path,
-                *known ? " or one of " : "", known, places, nearest ? "; did you mean " : "", nearest ? nearest : "",
-                nearest ? "?" : "");
+                "%s: %s%sexpected a cluster file%s%s, found none of that name here or in %s", path, meant,
+                *meant ? "? " : "", *known ? " or one of " : "", known, places);
     return NULL;
 }
 
@@ -604,7 +622,8 @@ static bool settings_put(struct key_file *file, const char *const *settings, GEr
         }
         g_autofree char *section = g_strndup(*settings, (gsize)(dot - *settings));
         g_autofree char *key = g_strndup(dot + 1, (gsize)(equals - dot - 1));
-        key_file_set(file, section, key, equals + 1);
+        g_autofree char *place = g_strconcat("--set ", *settings, NULL);
+        key_file_set(file, section, key, equals + 1, place);
     }
     return true;
 }

@@ -127,6 +127,7 @@ char *key_file_place(const struct key_file *file, const char *section, const cha
     g_autofree char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
     const char *path = g_hash_table_lookup(file->paths, name);
     const uint32_t line = key_file_line(file, section, key);
+    if (line == KEY_FILE_SETTING) return g_strdup(path);
     return line ? g_strdup_printf("%s:%u", path ? path : file->path, line) : g_strdup(file->path);
 }
 
@@ -157,17 +158,20 @@ void key_file_complete(struct key_file *file, const struct key_file *other, cons
     }
 }
 
-void key_file_set(struct key_file *file, const char *section, const char *key, const char *text)
+/* Whatever stands there, a key's or a section's, stands in no file. */
+static void setting_take(struct key_file *file, const char *place, const char *section, const char *key)
 {
-    assert(section && *section && key && *key && text);
+    char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
+    g_hash_table_insert(file->paths, g_strdup(name), g_strdup(place));
+    g_hash_table_insert(file->lines, name, GUINT_TO_POINTER(KEY_FILE_SETTING));
+}
+
+void key_file_set(struct key_file *file, const char *section, const char *key, const char *text, const char *place)
+{
+    assert(section && *section && key && *key && text && place);
     g_key_file_set_value(file->keys, section, key, text);
-    if (key_file_line(file, section, key)) return;
-    const uint32_t line = MAX(key_file_line(file, section, NULL), 1);
-    const char *path = g_hash_table_lookup(file->paths, section);
-    char *name = g_strdup_printf("%s\n%s", section, key);
-    if (path) g_hash_table_insert(file->paths, g_strdup(name), g_strdup(path));
-    g_hash_table_insert(file->lines, name, GUINT_TO_POINTER(line));
-    g_hash_table_insert(file->lines, g_strdup(section), GUINT_TO_POINTER(line));
+    if (!key_file_line(file, section, NULL)) setting_take(file, place, section, NULL);
+    setting_take(file, place, section, key);
 }
 
 char *key_file_text(const struct key_file *file, const char *section, const char *key)

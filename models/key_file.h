@@ -26,17 +26,19 @@ struct key_file {
 struct key_file *key_file_load(const char *path, GError **error);
 void key_file_free(struct key_file *file);
 
-/* Where a section (key NULL) or a key stands, counted from 1; 0 when it does not. */
+/* Where a section (key NULL) or a key stands, counted from 1; 0 when it does not; KEY_FILE_SETTING where it was set. */
+#define KEY_FILE_SETTING UINT32_MAX
 uint32_t key_file_line(const struct key_file *file, const char *section, const char *key);
 
-/* "path:line" of it, in whichever file it stands, or the file's path.  Freed with g_free(). */
+/* "path:line" of it, in whichever file it stands; the place that key_file_set() was given; else the file's path.
+ * Freed with g_free(). */
 char *key_file_place(const struct key_file *file, const char *section, const char *key);
 
 /* Takes over from other what file does not say, but for the section named except. */
 void key_file_complete(struct key_file *file, const struct key_file *other, const char *except);
 
-/* Puts text behind a key of a section, whether or not the file has it: it stands then where the section begins. */
-void key_file_set(struct key_file *file, const char *section, const char *key, const char *text);
+/* Puts text behind a key of a section, whether or not the file has it.  place is what errors call it: "--set a.b=c". */
+void key_file_set(struct key_file *file, const char *section, const char *key, const char *text, const char *place);
 
 /* The text behind '=' without its comment; NULL when there is no such key.  Freed with g_free(). */
 char *key_file_text(const struct key_file *file, const char *section, const char *key);

@@ -28,11 +28,21 @@ void sweep_plan_clear(struct sweep_plan *plan)
     case_clear(&plan->base);
 }
 
+/* Whether a key's value is a ratio, as oversubscription's "2:1": no range is, since a range rises. */
+static bool is_ratio(const char *word)
+{
+    char *end, *rest;
+    const guint64 first = g_ascii_strtoull(word, &end, 10);
+    if (end == word || *end != ':') return false;
+    const guint64 second = g_ascii_strtoull(end + 1, &rest, 10);
+    return rest != end + 1 && !*rest && second > 0 && second <= first;
+}
+
 /* A range of numbers as its numbers; false where the word is none, or one that cannot be (*error). */
-static bool range_expand(const char *word, GPtrArray *values, GError **error)
+static bool range_expand(const char *word, bool key, GPtrArray *values, GError **error)
 {
     struct ranges numbers;
-    if (strspn(word, "0123456789:x") != strlen(word) || !strchr(word, ':')) return false;
+    if (strspn(word, "0123456789:x") != strlen(word) || !strchr(word, ':') || (key && is_ratio(word))) return false;
     if (!ranges_parse(word, UINT32_MAX, SWEEP_VALUES_MAX, &numbers)) {
         g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
                     "expected A:B, A:B:STEP or A:B:xFACTOR that rise to B (excluded), at most %d values, found '%s'",
@@ -44,8 +54,8 @@ static bool range_expand(const char *word, GPtrArray *values, GError **error)
     return true;
 }
 
-/* The values of a list; NULL and *error. */
-static char **values_expand(const char *text, GError **error)
+/* The values of a list, of a key of the cluster file or of an option; NULL and *error. */
+static char **values_expand(const char *text, bool key, GError **error)
 {
     g_auto(GStrv) part = g_strsplit(text, ",", 0);
     GPtrArray *values = g_ptr_array_new_with_free_func(g_free);
@@ -54,7 +64,7 @@ static char **values_expand(const char *text, GError **error)
         char *word = g_strstrip(*p);
         if (!*word)
             g_set_error(&failure, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected values between commas, found '%s'", text);
-        else if (!range_expand(word, values, &failure) && !failure) g_ptr_array_add(values, g_strdup(word));
+        else if (!range_expand(word, key, values, &failure) && !failure) g_ptr_array_add(values, g_strdup(word));
     }
     if (!failure && (values->len == 0 || values->len > SWEEP_VALUES_MAX))
         g_set_error(&failure, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected 1 to %d values, found '%s'", SWEEP_VALUES_MAX,
@@ -102,7 +112,7 @@ bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const c
             g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected once, found twice", option);
             return false;
         }
-    struct sweep_name added = { .name = g_strdup(option), .key = key, .value = values_expand(values, error) };
+    struct sweep_name added = { .name = g_strdup(option), .key = key, .value = values_expand(values, key, error) };
     if (!added.value) g_prefix_error(error, "%s: ", option);
     added.count = added.value ? g_strv_length(added.value) : 0;
     bool good = added.value && values_check(&added, error);

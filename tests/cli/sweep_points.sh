@@ -83,3 +83,11 @@ for bad in '--num-ranks 4,4' '--num-ranks 8:4' '--num-ranks 1:9:x1' '--num-ranks
     rm -f bad.csv
 done
 $EPTWIN sweep --num-ranks 2; echo "status $?"
+
+echo '# a ratio is a value, and a range still is one'
+sweep --num-ranks 16 --num-tokens 8 --hidden 512 --num-experts 16 --num-topk 2 --set network.topology=leaf-spine \
+    --set network.nodes-per-leaf=1 --set network.oversubscription=1:1,2:1 --output ratio.csv >/dev/null
+awk -F, '$3 == "dispatch" { print $2 }' ratio.csv
+sweep --num-ranks 2 --set network.spines=1:4 --num-tokens 8 --hidden 512 --num-experts 4 --num-topk 2 --output range.csv >/dev/null
+awk -F, '$3 == "dispatch" { print $2 }' range.csv
+sweep --num-ranks 16 --set network.oversubscription=2:3:0 2>&1 --output bad.csv; echo "status $?"
