@@ -1,6 +1,6 @@
 # Machines written down: drawn with every rate, and refused with file and line where they cannot be.
 cp -r source/models/clusters/parts .
-cp source/models/clusters/h100-cx7.ini gpu.ini
+cat source/models/clusters/h100.ini source/models/clusters/parts/connectx7.ini >gpu.ini
 cat >odd.ini <<'END'
 [cluster]
 name = four PCIe GPUs, two dual-port NICs, 3:1
@@ -65,7 +65,7 @@ $EPTWIN cluster show; echo "exit $?"
 $EPTWIN cluster check; echo "exit $?"
 $EPTWIN cluster show odd.ini 0; echo "exit $?"
 echo "-- DCQCN"
-cp source/models/clusters/h100-cx7.ini gpu.ini
+cat source/models/clusters/h100.ini source/models/clusters/parts/connectx7.ini >gpu.ini
 roce() { sed "s/^include.*/include = gpu.ini|parts\/dcqcn-$1.ini/; s/^topology.*/&\nrouting = spray/" odd.ini; }
 roce nvidia >roce.ini; $EPTWIN cluster check roce.ini && $EPTWIN cluster show roce.ini | grep ^network
 roce sigcomm15 >roce.ini; $EPTWIN cluster check roce.ini && $EPTWIN cluster show roce.ini | grep ^network

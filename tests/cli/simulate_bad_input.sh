@@ -1,5 +1,7 @@
 # Whatever is wrong with the input is told in one line that names file and field, ends with 2 and leaves nothing.
-cluster=source/models/clusters/h800-cx7.ini
+cp -r source/models/clusters/parts .
+cat source/models/clusters/h800.ini source/models/clusters/parts/connectx7.ini >h800.ini
+cluster=h800.ini
 samples=source/traces/samples
 small='--num-tokens 8 --hidden 1024'
 run() {

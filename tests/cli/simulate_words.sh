@@ -49,7 +49,8 @@ echo '# two predictions: what a change would give'
 $EPTWIN simulate $cluster $case --output one.csv
 $EPTWIN simulate $cluster --set nic.rate=12GB/s $case --output two.csv
 cp -r source/models/clusters/parts .
-sed 's/^rate = .*/rate = 12 GB\/s/' source/models/clusters/h800-cx7.ini >slow.ini
+cp source/models/clusters/h800-cx7.ini slow.ini
+printf '[nic]\nrate = 12 GB/s\n' >>slow.ini
 $EPTWIN simulate --cluster slow.ini $case | diff two.csv - | grep '^[<>]'
 $EPTWIN compare one.csv two.csv | grep -oE 'times slower|error|the second is' | sort -u
 $EPTWIN compare one.csv one.csv | grep -o 'the same' | sort -u
