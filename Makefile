@@ -150,7 +150,7 @@ man: $(build)/eptwin
 
 # Where everything goes: a folder and what lies in it.
 share     := $(PREFIX)/share/eptwin
-installed := $(PREFIX)/bin/eptwin $(share)/clusters $(share)/samples $(PREFIX)/share/man/man1/eptwin*.1 \
+installed := $(PREFIX)/bin/eptwin $(share)/clusters $(share)/samples $(PREFIX)/share/man/man1/eptwin*.1 $(PREFIX)/share/man/man5/eptwin*.5 \
              $(PREFIX)/share/bash-completion/completions/eptwin
 have_man  := $(shell command -v help2man 2>/dev/null)
 
@@ -162,6 +162,7 @@ install: all $(if $(have_man),man)
 	install -D -m 644 -t $(DESTDIR)$(share)/samples traces/samples/*
 	install -D -m 644 sim/packaging/eptwin.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/eptwin
 	$(if $(have_man),install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(build)/man/*.1)
+	$(if $(have_man),install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 $(build)/man/*.5)
 
 ## uninstall: what install put below PREFIX
 uninstall:

@@ -1,221 +1,15 @@
-/* cluster.c - reads cluster files.  One table names every section and key, its kind of unit and its place in
- * the struct; what the table does not name is an error, so that a misspelt parameter cannot pass for a
- * default.  What values may be stands in cluster_values.c. */
+/* cluster.c - reads cluster files.  Which sections and keys there are stands in cluster_keys.c, what values may be in
+ * cluster_values.c. */
 #include "models/cluster.h"
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
+#include "models/cluster_keys.h"
 #include "models/cluster_values.h"
 #include "models/key_file.h"
 #include "sim/nearest.h"
 #include "sim/share.h"
 
-struct key {
-    const char *section, *name;
-    enum cluster_kind kind;
-    bool optional;
-    size_t offset;
-    const char *choices; /* KIND_CHOICE: "a|b|c", by the number of an enum */
-};
-
-#define KEY(section, name, kind, optional, field) \
-    { \
-        section, name, kind, optional, offsetof(struct cluster, field), NULL \
-    }
-#define CHOICE(section, name, field, choices) \
-    { \
-        section, name, KIND_CHOICE, true, offsetof(struct cluster, field), choices \
-    }
-#define WORK(section, name, optional, field) \
-    KEY(section, name "-row", KIND_TIME, optional, field.row_ps), \
-        KEY(section, name "-warp-rate", KIND_RATE, optional, field.warp_rate_bps), \
-        KEY(section, name "-sm-rate", KIND_RATE, optional, field.sm_rate_bps)
-#define HOST_WORK(name, field) \
-    KEY("host", name "-row", KIND_TIME, false, field.row_ps), \
-        KEY("host", name "-rate", KIND_RATE, false, field.warp_rate_bps)
-
-static const struct key keys[] = {
-    KEY("gpu", "sms", KIND_COUNT, false, gpu.sms),
-    KEY("gpu", "cpcs", KIND_CPCS, true, gpu.cpcs),
-    KEY("gpu", "launch", KIND_TIME, false, gpu.launch_ps),
-    KEY("gpu", "beside", KIND_TIME, true, gpu.beside_ps),
-    KEY("gpu", "setup", KIND_TIME, true, gpu.setup_ps),
-    KEY("gpu", "host-sync", KIND_TIME, true, gpu.host_sync_ps),
-    KEY("gpu", "call", KIND_TIME, true, gpu.call_ps),
-    KEY("gpu", "step", KIND_TIME, false, gpu.step_ps),
-    KEY("gpu", "poll", KIND_TIME, false, gpu.poll_ps),
-    KEY("gpu", "fence", KIND_TIME, false, gpu.fence_ps),
-    KEY("gpu", "fence-crowd", KIND_TIME, true, gpu.fence_crowd_ps),
-    KEY("gpu", "fence-crowd-half", KIND_COUNT, true, gpu.fence_crowd_half),
-    KEY("gpu", "flag", KIND_TIME, false, gpu.flag_ps),
-    KEY("gpu", "hbm-rate", KIND_RATE, false, gpu.hbm_rate_bps),
-    KEY("gpu", "hbm-rows-rate", KIND_RATE, true, gpu.hbm_rows_rate_bps),
-    KEY("gpu", "l2", KIND_SIZE, true, gpu.l2_bytes),
-    KEY("gpu", "l2-rate", KIND_RATE, true, gpu.l2_rate_bps),
-    WORK("gpu", "store", false, gpu.store),
-    KEY("gpu", "store-deep-rate", KIND_RATE, true, gpu.store_deep_rate_bps),
-    WORK("gpu", "copy", false, gpu.copy),
-    WORK("gpu", "bulk", true, gpu.bulk),
-    KEY("gpu", "shared-align", KIND_FRAME, true, gpu.shared_align_bytes),
-    KEY("gpu", "bulk-in", KIND_TIME, true, gpu.engine.in_ps),
-    KEY("gpu", "bulk-out", KIND_TIME, true, gpu.engine.out_ps),
-    KEY("gpu", "bulk-in-rate", KIND_RATE, true, gpu.engine.in_rate_bps),
-    KEY("gpu", "bulk-out-rate", KIND_RATE, true, gpu.engine.out_rate_bps),
-    KEY("gpu", "bulk-put-rate", KIND_RATE, true, gpu.engine.put_rate_bps),
-    KEY("gpu", "bulk-split-rate", KIND_RATE, true, gpu.engine.split_rate_bps),
-    KEY("gpu", "bulk-request", KIND_TIME, true, gpu.engine.request_ps),
-    KEY("gpu", "bulk-drain", KIND_TIME, true, gpu.engine.drain_ps),
-    KEY("gpu", "bulk-skew-rate", KIND_RATE, true, gpu.bulk_skew_rate_bps),
-    WORK("gpu", "cast", false, gpu.cast),
-    WORK("gpu", "reduce", false, gpu.reduce),
-    KEY("gpu", "reduce-made-sm-rate", KIND_RATE, true, gpu.reduce_made_sm_rate_bps),
-    KEY("gpu", "reduce-load-rate", KIND_RATE, false, gpu.reduce_load_rate_bps),
-    KEY("gpu", "scan-rate", KIND_RATE, false, gpu.scan_rate_bps),
-    KEY("gpu", "scan-row", KIND_TIME, false, gpu.scan_row_ps),
-    KEY("gpu", "touch", KIND_TIME, true, gpu.touch_ps),
-    KEY("gpu", "load", KIND_TIME, true, gpu.load_ps),
-    KEY("gpu", "load-l2", KIND_TIME, true, gpu.load_l2_ps),
-    KEY("gpu", "load-size", KIND_FRAME, true, gpu.load_bytes),
-    KEY("gpu", "load-again", KIND_TIME, true, gpu.load_again_ps),
-    KEY("gpu", "load-l1", KIND_TIME, true, gpu.load_l1_ps),
-    KEY("gpu", "stage", KIND_TIME, true, gpu.stage_ps),
-    KEY("gpu", "reduce-look", KIND_TIME, true, gpu.look_ps),
-    KEY("gpu", "stretch", KIND_TIME, true, gpu.stretch_ps),
-    KEY("gpu", "stretch-row", KIND_TIME, true, gpu.stretch_row_ps),
-    KEY("gpu", "host-fence", KIND_TIME, true, gpu.host_fence_ps),
-    KEY("gpu", "host-look", KIND_TIME, true, gpu.host_look_ps),
-    KEY("gpu", "host-look-turn", KIND_TIME, true, gpu.host_look_turn_ps),
-    KEY("gpu", "row", KIND_TIME, true, gpu.row_ps),
-    KEY("gpu", "row-seek", KIND_TIME, true, gpu.seek_ps),
-    KEY("gpu", "row-rate", KIND_RATE, true, gpu.row_rate_bps),
-    KEY("gpu", "release", KIND_TIME, true, gpu.release_ps),
-    KEY("gpu", "release-stores", KIND_TIME, true, gpu.release_stores_ps),
-    KEY("gpu", "release-system", KIND_TIME, true, gpu.release_system_ps),
-    KEY("gpu", "fresh-rate", KIND_RATE, true, gpu.fresh_rate_bps),
-    KEY("gpu", "sum-sm-rate", KIND_RATE, true, gpu.sum_sm_rate_bps),
-    KEY("gpu", "logs-warp-rate", KIND_RATE, true, gpu.logs_warp_rate_bps),
-    KEY("gpu", "logs-sm-rate", KIND_RATE, true, gpu.logs_sm_rate_bps),
-    KEY("gpu", "exps-warp-rate", KIND_RATE, true, gpu.exps_warp_rate_bps),
-    KEY("gpu", "exps-sm-rate", KIND_RATE, true, gpu.exps_sm_rate_bps),
-    KEY("gpu", "peek", KIND_TIME, false, gpu.peek_ps),
-    KEY("nvlink", "gpus", KIND_COUNT, false, nvlink.gpus),
-    CHOICE("nvlink", "over", nvlink.over, "nvlink|pcie"),
-    KEY("nvlink", "line-rate", KIND_RATE, true, nvlink.line_rate_bps),
-    KEY("nvlink", "egress-rate", KIND_RATE, false, nvlink.egress_rate_bps),
-    KEY("nvlink", "unaligned-rate", KIND_RATE, true, nvlink.unaligned_rate_bps),
-    KEY("nvlink", "split-rate", KIND_RATE, true, nvlink.split_rate_bps),
-    KEY("nvlink", "ingress-rate", KIND_RATE, false, nvlink.ingress_rate_bps),
-    KEY("nvlink", "bulk-rate", KIND_RATE, true, nvlink.bulk_rate_bps),
-    KEY("nvlink", "bulk-crossing-rate", KIND_RATE, true, nvlink.bulk_crossing_rate_bps),
-    KEY("nvlink", "sector-rate", KIND_RATE, true, nvlink.sector_rate_bps),
-    KEY("nvlink", "latency", KIND_TIME, false, nvlink.latency_ps),
-    KEY("nvlink", "crossing", KIND_TIME, true, nvlink.crossing_ps),
-    KEY("calls", "wait", KIND_TIME, false, calls.wait_ps),
-    KEY("calls", "copy", KIND_TIME, false, calls.copy_ps),
-    KEY("calls", "copy-rate", KIND_RATE, false, calls.copy_rate_bps),
-    KEY("calls", "word", KIND_TIME, false, calls.word_ps),
-    KEY("calls", "await", KIND_TIME, false, calls.await_ps),
-    KEY("calls", "handed", KIND_TIME, true, calls.handed_ps),
-    KEY("calls", "handed-peer", KIND_TIME, true, calls.handed_peer_ps),
-    KEY("calls", "copy-call", KIND_TIME, false, calls.copy_call_ps),
-    KEY("calls", "copy-peer-call", KIND_TIME, true, calls.copy_peer_call_ps),
-    KEY("calls", "launch-call", KIND_TIME, true, calls.launch_call_ps),
-    KEY("calls", "word-call", KIND_TIME, false, calls.word_call_ps),
-    KEY("calls", "nccl", KIND_TIME, false, calls.nccl_ps),
-    KEY("calls", "nccl-call", KIND_TIME, false, calls.nccl_call_ps),
-    KEY("nic", "gpus-per-nic", KIND_COUNT, true, nic.gpus_per_nic),
-    KEY("nic", "line-rate", KIND_RATE, true, nic.line_rate_bps),
-    KEY("nic", "rate", KIND_RATE, false, nic.rate_bps),
-    KEY("nic", "header", KIND_FRAME, true, nic.header_bytes),
-    KEY("nic", "mtu", KIND_MTU, true, nic.mtu_bytes),
-    KEY("nic", "message", KIND_TIME, true, nic.message_ps),
-    KEY("nic", "signal", KIND_TIME, true, nic.signal_ps),
-    KEY("nic", "signal-size", KIND_FRAME, true, nic.signal_bytes),
-    KEY("nic", "fetch", KIND_TIME, true, nic.fetch_ps),
-    KEY("nic", "read", KIND_TIME, true, nic.read_ps),
-    KEY("nic", "deliver", KIND_TIME, true, nic.deliver_ps),
-    KEY("nic", "posting", KIND_POSTING, true, nic.posting),
-    KEY("nic", "post", KIND_TIME, true, nic.post_ps),
-    KEY("nic", "doorbell", KIND_TIME, true, nic.doorbell_ps),
-    KEY("nic", "library", KIND_TIME, true, nic.library_ps),
-    KEY("nic", "proxy", KIND_TIME, true, nic.proxy_ps),
-    KEY("nic", "proxy-threads", KIND_COUNT, true, nic.proxy_threads),
-    KEY("nic", "queue-depth", KIND_COUNT, true, nic.queue_depth),
-    KEY("nic", "window", KIND_SIZE, true, nic.window_bytes),
-    KEY("nic", "ask", KIND_SIZE, true, nic.ask_bytes),
-    KEY("nic", "ports", KIND_COUNT, true, nic.ports),
-    CHOICE("nic", "port-map", nic.port_map, "hash|round-robin|queue"),
-    KEY("nic", "ack", KIND_FRAME, true, nic.ack_bytes),
-    KEY("nic", "atomic", KIND_TIME, true, nic.atomic_ps),
-    KEY("node", "gpus", KIND_COUNT, true, node.gpus),
-    KEY("node", "nics", KIND_NICS, true, node.nics),
-    KEY("node", "nic-of", KIND_NICS_OF, true, node.nic_of),
-    KEY("node", "sockets", KIND_COUNT, true, node.sockets),
-    KEY("node", "pcie-switches", KIND_COUNT, true, node.pcie_switches),
-    KEY("node", "pcie-rate", KIND_RATE, true, node.pcie_rate_bps),
-    KEY("node", "root-rate", KIND_RATE, true, node.root_rate_bps),
-    KEY("node", "socket-rate", KIND_RATE, true, node.socket_rate_bps),
-    KEY("node", "root-latency", KIND_TIME, true, node.root_latency_ps),
-    KEY("node", "socket-latency", KIND_TIME, true, node.socket_latency_ps),
-    KEY("node", "host-memory", KIND_FLAG, true, node.host_memory),
-    CHOICE("node", "staging", node.staging, "no|yes|in-turn"),
-    KEY("node", "staging-rate", KIND_RATE, true, node.staging_rate_bps),
-    KEY("node", "staging-latency", KIND_TIME, true, node.staging_latency_ps),
-    KEY("network", "latency", KIND_TIME, false, network.latency_ps),
-    KEY("network", "rate", KIND_RATE, true, network.rate_bps),
-    CHOICE("network", "topology", network.topology, "single|leaf-spine|rail|fat-tree|dragonfly|links"),
-    KEY("network", "nodes", KIND_COUNT, true, network.nodes),
-    KEY("network", "nodes-per-leaf", KIND_COUNT, true, network.nodes_per_leaf),
-    KEY("network", "leaves-per-pod", KIND_COUNT, true, network.leaves_per_pod),
-    KEY("network", "spines", KIND_COUNT, true, network.spines),
-    KEY("network", "cores", KIND_COUNT, true, network.cores),
-    KEY("network", "uplink-rate", KIND_RATE, true, network.uplink_rate_bps),
-    KEY("network", "oversubscription", KIND_FACTOR, true, network.oversubscription),
-    KEY("network", "hop", KIND_TIME, true, network.hop_ps),
-    CHOICE("network", "routing", network.routing, "ecmp|adaptive|static|spray"),
-    CHOICE("network", "flow-key", network.flow_key, "qp|address"),
-    KEY("network", "buffer", KIND_SIZE, true, network.buffer_bytes),
-    CHOICE("network", "queues", network.queues, "port|flow"),
-    CHOICE("network", "cross-rail", network.cross_rail, "spine|nvlink"),
-    KEY("network", "quantum", KIND_SIZE, true, network.quantum_bytes),
-    KEY("dcqcn", "mark-from", KIND_SIZE, false, dcqcn.mark_from_bytes),
-    KEY("dcqcn", "mark-all", KIND_SIZE, false, dcqcn.mark_all_bytes),
-    KEY("dcqcn", "mark-share", KIND_SHARE, false, dcqcn.mark_share),
-    KEY("dcqcn", "cnp-interval", KIND_INTERVAL, false, dcqcn.cnp_ps),
-    KEY("dcqcn", "cut-interval", KIND_TIME, false, dcqcn.cut_ps),
-    KEY("dcqcn", "alpha-interval", KIND_INTERVAL, false, dcqcn.alpha_ps),
-    KEY("dcqcn", "gain", KIND_SHARE, false, dcqcn.gain),
-    KEY("dcqcn", "raise-interval", KIND_INTERVAL, false, dcqcn.raise_ps),
-    KEY("dcqcn", "raise-bytes", KIND_PIECE, false, dcqcn.raise_bytes),
-    KEY("dcqcn", "recovery", KIND_COUNT, false, dcqcn.recovery),
-    KEY("dcqcn", "additive", KIND_RATE, false, dcqcn.additive_bps),
-    KEY("dcqcn", "hyper", KIND_RATE, false, dcqcn.hyper_bps),
-    KEY("dcqcn", "least-rate", KIND_RATE, false, dcqcn.least_bps),
-    KEY("dcqcn", "clamp-target", KIND_FLAG, true, dcqcn.clamp_target),
-    KEY("host", "cores", KIND_COUNT, false, host.cores),
-    KEY("host", "step", KIND_TIME, false, host.step_ps),
-    KEY("host", "poll", KIND_TIME, false, host.poll_ps),
-    KEY("host", "progress", KIND_TIME, true, host.progress_ps),
-    KEY("host", "switch", KIND_TIME, false, host.switch_ps),
-    KEY("host", "slice", KIND_TIME, true, host.slice_ps),
-    KEY("host", "store", KIND_TIME, false, host.store_ps),
-    KEY("host", "store-rate", KIND_RATE, false, host.store_rate_bps),
-    KEY("host", "interrupt", KIND_TIME, true, host.interrupt_ps),
-    KEY("host", "put", KIND_CURVE, false, host.put),
-    KEY("host", "signal", KIND_TIME, false, host.signal_ps),
-    HOST_WORK("copy", host.copy),
-    HOST_WORK("cast", host.cast),
-    HOST_WORK("reduce", host.reduce),
-    HOST_WORK("sum", host.sum),
-    KEY("host", "scan-rate", KIND_RATE, false, host.scan_rate_bps),
-    KEY("host", "loop-cast", KIND_CURVE, true, host.loop.cast),
-    KEY("host", "loop-message", KIND_CURVE, true, host.loop.message),
-    KEY("host", "loop-copy", KIND_CURVE, true, host.loop.copy),
-    KEY("host", "loop-store", KIND_CURVE, true, host.loop.store),
-    KEY("host", "loop-reduce", KIND_CURVE, true, host.loop.reduce),
-};
-
-static bool parse_value(const struct key *k, const struct key_file *file, const char *text, struct cluster *c,
+static bool parse_value(const struct cluster_key *k, const struct key_file *file, const char *text, struct cluster *c,
                         GError **error)
 {
     assert(k->offset < sizeof *c && !k->choices == (k->kind != KIND_CHOICE));
@@ -234,10 +28,10 @@ static bool refuse_lack(const struct key_file *file, const char *section, GError
 {
     g_autoptr(GString) names = g_string_new(NULL);
     uint32_t count = 0;
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
-        if (strcmp(keys[i].section, section) != 0 || keys[i].optional) continue;
-        if (key_file_line(file, section, keys[i].name)) continue;
-        g_string_append_printf(names, "%s%s", count++ ? ", " : "", keys[i].name);
+    const struct cluster_key *k;
+    for (size_t i = 0; (k = cluster_key_at(i)); i++) {
+        if (strcmp(k->section, section) != 0 || k->optional || key_file_line(file, section, k->name)) continue;
+        g_string_append_printf(names, "%s%s", count++ ? ", " : "", k->name);
     }
     g_autofree char *place = key_file_place(file, section, NULL), *own = g_strconcat(file->path, ":", NULL);
     const bool included = !g_str_has_prefix(place, own);
@@ -249,12 +43,13 @@ static bool refuse_lack(const struct key_file *file, const char *section, GError
 
 static bool read_keys(const struct key_file *file, struct cluster *c, GError **error)
 {
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
-        const uint32_t section_line = key_file_line(file, keys[i].section, NULL);
-        g_autofree char *text = key_file_text(file, keys[i].section, keys[i].name);
-        if (!section_line || (!text && keys[i].optional)) continue;
-        if (!text) return refuse_lack(file, keys[i].section, error);
-        if (!parse_value(&keys[i], file, text, c, error)) return false;
+    const struct cluster_key *k;
+    for (size_t i = 0; (k = cluster_key_at(i)); i++) {
+        const uint32_t section_line = key_file_line(file, k->section, NULL);
+        g_autofree char *text = key_file_text(file, k->section, k->name);
+        if (!section_line || (!text && k->optional)) continue;
+        if (!text) return refuse_lack(file, k->section, error);
+        if (!parse_value(k, file, text, c, error)) return false;
     }
     return true;
 }
@@ -278,8 +73,9 @@ static const char **key_names(const char *section)
         g_ptr_array_add(names, (gpointer) "name");
         g_ptr_array_add(names, (gpointer) "include");
     }
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
-        if (!strcmp(section, keys[i].section)) g_ptr_array_add(names, (gpointer)keys[i].name);
+    const struct cluster_key *k;
+    for (size_t i = 0; (k = cluster_key_at(i)); i++)
+        if (!strcmp(section, k->section)) g_ptr_array_add(names, (gpointer)k->name);
     g_ptr_array_add(names, NULL);
     return (const char **)g_ptr_array_free(names, FALSE);
 }
@@ -287,16 +83,21 @@ static const char **key_names(const char *section)
 /* The section of which name is a key; NULL: none. */
 static const char *section_of_key(const char *name)
 {
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
-        if (!strcmp(name, keys[i].name)) return keys[i].section;
+    const struct cluster_key *k;
+    for (size_t i = 0; (k = cluster_key_at(i)); i++)
+        if (!strcmp(name, k->name)) return k->section;
     return NULL;
 }
 
 static bool refuse_section(const struct key_file *file, const char *section, GError **error)
 {
-    const char *names[G_N_ELEMENTS(keys) + 3] = { "cluster", "links" };
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) names[i + 2] = keys[i].section;
-    const char *nearest = nearest_find(section, names);
+    g_autoptr(GPtrArray) names = g_ptr_array_new();
+    g_ptr_array_add(names, (gpointer) "cluster");
+    g_ptr_array_add(names, (gpointer) "links");
+    const struct cluster_key *k;
+    for (size_t i = 0; (k = cluster_key_at(i)); i++) g_ptr_array_add(names, (gpointer)k->section);
+    g_ptr_array_add(names, NULL);
+    const char *nearest = nearest_find(section, (const char *const *)names->pdata);
     g_autofree char *bracketed = nearest ? g_strconcat("[", nearest, "]", NULL) : NULL;
     return refuse_name(file, section, NULL, bracketed, error);
 }
@@ -312,7 +113,8 @@ static bool refuse_key(const struct key_file *file, const char *section, const c
 static bool section_known(const char *section)
 {
     bool known = !strcmp(section, "cluster") || !strcmp(section, "links");
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) known |= !strcmp(section, keys[i].section);
+    const struct cluster_key *k;
+    for (size_t i = 0; (k = cluster_key_at(i)); i++) known |= !strcmp(section, k->section);
     return known;
 }
 
@@ -495,6 +297,14 @@ static char *find_file(const char *path, GError **error)
     return NULL;
 }
 
+const char *cluster_provider_text(uint32_t provider)
+{
+    static const char *const text[] = { "unknown",         "NVIDIA's ConnectX", "AWS's EFA",
+                                        "HPE's Slingshot", "Broadcom's Thor",   "AMD's Pollara" };
+    assert(provider < G_N_ELEMENTS(text));
+    return text[provider];
+}
+
 const char *cluster_inside_kind(const char *name)
 {
     static const char *const kinds[] = { "g", "nic", "pcie", "root" };
@@ -638,6 +448,7 @@ struct cluster *cluster_load_set(const char *path, const char *const *settings, 
     if (!file || !include_files(file, file, 0, error) || !settings_put(file, settings, error)) return NULL;
     struct cluster *c = g_new0(struct cluster, 1);
     c->path = g_steal_pointer(&found);
+    c->settings = g_strdupv((char **)settings);
     if (refuse_unknown(file, error) && read_keys(file, c, error) && read_links(file, c, error) &&
         check_parts(file, c, error))
         return c;
@@ -651,5 +462,6 @@ void cluster_free(struct cluster *cluster)
     links_free(cluster);
     g_free(cluster->name);
     g_free(cluster->path);
+    g_strfreev(cluster->settings);
     g_free(cluster);
 }

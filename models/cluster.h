@@ -133,6 +133,7 @@ enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 
 struct cluster_nic {
     uint32_t gpus_per_nic;  /* GPUs that share one NIC */
+    uint32_t provider;      /* enum cluster_provider */
     uint64_t line_rate_bps; /* nominal rate of its port; 0: rate */
     uint64_t rate_bps;      /* payload and headers that it moves in one direction */
     uint64_t header_bytes, mtu_bytes;
@@ -156,6 +157,18 @@ struct cluster_nic {
     uint64_t ack_bytes;     /* of an acknowledgement on the wire; 0: they take nothing */
     uint64_t atomic_ps;     /* a signal's time in the receiving NIC's one unit for atomics; 0: none */
 };
+
+/* The NIC's driver as RDMA's libraries name it. */
+enum cluster_provider {
+    CLUSTER_PROVIDER_UNKNOWN,
+    CLUSTER_PROVIDER_MLX5,
+    CLUSTER_PROVIDER_EFA,
+    CLUSTER_PROVIDER_CXI,
+    CLUSTER_PROVIDER_BNXT_RE,
+    CLUSTER_PROVIDER_IONIC
+};
+/* "AWS's EFA" and so on. */
+const char *cluster_provider_text(uint32_t provider);
 
 enum cluster_port_map { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
 
@@ -290,6 +303,7 @@ struct cluster {
     struct cluster_host host;
     struct cluster_link *link; /* [link_count] */
     uint32_t link_count;
+    char **settings; /* "nic.rate=50 GB/s", NULL-terminated, as cluster_load_set() got them; NULL: none */
 };
 
 /* Reads a cluster file.  path is a file, or the name of a shipped one (sim/share.h), with or without ".ini".

@@ -5,7 +5,10 @@
 
 #include "models/cluster.h"
 #include "models/cluster_draw.h"
+#include "models/cluster_new.h"
+#include "models/cluster_notes.h"
 #include "models/cluster_show.h"
+#include "models/cluster_teach.h"
 #include "models/hardware/transport.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
@@ -14,12 +17,12 @@
 #include "sim/share.h"
 #include "sim/units.h"
 
-static command_function list_run, show_run, check_run, backends_run;
+static command_function list_run, show_run, check_run, backends_run, keys_run;
 
 static const struct subcommand {
     const char *name;
     command_function *run;
-    const char *arguments, *purpose, *details;
+    const char *arguments, *purpose, *details; /* details NULL: it explains itself */
 } subcommands[] = {
     { "list", list_run, "", "name every cluster file that ships with eptwin",
       "One line each: the name that --cluster takes, the machine, and the file.  The files of the first folder that\n"
@@ -36,7 +39,13 @@ static const struct subcommand {
       "repeated)\n"
       "\n  eptwin cluster show h800-cx7\n  eptwin cluster show gh200-alps 64 --svg alps.svg --mark leaf0-leaf3\n" },
     { "check", check_run, "FILE...", "read cluster files and refuse what cannot be",
-      "Values, sections, links that dangle or stand twice, NICs that nothing reaches: file and line of the first.\n" },
+      "Values, sections, links that dangle or stand twice, NICs that nothing reaches: file and line of the first.\n"
+      "Of a file that is good, keys that change nothing on as many nodes as it says are noted.\n" },
+    { "new", cluster_new_run, "", "write a commented cluster file of a machine from a few options", NULL },
+    { "keys", keys_run, "[SECTION | SECTION.KEY | all | --man]", "explain the keys of cluster files",
+      "Without a word, the form of a cluster file and the keys that matter first.  --man: all keys as the manual page\n"
+      "eptwin-cluster(5).\n"
+      "\n  eptwin cluster keys nic\n  eptwin cluster keys nic.rate\n" },
     { "backends", backends_run, "", "list what --backend takes: who posts to NICs, and at what cost",
       "One row each: who posts, times of a request, of a doorbell and to a thread of the host, and where the numbers\n"
       "come from.  Without --backend, a cluster file's [nic] says all that itself.\n" },
@@ -147,6 +156,13 @@ static int show_run(int argc, char **argv)
     return good ? EXIT_OK : command_line_fail("cluster show", error);
 }
 
+static void check_print(const struct graph *graph)
+{
+    g_autoptr(GPtrArray) notes = cluster_notes(graph, NULL, graph->nics > 0 && graph->nodes > 1);
+    printf("%s: ok\n", graph->cluster->path);
+    for (guint i = 0; i < notes->len; i++) printf("  note: %s\n", (char *)notes->pdata[i]);
+}
+
 static int check_run(int argc, char **argv)
 {
     int status = EXIT_OK;
@@ -158,12 +174,26 @@ static int check_run(int argc, char **argv)
         GError *error = NULL;
         struct cluster *cluster = cluster_load(argv[i], &error);
         struct graph *graph = cluster ? graph_new(cluster, cluster_show_nodes(cluster), 0, &error) : NULL;
-        if (graph) printf("%s: ok\n", cluster->path);
+        if (graph) check_print(graph);
         else status = command_line_fail("cluster check", error);
         graph_free(graph);
         cluster_free(cluster);
     }
     return status;
+}
+
+static int keys_run(int argc, char **argv)
+{
+    GError *error = NULL;
+    g_autoptr(GString) text = g_string_new(NULL);
+    if (argc > 2) {
+        fprintf(stderr, "eptwin cluster keys: expected one word or none, found '%s'\n", argv[2]);
+        return EXIT_BAD_INPUT;
+    }
+    if (argc == 2 && !strcmp(argv[1], "--man")) cluster_teach_man(text);
+    else if (!cluster_teach(argc == 2 ? argv[1] : NULL, text, &error)) return command_line_fail("cluster keys", error);
+    fputs(text->str, stdout);
+    return EXIT_OK;
 }
 
 static int backends_run(int argc, char **argv)
@@ -196,7 +226,7 @@ int command_cluster(int argc, char **argv)
     for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++) {
         const struct subcommand *s = &subcommands[i];
         if (strcmp(name, s->name) != 0) continue;
-        if (strcmp(next, "--help") != 0 && strcmp(next, "-h") != 0) return s->run(argc - 1, argv + 1);
+        if (!s->details || (strcmp(next, "--help") != 0 && strcmp(next, "-h") != 0)) return s->run(argc - 1, argv + 1);
         printf("Usage: eptwin cluster %s%s%s\n\n%c%s.\n\n%s", s->name, *s->arguments ? " " : "", s->arguments,
                g_ascii_toupper(*s->purpose), s->purpose + 1, s->details);
         return EXIT_OK;

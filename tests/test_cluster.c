@@ -4,6 +4,7 @@
  * that a user reads; every shipped file; and numbers with units, drawn and written in several ways, that must come
  * back as what they were. */
 #include "models/cluster.h"
+#include "models/cluster_keys.h"
 
 #include <glib/gstdio.h>
 #include <stdlib.h>
@@ -538,6 +539,19 @@ static void test_scrambled_files(void)
     g_free(whole);
 }
 
+/* Each key is said once and explained in sentences. */
+static void test_keys_explained(void)
+{
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    const struct cluster_key *key;
+    for (size_t i = 0; (key = cluster_key_at(i)); i++) {
+        CU_ASSERT(g_hash_table_add(seen, g_strconcat(key->section, ".", key->name, NULL)));
+        CU_ASSERT(strlen(key->meaning) > 10 && g_str_has_suffix(key->meaning, "."));
+        CU_ASSERT(key->offset < sizeof(struct cluster));
+    }
+    CU_ASSERT(g_hash_table_size(seen) > 100);
+}
+
 const char unit_suite[] = "cluster";
 
 bool unit_begin(int argc, char **argv)
@@ -571,6 +585,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "bad CPCs", test_bad_cpcs);
     CU_add_test(suite, "values at the limits", test_values_at_the_limits);
     CU_add_test(suite, "shipped files", test_shipped_files);
+    CU_add_test(suite, "keys explained", test_keys_explained);
     CU_add_test(suite, "units read back", test_units_read_back);
     CU_add_test(suite, "scrambled files", test_scrambled_files);
 }

@@ -16,6 +16,7 @@
 
 static const struct transport table[] = {
     { .name = "ibrc",
+      .provider = CLUSTER_PROVIDER_MLX5,
       .what = "NVSHMEM over verbs, posted by a thread of the host",
       .source = "5.2: 3 M requests/s on ConnectX-7; measured: 1.212 us to a thread; 5.2: system "
                 "fence 0.58; an atomic is a message to the target's thread, which takes it in (62 ns), posts its place "
@@ -34,6 +35,7 @@ static const struct transport table[] = {
       .answer_ps = 143 NS,
       .mapped_ps = 2770 NS },
     { .name = "ibgda",
+      .provider = CLUSTER_PROVIDER_MLX5,
       .what = "NVSHMEM over verbs, posted by warps",
       .source = "5.2: 3.07 us of an SM, doorbell in it 0.77; NVSHMEM's own code 7.33",
       .poster = CLUSTER_POST_GPU,
@@ -42,6 +44,7 @@ static const struct transport table[] = {
       .library_ps = 4260 NS,
       .threads = 1 },
     { .name = "ibgda-cpu",
+      .provider = CLUSTER_PROVIDER_MLX5,
       .what = "the same, requests written by warps, doorbells rung by a thread of the host",
       .source = "5.2: as ibgda; measured: 1.212 us to a thread; 5.2: a post by a CPU 75 ns",
       .poster = CLUSTER_POST_PROXY,
@@ -52,6 +55,7 @@ static const struct transport table[] = {
       .threads = 1,
       .mapped_ps = 2770 NS },
     { .name = "libfabric",
+      .provider = CLUSTER_PROVIDER_CXI,
       .what = "NVSHMEM over libfabric (Slingshot's CXI), posted by a thread of the host",
       .source =
           "5.2 as ibrc; 5.5: unordered; a put with a signal is a put, a wait of the thread until it is "
@@ -69,6 +73,7 @@ static const struct transport table[] = {
       .flushed = true,
       .counter_ps = 2033 NS },
     { .name = "gin-proxy",
+      .provider = CLUSTER_PROVIDER_MLX5,
       .what = "NCCL GIN type 2, posted by a thread of the host",
       .source =
           "5.2: one thread 2.3 M writes/s (435 ns); 1.8: 4 contexts of a communicator; the way to the thread as ibrc",
@@ -81,6 +86,7 @@ static const struct transport table[] = {
       .queue_depth = 1024,
       .mapped_ps = 2770 NS },
     { .name = "gdaki",
+      .provider = CLUSTER_PROVIDER_MLX5,
       .what = "NCCL GIN type 3, posted by warps",
       .source = "5.2: round trip 17 us where IBGDA has 24.3: 3.65 less for a put and a signal, so 1.25 for a request",
       .poster = CLUSTER_POST_GPU,
@@ -90,6 +96,7 @@ static const struct transport table[] = {
       .queues = 4,
       .queue_depth = 1024 },
     { .name = "uccl",
+      .provider = CLUSTER_PROVIDER_MLX5,
       .what = "UCCL's threads of the host over verbs, signals added up by software",
       .source = "1.10: 4 threads, FIFO of 2048, at most 32 in flight a channel, no limit of bytes "
                 "(UCCL_IB_MAX_INFLIGHT_BYTES; 1.5 MB is set for Thor-2 alone); 5.2: FIFO 3 us; 2.3 M "
@@ -105,6 +112,7 @@ static const struct transport table[] = {
       .order = TRANSPORT_RECEIVER,
       .host_words = true },
     { .name = "uccl-efa",
+      .provider = CLUSTER_PROVIDER_EFA,
       .what = "the same over EFA, each write with an immediate that a thread of the peer takes in",
       .source = "as uccl; 5.2: 1.5 us a request",
       .poster = CLUSTER_POST_PROXY,
@@ -118,6 +126,7 @@ static const struct transport table[] = {
       .order = TRANSPORT_RECEIVER,
       .host_words = true },
     { .name = "mpi",
+      .provider = CLUSTER_PROVIDER_CXI,
       .what = "MPI's two-sided messages, matched and completed by a CPU",
       .source = "osu_bibw on Olivia (GH200, Slingshot-11), 8 B to 1 KB: a message sent and one received take a process "
                 "1.53 us with Open MPI 5 and 1.78 with Cray MPICH, 0.83 each (EESSI's blog, 2026-05)",
@@ -139,6 +148,7 @@ static const struct transport table[] = {
       .copy_rate_bps = UINT64_C(42000000000),
       .receive_ps = 3200 NS },
     { .name = "verbs",
+      .provider = CLUSTER_PROVIDER_MLX5,
       .what = "a CPU that posts its own requests",
       .source = "5.2: ibv_post_send 75 ns, 2.3 M writes/s of a thread",
       .poster = CLUSTER_POST_GPU,
@@ -151,6 +161,7 @@ struct transport transport_of(const struct cluster_nic *nic)
 {
     return (struct transport){
         .name = "as the file says",
+        .provider = nic->provider,
         .poster = nic->posting,
         .post_ps = nic->post_ps,
         .doorbell_ps = nic->doorbell_ps,

@@ -17,6 +17,7 @@ enum transport_order {
 
 struct transport {
     const char *name, *what, *source;
+    uint32_t provider; /* enum cluster_provider: of the NICs that its times were measured with; unknown: of no NIC */
     enum cluster_posting poster;
     uint64_t post_ps;       /* the poster's time for one request (the warp, also one that hands over to a thread) */
     uint64_t doorbell_ps;   /* the ringer's time: the warp's, which locks the QP meanwhile, or the thread's */

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "models/cluster_notes.h"
 #include "models/hardware/graph.h"
 #include "models/hardware/transport.h"
 #include "models/hardware/world.h"
@@ -89,6 +90,17 @@ static bool machine_make(struct run *run, const struct case_options *c, GError *
     if (!run->graph) return false;
     const struct fault_target target = { run->graph, &run->transport, o->ranks, run->slow };
     return fault_apply(c->fault, &target, error);
+}
+
+/* What the reader must know of the machine, in the record's header. */
+static void machine_record(const struct run *run, const struct case_options *c, struct record *record)
+{
+    const bool nics_used = run->graph->nodes > 1 || c->nvlink_disabled || run->cluster->nvlink.gpus < run->graph->gpus;
+    g_autoptr(GPtrArray) notes = cluster_notes(run->graph, c->backend ? &run->transport : NULL, nics_used);
+    if (!notes->len) return;
+    g_ptr_array_add(notes, NULL);
+    g_autofree char *text = g_strjoinv("; ", (char **)notes->pdata);
+    record_set(record, "notes", "%s", text);
 }
 
 /* Normal kernels map their peers' memory, and CUDA maps it over PCIe where there is no NVLink; others use the NIC. */
@@ -653,6 +665,7 @@ bool simulate_load(const struct case_options *c, const struct cluster *cluster, 
     if (!run.job) return false;
     case_job_record(c, run.job, record);
     bool good = run_init(&run, c, wishes, error);
+    if (good) machine_record(&run, c, record);
     if (good && (wishes->waits || wishes->timeline)) waits_init(&run, wishes->timeline);
     run.waits_recorded = wishes->waits;
     run.usage_recorded = wishes->usage;

@@ -93,6 +93,8 @@ void simulate_table_append(const struct record *record, GString *out)
     g_string_append(out, "\nBandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
                          "NIC and NVLink: what crossed them, headers included.  Efficiency: the tightest bound over\n"
                          "the slowest rank's time.\n");
+    const char *notes = record_get(record, "notes");
+    if (notes) g_string_append_printf(out, "Note: %s.\n", notes);
 }
 
 /* ---- the explanation ---- */

@@ -33,13 +33,12 @@ printf '%s\n' '/* clock.c - clocks. */' '#include <time.h>' 'time_t now(void) { 
 echo '## 1.4 Low latency' >models/moe/PROTOCOLS.md
 printf '%s\n' '/* cites.c - citations. */' '/* PROTOCOLS.md 1.4, PROTOCOLS.md 1.5 */' "/* proto""cols.md 1 */" >traces/cites.c
 echo 'see gone.c, sim.h, *_rest.c' >>sim/README.md; echo '/* bare.h - named nowhere. */' >traces/bare.h
-printf '%s\n' '/* cluster.c - keys. */' '    KEY("gpu", "sms", KIND_COUNT, false, gpu.sms),' >models/cluster.c
 echo '# a fault for each rule'
 sh tests/tidy nowhere
 echo "exit $?"
 
 echo '# a symbol of another library'
-echo sim >sim/README.md; rm -r replay reports traces sim/clock.c models/moe/arrow.c models/cluster.c
+echo sim >sim/README.md; rm -r replay reports traces sim/clock.c models/moe/arrow.c
 printf '%s\n' '/* good.c - a symbol. */' 'double sin(double x);' 'double f(double x) { return sin(x); }' >models/moe/good.c
 mkdir -p out/models/moe && cc -c -fno-builtin -o out/models/moe/good.o models/moe/good.c
 sh tests/tidy out

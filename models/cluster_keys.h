@@ -1,0 +1,23 @@
+/* cluster_keys.h - every section and key that a cluster file may have: its kind of value, where the value goes, and
+ * what it means in words.  The reader of cluster files (cluster.c) and the teacher of keys (cluster_teach.c) share
+ * it. */
+#ifndef MODELS_CLUSTER_KEYS_H
+#define MODELS_CLUSTER_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "models/cluster_values.h"
+
+struct cluster_key {
+    const char *section, *name;
+    enum cluster_kind kind;
+    bool optional;
+    size_t offset;       /* of the value in struct cluster */
+    const char *choices; /* KIND_CHOICE: "a|b|c", by the number of an enum; else NULL */
+    const char *meaning; /* sentences */
+};
+
+/* By number, section by section; NULL after the last. */
+const struct cluster_key *cluster_key_at(size_t index);
+
+#endif

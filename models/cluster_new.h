@@ -1,0 +1,9 @@
+/* cluster_new.h - writes a commented cluster file of a machine that is described on a command line: shipped parts, and
+ * what differs from them. */
+#ifndef MODELS_CLUSTER_NEW_H
+#define MODELS_CLUSTER_NEW_H
+
+/* `eptwin cluster new [OPTION]...`; argv[0] is "new".  Returns the exit status. */
+int cluster_new_run(int argc, char **argv);
+
+#endif

@@ -1,0 +1,222 @@
+/* cluster_teach.c - the keys of cluster files in words; see cluster_teach.h. */
+#include "models/cluster_teach.h"
+
+#include <string.h>
+
+#include "models/cluster.h"
+#include "models/cluster_keys.h"
+#include "sim/nearest.h"
+
+enum { COLUMNS = 100, INDENT = 6 };
+
+static const char form[] =
+    "A cluster file has a section for each part of a machine.  A '#' begins a comment, which names the source of the "
+    "number before it.  Times end in ps, ns, us or ms; rates in KB/s, MB/s, GB/s, TB/s, Mbit/s, Gbit/s or Tbit/s; "
+    "sizes "
+    "in B, KB, KiB, MB, MiB or GB.  Keys in (parentheses) may be left out.  A file that is good passes `eptwin cluster "
+    "check FILE`, and `eptwin cluster show FILE` draws what it says.";
+
+static const struct {
+    const char *section, *about;
+} sections[] = {
+    { "cluster", "The file itself.  name: what results call the machine.  include: files, divided by |, that say what "
+                 "this one does not; a bare name is one that ships with eptwin, parts/NAME a part." },
+    { "gpu", "One GPU: its SMs, what their warps do, its memory." },
+    { "nvlink", "The links among the GPUs of a node or of a larger domain." },
+    { "calls", "What it takes the host to drive a GPU (--issue, --api)." },
+    { "nic", "One NIC, and who posts requests to it.  Needed between nodes." },
+    { "node", "The parts of a node and the PCIe between them." },
+    { "network", "The switches between NICs.  Stands with [nic]." },
+    { "dcqcn", "Congestion control of RoCE.  Include parts/dcqcn-nvidia.ini or parts/dcqcn-sigcomm15.ini." },
+    { "links", "Links that no keys describe, one a line, both ways: \"n0.nic0 - leaf0 = 50 GB/s, 450 ns\" in the "
+               "network, \"g0 - pcie0 = 57 GB/s\" in every node." },
+    { "host",
+      "In place of [gpu]: a machine without GPUs, whose ranks are processes.  `eptwin measure` and `eptwin fit` "
+      "write it." },
+};
+
+/* What a machine is built of, then what moves times most: half or twice of each value moves dispatch or combine of
+ * H100s (low latency on 8 and 32 ranks, normal on 8 and 16, V2 on 8) by 20 to 90 %, of the GPU's memory by 8. */
+static const char *const first[] = {
+    "nvlink.gpus",
+    "node.nics",
+    "nic.ports",
+    "nic.rate",
+    "nic.posting",
+    "network.latency",
+    "network.topology",
+    "network.nodes-per-leaf",
+    "network.oversubscription",
+    "network.hop",
+    "network.routing",
+    "node.pcie-rate",
+    "node.staging",
+    "gpu.sms",
+    "gpu.hbm-rate",
+    "nvlink.egress-rate",
+    "nvlink.ingress-rate",
+    "nvlink.bulk-rate",
+    "nvlink.unaligned-rate",
+    "nvlink.split-rate",
+    "nvlink.sector-rate",
+    "gpu.bulk-sm-rate",
+    "gpu.bulk-request",
+    "gpu.store-sm-rate",
+    "gpu.load",
+};
+
+static const char *kind_text(const struct cluster_key *key)
+{
+    static const char *const text[] = {
+        [KIND_TIME] = "time",      [KIND_RATE] = "rate",         [KIND_SIZE] = "size",
+        [KIND_FRAME] = "size",     [KIND_MTU] = "size",          [KIND_COUNT] = "count",
+        [KIND_NICS] = "count",     [KIND_POSTING] = "gpu|proxy", [KIND_CURVE] = "times by size",
+        [KIND_FLAG] = "yes|no",    [KIND_FACTOR] = "ratio",      [KIND_SHARE] = "share",
+        [KIND_INTERVAL] = "time",  [KIND_PIECE] = "size",        [KIND_CPCS] = "numbers",
+        [KIND_NICS_OF] = "numbers"
+    };
+    return key->kind == KIND_CHOICE ? key->choices : text[key->kind];
+}
+
+/* Words of text, in lines of COLUMNS behind so many blanks. */
+static void wrap_append(GString *out, const char *text, int indent)
+{
+    g_auto(GStrv) word = g_strsplit(text, " ", -1);
+    int column = 0;
+    for (char **w = word; *w; w++) {
+        const int length = (int)strlen(*w);
+        if (column && column + 1 + length > COLUMNS) {
+            while (out->str[out->len - 1] == ' ') g_string_truncate(out, out->len - 1);
+            g_string_append_c(out, '\n');
+            column = 0;
+        }
+        if (!column && !length) continue;
+        if (column) column++, g_string_append_c(out, ' ');
+        else column = indent, g_string_append_printf(out, "%*s", indent, "");
+        g_string_append(out, *w);
+        column += length;
+    }
+    g_string_append_c(out, '\n');
+}
+
+static void key_append(const struct cluster_key *key, bool with_section, GString *out)
+{
+    g_autofree char *name = with_section ? g_strdup_printf("[%s] %s", key->section, key->name)
+                                         : g_strdup_printf(key->optional ? "(%s)" : "%s", key->name);
+    g_string_append_printf(out, "  %s: %s\n", name, kind_text(key));
+    wrap_append(out, key->meaning, INDENT);
+}
+
+static void section_append(size_t index, GString *out)
+{
+    const struct cluster_key *key;
+    g_string_append_printf(out, "[%s]\n", sections[index].section);
+    wrap_append(out, sections[index].about, 2);
+    for (size_t i = 0; (key = cluster_key_at(i)); i++)
+        if (!strcmp(key->section, sections[index].section)) key_append(key, false, out);
+}
+
+/* Whether word is "section.key", or the key alone. */
+static bool key_is(const struct cluster_key *key, const char *word)
+{
+    const size_t length = strlen(key->section);
+    if (!strcmp(word, key->name)) return true;
+    return !strncmp(word, key->section, length) && word[length] == '.' && !strcmp(word + length + 1, key->name);
+}
+
+static const struct cluster_key *key_find(const char *full)
+{
+    const struct cluster_key *key = NULL;
+    for (size_t i = 0; (key = cluster_key_at(i)) && !key_is(key, full); i++) continue;
+    return key;
+}
+
+static void first_append(GString *out)
+{
+    wrap_append(out, form, 0);
+    g_string_append_printf(
+        out,
+        "\nThe %d keys that matter first.  A file of your own includes the GPU and the NIC nearest to "
+        "yours\n(`eptwin cluster new` writes one) and says what differs.\n\n",
+        (int)G_N_ELEMENTS(first));
+    for (size_t i = 0; i < G_N_ELEMENTS(first); i++) {
+        const struct cluster_key *key = key_find(first[i]);
+        g_assert(key);
+        key_append(key, true, out);
+    }
+    g_string_append(out, "\nSections, for `eptwin cluster keys SECTION`:\n");
+    for (size_t i = 0; i < G_N_ELEMENTS(sections); i++) g_string_append_printf(out, "  %s\n", sections[i].section);
+}
+
+static bool refuse(const char *what, GError **error)
+{
+    g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+    const struct cluster_key *key;
+    for (size_t i = 0; i < G_N_ELEMENTS(sections); i++) g_ptr_array_add(names, g_strdup(sections[i].section));
+    for (size_t i = 0; (key = cluster_key_at(i)); i++)
+        g_ptr_array_add(names,
+                        strchr(what, '.') ? g_strconcat(key->section, ".", key->name, NULL) : g_strdup(key->name));
+    g_ptr_array_add(names, NULL);
+    const char *nearest = nearest_find(what, (const char *const *)names->pdata);
+    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME,
+                "expected a section, a key, SECTION.KEY or all, found '%s'%s%s%s", what,
+                nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    return false;
+}
+
+bool cluster_teach(const char *what, GString *out, GError **error)
+{
+    if (!what) {
+        first_append(out);
+        return true;
+    }
+    const struct cluster_key *key;
+    bool found = false;
+    for (size_t i = 0; (key = cluster_key_at(i)); i++) {
+        if (!key_is(key, what)) continue;
+        key_append(key, true, out);
+        found = true;
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(sections); i++) {
+        if (strcmp(what, "all") != 0 && strcmp(what, sections[i].section) != 0) continue;
+        if (found) g_string_append_c(out, '\n');
+        section_append(i, out);
+        found = true;
+    }
+    return found || refuse(what, error);
+}
+
+/* ---- the manual page ---- */
+
+/* What roff would take for its own: backslashes, and a dot or a quote that begins a line. */
+static void roff_append(GString *out, const char *text)
+{
+    if (*text == '.' || *text == '\'') g_string_append(out, "\\&");
+    for (; *text; text++) {
+        if (*text == '\\') g_string_append(out, "\\e");
+        else if (*text == '-') g_string_append(out, "\\-");
+        else g_string_append_c(out, *text);
+    }
+    g_string_append_c(out, '\n');
+}
+
+void cluster_teach_man(GString *out)
+{
+    const struct cluster_key *key;
+    g_string_append(out, ".TH EPTWIN\\-CLUSTER 5 \"\" eptwin eptwin\n.SH NAME\n"
+                         "eptwin\\-cluster \\- cluster files: the machines that eptwin can predict\n.SH DESCRIPTION\n");
+    roff_append(out, form);
+    for (size_t s = 0; s < G_N_ELEMENTS(sections); s++) {
+        g_string_append_printf(out, ".SH \"[%s]\"\n", sections[s].section);
+        roff_append(out, sections[s].about);
+        for (size_t i = 0; (key = cluster_key_at(i)); i++) {
+            if (strcmp(key->section, sections[s].section) != 0) continue;
+            g_string_append(out, ".TP\n.B ");
+            g_autofree char *head =
+                g_strdup_printf("%s (%s%s)", key->name, kind_text(key), key->optional ? ", optional" : "");
+            roff_append(out, head);
+            roff_append(out, key->meaning);
+        }
+    }
+    g_string_append(out, ".SH SEE ALSO\n.BR eptwin\\-cluster (1)\n");
+}

@@ -1,0 +1,16 @@
+/* cluster_teach.h - the keys of cluster files, explained: for a terminal, and as a manual page. */
+#ifndef MODELS_CLUSTER_TEACH_H
+#define MODELS_CLUSTER_TEACH_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+/* Appends the keys of a section ("nic"), those of one name ("rate", "nic.rate"), all of them ("all"), or those that
+ * matter first (NULL).
+ * False and *error (CLUSTER_ERROR, with the nearest name) where what is none of these. */
+bool cluster_teach(const char *what, GString *out, GError **error);
+
+/* Appends eptwin-cluster(5): the file's form and all keys, for man(1). */
+void cluster_teach_man(GString *out);
+
+#endif
