@@ -46,6 +46,7 @@ struct live_options {
     bool nvlink_disabled;
     uint32_t timeout_ms; /* without progress, the run ends with a named cause */
     bool gpu_memory;     /* heap in GPU memory through dma-buf: refused where not available */
+    uint64_t family; /* ofi: a number of this run and no other, if a parent takes away what its ranks leave; else 0 */
 };
 
 /* One network below the live fabric.  Offsets are into the shared object (words, then heap); the data path
@@ -112,6 +113,8 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct fabr
                                  const struct live_memory *memory, const bool *remote, GError **error);
 struct live_link *link_ofi_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, GError **error);
+/* Takes away the names of shared-memory objects that ranks of o->family left, when all of them have ended. */
+void link_ofi_clean(const struct live_options *o);
 
 struct live_world;
 

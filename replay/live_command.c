@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -254,8 +255,10 @@ int live_command_run(struct live_command *c, uint32_t rank_count,
     cpu_set_t cpus;
     c->cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
     if (c->bootstrap) return rank_call_run(c->bootstrap, &call);
-    fflush(NULL); /* what is buffered now would be written by every child once more */
-    return bootstrap_fork_run(rank_count, c->live.timeout_ms, rank_call_run, &call);
+    g_assert(getrandom(&c->live.family, sizeof c->live.family, 0) == sizeof c->live.family);
+    const int status = bootstrap_fork_run(rank_count, c->live.timeout_ms, rank_call_run, &call);
+    link_ofi_clean(&c->live);
+    return status;
 }
 
 /* The processor's name as the kernel has it. */

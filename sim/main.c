@@ -94,18 +94,6 @@ static int flush_output(int status)
     return status;
 }
 
-/* Some libraries of fabrics (PSM2 below libfabric) catch these as soon as they are loaded, and make an exit
- * of every crash and of Ctrl-C.  A rank that crashed must look like one: back to the default. */
-static void signals_restore(void)
-{
-    static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGINT, SIGTERM };
-
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-        if (signal(signals[i], SIG_DFL) == SIG_IGN) signal(signals[i], SIG_IGN);
-    /* A file beyond the limit of sizes is an error of its write, told as others are. */
-    signal(SIGXFSZ, SIG_IGN);
-}
-
 /* Words on the command line are in the user's encoding; where the environment names none ("C"), in UTF-8.  Numbers,
  * order and messages stay as they are everywhere. */
 static void encoding_choose(void)
@@ -132,7 +120,7 @@ int main(int argc, char **argv)
 {
     const char *const name = argc > 1 ? argv[1] : "";
 
-    signals_restore();
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit of sizes is an error of its write, told as others are */
     encoding_choose();
     g_log_set_default_handler(log_handle, NULL);
     static char help_option[] = "--help";

@@ -7,7 +7,7 @@ left() {
         # A process that ended since, as readlink did, has no command line.
         # The shell and its parent belong to the test.
         case ${process#/proc/} in
-            $$ | $PPID) ;;
+            $$ | $PPID | $BASHPID) ;;
             *) [ -z "$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null)" ] || processes=$((processes + 1)) ;;
         esac
         descriptors=$((descriptors + $(ls -l "$process/fd" 2>/dev/null | grep -c 'memfd:eptwin-rank')))

@@ -110,6 +110,33 @@ static void test_fork_ends_stubborn(void)
     CU_ASSERT_EQUAL(status, 7);
 }
 
+/* Rank 2 has the parent ended, once it can be. */
+static int rank_ends_parent(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+
+    (void)context;
+    if (!bootstrap_barrier(b, &error)) return report(error);
+    if (b->rank == 2) kill(getppid(), SIGTERM);
+    return bootstrap_barrier(b, &error) && bootstrap_barrier(b, &error) && (pause(), true) ? 0 : report(error);
+}
+
+static void test_fork_parent_ended(void)
+{
+    struct sigaction after;
+
+    catch_start();
+    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_ends_parent, NULL);
+    char *const text = catch_end();
+
+    CU_ASSERT_EQUAL(status, 1);
+    ASSERT_CONTAINS(text, "eptwin: ended by signal 15 (Terminated)\n");
+    CU_ASSERT_EQUAL(sigaction(SIGTERM, NULL, &after), 0);
+    CU_ASSERT(after.sa_handler == SIG_DFL);
+    CU_ASSERT_EQUAL(waitpid(-1, NULL, WNOHANG), -1);
+    g_free(text);
+}
+
 static int ranks_one_and_three_stay_away(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -397,6 +424,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "a rank is killed", test_fork_killed);
     CU_add_test(suite, "a rank's exit ends the others", test_fork_exit_ends_others);
     CU_add_test(suite, "ranks that ignore SIGTERM", test_fork_ends_stubborn);
+    CU_add_test(suite, "the parent is ended", test_fork_parent_ended);
     CU_add_test(suite, "ranks that do not come are named", test_fork_timeout);
     CU_add_test(suite, "ranks come again after a failure", test_fork_comes_again);
     CU_add_test(suite, "a rank leaves early", test_fork_leaves_early);

@@ -120,6 +120,23 @@ static bool provider_exists(const char *provider)
     return exists;
 }
 
+/* PSM's library catches them as soon as it is loaded, which is here, in the first test. */
+static void test_signals_stay(void)
+{
+    static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGABRT, SIGBUS, SIGSEGV, SIGTERM };
+    struct sigaction before[G_N_ELEMENTS(signals)], after;
+    sigset_t held;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) sigaction(signals[i], NULL, &before[i]);
+    CU_ASSERT_PTR_NOT_NULL(ofi_library_load(NULL));
+    for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
+        CU_ASSERT_EQUAL(sigaction(signals[i], NULL, &after), 0);
+        CU_ASSERT(after.sa_handler == before[i].sa_handler);
+    }
+    CU_ASSERT_EQUAL(pthread_sigmask(SIG_SETMASK, NULL, &held), 0);
+    CU_ASSERT_EQUAL(sigisemptyset(&held), 1);
+}
+
 static void run_provider(const char *provider, uint64_t seed)
 {
     static const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
@@ -708,6 +725,7 @@ static void test_strangers(void)
 
 void unit_tests(CU_pSuite suite)
 {
+    CU_add_test(suite, "signals are handled as before", test_signals_stay);
     CU_add_test(suite, "conformance over tcp", test_conformance_tcp);
     CU_add_test(suite, "conformance over shm", test_conformance_shm);
     CU_add_test(suite, "conformance over sockets", test_conformance_sockets);

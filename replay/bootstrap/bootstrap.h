@@ -103,7 +103,8 @@ char *bootstrap_peer_text(const char *text, size_t size_bytes);
 /* Forks rank_count children; each runs child(b, context) and exits with its return value.  The parent relays
  * their exchanges, watches them, and returns the run's exit status: 0 when all returned 0, else the first
  * failure, after it ended the others and reported which rank failed and how (exit status or signal).  No child
- * outlives the parent.  b belongs to bootstrap_fork_run (freeing it is harmless). */
+ * outlives the parent, which also ends them, with status 1, when SIGHUP, SIGINT or SIGTERM comes.  b belongs to
+ * bootstrap_fork_run (freeing it is harmless). */
 int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(struct bootstrap *b, void *context),
                        void *context);
 

@@ -26,6 +26,15 @@ enum { REAP_TICK_MS = 2, ENDING_MS = 300 };
 /* How much longer than the timeout a child waits for the parent, which is the one to name who is missing. */
 enum { PARENT_MARGIN_MS = 3000 };
 
+/* What ends the parent: it ends its ranks first. */
+static const int ending_signals[] = { SIGHUP, SIGINT, SIGTERM };
+static volatile sig_atomic_t ended_by; /* 0: none of them came */
+
+static void ending_note(int number)
+{
+    if (!ended_by) ended_by = number;
+}
+
 enum fork_kind { FORK_SHARE = 1, FORK_GIVE_UP, FORK_RESULT, FORK_FAILED, FORK_HANG, FORK_ASK, FORK_STATE };
 
 struct fork_header {
@@ -191,6 +200,8 @@ struct fork_parent {
     uint32_t failed_rank; /* whose exit status becomes the run's; rank_count: nobody's */
     int next_signal;      /* for who is still there at the deadline */
     int exit_status;
+    sigset_t mask; /* while it sleeps; else the ending signals wait */
+    struct sigaction action[G_N_ELEMENTS(ending_signals)], child_action; /* as they were */
 };
 
 static void parent_push(struct fork_rank *r, uint32_t kind, const void *data, size_t size_bytes)
@@ -451,7 +462,12 @@ static void parent_run(struct fork_parent *p)
             pollers[i] =
                 (struct pollfd){ .fd = r->closed ? -1 : r->socket, .events = POLLIN | (r->out->len ? POLLOUT : 0) };
         }
-        poll(pollers, p->rank_count, parent_poll_timeout_ms(p));
+        const int timeout_ms = parent_poll_timeout_ms(p);
+        const struct timespec timeout = { timeout_ms / 1000, timeout_ms % 1000 * 1000000L };
+
+        ppoll(pollers, p->rank_count, timeout_ms < 0 ? NULL : &timeout, &p->mask);
+        if (ended_by && !p->failure)
+            parent_fail(p, p->rank_count, g_strdup_printf("ended by signal %d (%s)", ended_by, strsignal(ended_by)));
         for (uint32_t i = 0; i < p->rank_count; i++)
             if (pollers[i].revents) parent_read(p, i);
         parent_reap(p);
@@ -462,6 +478,30 @@ static void parent_run(struct fork_parent *p)
 }
 
 /* --- starting and ending --- */
+
+/* Ignored, SIGCHLD would lose exit statuses. */
+static void parent_signals_take(struct fork_parent *p)
+{
+    struct sigaction note = { .sa_handler = ending_note };
+    const struct sigaction child = { .sa_handler = SIG_DFL };
+    sigset_t ending;
+
+    sigemptyset(&ending);
+    ended_by = 0;
+    for (size_t i = 0; i < G_N_ELEMENTS(ending_signals); i++) {
+        sigaddset(&ending, ending_signals[i]);
+        sigaction(ending_signals[i], NULL, &p->action[i]);
+        if (p->action[i].sa_handler != SIG_IGN) sigaction(ending_signals[i], &note, NULL);
+    }
+    sigaction(SIGCHLD, &child, &p->child_action);
+    sigprocmask(SIG_BLOCK, &ending, &p->mask);
+}
+
+static void parent_signals_give_back(const struct fork_parent *p)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(ending_signals); i++) sigaction(ending_signals[i], &p->action[i], NULL);
+    sigprocmask(SIG_SETMASK, &p->mask, NULL);
+}
 
 static int child_main(const struct fork_parent *p, uint32_t rank, int socket, pid_t parent_pid,
                       int (*child)(struct bootstrap *b, void *context), void *context)
@@ -492,6 +532,7 @@ static bool parent_start_rank(struct fork_parent *p, uint32_t rank, int (*child)
     if (r->pid == 0) {
         for (uint32_t i = 0; i < rank; i++) close(p->ranks[i].socket);
         close(ends[0]);
+        parent_signals_give_back(p);
         exit(child_main(p, rank, ends[1], parent_pid, child, context));
     }
     close(ends[1]);
@@ -530,14 +571,14 @@ int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(st
         p.ranks[i] = (struct fork_rank){
             .pid = -1, .socket = -1, .in = g_byte_array_new(), .share = g_byte_array_new(), .out = g_byte_array_new()
         };
-    void (*const child_handler)(int) = signal(SIGCHLD, SIG_DFL); /* ignored, it would lose exit statuses */
-
+    parent_signals_take(&p);
     fflush(NULL); /* or every child would write what is buffered once more */
     for (uint32_t i = 0; i < rank_count && !p.failure; i++)
         if (!parent_start_rank(&p, i, child, context))
             parent_fail(&p, rank_count, g_strdup_printf("cannot start rank %u: %s", i, strerror(errno)));
     parent_run(&p);
-    signal(SIGCHLD, child_handler);
+    sigaction(SIGCHLD, &p.child_action, NULL);
+    parent_signals_give_back(&p);
     parent_free(&p);
     return p.exit_status;
 }

@@ -745,4 +745,6 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct fabric
     return NULL;
 }
 
+void link_ofi_clean(const struct live_options *o) { (void)o; }
+
 #endif

@@ -5,10 +5,12 @@
 
 #include "replay/live.h"
 
+#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <signal.h>
 
 /* The functions of libfabric that are looked up by name; the others are reached through its objects. */
 struct ofi_library {
@@ -21,6 +23,16 @@ struct ofi_library {
 };
 /* Loads it the first time; any thread.  NULL and *error where it is not installed. */
 const struct ofi_library *ofi_library_load(GError **error);
+
+/* Signals of this process, from before a call that may load a library of libfabric until after it: they wait in between,
+ * and what the library set for them is undone.  Threads take turns. */
+struct ofi_signals {
+    sigset_t mask;
+    bool known[NSIG];
+    struct sigaction action[NSIG];
+};
+void ofi_signals_hold(struct ofi_signals *s);
+void ofi_signals_release(const struct ofi_signals *s);
 
 /* What carries a signal. */
 enum ofi_carrier {

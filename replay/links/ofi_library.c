@@ -2,13 +2,36 @@
  *
  * Its providers have constructors that sleep (0.2 s with Debian's 1.17) and install signal handlers; a program that is
  * linked with it pays for that at every start, whatever it does.  All other calls go through the tables of functions
- * in its objects, so that these five symbols are all that is looked up. */
+ * in its objects, so that these five symbols are all that is looked up.
+ *
+ * PSM's handlers (libinfinipath) call exit(), which may wait for ever for a lock that the interrupted call holds, and
+ * write a *.btr file.  So signals wait while a library may be loaded, and then meet the handling that they had before:
+ * a rank that is killed looks killed. */
 #ifdef HAVE_OFI
 #    include "replay/links/ofi.h"
 
 #    include <dlfcn.h>
 
 static struct ofi_library library;
+static GMutex signals_lock; /* one thread at a time, or one would keep the handlers that another is about to undo */
+
+void ofi_signals_hold(struct ofi_signals *s)
+{
+    sigset_t all;
+
+    g_mutex_lock(&signals_lock);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &s->mask);
+    for (int number = 1; number < NSIG; number++) s->known[number] = !sigaction(number, NULL, &s->action[number]);
+}
+
+void ofi_signals_release(const struct ofi_signals *s)
+{
+    for (int number = 1; number < NSIG; number++)
+        if (s->known[number]) (void)sigaction(number, &s->action[number], NULL); /* not SIGKILL's and SIGSTOP's */
+    pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
+    g_mutex_unlock(&signals_lock);
+}
 
 static const char *ofi_library_fill(void)
 {
@@ -37,7 +60,11 @@ const struct ofi_library *ofi_library_load(GError **error)
     static char *failure;
 
     if (g_once_init_enter(&loaded)) {
+        struct ofi_signals signals;
+
+        ofi_signals_hold(&signals);
         failure = g_strdup(ofi_library_fill());
+        ofi_signals_release(&signals);
         g_once_init_leave(&loaded, 1);
     }
     if (!failure) return &library;

@@ -232,18 +232,27 @@ static int ofi_register(struct ofi_port *p, void *base, size_t size_bytes, uint6
     return rc ? rc : fi_mr_enable(*mr);
 }
 
+static char *ofi_family_names(const struct live_options *o)
+{
+    return g_strdup_printf("eptwin-%u-%016" G_GINT64_MODIFIER "x-", (unsigned)getuid(), o->family);
+}
+
 /* Objects of the shm provider are named after the run, so that any rank can take away those of another that died
- * before all had them open. */
-static int ofi_name_endpoint(struct ofi_port *p, const struct ofi_place *place, uint32_t rank)
+ * before all had them open, and after the family, so that a parent can where all ranks died. */
+static int ofi_name_endpoint(struct ofi_port *p, const struct live_options *o, const struct ofi_place *place,
+                             uint32_t rank)
 {
     if (strcmp(p->provider, "shm") != 0) return 0;
-    p->names = g_strdup_printf("eptwin-%u-%016" G_GINT64_MODIFIER "x-", (unsigned)getuid(), place->run);
+    g_autofree char *family = ofi_family_names(o);
+
+    p->names = g_strdup_printf("%s%016" G_GINT64_MODIFIER "x-", family, place->run);
     g_autofree char *name = g_strdup_printf("fi_shm://%s%u", p->names, rank);
 
     return fi_setname(&p->ep->fid, name, strlen(name) + 1);
 }
 
-static int ofi_open_endpoint(struct ofi_port *p, const struct ofi_place *place, uint32_t rank)
+static int ofi_open_endpoint(struct ofi_port *p, const struct live_options *o, const struct ofi_place *place,
+                             uint32_t rank)
 {
     struct fi_av_attr av = { .type = FI_AV_TABLE };
     struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_MSG,
@@ -255,7 +264,7 @@ static int ofi_open_endpoint(struct ofi_port *p, const struct ofi_place *place, 
     if (!rc) rc = fi_av_open(p->domain, &av, &p->av, NULL);
     if (!rc) rc = fi_cq_open(p->domain, &cq, &p->cq, NULL);
     if (!rc) rc = fi_endpoint(p->domain, p->info, &p->ep, NULL);
-    if (!rc) rc = ofi_name_endpoint(p, place, rank);
+    if (!rc) rc = ofi_name_endpoint(p, o, place, rank);
     if (!rc) rc = fi_ep_bind(p->ep, &p->av->fid, 0);
     if (!rc) rc = fi_ep_bind(p->ep, &p->cq->fid, FI_TRANSMIT | FI_RECV);
     return rc ? rc : fi_enable(p->ep);
@@ -271,21 +280,19 @@ static int ofi_open_memory(struct ofi_port *p, const struct live_memory *memory)
     return rc ? rc : ofi_register(p, p->arena, arena_bytes, OFI_KEY_ARENA, &p->arena_mr);
 }
 
-bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct fabric_needs *needs,
-                   const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
-                   GError **error)
+static bool ofi_port_set_up(struct ofi_port *p, const struct live_options *o, const struct fabric_needs *needs,
+                            const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
+                            GError **error)
 {
     const uint32_t rank_count = b->rank_count;
     const uint64_t wanted = (uint64_t)rank_count * needs->queue_count * needs->queue_depth * 2 + rank_count;
 
-    ofi_tell_rank_count(rank_count);
-    p->library = ofi_library_load(error);
-    if (!p->library || !ofi_choose(p, o, place, memory->size_bytes, error)) return false;
+    if (!ofi_choose(p, o, place, memory->size_bytes, error)) return false;
     p->send_count = (uint32_t)MIN(MIN(wanted, OFI_SENDS_MAX), p->info->tx_attr->size);
     p->receive_count = (uint32_t)MIN(OFI_RECEIVES_MAX, p->info->rx_attr->size);
     p->target = g_new0(struct ofi_target, rank_count);
     for (uint32_t r = 0; r < rank_count; r++) memcpy(p->target[r].token, place->token[r], OFI_TOKEN_BYTES);
-    int rc = ofi_open_endpoint(p, place, b->rank);
+    int rc = ofi_open_endpoint(p, o, place, b->rank);
 
     if (rc) return ofi_refuse(p, "cannot open an endpoint", rc, error);
     rc = ofi_open_memory(p, memory);
@@ -296,6 +303,22 @@ bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struc
     if (p->carrier == OFI_CARRY_ATOMIC && fi_atomicvalid(p->ep, FI_UINT64, FI_SUM, &count) != 0)
         return ofi_refuse(p, "no atomic sum of 64-bit words; use --signalling write", -FI_EOPNOTSUPP, error);
     return true;
+}
+
+bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct fabric_needs *needs,
+                   const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
+                   GError **error)
+{
+    struct ofi_signals signals;
+
+    ofi_tell_rank_count(b->rank_count);
+    p->library = ofi_library_load(error);
+    if (!p->library) return false;
+    ofi_signals_hold(&signals);
+    const bool fine = ofi_port_set_up(p, o, needs, place, b, memory, error);
+
+    ofi_signals_release(&signals);
+    return fine;
 }
 
 /* --- exchanging --- */
@@ -380,6 +403,13 @@ static void ofi_names_remove(const char *begin)
 
     while (folder && (name = g_dir_read_name(folder)))
         if (g_str_has_prefix(name, begin)) shm_unlink(name);
+}
+
+void link_ofi_clean(const struct live_options *o)
+{
+    g_autofree char *names = ofi_family_names(o);
+
+    if (o->family) ofi_names_remove(names);
 }
 
 void ofi_port_hide(struct ofi_port *p)

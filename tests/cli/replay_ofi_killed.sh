@@ -1,0 +1,43 @@
+# Ranks over libfabric that are killed while they set up look killed: the parent names the rank and the signal, and no name
+# in /dev/shm and no file of a library stays behind, also where all ranks are killed at once, and where the parent is ended.
+. source/tests/left.sh
+ulimit -c 0
+names() { ls /dev/shm | grep '^eptwin-' | sort; }
+before=$(names)
+# run PROVIDER: starts 2 ranks and waits for both processes; run, children.
+run() {
+    env --default-signal=INT $EPTWIN replay --ranks 2 --ranks-per-node 1 --num-experts 8 --num-tokens 8 --hidden 512 \
+        --repeat 1000000 --fabric ofi --provider $1 --output out.csv 2>log &
+    run=$!
+    children=
+    while [ "$(echo $children | wc -w)" -lt 2 ] && kill -0 $run; do
+        read -r children </proc/$run/task/$run/children
+    done
+    set -- $children
+    first=$1 second=$2
+}
+for signal in TERM INT SEGV ABRT; do
+    for moment in 0.05 0.2 0.35; do
+        run tcp
+        sleep $moment
+        kill -$signal $second
+        wait $run
+        echo "exit $?"
+        cat log
+    done
+done
+run shm
+while [ "$(names)" = "$before" ] && kill -0 $run; do :; done
+kill -KILL $first $second
+wait $run
+echo "exit $?"
+sed 's/rank [01]/rank N/' log
+run shm
+while [ "$(names)" = "$before" ] && kill -0 $run; do :; done
+kill -TERM $run
+wait $run
+echo "exit $?"
+cat log
+ls
+names | grep -cvxF "$before" || true
+left
