@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "models/waits.h"
+#include "replay/agree.h"
 #include "replay/live.h"
 #include "replay/replay_timeline.h"
 #include "sim/progress.h"
@@ -293,6 +294,39 @@ static bool items_run(struct replay_rank *r, struct replay_result *result, struc
         if (!rank_item_run(*r, &result[i], error)) return false;
     }
     return contention_end(r->bootstrap, &watch, contention, error);
+}
+
+/* Options that may differ between hosts because they only name files. */
+static bool option_is_path(const char *name)
+{
+    static const char *const paths[] = { "cluster", "trace", "trace-weights", NULL };
+    return g_strv_contains(paths, name);
+}
+
+bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    agree_add_command(text, plan->command);
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        if (option_is_path(case_option_name(i))) continue;
+        g_autofree char *value = case_option_text(plan->case_options, i);
+        agree_add(text, case_option_name(i), value);
+    }
+    agree_add_number(text, "warmup", plan->warmup);
+    agree_add_number(text, "repeat", plan->repeat);
+    agree_add(text, "check", plan->check ? "true" : "false");
+    agree_add(text, "waits", plan->waits ? "true" : "false");
+    agree_add(text, "timeline", plan->timeline ? "wanted" : "none");
+    agree_add_number(text, "timeline-spans", plan->timeline_spans);
+    agree_add_number(text, "items", plan->item_count);
+    agree_add_number(text, "sms", plan->item[0].job->num_sms);
+    g_autoptr(GChecksum) checksum = g_checksum_new(G_CHECKSUM_SHA256);
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        g_autofree char *digest = case_load_digest(plan->case_options, &plan->item[i].load);
+        g_checksum_update(checksum, (const guchar *)digest, -1);
+    }
+    agree_add(text, "routing", g_checksum_get_string(checksum));
+    return agree_run(b, text, error);
 }
 
 bool replay_rank_main(struct bootstrap *b, void *context, GError **error)

@@ -106,6 +106,34 @@ static void test_agree(void)
     plans_make(plans);
     plans[2].command.live.fabric = "verbs";
     expect_agreement(plans, "fabric: expected the same on all ranks, found shm on rank 0 and verbs on rank 2");
+
+    plans_make(plans);
+    plans[1].plan.waits = true;
+    expect_agreement(plans, "waits: expected the same on all ranks, found false on rank 0 and true on rank 1");
+
+    plans_make(plans);
+    plans[2].command.live.timeout_ms = 2000;
+    expect_agreement(plans, "timeout: expected the same on all ranks, found 30 on rank 0 and 2 on rank 2");
+}
+
+/* Values of many bytes differ at their ends, and what follows them in the text is looked at, too. */
+static void test_agree_long(void)
+{
+    g_autoptr(GString) matrix = g_string_new("4");
+    struct rank_plan plans[RANKS];
+    for (uint32_t i = 0; i < 5000; i++) g_string_append(matrix, "|4");
+    plans_make(plans);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        plans[rank].case_options.traffic = g_strdup(matrix->str);
+        if (rank == 1) plans[rank].case_options.traffic[matrix->len - 1] = '5';
+    }
+    expect_agreement(plans,
+                     "traffic: expected the same on all ranks, found 4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|... "
+                     "(10001 characters, SHA-256 ");
+    plans_make(plans);
+    for (uint32_t rank = 0; rank < RANKS; rank++) plans[rank].case_options.traffic = g_strdup(matrix->str);
+    plans[2].plan.warmup = 2;
+    expect_agreement(plans, "warmup: expected the same on all ranks, found 1 on rank 0 and 2 on rank 2");
 }
 
 /* ---- rows ---- */
@@ -191,5 +219,6 @@ const char unit_suite[] = "replay";
 void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "ranks agree or not", test_agree);
+    CU_add_test(suite, "long options differ at their ends", test_agree_long);
     CU_add_test(suite, "rows", test_rows);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "replay/bootstrap/bootstrap.h"
+#include "replay/agree.h"
 #include "replay/contention.h"
 #include "replay/live.h"
 #include "replay/live_command.h"

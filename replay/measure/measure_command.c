@@ -109,8 +109,18 @@ static bool passes_run(struct measure *m, uint32_t row_first, struct progress *p
     return true;
 }
 
+static bool measure_agree(const struct measure *m, struct bootstrap *b, GError **error)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    agree_add_command(text, m->command);
+    agree_add_number(text, "repeat", m->repeat);
+    agree_add_number(text, "sample-ms", m->sample_ms);
+    return agree_run(b, text, error);
+}
+
 static bool measure_rank_main(struct bootstrap *b, void *context, GError **error)
 {
+    if (!measure_agree(context, b, error)) return false;
     struct measure m = *(const struct measure *)context;
     const uint32_t row_first = m.row;
     m.bootstrap = b;

@@ -1,0 +1,100 @@
+/* agree.c - compares texts of all ranks: their digests first, and where these differ, the texts, to say what does.
+ *
+ * Knows no command's options, only those of links. */
+#include "replay/agree.h"
+
+#include <string.h>
+#include "sim/version.h"
+
+/* Of a value; what is behind it is told by its digest. */
+enum { VALUE_BYTES_MAX = 160 };
+/* Of a text, and of those of all ranks, that cross; what is longer is cut, and still differs. */
+enum { TEXT_BYTES_MAX = 1 << 16, TEXTS_BYTES_MAX = 1 << 26 };
+
+/* Of the first exchange. */
+struct agree_card {
+    uint64_t size_bytes; /* of the text, with its NUL */
+    char digest[72];
+};
+_Static_assert(sizeof(struct agree_card) == 80, "crosses the bootstrap");
+
+void agree_add(GString *text, const char *name, const char *value)
+{
+    g_autofree char *plain = value ? g_strescape(value, NULL) : g_strdup("(default)");
+    const size_t size_bytes = strlen(plain);
+
+    if (size_bytes <= VALUE_BYTES_MAX) {
+        g_string_append_printf(text, "%s %s\n", name, plain);
+        return;
+    }
+    g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, plain, -1);
+    g_string_append_printf(text, "%s %.*s... (%zu characters, SHA-256 %.16s)\n", name, VALUE_BYTES_MAX / 4, plain,
+                           size_bytes, digest);
+}
+
+void agree_add_number(GString *text, const char *name, uint64_t value)
+{
+    g_string_append_printf(text, "%s %" G_GUINT64_FORMAT "\n", name, value);
+}
+
+void agree_add_command(GString *text, const struct live_command *command)
+{
+    const struct live_options *live = &command->live;
+
+    agree_add(text, "version", eptwin_version());
+    agree_add(text, "fabric", live->fabric);
+    agree_add(text, "provider", live->provider);
+    agree_add(text, "signalling", command->signalling ? command->signalling : "write");
+    agree_add(text, "gpu-memory", live->gpu_memory ? "true" : "false");
+    agree_add_number(text, "sl", live->service_level);
+    agree_add_number(text, "traffic-class", live->traffic_class);
+    agree_add_number(text, "timeout", live->timeout_ms / 1000);
+}
+
+/* The first line in which the two differ becomes the error. */
+static void agree_refuse(const char *first, const char *other, uint32_t rank, GError **error)
+{
+    g_auto(GStrv) expected = g_strsplit(first, "\n", 0);
+    g_auto(GStrv) found = g_strsplit(other, "\n", 0);
+    uint32_t line = 0;
+
+    while (expected[line] && found[line] && strcmp(expected[line], found[line]) == 0) line++;
+    const char *mine = expected[line] ? expected[line] : "";
+    g_autofree char *theirs =
+        bootstrap_peer_text(found[line] ? found[line] : "", strlen(found[line] ? found[line] : ""));
+    const char *value = strchr(mine, ' '), *other_value = strchr(theirs, ' ');
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                "%.*s: expected the same on all ranks, found%s on rank 0 and%s on rank %u", (int)strcspn(mine, " "),
+                mine, value ? value : " nothing", other_value ? other_value : " something else", rank);
+}
+
+/* All texts cross, as long as the longest. */
+static bool agree_compare(struct bootstrap *b, const GString *text, uint64_t size_bytes, uint32_t rank, GError **error)
+{
+    g_autofree char *mine = g_malloc0(size_bytes);
+    g_autofree char *all = g_malloc0(size_bytes * b->rank_count);
+
+    memcpy(mine, text->str, MIN(text->len, size_bytes));
+    if (!bootstrap_allgather(b, mine, size_bytes, all, error)) return false;
+    for (uint32_t r = 0; r < b->rank_count; r++) all[(r + 1) * size_bytes - 1] = '\0';
+    agree_refuse(all, all + rank * size_bytes, rank, error);
+    return false;
+}
+
+bool agree_run(struct bootstrap *b, const GString *text, GError **error)
+{
+    const uint64_t size_bytes_max = MIN(TEXT_BYTES_MAX, TEXTS_BYTES_MAX / b->rank_count);
+    struct agree_card mine = { .size_bytes = text->len + 1 };
+    g_autofree struct agree_card *all = g_new0(struct agree_card, b->rank_count);
+    g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, text->str, (gssize)text->len);
+    uint64_t size_bytes = 0;
+    uint32_t different = 0;
+
+    g_strlcpy(mine.digest, digest, sizeof mine.digest);
+    if (!bootstrap_allgather(b, &mine, sizeof mine, all, error)) return false;
+    for (uint32_t r = 0; r < b->rank_count; r++) {
+        size_bytes = MAX(size_bytes, MIN(all[r].size_bytes, size_bytes_max));
+        if (!different && memcmp(all[r].digest, all[0].digest, sizeof all[r].digest) != 0) different = r;
+    }
+    return !different || agree_compare(b, text, MAX(size_bytes, 1), different, error);
+}
