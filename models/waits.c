@@ -6,7 +6,6 @@
 #include "models/waits.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim/memory.h"
@@ -45,6 +44,12 @@ int32_t waits_peer(const char *text, uint32_t rank_count)
         if (end != at && *at != '-' && rank < rank_count) return (int32_t)rank;
     }
     return WAITS_NOBODY;
+}
+
+bool waits_anybody(const char *text)
+{
+    const char *const at = strstr(text, "waits");
+    return at && strstr(at, "any rank");
 }
 
 struct waits *waits_new(const struct fabric *fabric, const struct waits_options *options)

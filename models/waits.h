@@ -6,6 +6,7 @@
 #ifndef MODELS_WAITS_H
 #define MODELS_WAITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "models/fabric.h"
 
@@ -47,5 +48,7 @@ double waits_us(const struct waits *waits, uint32_t peer);
 /* Whom describe()'s words say that a worker waits for, by its contract: the first "rank N" behind "waits", or the first
  * of all without that word; WAITS_NOBODY for none below rank_count. */
 int32_t waits_peer(const char *text, uint32_t rank_count);
+/* Whether they say that it waits for "any rank". */
+bool waits_anybody(const char *text);
 
 #endif

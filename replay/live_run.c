@@ -96,6 +96,7 @@ static void live_tell(void *context, struct bootstrap_wait *wait)
             g_snprintf(wait->text, sizeof wait->text, "worker %u of %u waiting: %s", w->index, world->active_count,
                        text[0] ? text : "(silent)");
         if (named) live_peer_add(wait, (uint16_t)peer);
+        if (!named && waits_anybody(text)) wait->anybody = true;
     }
 }
 

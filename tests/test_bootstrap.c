@@ -278,7 +278,8 @@ static void test_fork_serves(void)
 
 enum { HANG_RANKS = 6 };
 
-/* 14 ways to hang: who asks, whom each waits for ('.' nobody, '?' does not answer), how far each is, and the root. */
+/* 18 ways to hang: who asks, whom each waits for ('.' nobody, '*' anybody, '?' does not answer), how far each is, and the
+ * root. */
 static const struct hang {
     uint32_t first;
     const char *waits[HANG_RANKS];
@@ -299,11 +300,15 @@ static const struct hang {
     { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 }, /* silent before idle */
     { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 }, /* of two that are idle, who is behind */
     { 1, { "?", ".", "?", "?", "?", "?" }, { 0 }, 1 },
+    { 0, { "*", "*", "*", "?", "*", "*" }, { 0 }, 3 },  /* nobody says for whom: the silent one is meant */
+    { 0, { "1", "2*", ".", "?", "*", "*" }, { 0 }, 3 }, /* at the end of a chain, too */
+    { 4, { "*", "*", ".", "*", "*", "*" }, { 5, 5, 9, 5, 5, 5 }, 2 }, /* idle before waiting */
+    { 4, { "*", "*", "*", "*", "*", "*" }, { 7, 6, 7, 7, 7, 7 }, 1 }, /* who is behind */
 };
 
 static void hang_make(const struct hang *h, uint32_t rank, struct bootstrap_wait *wait)
 {
-    *wait = (struct bootstrap_wait){ .serial = h->serial[rank] };
+    *wait = (struct bootstrap_wait){ .serial = h->serial[rank], .anybody = strchr(h->waits[rank], '*') != NULL };
     for (const char *w = h->waits[rank]; g_ascii_isdigit(*w); w++)
         wait->peer[wait->peer_count++] = (uint16_t)(*w - '0');
     g_snprintf(wait->text, sizeof wait->text, "words of %u", rank);

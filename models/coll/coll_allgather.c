@@ -188,13 +188,25 @@ static enum worker_step ring_step(struct fabric_worker *w)
 static void ring_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct ring *c = fabric_container_of(w, const struct ring, worker);
-    const uint32_t blocks = w->fabric->rank_count - 1u;
-    snprintf(text, text_size, "allgather ring %u: %u blocks of %u handed on", w->index, c->sent, blocks);
+    const struct fabric *f = w->fabric;
+    const uint32_t blocks = f->rank_count - 1u;
+    const uint64_t came = fabric_load(f, word_ring(w->index)) - (uint64_t)(c->rank->base.turn - 1) * blocks;
+    const bool takes =
+        c->sent < blocks ? came >= c->sent : came >= blocks; /* what is to be handed on, or all, is here */
+    snprintf(text, text_size, "allgather ring %u waits for rank %u: %u blocks of %u handed on", w->index,
+             (f->rank + (takes ? 1 : blocks)) % f->rank_count, c->sent, blocks);
 }
 
 static const struct worker_role ring_role = { .step = ring_step, .describe = ring_describe };
 
 /* ---- hybrid: between nodes ---- */
+
+/* Whether so many pieces of the node's block have come, in this turn; its own are there. */
+static bool node_has(const struct gather_rank *r, uint32_t node, uint64_t pieces)
+{
+    const uint64_t before = (uint64_t)(r->base.turn - 1) * pieces_of(r->base.options);
+    return node == r->node || fabric_load(r->base.fabric, word_node(node)) >= before + pieces;
+}
 
 /* Piece number of all that go out: the how-manieth of its block, and to which rank, from the next node on. */
 static uint16_t putter_target(const struct gather_rank *r, uint32_t number, uint32_t *piece)
@@ -241,28 +253,44 @@ static enum worker_step putter_step(struct fabric_worker *w)
         r->putter.arrived++;
     }
     for (uint32_t node = 0; node < r->nodes; node++)
-        if (node != r->node && fabric_load(w->fabric, word_node(node)) < (uint64_t)r->base.turn * pieces_of(o))
-            return WORKER_WAIT;
+        if (!node_has(r, node, pieces_of(o))) return WORKER_WAIT;
     return WORKER_DONE;
 }
 
 static void putter_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct gather_rank *r = fabric_container_of(w, const struct gather_rank, putter.worker);
-    snprintf(text, text_size, "allgather puts: %u pieces of %u sent, %u there, or waits for another node's",
-             r->putter.posted, (r->nodes - 1) * pieces_of(r->base.options), r->putter.arrived);
+    const uint32_t all = (r->nodes - 1) * pieces_of(r->base.options);
+    uint32_t piece, node = 0;
+    while (node < r->nodes - 1 && node_has(r, node, pieces_of(r->base.options))) node++;
+    const uint32_t peer =
+        r->putter.arrived < all ? putter_target(r, r->putter.arrived, &piece) : node * r->peers + r->place;
+    snprintf(text, text_size, "allgather waits for rank %u: %u pieces of %u put, %u there", peer, r->putter.posted, all,
+             r->putter.arrived);
 }
 
 static const struct worker_role putter_role = { .step = putter_step, .describe = putter_describe };
 
 /* ---- hybrid: within the node ---- */
 
-/* Whether a worker's part of the next block is here. */
-static bool copier_has(const struct copier *c, uint32_t node, uint64_t end)
+/* Whose block the worker stores next. */
+static uint32_t copier_node(const struct copier *c)
+{
+    return (c->rank->node + c->rank->nodes - c->block) % c->rank->nodes;
+}
+
+/* Whether a worker's part of that, which ends there, is here. */
+static bool copier_has(const struct copier *c, uint64_t end)
+{
+    return node_has(c->rank, copier_node(c), (end + PIECE_BYTES - 1) / PIECE_BYTES);
+}
+
+/* Whether all blocks that another rank of the node stores here have come. */
+static bool copier_heard(const struct copier *c, uint32_t number, uint32_t peer)
 {
     const struct gather_rank *r = c->rank;
-    const uint64_t pieces = pieces_of(r->base.options), needed = (end + PIECE_BYTES - 1) / PIECE_BYTES;
-    return node == r->node || fabric_load(r->base.fabric, word_node(node)) >= (r->base.turn - 1) * pieces + needed;
+    const uint64_t blocks = (uint64_t)r->base.turn * r->nodes;
+    return peer == r->place || fabric_load(r->base.fabric, word_peer(r, peer, number)) >= blocks;
 }
 
 static enum worker_step copier_step(struct fabric_worker *w)
@@ -274,8 +302,8 @@ static enum worker_step copier_step(struct fabric_worker *w)
     const uint64_t begin = part_begin(o, number), end = part_begin(o, number + 1);
     assert(number < o->num_sms && begin <= end && c->stored <= end - begin);
     for (; c->block < r->nodes; c->block++, c->peer = 0) {
-        const uint32_t node = (r->node + r->nodes - c->block) % r->nodes;
-        if (!copier_has(c, node, end)) return WORKER_WAIT;
+        const uint32_t node = copier_node(c);
+        if (!copier_has(c, end)) return WORKER_WAIT;
         for (; c->peer < r->peers - 1; c->peer++, c->stored = 0) {
             const uint16_t target = (uint16_t)(r->node * r->peers + (r->place + 1 + c->peer) % r->peers);
             const int rc = block_store(&r->base, w, target, node * r->peers + r->place, begin, end, &c->stored);
@@ -288,17 +316,22 @@ static enum worker_step copier_step(struct fabric_worker *w)
         }
     }
     for (uint32_t peer = 0; peer < r->peers; peer++)
-        if (peer != r->place && fabric_load(w->fabric, word_peer(r, peer, number)) < (uint64_t)r->base.turn * r->nodes)
-            return WORKER_WAIT;
+        if (!copier_heard(c, number, peer)) return WORKER_WAIT;
     return WORKER_DONE;
 }
 
 static void copier_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct copier *c = fabric_container_of(w, const struct copier, worker);
-    const uint32_t number = (uint32_t)(c - c->rank->copier);
-    snprintf(text, text_size, "allgather copies %u: %u blocks of %u stored to %u peers", number, c->block,
-             c->rank->nodes, c->rank->peers - 1);
+    const struct gather_rank *r = c->rank;
+    const uint32_t number = (uint32_t)(c - r->copier);
+    uint32_t peer = r->node * r->peers;
+    if (c->block == r->nodes)
+        for (uint32_t place = 0; place < r->peers - 1 && copier_heard(c, number, place); place++) peer++;
+    else if (copier_has(c, part_begin(r->base.options, number + 1))) peer += (r->place + 1 + c->peer) % r->peers;
+    else peer = copier_node(c) * r->peers + r->place;
+    snprintf(text, text_size, "allgather copies %u waits for rank %u: %u blocks of %u stored to %u peers", number, peer,
+             c->block, r->nodes, r->peers - 1);
 }
 
 static const struct worker_role copier_role = { .step = copier_step, .describe = copier_describe };

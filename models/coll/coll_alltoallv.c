@@ -126,19 +126,31 @@ static enum worker_step stream_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
+/* The first message of the list that may be on its way, or is to be sent next. */
+static uint32_t stream_first_away(const struct stream *s, const struct edges *e)
+{
+    uint32_t first = s->done;
+    assert(first < s->end);
+    while (first + 1 < s->end && !is_rdma(s->worker.fabric, e->target[first])) first++;
+    return first;
+}
+
 static void stream_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct alltoallv_rank *r = fabric_container_of(w, const struct alltoallv_rank, stream.worker);
     const struct stream *s = &r->stream;
     if (s->next < s->end || s->arrived < s->posted)
-        snprintf(text, text_size, "alltoallv: %u messages of %u to be sent, %u of those sent not there yet",
-                 s->end - s->next, s->end - r->edges->first[w->fabric->rank], s->posted - s->arrived);
+        snprintf(text, text_size,
+                 "alltoallv waits for rank %u: %u messages of %u to be sent, %u of those sent not there yet",
+                 r->edges->target[stream_first_away(s, r->edges)], s->end - s->next,
+                 s->end - r->edges->first[w->fabric->rank], s->posted - s->arrived);
     else
-        snprintf(text, text_size, "alltoallv: %llu messages by RDMA and %llu others have come, expected %llu and %llu",
-                 (unsigned long long)fabric_load(w->fabric, WORD_RDMA),
-                 (unsigned long long)fabric_load(w->fabric, WORD_STORED),
-                 (unsigned long long)(r->base.turn * r->expected[0]),
-                 (unsigned long long)(r->base.turn * r->expected[1]));
+        snprintf(
+            text, text_size,
+            "alltoallv waits for messages of any rank: %llu by RDMA and %llu others have come, expected %llu and %llu",
+            (unsigned long long)fabric_load(w->fabric, WORD_RDMA),
+            (unsigned long long)fabric_load(w->fabric, WORD_STORED),
+            (unsigned long long)(r->base.turn * r->expected[0]), (unsigned long long)(r->base.turn * r->expected[1]));
 }
 
 static const struct worker_role stream_role = { .step = stream_step, .describe = stream_describe };

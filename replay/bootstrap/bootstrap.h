@@ -28,7 +28,8 @@ struct bootstrap_wait {
                                  * 0: it is between them */
     uint32_t peer_count;
     uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* whom it waits for, as far as there is room */
-    char text[148];
+    uint32_t anybody;                    /* not 0: it knows how much is missing, not from whom */
+    char text[144];
 };
 _Static_assert(sizeof(struct bootstrap_wait) == 208, "crosses the bootstrap");
 

@@ -24,6 +24,10 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
         const struct bootstrap_wait *const w = &wait[todo[--todo_count]];
 
         if (!answered[w - wait]) continue;
+        if (w->anybody) {
+            for (uint32_t r = 0; r < rank_count; r++) reached[r] = true;
+            return;
+        }
         for (uint32_t i = 0; i < MIN(w->peer_count, BOOTSTRAP_WAIT_PEERS); i++) {
             const uint32_t peer = w->peer[i];
 
@@ -39,7 +43,7 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
 static uint64_t hang_distance(const struct bootstrap_wait *wait, bool answered)
 {
     if (!answered) return 0;
-    return (wait->peer_count ? G_MAXUINT64 / 2 : 1) + wait->serial;
+    return (wait->peer_count || wait->anybody ? G_MAXUINT64 / 2 : 1) + wait->serial;
 }
 
 char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first)
