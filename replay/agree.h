@@ -1,5 +1,5 @@
-/* agree.h - before anything runs, the ranks compare what they are about to run.  A run of ranks that differ would hang, or
- * measure nonsense. */
+/* agree.h - before anything runs, the ranks compare what they are about to run.  A run of ranks that differ would hang,
+ * or measure nonsense. */
 #ifndef REPLAY_AGREE_H
 #define REPLAY_AGREE_H
 

@@ -278,8 +278,8 @@ static void test_fork_serves(void)
 
 enum { HANG_RANKS = 6 };
 
-/* 18 ways to hang: who asks, whom each waits for ('.' nobody, '*' anybody, '?' does not answer), how far each is, and the
- * root. */
+/* 18 ways to hang: who asks, whom each waits for ('.' nobody, '*' anybody, '?' does not answer), how far each is, and
+ * the root. */
 static const struct hang {
     uint32_t first;
     const char *waits[HANG_RANKS];

@@ -117,9 +117,14 @@ struct bootstrap_secret {
 
 struct bootstrap_tcp_options {
     uint32_t rank, rank_count;
-    const char *root;               /* "host:port" of rank 0, who listens there and nowhere else; ":port" is loopback */
+    const char *root; /* "host:port" of rank 0, who listens there and nowhere else; ":port" is loopback.  Several, with
+                       * spaces between them: rank 0 listens at the first that it can, the others try all. */
     struct bootstrap_secret secret; /* shared by all; every message is authenticated with it */
     uint32_t timeout_ms;
+    const char *name;                              /* of this way to bootstrap; NULL: "tcp" */
+    void (*listens)(void *context, uint16_t port); /* of rank 0: others may call now; NULL: nobody needs to know */
+    void (*end)(void);                             /* when all connections are closed, or if none came about; NULL */
+    void *context;
 };
 /* Returns when all ranks have joined.  Processes without the secret are refused and change nothing; a rank that a flood
  * of them pushed out comes again until timeout_ms have passed. */

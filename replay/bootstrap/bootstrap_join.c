@@ -22,6 +22,7 @@ enum {
     GREETING_MS = 5000, /* that a caller may take, but not more than a share of the time for joining */
     GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,
+    CONNECT_SHARE_MS = 2000, /* of an address among several */
     NAME_BYTES = NI_MAXHOST + 16,
 };
 
@@ -39,14 +40,13 @@ static bool fail(GError **error, enum bootstrap_error code, const char *format, 
     return false;
 }
 
-/* "host:port", "[::1]:port" or ":port", which is loopback. */
-static bool root_resolve(const char *root, struct addrinfo **addresses, GError **error)
+/* Of "host:port", "[::1]:port" or ":port", which is loopback. */
+static bool address_resolve(const char *root, struct addrinfo **addresses, GError **error)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
-    const char *const colon = root ? strrchr(root, ':') : NULL;
+    const char *const colon = strrchr(root, ':');
 
-    if (!colon || !colon[1])
-        return fail(error, BOOTSTRAP_BAD_INPUT, "--root: expected host:port, found '%s'", root ? root : "");
+    if (!colon || !colon[1]) return fail(error, BOOTSTRAP_BAD_INPUT, "--root: expected host:port, found '%s'", root);
     const bool bracketed = root[0] == '[' && colon > root && colon[-1] == ']';
     char *const host =
         bracketed ? g_strndup(root + 1, (gsize)(colon - root - 2)) : g_strndup(root, (gsize)(colon - root));
@@ -55,6 +55,24 @@ static bool root_resolve(const char *root, struct addrinfo **addresses, GError *
     g_free(host);
     if (rc) return fail(error, BOOTSTRAP_BAD_INPUT, "--root %s: %s", root, gai_strerror(rc));
     return true;
+}
+
+static void address_free(void *address) { freeaddrinfo(address); }
+
+/* Chains of struct addrinfo, one for each address in root; NULL and *error if one of them is none. */
+static GPtrArray *root_resolve(const char *root, GError **error)
+{
+    g_autoptr(GPtrArray) chains = g_ptr_array_new_with_free_func(address_free);
+    g_auto(GStrv) list = g_strsplit(root ? root : "", " ", 0);
+
+    if (!list[0]) return fail(error, BOOTSTRAP_BAD_INPUT, "--root: expected host:port, found ''"), NULL;
+    for (uint32_t i = 0; list[i]; i++) {
+        struct addrinfo *chain = NULL;
+
+        if (!address_resolve(list[i], &chain, error)) return NULL;
+        g_ptr_array_add(chains, chain);
+    }
+    return g_steal_pointer(&chains);
 }
 
 static void name_address(const struct sockaddr *address, socklen_t size_bytes, char *name)
@@ -114,22 +132,31 @@ static int listen_at(const struct addrinfo *a)
     return -1;
 }
 
+/* The port that a bound socket has; 0 if it has none. */
+static uint16_t port_of(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET6) return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+    return address->ss_family == AF_INET ? ntohs(((const struct sockaddr_in *)address)->sin_port) : 0;
+}
+
 static bool door_open(struct door *d, GError **error)
 {
-    struct addrinfo *addresses = NULL;
+    g_autoptr(GPtrArray) chains = root_resolve(d->options->root, error);
 
-    if (!root_resolve(d->options->root, &addresses, error)) return false;
+    if (!chains) return false;
     d->listener = -1;
-    for (const struct addrinfo *a = addresses; a && d->listener < 0; a = a->ai_next) d->listener = listen_at(a);
+    for (guint i = 0; i < chains->len; i++)
+        for (const struct addrinfo *a = g_ptr_array_index(chains, i); a && d->listener < 0; a = a->ai_next)
+            d->listener = listen_at(a);
     const int reason = errno;
-    struct sockaddr_storage own;
+    struct sockaddr_storage own = { 0 };
     socklen_t own_bytes = sizeof own;
 
-    freeaddrinfo(addresses);
     if (d->listener < 0)
         return fail(error, BOOTSTRAP_FAILED, "rank 0 cannot listen at %s: %s", d->options->root, g_strerror(reason));
     getsockname(d->listener, (struct sockaddr *)&own, &own_bytes);
     name_address((struct sockaddr *)&own, own_bytes, d->address);
+    if (d->options->listens) d->options->listens(d->options->context, port_of(&own));
     return true;
 }
 
@@ -352,41 +379,49 @@ bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_chan
 
 /* --- the others --- */
 
-/* A connected socket, or the negative errno of the last address. */
-static int connect_once(const struct addrinfo *addresses, uint64_t deadline_ms)
+/* A connected socket, or a negative errno. */
+static int connect_to(const struct addrinfo *a, uint64_t deadline_ms)
 {
-    int reason = EADDRNOTAVAIL;
+    const int s = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct pollfd poller = { .fd = s, .events = POLLOUT };
 
-    for (const struct addrinfo *a = addresses; a; a = a->ai_next) {
-        const int s = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        struct pollfd poller = { .fd = s, .events = POLLOUT };
-        socklen_t reason_bytes = sizeof reason;
+    if (s < 0) return -errno;
+    int reason = connect(s, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
+    socklen_t reason_bytes = sizeof reason;
 
-        if (s < 0) {
-            reason = errno;
-            continue;
-        }
-        reason = connect(s, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
-        if (reason == EINPROGRESS) {
-            if (poll(&poller, 1, bootstrap_remaining_ms(deadline_ms)) > 0)
-                getsockopt(s, SOL_SOCKET, SO_ERROR, &reason, &reason_bytes);
-            else reason = ETIMEDOUT;
-        }
-        if (reason == 0) return s;
-        close(s);
+    if (reason == EINPROGRESS) {
+        if (poll(&poller, 1, bootstrap_remaining_ms(deadline_ms)) > 0)
+            getsockopt(s, SOL_SOCKET, SO_ERROR, &reason, &reason_bytes);
+        else reason = ETIMEDOUT;
     }
+    if (reason == 0) return s;
+    close(s);
     return -reason;
+}
+
+/* Likewise, the errno of the last address.  One among several that does not answer takes its share of the time. */
+static int connect_once(const GPtrArray *chains, uint64_t deadline_ms)
+{
+    int s = -EADDRNOTAVAIL;
+
+    for (guint i = 0; i < chains->len; i++)
+        for (const struct addrinfo *a = g_ptr_array_index(chains, i); a; a = a->ai_next) {
+            const bool last = i + 1 == chains->len && !a->ai_next;
+
+            s = connect_to(a, last ? deadline_ms : MIN(deadline_ms, bootstrap_now_ms() + CONNECT_SHARE_MS));
+            if (s >= 0) return s;
+        }
+    return s;
 }
 
 static bool member_connect(const struct bootstrap_tcp_options *o, uint64_t deadline_ms, int *connected, GError **error)
 {
-    struct addrinfo *addresses = NULL;
+    g_autoptr(GPtrArray) chains = root_resolve(o->root, error);
     int s;
 
-    if (!root_resolve(o->root, &addresses, error)) return false;
-    while ((s = connect_once(addresses, deadline_ms)) < 0 && bootstrap_now_ms() < deadline_ms)
+    if (!chains) return false;
+    while ((s = connect_once(chains, deadline_ms)) < 0 && bootstrap_now_ms() < deadline_ms)
         g_usleep(CONNECT_RETRY_MS * 1000);
-    freeaddrinfo(addresses);
     if (s < 0)
         return fail(error, BOOTSTRAP_FAILED, "rank %u cannot connect to rank 0 at %s within %u ms: %s", o->rank,
                     o->root, o->timeout_ms, g_strerror(-s));

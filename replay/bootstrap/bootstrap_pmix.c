@@ -1,7 +1,8 @@
-/* bootstrap_pmix.c - ranks that mpirun or srun started, exchanging through PMIx.
+/* bootstrap_pmix.c - ranks that mpirun or srun started: PMIx tells each its number, where rank 0 listens, and with what
+ * secret to join; from then on they exchange by TCP.
  *
- * An exchange puts a share under a key of its own, fences, and gets everyone's.  Shares carry their size, so
- * that ranks that do not do the same are found out.  It does not know who the launcher is. */
+ * PMIx alone could exchange too, but not ask a rank that waits what it waits for.  It does not know who the launcher
+ * is. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
 #include <stdlib.h>
@@ -17,26 +18,22 @@ bool bootstrap_pmix_detected(void)
 
 #ifdef HAVE_PMIX
 
+#    include <ifaddrs.h>
+#    include <limits.h>
+#    include <net/if.h>
+#    include <netdb.h>
+#    include <netinet/in.h>
 #    include <pmix.h>
+#    include <sys/random.h>
+#    include <unistd.h>
 
-struct bootstrap_pmix {
-    struct bootstrap base;
-    pmix_proc_t self;
-    uint32_t exchange;
-    char *gave_up; /* told to the launcher in the end, who then ends this process too; or NULL */
-};
+/* Under which rank 0 puts "SECRET PORT HOST ADDRESS...". */
+#    define ROOT_KEY "eptwin.root"
+enum { SECRET_BYTES = 32, SECRET_CHARACTERS = 2 * SECRET_BYTES, ASK_AGAIN_MS = 20 };
 
-/* In place of a share's size: the share says why its rank gives up. */
-static const uint64_t GAVE_UP = UINT64_MAX;
-/* How long a rank that gives up waits for others to come and hear why, before they are ended without. */
-enum { GIVE_UP_MS = 2000 };
-
-/* Of one fence; shared with the thread of the library that calls back, freed by who is last. */
-struct fence {
-    GMutex mutex;
-    GCond done_changed;
-    bool done, left;
-    pmix_status_t status;
+struct meeting {
+    char secret[SECRET_CHARACTERS + 1];
+    pmix_status_t status; /* of telling the others */
 };
 
 static bool pmix_fail(GError **error, const char *what, pmix_status_t status)
@@ -45,195 +42,101 @@ static bool pmix_fail(GError **error, const char *what, pmix_status_t status)
     return false;
 }
 
-static void exchange_key(const struct bootstrap_pmix *p, char *key)
+static void host_name(char *name)
 {
-    g_snprintf(key, PMIX_MAX_KEYLEN, "eptwin.%u", p->exchange);
+    if (gethostname(name, HOST_NAME_MAX + 1) != 0) name[0] = 0;
+    name[HOST_NAME_MAX] = 0;
+    if (!name[0] || strchr(name, ' ')) g_strlcpy(name, "?", 2);
 }
 
-/* label is what the share begins with: its size, or GAVE_UP. */
-static bool share_put(struct bootstrap_pmix *p, uint64_t label, const void *in, uint64_t size_bytes, GError **error)
+static void secret_make(char *secret)
 {
-    char key[PMIX_MAX_KEYLEN + 1];
-    g_autofree char *share = g_malloc(sizeof label + size_bytes);
-    pmix_value_t value = { .type = PMIX_BYTE_OBJECT, .data.bo = { .bytes = share, .size = sizeof label + size_bytes } };
+    uint8_t bytes[SECRET_BYTES];
 
-    memcpy(share, &label, sizeof label);
-    if (size_bytes) memcpy(share + sizeof label, in, size_bytes);
-    exchange_key(p, key);
-    pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
-
-    if (status == PMIX_SUCCESS) status = PMIx_Commit();
-    return status == PMIX_SUCCESS || pmix_fail(error, "cannot put", status);
+    g_assert(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
+    for (int i = 0; i < SECRET_BYTES; i++) g_snprintf(secret + (size_t)2 * i, 3, "%02x", bytes[i]);
 }
 
-static void fence_free(struct fence *f)
+/* Adds this host's addresses that other hosts may reach, of one family, with a space before each. */
+static void addresses_add(const struct ifaddrs *all, int family, GString *text)
 {
-    g_mutex_clear(&f->mutex);
-    g_cond_clear(&f->done_changed);
-    g_free(f);
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        const bool usable = i->ifa_addr && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK);
+        const socklen_t size_bytes = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+        char host[NI_MAXHOST];
+
+        if (!usable || i->ifa_addr->sa_family != family) continue;
+        if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr)) continue;
+        if (getnameinfo(i->ifa_addr, size_bytes, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0)
+            g_string_append_printf(text, " %s", host);
+    }
 }
 
-static void fence_done(pmix_status_t status, void *context)
+static void root_listens(void *context, uint16_t port)
 {
-    struct fence *const f = context;
+    struct meeting *const m = context;
+    g_autoptr(GString) text = g_string_new(NULL);
+    struct ifaddrs *all = NULL;
+    char host[HOST_NAME_MAX + 1];
 
-    g_mutex_lock(&f->mutex);
-    f->status = status;
-    f->done = true;
-    const bool left = f->left;
+    host_name(host);
+    g_string_printf(text, "%s %u %s", m->secret, port, host);
+    if (getifaddrs(&all) == 0) {
+        addresses_add(all, AF_INET, text);
+        addresses_add(all, AF_INET6, text);
+        freeifaddrs(all);
+    }
+    pmix_value_t value = { .type = PMIX_STRING, .data.string = text->str };
 
-    g_cond_signal(&f->done_changed);
-    g_mutex_unlock(&f->mutex);
-    if (left) fence_free(f);
+    m->status = PMIx_Put(PMIX_GLOBAL, ROOT_KEY, &value);
+    if (m->status == PMIX_SUCCESS) m->status = PMIx_Commit();
 }
 
-/* False with no error set when time ran out. */
-static bool fence_wait(const struct bootstrap_pmix *p, uint32_t timeout_ms, GError **error)
+/* What rank 0 has put, as the secret and a list of addresses to call; false: it is not what rank 0 puts. */
+static bool card_read(const char *card, char *secret, GString *root)
 {
-    struct fence *const f = g_new0(struct fence, 1);
+    g_auto(GStrv) word = g_strsplit(card, " ", 0);
+    char host[HOST_NAME_MAX + 1];
+
+    if (g_strv_length(word) < 3 || strlen(word[0]) != SECRET_CHARACTERS) return false;
+    memcpy(secret, word[0], SECRET_CHARACTERS + 1);
+    host_name(host);
+    if (strcmp(word[2], host) == 0) g_string_append_printf(root, "127.0.0.1:%s [::1]:%s", word[1], word[1]);
+    for (uint32_t i = 3; word[i]; i++)
+        g_string_append_printf(root, strchr(word[i], ':') ? "%s[%s]:%s" : "%s%s:%s", root->len ? " " : "", word[i],
+                               word[1]);
+    return root->len > 0;
+}
+
+/* Asks again and again: before rank 0 has put it, launchers say at once that it is not there. */
+static bool root_find(const pmix_proc_t *self, uint32_t timeout_ms, char *secret, GString *root, GError **error)
+{
     const uint64_t deadline_ms = bootstrap_now_ms() + timeout_ms;
-    pmix_info_t collect;
-    bool collect_data = true;
-
-    g_mutex_init(&f->mutex);
-    g_cond_init(&f->done_changed);
-    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &collect_data, PMIX_BOOL);
-    const pmix_status_t started = PMIx_Fence_nb(NULL, 0, &collect, 1, fence_done, f);
-
-    if (started != PMIX_SUCCESS) {
-        fence_free(f);
-        return pmix_fail(error, "cannot fence", started);
-    }
-    g_mutex_lock(&f->mutex);
-    while (!f->done && bootstrap_now_ms() < deadline_ms) {
-        g_mutex_unlock(&f->mutex);
-        const int sleep_ms = bootstrap_serve_ms(&p->base, deadline_ms);
-
-        g_mutex_lock(&f->mutex);
-        if (!f->done) g_cond_wait_until(&f->done_changed, &f->mutex, g_get_monotonic_time() + (gint64)sleep_ms * 1000);
-    }
-    const bool done = f->done;
-    const pmix_status_t status = f->status;
-
-    f->left = true;
-    g_mutex_unlock(&f->mutex);
-    if (!done) return false;
-    fence_free(f);
-    return status == PMIX_SUCCESS || pmix_fail(error, "fence failed", status);
-}
-
-/* The rank's share of this exchange; timeout_s 0: as long as it takes. */
-static pmix_status_t share_get(struct bootstrap_pmix *p, uint32_t rank, int timeout_s, pmix_value_t **value)
-{
-    char key[PMIX_MAX_KEYLEN + 1];
-    pmix_proc_t proc = p->self;
+    pmix_proc_t first = *self;
+    pmix_status_t status;
+    int limit_s = 1;
     pmix_info_t limit;
 
-    exchange_key(p, key);
-    proc.rank = rank;
-    PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &timeout_s, PMIX_INT);
-    return PMIx_Get(&proc, key, &limit, timeout_s ? 1 : 0, value);
-}
-
-/* Asked one by one: who has put nothing for this exchange has not come. */
-static bool fail_late(struct bootstrap_pmix *p, GError **error)
-{
-    g_autofree bool *absent = g_new0(bool, p->base.rank_count);
-
-    for (uint32_t r = 0; r < p->base.rank_count; r++) {
+    first.rank = 0;
+    PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &limit_s, PMIX_INT);
+    for (;;) {
         pmix_value_t *value = NULL;
 
-        absent[r] = r != p->base.rank && share_get(p, r, 1, &value) != PMIX_SUCCESS;
+        status = PMIx_Get(&first, ROOT_KEY, &limit, 1, &value);
+        const bool read =
+            status == PMIX_SUCCESS && value->type == PMIX_STRING && card_read(value->data.string, secret, root);
+
         if (value) PMIX_VALUE_RELEASE(value);
+        if (read) return true;
+        if (bootstrap_now_ms() >= deadline_ms) break;
+        g_usleep(ASK_AGAIN_MS * 1000);
     }
-    g_autofree char *ranks = bootstrap_ranks_text(absent, p->base.rank_count);
-
-    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s did not come to exchange %u within %u ms", ranks,
-                p->exchange, p->base.timeout_ms);
+    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank 0 did not say within %u ms where it listens: PMIx: %s",
+                timeout_ms, PMIx_Error_string(status));
     return false;
 }
 
-static bool share_check(struct bootstrap_pmix *p, uint32_t rank, const pmix_value_t *value, uint64_t size_bytes,
-                        GError **error)
-{
-    const pmix_byte_object_t *const share = &value->data.bo;
-    uint64_t label;
-
-    g_assert(value->type == PMIX_BYTE_OBJECT && share->size >= sizeof label);
-    memcpy(&label, share->bytes, sizeof label);
-    if (label == size_bytes) {
-        g_assert(share->size == sizeof label + size_bytes);
-        return true;
-    }
-    if (label == GAVE_UP) {
-        g_autofree char *reason = bootstrap_peer_text(share->bytes + sizeof label, share->size - sizeof label);
-
-        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank %u gave up: %s", rank, reason);
-    } else {
-        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED,
-                    "exchange %u: rank %u brought %" G_GUINT64_FORMAT " bytes, rank %u %" G_GUINT64_FORMAT
-                    ": the ranks do not do the same",
-                    p->exchange, rank, label, p->base.rank, size_bytes);
-    }
-    return false;
-}
-
-static bool share_take(struct bootstrap_pmix *p, uint32_t rank, uint64_t size_bytes, uint8_t *out, GError **error)
-{
-    pmix_value_t *value = NULL;
-    const pmix_status_t status = share_get(p, rank, 0, &value);
-
-    if (status != PMIX_SUCCESS) return pmix_fail(error, "cannot get", status);
-    const bool ok = share_check(p, rank, value, size_bytes, error);
-
-    if (ok && size_bytes) memcpy(out, value->data.bo.bytes + sizeof size_bytes, size_bytes);
-    PMIX_VALUE_RELEASE(value);
-    return ok;
-}
-
-static bool launched_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
-{
-    struct bootstrap_pmix *const p = (struct bootstrap_pmix *)b;
-    GError *reason = NULL;
-
-    g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
-    bool ok = share_put(p, size_bytes, in, size_bytes, &reason) && fence_wait(p, b->timeout_ms, &reason);
-
-    if (!ok && !reason) fail_late(p, &reason);
-    for (uint32_t r = 0; r < b->rank_count && ok; r++)
-        ok = share_take(p, r, size_bytes, size_bytes ? (uint8_t *)out + r * size_bytes : NULL, &reason);
-    if (reason) g_propagate_error(error, reason);
-    p->exchange++;
-    return ok;
-}
-
-/* Comes to the next exchange with the reason in place of a share. */
-static void launched_abort(struct bootstrap *b, const char *reason)
-{
-    struct bootstrap_pmix *const p = (struct bootstrap_pmix *)b;
-    const size_t size_bytes = strnlen(reason, BOOTSTRAP_REASON_BYTES_MAX);
-
-    if (p->gave_up) return;
-    if (!share_put(p, GAVE_UP, reason, size_bytes, NULL) || !fence_wait(p, GIVE_UP_MS, NULL))
-        p->gave_up = g_strdup_printf("eptwin: rank %u gave up: %s", b->rank, reason);
-    p->exchange++;
-}
-
-/* The launcher ends all ranks of a run that is aborted, this one too: so that comes last, and only where
- * others have not heard why. */
-static void launched_free(struct bootstrap *b)
-{
-    struct bootstrap_pmix *const p = (struct bootstrap_pmix *)b;
-
-    if (p->gave_up) PMIx_Abort(1, p->gave_up, NULL, 0);
-    PMIx_Finalize(NULL, 0);
-    g_free(p->gave_up);
-    g_free(p);
-}
-
-static const struct bootstrap_ops launched_ops = {
-    "pmix", launched_allgather, launched_abort, NULL, launched_free, NULL
-};
+static void launched_end(void) { PMIx_Finalize(NULL, 0); }
 
 /* The number of processes of this job. */
 static bool job_size(const pmix_proc_t *self, uint32_t *rank_count, GError **error)
@@ -250,28 +153,47 @@ static bool job_size(const pmix_proc_t *self, uint32_t *rank_count, GError **err
     return true;
 }
 
+static struct bootstrap *launched_join(const pmix_proc_t *self, uint32_t rank_count, uint32_t timeout_ms,
+                                       GError **error)
+{
+    g_autoptr(GString) root = g_string_new(self->rank == 0 ? "[::]:0 0.0.0.0:0" : NULL);
+    struct meeting m = { .status = PMIX_SUCCESS };
+
+    if (self->rank == 0) secret_make(m.secret);
+    else if (!root_find(self, timeout_ms, m.secret, root, error)) return launched_end(), NULL;
+    const struct bootstrap_tcp_options options = {
+        .rank = self->rank,
+        .rank_count = rank_count,
+        .root = root->str,
+        .secret = { m.secret, SECRET_CHARACTERS },
+        .timeout_ms = timeout_ms,
+        .name = "pmix",
+        .listens = root_listens,
+        .end = launched_end,
+        .context = &m,
+    };
+    struct bootstrap *const b = bootstrap_tcp_new(&options, error);
+
+    if (b || m.status == PMIX_SUCCESS) return b;
+    if (error) g_clear_error(error);
+    return pmix_fail(error, "cannot tell where rank 0 listens", m.status), NULL;
+}
+
 struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error)
 {
-    struct bootstrap_pmix *const p = g_new0(struct bootstrap_pmix, 1);
+    pmix_proc_t self;
+    uint32_t rank_count = 0;
 
-    p->base = (struct bootstrap){ .ops = &launched_ops, .timeout_ms = timeout_ms };
     if (!getenv("PMIX_RANK")) {
         g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT,
                     "no PMIx here: expected to be started by mpirun of Open MPI or by srun --mpi=pmix");
-        g_free(p);
         return NULL;
     }
-    const pmix_status_t status = PMIx_Init(&p->self, NULL, 0);
+    const pmix_status_t status = PMIx_Init(&self, NULL, 0);
 
-    if (status != PMIX_SUCCESS) {
-        pmix_fail(error, "cannot start", status);
-        g_free(p);
-        return NULL;
-    }
-    p->base.rank = p->self.rank;
-    if (job_size(&p->self, &p->base.rank_count, error) && bootstrap_barrier(&p->base, error)) return &p->base;
-    bootstrap_free(&p->base);
-    return NULL;
+    if (status != PMIX_SUCCESS) return pmix_fail(error, "cannot start", status), NULL;
+    if (!job_size(&self, &rank_count, error)) return launched_end(), NULL;
+    return launched_join(&self, rank_count, timeout_ms, error);
 }
 
 #else

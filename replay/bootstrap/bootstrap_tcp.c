@@ -21,7 +21,9 @@ struct bootstrap_tcp {
     struct wire_channel *channels; /* rank 0: one for every rank, its own unused; others: only [0] */
     uint32_t channel_count;
     uint32_t exchange;
-    char *failure; /* set once; then every call fails with it */
+    char *failure;            /* set once; then every call fails with it */
+    struct bootstrap_ops ops; /* as others, but for the name */
+    void (*end)(void);
 };
 
 static bool tcp_fail(struct bootstrap_tcp *t, char *failure, GError **error)
@@ -396,6 +398,7 @@ static void tcp_free(struct bootstrap *b)
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
 
     for (uint32_t r = 0; r < t->channel_count; r++) wire_channel_close(&t->channels[r]);
+    if (t->end) t->end();
     g_free(t->channels);
     g_free(t->failure);
     g_free(t);
@@ -427,9 +430,11 @@ struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GErro
     }
     struct bootstrap_tcp *const t = g_new0(struct bootstrap_tcp, 1);
 
-    t->base = (struct bootstrap){
-        .ops = &tcp_ops, .rank = o->rank, .rank_count = o->rank_count, .timeout_ms = o->timeout_ms
-    };
+    t->ops = tcp_ops;
+    if (o->name) t->ops.name = o->name;
+    t->end = o->end;
+    t->base =
+        (struct bootstrap){ .ops = &t->ops, .rank = o->rank, .rank_count = o->rank_count, .timeout_ms = o->timeout_ms };
     t->channel_count = o->rank == 0 ? o->rank_count : 1;
     t->channels = g_new0(struct wire_channel, t->channel_count);
     for (uint32_t r = 0; r < t->channel_count; r++) t->channels[r].socket = -1;

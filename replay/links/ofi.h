@@ -24,8 +24,8 @@ struct ofi_library {
 /* Loads it the first time; any thread.  NULL and *error where it is not installed. */
 const struct ofi_library *ofi_library_load(GError **error);
 
-/* Signals of this process, from before a call that may load a library of libfabric until after it: they wait in between,
- * and what the library set for them is undone.  Threads take turns. */
+/* Signals of this process, from before a call that may load a library of libfabric until after it: they wait in
+ * between, and what the library set for them is undone.  Threads take turns. */
 struct ofi_signals {
     sigset_t mask;
     bool known[NSIG];
