@@ -15,7 +15,7 @@ enum field_flag {
                          * says on what and when ranks run: predictions vary it to explain one measurement. */
     ROUTES = 2, /* the load depends on it (case_routing_same) */
     DRAWS = 4,  /* only where routing is drawn: beside a trace it makes no case */
-    FILES = 8,  /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files_resolve) */
+    FILES = 8,  /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
 };
 
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
@@ -273,6 +273,8 @@ const char *case_option_nearest(const char *name)
     return nearest_find(dashed, names);
 }
 
+bool case_option_names_file(uint32_t index) { return field_table[index].flags & FILES; }
+
 const char *case_option_name(uint32_t index) { return index < FIELDS ? field_table[index].name : NULL; }
 
 bool case_option_applies(uint32_t index, const char *kernel)
@@ -445,29 +447,6 @@ void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]
         *next++ = (GOptionEntry){ 0 };
     }
     assert(next == entry + ENTRIES); /* every option is in one topic */
-}
-
-/* The text with its file looked for in folder, where it is not found from here; NULL: it is, or is not there either. */
-static char *file_beside(const char *text, const char *folder)
-{
-    const char *word = strchr(text, ':'), *start = word ? word + 1 : text, *at = strrchr(start, '@');
-    g_autofree char *file = at ? g_strndup(start, (size_t)(at - start)) : g_strdup(start);
-    if (*file == '\0' || g_path_is_absolute(file) || g_file_test(file, G_FILE_TEST_EXISTS)) return NULL;
-    g_autofree char *other = g_build_filename(folder, file, NULL);
-    if (!g_file_test(other, G_FILE_TEST_EXISTS)) return NULL;
-    return g_strdup_printf("%.*s%s%s", (int)(start - text), text, other, at ? at : "");
-}
-
-void case_files_resolve(struct case_options *c, const char *folder)
-{
-    for (uint32_t i = 0; i < FIELDS; i++) {
-        const struct field *f = &field_table[i];
-        char **text = f->flags & FILES ? field_text(c, f) : NULL;
-        char *beside = text && *text ? file_beside(*text, folder) : NULL;
-        if (!beside) continue;
-        g_free(*text);
-        *text = beside;
-    }
 }
 
 bool case_routing_same(const struct case_options *a, const struct case_options *b)

@@ -74,6 +74,8 @@ const char *case_option_nearest(const char *name);
 
 /* The table's names in order ("num-tokens"), NULL after the last. */
 const char *case_option_name(uint32_t index);
+/* Whether its value may name a file. */
+bool case_option_names_file(uint32_t index);
 /* Whether that option means something to a kernel, so that its records have it. */
 bool case_option_applies(uint32_t index, const char *kernel);
 /* Whether records that differ in that option are of different cases; c as case_resolve() leaves it. */
@@ -137,7 +139,11 @@ const char *case_rate_metric(const struct case_options *c);
 char *case_ranks_text(const uint8_t *set, uint32_t ranks);
 /* Files that options name and that are not found from here are looked for in folder: a table's own. */
 void case_files_resolve(struct case_options *c, const char *folder);
-/* Writes every option into the record's header lines, defaults resolved, and which of them make the case. */
+/* The digest (traces/digest.h) of the file that an option's value names, but for a cluster, which has its own.  NULL
+ * where it names none, or one that cannot be read twice.  Free with g_free(). */
+char *case_file_digest(uint32_t index, const char *value);
+/* Writes every option into the record's header lines, defaults resolved, and which of them make the case; of files that
+ * they name their digests, as "trace-digest". */
 void case_record(const struct case_options *c, struct record *record);
 
 #endif

@@ -45,6 +45,9 @@ void case_record(const struct case_options *c, struct record *record)
         if (!case_option_applies(i, resolved.kernel)) continue;
         g_autofree char *text = case_option_text(&resolved, i);
         if (text) record_set(record, name, "%s", text);
+        g_autofree char *digest = text ? case_file_digest(i, text) : NULL;
+        g_autofree char *digest_name = g_strconcat(name, "-digest", NULL);
+        if (digest) record_set(record, digest_name, "%s", digest);
         if (case_option_makes_case(i, &resolved)) g_string_append_printf(keys, "%s%s", keys->len ? " " : "", name);
     }
     record_set(record, RECORD_CASE_KEYS, "%s", keys->str);

@@ -449,6 +449,7 @@ struct cluster *cluster_load_set(const char *path, const char *const *settings, 
     struct cluster *c = g_new0(struct cluster, 1);
     c->path = g_steal_pointer(&found);
     c->settings = g_strdupv((char **)settings);
+    c->digest = key_file_digest(file, "cluster", "links");
     if (refuse_unknown(file, error) && read_keys(file, c, error) && read_links(file, c, error) &&
         check_parts(file, c, error))
         return c;
@@ -463,5 +464,6 @@ void cluster_free(struct cluster *cluster)
     g_free(cluster->name);
     g_free(cluster->path);
     g_strfreev(cluster->settings);
+    g_free(cluster->digest);
     g_free(cluster);
 }

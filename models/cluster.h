@@ -293,6 +293,7 @@ struct cluster_host {
 
 struct cluster {
     char *name, *path;
+    char *digest; /* of what file, included files and settings say together (key_file_digest()), but for its name */
     struct cluster_gpu gpu;
     struct cluster_nvlink nvlink;
     struct cluster_calls calls;

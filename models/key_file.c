@@ -2,7 +2,9 @@
 #include "models/key_file.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
+#include "traces/digest.h"
 
 struct scan {
     const struct key_file *file;
@@ -180,4 +182,29 @@ char *key_file_text(const struct key_file *file, const char *section, const char
     char *comment = text ? strpbrk(text, "#;") : NULL;
     if (comment) *comment = '\0';
     return text ? g_strstrip(text) : NULL;
+}
+
+static gint words_order(gconstpointer a, gconstpointer b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static void words_sort(char **words)
+{
+    if (words) qsort(words, g_strv_length(words), sizeof *words, words_order);
+}
+
+char *key_file_digest(const struct key_file *file, const char *except, const char *ordered)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    g_auto(GStrv) sections = g_key_file_get_groups(file->keys, NULL);
+    words_sort(sections);
+    for (char **s = sections; *s; s++) {
+        if (!strcmp(*s, except)) continue;
+        g_auto(GStrv) keys = g_key_file_get_keys(file->keys, *s, NULL, NULL);
+        if (strcmp(*s, ordered) != 0) words_sort(keys);
+        g_string_append_printf(text, "[%s]\n", *s);
+        for (char **k = keys; k && *k; k++) {
+            g_autofree char *value = key_file_text(file, *s, *k);
+            g_string_append_printf(text, "%s=%s\n", *k, value ? value : "");
+        }
+    }
+    return digest_text(text->str, text->len);
 }

@@ -57,10 +57,20 @@ static char *compare_value_plain(const char *value)
     return g_strdup_printf("%.*s%s", colon ? (int)(colon + 1 - value) : 0, value, slash + 1);
 }
 
-/* A record that names no keys of its own says nothing by a key that it lacks. */
+/* The digest of the file that a key names, "" for none. */
+static const char *compare_key_digest(const struct record *record, const char *key)
+{
+    g_autofree char *name = g_strconcat(key, "-digest", NULL);
+    return compare_header_value(record, name);
+}
+
+/* A record that names no keys of its own says nothing by a key that it lacks.  Files are the same by what they hold,
+ * where both records say that. */
 static bool compare_key_same(const struct record *a, const struct record *b, const char *key)
 {
     const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
+    const char *x_digest = compare_key_digest(a, key), *y_digest = compare_key_digest(b, key);
+    if (*x_digest && *y_digest) return strcmp(x_digest, y_digest) == 0;
     if ((!*x && !record_get(a, RECORD_CASE_KEYS)) || (!*y && !record_get(b, RECORD_CASE_KEYS))) return true;
     if (strcmp(key, "step") == 0 || strcmp(key, "layer") == 0) return ranges_same(x, y);
     g_autofree char *x_plain = compare_value_plain(x), *y_plain = compare_value_plain(y);
@@ -90,6 +100,15 @@ static char **compare_case_keys(const struct record *a, const struct record *b)
     return (char **)g_ptr_array_free(keys, FALSE);
 }
 
+/* "routing.npy", or with the digest of what it holds where both records have one. */
+static char *compare_key_text(const struct record *record, const struct record *other, const char *key)
+{
+    const char *value = compare_key_value(record, key), *digest = compare_key_digest(record, key);
+    const bool digests = *digest && *compare_key_digest(other, key);
+    return g_strdup_printf("%.60s%s%s%s", *value ? value : "none", digests ? " (digest " : "", digests ? digest : "",
+                           digests ? ")" : "");
+}
+
 char *compare_case_difference(const struct record *a, const struct record *b)
 {
     GString *text = NULL;
@@ -97,9 +116,8 @@ char *compare_case_difference(const struct record *a, const struct record *b)
     for (char **key = keys; *key; key++) {
         if (compare_key_same(a, b, *key)) continue;
         if (!text) text = g_string_new(NULL);
-        const char *x = compare_key_value(a, *key), *y = compare_key_value(b, *key);
-        g_string_append_printf(text, "%s%s: %.60s against %.60s", text->len ? "; " : "", *key, *x ? x : "none",
-                               *y ? y : "none");
+        g_autofree char *x = compare_key_text(a, b, *key), *y = compare_key_text(b, a, *key);
+        g_string_append_printf(text, "%s%s: %s against %s", text->len ? "; " : "", *key, x, y);
     }
     return text ? g_string_free(text, FALSE) : NULL;
 }

@@ -62,7 +62,8 @@ static const char *header_read(struct sweep_table *table, const char *text)
         if (g_str_has_prefix(said, "baseline: ")) {
             g_free(table->baseline);
             table->baseline = g_strdup(said + strlen("baseline: "));
-        } else if (!g_str_has_prefix(said, "kind: ") && !g_str_has_prefix(said, "points: ")) {
+        } else if (!g_str_has_prefix(said, "kind: ") && !g_str_has_prefix(said, "points: ") &&
+                   !g_str_has_prefix(said, "input: ")) {
             g_ptr_array_add(table->options, g_strdup(said));
         }
     }

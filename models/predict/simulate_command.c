@@ -190,6 +190,7 @@ int command_simulate(int argc, char **argv)
         record_set(record, "version", "%s", eptwin_version());
         case_record(&c, record);
         record_set(record, "cluster", "%s", cluster->name);
+        record_set(record, "cluster-digest", "%s", cluster->digest);
         g_autofree char *set = a.set ? g_strjoinv(" ", a.set) : NULL;
         if (set) record_set(record, "set", "%s", set);
         good = run_and_write(&c, &a, cluster, record, &error);

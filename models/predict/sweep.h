@@ -4,9 +4,10 @@
  *   plan (names, values) ──► points, numbered, the last name's values in the innermost loop
  *   run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
  *
- * A results file is CSV with header lines: what all points share, then columns point, one a swept name, phase, phases
- * (how many rows the point has: a point with fewer was cut and is run again), metrics, speedup, problem.  The same plan
- * gives the same bytes, however it was divided, interrupted or resumed.  Private to sweep and tune. */
+ * A results file is CSV with header lines: what all points share, and digests of inputs.  Then come columns point, one
+ * a swept name, phase, phases (how many rows the point has: a point with fewer was cut and is run again), metrics,
+ * speedup, problem.  The same plan gives the same bytes, however it was divided, interrupted or resumed.  Private to
+ * sweep and tune. */
 #ifndef MODELS_PREDICT_SWEEP_H
 #define MODELS_PREDICT_SWEEP_H
 
@@ -55,6 +56,10 @@ const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint
 char *sweep_plan_baseline(const struct sweep_plan *plan);
 /* A point's case; clear it. */
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
+/* What the inputs of all points hold, each as "cluster h800-cx7 0123456789abcdef": clusters with the keys that all
+ * points share (those that are swept stand in the points), and the files that options name; "unreadable" is the digest
+ * of a cluster that cannot be read.  Free with g_strfreev(). */
+char **sweep_plan_inputs(const struct sweep_plan *plan);
 /* Which of the clusters (files and their keys) a point is on, and how many there are; the one with that index. */
 uint32_t sweep_plan_cluster_index(const struct sweep_plan *plan, uint64_t point);
 uint32_t sweep_plan_clusters(const struct sweep_plan *plan);
@@ -64,6 +69,7 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
 
 struct sweep_results {
     char *header;          /* lines of what all points share: two files of the same sweep have it alike */
+    GPtrArray *inputs;     /* char *: as sweep_plan_inputs() gives them */
     uint64_t points;       /* of the whole plan, as the file says */
     char *baseline;        /* as sweep_plan_baseline() gives it */
     char **column;         /* NULL-terminated */

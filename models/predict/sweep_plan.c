@@ -233,6 +233,46 @@ uint32_t sweep_plan_clusters(const struct sweep_plan *plan)
     return count;
 }
 
+static void input_add(GPtrArray *inputs, const char *name, const char *value, const char *digest)
+{
+    g_ptr_array_add(inputs, g_strdup_printf("%s %s %s", name, value, digest ? digest : "unreadable"));
+}
+
+static void cluster_add(GPtrArray *inputs, const struct sweep_plan *plan, const char *path)
+{
+    g_autoptr(GPtrArray) settings = g_ptr_array_copy(plan->settings, NULL, NULL);
+    g_ptr_array_set_free_func(settings, NULL);
+    g_ptr_array_add(settings, NULL);
+    struct cluster *cluster = cluster_load_set(path, (const char *const *)settings->pdata, NULL);
+    input_add(inputs, "cluster", path, cluster ? cluster->digest : NULL);
+    cluster_free(cluster);
+}
+
+/* One value of an option: a file, or none. */
+static void value_add(GPtrArray *inputs, const struct sweep_plan *plan, uint32_t option, const char *value)
+{
+    const char *name = case_option_name(option);
+    g_autofree char *digest = NULL;
+    if (strcmp(name, "cluster") == 0) cluster_add(inputs, plan, value);
+    else if ((digest = case_file_digest(option, value))) input_add(inputs, name, value, digest);
+}
+
+char **sweep_plan_inputs(const struct sweep_plan *plan)
+{
+    GPtrArray *inputs = g_ptr_array_new();
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        if (!case_option_names_file(i)) continue;
+        const struct sweep_name *swept = NULL;
+        for (guint k = 0; k < plan->names->len; k++)
+            if (strcmp(name_at(plan, k)->name, case_option_name(i)) == 0) swept = name_at(plan, k);
+        g_autofree char *shared = swept ? NULL : case_option_text(&plan->base, i);
+        for (uint32_t v = 0; swept && v < swept->count; v++) value_add(inputs, plan, i, swept->value[v]);
+        if (shared) value_add(inputs, plan, i, shared);
+    }
+    g_ptr_array_add(inputs, NULL);
+    return (char **)g_ptr_array_free(inputs, FALSE);
+}
+
 struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index, GError **error)
 {
     const uint64_t point = (uint64_t)index * (sweep_plan_points(plan) / sweep_plan_clusters(plan));

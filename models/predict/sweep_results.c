@@ -53,6 +53,7 @@ static void rows_free(void *rows) { g_ptr_array_unref(rows); }
 static struct sweep_results *results_alloc(void)
 {
     struct sweep_results *results = g_new0(struct sweep_results, 1);
+    results->inputs = g_ptr_array_new_with_free_func(g_free);
     results->row = g_ptr_array_new_with_free_func(row_free);
     results->points_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, rows_free);
     return results;
@@ -62,6 +63,9 @@ struct sweep_results *sweep_results_new(const struct sweep_plan *plan)
 {
     struct sweep_results *results = results_alloc();
     results->header = plan_header(plan);
+    char **inputs = sweep_plan_inputs(plan);
+    for (char **input = inputs; *input; input++) g_ptr_array_add(results->inputs, *input);
+    g_free(inputs);
     results->points = sweep_plan_points(plan);
     results->baseline = sweep_plan_baseline(plan);
     results->names = plan->names->len;
@@ -78,6 +82,7 @@ void sweep_results_free(struct sweep_results *results)
     if (!results) return;
     g_hash_table_unref(results->points_of);
     g_ptr_array_unref(results->row);
+    g_ptr_array_unref(results->inputs);
     g_strfreev(results->column);
     g_free(results->header);
     g_free(results->baseline);
@@ -143,20 +148,24 @@ bool sweep_results_have(const struct sweep_results *results, const struct sweep_
 
 /* ---- files ---- */
 
-/* Takes the lines of what all points share off text; apart are the number of points and the baseline, which another
- * sweep of the same may change. */
-static const char *header_take(const char *text, GString *header, uint64_t *points, char **baseline)
+static const char input_line[] = "# input: ", points_line[] = "# points: ", baseline_line[] = "# baseline: ";
+
+/* Takes the lines of what all points share off text; apart are inputs, the number of points and the baseline, which
+ * another sweep of the same may add to or change. */
+static const char *header_take(const char *text, struct sweep_results *file)
 {
-    static const char points_line[] = "# points: ", baseline_line[] = "# baseline: ";
+    g_autoptr(GString) header = g_string_new(NULL);
     while (*text == '#') {
         const char *end = strchr(text, '\n');
         if (!end) break;
-        if (g_str_has_prefix(text, points_line)) *points = g_ascii_strtoull(text + strlen(points_line), NULL, 10);
-        else if (!g_str_has_prefix(text, baseline_line)) g_string_append_len(header, text, end + 1 - text);
-        else if (!*baseline)
-            *baseline = g_strndup(text + strlen(baseline_line), (size_t)(end - text) - strlen(baseline_line));
+        g_autofree char *line = g_strndup(text, (size_t)(end - text));
+        if (g_str_has_prefix(line, points_line)) file->points = g_ascii_strtoull(line + strlen(points_line), NULL, 10);
+        else if (g_str_has_prefix(line, input_line)) g_ptr_array_add(file->inputs, g_strdup(line + strlen(input_line)));
+        else if (!g_str_has_prefix(line, baseline_line)) g_string_append_printf(header, "%s\n", line);
+        else if (!file->baseline) file->baseline = g_strdup(line + strlen(baseline_line));
         text = end + 1;
     }
+    file->header = g_strdup(header->str);
     return text;
 }
 
@@ -199,9 +208,7 @@ static void whole_points_add(struct sweep_results *results, struct sweep_results
 static struct sweep_results *file_begin(const char *path, const char *text, const char **rows, GError **error)
 {
     struct sweep_results *file = results_alloc();
-    GString *header = g_string_new(NULL);
-    const char *columns = header_take(text, header, &file->points, &file->baseline), *end = strchr(columns, '\n');
-    file->header = g_string_free(header, FALSE);
+    const char *columns = header_take(text, file), *end = strchr(columns, '\n');
     g_autofree char *line = end ? g_strndup(columns, (size_t)(end - columns)) : g_strdup("");
     file->column = g_strsplit(line, ",", 0);
     const int phase = sweep_results_column(file, "phase");
@@ -219,6 +226,44 @@ static struct sweep_results *file_begin(const char *path, const char *text, cons
     return NULL;
 }
 
+/* The bytes of an input's name and value, before its digest. */
+static size_t input_name_bytes(const char *input)
+{
+    const char *digest = strrchr(input, ' ');
+    return digest ? (size_t)(digest - input) : strlen(input);
+}
+
+/* The input of that name and value; NULL: there is none. */
+static const char *input_find(const GPtrArray *inputs, const char *input)
+{
+    const size_t bytes = input_name_bytes(input);
+    for (guint i = 0; i < inputs->len; i++) {
+        const char *other = g_ptr_array_index(inputs, i);
+        if (input_name_bytes(other) == bytes && memcmp(input, other, bytes) == 0) return other;
+    }
+    return NULL;
+}
+
+/* Adds the inputs that results lack; false and *error where one differs, or where the file does not say. */
+static bool inputs_add(struct sweep_results *results, const struct sweep_results *file, const char *path,
+                       GError **error)
+{
+    for (guint i = 0; i < file->inputs->len; i++) {
+        const char *found = g_ptr_array_index(file->inputs, i), *own = input_find(results->inputs, found);
+        if (!own) g_ptr_array_add(results->inputs, g_strdup(found));
+        if (!own || strcmp(own, found) == 0) continue;
+        const size_t bytes = input_name_bytes(own);
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+                    "%s: holds results of another %.*s: expected digest%s, found%s; choose another file or remove it",
+                    path, (int)bytes, own, own + bytes, found + bytes);
+        return false;
+    }
+    if (file->inputs->len) return true;
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+                "%s: expected digests of its inputs, found none; choose another file or remove it", path);
+    return false;
+}
+
 static bool text_add(struct sweep_results *results, const char *path, const char *text, GError **error)
 {
     const char *rows;
@@ -227,16 +272,17 @@ static bool text_add(struct sweep_results *results, const char *path, const char
     g_autofree char *own = g_strjoinv(",", results->column), *found = g_strjoinv(",", file->column);
     g_autofree char *header = header_difference(results->header, file->header);
     const bool same = strcmp(results->header, file->header) == 0 && strcmp(own, found) == 0;
-    if (same) {
+    const bool good = same && inputs_add(results, file, path, error);
+    if (good) {
         sweep_results_add_text(file, rows);
         whole_points_add(results, file);
-    } else {
+    } else if (!same) {
         g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: holds another sweep: %s%s%s", path,
                     strcmp(results->header, file->header) != 0 ? header : "its columns are ",
                     strcmp(results->header, file->header) != 0 ? "" : found, "; choose another file or remove it");
     }
     sweep_results_free(file);
-    return same;
+    return good;
 }
 
 bool sweep_results_add_file(struct sweep_results *results, const char *path, GError **error)
@@ -259,6 +305,8 @@ struct sweep_results *sweep_results_read(const char *path, GError **error)
     if (!file) return NULL;
     struct sweep_results *whole = results_alloc();
     whole->header = g_strdup(file->header);
+    for (guint i = 0; i < file->inputs->len; i++)
+        g_ptr_array_add(whole->inputs, g_strdup(g_ptr_array_index(file->inputs, i)));
     whole->column = g_strdupv(file->column);
     whole->names = file->names;
     whole->points = file->points;
@@ -272,8 +320,12 @@ struct sweep_results *sweep_results_read(const char *path, GError **error)
 char *sweep_results_begin(const struct sweep_results *results)
 {
     g_autofree char *columns = g_strjoinv(",", results->column);
-    return g_strdup_printf("%s# points: %" G_GUINT64_FORMAT "\n# baseline: %s\n%s\n", results->header, results->points,
+    GString *text = g_string_new(results->header);
+    for (guint i = 0; i < results->inputs->len; i++)
+        g_string_append_printf(text, "%s%s\n", input_line, (const char *)g_ptr_array_index(results->inputs, i));
+    g_string_append_printf(text, "%s%" G_GUINT64_FORMAT "\n%s%s\n%s\n", points_line, results->points, baseline_line,
                            results->baseline ? results->baseline : "", columns);
+    return g_string_free(text, FALSE);
 }
 
 /* ---- numbers, order, speedups ---- */

@@ -8,7 +8,8 @@ phases() { rows | grep ',time_us,'; }
 
 echo '# low latency, in full'
 $EPTWIN simulate $cluster --num-ranks 16 --num-experts 64 $small --seed 7 >ll.csv
-sed -e '/^# version:/d' -e 's/^# events: [1-9][0-9]*$/# events: some/' ll.csv | grep '^#'
+sed -e '/^# version:/d' -e 's/^# events: [1-9][0-9]*$/# events: some/' \
+    -e 's/^# cluster-digest: [0-9a-f]\{16\}$/# cluster-digest: some/' ll.csv | grep '^#'
 rows <ll.csv
 grep -v '^#' ll.csv | grep -c ',bottleneck,[a-z_]*,$'
 awk -F, '!/^#/ && NR > 1 && $4 !~ /^[0-9.e+-]+$/ && $3 != "bottleneck" && $3 != "bound_tightest"' ll.csv | tail -n +2

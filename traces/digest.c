@@ -1,0 +1,39 @@
+/* digest.c - SHA-256 of inputs, shortened; see digest.h. */
+#include "traces/digest.h"
+
+#include <glib.h>
+#include <string.h>
+#include "traces/stream.h"
+
+enum { PART_BYTES = 1 << 18 };
+
+char *digest_text(const char *text, size_t size_bytes)
+{
+    char *digest = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, size_bytes);
+    digest[DIGEST_CHARS] = '\0';
+    return digest;
+}
+
+static bool stream_add(struct stream *stream, GChecksum *checksum)
+{
+    g_autofree guchar *part = g_malloc(PART_BYTES);
+    size_t got = 0;
+    do {
+        if (!stream_read(stream, part, PART_BYTES, &got, NULL)) return false;
+        g_checksum_update(checksum, part, (gssize)got);
+    } while (got == PART_BYTES);
+    return true;
+}
+
+char *digest_file(const char *words, const char *path)
+{
+    const bool readable = !g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(path, G_FILE_TEST_IS_REGULAR);
+    struct stream *const stream = readable && strcmp(path, "-") != 0 ? stream_open(path, NULL) : NULL;
+    if (!stream) return NULL;
+    GChecksum *const checksum = g_checksum_new(G_CHECKSUM_SHA256);
+    g_checksum_update(checksum, (const guchar *)words, (gssize)strlen(words) + 1); /* with its end */
+    char *const digest = stream_add(stream, checksum) ? g_strndup(g_checksum_get_string(checksum), DIGEST_CHARS) : NULL;
+    g_checksum_free(checksum);
+    stream_close(stream);
+    return digest;
+}
