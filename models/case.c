@@ -177,6 +177,7 @@ static const struct field field_table[] = {
 };
 
 enum { FIELDS = sizeof field_table / sizeof field_table[0] };
+_Static_assert(FIELDS <= 128, "given has two words of 64 bits");
 
 static bool field_is_text(const struct field *f) { return f->type == FIELD_TEXT || f->type == FIELD_CHOICE; }
 
@@ -371,15 +372,24 @@ static bool field_set(struct case_options *c, const struct field *f, const char 
     g_assert_not_reached();
 }
 
+bool case_option_given(const struct case_options *c, const char *name)
+{
+    const struct field *f = field_find(name);
+    const size_t index = f ? (size_t)(f - field_table) : 0;
+    assert(index < FIELDS);
+    return f && (c->given[index / 64] >> index % 64 & 1);
+}
+
 bool case_set(struct case_options *c, const char *name, const char *text, GError **error)
 {
     const struct field *f = field_find(name);
-    if (f) return field_set(c, f, text, error);
-    if (name_matches(name, processes_alias.name)) {
-        if (!field_set(c, &processes_alias, text, error)) return false;
-        if (c->num_ranks == 0) c->num_ranks = c->ranks_per_node;
-        return true;
-    }
+    const size_t index = f ? (size_t)(f - field_table) : 0;
+    assert(index < FIELDS);
+    if (f && field_set(c, f, text, error)) return c->given[index / 64] |= UINT64_C(1) << index % 64, true;
+    if (f) return false;
+    if (name_matches(name, processes_alias.name))
+        return field_set(c, &processes_alias, text, error) && case_set(c, "ranks-per-node", text, error) &&
+               (c->num_ranks || case_set(c, "num-ranks", text, error));
     g_set_error(error, CASE_ERROR, CASE_ERROR_NAME, "%s: there is no such option of a case", name);
     return false;
 }

@@ -51,8 +51,9 @@ struct case_options {
     char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
     char *trace, *trace_weights;
     uint32_t step, layer;
-    char *traffic;   /* tokens from each source (;) to each rank or expert (|), or NULL */
-    char *placement; /* expert placement, or NULL */
+    char *traffic;     /* tokens from each source (;) to each rank or expert (|), or NULL */
+    char *placement;   /* expert placement, or NULL */
+    uint64_t given[2]; /* of options that case_set() has set: case_option_given() */
 };
 
 /* All defaults; then case_set() for each option given.  Clear with case_clear(). */
@@ -74,6 +75,8 @@ const char *case_option_nearest(const char *name);
 
 /* The table's names in order ("num-tokens"), NULL after the last. */
 const char *case_option_name(uint32_t index);
+/* Whether somebody has set it, be it to its default. */
+bool case_option_given(const struct case_options *c, const char *name);
 /* Whether its value may name a file. */
 bool case_option_names_file(uint32_t index);
 /* Whether that option means something to a kernel, so that its records have it. */

@@ -165,18 +165,24 @@ static void merging(void)
     import_log_free(log);
 }
 
-/* Options given fill what the log leaves open and change nothing that it states. */
+/* Options given fill what the log leaves open and win over what it states, which is said; the kernel stays. */
 static void filling(void)
 {
     struct import_log *log =
         log_of("[config] num_tokens=4096, hidden=7168, num_topk_groups=4, num_topk=8\n"
                "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 20: 44.37 GB/s (RDMA), 145.16 GB/s (NVL)\n");
-    const struct import_given given[] = { { "num-ranks", "32" }, { "hidden", "1024" }, { "num-experts", "64" } };
+    const struct import_given given[] = {
+        { "kernel", "ll" }, { "num-ranks", "32" }, { "hidden", "1024" }, { "num-experts", "64" }
+    };
+    g_autoptr(GString) said = g_string_new(NULL);
     const struct import_row *row = row_of(log, 0);
     CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "?");
-    import_rows_fill(log->rows, given, 3);
+    import_rows_fill(log->rows, given, 4, said);
+    CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_KERNEL], "normal");
     CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "32");
-    CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_HIDDEN], "7168");
+    CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_HIDDEN], "1024");
+    CU_ASSERT_STRING_EQUAL(said->str, "--kernel ll: without effect on 1 row of tests of normal\n"
+                                      "--hidden 1024: instead of the log's 7168, in 1 row\n");
     CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_EXPERTS], "64");
     import_log_free(log);
 }

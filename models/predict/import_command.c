@@ -28,8 +28,10 @@ static const char import_about[] =
 
 static const char import_details[] =
     "The options of the run that a log states are kept as columns; options given here stand for those that it does\n"
-    "not state, in rows of DeepEP's kernels.  A '?' is an option without which the row would mislead, such as the\n"
-    "ranks of a run over several nodes whose log does not say how many: validate refuses the row until it is given.\n"
+    "not state, and instead of those that it does, in rows of DeepEP's kernels, whose kernel stays.  A '?' is an "
+    "option\n"
+    "without which the row would mislead, such as the ranks of a run over several nodes whose log does not say how\n"
+    "many: validate refuses the row unless the option is given there.\n"
     "\n"
     "Bandwidths stay apart: logical_rdma_gbs and logical_nvl_gbs count as DeepEP's tests do, local tokens too;\n"
     "native_gbs is what a tool printed (busbw: native_bus_gbs), in GB/s of 1e9 bytes; 'counted' says of which.\n"
@@ -76,23 +78,14 @@ static bool import_parse(struct import_arguments *a, int argc, char **argv, GErr
     return true;
 }
 
-/* The options of a case that the user gave: those that are not as case_init() leaves them. */
 static GArray *given_options(const struct case_options *given)
 {
     GArray *list = g_array_new(FALSE, FALSE, sizeof(struct import_given));
-    struct case_options initial;
-    case_init(&initial);
     for (uint32_t i = 0; case_option_name(i); i++) {
-        char *text = case_option_text(given, i);
-        g_autofree char *untouched = case_option_text(&initial, i);
-        if (text && g_strcmp0(text, untouched) != 0) {
-            const struct import_given option = { case_option_name(i), text };
-            g_array_append_val(list, option);
-        } else {
-            g_free(text);
-        }
+        if (!case_option_given(given, case_option_name(i))) continue;
+        const struct import_given option = { case_option_name(i), case_option_text(given, i) };
+        g_array_append_val(list, option);
     }
-    case_clear(&initial);
     return list;
 }
 
@@ -227,10 +220,11 @@ static bool table_output(const struct import_arguments *a, const GPtrArray *rows
     return whole_file_write(a->output ? a->output : "-", text->str, text->len, error);
 }
 
-static void summary_print(const GPtrArray *logs, const GPtrArray *rows, FILE *out)
+static void summary_print(const GPtrArray *logs, const GPtrArray *rows, const char *said, FILE *out)
 {
     g_autoptr(GString) text = g_string_new(NULL);
     for (guint i = 0; i < logs->len; i++) import_summary_append(g_ptr_array_index(logs, i), rows, text);
+    g_string_append(text, said);
     g_autoptr(GPtrArray) cases = import_cases(rows);
     import_cases_append(cases, text);
     fputs(text->str, out);
@@ -247,12 +241,13 @@ static bool import_run(const struct import_arguments *a, GError **error)
         for (guint i = 0; i < log->rows->len; i++) g_ptr_array_add(all, g_ptr_array_index(log->rows, i));
     }
     g_autoptr(GArray) given = given_options(&a->given);
-    import_rows_fill(all, (const struct import_given *)(const void *)given->data, given->len);
+    g_autoptr(GString) said = g_string_new(NULL);
+    import_rows_fill(all, (const struct import_given *)(const void *)given->data, given->len, said);
     g_autoptr(GPtrArray) merged = import_rows_merge(all);
     const bool to_stdout = strcmp(a->record ? a->record : a->output ? a->output : "-", "-") == 0;
     const bool good =
         a->record ? record_output(a, all, error) : table_output(a, a->per_rank ? all : merged, given, error);
-    if (good) summary_print(logs, merged, to_stdout ? stderr : stdout);
+    if (good) summary_print(logs, merged, said->str, to_stdout ? stderr : stdout);
     for (guint i = 0; i < given->len; i++) g_free((char *)g_array_index(given, struct import_given, i).text);
     return good;
 }

@@ -89,9 +89,25 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     if (column_is(name, "measured_us")) return measured_parse(name, text, &row->measured_us, &row->problem);
     if (column_is(name, "measured_gbs")) return measured_parse(name, text, &row->measured_gbs, &row->problem);
     if (column_is(name, "measured_pct")) return share_parse(text, &row->measured_pct, &row->problem);
-    if (!case_has(name) || case_set(&row->options, name, text, &error)) return true;
+    if (!case_has(name)) return true;
+    if (case_set(&row->options, name, text, &error)) return true;
     row->problem = g_strdup(error->message);
     g_error_free(error);
+    return false;
+}
+
+/* A '?' stands for what nobody knew when the table was written: the command line says it, or nobody does. */
+static bool unknown_fill(struct validate_row *row, const char *name, char **cell)
+{
+    if (strcmp(*cell, "?") != 0 || !case_has(name)) return true;
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        if (strcmp(case_option_name(i), case_option_find(name)) != 0) continue;
+        if (!case_option_given(&row->options, name)) break; /* the row's options begin with those given */
+        g_free(*cell);
+        *cell = case_option_text(&row->options, i);
+        return true;
+    }
+    row->problem = g_strdup_printf("%s: expected a value, found '?': give --%s", name, case_option_find(name));
     return false;
 }
 
@@ -103,7 +119,8 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
         return;
     }
     for (uint32_t i = 0; i < found; i++)
-        if (!row_cell_take(row, table->column[i], row->cell[i])) return;
+        if (!unknown_fill(row, table->column[i], &row->cell[i]) || !row_cell_take(row, table->column[i], row->cell[i]))
+            return;
     row->native = row->metric && g_str_has_prefix(row->metric, "native_");
     if (!row->native) row->problem = row_values_refuse(row);
     if (!row->problem && !row->phase) row->problem = g_strdup("phase: expected the name of a phase, found nothing");

@@ -48,16 +48,37 @@ static void stream_become(struct import_row *row)
     g_clear_pointer(&row->cell[IMPORT_METRIC], g_free);
 }
 
-void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count)
+/* Puts one option into its column; says how often, and the first time instead of what. */
+static void option_fill(const GPtrArray *rows, const struct import_given *given, int column, GString *said)
+{
+    uint32_t count = 0;
+    g_autofree char *first = NULL;
+    for (guint i = 0; i < rows->len; i++) {
+        struct import_row *row = g_ptr_array_index(rows, i);
+        const char *cell = row->cell[column];
+        if (!row->cell[IMPORT_KERNEL] || g_strcmp0(cell, given->text) == 0) continue;
+        if (column == IMPORT_KERNEL || !unstated(cell)) count++;
+        if (count == 1 && !first) first = g_strdup(cell);
+        if (column != IMPORT_KERNEL) import_row_word(row, column, given->text);
+    }
+    const char *rows_word = count == 1 ? "" : "s";
+    if (count && column == IMPORT_KERNEL)
+        g_string_append_printf(said, "--kernel %s: without effect on %u row%s of tests of %s\n", given->text, count,
+                               rows_word, first);
+    else if (count)
+        g_string_append_printf(said, "--%s %s: instead of the log's %s, in %u row%s\n", given->name, given->text, first,
+                               count, rows_word);
+}
+
+void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *said)
 {
     for (guint i = 0; i < rows->len; i++) {
         struct import_row *row = g_ptr_array_index(rows, i);
         if (g_strcmp0(given_text(given, count, "kernel"), "p2p") == 0 && stream_is(row)) stream_become(row);
-        if (!row->cell[IMPORT_KERNEL]) continue;
-        for (uint32_t k = 0; k < count; k++) {
-            const int column = column_find(given[k].name);
-            if (column >= 0 && unstated(row->cell[column])) import_row_word(row, column, given[k].text);
-        }
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        const int column = column_find(given[k].name);
+        if (column >= 0) option_fill(rows, &given[k], column, said);
     }
 }
 

@@ -9,9 +9,10 @@ struct import_given {
     const char *name, *text;
 };
 
-/* Fills in, for rows of eptwin's kernels, what the log does not state.  Where the kernel given is p2p, the streams of
- * puts and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
-void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count);
+/* Puts what was given into rows of eptwin's kernels, whatever the log states, but for the kernel, which a test's name
+ * says; said gets a line for each option that stands instead of the log's.  Where the kernel given is p2p, the streams
+ * of puts and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
+void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *said);
 
 /* The rows as CSV: one column for each word and number that any row has, after where it stands, and the given options
  * that no column has.  A row whose time is not known has its bandwidth as measured_gbs, by its metric. */

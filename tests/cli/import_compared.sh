@@ -15,8 +15,27 @@ P
 
 echo '# ranks that the log does not tell: refused until they are given'
 $EPTWIN import $logs/deepep_internode_mixed.log --output measured.csv >/dev/null
-$EPTWIN validate measured.csv $cluster 2>&1 | grep -c "num-ranks: expected a whole number from 1 to 65535, found '?'"
+$EPTWIN validate measured.csv $cluster 2>&1 | grep "num-ranks: expected" | cut -d: -f3- | uniq -c | sed 's/^ *//'
 $EPTWIN import $logs/deepep_internode_mixed.log --num-ranks 32 2>/dev/null | cut -d, -f7 | sort | uniq -c | sed 's/^ *//'
+
+sed -i 's/,4096,7168,/,64,1024,/; s/,256,4,/,64,4,/' measured.csv
+$EPTWIN validate measured.csv $cluster --num-ranks 32 --num-experts 64 --output rows.csv | grep -c predicted
+echo "status ${PIPESTATUS[0]}"
+python3 -c '
+import csv
+rows = list(csv.DictReader(open("rows.csv")))
+print(len(rows), {row["num-ranks"] for row in rows}, all(float(row["predicted_us"]) > 0 for row in rows))'
+printf 'phase,num-ranks,hidden\ndispatch,?,\ndispatch,8,?\n' >unknown.csv
+$EPTWIN validate unknown.csv $cluster --num-ranks 16 --num-tokens 8 --hidden 7168 --output - 2>/dev/null | cut -d, -f1-3
+$EPTWIN validate unknown.csv $cluster --num-tokens 8 2>&1 >/dev/null | grep expected
+
+echo '# an option that is given wins over what the log suggests, be it the default of simulate'
+$EPTWIN import $logs/deepep_low_latency.log --num-ranks 8 --output measured.csv | grep -E '^--|^case'
+cut -d, -f6-7 measured.csv | sort -u
+$EPTWIN import $logs/deepep_low_latency.log --num-ranks 8 --num-tokens 64 --record measured.csv --case 1 >/dev/null
+grep -E '^# num-(ranks|tokens):' measured.csv
+$EPTWIN import $logs/deepep_internode.log --hidden 7168 --num-topk 6 --kernel ll --output measured.csv | grep '^--'
+cut -d, -f7,10-11 measured.csv | sort -u
 
 echo '# the record of a case, against a prediction of the same'
 $EPTWIN import $logs/deepep_low_latency.log --record measured.csv

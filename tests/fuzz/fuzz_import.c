@@ -33,11 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (log) {
         const struct import_given given[] = { { "num-ranks", "16" }, { "cluster", "h800-cx7" } };
         for (guint i = 0; i < log->rows->len; i++) row_check(g_ptr_array_index(log->rows, i));
-        import_rows_fill(log->rows, given, 2);
+        GString *out = g_string_new(NULL);
+        import_rows_fill(log->rows, given, 2, out);
         GPtrArray *merged = import_rows_merge(log->rows);
         if (merged->len > log->rows->len) abort();
         GPtrArray *cases = import_cases(merged);
-        GString *out = g_string_new(NULL);
         import_table_append(merged, given, 2, out);
         import_summary_append(log, merged, out);
         import_cases_append(cases, out);
