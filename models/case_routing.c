@@ -94,8 +94,14 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
     struct trace *trace = trace_open(c->trace, &options, error);
     if (!trace) return false;
     const uint32_t topk = trace_info(trace)->topk;
-    bool good = c->num_topk == 0 || c->num_topk == topk;
-    if (!good) case_refuse(error, "num-topk: expected the trace's %u or nothing, found %u", topk, c->num_topk);
+    bool good = !trace_info(trace)->counts ||
+                case_refuse(error,
+                            "trace: %s: expected the choices of each token, found counts of experts, which `eptwin "
+                            "trace info` shows and `eptwin trace remap --placement` places",
+                            c->trace);
+    if (good) good = c->num_topk == 0 || c->num_topk == topk;
+    if (!good && error && !*error)
+        case_refuse(error, "num-topk: expected the trace's %u or nothing, found %u", topk, c->num_topk);
     good = good && trace_read(trace, c->step, c->layer, c->num_ranks, routing, error);
     trace_close(trace);
     if (good && c->num_tokens)

@@ -9,6 +9,18 @@
 
 static char *folder;
 
+/* An expert that none of the count places before has. */
+static int32_t expert_draw(struct rng *rng, uint32_t experts, const int32_t *before, uint32_t count)
+{
+    assert(count < experts);
+    for (;;) {
+        const int32_t expert = (int32_t)rng_below(rng, experts);
+        uint32_t k = 0;
+        while (k < count && before[k] != expert) k++;
+        if (k == count) return expert;
+    }
+}
+
 void sample_make(struct sample *sample, const struct sample_options *o)
 {
     struct rng rng;
@@ -33,7 +45,9 @@ void sample_make(struct sample *sample, const struct sample_options *o)
         routing_alloc(routing, o->ranks, o->topk, o->experts, tokens, o->weights);
         for (uint32_t r = 0; r < o->ranks; r++) {
             for (size_t i = 0; i < (size_t)tokens[r] * o->topk; i++) {
-                if (!o->none || rng_below(&rng, 4)) routing->rank[r].experts[i] = (int32_t)rng_below(&rng, o->experts);
+                const uint32_t place = (uint32_t)(i % o->topk);
+                int32_t *const expert = &routing->rank[r].experts[i];
+                if (!o->none || rng_below(&rng, 4)) *expert = expert_draw(&rng, o->experts, expert - place, place);
                 if (o->weights) routing->rank[r].weights[i] = (float)rng_uniform(&rng);
             }
         }

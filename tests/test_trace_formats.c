@@ -270,7 +270,7 @@ static void test_splits_become_tokens(void)
 static void test_weights_of_some_layers(void)
 {
     static const uint64_t shape[5] = { 1, 4, 1, 2, 2 }, half_shape[5] = { 1, 2, 1, 2, 2 };
-    static const uint8_t experts[16] = { 0 };
+    static const uint8_t experts[16] = { 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1 };
     static const uint16_t halves[8] = { 0x3c00, 0x3800, 0, 0, 0x4000, 0x3555, 0x0001, 0xbc00 };
     char *const path = g_strdup(npy_make("e.npy", "|u1", shape, 5, experts, sizeof experts));
     const char *const weights = npy_make("h.npy", "<f2", half_shape, 5, halves, sizeof halves);

@@ -11,7 +11,7 @@
 #include "traces/formats/npy_trace.h"
 #include "traces/trace_source.h"
 
-enum path_format { PATH_ANY, PATH_NPY, PATH_VLLM, PATH_LLAMA, PATH_SPLITS };
+enum path_format { PATH_ANY, PATH_NPY, PATH_COUNTS, PATH_VLLM, PATH_LLAMA, PATH_SPLITS };
 
 static bool format_error(GError **error, const char *path, const char *expected, const char *found)
 {
@@ -27,10 +27,8 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
         enum path_format format;
         bool number;
     } names[] = {
-        { "npy", PATH_NPY, false },
-        { "vllm", PATH_VLLM, false },
-        { "llama", PATH_LLAMA, true },
-        { "splits", PATH_SPLITS, true },
+        { "npy", PATH_NPY, false },    { "counts", PATH_COUNTS, false }, { "vllm", PATH_VLLM, false },
+        { "llama", PATH_LLAMA, true }, { "splits", PATH_SPLITS, true },
     };
     *file = path;
     *number = 0;
@@ -91,6 +89,28 @@ uint32_t trace_experts_guess(uint32_t ranks, int64_t highest)
     return (uint32_t)MIN((least + ranks - 1) / ranks * ranks, (int64_t)UINT32_MAX);
 }
 
+/* No model has a token choose more experts than the first, or has more experts than the second. */
+enum { TOPK_OF_MODELS_MAX = 64, EXPERTS_OF_MODELS_MAX = 2048 };
+
+/* What numpy.savez and torch.save write is a ZIP whose first file says which; older torch.save wrote a pickle alone. */
+static bool foreign_refuse(const char *path, const uint8_t *head, size_t got, GError **error)
+{
+    const bool zip = got > 30 && memcmp(head, "PK\3\4", 4) == 0,
+               pickle = head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
+    const char *const name = zip ? (const char *)head + 30 : ""; /* of the first file */
+    if (zip && strstr(name, ".npy"))
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                    "%s: expected one array, found numpy's archive: python3 -c \"import numpy; a = numpy.load('%s'); "
+                    "numpy.save('%s.npy', a[a.files[0]])\" writes its first",
+                    path, path, path);
+    else if (zip || pickle)
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                    "%s: expected an array, found what torch.save wrote: python3 -c \"import numpy, torch; "
+                    "numpy.save('%s.npy', torch.load('%s').cpu().numpy())\" writes it where it is a tensor",
+                    path, path, path);
+    return zip || pickle;
+}
+
 /* Tells the format by the first bytes. */
 static bool trace_detect(struct trace *trace, struct stream *stream, const struct trace_options *options,
                          GError **error)
@@ -113,8 +133,11 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
                          "an int16 array of three dimensions that may be either");
             goto refuse;
         }
-        return npy_trace_open(trace, stream, options, error);
+        const bool counts = npy.kind != 'f' && npy.dims == 3 && npy.shape[2] > TOPK_OF_MODELS_MAX &&
+                            npy.shape[2] <= EXPERTS_OF_MODELS_MAX;
+        return (counts ? counts_trace_open : npy_trace_open)(trace, stream, options, error);
     }
+    if (foreign_refuse(trace->path, head, got, error)) goto refuse;
     if (ept_magic(head, got)) return ept_trace_open(trace, stream, options, error);
     if (*word == '{') return megatron_trace_open(trace, stream, options, error);
     if (*word == '#' || g_str_has_prefix(word, "step")) return csv_trace_open(trace, stream, options, error);
@@ -153,6 +176,7 @@ static bool trace_open_format(struct trace *trace, const char *path, const struc
     trace->path = g_strdup(stream_path(stream));
     switch (format) {
     case PATH_NPY: return npy_trace_open(trace, stream, options, error);
+    case PATH_COUNTS: return counts_trace_open(trace, stream, options, error);
     case PATH_VLLM: return vllm_trace_open(trace, stream, options, error);
     case PATH_LLAMA: return llama_trace_open(trace, stream, number, options, error);
     case PATH_SPLITS: return splits_trace_open(trace, stream, number, options, error);
@@ -232,6 +256,33 @@ static bool experts_check(const struct trace *trace, uint32_t step, uint32_t lay
     return most[0] <= routing->experts || experts_refuse(trace, step, layer, routing, error);
 }
 
+/* Choices are of different experts; counts, numbers of slots and padding are not. */
+static bool places_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
+                         GError **error)
+{
+    g_autofree uint64_t *seen = g_new0(uint64_t, routing->experts); /* the last token that named it, + 1 */
+    uint64_t token = 0;
+    for (uint32_t r = 0; r < routing->ranks; r++) {
+        const int32_t *at = routing->rank[r].experts;
+        for (uint32_t t = 0; t < routing->rank[r].tokens; t++) {
+            token++;
+            for (uint32_t k = 0; k < routing->topk; k++, at++) {
+                if (*at == ROUTING_NONE) continue;
+                if (seen[*at] != token) {
+                    seen[*at] = token;
+                    continue;
+                }
+                g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                            "%s: step %u layer %u rank %u token %u: expected %u different experts, found %d twice "
+                            "(counts [steps, layers, experts] are counts:FILE)",
+                            trace->path, step, layer, r, t, routing->topk, *at);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool request_refuse(const struct trace *trace, const char *field, uint32_t limit, uint32_t found, GError **error)
 {
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected 0 to %u, found %u", trace->path, field, limit,
@@ -279,7 +330,8 @@ bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t ran
         error_clean(error);
         return false;
     }
-    bool good = experts_check(trace, step, layer, &routing, error);
+    bool good = experts_check(trace, step, layer, &routing, error) &&
+                (!trace->array || places_check(trace, step, layer, &routing, error));
     if (good && trace->weights && trace_weights_cover(trace->weights, layer))
         good = weights_overlay(trace, step, layer, &routing, error);
     if (good) *out = routing;

@@ -21,6 +21,8 @@ struct trace_info {
     uint32_t experts;               /* as told, as the file says, or the least multiple of ranks that holds all */
     uint32_t tokens_max;            /* most tokens of a rank in any (step, layer) */
     bool weights;                   /* some (step, layer) has gate weights */
+    bool counts;                    /* how often each expert was chosen, not by whom: read as so many tokens of rank 0
+                                     * with that one expert, whose loads are true and whose ways are not */
     const char *format;             /* "npy", "npy.zst", "csv", "ept", ... */
     const char *model, *provenance; /* what the file says it is a trace of, from where; "" when silent */
 };
@@ -30,6 +32,8 @@ struct trace_info {
  *                   dimensions needs this or the next)
  *   vllm:FILE       int16 [tokens, layers, topk], as vLLM returns routed experts: one step, one rank
  *   llama@K:FILE    "layer,expert" lines, K a token
+ *   counts:FILE     [steps, layers, experts] or [layers, experts]: how often each expert was chosen; of three
+ *                   dimensions told by their shape where there are 65 to 2048 experts
  *   splits@B:FILE   a matrix of all-to-all split sizes in units of B bytes a token (B 1: tokens)
  * Everything else (.npy, .csv, JSON lines of Megatron-Core, each plain or compressed by zstd, and .ept) is
  * told by its bytes.  Weights may cover fewer layers than the trace: "FILE@0,4,-" says that the file's first

@@ -24,10 +24,12 @@ struct trace {
     const struct trace_source_ops *ops;
     void *state;
     struct trace_weights *weights;
+    bool array; /* nothing but a shape says that these are choices: a token that names an expert twice refutes it */
 };
 
 bool npy_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
+bool counts_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
                       GError **error);

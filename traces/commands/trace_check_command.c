@@ -57,9 +57,13 @@ static int check_report(const char *path, const struct trace_info *i, const stru
         { empty, "(step, layer)s have no tokens" },
     };
     int status = EXIT_OK;
-    printf("%s: %u steps, %u layers, %u ranks, %u experts, top-%u, %" G_GUINT64_FORMAT " tokens, %" G_GUINT64_FORMAT
-           " (step, layer)s with weights\n",
-           path, i->steps, i->layers, i->ranks, i->experts, i->topk, s->tokens, weighted);
+    if (i->counts)
+        printf("%s: %u steps, %u layers, %u experts, %" G_GUINT64_FORMAT " choices counted\n", path, i->steps,
+               i->layers, i->experts, s->tokens);
+    else
+        printf("%s: %u steps, %u layers, %u ranks, %u experts, top-%u, %" G_GUINT64_FORMAT " tokens, %" G_GUINT64_FORMAT
+               " (step, layer)s with weights\n",
+               path, i->steps, i->layers, i->ranks, i->experts, i->topk, s->tokens, weighted);
     for (size_t f = 0; f < G_N_ELEMENTS(findings); f++) {
         if (findings[f].count == 0) continue;
         printf("%s: %" G_GUINT64_FORMAT " %s\n", path, findings[f].count, findings[f].what);

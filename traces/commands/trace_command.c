@@ -31,7 +31,8 @@ static void trace_help(FILE *out)
           "Formats, told by their bytes: .npy and .csv (plain or .zst), .ept (eptwin's own: any step and "
           "layer at once),\n"
           "Megatron-Core's JSON lines.  Where bytes do not tell: vllm:FILE, llama@TOPK:FILE, "
-          "splits@BYTES:FILE, npy:FILE.\n"
+          "splits@BYTES:FILE, npy:FILE,\n"
+          "counts:FILE (how often each expert was chosen).\n"
           "\"-\" is standard input or output.  Exit status: 0 success, 1 check or diff found something, 2 "
           "bad input.\n\n"
           "  eptwin trace info decode_ep64.ept\n"
@@ -100,6 +101,11 @@ bool command_write(const struct command_help *help, const char *path, const stru
                    const struct trace_info *info, trace_producer *produce, void *context, GError **error)
 {
     struct trace_info named = *info;
+    if (info->counts) {
+        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                    "expected the choices of each token to write, found counts of experts");
+        return false;
+    }
     if (output->level < 0 || output->level > 19) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--level: expected 1 to 19, found %d", output->level);
         return false;

@@ -101,6 +101,12 @@ static void shape_print(const struct info *info, const char *path)
     if (*i->model) printf("model        %s\n", i->model);
     if (*i->provenance) printf("provenance   %s\n", i->provenance);
     printf("steps        %u\nlayers       %u\n", i->steps, i->layers);
+    if (i->counts) {
+        printf("experts      %u: how often each was chosen, not by which token\n", i->experts);
+        if (t->ranks > 1) printf("ranks        %u, %u experts each\n", t->ranks, i->experts / t->ranks);
+        printf("read         %u (step, layer), %" G_GUINT64_FORMAT " choices\n", info->blocks, t->tokens);
+        return;
+    }
     printf("ranks        %u, %u node%s of %u\n", i->ranks, t->nodes, t->nodes == 1 ? "" : "s",
            MIN(t->ranks_per_node, i->ranks));
     printf("tokens       %u a rank at most\n", i->tokens_max);
@@ -116,7 +122,8 @@ static void spreads_print(const struct info *info)
                                               info->total.nodes, (uint64_t)info->total.ranks * info->total.ranks };
     printf("\n%-16s %6s %9s %9s %6s %8s   %s\n", "load", "of", "max/mean", "min/mean", "Gini", "entropy",
            "worst max/mean");
-    for (int q = 0; q < QUANTITY_COUNT; q++) {
+    const int known = trace_info(info->trace)->counts ? RANK_PAIRS + 1 : QUANTITY_COUNT; /* counts tell no ways */
+    for (int q = 0; q < known; q++) {
         const struct spread_sum *const s = &info->spread[q];
         const double n = s->blocks;
         if (s->blocks == 0 || counts[q] < 2) continue;
@@ -185,6 +192,17 @@ static void distinct_print(const char *what, const uint64_t *histogram, uint32_t
     }
 }
 
+/* Counts, whose tokens are all of rank 0, among as many ranks as share their experts. */
+static void counts_add(struct info *info, uint32_t step, uint32_t layer, const struct routing *routing)
+{
+    struct routing shared = *routing;
+    g_autofree struct routing_rank *rank = g_new0(struct routing_rank, info->total.ranks);
+    rank[0] = routing->rank[0];
+    shared.ranks = info->total.ranks;
+    shared.rank = rank;
+    block_add(info, step, layer, &shared);
+}
+
 static bool blocks_read(struct info *info, const char *steps_text, const char *layers_text, GError **error)
 {
     const struct trace_info *const i = trace_info(info->trace);
@@ -196,7 +214,7 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
             struct routing routing;
             good = trace_read(info->trace, steps.number[s], layers.number[l], 0, &routing, error);
             if (!good) break;
-            block_add(info, steps.number[s], layers.number[l], &routing);
+            (i->counts ? counts_add : block_add)(info, steps.number[s], layers.number[l], &routing);
             routing_free(&routing);
         }
     }
@@ -205,16 +223,41 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
     return good;
 }
 
+/* A trace of choices says how many ranks it has. */
+static bool ranks_check(const struct trace_info *i, int ranks, GError **error)
+{
+    if (!ranks || (i->counts && ranks > 0 && i->experts % (uint32_t)ranks == 0)) return true;
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--num-ranks: expected %s, found %d",
+                i->counts ? "a divisor of the experts" : "counts of experts (remap changes the ranks of others)",
+                ranks);
+    return false;
+}
+
+static void info_print(const struct info *info, const char *path)
+{
+    const struct routing_statistics *const t = &info->total;
+    const bool counts = trace_info(info->trace)->counts, nodes = t->nodes > 1 && !counts;
+    shape_print(info, path);
+    spreads_print(info);
+    if (t->ranks > 1 || !counts)
+        loads_print("pairs a rank receives, over all (step, layer)s", "rank", t->rank_pairs, t->ranks);
+    if (nodes) loads_print("tokens a node receives, over all (step, layer)s", "node", t->node_tokens, t->nodes);
+    expert_bins_print(info->expert_bins);
+    if (!counts) distinct_print("ranks", t->distinct_ranks, t->topk);
+    if (nodes) distinct_print("nodes", t->distinct_nodes, t->topk);
+}
+
 int trace_command_info(int argc, char **argv)
 {
     struct command_input input = { 0 };
     g_autofree char *steps = NULL;
     g_autofree char *layers = NULL;
-    int ranks_per_node = 8;
+    int ranks_per_node = 8, ranks = 0;
     GOptionEntry entries[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &steps, "which steps to read (default all): " RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "which layers to read, likewise", "LAYERS" },
         { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &ranks_per_node, "ranks that share a node (default 8)", "N" },
+        { "num-ranks", 0, 0, G_OPTION_ARG_INT, &ranks, "of counts of experts: ranks that share them", "N" },
         COMMAND_INPUT_ENTRIES(input),
         G_OPTION_ENTRY_NULL,
     };
@@ -227,22 +270,13 @@ int trace_command_info(int argc, char **argv)
         good = false;
     }
     info.trace = good ? command_open(argv[1], &input, &error) : NULL;
-    if (info.trace) {
+    if (info.trace && (good = ranks_check(trace_info(info.trace), ranks, &error))) {
         const struct trace_info *const i = trace_info(info.trace);
-        routing_statistics_init(&info.total, i->ranks, i->experts, i->topk, (uint32_t)ranks_per_node);
+        routing_statistics_init(&info.total, ranks ? (uint32_t)ranks : i->ranks, i->experts, i->topk,
+                                (uint32_t)ranks_per_node);
         good = blocks_read(&info, steps, layers, &error);
     }
-    if (good && info.trace) {
-        shape_print(&info, argv[1]);
-        spreads_print(&info);
-        loads_print("pairs a rank receives, over all (step, layer)s", "rank", info.total.rank_pairs, info.total.ranks);
-        if (info.total.nodes > 1)
-            loads_print("tokens a node receives, over all (step, layer)s", "node", info.total.node_tokens,
-                        info.total.nodes);
-        expert_bins_print(info.expert_bins);
-        distinct_print("ranks", info.total.distinct_ranks, info.total.topk);
-        if (info.total.nodes > 1) distinct_print("nodes", info.total.distinct_nodes, info.total.topk);
-    }
+    if (good && info.trace) info_print(&info, argv[1]);
     if (info.trace) routing_statistics_clear(&info.total);
     trace_close(info.trace);
     g_free(input.weights);

@@ -32,7 +32,7 @@ static const struct command_help generate_help = {
 
 static const struct command_help remap_help = {
     "remap",
-    "INPUT OUTPUT",
+    "INPUT [OUTPUT]",
     "Moves a trace to another number of ranks, or its experts to other ranks.\n\n"
     "--num-ranks N deals the tokens of each (step, layer), in order, in N equal parts to N ranks.  "
     "--placement then\n"
@@ -42,12 +42,14 @@ static const struct command_help remap_help = {
     "  eplb:N                    N redundant slots for the heaviest experts, then slots to ranks\n"
     "  eplb:N:G                  the same with the G expert groups packed to nodes first\n"
     "  file:PATH                 a line a rank: the experts of its slots; or the JSON of SGLang or vLLM Ascend\n"
-    "--placement-output FILE.json writes what SGLang reads as --init-expert-location, for all layers.\n"
+    "--placement-output FILE.json writes what SGLang reads as --init-expert-location, for all layers; with it, OUTPUT\n"
+    "may be left out, and INPUT may hold counts of experts.\n"
     "The output's experts are slots: as many as the experts and their replicas together.",
     "Examples:\n"
     "  eptwin trace remap prefill_ep8.ept ep32.ept --num-ranks 32\n"
     "  eptwin trace remap decode.ept placed.ept --placement eplb:32 --placement-steps 0:4\n"
-    "  eptwin trace remap decode.ept placed.ept --placement eplb:32 --placement-output locations.json",
+    "  eptwin trace remap decode.ept placed.ept --placement eplb:32 --placement-output locations.json\n"
+    "  eptwin trace remap counts.npy --num-ranks 32 --placement eplb:32 --placement-output locations.json",
 };
 
 static void output_clear(struct command_output *output)
@@ -362,6 +364,7 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
     }
     if (o->placement && !placements_make(m, o, error)) return false;
     if (m->placements) info.experts = m->placements[0].slots;
+    if (!path) return true;
     return command_measure_shape(&info, remap_produce, m, error) &&
            command_write(&remap_help, path, output, &info, remap_produce, m, error);
 }
@@ -386,9 +389,12 @@ int trace_command_remap(int argc, char **argv)
     };
     GError *error = NULL;
     struct remap m = { 0 };
-    if (command_parse(&remap_help, entries, &argc, &argv, 2, 2, &error))
+    if (command_parse(&remap_help, entries, &argc, &argv, 1, 2, &error))
         m.trace = command_open(argv[1], &input, &error);
-    if (m.trace) (void)remap_run(&m, &o, argv[2], &output, &error);
+    if (m.trace && argc < 3 && !(o.placement && o.placement_output))
+        g_set_error(&error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                    "expected INPUT OUTPUT, or --placement and --placement-output, found 1 file");
+    else if (m.trace) (void)remap_run(&m, &o, argc < 3 ? NULL : argv[2], &output, &error);
     for (uint32_t l = 0; m.placements && l < trace_info(m.trace)->layers; l++) placement_clear(&m.placements[l]);
     g_free(m.placements);
     trace_close(m.trace);

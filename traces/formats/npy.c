@@ -76,6 +76,18 @@ static bool shape_parse(struct npy *npy, const char **at, GError **error)
     return true;
 }
 
+/* Columns first: numpy itself turns them. */
+static bool order_refuse(const struct npy *npy, GError **error)
+{
+    const char *const path = stream_path(npy->stream);
+    const int length = (int)strlen(path) - (g_str_has_suffix(path, ".zst") ? 4 : 0);
+    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                "%s: header: fortran_order: expected False (C order), found True: python3 -c \"import numpy; "
+                "numpy.save('c_order.npy', numpy.ascontiguousarray(numpy.load('%.*s')))\" writes it so",
+                path, length, path);
+    return false;
+}
+
 /* The dictionary, key by key. */
 static bool header_parse(struct npy *npy, const char *text, GError **error)
 {
@@ -92,7 +104,9 @@ static bool header_parse(struct npy *npy, const char *text, GError **error)
         else if (g_str_has_prefix(key, "'shape'") && !shape) good = shape = shape_parse(npy, &at, error);
         else if (g_str_has_prefix(key, "'fortran_order'") && !order)
             good = order =
-                g_str_has_prefix(at, "False") || header_error(npy, error, "fortran_order", "False (C order)", at);
+                g_str_has_prefix(at, "False") ||
+                (g_str_has_prefix(at, "True") ? order_refuse(npy, error)
+                                              : header_error(npy, error, "fortran_order", "False (C order)", at));
         else header_error(npy, error, "dictionary", "descr, fortran_order and shape, once each", key);
         if (!good) return false;
         if (g_str_has_prefix(at, "False")) at += strlen("False");

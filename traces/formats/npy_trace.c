@@ -81,6 +81,7 @@ bool npy_trace_open(struct trace *trace, struct stream *stream, const struct tra
     n->stream = stream;
     trace->state = n;
     trace->ops = &npy_trace_ops;
+    trace->array = true;
     info->format = stream_is_compressed(stream) ? "npy.zst" : "npy";
     if (!npy_open(&n->npy, stream, error) || !shape_spread(&n->npy, shape, error)) return false;
     if (n->npy.kind == 'f') {

@@ -25,6 +25,7 @@ bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct tr
 {
     struct npy npy;
     trace->info.format = "vllm";
+    trace->array = true;
     if (!npy_open(&npy, stream, error) || !vllm_check(&npy, trace->path, error)) {
         stream_close(stream);
         return false;
