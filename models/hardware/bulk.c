@@ -115,7 +115,6 @@ uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64
     if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, sent_ps);
     flows_note(&to->ingress_flows, source, in_ps);
-    world_bisection_note(w, source, target, size_bytes);
     return in_ps;
 }
 

@@ -31,7 +31,6 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, out_ps);
     flows_note(&to->ingress_flows, source, in_ps);
-    world_bisection_note(w, source, target, size_bytes);
     return later(out_ps, in_ps);
 }
 
@@ -117,7 +116,6 @@ static int copy_store(struct world_rank *rank, const struct fabric_write *write)
         const uint64_t out_ps = port_reserve(&rank->egress, start, link_ps, size);
         const uint64_t in_ps = port_reserve(&w->rank[write->peer].ingress, start, link_ps, size);
         gpu_lane_reach(rank->now.worker, later(out_ps, in_ps) + calls->copy_ps);
-        world_bisection_note(w, rank->fabric.rank, write->peer, size);
     }
     world_store_payload(rank, write);
     return 0;

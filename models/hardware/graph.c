@@ -96,6 +96,34 @@ uint32_t graph_port_switch(const struct graph *g, uint32_t port_part)
     return UINT32_MAX;
 }
 
+uint64_t graph_port_out_bps(const struct graph *g, uint32_t node, uint32_t port)
+{
+    const uint32_t part = graph_port(g, node, port), above = graph_port_switch(g, part);
+    return above == UINT32_MAX ? 0 : graph_link(g, graph_link_between(g, part, above))->rate_bps;
+}
+
+uint64_t graph_port_in_bps(const struct graph *g, uint32_t node, uint32_t port)
+{
+    const uint32_t part = graph_port(g, node, port), above = graph_port_switch(g, part);
+    return above == UINT32_MAX ? 0 : graph_link(g, graph_link_between(g, above, part))->rate_bps;
+}
+
+struct graph_peer_rates graph_gpu_peer_rates(const struct graph *g, uint32_t node, uint32_t gpu)
+{
+    const struct cluster_nvlink *c = &g->cluster->nvlink;
+    const uint32_t part = graph_gpu(g, node, gpu);
+    const GArray *out = graph_part(g, part)->out;
+    for (guint i = 0; i < out->len; i++) {
+        const struct link *away = graph_link(g, g_array_index(out, uint32_t, i));
+        if (graph_part(g, away->to)->kind != PART_NVLINK) continue;
+        const uint32_t back = graph_link_between(g, away->to, part);
+        const struct link *in = back == UINT32_MAX ? away : graph_link(g, back);
+        return (struct graph_peer_rates){ away->rate_bps, in->rate_bps, away->built_bps, in->built_bps };
+    }
+    return (struct graph_peer_rates){ c->egress_rate_bps, c->ingress_rate_bps, c->egress_rate_bps,
+                                      c->ingress_rate_bps };
+}
+
 void graph_free(struct graph *g)
 {
     if (!g) return;

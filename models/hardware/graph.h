@@ -44,6 +44,7 @@ struct link {
     uint64_t rate_bps, latency_ps;
     uint64_t buffer_bytes; /* before it, at from; 0: as much as there is */
     bool down;
+    uint64_t built_bps; /* its rate before any fault */
 };
 
 struct graph {
@@ -52,6 +53,12 @@ struct graph {
     uint32_t only_nic;                 /* a fault: NIC + 1 that all GPUs of a node use; 0: each its own */
     GArray *part, *link;               /* struct part, struct link */
     GHashTable *names;                 /* name -> part + 1 */
+};
+
+/* How fast a GPU's stores to its peers leave it, and how fast those of its peers come in. */
+struct graph_peer_rates {
+    uint64_t out_bps, in_bps;             /* 0: never the limit */
+    uint64_t built_out_bps, built_in_bps; /* before any fault */
 };
 
 /* The number of GPUs of a node when ranks_per_node of them are used, and the number of its NICs. */
@@ -89,6 +96,11 @@ uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
 /* Where cross-rail traffic goes by NVLink: the port of a node through which it reaches a switch that another of its
  * ports, `own`, does not hang on.  UINT32_MAX: through its own. */
 uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own, uint32_t to_switch);
+/* The rates of a GPU's links of NVLink; where it has none, what the cluster's [nvlink] says of stores over PCIe. */
+struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t node, uint32_t gpu);
+/* What a port sends and takes in at, faults included, in bits/s; 0 where it is down. */
+uint64_t graph_port_out_bps(const struct graph *graph, uint32_t node, uint32_t port);
+uint64_t graph_port_in_bps(const struct graph *graph, uint32_t node, uint32_t port);
 /* The switch that a port hangs on, or UINT32_MAX where its link is down. */
 uint32_t graph_port_switch(const struct graph *graph, uint32_t port_part);
 

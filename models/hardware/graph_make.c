@@ -21,14 +21,15 @@ static void link_add_one(struct graph *g, const struct link *link)
 {
     const uint32_t number = g->link->len;
     g_array_append_val(g->link, *link);
+    graph_link(g, number)->built_bps = link->rate_bps;
     g_array_append_val(graph_part(g, link->from)->out, number);
 }
 
 /* Adds a link for each direction. */
 static void link_add(struct graph *g, uint32_t a, uint32_t b, uint64_t rate_bps, uint64_t latency_ps, uint64_t buffer)
 {
-    link_add_one(g, &(struct link){ a, b, rate_bps, latency_ps, buffer, false });
-    link_add_one(g, &(struct link){ b, a, rate_bps, latency_ps, buffer, false });
+    link_add_one(g, &(struct link){ a, b, rate_bps, latency_ps, buffer, false, 0 });
+    link_add_one(g, &(struct link){ b, a, rate_bps, latency_ps, buffer, false, 0 });
 }
 
 static uint32_t node_part(struct graph *g, enum part_kind kind, uint32_t node, const char *what, uint32_t number)
@@ -156,8 +157,8 @@ static bool node_make(struct graph *g, uint32_t node, GError **error)
     if (nvlink == UINT32_MAX) nvlink = part_add(g, PART_NVLINK, node, 0, name);
     for (uint32_t i = 0; i < g->gpus; i++) {
         const uint64_t egress_bps = c->nvlink.egress_rate_bps, latency_ps = c->nvlink.latency_ps;
-        link_add_one(g, &(struct link){ graph_gpu(g, node, i), nvlink, egress_bps, latency_ps, 0, false });
-        link_add_one(g, &(struct link){ nvlink, graph_gpu(g, node, i), c->nvlink.ingress_rate_bps, 0, 0, false });
+        link_add_one(g, &(struct link){ graph_gpu(g, node, i), nvlink, egress_bps, latency_ps, 0, false, 0 });
+        link_add_one(g, &(struct link){ nvlink, graph_gpu(g, node, i), c->nvlink.ingress_rate_bps, 0, 0, false, 0 });
     }
     return true;
 }
@@ -197,8 +198,8 @@ static void port_connect(struct graph *g, uint32_t port, uint32_t leaf, uint64_t
 {
     const struct cluster *c = g->cluster;
     const uint64_t out_bps = rate_bps && rate_bps < c->nic.rate_bps ? rate_bps : c->nic.rate_bps;
-    link_add_one(g, &(struct link){ port, leaf, c->nic.rate_bps, latency_ps[0], 0, false });
-    link_add_one(g, &(struct link){ leaf, port, out_bps, latency_ps[1], c->network.buffer_bytes, false });
+    link_add_one(g, &(struct link){ port, leaf, c->nic.rate_bps, latency_ps[0], 0, false, 0 });
+    link_add_one(g, &(struct link){ leaf, port, out_bps, latency_ps[1], c->network.buffer_bytes, false, 0 });
 }
 
 static void port_connect_default(struct graph *g, uint32_t port, uint32_t leaf)

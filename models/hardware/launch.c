@@ -26,26 +26,39 @@ struct rest *launch_rests_new(struct world_rank *rank)
     return arena_take(&rank->world->arena, rank->worker_max * sizeof rank->rest[0]);
 }
 
-/* What the rank's ports have done so far: the time of the busiest one, and the bytes of all. */
 static uint64_t late_of(const struct port *port, uint64_t end_ps)
 {
     return port->free_ps > end_ps ? port->free_ps - end_ps : 0;
 }
 
-/* One of the ports of resource that a NIC has. */
-static const struct port *nic_port(const struct world *w, uint32_t nic, enum world_resource resource)
+/* What is counted from a launch to its end, beside the rank's SMs and cores. */
+static const enum world_resource counted[] = { WORLD_HBM,    WORLD_NVLINK_EGRESS, WORLD_NVLINK_INGRESS, WORLD_NIC_TX,
+                                               WORLD_NIC_RX, WORLD_POSTING,       WORLD_RECEIVING };
+
+/* The rank's own port of a resource, or one of those that its NIC has. */
+static const struct port *port_of(const struct world_rank *rank, enum world_resource resource, uint32_t i)
 {
-    const struct network *n = w->network;
-    const struct network_port *ends = &n->port[nic];
-    if (resource == WORLD_RECEIVING) return &w->nic[nic].receiving;
-    return &n->link[resource == WORLD_NIC_TX ? ends->out : ends->in].port;
+    const struct world *w = rank->world;
+    switch (resource) {
+    case WORLD_HBM: return &rank->hbm;
+    case WORLD_NVLINK_EGRESS: return &rank->egress;
+    case WORLD_NVLINK_INGRESS: return &rank->ingress;
+    case WORLD_POSTING: return &rank->posting;
+    case WORLD_RECEIVING: return &w->nic[rank->nic[i]].receiving;
+    default: break;
+    }
+    const struct network_port *ends = &w->network->port[rank->nic[i]];
+    return &w->network->link[resource == WORLD_NIC_TX ? ends->out : ends->in].port;
 }
 
+static bool by_nic(enum world_resource r) { return r == WORLD_NIC_TX || r == WORLD_NIC_RX || r == WORLD_RECEIVING; }
+
+/* What the rank's ports have done so far: the time of the busiest one, and the bytes of all. */
 static struct world_use ports_use(const struct world_rank *rank, enum world_resource resource)
 {
     struct world_use use = { 0 };
-    for (uint32_t i = 0; i < rank->nic_count; i++) {
-        const struct port *port = nic_port(rank->world, rank->nic[i], resource);
+    for (uint32_t i = 0; i < (by_nic(resource) ? rank->nic_count : 1); i++) {
+        const struct port *port = port_of(rank, resource, i);
         if (port->busy_ps > use.busy_ps) use.busy_ps = port->busy_ps;
         use.bytes += port->bytes;
         const uint64_t late_ps = late_of(port, rank->end_ps);
@@ -86,15 +99,13 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     if (count > rank->worker_max) workers_grow(rank, count);
     rank->worker_count = rank->running = count;
     rank->mover_count = 0;
-    rank->start_ps = rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = now_ps;
+    rank->start_ps = rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = rank->arrived_ps = now_ps;
     rank->launch++;
     rank->begun = false;
     rank->ready_first = NULL;
     rank->owed_ps = rank->held_until_ps = 0;
     memset(rank->row_cost, 0, sizeof rank->row_cost);
     rank->ready_count = rank->round_left = 0;
-    struct port *const ports[] = { &rank->hbm, &rank->egress, &rank->ingress, &rank->posting };
-    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) ports[i]->busy_ps = ports[i]->bytes = 0;
     for (uint32_t i = 0; i < rank->world->sm_count; i++) {
         rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
         rank->sm_first[i] = 0;
@@ -111,9 +122,8 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     }
     world_counters_launch(rank);
     blocks_place(rank, worker, count);
-    rank->nic_tx = ports_use(rank, WORLD_NIC_TX);
-    rank->nic_rx = ports_use(rank, WORLD_NIC_RX);
-    rank->receiving = ports_use(rank, WORLD_RECEIVING);
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
+        rank->before[counted[i]] = ports_use(rank, counted[i]);
     if (rank->world->options.timeline) world_timeline_launch(rank, count);
 }
 
@@ -126,31 +136,12 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
                                      .let_ps = rank->let_ps - rank->begin_ps + beside_ps,
                                      .wait_ps = rank->begin_ps - rank->start_ps,
                                      .begin_ps = rank->start_ps,
-                                     .end_ps = rank->end_ps };
+                                     .end_ps = rank->end_ps,
+                                     .arrived_ps = rank->arrived_ps };
     if (rank->counts_ps > rank->begin_ps) result->counts_ps = rank->counts_ps - rank->begin_ps + beside_ps;
-    const struct {
-        enum world_resource resource;
-        const struct port *port;
-    } single[] = {
-        { WORLD_HBM, &rank->hbm },
-        { WORLD_NVLINK_EGRESS, &rank->egress },
-        { WORLD_NVLINK_INGRESS, &rank->ingress },
-        { WORLD_POSTING, &rank->posting },
-    };
-    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
-        result->use[single[i].resource] =
-            (struct world_use){ single[i].port->busy_ps, single[i].port->bytes, late_of(single[i].port, rank->end_ps) };
-    const struct {
-        enum world_resource resource;
-        const struct world_use *before;
-    } nic[] = {
-        { WORLD_NIC_TX, &rank->nic_tx },
-        { WORLD_NIC_RX, &rank->nic_rx },
-        { WORLD_RECEIVING, &rank->receiving },
-    };
-    for (size_t i = 0; i < sizeof nic / sizeof nic[0]; i++) {
-        const struct world_use now = ports_use(rank, nic[i].resource);
-        result->use[nic[i].resource] = use_since(&now, nic[i].before);
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
+        const struct world_use now = ports_use(rank, counted[i]);
+        result->use[counted[i]] = use_since(&now, &rank->before[counted[i]]);
     }
     struct world_use *sm = &result->use[WORLD_SM], *core = &result->use[WORLD_CORE];
     for (uint32_t i = 0; i < w->sm_count; i++) {
@@ -158,6 +149,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
         sm->bytes += rank->sm[i].bytes;
     }
     if (w->machine->busy_ps) core->busy_ps = w->machine->busy_ps(rank);
+    busy_rank_result(rank, result);
 }
 
 /* What is on its way to a worker that has finished still reaches its rank. */
@@ -195,6 +187,7 @@ void launch_rank_done(struct world_rank *rank)
 {
     struct world *w = rank->world;
     assert(w->ranks_running > 0);
+    busy_rank_end(rank);
     if (rank->kernel + 1 < w->program->kernels) {
         const uint64_t next_ps = rank->end_ps + w->launch_ps;
         sim_schedule_at(w->sim, &rank->launch_event, next_ps);
@@ -212,6 +205,7 @@ void launch_event_run(struct sim *sim, struct sim_event *event)
     rank_result(rank, result_of(rank));
     rank->kernel++;
     rank_prepare(rank, sim_now_ps(sim));
+    busy_rank_begin(rank);
     for (uint32_t i = 0; i < rank->worker_count; i++) sim_schedule_at(sim, &rank->worker[i].event, rank->start_ps);
     if (!rank->worker_count) launch_rank_done(rank);
 }
@@ -251,10 +245,9 @@ static void program_begin(struct world *w, const struct world_program *program)
     const uint64_t start_ps = launch_start_ps(w);
     w->program = program;
     w->several = program->kernels > 1;
-    w->bisection = memory_grow(w->bisection, program->kernels, sizeof w->bisection[0]);
-    for (uint32_t i = 0; i < program->kernels; i++) w->bisection[i] = (struct bisection){ { 0, 0 } };
     network_uses_clear(w->network);
     for (uint32_t i = 0; i < w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
+    busy_program_begin(w->busy, program->kernels, start_ps);
     w->ranks_running = w->options.ranks;
     uint32_t most = 0;
     for (uint32_t r = 0; r < w->options.ranks; r++) {
@@ -336,15 +329,4 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
     };
     uint32_t kernel;
     return world_run_program(w, &program, &kernel, text, text_size);
-}
-
-uint64_t world_bisection_ps(const struct world *w, uint32_t kernel)
-{
-    const struct cluster *c = w->cluster;
-    const uint64_t half = w->options.ranks / 2, *both = w->bisection[kernel].size_bytes;
-    const uint64_t bytes = both[0] > both[1] ? both[0] : both[1];
-    const bool rdma = w->options.ranks > w->options.ranks_per_node || w->options.nvlink_disabled;
-    const uint64_t nics_bps = c->nic.rate_bps * w->network->ports_per_node / w->network->graph->gpus;
-    const uint64_t rate_bps = rdma ? nics_bps : c->nvlink.egress_rate_bps;
-    return half && rate_bps ? units_transfer_ps(bytes / half, rate_bps) : 0;
 }

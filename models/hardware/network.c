@@ -158,13 +158,3 @@ bool network_link_inner(const struct network *n, uint32_t i)
     const struct link *link = graph_link(n->graph, i);
     return graph_part(n->graph, link->from)->kind != PART_PORT && graph_part(n->graph, link->to)->kind != PART_PORT;
 }
-
-uint32_t network_busiest(const struct network *n)
-{
-    uint32_t busiest = UINT32_MAX;
-    for (uint32_t i = 0; i < n->graph->link->len; i++) {
-        if (!n->link[i].port.busy_ps || !network_link_inner(n, i)) continue;
-        if (busiest == UINT32_MAX || n->link[i].port.busy_ps > n->link[busiest].port.busy_ps) busiest = i;
-    }
-    return busiest;
-}

@@ -58,7 +58,5 @@ uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
 void network_uses_clear(struct network *network);
 /* Whether a link is between switches or of a node's PCIe. */
 bool network_link_inner(const struct network *network, uint32_t link);
-/* The link that was busiest since the last clear, of those between switches and of a node's PCIe; or UINT32_MAX. */
-uint32_t network_busiest(const struct network *network);
 
 #endif

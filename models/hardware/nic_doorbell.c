@@ -100,7 +100,6 @@ void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, b
 {
     struct world *w = source->world;
     struct qp *qp = nic_qp(source, r->target, r->queue);
-    world_bisection_note(w, r->source, r->target, r->wire_bytes);
     struct request *const held = request_at(w, qp->held_last);
     r->qp = arena_name_of(&w->arena, qp);
     qp->unknown += r->places;

@@ -38,6 +38,7 @@ static void request_known(struct world *w, struct qp *qp, struct request *r, uin
     const uint64_t acked_ps = visible_ps + flush_ps(w) + back_ps(w, r);
     assert(visible_ps >= sim_now_ps(w->sim) && request_early_bytes(w, r) <= r->wire_bytes);
     nic_credit_return(nic_of(w, r), r->wire_bytes - request_early_bytes(w, r), acked_ps);
+    world_arrival_note(&w->rank[r->target], visible_ps);
     acks_owe(w, r);
     if (r->answer) qp_rest_of(w, qp)->answers--;
     else world_qp_complete(w, r->source, qp, r->places, acked_ps);

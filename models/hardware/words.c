@@ -260,6 +260,7 @@ void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, 
 
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
+    world_arrival_note(target, time_ps);
     if (add && !value) return; /* the word does not change: nobody who watches it needs a step */
     if (add && (world_counter_hold(target, word, value, &time_ps) || counter_reach(target, word, value, time_ps)))
         return;

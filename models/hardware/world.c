@@ -17,9 +17,9 @@ enum { EVENTS_AT_FIRST = 64 * 1024, WINDOW_PIECES = 16 };
 
 const char *world_resource_name(enum world_resource resource)
 {
-    static const char *const name[WORLD_RESOURCE_COUNT] = { "sm",     "hbm",    "nvlink_egress", "nvlink_ingress",
-                                                            "nic_tx", "nic_rx", "posting",       "receiving",
-                                                            "core" };
+    static const char *const name[WORLD_RESOURCE_COUNT] = { "sm",     "hbm",     "nvlink_egress", "nvlink_ingress",
+                                                            "nic_tx", "nic_rx",  "posting",       "receiving",
+                                                            "core",   "atomics", "link" };
     return name[resource];
 }
 
@@ -292,28 +292,20 @@ static bool network_init(struct world *w)
     return true;
 }
 
-/* How long a link of the graph takes, against the rate that the cluster gives it. */
-static uint32_t slow_of(const struct graph *g, uint32_t from, uint32_t to, uint64_t rate_bps)
+/* How long a link takes, against what it would without faults. */
+static uint32_t slow_of(uint64_t built_bps, uint64_t rate_bps)
 {
-    const uint32_t link = graph_link_between(g, from, to);
-    const uint64_t found_bps = link == UINT32_MAX ? rate_bps : graph_link(g, link)->rate_bps;
-    return found_bps == rate_bps ? WORLD_SLOW_ONE
-                                 : (uint32_t)((double)WORLD_SLOW_ONE * (double)rate_bps / (double)found_bps + 0.5);
+    if (built_bps == rate_bps) return WORLD_SLOW_ONE;
+    return (uint32_t)((double)WORLD_SLOW_ONE * (double)built_bps / (double)rate_bps + 0.5);
 }
 
 static void rank_nvlink_init(struct world_rank *rank)
 {
     const struct graph *g = rank->world->network->graph;
-    const struct cluster_nvlink *c = &g->cluster->nvlink;
-    const uint32_t gpu = graph_gpu(g, rank->fabric.rank / g->gpus, rank->fabric.rank % g->gpus);
-    const GArray *out = graph_part(g, gpu)->out;
-    rank->egress_slow = rank->ingress_slow = WORLD_SLOW_ONE;
-    for (guint i = 0; i < out->len; i++) {
-        const uint32_t nvlink = graph_link(g, g_array_index(out, uint32_t, i))->to;
-        if (graph_part(g, nvlink)->kind != PART_NVLINK) continue;
-        rank->egress_slow = slow_of(g, gpu, nvlink, c->egress_rate_bps);
-        rank->ingress_slow = slow_of(g, nvlink, gpu, c->ingress_rate_bps);
-    }
+    const uint32_t number = rank->fabric.rank;
+    const struct graph_peer_rates rates = graph_gpu_peer_rates(g, number / g->gpus, number % g->gpus);
+    rank->egress_slow = slow_of(rates.built_out_bps, rates.out_bps);
+    rank->ingress_slow = slow_of(rates.built_in_bps, rates.in_bps);
 }
 
 static void rank_init(struct world *w, uint32_t index)
@@ -397,6 +389,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
     if (options->timeline) w->causes = causes_new(w);
     if (options->usage) w->usage = usage_new(w);
+    w->busy = busy_new(w);
     for (uint32_t i = 0; options->timeline && i < options->ranks; i++) world_timeline_rank_init(&w->rank[i]);
     return w;
 }
@@ -405,6 +398,7 @@ void world_free(struct world *w)
 {
     if (!w) return;
     usage_free(w->usage);
+    busy_free(w->busy);
     for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
         struct world_rank *rank = &w->rank[i];
         free(rank->sm);
@@ -430,7 +424,6 @@ void world_free(struct world *w)
     }
     for (uint32_t i = 0; w->nic && i < 2 * w->nic_count; i++) nic_clear(&w->nic[i]);
     arena_clear(&w->arena);
-    free(w->bisection);
     free(w->rank);
     free(w->nic);
     free(w->relay);
@@ -447,19 +440,6 @@ struct fabric *world_fabric(struct world *w, uint32_t rank)
 {
     assert(rank < w->options.ranks);
     return &w->rank[rank].fabric;
-}
-
-bool world_busiest_link(const struct world *w, const char **from, const char **to, uint64_t *busy_ps,
-                        uint64_t *until_ps)
-{
-    const uint32_t busiest = network_busiest(w->network);
-    if (busiest == UINT32_MAX) return false;
-    const struct graph *g = w->network->graph;
-    *from = graph_part(g, graph_link(g, busiest)->from)->name;
-    *to = graph_part(g, graph_link(g, busiest)->to)->name;
-    *busy_ps = w->network->link[busiest].port.busy_ps;
-    *until_ps = w->network->link[busiest].port.free_ps;
-    return true;
 }
 
 uint64_t world_event_count(const struct world *w) { return sim_event_count(w->sim) - usage_events(w->usage); }

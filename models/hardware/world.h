@@ -49,6 +49,8 @@ enum world_resource {
     WORLD_POSTING,
     WORLD_RECEIVING,
     WORLD_CORE,
+    WORLD_ATOMICS, /* of a NIC; this and links are known by world_busiest() alone */
+    WORLD_LINK,    /* between switches, or of a node's PCIe */
     WORLD_RESOURCE_COUNT
 };
 const char *world_resource_name(enum world_resource resource); /* "nvlink_egress", ... */
@@ -67,6 +69,7 @@ struct world_result {          /* of one rank and kernel */
     uint64_t counts_ps;        /* from its begin until the host knows how many rows come; 0: as let_ps */
     uint64_t wait_ps;          /* before it, for the first turn on a core of a host */
     uint64_t begin_ps, end_ps; /* on the world's clock: of the launch, of its last worker */
+    uint64_t arrived_ps;       /* the same, of what has come to the rank last: data, or a change of a word */
     struct world_use use[WORLD_RESOURCE_COUNT];
 };
 
@@ -106,14 +109,19 @@ void world_timeline_note(const struct world *world, const char *name, const stru
 void world_timeline_wait(const struct world *world, uint32_t rank, uint32_t worker, uint64_t begin_ps, uint64_t end_ps,
                          const char *text);
 
-/* A bound for a kernel of the last program.  It is the time that bytes between the two halves of the ranks take at the
- * halves' full rate.  It counts RDMA traffic between nodes, or NVLink traffic within one node. */
-uint64_t world_bisection_ps(const struct world *world, uint32_t kernel);
+/* A part while the slowest rank ran a kernel of the last program: the rank whose kernel took longest from its first step
+ * to its last.  Bytes of ranks whose own kernels have ended count, too; SMs count while their own ranks run. */
+struct world_part {
+    char name[128];     /* "NIC of rank 0, sending", "leaf0-spine1" */
+    uint64_t busy_ps;   /* never more than the slowest rank's kernel takes */
+    uint64_t bytes;     /* that crossed it meanwhile, headers included; 0: it moves none */
+    uint64_t rate_bps;  /* that they could cross it at, faults included; 0: its work has no one rate */
+    uint64_t usual_bps; /* that of most parts of its kind; 0: says nothing here */
+    double over_mean;   /* its bytes over the mean of all parts of its kind, without bytes its time; 0: a link */
+};
 
-/* The link between switches that was busiest in the last program, its busy time, and until when.  False if there is
- * none. */
-bool world_busiest_link(const struct world *world, const char **from, const char **to, uint64_t *busy_ps,
-                        uint64_t *until_ps);
+/* The busiest part of a kind.  False where none was busy. */
+bool world_busiest(const struct world *world, uint32_t kernel, enum world_resource kind, struct world_part *part);
 
 /* How busy a kind of part was over the time of the last program, in a world that keeps it: shares (0 to 1) of equal
  * intervals one after another from its begin on, the last one perhaps shorter; the mean over the parts that did

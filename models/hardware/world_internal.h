@@ -3,6 +3,7 @@
 #define MODELS_HARDWARE_WORLD_INTERNAL_H
 
 #include "models/hardware/arena.h"
+#include "models/hardware/busy.h"
 #include "models/hardware/dcqcn.h"
 #include "models/hardware/egress.h"
 #include "models/hardware/host.h"
@@ -183,7 +184,8 @@ struct world_rank {
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
     bool begun;
     bool cast; /* host: its last work on rows was a cast: what it stores lies in its caches */
-    struct world_use nic_tx, nic_rx, receiving; /* of its NIC before the launch */
+    struct world_use before[WORLD_RESOURCE_COUNT]; /* what its ports had done before the launch */
+    uint64_t arrived_ps;                           /* when what came to it last was there, in this launch */
     uint64_t *lanes_named; /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
     uint32_t lanes_named_count;
 };
@@ -204,11 +206,6 @@ struct world_machine {
     uint64_t (*busy_ps)(const struct world_rank *rank); /* of its cores; NULL: it has none */
 };
 extern const struct world_machine gpu_machine, host_machine;
-
-/* Bytes that went from the lower half of the ranks to the upper, and back, in one kernel. */
-struct bisection {
-    uint64_t size_bytes[2];
-};
 
 /* A port as cross-rail traffic of other GPUs of its node uses it: by NVLink to its GPU first. */
 struct relay {
@@ -233,6 +230,7 @@ struct world {
     struct world_rank *rank;
     struct causes *causes; /* with a timeline, else NULL */
     struct usage *usage;   /* NULL: not wanted */
+    struct busy *busy;
     struct transport transport;
     struct graph *graph; /* its own, unless it was given one */
     struct network *network;
@@ -256,7 +254,6 @@ struct world {
     uint32_t ranks_running;
     uint32_t wakes_pending;      /* wakes that are scheduled */
     uint32_t idle;               /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
-    struct bisection *bisection; /* [kernels] */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     struct work_rates logs, exps; /* rates 0: not known */
     struct work_rates message;    /* host: a store of what the rank has just cast */
@@ -327,11 +324,10 @@ void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
 /* Moves the bytes of a store at once, because nobody reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);
 void world_load_payload(struct world_rank *target, const struct fabric_read *read);
-/* Notes bytes that may cross between the halves of the ranks. */
-static inline void world_bisection_note(struct world *w, uint16_t source, uint16_t target, uint64_t size_bytes)
+/* Something comes to the rank at time_ps. */
+static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
 {
-    const bool from = source >= w->options.ranks / 2, to = target >= w->options.ranks / 2;
-    if (from != to) w->bisection[w->rank[source].kernel].size_bytes[from] += size_bytes;
+    rank->arrived_ps = later(rank->arrived_ps, time_ps);
 }
 
 /* An event at from_ps makes the worker step at time_ps, or later, when its earlier work is done.  Nothing changes if

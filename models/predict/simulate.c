@@ -227,120 +227,57 @@ static double latency_bound_us(const struct run *run, bool rdma)
     return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
 }
 
-/* What no run can be faster than: what its busiest sender, receiver, SM (or core), memory, cut and link need, and one
- * message.  A link is one between switches or of a node's PCIe; without any that can be the limit there is no such
- * bound. */
+/* What no run can be faster than, by the kind of its busiest part: it is busy so long while the slowest rank runs.  A
+ * link is one between switches or of a node's PCIe. */
 enum bound {
     BOUND_SEND,
     BOUND_RECEIVE,
-    BOUND_BISECTION,
     BOUND_LINK,
+    BOUND_POST,
     BOUND_WORK,
     BOUND_MEMORY, /* of GPUs: a host's is part of its cores' work */
     BOUND_LATENCY,
     BOUND_COUNT
 };
 
+static const enum bound bound_of[WORLD_RESOURCE_COUNT] = {
+    [WORLD_NVLINK_EGRESS] = BOUND_SEND, [WORLD_NIC_TX] = BOUND_SEND,       [WORLD_NVLINK_INGRESS] = BOUND_RECEIVE,
+    [WORLD_NIC_RX] = BOUND_RECEIVE,     [WORLD_RECEIVING] = BOUND_RECEIVE, [WORLD_ATOMICS] = BOUND_RECEIVE,
+    [WORLD_LINK] = BOUND_LINK,          [WORLD_POSTING] = BOUND_POST,      [WORLD_SM] = BOUND_WORK,
+    [WORLD_CORE] = BOUND_WORK,          [WORLD_HBM] = BOUND_MEMORY,
+};
+
 struct bounds {
     double us[BOUND_COUNT];
-    const char *resource[BOUND_COUNT]; /* the part that needs so long */
+    bool there[BOUND_COUNT];
+    struct world_part part[WORLD_RESOURCE_COUNT]; /* the busiest of its kind; busy_ps 0: none is */
+    enum world_resource busiest;                  /* of all; WORLD_RESOURCE_COUNT: none */
     enum bound tightest;
 };
 
-static void bound_raise(struct bounds *b, enum bound bound, enum world_resource resource, uint64_t time_ps)
-{
-    if (b->resource[bound] && units_us(time_ps) <= b->us[bound]) return;
-    b->us[bound] = units_us(time_ps);
-    b->resource[bound] = world_resource_name(resource);
-}
-
-static bool phase_sends(const struct run *run, const struct world_result *result)
-{
-    for (uint32_t r = 0; r < run->job->ranks; r++)
-        if (result[r].use[WORLD_NIC_TX].bytes || result[r].use[WORLD_NVLINK_EGRESS].bytes) return true;
-    return false;
-}
-
-struct link_use {
-    const char *from, *to;
-    uint64_t busy_ps, until_ps;
-};
-
-/* The busiest link of a phase.  A link's use is counted over all kernels that follow one another without a barrier: it
- * is known of a phase that is the only one of them to send. */
-static bool link_busy(const struct run *run, struct link_use *use)
-{
-    const uint32_t kernels = run->program_phases * run->program_rounds;
-    uint32_t senders = 0;
-    for (uint32_t i = 0; i < kernels; i++) senders += phase_sends(run, &run->results[(gsize)i * run->job->ranks]);
-    assert(senders <= kernels && run->program_kernel < kernels);
-    return senders == 1 && phase_sends(run, run->result) &&
-           world_busiest_link(run->world, &use->from, &use->to, &use->busy_ps, &use->until_ps);
-}
-
-/* A phase on the world's clock: from when the first rank began. */
-struct span_of_phase {
-    uint64_t first_ps, last_ps, end_ps; /* begin of the first rank and of the last one, end of the last one */
-};
-
-static struct span_of_phase phase_span(const struct run *run)
-{
-    struct span_of_phase s = { .first_ps = UINT64_MAX };
-    for (uint32_t r = 0; r < run->job->ranks; r++) {
-        s.first_ps = MIN(s.first_ps, run->result[r].begin_ps);
-        s.last_ps = MAX(s.last_ps, run->result[r].begin_ps);
-        s.end_ps = MAX(s.end_ps, run->result[r].end_ps);
-    }
-    return s;
-}
-
-/* What is left of a use beside what need not be in a kernel's time: it goes on after the end, or before the last rank
- * begins. */
-static uint64_t within_ps(uint64_t busy_ps, uint64_t elsewhere_ps) { return busy_ps - MIN(busy_ps, elsewhere_ps); }
-
-static uint64_t use_within_ps(const struct world_use *use) { return within_ps(use->busy_ps, use->late_ps); }
-
-/* What a core does before the last rank has its first turn is not in that rank's time.  A phase that ends sooner than a
- * message could take waits for none. */
 static void bounds_find(const struct run *run, double slowest_us, struct bounds *b)
 {
-    *b = (struct bounds){ .tightest = BOUND_SEND };
     const bool host = run->cluster->host.cores > 0;
     bool rdma = false;
-    uint64_t wait_ps = 0, late_ps = 0;
-    for (uint32_t r = 0; r < run->job->ranks; r++) wait_ps = MAX(wait_ps, run->result[r].wait_ps);
-    for (uint32_t r = 0; r < run->job->ranks; r++) {
-        const struct world_use *use = run->result[r].use;
-        bound_raise(b, BOUND_SEND, WORLD_NVLINK_EGRESS, use_within_ps(&use[WORLD_NVLINK_EGRESS]));
-        bound_raise(b, BOUND_SEND, WORLD_NIC_TX, use_within_ps(&use[WORLD_NIC_TX]));
-        bound_raise(b, BOUND_RECEIVE, WORLD_NVLINK_INGRESS, use_within_ps(&use[WORLD_NVLINK_INGRESS]));
-        bound_raise(b, BOUND_RECEIVE, WORLD_NIC_RX, use_within_ps(&use[WORLD_NIC_RX]));
-        bound_raise(b, BOUND_RECEIVE, WORLD_RECEIVING, use_within_ps(&use[WORLD_RECEIVING]));
-        for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) late_ps = MAX(late_ps, use[i].late_ps);
-        const uint64_t core_ps = use[WORLD_CORE].busy_ps - MIN(use[WORLD_CORE].busy_ps, wait_ps);
-        bound_raise(b, BOUND_WORK, host ? WORLD_CORE : WORLD_SM, host ? core_ps : use[WORLD_SM].busy_ps);
-        if (!host) bound_raise(b, BOUND_MEMORY, WORLD_HBM, use_within_ps(&use[WORLD_HBM]));
-        rdma |= use[WORLD_NIC_TX].bytes > 0;
-    }
-    b->us[BOUND_BISECTION] = units_us(within_ps(world_bisection_ps(run->world, run->program_kernel), late_ps));
-    b->resource[BOUND_BISECTION] = "bisection";
-    struct link_use link;
-    if (link_busy(run, &link)) {
-        const struct span_of_phase span = phase_span(run);
-        const uint64_t late = within_ps(link.until_ps, span.end_ps) + span.last_ps - span.first_ps;
-        b->us[BOUND_LINK] = units_us(within_ps(link.busy_ps, late));
-        b->resource[BOUND_LINK] = "link";
-    }
-    for (int i = 0; i < BOUND_COUNT; i++) /* data that go on after the kernel are no bound of it */
-        if (b->us[i] > slowest_us) b->us[i] = 0;
+    *b = (struct bounds){ .tightest = BOUND_LATENCY, .busiest = WORLD_RESOURCE_COUNT };
+    b->there[BOUND_SEND] = b->there[BOUND_RECEIVE] = b->there[BOUND_WORK] = b->there[BOUND_LATENCY] = true;
+    b->there[BOUND_MEMORY] = !host;
+    for (uint32_t r = 0; r < run->job->ranks; r++) rdma |= run->result[r].use[WORLD_NIC_TX].bytes > 0;
     b->us[BOUND_LATENCY] = latency_bound_us(run, rdma);
-    if (b->us[BOUND_LATENCY] > slowest_us) /* a kernel that is launched early has less of it, too */
+    if (b->us[BOUND_LATENCY] > slowest_us) /* a kernel that is launched early has less of it */
         b->us[BOUND_LATENCY] =
             fmin(units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps), slowest_us);
-    b->resource[BOUND_LATENCY] = "latency";
+    for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
+        struct world_part *part = &b->part[i];
+        const enum bound bound = bound_of[i];
+        if (!world_busiest(run->world, run->program_kernel, i, part)) continue;
+        b->there[bound] = true;
+        b->us[bound] = fmax(b->us[bound], fmin(units_us(part->busy_ps), slowest_us));
+        if (b->busiest == WORLD_RESOURCE_COUNT || part->busy_ps > b->part[b->busiest].busy_ps) b->busiest = i;
+    }
     for (int i = 0; i < BOUND_COUNT; i++)
         if (b->us[i] > b->us[b->tightest]) b->tightest = (enum bound)i;
-    assert(b->resource[b->tightest] && isfinite(b->us[b->tightest]) && b->us[b->tightest] >= 0);
+    assert(isfinite(b->us[b->tightest]) && b->us[b->tightest] >= 0 && b->us[b->tightest] <= slowest_us);
 }
 
 static double percent_of(uint64_t part_ps, uint64_t whole_ps)
@@ -348,66 +285,82 @@ static double percent_of(uint64_t part_ps, uint64_t whole_ps)
     return whole_ps ? 100.0 * (double)part_ps / (double)whole_ps : 0;
 }
 
-/* Busy shares: of the ranks' time, and of how long a part goes on after it.  The busiest part, by its busy time within
- * all ranks' time and turns waited for.  When none is busy for half of it, the
- * tightest bound's part, if the slowest rank needs that for half of its time; else waiting. */
-static void record_bottleneck(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps,
-                              const struct bounds *b, double slowest_us)
+/* Busy shares, means over ranks: of the ranks' time, and of how long a part goes on after it. */
+static void record_busy(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
-    double most = 0;
-    const bool bound = b->us[b->tightest] * 100 >= slowest_us * LATENCY_BOUND_PERCENT;
-    const char *name = bound ? b->resource[b->tightest] : "latency";
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
-        uint64_t busy_ps = 0, within = 0, late_ps = 0;
+        uint64_t busy_ps = 0, late_ps = 0;
         for (uint32_t r = 0; r < run->job->ranks; r++) {
             const struct world_use *use = &run->result[r].use[i];
             if (rank_absent(run, r, phase_index)) continue;
             busy_ps += use->busy_ps;
-            within += use_within_ps(use);
             late_ps += use->late_ps;
         }
-        if (!busy_ps) continue;
         g_autofree char *metric = g_strdup_printf("busy_%s_pct", world_resource_name(i));
-        record_add(record, phase, RECORD_ALL, metric, percent_of(busy_ps, total_ps + late_ps), "%");
-        const double percent = percent_of(within, total_ps);
-        if (percent > most && percent >= LATENCY_BOUND_PERCENT) name = world_resource_name(i);
-        most = MAX(most, percent);
+        if (busy_ps) record_add(record, phase, RECORD_ALL, metric, percent_of(busy_ps, total_ps + late_ps), "%");
     }
-    const double link = b->resource[BOUND_LINK] && slowest_us > 0 ? 100 * b->us[BOUND_LINK] / slowest_us : 0;
-    if (link > most && link >= LATENCY_BOUND_PERCENT) name = b->resource[BOUND_LINK];
-    most = MAX(most, link);
-    record_add_text(record, phase, RECORD_ALL, "bottleneck", name);
-    record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", most, "%");
+}
+
+/* The busiest part of each kind: which it is, how long it is busy while the slowest rank runs, with how many bytes, at
+ * what rate, beside what rate most of its kind have if that is more, and how far its load is over the mean. */
+static void record_parts(struct record *record, const char *phase, const struct bounds *b)
+{
+    for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
+        const struct world_part *part = &b->part[i];
+        if (!part->busy_ps) continue;
+        const struct {
+            const char *what;
+            double value;
+            const char *unit;
+        } rows[] = {
+            { "us", units_us(part->busy_ps), "us" },
+            { "bytes", (double)part->bytes, "B" },
+            { "rate_gbs", (double)part->rate_bps / 8e9, "GB/s" },
+            { "usual_gbs", part->usual_bps > part->rate_bps ? (double)part->usual_bps / 8e9 : 0, "GB/s" },
+            { "over_mean", part->over_mean, "" },
+        };
+        g_autofree char *named = g_strconcat("busiest_", world_resource_name(i), NULL);
+        record_add_text(record, phase, RECORD_ALL, named, part->name);
+        for (size_t k = 0; k < G_N_ELEMENTS(rows); k++) {
+            g_autofree char *metric = g_strdup_printf("%s_%s", named, rows[k].what);
+            if (rows[k].value > 0) record_add(record, phase, RECORD_ALL, metric, rows[k].value, rows[k].unit);
+        }
+    }
+}
+
+/* The part behind the tightest bound, if it is busy for half of the slowest rank's time; else "latency", and the part
+ * that is busiest. */
+static void record_bottleneck(struct record *record, const char *phase, const struct bounds *b, double slowest_us)
+{
+    const bool some = b->busiest < WORLD_RESOURCE_COUNT;
+    const struct world_part *part = some ? &b->part[b->busiest] : NULL;
+    const double busy_pct = some && slowest_us > 0 ? 100 * units_us(part->busy_ps) / slowest_us : 0;
+    const bool bound = b->tightest != BOUND_LATENCY && busy_pct >= LATENCY_BOUND_PERCENT;
+    record_add_text(record, phase, RECORD_ALL, "bottleneck", bound ? world_resource_name(b->busiest) : "latency");
+    record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", busy_pct, "%");
+    if (!some) return;
+    record_add_text(record, phase, RECORD_ALL, "bottleneck_part", part->name);
+    if (part->bytes) record_add(record, phase, RECORD_ALL, "bottleneck_bytes", (double)part->bytes, "B");
+    if (part->rate_bps)
+        record_add(record, phase, RECORD_ALL, "bottleneck_rate_gbs", (double)part->rate_bps / 8e9, "GB/s");
 }
 
 static void record_bounds(struct record *record, const char *phase, const struct run *run, const struct bounds *b,
                           double slowest_us)
 {
     const char *const work = run->cluster->host.cores ? "core" : "sm";
-    const char *const name[BOUND_COUNT] = { "send", "receive", "bisection", "link", work, "hbm", "latency" };
+    const char *const name[BOUND_COUNT] = { "send", "receive", "link", "post", work, "hbm", "latency" };
     for (int i = 0; i < BOUND_COUNT; i++) {
-        if (!b->resource[i]) continue;
+        if (!b->there[i]) continue;
         g_autofree char *metric = g_strdup_printf("bound_%s_us", name[i]);
         record_add(record, phase, RECORD_ALL, metric, b->us[i], "us");
     }
     record_add_text(record, phase, RECORD_ALL, "bound_tightest", name[b->tightest]);
     record_add(record, phase, RECORD_ALL, "efficiency_pct", slowest_us > 0 ? 100 * b->us[b->tightest] / slowest_us : 0,
                "%");
-}
-
-/* For what share of the phase, from the first rank's begin until the last one has ended and the link has done its work,
- * the busiest link is busy, and which that is. */
-static void record_network(struct record *record, const char *phase, const struct run *run)
-{
-    struct link_use use;
-    const struct span_of_phase span = phase_span(run);
-    if (!link_busy(run, &use)) return;
-    const uint64_t span_ps = MAX(span.end_ps, use.until_ps) - span.first_ps;
-    if (!span_ps) return;
-    g_autofree char *name = g_strdup_printf("%s-%s", use.from, use.to);
-    record_add(record, phase, RECORD_ALL, "busy_link_pct", percent_of(use.busy_ps, span_ps), "%");
-    record_add_text(record, phase, RECORD_ALL, "busiest_link", name);
+    if (b->part[WORLD_LINK].busy_ps && slowest_us > 0)
+        record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * b->us[BOUND_LINK] / slowest_us, "%");
 }
 
 /* Means are over the ranks that live. */
@@ -447,9 +400,10 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     const double slowest_us = stats_max(time_us, ranks);
     struct bounds bounds;
     bounds_find(run, slowest_us, &bounds);
-    record_bottleneck(record, phase_index, run, total_ps + wait_ps, &bounds, slowest_us);
+    record_busy(record, phase_index, run, total_ps + wait_ps);
+    record_bottleneck(record, phase, &bounds, slowest_us);
     record_bounds(record, phase, run, &bounds, slowest_us);
-    record_network(record, phase, run);
+    record_parts(record, phase, &bounds);
     record_masked(record, run, phase_index);
 }
 

@@ -1,0 +1,29 @@
+/* busy.h - how long each part is busy while the slowest rank's kernel runs, and with how many bytes.  Private to
+ * models/hardware; what it finds is world_busiest() in world.h.
+ *
+ * The slowest rank is the one whose kernel takes longest from its first step to its last.  Every part counts, also those
+ * that serve bytes of ranks whose own kernels have ended.  Of each kernel the parts are looked at when ranks begin it (a
+ * sample of BUSY_BEGINS_MAX times at most) and when its slowest rank so far ends.  The looks are no events: they change
+ * nothing. */
+#ifndef MODELS_HARDWARE_BUSY_H
+#define MODELS_HARDWARE_BUSY_H
+
+#include <stdint.h>
+
+struct busy;
+struct world;
+struct world_rank;
+struct world_result;
+
+struct busy *busy_new(struct world *world);
+void busy_free(struct busy *busy);
+
+/* A program of so many kernels begins at begin_ps; nothing else is under way. */
+void busy_program_begin(struct busy *busy, uint32_t kernels, uint64_t begin_ps);
+/* The rank begins a kernel now that is not the program's first; its last worker is done. */
+void busy_rank_begin(const struct world_rank *rank);
+void busy_rank_end(const struct world_rank *rank);
+/* What it did is known. */
+void busy_rank_result(const struct world_rank *rank, const struct world_result *result);
+
+#endif
