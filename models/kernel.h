@@ -34,6 +34,7 @@ struct kernel_launch {
     struct fabric_worker **worker;
     struct fabric_worker ***remade; /* where the rank keeps that list, if it makes it anew for each launch; else NULL */
     uint32_t worker_count;
+    bool leaves;      /* it ends while its data are still on their way; a later phase waits for them */
     bool follows;     /* launched as soon as all SMs of the kernel before it let it be (programmatic
                                          * launch); it waits for that one's end */
     const char *span; /* what the kernels since the last one that does not follow are called together,

@@ -276,19 +276,22 @@ static char *compare_metric_middle(const char *metric, const char *prefix, const
     return g_strndup(metric + strlen(prefix), length - edges);
 }
 
+static double compare_number(const struct record *record, const char *phase, const char *metric)
+{
+    const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
+    return row ? row->value : NAN;
+}
+
 void compare_limit_find(const struct record *record, const char *phase, struct compare_limit *limit)
 {
-    *limit = (struct compare_limit){ .busy_pct = NAN, .bound_us = NAN, .efficiency_pct = NAN };
     const struct record_row *named = record_find(record, phase, RECORD_ALL, "bottleneck");
-    if (named) {
-        g_autofree char *metric = g_strdup_printf("busy_%s_pct", named->text);
-        const struct record_row *busy = record_find(record, phase, RECORD_ALL, metric);
-        if (!busy) busy = record_find(record, phase, RECORD_ALL, "bottleneck_busy_pct");
-        limit->resource = limit->part = named->text;
-        const struct record_row *link = record_find(record, phase, RECORD_ALL, "busiest_link");
-        if (link && strcmp(named->text, "link") == 0) limit->part = link->text;
-        if (busy) limit->busy_pct = busy->value;
-    }
+    const struct record_row *part = record_find(record, phase, RECORD_ALL, "bottleneck_part");
+    *limit = (struct compare_limit){ .bound_us = NAN, .efficiency_pct = NAN };
+    limit->busy_pct = compare_number(record, phase, "bottleneck_busy_pct");
+    limit->bytes = compare_number(record, phase, "bottleneck_bytes");
+    limit->rate_gbs = compare_number(record, phase, "bottleneck_rate_gbs");
+    if (named) limit->resource = limit->part = named->text;
+    if (named && part) limit->part = part->text;
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL || strcmp(row->phase, phase) != 0) continue;

@@ -27,10 +27,11 @@ struct compare_row {
 
 /* What holds a phase up, as the record says it.  Names are NULL and numbers NAN where it says nothing. */
 struct compare_limit {
-    const char *resource; /* the bottleneck: nic_tx, nvlink_egress, ... */
-    const char *part;     /* the same as a drawing has it: of links the one, leaf0-spine0 */
-    double busy_pct;      /* its busy share of the phase's time; of "latency": the busiest resource's */
-    char bound[64];       /* the tightest bound's name; "" without */
+    const char *resource;   /* the bottleneck: nic_tx, nvlink_egress, ... or "latency" */
+    const char *part;       /* the one: "NIC of rank 0, sending", "leaf0-spine0"; of "latency": the busiest one */
+    double busy_pct;        /* its busy share of the slowest rank's time */
+    double bytes, rate_gbs; /* that cross it meanwhile, and what it can carry; NAN: its work is no bytes */
+    char bound[64];         /* the tightest bound's name; "" without */
     double bound_us;
     double efficiency_pct; /* bound over the time of the slowest rank */
 };
@@ -84,6 +85,10 @@ void compare_busy_append(const struct record *record, const char *name, GString 
 /* A sentence about what limits a phase, between before and after; nothing when the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);
+/* "NIC of rank 0, sending, 97 % busy", or "latency"; and what is behind it: "77.4 MB at 46.7 GB/s".  Freed by the
+ * caller. */
+char *compare_limit_text(const struct compare_limit *limit);
+char *compare_limit_work(const struct compare_limit *limit);
 /* "time_us" and "logical_rdma_gbs" as "time" and "logical rdma" (the unit stands elsewhere); freed by the caller. */
 char *compare_metric_name(const char *metric);
 /* Four significant digits and the unit; freed by the caller. */

@@ -80,10 +80,8 @@ static void compare_row_cells(const struct compare *compare, const struct compar
     else text_table_cell(table, "-");
     if (what_if || row->worst_rank == COMPARE_NO_RANK) text_table_cell(table, "%s", "");
     else text_table_cell(table, "%+.1f %% (rank %d)", row->worst_error_pct, row->worst_rank);
-    if (same_phase || !limit.resource) text_table_cell(table, "%s", "");
-    else if (isfinite(limit.busy_pct) && strcmp(limit.resource, "latency") != 0)
-        text_table_cell(table, "%s %.0f %% busy", limit.part, limit.busy_pct);
-    else text_table_cell(table, "%s", limit.part);
+    g_autofree char *limited = compare_limit_text(&limit);
+    text_table_cell(table, "%s", same_phase ? "" : limited);
 }
 
 void compare_table_append(const struct compare *compare, GString *out)
@@ -107,6 +105,33 @@ void compare_table_append(const struct compare *compare, GString *out)
     text_table_free(table);
 }
 
+static bool compare_limit_waits(const struct compare_limit *limit)
+{
+    return limit->resource && strcmp(limit->resource, "latency") == 0;
+}
+
+char *compare_limit_text(const struct compare_limit *limit)
+{
+    if (!limit->resource) return g_strdup("");
+    if (compare_limit_waits(limit) || !isfinite(limit->busy_pct))
+        return g_strdup(compare_limit_waits(limit) ? limit->resource : limit->part);
+    return g_strdup_printf("%s, %.0f %% busy", limit->part, limit->busy_pct);
+}
+
+char *compare_limit_work(const struct compare_limit *limit)
+{
+    enum { WORTH_NAMING_PERCENT = 10 };
+    const double bytes = limit->bytes;
+    if (compare_limit_waits(limit) && limit->busy_pct >= WORTH_NAMING_PERCENT && limit->part != limit->resource)
+        return g_strdup_printf("busiest: %s, %.0f %%", limit->part, limit->busy_pct);
+    if (compare_limit_waits(limit) || !isfinite(bytes)) return g_strdup("");
+    g_autofree char *size = bytes >= 1e6   ? g_strdup_printf("%.4g MB", bytes / 1e6)
+                            : bytes >= 1e3 ? g_strdup_printf("%.4g kB", bytes / 1e3)
+                                           : g_strdup_printf("%.0f B", bytes);
+    return isfinite(limit->rate_gbs) ? g_strdup_printf("%s at %.4g GB/s", size, limit->rate_gbs)
+                                     : g_steal_pointer(&size);
+}
+
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after)
 {
@@ -115,12 +140,14 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
     if (!limit.resource && !*limit.bound) return;
     g_string_append(out, before);
     if (limit.resource) {
-        g_string_append_printf(out, "The bottleneck is %s", limit.part);
-        const bool waiting = strcmp(limit.resource, "latency") == 0;
+        const bool waiting = compare_limit_waits(&limit);
+        g_autofree char *work = compare_limit_work(&limit);
+        g_string_append_printf(out, "The bottleneck is %s", waiting ? limit.resource : limit.part);
         if (isfinite(limit.busy_pct))
             g_string_append_printf(
                 out, waiting ? ": nothing is busy for more than %.0f %% of the time" : ", busy %.0f %% of the time",
                 limit.busy_pct);
+        if (!waiting && *work) g_string_append_printf(out, " (%s)", work);
     }
     if (*limit.bound) {
         g_autofree char *bound = compare_value_text(limit.bound_us, "us");

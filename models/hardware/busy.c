@@ -252,6 +252,7 @@ static void part_name(const struct busy *b, const struct watched *p, char *text,
 {
     const struct world *w = b->world;
     const struct graph *g = w->network->graph;
+    const char *peers = w->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE ? "PCIe" : "NVLink";
     char nic[96] = "";
     const bool of_nic =
         p->kind == WORLD_NIC_TX || p->kind == WORLD_NIC_RX || p->kind == WORLD_RECEIVING || p->kind == WORLD_ATOMICS;
@@ -259,8 +260,8 @@ static void part_name(const struct busy *b, const struct watched *p, char *text,
     switch (p->kind) {
     case WORLD_SM: snprintf(text, text_size, "busiest SM of rank %u", p->owner); return;
     case WORLD_HBM: snprintf(text, text_size, "GPU memory of rank %u", p->owner); return;
-    case WORLD_NVLINK_EGRESS: snprintf(text, text_size, "NVLink of rank %u, sending", p->owner); return;
-    case WORLD_NVLINK_INGRESS: snprintf(text, text_size, "NVLink of rank %u, receiving", p->owner); return;
+    case WORLD_NVLINK_EGRESS: snprintf(text, text_size, "%s of rank %u, sending", peers, p->owner); return;
+    case WORLD_NVLINK_INGRESS: snprintf(text, text_size, "%s of rank %u, receiving", peers, p->owner); return;
     case WORLD_POSTING: snprintf(text, text_size, "posting thread of rank %u", p->owner); return;
     case WORLD_NIC_TX: snprintf(text, text_size, "%s, sending", nic); return;
     case WORLD_NIC_RX: snprintf(text, text_size, "%s, receiving", nic); return;

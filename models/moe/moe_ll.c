@@ -197,7 +197,8 @@ static struct kernel_launch *ll_launch(struct moe_rank *rank, uint32_t phase)
     if (r->deadline_ps) memset(r->deadline_ps, 0, workers_max(&r->g) * sizeof r->deadline_ps[0]);
     r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->options, phase),
                                         .worker = r->worker,
-                                        .remade = &r->worker };
+                                        .remade = &r->worker,
+                                        .leaves = send && !receive };
     r->failed = moe_options_failed(rank->options, rank->fabric->rank, phase, ll_iteration(r));
     if (r->failed) return &r->kernel;
     if (clean) return ll_clean_launch(r);

@@ -202,6 +202,7 @@ static void record_masked(struct record *record, const struct run *run, uint32_t
     record_set(record, "ranks-masked", "%s", text);
 }
 
+/* What crosses a port may go on after the kernel: then the time until it has counts. */
 static void record_rank(struct record *record, const char *phase, int32_t rank, const struct world_result *result,
                         const struct kernel_traffic *traffic)
 {
@@ -211,10 +212,10 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
     record_add(record, phase, rank, "logical_nvl_gbs", units_gbs(traffic->logical_nvl_bytes, result->time_ps), "GB/s");
     if (traffic->messages)
         record_add(record, phase, rank, "message_us", units_us(result->time_ps) / (double)traffic->messages, "us");
-    record_add(record, phase, rank, "physical_nic_gbs", units_gbs(result->use[WORLD_NIC_TX].bytes, result->time_ps),
+    const struct world_use *nic = &result->use[WORLD_NIC_TX], *nvlink = &result->use[WORLD_NVLINK_EGRESS];
+    record_add(record, phase, rank, "physical_nic_gbs", units_gbs(nic->bytes, result->time_ps + nic->late_ps), "GB/s");
+    record_add(record, phase, rank, "physical_nvl_gbs", units_gbs(nvlink->bytes, result->time_ps + nvlink->late_ps),
                "GB/s");
-    record_add(record, phase, rank, "physical_nvl_gbs",
-               units_gbs(result->use[WORLD_NVLINK_EGRESS].bytes, result->time_ps), "GB/s");
 }
 
 static double latency_bound_us(const struct run *run, bool rdma)
@@ -363,6 +364,32 @@ static void record_bounds(struct record *record, const char *phase, const struct
         record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * b->us[BOUND_LINK] / slowest_us, "%");
 }
 
+/* For how long after the kernel data are still on their way to a rank, where the kernel leaves them there and no other
+ * follows at once. */
+static void record_wire(struct record *record, const struct run *run, uint32_t phase_index)
+{
+    const char *phase = kernel_phase_name(run->job, phase_index);
+    if (!run->launch[phase_index].leaves || run->program_phases * run->program_rounds > 1) return;
+    g_autofree double *us = g_new(double, run->job->ranks);
+    uint32_t ranks = 0;
+    for (uint32_t r = 0; r < run->job->ranks; r++) {
+        const struct world_result *result = &run->result[r];
+        if (rank_absent(run, r, phase_index)) continue;
+        us[ranks] = units_us(result->arrived_ps - MIN(result->arrived_ps, result->end_ps));
+        record_add(record, phase, (int32_t)r, "wire_us", us[ranks++], "us");
+    }
+    record_add(record, phase, RECORD_ALL, "wire_us", stats_mean(us, ranks), "us");
+    record_add(record, phase, RECORD_ALL, "wire_us_median", stats_median(us, ranks), "us");
+    record_add(record, phase, RECORD_ALL, "wire_us_max", stats_max(us, ranks), "us");
+    record_add(record, phase, RECORD_ALL, "wire_us_min", stats_min(us, ranks), "us");
+}
+
+static void use_add(struct world_result *sum, const struct world_result *result, enum world_resource resource)
+{
+    sum->use[resource].bytes += result->use[resource].bytes;
+    sum->use[resource].late_ps += result->use[resource].late_ps;
+}
+
 /* Means are over the ranks that live. */
 static void record_phase(struct record *record, const struct run *run, uint32_t phase_index, bool per_rank)
 {
@@ -382,14 +409,16 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
         sum.messages += traffic.messages;
         total_ps += run->result[r].time_ps;
         wait_ps += run->result[r].wait_ps;
-        mean.use[WORLD_NIC_TX].bytes += run->result[r].use[WORLD_NIC_TX].bytes;
-        mean.use[WORLD_NVLINK_EGRESS].bytes += run->result[r].use[WORLD_NVLINK_EGRESS].bytes;
+        use_add(&mean, &run->result[r], WORLD_NIC_TX);
+        use_add(&mean, &run->result[r], WORLD_NVLINK_EGRESS);
         time_us[ranks++] = units_us(run->result[r].time_ps);
     }
     assert(ranks > 0 && ranks <= run->job->ranks); /* a case in which nobody lives was refused */
     mean.time_ps = total_ps / ranks;
-    mean.use[WORLD_NIC_TX].bytes /= ranks;
-    mean.use[WORLD_NVLINK_EGRESS].bytes /= ranks;
+    for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
+        mean.use[i].bytes /= ranks;
+        mean.use[i].late_ps /= ranks;
+    }
     sum.logical_rdma_bytes /= ranks;
     sum.logical_nvl_bytes /= ranks;
     sum.messages /= ranks;
@@ -404,6 +433,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_bottleneck(record, phase, &bounds, slowest_us);
     record_bounds(record, phase, run, &bounds, slowest_us);
     record_parts(record, phase, &bounds);
+    record_wire(record, run, phase_index);
     record_masked(record, run, phase_index);
 }
 

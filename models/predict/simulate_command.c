@@ -135,19 +135,17 @@ static bool wants_words(const struct arguments *a)
            (isatty(STDOUT_FILENO) && (!a->format || !to_stdout) && (to_stdout || strcmp(a->output, "-") != 0));
 }
 
-static bool words_write(const struct arguments *a, const struct cluster *cluster, const struct record *record,
-                        GError **error)
+static bool words_write(const struct arguments *a, const struct record *record, GError **error)
 {
     g_autoptr(GString) text = g_string_new(NULL);
     simulate_table_append(record, text);
-    if (a->explain) simulate_explain_append(record, cluster, text);
+    if (a->explain) simulate_explain_append(record, text);
     const bool as_output = a->format && !strcmp(a->format, "text") && a->output;
     return whole_file_write(as_output ? a->output : "-", text->str, text->len, error);
 }
 
 /* The record where it was asked for, then the words. */
-static bool results_write(const struct arguments *a, const struct cluster *cluster, const struct record *record,
-                          GError **error)
+static bool results_write(const struct arguments *a, const struct record *record, GError **error)
 {
     const bool words = wants_words(a), text = a->format && !strcmp(a->format, "text");
     const enum record_format format = a->format && !strcmp(a->format, "json") ? RECORD_JSON : RECORD_CSV;
@@ -157,7 +155,7 @@ static bool results_write(const struct arguments *a, const struct cluster *clust
         good = record_write(all ? all : record, a->output ? a->output : "-", format, error);
         record_free(all);
     }
-    return good && (!words || words_write(a, cluster, record, error));
+    return good && (!words || words_write(a, record, error));
 }
 
 /* Runs, then writes the record and last the timeline's name: a record that cannot be written leaves no timeline. */
@@ -168,7 +166,7 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
     if (!new_file_possible(output, error)) return false;
     struct new_file *timeline = a->timeline ? new_file_open(a->timeline, error) : NULL;
     if (a->timeline && !timeline) return false;
-    const bool good = run(c, a, cluster, timeline, record, error) && results_write(a, cluster, record, error);
+    const bool good = run(c, a, cluster, timeline, record, error) && results_write(a, record, error);
     if (good && timeline) return new_file_commit(timeline, error);
     new_file_discard(timeline);
     return good;
