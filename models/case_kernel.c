@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "models/hardware/graph.h"
 
 /* ---- dispatch and combine ---- */
 
@@ -48,11 +49,8 @@ static void moe_load_digest(const struct case_load *load, GChecksum *checksum)
 /* As the V2 library chooses: what the links need by their names, and at least 64 unless others want SMs. */
 static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, bool overlap)
 {
-    const struct cluster_nvlink *nvlink = &cluster->nvlink;
-    const struct cluster_nic *nic = &cluster->nic;
-    const double rdma_gbs = (double)(nic->line_rate_bps ? nic->line_rate_bps : nic->rate_bps) / 8e9;
-    const uint64_t nvl_bps = nvlink->line_rate_bps ? nvlink->line_rate_bps : nvlink->egress_rate_bps;
-    const double nvl_gbs = 0.9 * (double)nvl_bps / 8e9;
+    const struct graph_made_with with = graph_made_with(cluster);
+    const double rdma_gbs = (double)with.nic_line_bps / 8e9, nvl_gbs = 0.9 * (double)with.nvlink_line_bps / 8e9;
     o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), overlap ? 0 : 64), cluster->gpu.sms);
 }
 

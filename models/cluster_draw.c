@@ -125,7 +125,7 @@ static void node_join(struct sketch *s, uint32_t drawn, uint32_t node)
 static void nodes_place(struct sketch *s)
 {
     const struct graph *g = s->graph;
-    g_autofree char *rate = rate_text(s->cluster->nic.rate_bps);
+    g_autofree char *rate = rate_text(graph_port_out_bps(s->graph, 0, 0));
     g_autofree char *words = g_strdup_printf("each %u port%s of %s\nnic_tx, nic_rx", g->nics * g->ports,
                                              g->nics * g->ports > 1 ? "s" : "", rate);
     const uint32_t row = drawing_row_add(s->drawing, "nodes", words, "node");
@@ -181,7 +181,7 @@ static void ports_place(struct sketch *s)
 {
     const struct graph *g = s->graph;
     if (g->ports < 2) return;
-    g_autofree char *rate = rate_text(s->cluster->nic.rate_bps);
+    g_autofree char *rate = rate_text(graph_port_out_bps(s->graph, 0, 0));
     g_autofree char *words = g_strdup_printf("%s each\nnic_tx, nic_rx", rate);
     const uint32_t row = drawing_row_add(s->drawing, "ports", words, "nic");
     for (uint32_t p = 0; p < g->nics * g->ports; p++) {
@@ -196,7 +196,7 @@ static void nics_place(struct sketch *s)
 {
     const struct graph *g = s->graph;
     if (!g->nics) return;
-    g_autofree char *rate = rate_text(s->cluster->nic.rate_bps);
+    g_autofree char *rate = rate_text(graph_port_out_bps(s->graph, 0, 0));
     g_autofree char *words =
         g_strdup_printf("%u port%s of %s\nnic_tx, nic_rx", g->ports, g->ports > 1 ? "s" : "", rate);
     const uint32_t row = drawing_row_add(s->drawing, "NICs", words, "nic");
@@ -239,8 +239,8 @@ static void gpus_place(struct sketch *s)
 {
     const struct graph *g = s->graph;
     const bool peers = s->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE && s->cluster->nvlink.gpus > 1;
-    g_autofree char *out = rate_text(s->cluster->nvlink.egress_rate_bps);
-    g_autofree char *in = rate_text(s->cluster->nvlink.ingress_rate_bps);
+    const struct graph_peer_rates rates = graph_gpu_peer_rates(g, 0, 0);
+    g_autofree char *out = rate_text(rates.out_bps), *in = rate_text(rates.in_bps);
     g_autofree char *over =
         peers ? g_strdup_printf("\nnvlink_egress: %s by PCIe\nnvlink_ingress: %s by PCIe", out, in) : g_strdup("");
     g_autofree char *words = g_strdup_printf("sm: %u a GPU\nhbm: %.4g GB/s\nposting: requests to NICs%s",
@@ -261,7 +261,8 @@ static void nvlink_place(struct sketch *s)
 {
     const struct cluster_nvlink *c = &s->cluster->nvlink;
     const struct graph *g = s->graph;
-    g_autofree char *out = rate_text(c->egress_rate_bps), *in = rate_text(c->ingress_rate_bps);
+    const struct graph_peer_rates rates = graph_gpu_peer_rates(g, 0, 0);
+    g_autofree char *out = rate_text(rates.out_bps), *in = rate_text(rates.in_bps);
     g_autofree char *words =
         g_strdup_printf("%u GPUs a domain\nnvlink_egress: %s\nnvlink_ingress: %s", c->gpus, out, in);
     uint32_t row = UINT32_MAX;
@@ -345,7 +346,7 @@ static void host_draw(struct sketch *s)
     drawing_part_add(s->drawing, row, "host", note, "the host that all ranks run on", "core");
     drawing_words_add(s->drawing, "latency", "from a change to the step that sees it");
     if (!s->graph->nics) return;
-    g_autofree char *rate = rate_text(s->cluster->nic.rate_bps);
+    g_autofree char *rate = rate_text(graph_port_out_bps(s->graph, 0, 0));
     g_autofree char *out = g_strdup_printf("nic_tx: %s out of each rank's link", rate);
     g_autofree char *in = g_strdup_printf("nic_rx: %s into each rank's link", rate);
     drawing_words_add(s->drawing, "nic_tx", rate);

@@ -49,7 +49,7 @@ static void gpu_print(const struct graph *g, uint32_t gpu, FILE *out)
         const uint32_t nic = graph_nic(g, 0, (first + i) / g->ports);
         fprintf(out, "  %s", i ? "     " : graph_part(g, from)->name);
         if (route_find(g, from, nic, &way, 1)) towards_print(g, &way, out);
-        g_autofree char *rate = rate_text(g->cluster->nic.rate_bps);
+        g_autofree char *rate = rate_text(graph_port_out_bps(g, 0, first + i));
         fprintf(out, "  %u port%s of %s\n", g->ports, g->ports > 1 ? "s" : "", rate);
     }
     if (!g->nics) fprintf(out, "  %s\n", graph_part(g, from)->name);
@@ -60,7 +60,8 @@ static void node_print(const struct cluster *c, const struct graph *g, FILE *out
     fprintf(out, "node: %u GPU%s, %u NIC%s%s\n", g->gpus, g->gpus > 1 ? "s" : "", g->nics, g->nics == 1 ? "" : "s",
             c->node.staging ? ", bytes staged in host memory" : "");
     for (uint32_t i = 0; i < g->gpus; i++) gpu_print(g, i, out);
-    g_autofree char *egress = rate_text(c->nvlink.egress_rate_bps), *ingress = rate_text(c->nvlink.ingress_rate_bps);
+    const struct graph_peer_rates peers = graph_gpu_peer_rates(g, 0, 0);
+    g_autofree char *egress = rate_text(peers.out_bps), *ingress = rate_text(peers.in_bps);
     if (c->nvlink.gpus > 1)
         fprintf(out, "  %s of %u GPUs: %s out, %s in, %.4g us\n",
                 c->nvlink.over == CLUSTER_PEERS_BY_PCIE ? "peers by PCIe" : "NVLink domains", c->nvlink.gpus, egress,

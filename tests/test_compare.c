@@ -263,7 +263,7 @@ static void test_limit(void)
     CU_ASSERT_PTR_NULL(limit.resource);
     CU_ASSERT_STRING_EQUAL(limit.bound, "");
     record_add_text(p, "dispatch", RECORD_ALL, "bottleneck", "nic_tx");
-    record_add(p, "dispatch", RECORD_ALL, "busy_nic_tx_pct", 91, "%");
+    record_add(p, "dispatch", RECORD_ALL, "bottleneck_busy_pct", 91, "%");
     record_add(p, "dispatch", RECORD_ALL, "busy_sm_pct", 95, "%");
     record_add(p, "dispatch", RECORD_ALL, "bound_send_us", 80, "us");
     record_add(p, "dispatch", RECORD_ALL, "bound_latency_us", 10, "us");

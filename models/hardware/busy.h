@@ -1,10 +1,9 @@
 /* busy.h - how long each part is busy while the slowest rank's kernel runs, and with how many bytes.  Private to
  * models/hardware; what it finds is world_busiest() in world.h.
  *
- * The slowest rank is the one whose kernel takes longest from its first step to its last.  Every part counts, also those
- * that serve bytes of ranks whose own kernels have ended.  Of each kernel the parts are looked at when ranks begin it (a
- * sample of BUSY_BEGINS_MAX times at most) and when its slowest rank so far ends.  The looks are no events: they change
- * nothing. */
+ * The slowest rank is the one whose kernel takes longest from its first step to its last.  Every part counts, also
+ * those that serve bytes of ranks whose own kernels have ended.  The parts are looked at when ranks begin a kernel (at
+ * BUSY_BEGINS_MAX times at most) and when its slowest rank so far ends.  The looks are no events and change nothing. */
 #ifndef MODELS_HARDWARE_BUSY_H
 #define MODELS_HARDWARE_BUSY_H
 

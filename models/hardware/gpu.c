@@ -226,7 +226,7 @@ static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uin
 static void copy_charge(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world_worker *ww = rank->now.worker;
-    const uint64_t copied_ps = nic_copied_ps(rank->world, write->charge_bytes);
+    const uint64_t copied_ps = nic_copied_ps(rank, write->charge_bytes);
     if (copied_ps) gpu_lane_reach(ww, ww->cursor_ps + copied_ps);
 }
 
@@ -240,7 +240,7 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     const struct transport *t = &rank->world->transport;
     const uint64_t post_ps = t->post_ps + (write->flags & FABRIC_LIBRARY ? t->library_ps : 0);
     const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, defer);
-    nic_post(rank, world_request_write(rank, write), ready_ps + nic_copied_ps(rank->world, 0), defer);
+    nic_post(rank, world_request_write(rank, write), ready_ps + nic_copied_ps(rank, 0), defer);
     copy_charge(rank, write);
     return 0;
 }
@@ -253,8 +253,9 @@ static void fence_wait(struct world_rank *rank, const struct fabric_write *write
     const struct transport *t = &w->transport;
     const struct cluster_nic *nic = &w->cluster->nic;
     if (t->order != TRANSPORT_FENCE || t->poster != CLUSTER_POST_PROXY) return;
+    const uint64_t rate_bps = graph_link(w->network->graph, w->network->port[rank->nic[0]].out)->rate_bps;
     struct port *thread = &rank->proxy[write->queue % t->threads];
-    thread->free_ps += nic->fetch_ps + units_transfer_ps(write->charge_bytes, nic->rate_bps) +
+    thread->free_ps += nic->fetch_ps + units_transfer_ps(write->charge_bytes, rate_bps) +
                        2 * w->cluster->network.latency_ps + nic->deliver_ps + (t->flushed ? nic->read_ps : 0) +
                        transport_notice_ps(t);
 }
@@ -274,7 +275,7 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, false);
     if (!one) answer_charge(rank, write->queue);
     fence_wait(rank, write);
-    nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps + nic_copied_ps(rank->world, 0), false);
+    nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps + nic_copied_ps(rank, 0), false);
     copy_charge(rank, write);
     return 0;
 }
@@ -495,6 +496,7 @@ static const struct fabric_ops gpu_fabric_ops = {
 static void gpu_init(struct world *w)
 {
     const struct cluster *c = w->cluster;
+    const struct graph_peer_rates peers = graph_gpu_peer_rates(w->network->graph, 0, 0);
     const struct {
         struct work_rates *to;
         const struct cluster_work *from;
@@ -528,14 +530,14 @@ static void gpu_init(struct world *w)
     w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
     w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store.sm_rate_bps);
     w->bulk_split = engine->split_rate_bps ? rate_make(engine->split_rate_bps) : w->store.sm;
-    w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : c->nvlink.egress_rate_bps);
+    w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : peers.built_out_bps);
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;
     w->sm_count = c->gpu.sms;
     w->launch_ps = c->gpu.launch_ps;
     w->poll_ps = c->gpu.poll_ps;
-    w->egress = rate_make(c->nvlink.egress_rate_bps);
-    w->ingress = rate_make(c->nvlink.ingress_rate_bps);
+    w->egress = rate_make(peers.built_out_bps);
+    w->ingress = rate_make(peers.built_in_bps);
 }
 
 static uint64_t gpu_step_begin(struct world_rank *rank, uint64_t now_ps)

@@ -19,6 +19,31 @@ uint32_t graph_link_between(const struct graph *g, uint32_t from, uint32_t to)
     return UINT32_MAX;
 }
 
+struct graph_made_with graph_made_with(const struct cluster *c)
+{
+    const struct cluster_nvlink *nvlink = &c->nvlink;
+    return (struct graph_made_with){
+        .nic_bps = c->nic.rate_bps,
+        .pcie_bps = c->node.pcie_rate_bps,
+        .peers_out_bps = nvlink->egress_rate_bps,
+        .peers_in_bps = nvlink->ingress_rate_bps,
+        .nic_line_bps = c->nic.line_rate_bps ? c->nic.line_rate_bps : c->nic.rate_bps,
+        .nvlink_line_bps = nvlink->line_rate_bps ? nvlink->line_rate_bps : nvlink->egress_rate_bps,
+    };
+}
+
+bool graph_peers_by_pcie(const struct cluster *from, struct cluster *to)
+{
+    const uint64_t rate_bps = from->node.pcie_rate_bps;
+    *to = *from;
+    to->nvlink = (struct cluster_nvlink){ .gpus = from->nvlink.gpus,
+                                          .over = CLUSTER_PEERS_BY_PCIE,
+                                          .egress_rate_bps = rate_bps,
+                                          .ingress_rate_bps = rate_bps,
+                                          .latency_ps = from->nvlink.latency_ps };
+    return rate_bps > 0;
+}
+
 uint32_t graph_node_gpus(const struct cluster *c, uint32_t ranks_per_node)
 {
     const uint32_t domain = MAX(c->nvlink.gpus, 1), share = MAX(c->nic.gpus_per_nic, 1);
@@ -106,6 +131,42 @@ uint64_t graph_port_in_bps(const struct graph *g, uint32_t node, uint32_t port)
 {
     const uint32_t part = graph_port(g, node, port), above = graph_port_switch(g, part);
     return above == UINT32_MAX ? 0 : graph_link(g, graph_link_between(g, above, part))->rate_bps;
+}
+
+uint64_t graph_line_bps(const struct graph *g)
+{
+    uint64_t most_bps = 0;
+    for (uint32_t i = 0; i < g->nodes * g->nics * g->ports; i++)
+        most_bps = MAX(most_bps, graph_port_out_bps(g, i / (g->nics * g->ports), i % (g->nics * g->ports)));
+    return most_bps;
+}
+
+void graph_least_in(const struct graph *g, uint64_t *peers_bps, uint64_t *port_bps)
+{
+    const uint32_t ports = g->nics * g->ports;
+    *peers_bps = *port_bps = 0;
+    for (uint32_t i = 0; i < g->nodes * g->gpus; i++) {
+        const uint64_t in_bps = graph_gpu_peer_rates(g, i / g->gpus, i % g->gpus).in_bps;
+        if (in_bps && (!*peers_bps || in_bps < *peers_bps)) *peers_bps = in_bps;
+    }
+    for (uint32_t i = 0; i < g->nodes * ports; i++) {
+        const uint64_t in_bps = graph_port_in_bps(g, i / ports, i % ports);
+        const uint64_t out_bps = graph_port_out_bps(g, i / ports, i % ports), least_bps = MIN(in_bps, out_bps);
+        if (least_bps && (!*port_bps || least_bps < *port_bps)) *port_bps = least_bps;
+    }
+}
+
+uint64_t graph_staging_bps(const struct graph *g, uint32_t node, uint32_t gpu)
+{
+    const uint64_t rate_bps = g->cluster->node.staging_rate_bps;
+    const uint32_t part = graph_gpu(g, node, gpu);
+    const GArray *out = graph_part(g, part)->out;
+    for (guint i = 0; i < out->len; i++) {
+        const struct link *link = graph_link(g, g_array_index(out, uint32_t, i));
+        if (graph_part(g, link->to)->kind != PART_MEMORY || link->rate_bps == link->built_bps) continue;
+        return (uint64_t)((double)rate_bps * (double)link->rate_bps / (double)link->built_bps);
+    }
+    return rate_bps;
 }
 
 struct graph_peer_rates graph_gpu_peer_rates(const struct graph *g, uint32_t node, uint32_t gpu)

@@ -61,6 +61,17 @@ struct graph_peer_rates {
     uint64_t built_out_bps, built_in_bps; /* before any fault */
 };
 
+/* What links are made with before a fault or a line of [links] says otherwise, in bits/s, 0 where the cluster has none:
+ * of a NIC's port, of PCIe, and of a GPU's stores to peers; and the first and the last by the name of their kind, as a
+ * library that sizes its kernels knows them. */
+struct graph_made_with {
+    uint64_t nic_bps, pcie_bps, peers_out_bps, peers_in_bps, nic_line_bps, nvlink_line_bps;
+};
+struct graph_made_with graph_made_with(const struct cluster *cluster);
+/* Copies a cluster, but its GPUs reach the peers of their node by PCIe in place of NVLink.  False: it says no rate of
+ * PCIe. */
+bool graph_peers_by_pcie(const struct cluster *from, struct cluster *to);
+
 /* The number of GPUs of a node when ranks_per_node of them are used, and the number of its NICs. */
 uint32_t graph_node_gpus(const struct cluster *cluster, uint32_t ranks_per_node);
 uint32_t graph_node_nics(const struct cluster *cluster, uint32_t gpus);
@@ -101,6 +112,12 @@ struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t
 /* What a port sends and takes in at, faults included, in bits/s; 0 where it is down. */
 uint64_t graph_port_out_bps(const struct graph *graph, uint32_t node, uint32_t port);
 uint64_t graph_port_in_bps(const struct graph *graph, uint32_t node, uint32_t port);
+/* That of the fastest port; 0: there is none.  And the slowest ways into GPUs, faults included: by stores of peers, and
+ * by one port of a NIC. */
+uint64_t graph_line_bps(const struct graph *graph);
+void graph_least_in(const struct graph *graph, uint64_t *peers_bps, uint64_t *port_bps);
+/* The rate of copies between a GPU and the host's memory where NICs do not reach its own; 0: never the limit. */
+uint64_t graph_staging_bps(const struct graph *graph, uint32_t node, uint32_t gpu);
 /* The switch that a port hangs on, or UINT32_MAX where its link is down. */
 uint32_t graph_port_switch(const struct graph *graph, uint32_t port_part);
 

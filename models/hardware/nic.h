@@ -192,9 +192,9 @@ void nic_ring(struct world_rank *source, struct qp *qp);
 
 /* ---- nic_receive.c ---- */
 
-/* How long a CPU at one end copies that many bytes of a message, where a transport has that; else 0.  Where NICs do not
- * reach GPU memory, it waits for the copy between the GPU's memory and the host's, too. */
-uint64_t nic_copied_ps(const struct world *w, uint64_t size_bytes);
+/* How long a CPU at the rank's end copies that many bytes of a message, where a transport has that; else 0.  Where NICs
+ * do not reach GPU memory, it waits for the copy between the GPU's memory and the host's, too. */
+uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 
 /* ---- nic.c, and nic_receive.c for two of the events ---- */
 

@@ -104,12 +104,13 @@ static uint64_t signal_applied_ps(const struct world *w, const struct request *r
     return c->atomic_ps ? port_reserve(&nic->atomic, in_ps, c->atomic_ps, 0) : in_ps;
 }
 
-uint64_t nic_copied_ps(const struct world *w, uint64_t size_bytes)
+uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes)
 {
+    const struct world *w = rank->world;
     const struct cluster_node *node = &w->cluster->node;
     const uint64_t rate_bps = w->transport.copy_rate_bps;
     if (!rate_bps) return 0;
-    const uint64_t staged_ps = node->staging_rate_bps ? units_transfer_ps(size_bytes, node->staging_rate_bps) : 0;
+    const uint64_t staged_ps = rank->staging_bps ? units_transfer_ps(size_bytes, rank->staging_bps) : 0;
     return units_transfer_ps(size_bytes, rate_bps) + (node->staging ? node->staging_latency_ps + staged_ps : 0);
 }
 
@@ -125,7 +126,7 @@ static uint64_t asked_ps(const struct world *w, const struct request *r)
  * copies one that serves the port. */
 static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
-    const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(w, r->wire_bytes) : 0;
+    const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(&w->rank[r->target], r->wire_bytes) : 0;
     if (!w->transport.copy_rate_bps)
         return world_thread_reserve(&w->rank[r->target], 0, in_ps, w->transport.receive_ps);
     return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);

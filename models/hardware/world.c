@@ -283,7 +283,7 @@ static bool network_init(struct world *w)
     w->ways_differ = w->network->leaf_count > 1 || c->routing == CLUSTER_ADAPTIVE || c->routing == CLUSTER_SPRAY ||
                      w->transport.order != TRANSPORT_WIRE;
     w->quantum_bytes = quantum_of(w);
-    if (w->cluster->dcqcn.cnp_ps) dcqcn_init(&w->dcqcn, &w->cluster->dcqcn, w->cluster->nic.rate_bps, 0);
+    if (w->cluster->dcqcn.cnp_ps) dcqcn_init(&w->dcqcn, &w->cluster->dcqcn, graph_line_bps(g), 0);
     w->nic_count = nodes * w->network->ports_per_node;
     w->nic = memory_new(2 * (size_t)w->nic_count, sizeof w->nic[0]);
     for (uint32_t i = 0; i < 2 * w->nic_count; i++) nic_init(w, i);
@@ -306,6 +306,7 @@ static void rank_nvlink_init(struct world_rank *rank)
     const struct graph_peer_rates rates = graph_gpu_peer_rates(g, number / g->gpus, number % g->gpus);
     rank->egress_slow = slow_of(rates.built_out_bps, rates.out_bps);
     rank->ingress_slow = slow_of(rates.built_in_bps, rates.in_bps);
+    rank->staging_bps = graph_staging_bps(g, number / g->gpus, number % g->gpus);
 }
 
 static void rank_init(struct world *w, uint32_t index)

@@ -109,7 +109,7 @@ void world_timeline_note(const struct world *world, const char *name, const stru
 void world_timeline_wait(const struct world *world, uint32_t rank, uint32_t worker, uint64_t begin_ps, uint64_t end_ps,
                          const char *text);
 
-/* A part while the slowest rank ran a kernel of the last program: the rank whose kernel took longest from its first step
+/* A part while the slowest rank ran a kernel of the last program: the one whose kernel took longest from its first step
  * to its last.  Bytes of ranks whose own kernels have ended count, too; SMs count while their own ranks run. */
 struct world_part {
     char name[128];     /* "NIC of rank 0, sending", "leaf0-spine1" */

@@ -142,6 +142,7 @@ struct world_rank {
     struct network_local *local;        /* [nic_count] the links between these ports and its GPU */
     uint32_t slow;                      /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
     uint32_t egress_slow, ingress_slow; /* the same of its NVLink, by a fault */
+    uint64_t staging_bps;               /* of copies to the host and back; 0: they take no time */
     struct port *sm;                    /* [sms] */
     uint8_t *sm_cpc;                    /* [sms] */
     struct bulk_engine *engine;         /* [sms]; NULL: no store has taken a turn yet */
@@ -252,8 +253,8 @@ struct world {
     uint64_t mail_ps;     /* when the last letter arrives */
     uint64_t poll_ps;     /* from when a word changes until a waiting worker steps */
     uint32_t ranks_running;
-    uint32_t wakes_pending;      /* wakes that are scheduled */
-    uint32_t idle;               /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
+    uint32_t wakes_pending; /* wakes that are scheduled */
+    uint32_t idle;          /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
     struct work_rates store, copy, bulk, cast, reduce, sum;
     struct work_rates logs, exps; /* rates 0: not known */
     struct work_rates message;    /* host: a store of what the rank has just cast */

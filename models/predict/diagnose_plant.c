@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "models/hardware/graph.h"
 
 /* Ranks squared times tokens: what a run of the normal kernels costs.  2^20 is 0.2 s (16 ranks, 4096 tokens). */
 #define WORK_FULL  (1.5 * (1 << 20))
@@ -34,7 +35,7 @@ static bool applies(const struct cause *cause, const struct cluster *cluster, co
     const uint32_t a_node = ranks_a_node(row, cluster), ranks = c->num_ranks ? c->num_ranks : 8;
     const bool by_network = c->nvlink_disabled || ranks > a_node;
     const unsigned scope = cause->scope;
-    if (scope & CAUSE_NETWORK && (!cluster->nic.rate_bps || !by_network)) return false;
+    if (scope & CAUSE_NETWORK && (!graph_node_nics(cluster, 1) || !by_network)) return false;
     if (scope & CAUSE_SHARED && a_node < 2) return false;
     if (scope & CAUSE_PORTS && cluster->nic.ports < 2) return false;
     if (scope & CAUSE_NVLINK && (c->nvlink_disabled || a_node < 2 || cluster->host.cores)) return false;
@@ -56,10 +57,11 @@ static char *setting_resolve(const char *setting, const struct cluster *cluster,
     g_autofree char *key = g_strndup(setting, (gsize)(equals - setting));
     const uint32_t a_node = ranks_a_node(row, cluster);
     const uint32_t nics = cluster->node.nics ? cluster->node.nics : MAX(a_node / MAX(cluster->nic.gpus_per_nic, 1), 1);
-    const uint64_t rate = !strcmp(key, "nic.rate")             ? cluster->nic.rate_bps
-                          : !strcmp(key, "node.pcie-rate")     ? cluster->nic.rate_bps * cluster->nic.ports
-                          : !strcmp(key, "nvlink.egress-rate") ? cluster->nvlink.egress_rate_bps
-                                                               : cluster->nvlink.ingress_rate_bps;
+    const struct graph_made_with with = graph_made_with(cluster);
+    const uint64_t rate = !strcmp(key, "nic.rate")             ? with.nic_bps
+                          : !strcmp(key, "node.pcie-rate")     ? with.nic_bps * cluster->nic.ports
+                          : !strcmp(key, "nvlink.egress-rate") ? with.peers_out_bps
+                                                               : with.peers_in_bps;
     if (!strcmp(key, "node.nics")) return g_strdup_printf("%s=%u", key, MAX((uint32_t)(nics * share), 1u));
     return g_strdup_printf("%s=%.6g GB/s", key, (double)rate / 8e9 * share);
 }

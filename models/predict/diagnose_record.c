@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 #include "models/case.h"
+#include "models/hardware/graph.h"
 #include "reports/compare.h"
 #include "reports/record.h"
 #include "reports/wait_matrix.h"
@@ -94,8 +95,8 @@ static void ports_join(struct validate_row *row)
         g_autoptr(GPtrArray) settings = g_ptr_array_new();
         for (char **s = row->settings; s && *s; s++) g_ptr_array_add(settings, *s);
         g_ptr_array_add(settings, g_strdup(DIAGNOSE_PORTS_JOINED));
-        g_ptr_array_add(
-            settings, g_strdup_printf("nic.rate=%.6g GB/s", (double)cluster->nic.rate_bps / 8e9 * cluster->nic.ports));
+        g_ptr_array_add(settings, g_strdup_printf("nic.rate=%.6g GB/s",
+                                                  (double)graph_made_with(cluster).nic_bps / 8e9 * cluster->nic.ports));
         g_ptr_array_add(settings, NULL);
         g_free(row->settings); /* its strings are the new list's */
         row->settings = (char **)g_ptr_array_free(g_steal_pointer(&settings), FALSE);

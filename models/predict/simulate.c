@@ -107,8 +107,7 @@ static void machine_record(const struct run *run, const struct case_options *c, 
 static bool nvlink_disable(struct run *run, const struct case_options *c, GError **error)
 {
     if (!c->nvlink_disabled || g_strcmp0(c->kernel, "normal") != 0) return true;
-    const uint64_t rate_bps = run->cluster->node.pcie_rate_bps;
-    if (!rate_bps) {
+    if (!graph_peers_by_pcie(run->cluster, &run->by_pcie)) {
         g_set_error(
             error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
             "disable-nvlink: normal kernels then store over PCIe: expected pcie-rate in [node] of %s, found none "
@@ -116,12 +115,6 @@ static bool nvlink_disable(struct run *run, const struct case_options *c, GError
             run->cluster->path);
         return false;
     }
-    run->by_pcie = *run->cluster;
-    run->by_pcie.nvlink = (struct cluster_nvlink){ .gpus = run->cluster->nvlink.gpus,
-                                                   .over = CLUSTER_PEERS_BY_PCIE,
-                                                   .egress_rate_bps = rate_bps,
-                                                   .ingress_rate_bps = rate_bps,
-                                                   .latency_ps = run->cluster->nvlink.latency_ps };
     run->cluster = &run->by_pcie;
     return true;
 }
@@ -133,7 +126,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     const struct kernel_job *o = run->job;
     const bool by_nic = c->nvlink_disabled && run->cluster != &run->by_pcie;
     const bool rdma = by_nic ? o->ranks > 1 : o->ranks > o->ranks_per_node;
-    if (rdma && !run->cluster->nic.rate_bps) {
+    if (rdma && !graph_node_nics(run->cluster, 1)) {
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
         return false;
@@ -478,11 +471,13 @@ static void record_call(struct record *record, const struct run *run, uint32_t p
     const uint32_t ranks = run->job->ranks;
     g_autofree struct span *span = g_new0(struct span, ranks);
     struct kernel_steps steps;
+    struct steps_in in;
     if (run->cluster->host.cores) return;
+    graph_least_in(run->graph, &in.peers_bps, &in.port_bps);
     for (uint32_t r = 0; r < ranks; r++) {
         kernel_rank_steps(run->rank[r], phase, &steps);
         if (!steps.call) return;
-        span[r].end_ps = run->result[r].time_ps + steps_ps(run->cluster, ranks, run->job->ranks_per_node, &steps);
+        span[r].end_ps = run->result[r].time_ps + steps_ps(run->cluster, &in, ranks, run->job->ranks_per_node, &steps);
         kernel_rank_traffic(run->rank[r], phase, &span[r].traffic);
     }
     span_record(span, ranks, steps.call, record);

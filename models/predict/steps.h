@@ -5,12 +5,17 @@
 #include "models/cluster.h"
 #include "models/kernel.h"
 
-/* The steps alone, in a job of ranks GPUs of which per_node share NVLink:
+struct steps_in {
+    uint64_t peers_bps, port_bps; /* graph_least_in() */
+};
+
+/* The steps alone, in a job of ranks GPUs of which per_node share NVLink.  in: the slowest ways into any of them.
  *   gather   NCCL's call through PyTorch ([calls] nccl-call), then all ranks' bytes into the GPU over NVLink, those of
- *            other nodes once into the node by all its NICs ([nvlink] ingress-rate, [nic] rate); both at once
+ *            other nodes once into the node by all its NICs; both at once
  *   read     those bytes at [gpu] hbm-rate
  *   host     [gpu] host-sync
  *   copies   [calls] copy each; their bytes read and written at [gpu] hbm-rate */
-uint64_t steps_ps(const struct cluster *cluster, uint32_t ranks, uint32_t per_node, const struct kernel_steps *steps);
+uint64_t steps_ps(const struct cluster *cluster, const struct steps_in *in, uint32_t ranks, uint32_t per_node,
+                  const struct kernel_steps *steps);
 
 #endif

@@ -23,6 +23,10 @@ sh tests/tidy nowhere
 
 printf '%s\n' '/* arrow.c - arrows. */' '#include <glib.h>' '#include "sim/sim.h"' '#include "models/none.h"' >models/moe/arrow.c
 printf '%s\n' '/* live.c - arrows. */' '#include "sim/sim.h"' >replay/live.c
+mkdir models/hardware
+printf '%s\n' '/* graph.c - owns rates. */' 'long f(void) { return c->nic.rate_bps; }' >models/hardware/graph.c
+printf '%s\n' '/* reads.c - rates. */' 'long f(void) { return c->nic.rate_bps; }' \
+    'long g(void) { return nic->rate_bps + node->pcie_rate_bps; }' 'long h(void) { return link->rate_bps; }' >models/hardware/reads.c
 printf '%s\n' '/* other name.c - paragraph. */' >traces/paragraph.c
 mkdir -p reports && printf '%s\n' '/* live.c - the same name. */' >reports/live.c
 { echo '/* long.c - shape. */'; echo 'void f(void)'; echo '{'; seq -f '    g(%g);' 80; echo '}'
@@ -38,7 +42,7 @@ sh tests/tidy nowhere
 echo "exit $?"
 
 echo '# a symbol of another library'
-echo sim >sim/README.md; rm -r replay reports traces sim/clock.c models/moe/arrow.c
+echo sim >sim/README.md; rm -r replay reports traces models/hardware sim/clock.c models/moe/arrow.c
 printf '%s\n' '/* good.c - a symbol. */' 'double sin(double x);' 'double f(double x) { return sin(x); }' >models/moe/good.c
 mkdir -p out/models/moe && cc -c -fno-builtin -o out/models/moe/good.o models/moe/good.c
 sh tests/tidy out
