@@ -188,7 +188,7 @@ static void ports_place(struct sketch *s)
         const uint32_t port = graph_port(g, 0, p), above = graph_port_switch(g, port);
         g_autofree char *note = above == UINT32_MAX ? g_strdup("down") : g_strdup_printf("to %s", name_of(g, above));
         g_autofree char *tip = g_strdup_printf("port %s, %s", name_of(g, port), note);
-        place_part(s, row, port, note, tip, "nic_tx nic_rx receiving");
+        place_part(s, row, port, note, tip, "nic_tx nic_rx receiving atomics");
     }
 }
 
@@ -204,7 +204,7 @@ static void nics_place(struct sketch *s)
         const uint32_t nic = graph_nic(g, 0, i);
         g_autofree char *note = first_rate(g, nic);
         g_autofree char *tip = g_strdup_printf("NIC %s", name_of(g, nic));
-        place_part(s, row, nic, note, tip, "nic_tx nic_rx receiving");
+        place_part(s, row, nic, note, tip, "nic_tx nic_rx receiving atomics");
     }
 }
 

@@ -267,7 +267,8 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
         if (!world_busiest(run->world, run->program_kernel, i, part)) continue;
         b->there[bound] = true;
         b->us[bound] = fmax(b->us[bound], fmin(units_us(part->busy_ps), slowest_us));
-        if (b->busiest == WORLD_RESOURCE_COUNT || part->busy_ps > b->part[b->busiest].busy_ps) b->busiest = i;
+        const uint64_t most_ps = b->busiest < WORLD_RESOURCE_COUNT ? b->part[b->busiest].busy_ps : 0;
+        if (part->busy_ps > most_ps || (part->busy_ps == most_ps && i == WORLD_LINK)) b->busiest = i;
     }
     for (int i = 0; i < BOUND_COUNT; i++)
         if (b->us[i] > b->us[b->tightest]) b->tightest = (enum bound)i;
@@ -296,55 +297,57 @@ static void record_busy(struct record *record, uint32_t phase_index, const struc
     }
 }
 
-/* The busiest part of each kind: which it is, how long it is busy while the slowest rank runs, with how many bytes, at
- * what rate, beside what rate most of its kind have if that is more, and how far its load is over the mean. */
-static void record_parts(struct record *record, const char *phase, const struct bounds *b)
+static void record_some(struct record *record, const char *phase, const char *named, const char *what, double value,
+                        const char *unit)
+{
+    g_autofree char *metric = g_strdup_printf("%s_%s", named, what);
+    if (value > 0) record_add(record, phase, RECORD_ALL, metric, value, unit);
+}
+
+/* The busiest part of each kind that is busy for a hundredth of the slowest rank's time, and the busiest link: which it
+ * is, how long it is busy meanwhile, with how many bytes, and at what rate. */
+static void record_parts(struct record *record, const char *phase, const struct bounds *b, double slowest_us)
 {
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
         const struct world_part *part = &b->part[i];
-        if (!part->busy_ps) continue;
-        const struct {
-            const char *what;
-            double value;
-            const char *unit;
-        } rows[] = {
-            { "us", units_us(part->busy_ps), "us" },
-            { "bytes", (double)part->bytes, "B" },
-            { "rate_gbs", (double)part->rate_bps / 8e9, "GB/s" },
-            { "usual_gbs", part->usual_bps > part->rate_bps ? (double)part->usual_bps / 8e9 : 0, "GB/s" },
-            { "over_mean", part->over_mean, "" },
-        };
+        const double us = fmin(units_us(part->busy_ps), slowest_us);
+        if (!part->busy_ps || (100 * us < slowest_us && i != WORLD_LINK)) continue;
         g_autofree char *named = g_strconcat("busiest_", world_resource_name(i), NULL);
         record_add_text(record, phase, RECORD_ALL, named, part->name);
-        for (size_t k = 0; k < G_N_ELEMENTS(rows); k++) {
-            g_autofree char *metric = g_strdup_printf("%s_%s", named, rows[k].what);
-            if (rows[k].value > 0) record_add(record, phase, RECORD_ALL, metric, rows[k].value, rows[k].unit);
-        }
+        record_some(record, phase, named, "us", us, "us");
+        record_some(record, phase, named, "bytes", (double)part->bytes, "B");
+        record_some(record, phase, named, "rate_gbs", (double)part->rate_bps / 8e9, "GB/s");
     }
 }
 
-/* The part behind the tightest bound, if it is busy for half of the slowest rank's time; else "latency", and the part
- * that is busiest. */
+/* The part behind the tightest bound, if it is busy for half of the slowest rank's time; else "latency".  Of the part
+ * that is busiest, whichever it is: its bytes, its rate, beside that the rate that most of its kind have if that is
+ * more, and how far its load is over the mean. */
 static void record_bottleneck(struct record *record, const char *phase, const struct bounds *b, double slowest_us)
 {
+    static const char named[] = "bottleneck";
     const bool some = b->busiest < WORLD_RESOURCE_COUNT;
     const struct world_part *part = some ? &b->part[b->busiest] : NULL;
-    const double busy_pct = some && slowest_us > 0 ? 100 * units_us(part->busy_ps) / slowest_us : 0;
+    const double busy_us = some ? fmin(units_us(part->busy_ps), slowest_us) : 0;
+    const double busy_pct = slowest_us > 0 ? 100 * busy_us / slowest_us : 0;
     const bool bound = b->tightest != BOUND_LATENCY && busy_pct >= LATENCY_BOUND_PERCENT;
-    record_add_text(record, phase, RECORD_ALL, "bottleneck", bound ? world_resource_name(b->busiest) : "latency");
+    record_add_text(record, phase, RECORD_ALL, named, bound ? world_resource_name(b->busiest) : "latency");
     record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", busy_pct, "%");
     if (!some) return;
     record_add_text(record, phase, RECORD_ALL, "bottleneck_part", part->name);
-    if (part->bytes) record_add(record, phase, RECORD_ALL, "bottleneck_bytes", (double)part->bytes, "B");
-    if (part->rate_bps)
-        record_add(record, phase, RECORD_ALL, "bottleneck_rate_gbs", (double)part->rate_bps / 8e9, "GB/s");
+    record_some(record, phase, named, "us", busy_us, "us");
+    record_some(record, phase, named, "bytes", (double)part->bytes, "B");
+    record_some(record, phase, named, "rate_gbs", (double)part->rate_bps / 8e9, "GB/s");
+    record_some(record, phase, named, "usual_gbs", part->usual_bps > part->rate_bps ? (double)part->usual_bps / 8e9 : 0,
+                "GB/s");
+    record_some(record, phase, named, "over_mean", part->over_mean, "");
 }
 
 static void record_bounds(struct record *record, const char *phase, const struct run *run, const struct bounds *b,
                           double slowest_us)
 {
     const char *const work = run->cluster->host.cores ? "core" : "sm";
-    const char *const name[BOUND_COUNT] = { "send", "receive", "link", "post", work, "hbm", "latency" };
+    const char *const name[BOUND_COUNT] = { "send", "receive", "link", "posting", work, "hbm", "latency" };
     for (int i = 0; i < BOUND_COUNT; i++) {
         if (!b->there[i]) continue;
         g_autofree char *metric = g_strdup_printf("bound_%s_us", name[i]);
@@ -425,7 +428,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_busy(record, phase_index, run, total_ps + wait_ps);
     record_bottleneck(record, phase, &bounds, slowest_us);
     record_bounds(record, phase, run, &bounds, slowest_us);
-    record_parts(record, phase, &bounds);
+    record_parts(record, phase, &bounds, slowest_us);
     record_wire(record, run, phase_index);
     record_masked(record, run, phase_index);
 }

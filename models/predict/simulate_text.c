@@ -130,22 +130,24 @@ void simulate_table_append(const struct record *record, GString *out)
 /* ---- the explanation ---- */
 
 struct part_facts {
-    const char *kind, *name;
-    double us, bytes, rate_gbs, usual_gbs; /* NAN: not known */
-    double over_mean;                      /* 1 where its load is not over the mean */
+    const char *name;
+    double us, bytes, rate_gbs; /* NAN: not known */
 };
 
 struct phase_facts {
     const char *phase;
     double median_us, slowest_us, latency_us;
-    int32_t slowest_rank; /* RECORD_ALL: not known */
-    GArray *parts;        /* struct part_facts: the busiest of each kind, the busiest of all first */
+    int32_t slowest_rank;      /* RECORD_ALL: not known */
+    struct part_facts busiest; /* name NULL: none */
+    double usual_gbs;          /* the rate that most of its kind have; NAN: no more than it has */
+    double over_mean;          /* 1: its load is not over the mean */
+    GArray *parts;             /* struct part_facts: the busiest of each kind, the busiest of all first */
 };
 
 static gint part_order(gconstpointer a, gconstpointer b)
 {
     const struct part_facts *x = a, *y = b;
-    return x->us > y->us ? -1 : x->us < y->us ? 1 : strcmp(x->kind, y->kind);
+    return x->us > y->us ? -1 : x->us < y->us ? 1 : strcmp(x->name, y->name);
 }
 
 static double part_number(const struct record *record, const char *phase, const char *named, const char *what)
@@ -154,20 +156,27 @@ static double part_number(const struct record *record, const char *phase, const 
     return all_of(record, phase, metric);
 }
 
+static struct part_facts part_find(const struct record *record, const char *phase, const char *named, const char *name)
+{
+    return (struct part_facts){ .name = name,
+                                .us = part_number(record, phase, named, "us"),
+                                .bytes = part_number(record, phase, named, "bytes"),
+                                .rate_gbs = part_number(record, phase, named, "rate_gbs") };
+}
+
 /* "busiest_nic_tx" is text; "busiest_nic_tx_us" and so on are numbers. */
 static void parts_find(const struct record *record, struct phase_facts *f)
 {
+    const struct record_row *busiest = record_find(record, f->phase, RECORD_ALL, "bottleneck_part");
     f->parts = g_array_new(FALSE, FALSE, sizeof(struct part_facts));
+    if (busiest) f->busiest = part_find(record, f->phase, "bottleneck", busiest->text);
+    f->usual_gbs = all_of(record, f->phase, "bottleneck_usual_gbs");
+    f->over_mean = fmax(all_of(record, f->phase, "bottleneck_over_mean"), 1);
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL || strcmp(row->phase, f->phase) != 0) continue;
         if (!g_str_has_prefix(row->metric, "busiest_") || !isnan(row->value)) continue;
-        struct part_facts part = { .kind = row->metric + strlen("busiest_"), .name = row->text };
-        part.us = MIN(part_number(record, f->phase, row->metric, "us"), f->slowest_us);
-        part.bytes = part_number(record, f->phase, row->metric, "bytes");
-        part.rate_gbs = part_number(record, f->phase, row->metric, "rate_gbs");
-        part.usual_gbs = part_number(record, f->phase, row->metric, "usual_gbs");
-        part.over_mean = fmax(part_number(record, f->phase, row->metric, "over_mean"), 1);
+        const struct part_facts part = part_find(record, f->phase, row->metric, row->text);
         g_array_append_val(f->parts, part);
     }
     g_array_sort(f->parts, part_order);
@@ -196,41 +205,40 @@ static void us_line(GString *out, const char *what, double us, double of_us)
 static char *part_text(const struct part_facts *part)
 {
     const struct compare_limit limit = {
-        .resource = part->kind, .part = part->name, .bytes = part->bytes, .rate_gbs = part->rate_gbs
+        .resource = part->name, .part = part->name, .bytes = part->bytes, .rate_gbs = part->rate_gbs
     };
     g_autofree char *work = compare_limit_work(&limit);
     return *work ? g_strdup_printf("%s: %s", part->name, work) : g_strdup(part->name);
 }
 
 /* What makes up the busy time of a part: even load at the rate that most of its kind have, then what is more. */
-static void part_append(const struct part_facts *part, double slowest_us, GString *out)
+static void part_append(const struct phase_facts *f, GString *out)
 {
+    const struct part_facts *part = &f->busiest;
     const bool rated = part->bytes > 0 && part->rate_gbs > 0;
     const double full = rated ? fmin(part->bytes / part->rate_gbs / 1e3, part->us) : part->us;
-    const double usual = rated && part->usual_gbs > part->rate_gbs ? full * part->rate_gbs / part->usual_gbs : full;
-    const double even = usual / part->over_mean;
+    const double usual = rated && f->usual_gbs > part->rate_gbs ? full * part->rate_gbs / f->usual_gbs : full;
+    const double even = usual / f->over_mean;
     g_autofree char *first = g_strdup_printf("its %s%s", rated ? "bytes at full rate" : "work",
-                                             part->over_mean > 1.005 ? ", were the load even" : "");
-    g_autofree char *uneven = g_strdup_printf("uneven load: it has %.2f times the mean", part->over_mean);
+                                             f->over_mean > 1.005 ? ", were the load even" : "");
+    g_autofree char *uneven = g_strdup_printf("uneven load: it has %.2f times the mean", f->over_mean);
     g_autofree char *slow =
-        g_strdup_printf("its rate: %.4g GB/s where most have %.4g GB/s", part->rate_gbs, part->usual_gbs);
-    us_line(out, first, even, slowest_us);
-    us_line(out, uneven, usual - even, slowest_us);
-    us_line(out, slow, full - usual, slowest_us);
-    us_line(out, "what it does beside bytes: requests, messages, rows", part->us - full, slowest_us);
+        g_strdup_printf("its rate: %.4g GB/s where most have %.4g GB/s", part->rate_gbs, f->usual_gbs);
+    us_line(out, first, even, f->slowest_us);
+    us_line(out, uneven, usual - even, f->slowest_us);
+    us_line(out, slow, full - usual, f->slowest_us);
+    us_line(out, "what it does beside bytes: requests, messages, rows", part->us - full, f->slowest_us);
 }
 
 static void sum_append(const struct phase_facts *f, GString *out)
 {
     g_string_append(out, "  where the slowest rank's time goes");
     double left = f->slowest_us;
-    if (!f->parts->len) {
-        g_string_append(out, ":\n");
-    } else {
-        const struct part_facts *part = &g_array_index(f->parts, struct part_facts, 0);
-        g_string_append_printf(out, ", by %s:\n", part->name);
-        part_append(part, f->slowest_us, out);
-        left -= part->us;
+    if (f->busiest.name) g_string_append_printf(out, ", by %s", f->busiest.name);
+    g_string_append(out, ":\n");
+    if (f->busiest.name) {
+        part_append(f, out);
+        left -= f->busiest.us;
     }
     const double way = MIN(MAX(left, 0), f->latency_us);
     us_line(out, way < f->latency_us ? "one message's way, as far as it is not hidden" : "one message's way", way,

@@ -65,7 +65,7 @@ static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 
 /* Bandwidths, busy shares and bounds: their means.  What a job does not tell, it had nothing of. */
 static bool metric_averages(const char *metric)
 {
-    static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_" };
+    static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_", "wire_" };
     for (size_t i = 0; i < G_N_ELEMENTS(prefixes); i++)
         if (g_str_has_prefix(metric, prefixes[i])) return strcmp(metric, "bound_tightest") != 0;
     return false;
@@ -113,6 +113,34 @@ static const char *word_commonest(const char *phase, const char *metric, const c
     return best ? best->text : NULL;
 }
 
+/* The part that is busiest in most jobs, where it is not all of them in how many, and the means over those. */
+static void part_summarise(struct record *record, const char *name, const char *phase, const struct job *jobs,
+                           uint32_t count, int64_t layer)
+{
+    static const struct {
+        const char *metric, *unit;
+    } numbers[] = { { "bottleneck_us", "us" },
+                    { "bottleneck_bytes", "B" },
+                    { "bottleneck_rate_gbs", "GB/s" },
+                    { "bottleneck_usual_gbs", "GB/s" },
+                    { "bottleneck_over_mean", "" } };
+    double mean = 0;
+    uint32_t all = 0, these = 0;
+    const char *part = word_commonest(phase, "bottleneck_part", "bottleneck_us", jobs, count, layer, &mean);
+    if (!part) return;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct record_row *said = record_find(jobs[i].record, phase, RECORD_ALL, "bottleneck_part");
+        all += job_counts(&jobs[i], layer);
+        these += job_counts(&jobs[i], layer) && said && strcmp(said->text, part) == 0;
+    }
+    g_autofree char *text = these == all ? g_strdup(part) : g_strdup_printf("%s (in %u of %u)", part, these, all);
+    record_add_text(record, name, RECORD_ALL, "bottleneck_part", text);
+    for (size_t k = 0; k < G_N_ELEMENTS(numbers); k++) {
+        (void)word_commonest(phase, "bottleneck_part", numbers[k].metric, jobs, count, layer, &mean);
+        if (mean > 0) record_add(record, name, RECORD_ALL, numbers[k].metric, mean, numbers[k].unit);
+    }
+}
+
 static void limits_summarise(struct record *record, const char *name, const char *phase, const struct job *jobs,
                              uint32_t count, int64_t layer)
 {
@@ -130,6 +158,7 @@ static void limits_summarise(struct record *record, const char *name, const char
     if (word) {
         record_add_text(record, name, RECORD_ALL, "bottleneck", word);
         record_add(record, name, RECORD_ALL, "bottleneck_busy_pct", mean, "%");
+        part_summarise(record, name, phase, jobs, count, layer);
     }
     word = word_commonest(phase, "bound_tightest", "efficiency_pct", jobs, count, layer, &mean);
     if (word) record_add_text(record, name, RECORD_ALL, "bound_tightest", word);

@@ -32,7 +32,7 @@ stream() {
 stream
 $EPTWIN simulate --cluster odd.ini --kernel allgather --num-ranks 6 --format text | sed -n '/^allgather /p'
 $EPTWIN simulate --cluster odd.ini --num-ranks 6 --num-tokens 16 --num-experts 24 --fault 'link:n0.root0-n0.root1 rate=0.1' |
-    grep busiest_link
+    grep busiest_link,
 echo '-- what cannot be'
 bad() { $EPTWIN cluster check bad.ini; echo "exit $?"; }
 grep -v '^root0' odd.ini >bad.ini; bad

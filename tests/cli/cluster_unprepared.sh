@@ -53,10 +53,10 @@ echo '-- busiest within a node: from socket to socket; between leaves: the uplin
 $EPTWIN simulate --cluster boxes.ini --num-ranks 4 --kernel v2 --format text | grep '^dispatch '
 $EPTWIN simulate --cluster boxes.ini --num-ranks 16 --kernel alltoallv --matrix uniform:1048576 --explain |
     sed -n '/^alltoallv:/,$p'
-echo '-- NICs that ranks share, and several ports: their bytes at what the ports carry together'
+echo '-- NICs that ranks share, and several ports: each port, who uses it, its bytes and its rate'
 shared() {
     $EPTWIN simulate --cluster boxes.ini --num-ranks 16 --kernel alltoallv --matrix uniform:1048576 --explain "$@" |
-        grep 'by NIC' | tail -n 1
+        grep -m1 '[Nn][Ii][Cc].*, sending: '
 }
 shared
 shared --set nic.ports=1

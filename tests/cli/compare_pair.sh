@@ -10,7 +10,7 @@ dispatch,0,time_us,150,us
 dispatch,1,time_us,170,us
 dispatch,all,logical_rdma_gbs,47.5,GB/s
 dispatch,all,bottleneck,nic_tx,
-dispatch,all,busy_nic_tx_pct,93.2,%
+dispatch,all,bottleneck_busy_pct,93.2,%
 dispatch,all,bound_send_us,144,us
 dispatch,all,bound_latency_us,9,us
 combine,all,time_us,330,us

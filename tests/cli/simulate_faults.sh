@@ -29,7 +29,7 @@ slow() { run "$@" | grep -v '^#' | cksum; }
 run --fault 'rank:5 slow=500|rank:5 slow=500'
 mapped=$(worst --backend ibrc)
 worst --backend ibrc --fault 'gdrcopy: off' | awk -v a="$mapped" '{ print "gdrcopy: off:", ($1 > a ? "slower" : "not") }'
-run --fault 'link:leaf0-spine1 rate=0.25' | grep busiest_link
+run --fault 'link:leaf0-spine1 rate=0.25' | grep 'busiest_link,'
 run --backend ibrc --fault 'qp: one' | grep -E '^# (backend|fault)'
 echo "-- what is not there"
 for fault in 'nic:n9.g0 down' 'nic:n0.g0 slow' 'nic:leaf0 down' 'nic:n0.g0' 'link:leaf0-spine9 down' 'link:leaf0 down' \
@@ -44,8 +44,8 @@ done
 echo "-- PCIe"
 sed 's/^\[network\]/[nvlink]\nover = pcie\n[node]\nsockets = 2\npcie-rate = 28 GB\/s\n&/' two.ini >pcie.ini
 pcie() { $EPTWIN simulate --cluster pcie.ini --num-ranks 16 --num-tokens 64 --output - "$@"; echo "status $?"; }
-pcie | grep -E 'busiest|status'
-pcie --fault 'link:n1.g2-n1.root0 rate=0.2' | grep -E 'busiest|status'
+pcie | grep -E 'busiest_link,|status'
+pcie --fault 'link:n1.g2-n1.root0 rate=0.2' | grep -E 'busiest_link,|status'
 pcie --fault 'link:n1.root0-n1.root1 down'
 sed 's/^over.*/&\ngpus = 65/' pcie.ini >many.ini
 $EPTWIN cluster check many.ini; echo "status $?"
