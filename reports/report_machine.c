@@ -31,15 +31,20 @@ static const char *phase_mark(const struct record *record, const char *phase, GP
     return "latency";
 }
 
-/* "dispatch: nic_tx; combine: nic_rx."  Marks and words. */
+/* "dispatch: NIC of rank 0, sending, 97 % busy; combine: latency."  Marks and words. */
 static void marks_find(const struct record *record, const struct drawing *drawing, GPtrArray *marks, GString *words)
 {
     g_autoptr(GPtrArray) phases = compare_phases(record);
     for (guint p = 0; p < MIN(phases->len, (guint)PLOT_PHASES_MAX); p++) {
         const char *phase = g_ptr_array_index(phases, p);
         if (compare_phase_of_layer(phase) || !record_find(record, phase, RECORD_ALL, "bottleneck")) continue;
+        const char *mark = phase_mark(record, phase, marks, drawing);
+        struct compare_limit limit;
+        compare_limit_find(record, phase, &limit);
+        const bool waits = strcmp(limit.resource, "latency") == 0 || strcmp(limit.part, limit.resource) == 0;
+        g_autofree char *named = waits ? g_strdup(mark) : compare_limit_text(&limit);
         g_string_append_printf(words, "%s%s: %s", words->len ? "; " : "Marked is what bounds each phase. ", phase,
-                               phase_mark(record, phase, marks, drawing));
+                               named);
     }
     if (words->len) g_string_append_c(words, '.');
 }

@@ -560,12 +560,15 @@ static void test_machine(void)
     const struct report_machines machines = { machine_draw, (void *)hostile };
     record_add_text(record, "combine", RECORD_ALL, "bottleneck", "link");
     record_add_text(record, "combine", RECORD_ALL, "busiest_link", "leaf0-n0.nic0");
+    record_add_text(record, "combine", RECORD_ALL, "bottleneck_part", "leaf0-n0.nic0");
+    record_add(record, "combine", RECORD_ALL, "bottleneck_busy_pct", 97, "%");
     for (int known = 0; known < 2; known++) {
         if (known) record_set(record, "cluster", "here");
         g_autoptr(GPtrArray) cases = report_cases_new(records, &path, 1);
         GString *html = report_html(cases, NULL, &machines, "1.0");
         CU_ASSERT_EQUAL(strstr(html->str, "<svg xmlns") != NULL, known);
-        CU_ASSERT_EQUAL(strstr(html->str, "phase. dispatch: nic_tx; combine: leaf0-n0.nic0.") != NULL, known);
+        CU_ASSERT_EQUAL(strstr(html->str, "phase. dispatch: nic_tx; combine: leaf0-n0.nic0, 97 % busy.") != NULL,
+                        known);
         CU_ASSERT_EQUAL(strstr(html->str, "class=\"nic m\" data-name=\"n0.nic0\"") != NULL, known);
         CU_ASSERT_EQUAL(strstr(html->str, "class=\"link m\"") != NULL, known);
         CU_ASSERT_PTR_NULL(strstr(html->str, "<script"));

@@ -2,8 +2,8 @@
 header='phase,rank,metric,value,unit'
 printf '# kind: simulate\n# kernel: ll\n# num-ranks: 2\n%s\n' "$header" >p.csv
 printf 'dispatch,%s,time_us,%s,us\n' all 160 0 150 1 170 >>p.csv
-printf 'dispatch,all,%s\n' bottleneck,nic_tx, bottleneck_busy_pct,93,% bound_send_us,144,us >>p.csv
-sed -e s/simulate/replay/ -e s/,160,/,200,/ -e s/,170,/,250,/ -e /bound/d -e /nic_tx/d p.csv >m.csv
+printf 'dispatch,all,%s\n' bottleneck,nic_tx, bottleneck_busy_pct,93,% busy_nic_tx_pct,93,% bound_send_us,144,us >>p.csv
+sed -e s/simulate/replay/ -e s/,160,/,200,/ -e s/,170,/,250,/ -e /bound/d -e /nic_tx/d -e /bottleneck/d p.csv >m.csv
 "$EPTWIN" report --text p.csv m.csv
 echo "exit $?"
 "$EPTWIN" report page.html m.csv p.csv
