@@ -2,10 +2,11 @@
  *
  * Of a rank: the median over the repetitions (where there are several steps or layers, the mean of theirs), and
  * the 90th percentile and minimum of all, and how long after the first rank it began.  Of all: the mean of the
- * ranks; _max, _min and _p90 are over ranks.  Bandwidths are the bytes that the public tests count over the same
- * time. */
+ * ranks; _max, _min and _p90 are over ranks; of several steps or layers slowest_us is the mean of each one's slowest
+ * rank.  Bandwidths are the bytes that the public tests count over the same time. */
 #include "replay/replay.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim/ranges.h"
@@ -67,6 +68,33 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
     return sum;
 }
 
+/* What an item costs: its slowest rank's median over the repetitions. */
+static double slowest_us(const struct replay_plan *plan, const struct replay_result *item, uint32_t phase)
+{
+    const uint32_t last = plan->warmup + plan->repeat - 1;
+    double slowest = 0;
+    for (uint32_t rank = 0; rank < item->ranks; rank++)
+        if (!kernel_absent(plan->item[0].job, rank, phase, last))
+            slowest = fmax(slowest, stats_median(replay_result_times(item, rank, phase), item->repeat));
+    return slowest;
+}
+
+/* Of several items together: the mean of what each costs, and the sum over the layers. */
+static void rows_of_slowest(struct record *record, const struct replay_plan *plan, const char *name,
+                            const struct replay_result *result, const GArray *pick, uint32_t phase)
+{
+    double sum = 0;
+    uint32_t layers = 0;
+    for (uint32_t i = 0; i < pick->len; i++) {
+        const uint32_t item = g_array_index(pick, uint32_t, i);
+        sum += slowest_us(plan, &result[item], phase);
+        layers += plan->item[item].step == plan->item[g_array_index(pick, uint32_t, 0)].step;
+    }
+    record_add(record, name, RECORD_ALL, "slowest_us", sum / pick->len, "us");
+    if (strcmp(name, kernel_phase_name(plan->item[0].job, phase)) == 0)
+        record_add(record, name, RECORD_ALL, "layers_us", sum / pick->len * layers, "us");
+}
+
 /* Rows of the ranks that live to the last iteration, and their means. */
 static void rows_of_phase(struct record *record, const struct replay_plan *plan, const char *name,
                           const struct replay_result *result, const GArray *pick, uint32_t phase)
@@ -92,6 +120,7 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
     record_add(record, name, RECORD_ALL, "time_us_max", stats_max(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_min", stats_min(time_us, ranks), "us");
     record_add(record, name, RECORD_ALL, "time_us_p90", stats_percentile(time_us, ranks, 90), "us");
+    if (plan->steps || plan->layers) rows_of_slowest(record, plan, name, result, pick, phase);
 }
 
 /* Whom each rank waited for, the mean over the items. */

@@ -47,6 +47,13 @@ static bool compare_record_several(const struct record *record)
     return false;
 }
 
+double compare_slowest_us(const struct record *record, const char *phase)
+{
+    const struct record_row *row = record_find(record, phase, RECORD_ALL, "slowest_us");
+    if (!row && !compare_record_several(record)) row = record_find(record, phase, RECORD_ALL, "time_us_max");
+    return row ? row->value : NAN; /* of several, _max is over ranks whose times are means already */
+}
+
 /* A value without the folders of the file that it names: files may lie elsewhere on another machine.  "file:a/b" is
  * "file:b". */
 static char *compare_value_plain(const char *value)
@@ -140,12 +147,13 @@ GPtrArray *compare_phases(const struct record *record)
     return phases;
 }
 
-/* Times and bandwidths; not the shares and bounds that explain them.  Of several steps or layers together only
- * the plain time: what _max and the like are over may differ (ranks, layers). */
+/* Times and bandwidths beside the slowest rank's; not the shares and bounds that explain them.  Of several steps or
+ * layers together only the plain time: what _median and the like are over may differ (ranks, layers). */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
-    if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0) return true;
-    return !several && g_str_has_prefix(metric, "time_us_");
+    if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0 || strcmp(metric, "layers_us") == 0)
+        return true;
+    return !several && g_str_has_prefix(metric, "time_us_") && strcmp(metric, "time_us_max") != 0;
 }
 
 static double compare_error_pct(double predicted, double measured)
@@ -169,6 +177,23 @@ static void compare_worst_find(const struct record *measured, const GPtrArray *r
     }
 }
 
+/* The slowest rank's time, which decides what the phase costs. */
+static void compare_slowest_add(struct compare *compare, const char *phase)
+{
+    const double predicted = compare_slowest_us(compare->predicted, phase);
+    const double measured = compare_slowest_us(compare->measured, phase);
+    const struct compare_row row = { .phase = phase,
+                                     .metric = "slowest_us",
+                                     .unit = "us",
+                                     .rank = RECORD_ALL,
+                                     .predicted = predicted,
+                                     .measured = measured,
+                                     .error_pct = compare_error_pct(predicted, measured),
+                                     .worst_rank = COMPARE_NO_RANK,
+                                     .worst_error_pct = NAN };
+    if (isfinite(predicted) && isfinite(measured)) g_array_append_val(compare->rows, row);
+}
+
 static void compare_row_add(struct compare *compare, const struct record_row *a, const struct record_row *b,
                             const GPtrArray *rank_rows)
 {
@@ -190,6 +215,7 @@ static void compare_phase_add(struct compare *compare, const char *phase, const 
                               const GPtrArray *rank_rows, bool by_rank)
 {
     const guint before = compare->rows->len;
+    compare_slowest_add(compare, phase);
     const GPtrArray *const parts[] = { all_rows, by_rank ? rank_rows : NULL };
     for (int part = 0; part < 2; part++) {
         for (guint i = 0; parts[part] && i < parts[part]->len; i++) {
@@ -268,6 +294,26 @@ void compare_free(struct compare *compare)
     g_free(compare);
 }
 
+bool compare_what_if(const struct compare *compare)
+{
+    return compare_record_predicted(compare->predicted) && compare_record_predicted(compare->measured);
+}
+
+const struct compare_row *compare_row_find(const struct compare *compare, const char *phase, const char *metric)
+{
+    for (guint i = 0; i < compare->rows->len; i++) {
+        const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
+        if (row->rank == RECORD_ALL && !strcmp(row->metric, metric) && !strcmp(row->phase, phase)) return row;
+    }
+    return NULL;
+}
+
+const struct compare_row *compare_headline(const struct compare *compare, const char *phase)
+{
+    const struct compare_row *slowest = compare_row_find(compare, phase, "slowest_us");
+    return slowest ? slowest : compare_row_find(compare, phase, "time_us");
+}
+
 /* The part of a metric's name between prefix and suffix, or NULL when it has not that shape. */
 static char *compare_metric_middle(const char *metric, const char *prefix, const char *suffix)
 {
@@ -301,7 +347,6 @@ void compare_limit_find(const struct record *record, const char *phase, struct c
             limit->bound_us = row->value;
         }
     }
-    const struct record_row *time = record_find(record, phase, RECORD_ALL, "time_us_max");
-    if (!time) time = record_find(record, phase, RECORD_ALL, "time_us");
-    if (time && time->value > 0) limit->efficiency_pct = limit->bound_us / time->value * 100.0;
+    const struct record_row *efficiency = record_find(record, phase, RECORD_ALL, "efficiency_pct");
+    limit->efficiency_pct = efficiency ? efficiency->value : 100 * limit->bound_us / compare_slowest_us(record, phase);
 }

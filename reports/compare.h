@@ -16,7 +16,8 @@ enum compare_error { COMPARE_ERROR_OPTION, COMPARE_ERROR_CASE, COMPARE_ERROR_NOT
 
 enum { COMPARE_NO_RANK = -2 };
 
-/* One metric of one phase that both records have.  Strings belong to the predicted record. */
+/* One metric of one phase that both records have.  The slowest rank's time is the first of its phase, as "slowest_us".
+ * Strings belong to the predicted record. */
 struct compare_row {
     const char *phase, *metric, *unit;
     int32_t rank;
@@ -33,7 +34,7 @@ struct compare_limit {
     double bytes, rate_gbs; /* that cross it meanwhile, and what it can carry; NAN: its work is no bytes */
     char bound[64];         /* the tightest bound's name; "" without */
     double bound_us;
-    double efficiency_pct; /* bound over the time of the slowest rank */
+    double efficiency_pct; /* bound over the time of the slowest rank; NAN where that is not known */
 };
 
 struct compare {
@@ -53,12 +54,22 @@ struct compare_options {
 struct compare *compare_new(const struct record *a, const struct record *b, const struct compare_options *options,
                             GError **error);
 void compare_free(struct compare *compare);
+/* Whether both are predictions: then the second is what a change would give. */
+bool compare_what_if(const struct compare *compare);
+/* The row of a metric of a phase for all ranks; NULL where they do not have it in common. */
+const struct compare_row *compare_row_find(const struct compare *compare, const char *phase, const char *metric);
+/* The row of a phase that decides: of the slowest rank where both tell it, else of the mean over ranks, else NULL. */
+const struct compare_row *compare_headline(const struct compare *compare, const char *phase);
 
 /* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL when they are
  * the same case.  Which keys make a case the records say themselves; of two that do not, those count that every case
  * has and both state.  Freed by the caller. */
 char *compare_case_difference(const struct record *a, const struct record *b);
 bool compare_record_predicted(const struct record *record);
+
+/* What a phase costs: the time of its slowest rank, which all wait for ("slowest_us"); of several steps and layers the
+ * mean over them of each one's slowest rank.  NAN where the record does not tell. */
+double compare_slowest_us(const struct record *record, const char *phase);
 
 /* Whether a phase is one layer's part of another: dispatch_layer3 of dispatch. */
 bool compare_phase_of_layer(const char *phase);
@@ -76,6 +87,10 @@ struct compare_spread {
 };
 void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread);
 
+/* The first sentence: what dispatch and combine, or the first phase, take together by the slowest rank, in one record or
+ * in two; nothing where they do not tell. */
+void compare_verdict_alone_append(const struct record *record, GString *out);
+void compare_verdict_append(const struct compare *compare, GString *out);
 /* Words: the table of a comparison, and the paragraph that names what limits each phase. */
 void compare_table_append(const struct compare *compare, GString *out);
 void compare_words_append(const struct compare *compare, GString *out);
@@ -85,12 +100,18 @@ void compare_busy_append(const struct record *record, const char *name, GString 
 /* A sentence about what limits a phase, between before and after; nothing when the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);
-/* "NIC of rank 0, sending, 97 % busy", or "latency"; and what is behind it: "77.4 MB at 46.7 GB/s".  Freed by the
- * caller. */
+/* "NIC of rank 0, sending, 97 % busy", "latency", or "-" where the record says nothing; and what is behind it: "77.4 MB
+ * at 46.7 GB/s".  Freed by the caller. */
 char *compare_limit_text(const struct compare_limit *limit);
 char *compare_limit_work(const struct compare_limit *limit);
+/* "1.80 times faster" of a time against a second one ratio times as long; "the same", "-"; freed by the caller. */
+char *compare_speedup_text(double ratio);
+/* The same of the second value of a row against the first, and "1.20 times" of bandwidths. */
+char *compare_change_text(const struct compare_row *row);
 /* "time_us" and "logical_rdma_gbs" as "time" and "logical rdma" (the unit stands elsewhere); freed by the caller. */
 char *compare_metric_name(const char *metric);
+/* What a row is of: "slowest rank", "mean over ranks", "time, rank 3", "logical rdma"; freed by the caller. */
+char *compare_row_name(const struct compare_row *row);
 /* Four significant digits and the unit; freed by the caller. */
 char *compare_value_text(double value, const char *unit);
 

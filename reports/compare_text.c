@@ -35,6 +35,15 @@ char *compare_metric_name(const char *metric)
     return g_strdelimit(name, "_", ' ');
 }
 
+char *compare_row_name(const struct compare_row *row)
+{
+    if (strcmp(row->metric, "slowest_us") == 0) return g_strdup("slowest rank");
+    if (strcmp(row->metric, "layers_us") == 0) return g_strdup("all layers");
+    if (strcmp(row->metric, "time_us") == 0 && row->rank == RECORD_ALL) return g_strdup("mean over ranks");
+    g_autofree char *name = compare_metric_name(row->metric);
+    return row->rank == RECORD_ALL ? g_strdup(name) : g_strdup_printf("%s, rank %d", name, row->rank);
+}
+
 char *compare_value_text(double value, const char *unit)
 {
     if (!isfinite(value)) return g_strdup("-");
@@ -43,45 +52,47 @@ char *compare_value_text(double value, const char *unit)
     return g_strdup_printf("%.*f%s%s", digits, value, *unit ? " " : "", unit);
 }
 
-/* Two predictions side by side ask what a change would give: nothing is wrong, one is faster. */
-static bool compare_what_if(const struct compare *compare)
+char *compare_speedup_text(double ratio)
 {
-    return compare_record_predicted(compare->predicted) && compare_record_predicted(compare->measured);
+    if (!isfinite(ratio) || ratio <= 0) return g_strdup("-");
+    if (fabs(ratio - 1) < 0.0005) return g_strdup("the same");
+    return g_strdup_printf("%.2f times %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
 }
 
 /* "1.80 times faster" of a second time against a first, "1.20 times" of a bandwidth; freed by the caller. */
-static char *compare_change_text(const struct compare_row *row)
+char *compare_change_text(const struct compare_row *row)
 {
     const bool time = strcmp(row->unit, "us") == 0;
-    const double ratio = time ? row->predicted / row->measured : row->measured / row->predicted;
-    if (!isfinite(ratio) || ratio <= 0) return g_strdup("-");
-    if (fabs(ratio - 1) < 0.0005) return g_strdup("the same");
-    if (!time) return g_strdup_printf("%.2f times", ratio);
-    return g_strdup_printf("%.2f times %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
+    const double ratio = row->measured / row->predicted;
+    if (time || !isfinite(ratio) || fabs(ratio - 1) < 0.0005) return compare_speedup_text(1 / ratio);
+    return g_strdup_printf("%.2f times", ratio);
 }
 
 static void compare_row_cells(const struct compare *compare, const struct compare_row *row, bool same_phase,
                               struct text_table *table)
 {
-    g_autofree char *metric = compare_metric_name(row->metric);
+    g_autofree char *name = compare_row_name(row), *change = compare_change_text(row);
     g_autofree char *predicted = compare_value_text(row->predicted, row->unit);
     g_autofree char *measured = compare_value_text(row->measured, row->unit);
-    struct compare_limit limit;
-    compare_limit_find(compare->predicted, row->phase, &limit);
+    struct compare_limit first, second;
+    compare_limit_find(compare->predicted, row->phase, &first);
+    compare_limit_find(compare->measured, row->phase, &second);
+    g_autofree char *first_text = compare_limit_text(&first), *second_text = compare_limit_text(&second);
     text_table_cell(table, "%s", same_phase ? "" : row->phase);
-    if (row->rank == RECORD_ALL) text_table_cell(table, "%s", metric);
-    else text_table_cell(table, "%s, rank %d", metric, row->rank);
+    text_table_cell(table, "%s", name);
     text_table_cell(table, "%s", predicted);
     text_table_cell(table, "%s", measured);
-    const bool what_if = compare_what_if(compare);
-    g_autofree char *change = compare_change_text(row);
-    if (what_if) text_table_cell(table, "%s", change);
-    else if (isfinite(row->error_pct)) text_table_cell(table, "%+.1f %%", row->error_pct);
+    if (compare_what_if(compare)) {
+        text_table_cell(table, "%s", change);
+        text_table_cell(table, "%s", same_phase ? "" : first_text);
+        text_table_cell(table, "%s", same_phase ? "" : second_text);
+        return;
+    }
+    if (isfinite(row->error_pct)) text_table_cell(table, "%+.1f %%", row->error_pct);
     else text_table_cell(table, "-");
-    if (what_if || row->worst_rank == COMPARE_NO_RANK) text_table_cell(table, "%s", "");
+    if (row->worst_rank == COMPARE_NO_RANK) text_table_cell(table, "%s", "");
     else text_table_cell(table, "%+.1f %% (rank %d)", row->worst_error_pct, row->worst_rank);
-    g_autofree char *limited = compare_limit_text(&limit);
-    text_table_cell(table, "%s", same_phase ? "" : limited);
+    text_table_cell(table, "%s", same_phase || !first.resource ? "" : first_text);
 }
 
 void compare_table_append(const struct compare *compare, GString *out)
@@ -92,9 +103,9 @@ void compare_table_append(const struct compare *compare, GString *out)
                                    compare->predicted_name,
                                    compare->measured_name,
                                    what_if ? "second is" : "error",
-                                   what_if ? "" : "worst rank",
-                                   what_if ? "first's bottleneck" : "bottleneck" };
-    struct text_table *table = text_table_new("llrrrrl", titles);
+                                   what_if ? "first is bound by" : "worst rank",
+                                   what_if ? "second is bound by" : "bound by" };
+    struct text_table *table = text_table_new(what_if ? "llrrrll" : "llrrrrl", titles);
     const char *phase = NULL;
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
@@ -112,7 +123,7 @@ static bool compare_limit_waits(const struct compare_limit *limit)
 
 char *compare_limit_text(const struct compare_limit *limit)
 {
-    if (!limit->resource) return g_strdup("");
+    if (!limit->resource) return g_strdup("-");
     if (compare_limit_waits(limit) || !isfinite(limit->busy_pct))
         return g_strdup(compare_limit_waits(limit) ? limit->resource : limit->part);
     return g_strdup_printf("%s, %.0f %% busy", limit->part, limit->busy_pct);
@@ -164,8 +175,8 @@ static void compare_contradiction_append(const struct compare *compare, const st
 {
     struct compare_limit limit;
     compare_limit_find(compare->predicted, row->phase, &limit);
-    const struct record_row *slowest = record_find(compare->measured, row->phase, RECORD_ALL, "time_us_max");
-    const double measured_us = slowest ? slowest->value : row->measured;
+    const double slowest_us = compare_slowest_us(compare->measured, row->phase);
+    const double measured_us = isfinite(slowest_us) ? slowest_us : row->measured;
     if (*limit.bound && measured_us < limit.bound_us * 0.98)
         g_string_append_printf(out,
                                "  The measurement is faster than the bound %s allows: what was measured is not "
@@ -220,26 +231,61 @@ static void compare_diagnosis_append(const struct compare *compare, GString *out
         slower);
 }
 
+/* "20.0 % too low"; nothing where it is right. */
+static void compare_error_append(double error_pct, const char *before, GString *out)
+{
+    if (fabs(error_pct) >= 0.05)
+        g_string_append_printf(out, "%s%.1f %% too %s", before, fabs(error_pct), error_pct < 0 ? "low" : "high");
+}
+
+/* A phase's time in both, by its slowest rank where both tell that; how it differs in the mean is a detail. */
+static void compare_phase_append(const struct compare *compare, const struct compare_row *row, GString *out)
+{
+    const bool slowest = strcmp(row->metric, "slowest_us") == 0;
+    const struct compare_row *mean = slowest ? compare_row_find(compare, row->phase, "time_us") : NULL;
+    g_autofree char *predicted = compare_value_text(row->predicted, "us");
+    g_autofree char *measured = compare_value_text(row->measured, "us");
+    g_autofree char *change = compare_change_text(row), *of_mean = mean ? compare_change_text(mean) : NULL;
+    g_string_append_printf(out, "%s: %s %s, %s %s (%s)", row->phase, compare->predicted_name, predicted,
+                           compare->measured_name, measured, slowest ? "slowest rank" : "mean over ranks");
+    if (compare_what_if(compare)) {
+        g_string_append_printf(out, ": %s%s", strcmp(change, "the same") != 0 ? "the second is " : "", change);
+        if (mean && strcmp(of_mean, change) != 0) g_string_append_printf(out, "; mean over ranks: %s", of_mean);
+    } else {
+        compare_error_append(row->error_pct, ", ", out);
+        if (mean) compare_error_append(mean->error_pct, "; mean over ranks ", out);
+    }
+    g_string_append(out, ".\n");
+}
+
+/* What bounds a phase in the first and in the second prediction, and whether that is the same part. */
+static void compare_bounds_append(const struct compare *compare, const char *phase, GString *out)
+{
+    struct compare_limit first, second;
+    compare_limit_find(compare->predicted, phase, &first);
+    compare_limit_find(compare->measured, phase, &second);
+    g_autofree char *first_text = compare_limit_text(&first), *second_text = compare_limit_text(&second);
+    if (!first.resource || !second.resource) return;
+    const bool moved = strcmp(first.part, second.part) != 0;
+    if (strcmp(first_text, second_text) == 0) g_string_append_printf(out, "  Both are bound by %s.\n", first_text);
+    else
+        g_string_append_printf(out, "  The first is bound by %s; the second by %s: the bound has %smoved.\n",
+                               first_text, second_text, moved ? "" : "not ");
+}
+
 void compare_words_append(const struct compare *compare, GString *out)
 {
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
-        if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
+        if (row != compare_headline(compare, row->phase)) continue;
         if (compare_phase_of_layer(row->phase)) continue; /* the table holds them */
-        g_autofree char *predicted = compare_value_text(row->predicted, "us");
-        g_autofree char *measured = compare_value_text(row->measured, "us");
-        g_string_append_printf(out, "%s: %s %s, %s %s", row->phase, compare->predicted_name, predicted,
-                               compare->measured_name, measured);
-        g_autofree char *change = compare_change_text(row);
-        if (compare_what_if(compare))
-            g_string_append_printf(out, ": %s%s", strcmp(change, "the same") != 0 ? "the second is " : "", change);
-        else if (fabs(row->error_pct) >= 0.05)
-            g_string_append_printf(out, ", %.1f %% too %s", fabs(row->error_pct), row->error_pct < 0 ? "low" : "high");
-        g_string_append(out, ".\n");
-        compare_limit_append(compare->predicted, row->phase, out, "  ", "\n");
-        if (compare_what_if(compare))
-            compare_limit_append(compare->measured, row->phase, out, "  Of the second: ", "\n");
-        else compare_contradiction_append(compare, row, out);
+        compare_phase_append(compare, row, out);
+        if (compare_what_if(compare)) {
+            compare_bounds_append(compare, row->phase, out);
+        } else {
+            compare_limit_append(compare->predicted, row->phase, out, "  ", "\n");
+            compare_contradiction_append(compare, row, out);
+        }
     }
     if (!compare_record_predicted(compare->predicted))
         compare_busy_append(compare->predicted, compare->predicted_name, out);

@@ -122,7 +122,6 @@ double report_value(const struct record *record, const char *phase, const char *
 
 double report_slowest_us(const struct record *record, const char *phase)
 {
-    const bool several = record_get(record, "steps") || record_get(record, "layers"); /* then _max is over these */
-    const double slowest_us = several ? NAN : report_value(record, phase, "time_us_max");
+    const double slowest_us = compare_slowest_us(record, phase);
     return isfinite(slowest_us) ? slowest_us : report_value(record, phase, "time_us");
 }

@@ -73,7 +73,7 @@ static void html_errors(const struct report_case *c, GString *out)
     const char *phase = "";
     for (guint i = 0; i < count; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
-        g_autofree char *metric = compare_metric_name(row->metric);
+        g_autofree char *metric = compare_row_name(row);
         g_string_append(out, "<tr>");
         report_html_cell(out, "", strcmp(phase, row->phase) == 0 ? "" : row->phase);
         phase = row->phase;

@@ -111,7 +111,6 @@ static bool layer_of(const char *phase, const char *whole, uint32_t *layer)
     return true;
 }
 
-/* The slowest rank of a layer: as rows of its ranks say, or as much over its mean as the record says. */
 static GArray *layer_points(const struct record *record, const char *whole)
 {
     GArray *points = g_array_new(FALSE, FALSE, sizeof(struct layer_point));
@@ -121,9 +120,8 @@ static GArray *layer_points(const struct record *record, const char *whole)
         if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0 || !(row->value > 0) ||
             !layer_of(row->phase, whole, &point.layer))
             continue;
-        const double over = report_value(record, row->phase, "slowest_rank_over_mean");
         point.mean = row->value;
-        point.slowest = isfinite(over) ? row->value * over : report_slowest_us(record, row->phase);
+        point.slowest = report_slowest_us(record, row->phase);
         g_array_append_val(points, point);
     }
     g_array_sort(points, layer_order);

@@ -203,7 +203,8 @@ static void test_files_elsewhere(void)
     record_free(m);
 }
 
-/* Runs over several layers: written as layer or layers, one layer or a range; only plain times compare. */
+/* Runs over several layers: written as layer or layers, one layer or a range; only plain times compare.  What _max is
+ * over differs; the slowest rank of each layer is "slowest_us" in both, or the measurement tells only means. */
 static void test_several(void)
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
@@ -219,6 +220,15 @@ static void test_several(void)
     struct compare *compare = compared(p, m, false);
     CU_ASSERT_PTR_NOT_NULL(row_of(compare, "dispatch", RECORD_ALL, "time_us"));
     CU_ASSERT_PTR_NULL(row_of(compare, "dispatch", RECORD_ALL, "time_us_max"));
+    CU_ASSERT_STRING_EQUAL(compare_headline(compare, "dispatch")->metric, "time_us");
+    compare_free(compare);
+    record_add(p, "dispatch", RECORD_ALL, "slowest_us", 300, "us");
+    compare = compared(p, m, false);
+    CU_ASSERT_STRING_EQUAL(compare_headline(compare, "dispatch")->metric, "time_us"); /* like with like */
+    compare_free(compare);
+    record_add(m, "dispatch", RECORD_ALL, "slowest_us", 400, "us");
+    compare = compared(p, m, false);
+    CU_ASSERT_EQUAL(compare_headline(compare, "dispatch")->error_pct, -25);
     compare_free(compare);
     CU_ASSERT_TRUE(compare_phase_of_layer("dispatch_layer12"));
     CU_ASSERT_FALSE(compare_phase_of_layer("dispatch_layer"));
@@ -226,7 +236,7 @@ static void test_several(void)
     record_set(p, "layers", "1:2");
     record_set(m, "layer", "1");
     compare = compared(p, m, false);
-    CU_ASSERT_PTR_NOT_NULL(row_of(compare, "dispatch", RECORD_ALL, "time_us_max"));
+    CU_ASSERT_EQUAL(row_of(compare, "dispatch", RECORD_ALL, "slowest_us")->predicted, 300);
     compare_free(compare);
     static const char *const others[] = { "0", "1:3", "all", "" };
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
@@ -235,6 +245,36 @@ static void test_several(void)
         CU_ASSERT_PTR_NOT_NULL(difference);
         g_free(difference);
     }
+    record_free(p);
+    record_free(m);
+}
+
+/* The slowest rank of one step and layer is the longest of its ranks; of several only what says so tells it. */
+static void test_slowest(void)
+{
+    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    CU_ASSERT_TRUE(isnan(compare_slowest_us(p, "dispatch")));
+    record_add(p, "dispatch", RECORD_ALL, "time_us_max", 120, "us");
+    record_add(m, "dispatch", RECORD_ALL, "time_us_max", 150, "us");
+    CU_ASSERT_EQUAL(compare_slowest_us(p, "dispatch"), 120);
+    struct compare *compare = compared(p, m, false);
+    const struct compare_row *row = compare_headline(compare, "dispatch");
+    CU_ASSERT_STRING_EQUAL(row->metric, "slowest_us");
+    CU_ASSERT_DOUBLE_EQUAL(row->error_pct, -20, 1e-9);
+    CU_ASSERT_PTR_EQUAL(row, &g_array_index(compare->rows, struct compare_row, 0)); /* before all others */
+    CU_ASSERT_STRING_EQUAL(compare_headline(compare, "combine")->metric, "time_us");
+    CU_ASSERT_PTR_NULL(compare_headline(compare, "layout"));
+    GString *words = g_string_new(NULL);
+    compare_words_append(compare, words);
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str,
+                                  "dispatch: predicted 120.0 us, measured 150.0 us (slowest rank), 20.0 % too "
+                                  "low.\ncombine: predicted 200.0 us, measured 200.0 us (mean over ranks).\n"));
+    g_string_free(words, TRUE);
+    compare_free(compare);
+    record_set(p, "layers", "0:3");
+    CU_ASSERT_TRUE(isnan(compare_slowest_us(p, "dispatch")));
+    record_add(p, "dispatch", RECORD_ALL, "slowest_us", 300, "us");
+    CU_ASSERT_EQUAL(compare_slowest_us(p, "dispatch"), 300);
     record_free(p);
     record_free(m);
 }
@@ -275,6 +315,8 @@ static void test_limit(void)
     CU_ASSERT_STRING_EQUAL(limit.bound, "send");
     CU_ASSERT_EQUAL(limit.bound_us, 80);
     CU_ASSERT_EQUAL(limit.efficiency_pct, 50);
+    compare_limit_find(p, "combine", &limit); /* a mean over ranks says nothing of the slowest */
+    CU_ASSERT_TRUE(isnan(limit.efficiency_pct));
 
     GString *words = g_string_new(NULL);
     compare_limit_append(p, "dispatch", words, "[", "]");
@@ -321,6 +363,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "keys that count only sometimes", test_case_keys);
     CU_add_test(suite, "files elsewhere", test_files_elsewhere);
     CU_add_test(suite, "several layers", test_several);
+    CU_add_test(suite, "the slowest rank", test_slowest);
     CU_add_test(suite, "unknown values", test_unknown);
     CU_add_test(suite, "what limits a phase", test_limit);
     CU_add_test(suite, "the spread of errors", test_spread);

@@ -109,6 +109,9 @@ static void compare_pair_append(const struct compare_pair *pair, GString *out)
     g_string_append_printf(out, "%s: %s\n%s: %s\n\n", compare->predicted_name,
                            compare->swapped ? pair->b_path : pair->a_path, compare->measured_name,
                            compare->swapped ? pair->a_path : pair->b_path);
+    const gsize before = out->len;
+    compare_verdict_append(compare, out);
+    if (out->len > before) g_string_append_c(out, '\n');
     compare_table_append(compare, out);
     g_string_append_c(out, '\n');
     compare_words_append(compare, out);

@@ -79,6 +79,7 @@ static void wire_append(const struct record *record, const char *phase, GString 
 
 /* ---- the table ---- */
 
+/* The slowest rank decides; beside it the median rank, or of several steps and layers the mean. */
 static void phase_cells(const struct record *record, const char *phase, struct text_table *table)
 {
     static const char *const rates[] = { "logical_rdma_gbs", "logical_nvl_gbs", "physical_nic_gbs",
@@ -86,12 +87,12 @@ static void phase_cells(const struct record *record, const char *phase, struct t
     const double median = all_of(record, phase, "time_us_median");
     struct compare_limit limit;
     compare_limit_find(record, phase, &limit);
+    g_autofree char *bound = compare_limit_text(&limit), *work = compare_limit_work(&limit);
     text_table_cell(table, "%s", phase);
+    number_cell(table, compare_slowest_us(record, phase));
     number_cell(table, isfinite(median) ? median : all_of(record, phase, "time_us"));
-    number_cell(table, all_of(record, phase, "time_us_max"));
     for (int i = 0; i < 4; i++) number_cell(table, all_of(record, phase, rates[i]));
-    g_autofree char *limited = compare_limit_text(&limit), *work = compare_limit_work(&limit);
-    text_table_cell(table, "%s", *limited ? limited : "-");
+    text_table_cell(table, "%s", bound);
     text_table_cell(table, "%s", work);
 }
 
@@ -106,21 +107,33 @@ static void title_append(const struct record *record, GString *out)
         g_string_append_printf(out, "%s tokens of %s each, %s of %s experts", record_get(record, "num-tokens"),
                                record_get(record, "hidden"), record_get(record, "num-topk"),
                                record_get(record, "num-experts"));
+    const char *trace = record_get(record, "trace"), *placement = record_get(record, "placement");
+    g_autofree char *base = trace ? g_path_get_basename(trace) : NULL;
+    if (trace) g_string_append_printf(out, ", %s", base);
+    if (placement) g_string_append_printf(out, ", placement %s", placement);
     g_string_append(out, "\n\n");
 }
 
 void simulate_table_append(const struct record *record, GString *out)
 {
-    static const char *const titles[] = { "phase", "median us", "slowest us", "logical RDMA", "logical NVL",
-                                          "NIC",   "NVLink",    "bound by",   "with" };
+    const bool several = record_get(record, "layers") != NULL;
+    const char *const titles[] = { "phase",        "slowest us",  several ? "mean us" : "median us",
+                                   "logical RDMA", "logical NVL", "NIC",
+                                   "NVLink",       "bound by",    "with" };
     struct text_table *table = text_table_new("lrrrrrrll", titles);
     g_autoptr(GPtrArray) phases = compare_phases(record);
     for (guint i = 0; i < phases->len; i++) phase_cells(record, g_ptr_array_index(phases, i), table);
     title_append(record, out);
+    compare_verdict_alone_append(record, out);
+    g_string_append_c(out, '\n');
     text_table_append(table, out);
     text_table_free(table);
     for (guint i = 0; i < phases->len; i++) wire_append(record, g_ptr_array_index(phases, i), out);
-    g_string_append(out, "\nBandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
+    if (several)
+        g_string_append(
+            out, "\nSlowest: each step and layer takes as long as its slowest rank, and this is the mean over them.\n");
+    else g_string_append(out, "\nSlowest and median: over ranks.\n");
+    g_string_append(out, "Bandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
                          "NIC and NVLink: what crossed them, headers included.  Bound by: the part of any rank that\n"
                          "is busy longest while the slowest rank runs; latency, if that is less than half its time.\n");
     const char *notes = record_get(record, "notes");

@@ -51,24 +51,15 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
     return false;
 }
 
-static void stat_rows(struct record *record, const char *phase, const GArray *times)
-{
-    const double *v = (const double *)(const void *)times->data;
-    record_add(record, phase, RECORD_ALL, "time_us", stats_mean(v, times->len), "us");
-    record_add(record, phase, RECORD_ALL, "time_us_median", stats_median(v, times->len), "us");
-    record_add(record, phase, RECORD_ALL, "time_us_p99", stats_percentile(v, times->len, 99), "us");
-    record_add(record, phase, RECORD_ALL, "time_us_max", stats_max(v, times->len), "us");
-}
-
 static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }
 
-/* Bandwidths, busy shares and bounds: their means.  What a job does not tell, it had nothing of. */
+/* Times of the mean rank, bandwidths, busy shares and bounds: their means.  What a job does not tell, it had nothing of. */
 static bool metric_averages(const char *metric)
 {
     static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_", "wire_" };
     for (size_t i = 0; i < G_N_ELEMENTS(prefixes); i++)
         if (g_str_has_prefix(metric, prefixes[i])) return strcmp(metric, "bound_tightest") != 0;
-    return false;
+    return strcmp(metric, "time_us") == 0;
 }
 
 static double metric_mean(const char *phase, const char *metric, const struct job *jobs, uint32_t count, int64_t layer)
@@ -164,22 +155,22 @@ static void limits_summarise(struct record *record, const char *name, const char
     if (word) record_add_text(record, name, RECORD_ALL, "bound_tightest", word);
 }
 
-/* Times of one phase over the jobs; all of them, or those of one layer. */
+/* Times of one phase over the jobs; all of them, or those of one layer.  A job takes as long as its slowest rank. */
 static void phase_summarise(struct record *record, const char *phase, const struct job *jobs, uint32_t count,
-                            int64_t layer)
+                            const struct ranges *layers, int64_t layer)
 {
-    g_autoptr(GArray) times = g_array_new(FALSE, FALSE, sizeof(double));
-    g_autoptr(GArray) slowest = g_array_new(FALSE, FALSE, sizeof(double));
-    for (uint32_t i = 0; i < count; i++) {
-        if (!job_counts(&jobs[i], layer)) continue;
-        g_array_append_val(times, record_find(jobs[i].record, phase, RECORD_ALL, "time_us")->value);
-        g_array_append_val(slowest, record_find(jobs[i].record, phase, RECORD_ALL, "time_us_max")->value);
-    }
+    g_autofree double *slowest = g_new(double, count);
+    uint32_t counted = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (job_counts(&jobs[i], layer))
+            slowest[counted++] = record_find(jobs[i].record, phase, RECORD_ALL, "time_us_max")->value;
     g_autofree char *name = layer < 0 ? g_strdup(phase) : g_strdup_printf("%s_layer%" G_GINT64_FORMAT, phase, layer);
-    stat_rows(record, name, times);
-    const double mean = stats_mean((const double *)(const void *)times->data, times->len);
-    const double worst = stats_mean((const double *)(const void *)slowest->data, slowest->len);
-    record_add(record, name, RECORD_ALL, "slowest_rank_over_mean", mean > 0 ? worst / mean : 0, "");
+    const double mean = stats_mean(slowest, counted);
+    record_add(record, name, RECORD_ALL, "slowest_us", mean, "us");
+    record_add(record, name, RECORD_ALL, "slowest_us_median", stats_median(slowest, counted), "us");
+    record_add(record, name, RECORD_ALL, "slowest_us_p99", stats_percentile(slowest, counted, 99), "us");
+    record_add(record, name, RECORD_ALL, "slowest_us_max", stats_max(slowest, counted), "us");
+    if (layer < 0) record_add(record, name, RECORD_ALL, "layers_us", mean * layers->count, "us");
     limits_summarise(record, name, phase, jobs, count, layer);
 }
 
@@ -190,8 +181,9 @@ static void jobs_summarise(struct record *record, const struct job *jobs, uint32
         const char *phase = record_row(jobs[0].record, i)->phase;
         if (last && !strcmp(phase, last)) continue;
         last = phase;
-        phase_summarise(record, phase, jobs, count, -1);
-        for (uint32_t l = 0; l < layers->count; l++) phase_summarise(record, phase, jobs, count, layers->number[l]);
+        phase_summarise(record, phase, jobs, count, layers, -1);
+        for (uint32_t l = 0; l < layers->count; l++)
+            phase_summarise(record, phase, jobs, count, layers, layers->number[l]);
     }
 }
 

@@ -9,8 +9,9 @@ struct simulate_trace_options {
     uint32_t jobs;              /* threads; 0: one a core */
 };
 
-/* Adds to record, for each phase: mean, median, p99 and worst time over all (step, layer), and rows named
- * "dispatch_layer3" with a layer's mean and worst.  A progress bar on a terminal.  False and *error on failure. */
+/* Adds to record, for each phase: "slowest_us", the mean over all (step, layer) of the slowest rank's time, its median,
+ * p99 and worst; "layers_us", its sum over the layers, the mean over steps; "time_us", the mean over ranks too; and the
+ * same rows of "dispatch_layer3" for each layer.  A progress bar on a terminal.  False and *error on failure. */
 bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
                     const struct simulate_trace_options *options, struct record *record, GError **error);
 

@@ -1,0 +1,116 @@
+/* compare_verdict.c - the first sentence about one record or two: what a layer's dispatch and combine cost.
+ *
+ * A layer takes as long as its slowest rank: of several steps and layers that is the mean over them of each one's.
+ * Where a record tells no slowest rank, the mean over ranks stands for it, and the sentence says so. */
+#include "reports/compare.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The phases that are added, and their times in each of two records. */
+struct verdict {
+    const char *phase[2];
+    double us[2][2], total_us[2]; /* [record][phase] */
+    int phases;
+    bool slowest;
+};
+
+/* Dispatch and combine where a record has both, else its first phase with a time. */
+static void verdict_phases(const struct record *record, struct verdict *v)
+{
+    static const char *const both[] = { "dispatch", "combine" };
+    for (int i = 0; i < 2; i++)
+        if (record_find(record, both[i], RECORD_ALL, "time_us")) v->phase[v->phases++] = both[i];
+    if (v->phases == 2) return;
+    g_autoptr(GPtrArray) all = compare_phases(record);
+    v->phases = 0;
+    for (guint i = 0; i < all->len && !v->phases; i++)
+        if (record_find(record, g_ptr_array_index(all, i), RECORD_ALL, "time_us"))
+            v->phase[v->phases++] = g_ptr_array_index(all, i);
+}
+
+static void verdict_times(const struct record *const *records, int count, struct verdict *v)
+{
+    v->slowest = true;
+    for (int r = 0; r < count; r++)
+        for (int p = 0; p < v->phases; p++) v->slowest &= isfinite(compare_slowest_us(records[r], v->phase[p]));
+    for (int r = 0; r < count; r++)
+        for (int p = 0; p < v->phases; p++) {
+            const struct record_row *mean = record_find(records[r], v->phase[p], RECORD_ALL, "time_us");
+            v->us[r][p] = v->slowest ? compare_slowest_us(records[r], v->phase[p]) : mean ? mean->value : NAN;
+            v->total_us[r] += v->us[r][p];
+        }
+}
+
+/* Whose time it is: " (slowest rank, mean over steps 0:2 and layers 0:3)". */
+static void verdict_whose_append(const struct record *record, const struct verdict *v, GString *out)
+{
+    const char *steps = record_get(record, "steps"), *layers = record_get(record, "layers");
+    g_string_append(out, v->slowest ? " (slowest rank" : " (mean over ranks");
+    if (steps && layers)
+        g_string_append_printf(out, "%s steps %s and layers %s", v->slowest ? ", mean over" : ",", steps, layers);
+    g_string_append_c(out, ')');
+}
+
+static char *verdict_names(const struct verdict *v)
+{
+    return v->phases == 2 ? g_strdup_printf("%s and %s take", v->phase[0], v->phase[1])
+                          : g_strdup_printf("%s takes", v->phase[0]);
+}
+
+/* " All layers together take 5421 us.", where the record has them. */
+static void verdict_layers_append(const struct record *record, const struct verdict *v, GString *out)
+{
+    double us = 0;
+    for (int p = 0; p < v->phases; p++) {
+        const struct record_row *row = record_find(record, v->phase[p], RECORD_ALL, "layers_us");
+        us += row ? row->value : NAN;
+    }
+    if (!isfinite(us) || !(us > v->total_us[0])) return;
+    g_autofree char *text = compare_value_text(us, "us");
+    g_string_append_printf(out, "  All layers together take %s.", text);
+}
+
+void compare_verdict_alone_append(const struct record *record, GString *out)
+{
+    struct verdict v = { 0 };
+    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* operations, of which none decides */
+    verdict_phases(record, &v);
+    verdict_times(&record, 1, &v);
+    if (!v.phases || !isfinite(v.total_us[0])) return;
+    g_autofree char *names = verdict_names(&v), *total = compare_value_text(v.total_us[0], "us");
+    g_autofree char *first = compare_value_text(v.us[0][0], "us"), *second = compare_value_text(v.us[0][1], "us");
+    names[0] = g_ascii_toupper(names[0]);
+    g_string_append_printf(out, "%s %s", names, total);
+    if (v.phases == 2) g_string_append_printf(out, " together, %s and %s", first, second);
+    verdict_whose_append(record, &v, out);
+    g_string_append_c(out, '.');
+    verdict_layers_append(record, &v, out);
+    g_string_append_c(out, '\n');
+}
+
+void compare_verdict_append(const struct compare *compare, GString *out)
+{
+    const struct record *const records[] = { compare->predicted, compare->measured };
+    struct verdict v = { 0 };
+    verdict_phases(compare->predicted, &v);
+    verdict_times(records, 2, &v);
+    const double ratio = v.total_us[0] / v.total_us[1];
+    if (!v.phases || !isfinite(ratio) || ratio <= 0) return;
+    g_autofree char *names = verdict_names(&v);
+    g_autofree char *first = compare_value_text(v.total_us[0], "us"), *second = compare_value_text(v.total_us[1], "us");
+    if (compare_what_if(compare)) {
+        g_autofree char *change = compare_speedup_text(ratio);
+        g_string_append_printf(out, "The second is %s: %s %s in the first and %s in the second", change, names, first,
+                               second);
+    } else {
+        const double error_pct = 100 * (ratio - 1);
+        names[0] = g_ascii_toupper(names[0]);
+        g_string_append_printf(out, "%s %s as %s and %s as %s", names, first, compare->predicted_name, second,
+                               compare->measured_name);
+        if (fabs(error_pct) >= 0.05)
+            g_string_append_printf(out, ", %.1f %% too %s", fabs(error_pct), error_pct < 0 ? "low" : "high");
+    }
+    verdict_whose_append(compare->predicted, &v, out);
+    g_string_append(out, ".\n");
+}
