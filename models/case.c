@@ -16,6 +16,8 @@ enum field_flag {
     ROUTES = 2, /* the load depends on it (case_routing_same) */
     DRAWS = 4,  /* only where routing is drawn: beside a trace it makes no case */
     FILES = 8,  /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
+    WORK = 16,  /* says what there is to do, not how it is done: results that differ in it are of different work, and no
+                         * best is sought over its values (case_option_is_work) */
 };
 
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
@@ -74,13 +76,13 @@ static const struct field field_table[] = {
     CHOICE("kernel", kernel, MAKES | ROUTES, "ll|normal|v2|" COLL,
            "Kernels: ll (low latency, the default), normal (high throughput), v2; or alltoallv, allgather, allreduce, "
            "p2p"),
-    { "matrix", FIELD_TEXT, MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
+    { "matrix", FIELD_TEXT, WORK | MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
       "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
       "alltoallv" },
-    { "size", FIELD_TEXT, MAKES, AT(size), 0, 0, 0, NULL, "SIZE",
+    { "size", FIELD_TEXT, WORK | MAKES, AT(size), 0, 0, 0, NULL, "SIZE",
       "Allgather: of a rank's block (default 1 MiB); allreduce: of what a rank has (1 MiB); p2p: of a message (64 KiB)",
       "allgather|allreduce|p2p" },
-    { "messages", FIELD_COUNT, MAKES, AT(messages), 1, 1 << 24, 100, NULL, "N",
+    { "messages", FIELD_COUNT, WORK | MAKES, AT(messages), 1, 1 << 24, 100, NULL, "N",
       "P2p: messages of each phase (default 100)", "p2p" },
     { "in-flight", FIELD_COUNT, MAKES, AT(in_flight), 1, 4096, 64, NULL, "N",
       "Alltoallv, allgather, allreduce, p2p: messages that a worker has on their way by RDMA (default 64)", COLL },
@@ -92,20 +94,21 @@ static const struct field field_table[] = {
       "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
       "allgather: copy: the host's streams, ring and leader",
       "p2p|allgather" },
-    { "compute", FIELD_TEXT, MAKES, AT(compute), 0, 0, 0, NULL, "TIME",
+    { "compute", FIELD_TEXT, WORK | MAKES, AT(compute), 0, 0, 0, NULL, "TIME",
       "Alltoallv, allgather, allreduce, p2p: once more beside arithmetic of this length (as 100us)", COLL },
     { "compute-sms", FIELD_TEXT, MAKES, AT(compute_sms), 0, 0, 0, NULL, "A:B",
       "SMs A to B - 1 of that (default: those that the kernel leaves; all if it leaves none)", COLL },
-    COUNT("num-tokens", num_tokens, MAKES | ROUTES, 1, 1 << 20, 0,
+    COUNT("num-tokens", num_tokens, WORK | MAKES | ROUTES, 1, 1 << 20, 0,
           "Tokens of each rank (default 128 for ll, else 4096; of a trace: at most this many)"),
-    TEXT("tokens-per-rank", tokens_per_rank, MAKES | ROUTES, "N|N|...", "Tokens of each rank where they differ"),
-    COUNT("hidden", hidden, MAKES, 1, 1 << 20, 7168, "Values in a token (default 7168)"),
-    COUNT("num-topk", num_topk, MAKES | ROUTES, 1, 256, 0, "Experts that a token goes to (default 8, or the trace's)"),
-    COUNT("num-experts", num_experts, MAKES | ROUTES, 1, 1 << 20, 0,
+    TEXT("tokens-per-rank", tokens_per_rank, WORK | MAKES | ROUTES, "N|N|...", "Tokens of each rank where they differ"),
+    COUNT("hidden", hidden, WORK | MAKES, 1, 1 << 20, 7168, "Values in a token (default 7168)"),
+    COUNT("num-topk", num_topk, WORK | MAKES | ROUTES, 1, 256, 0,
+          "Experts that a token goes to (default 8, or the trace's)"),
+    COUNT("num-experts", num_experts, WORK | MAKES | ROUTES, 1, 1 << 20, 0,
           "Experts of all ranks (default 288 for ll, else 256, or the trace's)"),
-    COUNT("num-topk-groups", num_topk_groups, MAKES | ROUTES | DRAWS, 0, 65535, 0,
+    COUNT("num-topk-groups", num_topk_groups, WORK | MAKES | ROUTES | DRAWS, 0, 65535, 0,
           "Nodes that the experts of a token lie on (default: at most 4)"),
-    COUNT("num-ranks", num_ranks, MAKES | ROUTES, 1, 65535, 0,
+    COUNT("num-ranks", num_ranks, WORK | MAKES | ROUTES, 1, 65535, 0,
           "GPUs (default 8, or the trace's; of a trace: the first N)"),
     COUNT("ranks-per-node", ranks_per_node, MAKES | ROUTES, 1, 65535, 0,
           "GPUs that reach each other by NVLink (default: the cluster's; replay: all ranks of a host)"),
@@ -143,14 +146,14 @@ static const struct field field_table[] = {
     COUNT("combine-rdma-chunk", combine_rdma_chunk, MAKES, 0, 65536, 0, "The same of combine"),
     COUNT("combine-nvl-buffer", combine_nvl_buffer, MAKES, 0, 65536, 0, "The same of combine"),
     COUNT("combine-rdma-buffer", combine_rdma_buffer, MAKES, 0, 65536, 0, "The same of combine"),
-    { "seed", FIELD_SEED, MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N", "Seed of all that is drawn (default 0)",
-      NULL },
+    { "seed", FIELD_SEED, WORK | MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N",
+      "Seed of all that is drawn (default 0)", NULL },
     CHOICE("data", data, 0, "pattern|constant|random",
            "What tokens hold (default: pattern for ll, random with --logfmt, else constant)"),
-    TEXT("routing", routing, MAKES | ROUTES, "NAME[:VALUE]",
+    TEXT("routing", routing, WORK | MAKES | ROUTES, "NAME[:VALUE]",
          "Draw it: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, hot-rank:P, "
          "local, ring"),
-    COUNT("masked-places", masked_places, MAKES | ROUTES | DRAWS, 0, 1 << 24, 0,
+    COUNT("masked-places", masked_places, WORK | MAKES | ROUTES | DRAWS, 0, 1 << 24, 0,
           "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),
     TEXT("backend", backend, 0, "NAME",
@@ -165,12 +168,12 @@ static const struct field field_table[] = {
          "How late simulated ranks launch: uniform:20us, exp:5us, 0us|3us|..., file:PATH (a time a line), record:PATH "
          "(a replay's)"),
     TEXT("slow", slow, 0, "RANK:2x|...", "Simulated ranks whose GPUs or cores take that many times as long"),
-    TEXT("trace", trace, MAKES | ROUTES | FILES, "FILE", "Routing from a captured trace"),
-    TEXT("trace-weights", trace_weights, MAKES | ROUTES | FILES, "FILE",
+    TEXT("trace", trace, WORK | MAKES | ROUTES | FILES, "FILE", "Routing from a captured trace"),
+    TEXT("trace-weights", trace_weights, WORK | MAKES | ROUTES | FILES, "FILE",
          "Gate weights of the trace, where they are a file of their own"),
-    COUNT("step", step, MAKES | ROUTES, 0, UINT32_MAX - 1, 0, "Step of the trace (default 0)"),
-    COUNT("layer", layer, MAKES | ROUTES, 0, UINT32_MAX - 1, 0, "Layer of the trace (default 0)"),
-    TEXT("traffic", traffic, MAKES | ROUTES, "N|N;N|N",
+    COUNT("step", step, WORK | MAKES | ROUTES, 0, UINT32_MAX - 1, 0, "Step of the trace (default 0)"),
+    COUNT("layer", layer, WORK | MAKES | ROUTES, 0, UINT32_MAX - 1, 0, "Layer of the trace (default 0)"),
+    TEXT("traffic", traffic, WORK | MAKES | ROUTES, "N|N;N|N",
          "Draw routing with exactly this many tokens from each source (;) to each rank, or to each expert (|)"),
     TEXT("placement", placement, MAKES | ROUTES | FILES, "SPEC",
          "Place experts: file:PATH, greedy or eplb:REDUNDANT[:GROUPS]"),
@@ -293,6 +296,12 @@ bool case_option_makes_case(uint32_t index, const struct case_options *c)
     if (f->offset == AT(data)) return c->logfmt; /* its bytes depend on it */
     if (!(f->flags & MAKES) || (f->flags & DRAWS && c->trace)) return false;
     return f->offset != AT(num_sms) || c->num_sms || strcmp(c->kernel, "normal") == 0;
+}
+
+bool case_option_is_work(const char *name)
+{
+    const struct field *f = field_find(name);
+    return f && f->flags & WORK;
 }
 
 char *case_option_text(const struct case_options *c, uint32_t index)

@@ -83,6 +83,9 @@ bool case_option_names_file(uint32_t index);
 bool case_option_applies(uint32_t index, const char *kernel);
 /* Whether records that differ in that option are of different cases; c as case_resolve() leaves it. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c);
+/* Whether the option of that name says what there is to do (tokens, experts, routing, a trace) and not how and where it is
+ * done (kernels and their settings, placement, machine). */
+bool case_option_is_work(const char *name);
 /* The value of that option as case_set() would take it; NULL: not set.  Free with g_free(). */
 char *case_option_text(const struct case_options *c, uint32_t index);
 
@@ -145,8 +148,8 @@ void case_files_resolve(struct case_options *c, const char *folder);
 /* The digest (traces/digest.h) of the file that an option's value names, but for a cluster, which has its own.  NULL
  * where it names none, or one that cannot be read twice.  Free with g_free(). */
 char *case_file_digest(uint32_t index, const char *value);
-/* Writes every option into the record's header lines, defaults resolved, and which of them make the case; of files that
- * they name their digests, as "trace-digest". */
+/* Writes every option into the record's header lines, defaults resolved, and which of them make the case and the work;
+ * of files that they name their digests, as "trace-digest". */
 void case_record(const struct case_options *c, struct record *record);
 
 #endif

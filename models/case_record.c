@@ -39,7 +39,7 @@ void case_record(const struct case_options *c, struct record *record)
     case_copy(&resolved, c);
     case_resolve(&resolved);
     assert(resolved.kernel && resolved.dtype && resolved.data);
-    g_autoptr(GString) keys = g_string_new(NULL);
+    g_autoptr(GString) keys = g_string_new(NULL), work = g_string_new(NULL);
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *name = case_option_name(i);
         if (!case_option_applies(i, resolved.kernel)) continue;
@@ -48,9 +48,12 @@ void case_record(const struct case_options *c, struct record *record)
         g_autofree char *digest = text ? case_file_digest(i, text) : NULL;
         g_autofree char *digest_name = g_strconcat(name, "-digest", NULL);
         if (digest) record_set(record, digest_name, "%s", digest);
-        if (case_option_makes_case(i, &resolved)) g_string_append_printf(keys, "%s%s", keys->len ? " " : "", name);
+        if (!case_option_makes_case(i, &resolved)) continue;
+        g_string_append_printf(keys, "%s%s", keys->len ? " " : "", name);
+        if (case_option_is_work(name)) g_string_append_printf(work, "%s%s", work->len ? " " : "", name);
     }
     record_set(record, RECORD_CASE_KEYS, "%s", keys->str);
+    record_set(record, RECORD_WORK_KEYS, "%s", work->str);
     if (strcmp(resolved.kernel, "normal") == 0 && resolved.num_ranks) {
         struct moe_options o = { .ranks = resolved.num_ranks, .ranks_per_node = resolved.ranks_per_node };
         case_chunks_settle(&resolved, &o);

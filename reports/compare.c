@@ -54,12 +54,11 @@ double compare_slowest_us(const struct record *record, const char *phase)
     return row ? row->value : NAN; /* of several, _max is over ranks whose times are means already */
 }
 
-/* A value without the folders of the file that it names: files may lie elsewhere on another machine.  "file:a/b" is
- * "file:b". */
-static char *compare_value_plain(const char *value)
+char *compare_value_plain(const char *key, const char *value)
 {
-    const char *slash = strrchr(value, '/');
-    if (!slash) return g_strdup(value);
+    static const char *const files[] = { "trace", "trace-weights", "matrix", "placement", "arrival", NULL };
+    const char *slash = g_strv_contains(files, key) ? strrchr(value, '/') : NULL;
+    if (!slash || !slash[1]) return g_strdup(value);
     const char *colon = g_strrstr_len(value, slash - value, ":");
     return g_strdup_printf("%.*s%s", colon ? (int)(colon + 1 - value) : 0, value, slash + 1);
 }
@@ -80,7 +79,7 @@ static bool compare_key_same(const struct record *a, const struct record *b, con
     if (*x_digest && *y_digest) return strcmp(x_digest, y_digest) == 0;
     if ((!*x && !record_get(a, RECORD_CASE_KEYS)) || (!*y && !record_get(b, RECORD_CASE_KEYS))) return true;
     if (strcmp(key, "step") == 0 || strcmp(key, "layer") == 0) return ranges_same(x, y);
-    g_autofree char *x_plain = compare_value_plain(x), *y_plain = compare_value_plain(y);
+    g_autofree char *x_plain = compare_value_plain(key, x), *y_plain = compare_value_plain(key, y);
     return strcmp(x_plain, y_plain) == 0;
 }
 
@@ -92,17 +91,22 @@ static bool compare_of_case(const struct record *record)
     return g_strcmp0(record_get(record, "kind"), "measure") != 0;
 }
 
-/* The keys that make the case of either record, in order; freed with g_strfreev(). */
-static char **compare_case_keys(const struct record *a, const struct record *b)
+/* What beside its case makes a prediction: the machine, and what is wrong with it. */
+static const char compare_keys_of_machine[] = "cluster set backend fault launch arrival slow";
+
+/* Words of several lists, each once; freed with g_strfreev(). */
+static char **compare_keys_join(const char *const *lists, size_t count)
 {
-    const char *of_a = record_get(a, RECORD_CASE_KEYS), *of_b = record_get(b, RECORD_CASE_KEYS);
-    if (!of_a && !of_b && compare_of_case(a) && compare_of_case(b)) of_a = compare_keys_of_all;
-    g_autofree char *both = g_strjoin(" ", of_a ? of_a : "", of_b ? of_b : "", NULL);
-    g_auto(GStrv) all = g_strsplit(both, " ", -1);
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
     GPtrArray *keys = g_ptr_array_new();
-    for (char **key = all; *key; key++)
-        if (**key && g_hash_table_add(seen, *key)) g_ptr_array_add(keys, g_strdup(*key));
+    for (size_t i = 0; i < count; i++) {
+        g_auto(GStrv) all = g_strsplit(lists[i] ? lists[i] : "", " ", -1);
+        for (char **key = all; *key; key++) {
+            if (!**key || g_hash_table_contains(seen, *key)) continue;
+            g_ptr_array_add(keys, g_strdup(*key));
+            g_hash_table_add(seen, g_ptr_array_index(keys, keys->len - 1));
+        }
+    }
     g_ptr_array_add(keys, NULL);
     return (char **)g_ptr_array_free(keys, FALSE);
 }
@@ -116,17 +120,67 @@ static char *compare_key_text(const struct record *record, const struct record *
                            digests ? ")" : "");
 }
 
-char *compare_case_difference(const struct record *a, const struct record *b)
+/* Two predictions, each of which says what there is to do. */
+static bool compare_settings_free(const struct record *a, const struct record *b)
+{
+    return compare_record_predicted(a) && compare_record_predicted(b) && record_get(a, RECORD_WORK_KEYS) &&
+           record_get(b, RECORD_WORK_KEYS);
+}
+
+/* The keys that make the case of either record, in order: of two predictions what there is to do. */
+static char **compare_case_keys(const struct record *a, const struct record *b)
+{
+    const char *which = compare_settings_free(a, b) ? RECORD_WORK_KEYS : RECORD_CASE_KEYS;
+    const char *lists[] = { record_get(a, which), record_get(b, which) };
+    if (!lists[0] && !lists[1] && compare_of_case(a) && compare_of_case(b)) lists[0] = compare_keys_of_all;
+    return compare_keys_join(lists, G_N_ELEMENTS(lists));
+}
+
+/* Experts without the copies that "eplb:16" adds; NAN where a file places them. */
+static double compare_experts(const struct record *record)
+{
+    const char *placement = compare_key_value(record, "placement");
+    if (g_str_has_prefix(placement, "file:")) return NAN;
+    const double added = g_str_has_prefix(placement, "eplb:") ? g_ascii_strtod(placement + 5, NULL) : 0;
+    return g_ascii_strtod(compare_key_value(record, "num-experts"), NULL) - added;
+}
+
+/* Of two predictions: what a setting decides is no other work.  That is how many times experts are placed, and on how many
+ * nodes a token's experts lie. */
+static bool compare_key_follows(const struct record *a, const struct record *b, const char *key)
+{
+    if (!compare_settings_free(a, b)) return false;
+    if (strcmp(key, "num-topk-groups") == 0) return !compare_key_same(a, b, "ranks-per-node");
+    if (strcmp(key, "num-experts") != 0) return false;
+    const double x = compare_experts(a), y = compare_experts(b);
+    return isnan(x) || isnan(y) || x == y;
+}
+
+/* "key: x against y; ..." of the keys in which they differ, or NULL. */
+static char *compare_difference_text(const struct record *a, const struct record *b, char *const *keys)
 {
     GString *text = NULL;
-    g_auto(GStrv) keys = compare_case_keys(a, b);
-    for (char **key = keys; *key; key++) {
-        if (compare_key_same(a, b, *key)) continue;
+    for (; *keys; keys++) {
+        if (compare_key_same(a, b, *keys) || compare_key_follows(a, b, *keys)) continue;
         if (!text) text = g_string_new(NULL);
-        g_autofree char *x = compare_key_text(a, b, *key), *y = compare_key_text(b, a, *key);
-        g_string_append_printf(text, "%s%s: %s against %s", text->len ? "; " : "", *key, x, y);
+        g_autofree char *x = compare_key_text(a, b, *keys), *y = compare_key_text(b, a, *keys);
+        g_string_append_printf(text, "%s%s: %s against %s", text->len ? "; " : "", *keys, x, y);
     }
     return text ? g_string_free(text, FALSE) : NULL;
+}
+
+char *compare_case_difference(const struct record *a, const struct record *b)
+{
+    g_auto(GStrv) keys = compare_case_keys(a, b);
+    return compare_difference_text(a, b, keys);
+}
+
+char *compare_settings_difference(const struct record *a, const struct record *b)
+{
+    const char *const lists[] = { compare_keys_of_machine, record_get(a, RECORD_CASE_KEYS),
+                                  record_get(b, RECORD_CASE_KEYS) };
+    g_auto(GStrv) keys = compare_keys_join(lists, G_N_ELEMENTS(lists));
+    return compare_difference_text(a, b, keys);
 }
 
 bool compare_phase_of_layer(const char *phase)
@@ -263,9 +317,8 @@ struct compare *compare_new(const struct record *a, const struct record *b, cons
     char *difference = options->force ? NULL : compare_case_difference(a, b);
     if (difference) {
         g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_CASE,
-                    "the records are of different cases (%s); --force compares them "
-                    "nevertheless",
-                    difference);
+                    "the records are of different %s (%s); --force compares them nevertheless",
+                    compare_settings_free(a, b) ? "work" : "cases", difference);
         g_free(difference);
         return NULL;
     }

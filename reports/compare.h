@@ -63,8 +63,14 @@ const struct compare_row *compare_headline(const struct compare *compare, const 
 
 /* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL when they are
  * the same case.  Which keys make a case the records say themselves; of two that do not, those count that every case
- * has and both state.  Freed by the caller. */
+ * has and both state.  Of two predictions only what there is to do counts: another placement, cluster, backend or kernel
+ * is what they compare.  Freed by the caller. */
 char *compare_case_difference(const struct record *a, const struct record *b);
+/* The same of all that makes either prediction: settings, placement, machine.  NULL: nothing differs. */
+char *compare_settings_difference(const struct record *a, const struct record *b);
+/* A key's value, where it is a file's name without its folders, which may be others on another machine: "file:a/b" is
+ * "file:b".  Other names keep their "/".  Freed by the caller. */
+char *compare_value_plain(const char *key, const char *value);
 bool compare_record_predicted(const struct record *record);
 
 /* What a phase costs: the time of its slowest rank, which all wait for ("slowest_us"); of several steps and layers the

@@ -42,6 +42,14 @@ static void verdict_times(const struct record *const *records, int count, struct
         }
 }
 
+/* "They differ in placement: none against eplb:64.", before the numbers. */
+static void verdict_difference_append(const struct compare *compare, GString *out)
+{
+    g_autofree char *difference = compare_settings_difference(compare->predicted, compare->measured);
+    if (difference) g_string_append_printf(out, "They differ in %s.\n", difference);
+    else g_string_append(out, "Nothing that was said of them differs.\n");
+}
+
 /* Whose time it is: " (slowest rank, mean over steps 0:2 and layers 0:3)". */
 static void verdict_whose_append(const struct record *record, const struct verdict *v, GString *out)
 {
@@ -113,4 +121,5 @@ void compare_verdict_append(const struct compare *compare, GString *out)
     }
     verdict_whose_append(compare->predicted, &v, out);
     g_string_append(out, ".\n");
+    if (compare_what_if(compare)) verdict_difference_append(compare, out);
 }

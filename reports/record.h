@@ -21,6 +21,8 @@ enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
 /* The header line that names the header lines which make the record's case, divided by spaces: records that differ in
  * one of them are of different cases.  A record without it (of measure) has no case. */
 #define RECORD_CASE_KEYS "case-keys"
+/* Those of them that say what there is to do, not how: two predictions that differ in the others are a comparison. */
+#define RECORD_WORK_KEYS "work-keys"
 
 enum { RECORD_ALL = -1 }; /* the rank of a row that stands for all: mean over ranks */
 

@@ -42,6 +42,7 @@ static bool key_names(const char *key)
         "kind",
         "events",
         RECORD_CASE_KEYS,
+        RECORD_WORK_KEYS,
         "checks",
         "machine",
         "cpus",
@@ -91,8 +92,7 @@ static const char *case_value_said(const struct report_case *c, const char *key)
 static void title_add(GString *title, const char *key, const char *value)
 {
     if (!*value || strcmp(value, "false") == 0) return;
-    const char *slash = strrchr(value, '/');
-    const char *plain = slash && slash[1] ? slash + 1 : value;
+    g_autofree char *plain = compare_value_plain(key, value);
     if (title->len) g_string_append(title, ", ");
     for (size_t i = 0; i < G_N_ELEMENTS(spoken); i++) {
         if (strcmp(spoken[i].key, key) != 0) continue;

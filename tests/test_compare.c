@@ -174,6 +174,60 @@ static void test_case_keys(void)
     record_free(m);
 }
 
+/* Two predictions may differ in how, not in what; redundant experts are how. */
+static void test_what_if(void)
+{
+    struct record *a = record_of("simulate", 2), *b = record_of("simulate", 1);
+    record_set(a, "trace", "t.npy");
+    record_set(b, "trace", "t.npy");
+    record_set(b, "placement", "eplb:64");
+    record_set(a, "num-experts", "64");
+    record_set(b, "num-experts", "128");
+    struct record *const both[] = { a, b };
+    for (int i = 0; i < 2; i++)
+        record_set(both[i], RECORD_CASE_KEYS, "kernel num-tokens num-experts trace placement dtype");
+    char *difference = compare_case_difference(a, b);
+    CU_ASSERT_STRING_EQUAL(difference, "num-experts: 64 against 128; placement: none against eplb:64");
+    g_free(difference);
+    for (int i = 0; i < 2; i++) record_set(both[i], RECORD_WORK_KEYS, "num-tokens num-experts trace");
+    CU_ASSERT_PTR_NULL(compare_case_difference(a, b));
+    difference = compare_settings_difference(a, b);
+    CU_ASSERT_STRING_EQUAL(difference, "placement: none against eplb:64");
+    g_free(difference);
+    for (int i = 0; i < 2; i++) {
+        record_add(both[i], "dispatch", RECORD_ALL, "time_us_max", i ? 100 : 300, "us");
+        record_add(both[i], "combine", RECORD_ALL, "time_us_max", 200, "us");
+        record_add_text(both[i], "dispatch", RECORD_ALL, "bottleneck", i ? "nic_tx" : "nic_rx");
+        record_add_text(both[i], "combine", RECORD_ALL, "bottleneck", "sm");
+    }
+    struct compare *compare = compared(a, b, false);
+    GString *words = g_string_new(NULL);
+    CU_ASSERT_TRUE(compare_what_if(compare));
+    compare_verdict_append(compare, words);
+    CU_ASSERT_STRING_EQUAL(words->str,
+                           "The second is 1.67 times faster: dispatch and combine take 500.0 us in the first and "
+                           "300.0 us in the second (slowest rank).\n"
+                           "They differ in placement: none against eplb:64.\n");
+    g_string_truncate(words, 0);
+    compare_words_append(compare, words);
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "by nic_rx; the second by nic_tx: the bound has moved.\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "combine: first 200.0 us, second 200.0 us (slowest rank): the same.\n"
+                                              "  Both are bound by sm.\n"));
+    g_string_free(words, TRUE);
+    compare_free(compare);
+    record_set(b, "num-experts", "192"); /* 128 experts, 64 of them twice */
+    difference = compare_case_difference(a, b);
+    CU_ASSERT_STRING_EQUAL(difference, "num-experts: 64 against 192");
+    g_free(difference);
+    record_set(b, "kind", "replay"); /* a measurement is of one case */
+    record_set(b, "num-experts", "128");
+    difference = compare_case_difference(a, b);
+    CU_ASSERT_STRING_EQUAL(difference, "num-experts: 64 against 128; placement: none against eplb:64");
+    g_free(difference);
+    record_free(a);
+    record_free(b);
+}
+
 /* Files may lie elsewhere on another machine: their folders do not count, what stands before and behind does. */
 static void test_files_elsewhere(void)
 {
@@ -362,6 +416,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "different cases are refused", test_refusals);
     CU_add_test(suite, "keys that count only sometimes", test_case_keys);
     CU_add_test(suite, "files elsewhere", test_files_elsewhere);
+    CU_add_test(suite, "two predictions", test_what_if);
     CU_add_test(suite, "several layers", test_several);
     CU_add_test(suite, "the slowest rank", test_slowest);
     CU_add_test(suite, "unknown values", test_unknown);

@@ -19,12 +19,15 @@
 #include "sim/version.h"
 
 static const char compare_about[] =
-    "Puts predictions and measurements side by side: phase by phase the times and bandwidths that both have, the\n"
-    "error (predicted against measured) in percent, the rank that is furthest off, and what the prediction says\n"
-    "limits the phase.  Which is the prediction is told by the records themselves (kind: simulate).  Several\n"
-    "pairs end in a summary.  '-' reads a record from standard input.\n"
+    "Puts predictions and measurements side by side: phase by phase the slowest rank's time, which all wait for, then\n"
+    "the means over ranks and the bandwidths that both have, the error (predicted against measured) in percent, the\n"
+    "rank that is furthest off, and what the prediction says bounds the phase.  Of two predictions it says how many\n"
+    "times faster the second is, what bounds each and whether the bound has moved: they may differ in placement,\n"
+    "cluster, backend and settings of kernels, but not in what there is to do.  Which is a prediction is told by the\n"
+    "records themselves (kind: simulate).  Several pairs end in a summary.  '-' reads a record from standard input.\n"
     "\n"
     "  eptwin compare predicted.csv measured.csv\n"
+    "  eptwin compare as-it-is.csv with-eplb.csv\n"
     "  eptwin compare p1.csv m1.csv p2.csv m2.csv --max-error 15\n"
     "  eptwin compare predicted.csv measured.csv --diagnose\n"
     "  eptwin compare predicted.csv measured.json --by-rank --output table.csv";
@@ -54,7 +57,7 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
         { "by-rank", 0, 0, G_OPTION_ARG_NONE, &by_rank, "Show the rows of every rank, too", NULL },
         { "force", 0, 0, G_OPTION_ARG_NONE, &force, "Compare records of different cases nevertheless", NULL },
         { "max-error", 0, 0, G_OPTION_ARG_DOUBLE, &run->error_pct_max,
-          "Exit with 1 when the time of a phase is further off than this", "PERCENT" },
+          "Exit with 1 when the mean time of a phase over ranks is further off than this", "PERCENT" },
         { "diagnose", 0, 0, G_OPTION_ARG_NONE, &run->diagnose,
           "Say what could explain each measurement, as eptwin diagnose does", NULL },
         { "cluster", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->clusters,
@@ -155,7 +158,7 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
     return done;
 }
 
-/* The time errors of one phase (NULL: of all) over the pairs; pair_of gets the pair of each. */
+/* The errors of the mean times of one phase (NULL: of all) over the pairs; pair_of gets the pair of each. */
 static GArray *compare_errors_gather(const struct compare_pair *pairs, guint count, const char *phase, GArray *pair_of)
 {
     GArray *errors = g_array_new(FALSE, FALSE, sizeof(double));
@@ -196,7 +199,7 @@ static void compare_about_row(const struct compare_pair *pairs, guint count, con
 /* Phases in order of first appearance over all pairs, then all together. */
 static void compare_about_append(const struct compare_pair *pairs, guint count, GString *out)
 {
-    static const char *const titles[] = { "time error", "cases", "median", "p90", "worst", "bias", "worst case" };
+    static const char *const titles[] = { "error of mean times", "cases", "median", "p90", "worst", "bias", "worst case" };
     struct text_table *table = text_table_new("lrrrrrl", titles);
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint p = 0; p < count; p++) {
@@ -307,7 +310,7 @@ static bool compare_pairs_show(const struct compare_run *run, const struct compa
         compare_pair_append(&pairs[p], text);
         if (done && run->diagnose) done = compare_pair_diagnose(&pairs[p], machines, text, error);
     }
-    if (count > 1) {
+    if (count > 1 && !compare_what_if(pairs[0].compare)) {
         g_string_append_c(text, '\n');
         compare_about_append(pairs, count, text);
     }
