@@ -55,7 +55,7 @@ char *compare_value_text(double value, const char *unit)
 char *compare_speedup_text(double ratio)
 {
     if (!isfinite(ratio) || ratio <= 0) return g_strdup("-");
-    if (fabs(ratio - 1) < 0.0005) return g_strdup("the same");
+    if (fabs(ratio - 1) < 0.005) return g_strdup("the same");
     return g_strdup_printf("%.2f times %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
 }
 
@@ -64,7 +64,7 @@ char *compare_change_text(const struct compare_row *row)
 {
     const bool time = strcmp(row->unit, "us") == 0;
     const double ratio = row->measured / row->predicted;
-    if (time || !isfinite(ratio) || ratio <= 0 || fabs(ratio - 1) < 0.0005) return compare_speedup_text(1 / ratio);
+    if (time || !isfinite(ratio) || ratio <= 0 || fabs(ratio - 1) < 0.005) return compare_speedup_text(1 / ratio);
     return g_strdup_printf("%.2f times", ratio);
 }
 

@@ -14,7 +14,7 @@ enum {
     PANELS_MAX = 24,
     FRONTS_MAX = 12,
     FRONT_DOTS_MAX = 1500,
-    BEST_MAX = 20,
+    BEST_MAX = 40,
     PANEL_HEIGHT = 150,
     CAPTION_VALUES = 20
 };
@@ -444,6 +444,38 @@ static gint best_order(gconstpointer a, gconstpointer b)
     return p->number < q->number ? -1 : 1;
 }
 
+static gint number_order(gconstpointer a, gconstpointer b)
+{
+    const struct best_point *p = a, *q = b;
+    return p->number < q->number ? -1 : p->number > q->number;
+}
+
+/* The names that are work, or those that are not, "num-ranks, num-tokens"; "" for none. */
+static char *names_of(const struct sweep_table *table, bool work)
+{
+    GString *text = g_string_new(NULL);
+    for (guint n = 0; n < table->names->len; n++)
+        if (sweep_table_is_work(table, (int)n) == work)
+            g_string_append_printf(text, "%s%s", text->len ? ", " : "", (char *)g_ptr_array_index(table->names, n));
+    return g_string_free(text, FALSE);
+}
+
+/* Of points that begin with the best: the first of each combination of work, as they come in the file. */
+static GArray *best_of_each(const struct sweep_table *table, const GArray *best)
+{
+    GArray *each = g_array_new(FALSE, FALSE, sizeof(struct best_point));
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    for (guint i = 0; i < best->len; i++) {
+        const struct best_point *b = &g_array_index(best, struct best_point, i);
+        GString *key = g_string_new(NULL);
+        for (guint n = 0; n < table->names->len; n++)
+            if (sweep_table_is_work(table, (int)n)) g_string_append_printf(key, "%s,", b->point->value[n]);
+        if (g_hash_table_add(seen, g_string_free(key, FALSE))) g_array_append_val(each, *b);
+    }
+    g_array_sort(each, number_order);
+    return each;
+}
+
 static GArray *best_find(const struct sweep_measure *m)
 {
     GArray *best = g_array_new(FALSE, FALSE, sizeof(struct best_point));
@@ -464,13 +496,6 @@ static double point_speedup(const struct sweep_measure *m, const struct sweep_po
     return base / measure_of(m, point);
 }
 
-static char *speedup_text(double ratio)
-{
-    if (!isfinite(ratio) || ratio <= 0) return g_strdup("-");
-    if (fabs(ratio - 1) < 0.0005) return g_strdup("the same");
-    return g_strdup_printf("%.2f times %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
-}
-
 static void best_row(const struct sweep_measure *m, const struct sweep_point *point, GString *out)
 {
     int longest = m->phase[0];
@@ -479,33 +504,41 @@ static void best_row(const struct sweep_measure *m, const struct sweep_point *po
     for (guint n = 0; n < m->table->names->len; n++)
         report_html_cell(out, sweep_table_numeric(m->table, (int)n) ? "n" : "", point->value[n]);
     report_html_number(out, compare_value_text(measure_of(m, point), "us"));
-    report_html_number(out, speedup_text(point_speedup(m, point)));
+    if (*m->table->baseline) report_html_number(out, compare_speedup_text(point_speedup(m, point)));
     report_html_cell(out, "", point->bottleneck[longest]);
     g_string_append(out, "</tr>\n");
 }
 
 static void best_table(const struct sweep_measure *m, GString *out)
 {
-    g_autoptr(GArray) best = best_find(m);
+    g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
+    const bool each = *work && *settings;
+    g_autoptr(GArray) found = best_find(m), best = each ? best_of_each(m->table, found) : g_array_ref(found);
+    if (!each && *work) g_array_sort(best, number_order); /* nothing that was swept is a choice */
     g_autoptr(GPtrArray) titles = g_ptr_array_new();
     g_autoptr(GString) format = g_string_new(NULL);
     for (guint n = 0; n < m->table->names->len; n++) {
         g_ptr_array_add(titles, g_ptr_array_index(m->table->names, n));
         g_string_append_c(format, sweep_table_numeric(m->table, (int)n) ? 'r' : 'l');
     }
-    g_string_append(format, "rrl");
+    g_string_append(format, *m->table->baseline ? "rrl" : "r l");
     g_ptr_array_add(titles, m->name);
     g_ptr_array_add(titles, (gpointer) "against the baseline");
     g_ptr_array_add(titles, (gpointer) "bound by");
-    g_autofree char *name = g_strdup_printf("The best points of %s", m->table->source);
-    g_string_append(out, "<h3>The best points</h3>\n");
+    g_autofree char *heading = each    ? g_strdup_printf("The best %s for each %s", settings, work)
+                               : *work ? g_strdup("The points")
+                                       : g_strdup("The best points");
+    g_autofree char *name = g_strdup_printf("%s of %s", heading, m->table->source);
+    g_string_append(out, "<h3>");
+    svg_escape_append(out, heading);
+    g_string_append(out, "</h3>\n");
     report_html_table_begin(out, name, format->str, (const char *const *)titles->pdata);
     for (guint i = 0; i < MIN(best->len, BEST_MAX); i++)
         best_row(m, g_array_index(best, struct best_point, i).point, out);
     report_html_table_end(out);
     if (best->len > BEST_MAX)
-        g_string_append_printf(out, "<p class=\"note\">The best %d of %u points; the file has all.</p>\n", BEST_MAX,
-                               best->len);
+        g_string_append_printf(out, "<p class=\"note\">The %s %d of %u; the file has all.</p>\n",
+                               *work ? "first" : "best", BEST_MAX, best->len);
 }
 
 /* ---- the section ---- */
@@ -543,9 +576,9 @@ void report_sweep(const struct sweep_table *table, GString *out)
     struct sweep_layout layout;
     measure_goal(&goal, table);
     layout_set(&layout, table);
-    g_string_append_printf(out, "<p>%u points", table->points->len);
+    g_string_append_printf(out, "<p>%u points; times are the slowest rank's", table->points->len);
     if (*table->baseline) {
-        g_string_append(out, ", against the baseline ");
+        g_string_append(out, ", gains against the baseline ");
         g_auto(GStrv) part = g_strsplit(table->baseline, ",", -1);
         g_autofree char *spaced = g_strjoinv(", ", part);
         svg_escape_append(out, spaced);

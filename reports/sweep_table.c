@@ -35,6 +35,7 @@ void sweep_table_free(struct sweep_table *table)
     g_ptr_array_unref(table->names);
     g_ptr_array_unref(table->phases);
     g_ptr_array_unref(table->points);
+    g_strfreev(table->work);
     g_free(table->source);
     g_free(table->baseline);
     g_free(table->problem);
@@ -51,17 +52,26 @@ static int place_of(const GPtrArray *words, const char *word)
 int sweep_table_name(const struct sweep_table *table, const char *name) { return place_of(table->names, name); }
 int sweep_table_phase(const struct sweep_table *table, const char *phase) { return place_of(table->phases, phase); }
 
+bool sweep_table_is_work(const struct sweep_table *table, int name)
+{
+    return g_strv_contains((const char *const *)table->work, g_ptr_array_index(table->names, name));
+}
+
 /* ---- reading ---- */
 
 /* Takes the header lines off text. */
 static const char *header_read(struct sweep_table *table, const char *text)
 {
+    static const char work_line[] = RECORD_WORK_KEYS ": ";
     for (const char *end; *text == '#' && (end = strchr(text, '\n')); text = end + 1) {
         g_autofree char *line = g_strndup(text, (gsize)(end - text));
         const char *said = line + strspn(line, "# ");
         if (g_str_has_prefix(said, "baseline: ")) {
             g_free(table->baseline);
             table->baseline = g_strdup(said + strlen("baseline: "));
+        } else if (g_str_has_prefix(said, work_line)) {
+            g_strfreev(table->work);
+            table->work = g_strsplit(said + strlen(work_line), " ", -1);
         } else if (!g_str_has_prefix(said, "kind: ") && !g_str_has_prefix(said, "points: ") &&
                    !g_str_has_prefix(said, "input: ")) {
             g_ptr_array_add(table->options, g_strdup(said));
@@ -75,7 +85,7 @@ static bool columns_read(struct sweep_table *table, char **title, struct columns
     *c = (struct columns){ g_strv_length(title), -1, -1, -1, -1, -1 };
     for (int i = 0; title[i]; i++) {
         if (strcmp(title[i], "phase") == 0) c->phase = i;
-        if (strcmp(title[i], "time_us") == 0) c->time = i;
+        if (strcmp(title[i], "slowest_us") == 0) c->time = i;
         if (strcmp(title[i], "speedup") == 0) c->speedup = i;
         if (strcmp(title[i], "bottleneck") == 0) c->bottleneck = i;
         if (strcmp(title[i], "problem") == 0) c->problem = i;
@@ -172,6 +182,7 @@ struct sweep_table *sweep_table_parse(const char *source, const char *text, GErr
     *table = (struct sweep_table){
         .source = g_strdup(source),
         .baseline = g_strdup(""),
+        .work = g_new0(char *, 1),
         .options = g_ptr_array_new_with_free_func(g_free),
         .names = g_ptr_array_new_with_free_func(g_free),
         .phases = g_ptr_array_new_with_free_func(g_free),

@@ -8,7 +8,7 @@
 
 struct sweep_point {
     char **value;      /* [names] */
-    double *time_us;   /* [phases], NAN where it has none */
+    double *time_us;   /* [phases] the slowest rank's, NAN where it has none */
     double *speedup;   /* [phases], against the baseline; NAN where there is none */
     char **bottleneck; /* [phases], "" where it has none */
 };
@@ -18,6 +18,7 @@ struct sweep_table {
     char *baseline;     /* what speedups are against, "num-sms=24"; "" */
     GPtrArray *options; /* char *: what all points share, "kernel: normal" */
     GPtrArray *names;   /* char *: what was swept, from the outer loop to the inner */
+    char **work;        /* NULL-terminated: those of them that say what there is to do */
     GPtrArray *phases;  /* char *, in their order */
     GPtrArray *points;  /* struct sweep_point * that could be simulated */
     guint impossible;   /* points that could not */
@@ -33,6 +34,8 @@ void sweep_table_free(struct sweep_table *table);
 /* The place of a name or of a phase, or -1. */
 int sweep_table_name(const struct sweep_table *table, const char *name);
 int sweep_table_phase(const struct sweep_table *table, const char *phase);
+/* Whether a name says what there is to do: no point is better than one of other work. */
+bool sweep_table_is_work(const struct sweep_table *table, int name);
 /* The values of a name, each once: by number where all are numbers, else as they come.  Free the array. */
 GPtrArray *sweep_table_values(const struct sweep_table *table, int name);
 /* A value's number, "25GB/s" is 25; NAN where it begins with none. */

@@ -600,8 +600,9 @@ static void test_many(void)
 /* The file of a sweep of SMs, tokens and formats; time falls with SMs down to a floor. */
 static GString *sweep_file(int sms, int tokens)
 {
-    GString *text = g_string_new("# kind: sweep\n# kernel: normal\n# points: 1\n# baseline: num-sms=1\n"
-                                 "point,num-tokens,dtype,num-sms,phase,phases,time_us,speedup,bottleneck,problem\n");
+    GString *text =
+        g_string_new("# kind: sweep\n# kernel: normal\n# work-keys: num-tokens\n# points: 1\n# baseline: num-sms=1\n"
+                     "point,num-tokens,dtype,num-sms,phase,phases,slowest_us,speedup,bottleneck,problem\n");
     int point = 0;
     for (int t = 1; t <= tokens; t++)
         for (int f = 0; f < 2; f++)
@@ -660,8 +661,8 @@ static void test_sweep(void)
 static void test_bad_sweeps(void)
 {
     static const char *const bad[] = { "# kind: sweep\n", "# kind: sweep\na,b\n1,2\n",
-                                       "# kind: sweep\npoint,phase,time_us,speedup,bottleneck,problem\n",
-                                       ("# kind: sweep\npoint,phase,time_us,speedup,bottleneck,problem\n"
+                                       "# kind: sweep\npoint,phase,slowest_us,speedup,bottleneck,problem\n",
+                                       ("# kind: sweep\npoint,phase,slowest_us,speedup,bottleneck,problem\n"
                                         "0,,,,,too few ranks\n") };
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         GError *error = NULL;

@@ -5,9 +5,9 @@
  *   run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
  *
  * A results file is CSV with header lines: what all points share, and digests of inputs.  Then come columns point, one
- * a swept name, phase, phases (how many rows the point has: a point with fewer was cut and is run again), metrics,
- * speedup, problem.  The same plan gives the same bytes, however it was divided, interrupted or resumed.  Private to
- * sweep and tune. */
+ * a swept name, phase, phases (how many rows the point has: a point with fewer was cut and is run again), metrics
+ * (slowest_us: the slowest rank's time), speedup (of that), problem.  The same plan gives the same bytes, however it was
+ * divided, interrupted or resumed.  Private to sweep and tune. */
 #ifndef MODELS_PREDICT_SWEEP_H
 #define MODELS_PREDICT_SWEEP_H
 
@@ -39,6 +39,11 @@ struct sweep_plan {
     char *baseline;           /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
 };
 
+/* Whether a swept name says what there is to do (tokens, routing), over which no best is sought; and whether it is what
+ * kernels are told at launch (SMs, chunks, buffers). */
+bool sweep_name_is_work(const char *name);
+bool sweep_name_is_launch(const char *name);
+
 void sweep_plan_init(struct sweep_plan *plan);
 void sweep_plan_clear(struct sweep_plan *plan);
 /* Adds a name with its values: words and ranges (sim/ranges.h): "8,16,32", "4:33:4", "8:65:x2".  False and *error (with
@@ -51,8 +56,9 @@ bool sweep_plan_settle(struct sweep_plan *plan, GError **error);
 uint64_t sweep_plan_points(const struct sweep_plan *plan);
 /* The value of a name at a point. */
 const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name);
-/* The values that speedups are against, "num-sms=24,dtype=fp8"; a point keeps its own of names that are not in it.
- * Freed by the caller. */
+/* The values that speedups are against, "num-sms=24,dtype=fp8"; a point keeps its own of names that are not in it.  Where
+ * the user names none, the first of each setting: what there is to do differs from point to point and is no gain.  ""
+ * where no setting is swept.  Freed by the caller. */
 char *sweep_plan_baseline(const struct sweep_plan *plan);
 /* A point's case; clear it. */
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
@@ -94,6 +100,8 @@ bool sweep_results_write(struct sweep_results *results, const struct sweep_plan 
                          GError **error);
 uint64_t sweep_results_points(const struct sweep_results *results);
 int sweep_results_column(const struct sweep_results *results, const char *name);
+/* A cell's number; NAN where it is none. */
+double sweep_cell_number(char *const *cell, int column);
 
 /* The header and column lines, as a file begins. */
 char *sweep_results_begin(const struct sweep_results *results);
@@ -118,7 +126,7 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
 
 /* ---- looking ---- */
 
-/* "combine.time_us", "dispatch+combine.time_us_max", "dispatch.logical_rdma_gbs" -> phases and metric. */
+/* "combine.time_us", "dispatch+combine.slowest_us", "dispatch.logical_rdma_gbs" -> phases and metric. */
 struct sweep_goal {
     char **phase;
     char *metric;
@@ -129,9 +137,31 @@ void sweep_goal_clear(struct sweep_goal *goal);
 /* A point's figure: times add up over phases, of other metrics the last phase's; NAN where it has none. */
 double sweep_goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal);
 
-/* The best points first, at most limit of them, and for each setting of the other names the front of SMs against the
- * goal, where SMs were swept. */
+/* A point with its figure. */
+struct sweep_ranked {
+    const GPtrArray *rows;
+    double value; /* by the goal, negative where more is better: less is better */
+    double speedup;
+    uint64_t number;
+};
+/* All points that have a figure, the best first (struct sweep_ranked); NULL and *error where there are none. */
+GArray *sweep_points_rank(const struct sweep_results *results, const struct sweep_goal *goal, GError **error);
+/* The row of the longest of the goal's phases. */
+char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
+                               const struct sweep_goal *goal);
+/* Says how many points cannot be. */
+void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out);
+
+/* The best points first, at most limit of them.  Where what there is to do was swept, the best of each combination of
+ * that, for nothing is best across them.  And for each setting of the other names the front of SMs against the goal,
+ * where SMs were swept. */
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
                        GError **error);
+/* The values of one swept name side by side: a row for each combination of the other names, at most limit of them; ratios
+ * are against the first value. */
+bool sweep_compare_append(const struct sweep_results *results, const struct sweep_goal *goal, const char *name,
+                          uint32_t limit, GString *out, GError **error);
+/* The column of a name that can be compared; -1 and *error where it was not swept. */
+int sweep_compare_column(const struct sweep_results *results, const char *name, GError **error);
 
 #endif

@@ -21,7 +21,10 @@ static const char sweep_about[] =
     "  eptwin sweep --cluster h800-cx7 --kernel normal --cached --num-ranks 8,16 --num-sms 4:33:4 --output sweep.csv\n"
     "      dispatch and combine against SMs, for two sizes; a table of the best points and the front of SMs and time\n"
     "  eptwin sweep --cluster h800-cx7,h100-cx7 --set nic.rate=25GB/s,50GB/s --dtype fp8,bf16 --output sweep.csv \\\n"
-    "               --baseline cluster=h800-cx7,nic.rate=50GB/s --best dispatch.time_us\n"
+    "               --baseline cluster=h800-cx7,nic.rate=50GB/s --best dispatch.slowest_us\n"
+    "  eptwin sweep --cluster h800-cx7 --trace routing.ept --layer 0:3 --placement identity,greedy --compare "
+    "placement\n"
+    "      both placements side by side, for each layer\n"
     "  eptwin sweep show sweep.csv --best combine.logical_rdma_gbs --top 5";
 
 static const char sweep_details[] =
@@ -35,7 +38,7 @@ static const char sweep_details[] =
 struct sweep_arguments {
     struct sweep_plan plan;
     GPtrArray *values; /* char *: option, values, option, values, ... as given */
-    char **set, *baseline, *output, *best, *shard, *html;
+    char **set, *baseline, *output, *best, *compare, *shard, *html;
     char **words;
     int jobs, top;
 };
@@ -78,10 +81,13 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set, "Values of a key of the cluster file (may be repeated)",
           "SECTION.KEY=V,V,..." },
         { "baseline", 0, 0, G_OPTION_ARG_STRING, &a->baseline,
-          "What speedups are against (default: the first value of each)", "NAME=V,NAME=V" },
-        { "best", 0, 0, G_OPTION_ARG_STRING, &a->best, "What the table is sorted by (default dispatch+combine.time_us)",
+          "What speedups are against (default: the first value of each setting)", "NAME=V,NAME=V" },
+        { "best", 0, 0, G_OPTION_ARG_STRING, &a->best,
+          "What the table is sorted by (default dispatch+combine.slowest_us, the slowest rank's time)",
           "PHASE.METRIC" },
-        { "top", 0, 0, G_OPTION_ARG_INT, &a->top, "How many points the table shows (default 15)", "N" },
+        { "compare", 0, 0, G_OPTION_ARG_STRING, &a->compare,
+          "Put the values of this swept name side by side, for each combination of the others", "NAME" },
+        { "top", 0, 0, G_OPTION_ARG_INT, &a->top, "How many rows the table shows (default 15)", "N" },
         COMMAND_LINE_OUTPUT(&a->output, "The file of results (default sweep.csv)"),
         { "html", 0, 0, G_OPTION_ARG_FILENAME, &a->html, "Write a page with curves and the front of SMs against time",
           "FILE" },
@@ -99,7 +105,7 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
     case_topics(&a->plan.base, topics + 1);
     several_allow(topics + 1);
     if (!command_line_parse(&line, argc, argv, &a->words, error)) return false;
-    if (!a->best) a->best = g_strdup("dispatch+combine.time_us");
+    if (!a->best) a->best = g_strdup("dispatch+combine.slowest_us");
     if (a->jobs < 0) return refuse(error, "--jobs: expected a whole number from 1, found a negative one");
     if (a->top < 1) return refuse(error, "--top: expected a whole number from 1");
     struct sweep_goal goal;
@@ -188,7 +194,8 @@ static bool show(const struct sweep_arguments *a, const struct sweep_results *re
     struct sweep_goal goal;
     if (!sweep_goal_parse(a->best, &goal, error)) return false;
     g_autoptr(GString) text = g_string_new(NULL);
-    const bool good = sweep_text_append(results, &goal, (uint32_t)a->top, text, error);
+    const bool good = a->compare ? sweep_compare_append(results, &goal, a->compare, (uint32_t)a->top, text, error)
+                                 : sweep_text_append(results, &goal, (uint32_t)a->top, text, error);
     if (good) fputs(text->str, stdout);
     sweep_goal_clear(&goal);
     return good;
@@ -261,7 +268,8 @@ static bool run(struct sweep_arguments *a, GError **error)
                             : g_get_num_processors(),
     };
     struct sweep_results *results = sweep_results_new(&a->plan);
-    bool good = !share.mpi || sweep_results_add_file(results, output, error);
+    bool good = !a->compare || sweep_compare_column(results, a->compare, error) > 0;
+    good = good && (!share.mpi || sweep_results_add_file(results, output, error));
     good = good && sweep_run(&a->plan, &options, results, error);
     if (good && share.mpi && share.index == 0) good = ranks_gather(a, &share, output, results, error);
     if (good && (!share.mpi || share.index == 0)) good = show(a, results, error) && html_write(a, output, error);
@@ -328,6 +336,7 @@ int command_sweep(int argc, char **argv)
     g_free(a.baseline);
     g_free(a.output);
     g_free(a.best);
+    g_free(a.compare);
     g_free(a.shard);
     g_free(a.html);
     if (good) return EXIT_OK;

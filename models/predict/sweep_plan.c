@@ -127,7 +127,9 @@ bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const c
     return good;
 }
 
-static bool is_tuning(const char *name)
+bool sweep_name_is_work(const char *name) { return case_option_is_work(name); }
+
+bool sweep_name_is_launch(const char *name)
 {
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
@@ -136,7 +138,7 @@ static bool is_tuning(const char *name)
 static int name_class(const struct sweep_name *name)
 {
     if (name->key || strcmp(name->name, "cluster") == 0) return 0;
-    return is_tuning(name->name) ? 2 : 1;
+    return sweep_name_is_launch(name->name) ? 2 : 1;
 }
 
 static bool baseline_check(const struct sweep_plan *plan, GError **error)
@@ -204,7 +206,9 @@ char *sweep_plan_baseline(const struct sweep_plan *plan)
     if (plan->baseline) return g_strdup(plan->baseline);
     GString *text = g_string_new(NULL);
     for (guint i = 0; i < plan->names->len; i++)
-        g_string_append_printf(text, "%s%s=%s", i ? "," : "", name_at(plan, i)->name, name_at(plan, i)->value[0]);
+        if (!sweep_name_is_work(name_at(plan, i)->name))
+            g_string_append_printf(text, "%s%s=%s", text->len ? "," : "", name_at(plan, i)->name,
+                                   name_at(plan, i)->value[0]);
     return g_string_free(text, FALSE);
 }
 

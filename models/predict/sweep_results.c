@@ -16,7 +16,7 @@ static const char *const metric_columns[] = {
     "phases",
     "time_us",
     "time_us_median",
-    "time_us_max",
+    "slowest_us",
     "logical_rdma_gbs",
     "logical_nvl_gbs",
     "physical_nic_gbs",
@@ -42,6 +42,12 @@ static char *plan_header(const struct sweep_plan *plan)
             swept |= strcmp(g_array_index(plan->names, struct sweep_name, k).name, name) == 0;
         if (value && !swept) g_string_append_printf(text, "# %s: %s\n", name, value);
     }
+    g_autoptr(GString) work = g_string_new(NULL);
+    for (guint i = 0; i < plan->names->len; i++) {
+        const struct sweep_name *name = &g_array_index(plan->names, struct sweep_name, i);
+        if (sweep_name_is_work(name->name)) g_string_append_printf(work, " %s", name->name);
+    }
+    if (work->len) g_string_append_printf(text, "# " RECORD_WORK_KEYS ":%s\n", work->str);
     for (guint i = 0; i < plan->settings->len; i++)
         g_string_append_printf(text, "# set: %s\n", (char *)g_ptr_array_index(plan->settings, i));
     return g_string_free(text, FALSE);
@@ -345,7 +351,7 @@ static void point_number(struct sweep_results *results, const struct sweep_plan 
         cell_set(g_ptr_array_index(rows, i), 0, g_strdup_printf("%" G_GUINT64_FORMAT, point));
 }
 
-static double cell_number(char *const *cell, int column)
+double sweep_cell_number(char *const *cell, int column)
 {
     double value;
     return record_number_parse(cell[column], &value) ? value : NAN;
@@ -365,17 +371,18 @@ static char *baseline_key(const struct sweep_results *results, char *const *cell
     return g_string_free(key, FALSE);
 }
 
-/* How many times faster the phase is than at its baseline. */
+/* How many times faster the phase is than at its baseline, by the slowest rank; where there is none, nothing. */
 static void row_speedup(struct sweep_results *results, char **cell)
 {
-    const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "time_us");
+    const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
     const int speedup = sweep_results_column(results, "speedup");
     g_autofree char *key = baseline_key(results, cell);
     const GPtrArray *base = g_hash_table_lookup(results->points_of, key);
     cell_set(cell, speedup, g_strdup(""));
+    if (!results->baseline || !*results->baseline) return;
     for (guint k = 0; base && k < base->len; k++) {
         char *const *other = g_ptr_array_index(base, k);
-        const double ratio = cell_number(other, time) / cell_number(cell, time);
+        const double ratio = sweep_cell_number(other, time) / sweep_cell_number(cell, time);
         if (strcmp(cell[phase], other[phase]) != 0 || !isfinite(ratio)) continue;
         char text[RECORD_NUMBER_MAX];
         cell_set(cell, speedup, g_strdup(g_ascii_formatd(text, sizeof text, "%.4g", ratio)));
@@ -386,7 +393,7 @@ static void row_speedup(struct sweep_results *results, char **cell)
 static gint row_order(gconstpointer a, gconstpointer b)
 {
     char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;
-    const double left = cell_number(x, 0), right = cell_number(y, 0);
+    const double left = sweep_cell_number(x, 0), right = sweep_cell_number(y, 0);
     return left < right ? -1 : left > right;
 }
 

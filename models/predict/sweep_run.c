@@ -46,6 +46,7 @@ static void point_begin(const struct sweep_plan *plan, uint64_t point, GString *
     for (guint i = 0; i < plan->names->len; i++) cell_append(line, sweep_plan_value(plan, point, i));
 }
 
+/* In the order of the columns; time_us_max is the slowest rank's. */
 static void phase_append(const struct record *record, const char *phase, guint phases, GString *line)
 {
     static const char *const metrics[] = { "time_us",          "time_us_median",  "time_us_max",

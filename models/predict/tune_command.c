@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "models/predict/simulate.h"
+#include "reports/compare.h"
 #include "reports/text_table.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
@@ -20,7 +21,7 @@ enum tune_error { TUNE_ERROR_OPTION, TUNE_ERROR_KERNEL };
 
 static const char tune_about[] =
     "Finds the number of SMs, the chunk sizes and the ring slots that suit a cluster and a routing, for the normal\n"
-    "kernels (of V2: the number of SMs), and prints them as lines to paste.\n"
+    "kernels (of V2: the number of SMs), by the slowest rank's times, and prints them as lines to paste.\n"
     "\n"
     "  eptwin tune --cluster h800-cx7 --kernel normal --num-ranks 16 --cached\n"
     "  eptwin tune --cluster h800-cx7 --kernel normal --trace routing.npy.zst --layer 3 --max-sms 20";
@@ -89,7 +90,7 @@ static void setting_apply(struct case_options *c, int phase, const struct settin
     for (int i = 0; i < VALUES; i++) *place[phase][i] = s->value[i];
 }
 
-/* Times of both phases, NAN where the kernels refuse the settings. */
+/* The slowest rank's time of both phases, NAN where the kernels refuse the settings. */
 static void trial_run(const struct tune *t, const struct setting setting[PHASES], double us[PHASES])
 {
     static const char *const both[] = { "dispatch", "combine", NULL };
@@ -99,10 +100,7 @@ static void trial_run(const struct tune *t, const struct setting setting[PHASES]
     c.num_sms = setting[DISPATCH].sms;
     for (int p = 0; p < PHASES; p++) setting_apply(&c, p, &setting[p]);
     const bool good = simulate_phases(&c, t->cluster, &t->load, both, record, NULL);
-    for (int p = 0; p < PHASES; p++) {
-        const struct record_row *row = good ? record_find(record, phase_names[p], RECORD_ALL, "time_us") : NULL;
-        us[p] = row ? row->value : NAN;
-    }
+    for (int p = 0; p < PHASES; p++) { us[p] = good ? compare_slowest_us(record, phase_names[p]) : NAN; }
     record_free(record);
     case_clear(&c);
 }
@@ -379,7 +377,7 @@ static void search(struct tune *t, struct setting chosen[PHASES])
 static void setting_cells(struct text_table *table, const struct tune *t, int phase, const struct setting *s, double us,
                           const char *who)
 {
-    const double ratio = t->standard_us[phase] / us;
+    g_autofree char *speedup = compare_speedup_text(t->standard_us[phase] / us);
     text_table_cell(table, "%s", phase_names[phase]);
     text_table_cell(table, "%s", who);
     text_table_cell(table, "%u", s->sms);
@@ -389,14 +387,13 @@ static void setting_cells(struct text_table *table, const struct tune *t, int ph
         else text_table_cell(table, "-");
     }
     text_table_cell(table, "%.1f", us);
-    if (fabs(ratio - 1) < 0.0005) text_table_cell(table, "the same");
-    else text_table_cell(table, "%.2f x %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
+    text_table_cell(table, "%s", speedup);
 }
 
 static void table_print(const struct tune *t, const struct setting chosen[PHASES], GString *out)
 {
-    static const char *const titles[] = { "phase",    "",          "SMs", "NVL chunk",      "RDMA chunk",
-                                          "NVL ring", "RDMA ring", "us",  "against default" };
+    static const char *const titles[] = { "phase",    "",          "SMs",        "NVL chunk",      "RDMA chunk",
+                                          "NVL ring", "RDMA ring", "slowest us", "against default" };
     struct text_table *table = text_table_new("llrrrrrrr", titles);
     for (int p = 0; p < PHASES; p++) {
         setting_cells(table, t, p, &t->standard[p], t->standard_us[p], "default");

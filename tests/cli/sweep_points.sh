@@ -15,18 +15,19 @@ import csv
 rows = list(csv.DictReader(l for l in open('all.csv') if l[0] != '#'))
 order = [int(r['point']) for r in rows]
 print(order == sorted(order), len(rows), sorted({r['phase'] for r in rows}))
-first = {r['phase']: float(r['time_us']) for r in rows if r['point'] == '0'}
-print(all(abs(float(r['speedup']) / (first[r['phase']] / float(r['time_us'])) - 1) < 1e-3 for r in rows))
+keys = ('num-ranks', 'num-tokens', 'num-topk', 'seed', 'phase')  # gains are of settings, within the same work
+first = {tuple(r[k] for k in keys): float(r['slowest_us']) for r in rows if r['dtype'] == 'fp8'}
+print(all(abs(float(r['speedup']) / (first[tuple(r[k] for k in keys)] / float(r['slowest_us'])) - 1) < 1e-3 for r in rows))
 P
 
 echo '# a point is what simulate says'
 $EPTWIN simulate --cluster source/models/clusters/h800-cx7.ini --num-ranks 4 --num-tokens 16 --dtype bf16 --hidden 1024 \
-    --num-experts 48 --num-topk 4 --seed 7 | sed -n 's/^dispatch,all,time_us,\(.*\),us/\1/p' >one
+    --num-experts 48 --num-topk 4 --seed 7 | sed -n 's/^dispatch,all,time_us_max,\(.*\),us/\1/p' >one
 python3 - <<'P'
 import csv
 rows = csv.DictReader(l for l in open('all.csv') if l[0] != '#')
 wanted = {'num-ranks': '4', 'num-tokens': '16', 'dtype': 'bf16', 'num-topk': '4', 'seed': '7', 'phase': 'dispatch'}
-print([r['time_us'] for r in rows if all(r[k] == v for k, v in wanted.items())] == [open('one').read().strip()])
+print([r['slowest_us'] for r in rows if all(r[k] == v for k, v in wanted.items())] == [open('one').read().strip()])
 P
 
 echo '# again: nothing is run; by other numbers of threads, the same bytes'
@@ -50,7 +51,7 @@ $EPTWIN sweep merge part2.csv part1.csv part3.csv --output merged.csv >/dev/null
 
 echo '# MPI, four processes'
 mpirun -n 4 --oversubscribe --allow-run-as-root $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini $plan \
-    --output mpi.csv --top 3 2>&1 | words | head -4
+    --output mpi.csv --top 3 2>&1 | words | head -6
 cmp all.csv mpi.csv && echo same; ls mpi*
 
 echo '# more values: only what is new is run'
@@ -64,7 +65,37 @@ sweep --kernel normal --cached --num-ranks 4 --num-tokens 64 --hidden 1024 --num
     --set nvlink.egress-rate=100GB/s,137GB/s --num-sms 4:17:4 --output sms.csv --baseline num-sms=8 \
     --best dispatch.logical_nvl_gbs --top 2 | words
 awk -F, '$3 == 8 && /,dispatch,/ { print $(NF - 1) }' sms.csv
-$EPTWIN sweep show sms.csv --best dispatch+combine.time_us_max --top 1 | words | head -4
+$EPTWIN sweep show sms.csv --best dispatch+combine.time_us_median --top 1 | words | head -4
+
+echo '# the best is sought among settings, for each work; values of one name side by side'
+sweep --hidden 1024 --num-experts 48 --num-ranks 16 --num-tokens 4,64 --dtype fp8,bf16 --disable-nvlink false,true \
+    --output side.csv | words | head -5
+rows() { sed -E 's/^ *(fp8|bf16|[0-9]).*/a row/; s/ +/ /g; s/-+/-/g' | uniq; }
+for options in '--compare dtype' '--compare disable-nvlink --best combine.slowest_us' '--compare tokens --top 1'; do
+    $EPTWIN sweep show side.csv $options | rows
+done
+$EPTWIN sweep show side.csv >best.txt; $EPTWIN sweep show side.csv --compare dtype >compared.txt
+python3 - <<'P'
+import csv
+total = {}
+for r in csv.DictReader(l for l in open('side.csv') if l[0] != '#'):
+    key = r['num-tokens'], r['dtype'], r['disable-nvlink']
+    total[key] = total.get(key, 0) + float(r['slowest_us'])
+near = lambda text, value: abs(float(text.strip(',')) / value - 1) < 1e-4
+rows = [l.split() for l in open('best.txt') if l.strip()[:1].isdigit()]
+print('best of each:', len(rows), [near(r[3], min(v for k, v in total.items() if k[0] == r[0])) for r in rows])
+right = []
+for line in open('compared.txt'):
+    word = line.split()
+    if not word or word[0] not in ('4', '64'): continue
+    fp8, bf16 = (total[word[0], d, word[1]] for d in ('fp8', 'bf16'))
+    said = 'the same' if abs(fp8 / bf16 - 1) < 0.005 else '%.2f times %s' % (
+        max(fp8 / bf16, bf16 / fp8), 'faster' if fp8 > bf16 else 'slower')
+    right.append(said in line and near(word[2], fp8) and near(word[3], bf16))
+print('side by side:', right)
+P
+$EPTWIN sweep show side.csv --compare num-sms; echo "status $?"
+sweep --num-ranks 2,4 --compare dtype --output none.csv; echo "status $?"; ls none.csv* 2>/dev/null
 
 echo '# points that cannot be'
 sweep --num-ranks 2 --hidden 1024 --num-experts 4 --num-topk 2,8 --num-tokens 4,8 --output topk.csv | words

@@ -1,0 +1,174 @@
+/* sweep_compare.c - the values of one swept name side by side, for each combination of the others.
+ * Knows columns; reads no file. */
+#include "models/predict/sweep.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "reports/compare.h"
+#include "reports/text_table.h"
+
+enum { COMPARED_MAX = 16 };
+
+/* What is compared: the values of a name, and the points of each combination of the others, one a value. */
+struct side_by_side {
+    const struct sweep_results *results;
+    const struct sweep_goal *goal;
+    uint32_t name;     /* its place among the names */
+    GPtrArray *values; /* char *, in their order in the plan */
+    GPtrArray *combos; /* struct sweep_ranked *[values], NULL where it cannot be */
+};
+
+int sweep_compare_column(const struct sweep_results *results, const char *name, GError **error)
+{
+    const char *option = case_option_find(name);
+    const int column = sweep_results_column(results, option ? option : name);
+    if (column >= 1 && column <= (int)results->names) return column;
+    g_autoptr(GString) swept = g_string_new(NULL);
+    for (uint32_t i = 0; i < results->names; i++)
+        g_string_append_printf(swept, "%s%s", i ? ", " : "", results->column[1 + i]);
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--compare: expected a name that is swept (%s), found '%s'",
+                swept->len ? swept->str : "there is none", name);
+    return -1;
+}
+
+static gint number_order(gconstpointer a, gconstpointer b)
+{
+    const struct sweep_ranked *x = a, *y = b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static char *others_of(const struct side_by_side *s, char *const *cell)
+{
+    GString *key = g_string_new(NULL);
+    for (uint32_t i = 0; i < s->results->names; i++)
+        if (i != s->name) g_string_append_printf(key, "%s,", cell[1 + i]);
+    return g_string_free(key, FALSE);
+}
+
+static bool values_gather(struct side_by_side *s, const GArray *points, GError **error)
+{
+    for (guint i = 0; i < points->len; i++) {
+        char *const *cell = g_ptr_array_index(g_array_index(points, struct sweep_ranked, i).rows, 0);
+        if (!g_ptr_array_find_with_equal_func(s->values, cell[1 + s->name], g_str_equal, NULL))
+            g_ptr_array_add(s->values, cell[1 + s->name]);
+    }
+    if (s->values->len <= COMPARED_MAX) return true;
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--compare: expected at most %d values of %s, found %u",
+                COMPARED_MAX, s->results->column[1 + s->name], s->values->len);
+    return false;
+}
+
+static void combos_gather(struct side_by_side *s, const GArray *points)
+{
+    g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    for (guint i = 0; i < points->len; i++) {
+        const struct sweep_ranked *point = &g_array_index(points, struct sweep_ranked, i);
+        char *const *cell = g_ptr_array_index(point->rows, 0), *key = others_of(s, cell);
+        const struct sweep_ranked **combo = g_hash_table_lookup(places, key);
+        guint value = 0;
+        if (!combo) {
+            combo = g_new0(const struct sweep_ranked *, s->values->len);
+            g_ptr_array_add(s->combos, combo);
+            g_hash_table_insert(places, key, combo);
+        } else {
+            g_free((char *)key);
+        }
+        g_ptr_array_find_with_equal_func(s->values, cell[1 + s->name], g_str_equal, &value);
+        combo[value] = point;
+    }
+}
+
+static double figure_of(const struct side_by_side *s, const struct sweep_ranked *point)
+{
+    return s->goal->more_is_better ? -point->value : point->value;
+}
+
+/* "175.1, 3.46 times faster" of a value against the first one. */
+static void figure_cell(const struct side_by_side *s, const struct sweep_ranked *const *combo, guint value,
+                        struct text_table *table)
+{
+    if (!combo[value]) {
+        text_table_cell(table, "-");
+        return;
+    }
+    const double own = figure_of(s, combo[value]), first = combo[0] ? figure_of(s, combo[0]) : NAN;
+    const bool time = strstr(s->goal->metric, "_us") != NULL;
+    const struct compare_row row = { .unit = time ? "us" : "", .predicted = first, .measured = own };
+    g_autofree char *change = compare_change_text(&row);
+    if (value == 0 || !isfinite(first)) text_table_cell(table, "%.5g", own);
+    else text_table_cell(table, "%.5g, %s", own, change);
+}
+
+/* What bounds the longest phase: once where that is the same part for all values, else in their order. */
+static void bound_cell(const struct side_by_side *s, const struct sweep_ranked *const *combo, struct text_table *table)
+{
+    const int bottleneck = sweep_results_column(s->results, "bottleneck");
+    g_autoptr(GString) text = g_string_new(NULL);
+    const char *first = NULL;
+    bool moved = false;
+    for (guint v = 0; v < s->values->len; v++) {
+        const char *bound = combo[v] ? sweep_longest_row(s->results, combo[v]->rows, s->goal)[bottleneck] : "-";
+        g_string_append_printf(text, "%s%s", v ? " / " : "", bound);
+        moved |= first && strcmp(first, bound) != 0;
+        if (!first) first = bound;
+    }
+    text_table_cell(table, "%s", moved ? text->str : first);
+}
+
+static struct text_table *table_begin(const struct side_by_side *s)
+{
+    g_autoptr(GPtrArray) titles = g_ptr_array_new();
+    g_autoptr(GString) format = g_string_new(NULL);
+    for (uint32_t i = 0; i < s->results->names; i++)
+        if (i != s->name) g_ptr_array_add(titles, s->results->column[1 + i]);
+    for (guint v = 0; v < s->values->len; v++) g_ptr_array_add(titles, g_ptr_array_index(s->values, v));
+    for (guint i = 0; i < titles->len; i++) g_string_append_c(format, 'r');
+    g_ptr_array_add(titles, (gpointer) "bound by");
+    g_string_append_c(format, 'l');
+    return text_table_new(format->str, (const char *const *)titles->pdata);
+}
+
+static void rows_append(const struct side_by_side *s, uint32_t limit, GString *out)
+{
+    g_autofree char *phases = g_strjoinv("+", s->goal->phase);
+    g_string_append_printf(out, "%s.%s by %s, the others against %s\n\n", phases, s->goal->metric,
+                           s->results->column[1 + s->name], (char *)g_ptr_array_index(s->values, 0));
+    struct text_table *table = table_begin(s);
+    for (guint i = 0; i < MIN(limit, s->combos->len); i++) {
+        const struct sweep_ranked *const *combo = g_ptr_array_index(s->combos, i);
+        guint v = 0;
+        while (!combo[v]) v++; /* one is there */
+        char *const *cell = g_ptr_array_index(combo[v]->rows, 0);
+        for (uint32_t k = 0; k < s->results->names; k++)
+            if (k != s->name) text_table_cell(table, "%s", cell[1 + k]);
+        for (v = 0; v < s->values->len; v++) figure_cell(s, combo, v, table);
+        bound_cell(s, combo, table);
+    }
+    text_table_append(table, out);
+    text_table_free(table);
+    if (s->combos->len > limit) g_string_append_printf(out, "(the first %u of %u)\n", limit, s->combos->len);
+}
+
+bool sweep_compare_append(const struct sweep_results *results, const struct sweep_goal *goal, const char *name,
+                          uint32_t limit, GString *out, GError **error)
+{
+    const int column = sweep_compare_column(results, name, error);
+    g_autoptr(GArray) points = column < 0 ? NULL : sweep_points_rank(results, goal, error);
+    if (!points) return false;
+    g_array_sort(points, number_order);
+    struct side_by_side s = { .results = results,
+                              .goal = goal,
+                              .name = (uint32_t)column - 1,
+                              .values = g_ptr_array_new(),
+                              .combos = g_ptr_array_new_with_free_func(g_free) };
+    const bool good = values_gather(&s, points, error);
+    if (good) {
+        combos_gather(&s, points);
+        rows_append(&s, limit, out);
+        sweep_impossible_append(results, points->len, out);
+    }
+    g_ptr_array_unref(s.values);
+    g_ptr_array_unref(s.combos);
+    return good;
+}
