@@ -97,6 +97,10 @@ void compare_spread_find(const double *error_pct, uint32_t count, struct compare
  * in two; nothing where they do not tell. */
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
+/* The second sentence about two predictions: what they differ in. */
+void compare_difference_append(const struct compare *compare, GString *out);
+/* Of one record: the time of each phase and what bounds it, a line each, of at most count_max phases. */
+void compare_alone_append(const struct record *record, guint count_max, GString *out);
 /* Words: the table of a comparison, and the paragraph that names what limits each phase. */
 void compare_table_append(const struct compare *compare, GString *out);
 void compare_words_append(const struct compare *compare, GString *out);
@@ -116,6 +120,8 @@ char *compare_speedup_text(double ratio);
 char *compare_change_text(const struct compare_row *row);
 /* "time_us" and "logical_rdma_gbs" as "time" and "logical rdma" (the unit stands elsewhere); freed by the caller. */
 char *compare_metric_name(const char *metric);
+/* Whether tables show a row: of a layer only its times, or there would be a wall of rows. */
+bool compare_row_shown(const struct compare_row *row);
 /* What a row is of: "slowest rank", "mean over ranks", "time, rank 3", "logical rdma"; freed by the caller. */
 char *compare_row_name(const struct compare_row *row);
 /* Four significant digits and the unit; freed by the caller. */

@@ -35,6 +35,12 @@ char *compare_metric_name(const char *metric)
     return g_strdelimit(name, "_", ' ');
 }
 
+bool compare_row_shown(const struct compare_row *row)
+{
+    return !compare_phase_of_layer(row->phase) || row->rank != RECORD_ALL || strcmp(row->metric, "slowest_us") == 0 ||
+           strcmp(row->metric, "time_us") == 0;
+}
+
 char *compare_row_name(const struct compare_row *row)
 {
     if (strcmp(row->metric, "slowest_us") == 0) return g_strdup("slowest rank");
@@ -109,6 +115,7 @@ void compare_table_append(const struct compare *compare, GString *out)
     const char *phase = NULL;
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
+        if (!compare_row_shown(row)) continue;
         compare_row_cells(compare, row, phase && strcmp(phase, row->phase) == 0, table);
         phase = row->phase;
     }

@@ -42,9 +42,9 @@ static void verdict_times(const struct record *const *records, int count, struct
         }
 }
 
-/* "They differ in placement: none against eplb:64.", before the numbers. */
-static void verdict_difference_append(const struct compare *compare, GString *out)
+void compare_difference_append(const struct compare *compare, GString *out)
 {
+    if (!compare_what_if(compare)) return;
     g_autofree char *difference = compare_settings_difference(compare->predicted, compare->measured);
     if (difference) g_string_append_printf(out, "They differ in %s.\n", difference);
     else g_string_append(out, "Nothing that was said of them differs.\n");
@@ -121,5 +121,22 @@ void compare_verdict_append(const struct compare *compare, GString *out)
     }
     verdict_whose_append(compare->predicted, &v, out);
     g_string_append(out, ".\n");
-    if (compare_what_if(compare)) verdict_difference_append(compare, out);
+}
+
+void compare_alone_append(const struct record *record, guint count_max, GString *out)
+{
+    g_autoptr(GPtrArray) phases = compare_phases(record);
+    for (guint i = 0; i < MIN(phases->len, count_max); i++) {
+        const char *phase = g_ptr_array_index(phases, i);
+        const struct record_row *mean = record_find(record, phase, RECORD_ALL, "time_us");
+        if (compare_phase_of_layer(phase) || !mean) continue;
+        g_autofree char *slowest = compare_value_text(compare_slowest_us(record, phase), "us");
+        g_autofree char *text = compare_value_text(mean->value, "us");
+        const gsize before = out->len;
+        if (strcmp(slowest, "-") == 0) g_string_append_printf(out, "%s: %s (mean over ranks).  ", phase, text);
+        else g_string_append_printf(out, "%s: %s (slowest rank), %s (mean over ranks).  ", phase, slowest, text);
+        const gsize told = out->len;
+        compare_limit_append(record, phase, out, "", "\n");
+        if (out->len == told) g_string_truncate(out, before); /* a time alone stands in the table */
+    }
 }

@@ -17,10 +17,8 @@ static void report_case_free(gpointer pointer)
 static struct report_series report_series_make(const struct record *record, const char *path, const char *name)
 {
     const char *kind = record_get(record, "kind");
-    return (struct report_series){ name   ? name
-                                   : kind ? kind
-                                          : "record",
-                                   path, record, compare_record_predicted(record) };
+    const bool predicted = compare_record_predicted(record);
+    return (struct report_series){ name ? name : kind ? kind : "record", path, record, predicted, !predicted };
 }
 
 static struct report_case *report_case_single(const struct record *record, const char *path)
@@ -39,11 +37,31 @@ static struct report_case *report_case_pair(const struct record *predicted, cons
     struct compare *compare = compare_new(predicted, measured, &options, NULL);
     if (!compare) return NULL;
     struct report_case *c = g_new0(struct report_case, 1);
-    c->series[0] = report_series_make(predicted, predicted_path, "predicted");
-    c->series[1] = report_series_make(measured, measured_path, "measured");
+    c->series[0] = report_series_make(predicted, predicted_path, compare->predicted_name);
+    c->series[1] = report_series_make(measured, measured_path, compare->measured_name);
+    c->series[1].second = true;
     c->series_count = 2;
     c->compare = compare;
     return c;
+}
+
+/* Predictions that no measurement took: each with the first of the same work. */
+static void report_cases_what_if(GPtrArray *cases, const struct record *const *records, const char *const *paths,
+                                 bool *used, guint count)
+{
+    g_autofree bool *first = g_new0(bool, count + 1);
+    for (guint b = 1; b < count; b++) {
+        struct report_case *pair = NULL;
+        for (guint a = 0; a < b && !pair && !used[b]; a++) {
+            if ((used[a] && !first[a]) || !record_get(records[a], RECORD_WORK_KEYS)) continue;
+            if (!record_get(records[b], RECORD_WORK_KEYS) || !compare_record_predicted(records[a]) ||
+                !compare_record_predicted(records[b]))
+                continue;
+            pair = report_case_pair(records[a], paths[a], records[b], paths[b]);
+            if (pair) used[a] = used[b] = first[a] = true;
+        }
+        if (pair) g_ptr_array_add(cases, pair);
+    }
 }
 
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count)
@@ -60,6 +78,7 @@ GPtrArray *report_cases_new(const struct record *const *records, const char *con
         }
         if (pair) g_ptr_array_add(cases, pair);
     }
+    report_cases_what_if(cases, records, paths, used, count);
     for (guint i = 0; i < count; i++)
         if (!used[i]) g_ptr_array_add(cases, report_case_single(records[i], paths[i]));
     report_titles_set(cases);
@@ -119,6 +138,8 @@ double report_value(const struct record *record, const char *phase, const char *
     const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
     return row ? row->value : NAN;
 }
+
+int report_explaining(const struct report_case *c) { return c->compare && compare_what_if(c->compare) ? 2 : 1; }
 
 double report_slowest_us(const struct record *record, const char *phase)
 {

@@ -12,10 +12,11 @@
 #include "reports/sweep_table.h"
 
 struct report_series {
-    const char *name; /* "predicted", "measured", or the record's kind */
+    const char *name; /* "predicted", "measured", of two predictions "first" and "second", or the record's kind */
     const char *path;
     const struct record *record;
     bool predicted;
+    bool second; /* drawn in the second colour: measured, or the second prediction */
 };
 
 struct report_case {
@@ -23,10 +24,12 @@ struct report_case {
     struct report_series series[2];
     int series_count;
     struct compare *compare; /* of the two series; NULL for one */
+    bool title_differs;      /* the title says what two predictions differ in */
 };
 
-/* Makes cases of the records, which they borrow (paths too): every measurement with the first prediction of the
- * same case, what is left alone.  Free with g_ptr_array_unref(). */
+/* Makes cases of the records, which they borrow (paths too): every measurement with the first prediction of the same
+ * case; of predictions that are left, each with the first one of the same work; what is left alone.  Free with
+ * g_ptr_array_unref(). */
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count);
 
 /* Gives all cases their titles. */
@@ -48,6 +51,8 @@ double report_samples_median(const GArray *samples); /* of at least one */
 double report_value(const struct record *record, const char *phase, const char *metric);
 /* The time of the slowest rank; the mean's where the record does not tell. */
 double report_slowest_us(const struct record *record, const char *phase);
+/* How many of a case's series explain its times: two where both are predictions. */
+int report_explaining(const struct report_case *c);
 
 /* Who makes a page knows the machine that a record is of: a new drawing of it, or NULL. */
 struct report_machines {

@@ -62,17 +62,22 @@ static void html_errors(const struct report_case *c, GString *out)
 {
     const struct compare *compare = c->compare;
     const guint count = MIN(compare->rows->len, (guint)HTML_ROWS_MAX);
-    const char *const titles[] = { "phase", "metric",    compare->predicted_name, compare->measured_name,
-                                   "error", "worst rank" };
+    const bool what_if = compare_what_if(compare);
+    const char *const titles[] = {
+        "phase",     "metric", compare->predicted_name, compare->measured_name, what_if ? "second is" : "error",
+        "worst rank"
+    };
     bool ranks = false;
     for (guint i = 0; i < count && !ranks; i++)
-        ranks = g_array_index(compare->rows, struct compare_row, i).worst_rank != COMPARE_NO_RANK;
-    g_string_append(out, "<h3>Predicted and measured</h3>\n");
-    g_autofree char *name = g_strdup_printf("Predicted and measured, %s", c->title);
+        ranks = !what_if && g_array_index(compare->rows, struct compare_row, i).worst_rank != COMPARE_NO_RANK;
+    const char *heading = what_if ? "First and second" : "Predicted and measured";
+    g_string_append_printf(out, "<h3>%s</h3>\n", heading);
+    g_autofree char *name = g_strdup_printf("%s, %s", heading, c->title);
     report_html_table_begin(out, name, ranks ? "llrrrr" : "llrrr ", titles);
     const char *phase = "";
     for (guint i = 0; i < count; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
+        if (!compare_row_shown(row)) continue;
         g_autofree char *metric = compare_row_name(row);
         g_string_append(out, "<tr>");
         report_html_cell(out, "", strcmp(phase, row->phase) == 0 ? "" : row->phase);
@@ -80,7 +85,7 @@ static void html_errors(const struct report_case *c, GString *out)
         report_html_cell(out, "", metric);
         report_html_number(out, compare_value_text(row->predicted, row->unit));
         report_html_number(out, compare_value_text(row->measured, row->unit));
-        report_html_number(out, html_percent(row->error_pct));
+        report_html_number(out, what_if ? compare_change_text(row) : html_percent(row->error_pct));
         if (!ranks) g_string_append(out, "</tr>\n");
         else if (row->worst_rank == COMPARE_NO_RANK) g_string_append(out, "<td></td></tr>\n");
         else {
@@ -205,15 +210,24 @@ static void html_words(const struct report_case *c, GString *out)
 {
     g_autoptr(GString) words = g_string_new(NULL);
     if (c->compare) {
+        if (!c->title_differs) compare_difference_append(c->compare, words);
         compare_words_append(c->compare, words);
     } else {
-        g_autoptr(GPtrArray) phases = compare_phases(c->series[0].record);
-        for (guint i = 0; i < MIN(phases->len, 100u); i++) {
-            g_autofree char *before = g_strdup_printf("%s: ", (const char *)g_ptr_array_index(phases, i));
-            compare_limit_append(c->series[0].record, g_ptr_array_index(phases, i), words, before, "\n");
-        }
+        compare_alone_append(c->series[0].record, 100, words);
     }
     html_paragraphs(words->str, out);
+}
+
+/* The number that decides, before all else. */
+static void html_verdict(const struct report_case *c, GString *out)
+{
+    g_autoptr(GString) verdict = g_string_new(NULL);
+    if (c->compare) compare_verdict_append(c->compare, verdict);
+    else compare_verdict_alone_append(c->series[0].record, verdict);
+    if (!verdict->len) return;
+    g_string_append(out, "<p class=\"verdict\">");
+    html_text(out, g_strchomp(verdict->str));
+    g_string_append(out, "</p>\n");
 }
 
 /* All header keys, the series side by side; what differs is marked. */
@@ -271,11 +285,18 @@ static void html_all_rows(const struct report_case *c, const struct report_serie
     g_string_append(out, "</details>\n");
 }
 
-static void html_case(const struct report_case *c, guint number, const struct report_machines *machines, GString *out)
+/* titled: the page's own heading is the case's. */
+static void html_case(const struct report_case *c, guint number, bool titled, const struct report_machines *machines,
+                      GString *out)
 {
-    g_string_append_printf(out, "<section id=\"result%u\">\n<h2>", number);
-    svg_escape_append(out, c->title);
-    g_string_append(out, "</h2>\n<p class=\"path\">");
+    g_string_append_printf(out, "<section id=\"result%u\">\n", number);
+    if (!titled) {
+        g_string_append(out, "<h2>");
+        svg_escape_append(out, c->title);
+        g_string_append(out, "</h2>\n");
+    }
+    html_verdict(c, out);
+    g_string_append(out, "<p class=\"path\">");
     for (int s = 0; s < c->series_count; s++) {
         if (s) g_string_append(out, " · ");
         svg_escape_append(out, c->series[s].name);
@@ -309,7 +330,7 @@ static void html_spread(const GPtrArray *cases, GString *out)
     g_autoptr(GArray) errors = g_array_new(FALSE, FALSE, sizeof(double));
     for (guint i = 0; i < cases->len; i++) {
         const struct report_case *c = g_ptr_array_index(cases, i);
-        for (guint r = 0; c->compare && r < c->compare->rows->len; r++) {
+        for (guint r = 0; c->compare && !compare_what_if(c->compare) && r < c->compare->rows->len; r++) {
             const struct compare_row *row = &g_array_index(c->compare->rows, struct compare_row, r);
             if (row->rank == RECORD_ALL && strcmp(row->metric, "time_us") == 0 && isfinite(row->error_pct) &&
                 !compare_phase_of_layer(row->phase))
@@ -319,23 +340,30 @@ static void html_spread(const GPtrArray *cases, GString *out)
     if (errors->len < 3) return;
     struct compare_spread spread;
     compare_spread_find((const double *)(void *)errors->data, errors->len, &spread);
-    g_string_append_printf(out,
-                           "<p>%u predicted times against measured ones: error %.1f %% in the median, %.1f %% at the "
-                           "90th percentile, %.1f %% at worst; bias %+.1f %%.</p>\n",
-                           spread.count, spread.median_pct, spread.p90_pct, spread.worst_pct, spread.bias_pct);
+    g_string_append_printf(
+        out,
+        "<p>%u predicted mean times against measured ones: error %.1f %% in the median, %.1f %% at the "
+        "90th percentile, %.1f %% at worst; bias %+.1f %%.</p>\n",
+        spread.count, spread.median_pct, spread.p90_pct, spread.worst_pct, spread.bias_pct);
     report_plot_scatter(cases, out);
 }
 
-/* Which columns the table of results has: a prediction, a measurement, both. */
+/* Which columns the table of results has: predictions, measurements, second predictions. */
 struct results_columns {
-    bool predicted, measured;
+    bool predicted, measured, second;
 };
 
-static double series_time(const struct report_case *c, const char *phase, bool predicted)
+/* The times of a phase that decide: of the prediction, and of the measurement or second prediction; NAN without. */
+static void results_times(const struct report_case *c, const char *phase, double us[2])
 {
-    for (int s = 0; s < c->series_count; s++)
-        if (c->series[s].predicted == predicted) return report_value(c->series[s].record, phase, "time_us");
-    return NAN;
+    const struct compare_row *row = c->compare ? compare_headline(c->compare, phase) : NULL;
+    us[0] = us[1] = NAN;
+    if (row) {
+        us[0] = row->predicted;
+        us[1] = row->measured;
+        return;
+    }
+    for (int s = 0; s < c->series_count; s++) us[c->series[s].second] = report_slowest_us(c->series[s].record, phase);
 }
 
 static void results_time(double value, GString *out)
@@ -353,8 +381,8 @@ static void results_case(const struct report_case *c, guint number, bool linked,
         if (!compare_phase_of_layer(g_ptr_array_index(all, i))) g_ptr_array_add(phases, g_ptr_array_index(all, i));
     for (guint i = 0; i < MAX(phases->len, 1); i++) {
         const char *phase = i < phases->len ? g_ptr_array_index(phases, i) : NULL;
-        const double predicted = phase ? series_time(c, phase, true) : NAN;
-        const double measured = phase ? series_time(c, phase, false) : NAN;
+        double us[2] = { NAN, NAN };
+        if (phase) results_times(c, phase, us);
         g_string_append(out, "<tr>");
         if (i == 0) {
             g_string_append_printf(out, "<td class=\"wide\" rowspan=\"%u\">", MAX(phases->len, 1));
@@ -363,10 +391,12 @@ static void results_case(const struct report_case *c, guint number, bool linked,
             g_string_append(out, linked ? "</a></td>" : "</td>");
         }
         report_html_cell(out, "", phase ? phase : "-");
-        if (columns->predicted) results_time(predicted, out);
-        if (columns->measured) results_time(measured, out);
-        if (columns->predicted && columns->measured)
-            report_html_number(out, html_percent(measured > 0 ? (predicted - measured) / measured * 100 : NAN));
+        if (columns->predicted) results_time(us[0], out);
+        if (columns->measured || columns->second) results_time(us[1], out);
+        if (columns->predicted && (columns->measured || columns->second))
+            report_html_number(out, report_explaining(c) == 2
+                                        ? compare_speedup_text(us[0] / us[1])
+                                        : html_percent(us[1] > 0 ? (us[0] - us[1]) / us[1] * 100 : NAN));
         g_string_append(out, "</tr>\n");
     }
 }
@@ -374,18 +404,31 @@ static void results_case(const struct report_case *c, guint number, bool linked,
 /* The table of results, which is the table of contents too.  The first `linked` of them stand in full below. */
 static void html_results(const GPtrArray *cases, guint linked, GString *out)
 {
-    struct results_columns columns = { false, false };
+    struct results_columns columns = { false, false, false };
     for (guint i = 0; i < cases->len; i++) {
         const struct report_case *c = g_ptr_array_index(cases, i);
         for (int s = 0; s < c->series_count; s++) {
-            columns.predicted |= c->series[s].predicted;
+            columns.predicted |= !c->series[s].second;
             columns.measured |= !c->series[s].predicted;
+            columns.second |= c->series[s].predicted && c->series[s].second;
         }
     }
     char format[6] = "llrrr";
-    static const char *const titles[] = { "result", "phase", "predicted", "measured", "error" };
+    const bool both = columns.measured && columns.second;
+    const char *const titles[] = { "result", "phase",
+                                   columns.measured ? "predicted"
+                                   : columns.second ? "first"
+                                                    : "predicted",
+                                   both             ? "measured or second"
+                                   : columns.second ? "second"
+                                                    : "measured",
+                                   both             ? "error, or second is"
+                                   : columns.second ? "second is"
+                                                    : "error" };
     if (!columns.predicted) format[2] = format[4] = ' ';
-    if (!columns.measured) format[3] = format[4] = ' ';
+    if (!columns.measured && !columns.second) format[3] = format[4] = ' ';
+    g_string_append(out, "<p class=\"note\">Times of the slowest rank; where a record does not tell it, the mean over "
+                         "ranks.</p>\n");
     report_html_table_begin(out, "All results", format, titles);
     for (guint i = 0; i < MIN(cases->len, (guint)HTML_ROWS_MAX); i++)
         results_case(g_ptr_array_index(cases, i), i + 1, i < linked, &columns, out);
@@ -429,14 +472,18 @@ static void html_contents(const GPtrArray *cases, const GPtrArray *sweeps, GStri
     g_string_append(out, "</ul></nav>\n");
 }
 
-static void html_sweeps(const GPtrArray *sweeps, GString *out)
+static void html_sweeps(const GPtrArray *sweeps, bool titled, GString *out)
 {
     for (guint i = 0; sweeps && i < sweeps->len; i++) {
         const struct sweep_table *table = g_ptr_array_index(sweeps, i);
         g_autofree char *title = report_sweep_title(table);
-        g_string_append_printf(out, "<section id=\"sweep%u\">\n<h2>", i + 1);
-        svg_escape_append(out, title);
-        g_string_append(out, "</h2>\n<p class=\"path\">");
+        g_string_append_printf(out, "<section id=\"sweep%u\">\n", i + 1);
+        if (!titled) {
+            g_string_append(out, "<h2>");
+            svg_escape_append(out, title);
+            g_string_append(out, "</h2>\n");
+        }
+        g_string_append(out, "<p class=\"path\">");
         svg_escape_append(out, table->source);
         g_string_append(out, "</p>\n");
         report_sweep(table, out);
@@ -444,28 +491,36 @@ static void html_sweeps(const GPtrArray *sweeps, GString *out)
     }
 }
 
+/* What was run: the one result's title, or what all have in common. */
+static char *html_title(const GPtrArray *cases, const GPtrArray *sweeps)
+{
+    const guint count = sweeps ? sweeps->len : 0;
+    if (cases->len == 1 && !count) return g_strdup(((const struct report_case *)g_ptr_array_index(cases, 0))->title);
+    if (!cases->len && count == 1) return report_sweep_title(g_ptr_array_index(sweeps, 0));
+    g_autofree char *common = report_common(cases);
+    return g_strdup(!count && *common ? common : "Dispatch and combine");
+}
+
 GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const struct report_machines *machines,
                      const char *version)
 {
-    g_autofree char *common = report_common(cases);
+    g_autofree char *title = html_title(cases, sweeps);
+    const bool titled = cases->len + (sweeps ? sweeps->len : 0) == 1;
     GString *out = g_string_new(NULL);
     g_autoptr(GString) sections = g_string_new(NULL);
     guint shown = 0;
     while (shown < cases->len && sections->len < HTML_BYTES_MAX) {
-        html_case(g_ptr_array_index(cases, shown), shown + 1, machines, sections);
+        html_case(g_ptr_array_index(cases, shown), shown + 1, titled, machines, sections);
         shown++;
     }
-    html_head("eptwin report", out);
-    g_string_append(out, "<h1>Dispatch and combine</h1>\n<p class=\"note\">");
-    if (*common) {
-        svg_escape_append(out, common);
-        g_string_append(out, ". ");
-    }
-    g_string_append(out, "Written by eptwin ");
+    html_head(title, out);
+    g_string_append(out, "<h1>");
+    svg_escape_append(out, title);
+    g_string_append(out, "</h1>\n<p class=\"note\">Written by eptwin ");
     svg_escape_append(out, version);
     g_string_append(out, "</p>\n");
     html_contents(cases, sweeps, out);
-    html_sweeps(sweeps, out);
+    html_sweeps(sweeps, titled, out);
     if (cases->len > 1) {
         g_string_append_printf(out, "<section id=\"results\">\n<h2>All %u results</h2>\n", cases->len);
         html_spread(cases, out);

@@ -49,16 +49,18 @@ static void marks_find(const struct record *record, const struct drawing *drawin
     if (words->len) g_string_append_c(words, '.');
 }
 
-void report_plot_machine(const struct report_case *c, const struct report_machines *machines, GString *out)
+static void machine_draw(const struct report_case *c, const struct report_series *series,
+                         const struct report_machines *machines, GString *out)
 {
-    const struct record *record = c->series[0].record;
+    const struct record *record = series->record;
     g_autoptr(drawing) drawing = machines ? machines->draw(machines->context, record) : NULL;
     if (!drawing) return;
     g_autoptr(GPtrArray) marks = g_ptr_array_new();
     g_autoptr(GString) words = g_string_new(NULL);
     marks_find(record, drawing, marks, words);
     g_ptr_array_add(marks, NULL);
-    g_string_append(out, "<h3>The machine</h3>\n");
+    if (report_explaining(c) == 1) g_string_append(out, "<h3>The machine</h3>\n");
+    else g_string_append_printf(out, "<h3>The machine of the %s</h3>\n", series->name);
     if (words->len) {
         g_string_append(out, "<p class=\"note\">");
         svg_escape_append(out, words->str);
@@ -66,7 +68,12 @@ void report_plot_machine(const struct report_case *c, const struct report_machin
     }
     g_string_append(out, "<div class=\"scroll machine-box\" tabindex=\"0\" role=\"region\" aria-label=\"Drawing: ");
     svg_escape_append(out, c->title);
-    g_string_append(out, "\">\n");
+    g_string_append_printf(out, ", %s\">\n", series->name);
     drawing_svg_append(drawing, (const char *const *)marks->pdata, out);
     g_string_append(out, "</div>\n");
+}
+
+void report_plot_machine(const struct report_case *c, const struct report_machines *machines, GString *out)
+{
+    for (int s = 0; s < report_explaining(c); s++) machine_draw(c, &c->series[s], machines, out);
 }

@@ -50,7 +50,7 @@ void report_figure_end(GString *out)
 
 const char *report_series_class(const struct report_series *series)
 {
-    return series->predicted ? "predicted" : "measured";
+    return series->second ? "measured" : "predicted";
 }
 
 void report_legend(const struct report_case *c, GString *out)
@@ -105,19 +105,17 @@ void report_bar(GString *out, const struct svg_scale *scale, double y, const cha
     svg_text(out, PLOT_WIDTH, y + PLOT_BAR - 3, "small value", "end", text);
 }
 
-/* A thin line from the bar's end to the slowest rank. */
-static void bar_whisker(GString *out, const struct svg_scale *scale, double y, double mean, double slowest)
+/* A thin upright line in the bar where the mean lies. */
+static void bar_mean(GString *out, const struct svg_scale *scale, double y, double mean)
 {
-    if (!(slowest > mean)) return;
-    const double from = svg_scale_pixel(scale, mean), to = svg_scale_pixel(scale, slowest), middle = y + PLOT_BAR / 2.0;
-    svg_line(out, from, middle, to, middle, "whisker", NULL);
-    svg_line(out, to, y + 3, to, y + PLOT_BAR - 3, "whisker", NULL);
+    const double x = svg_scale_pixel(scale, mean);
+    svg_line(out, x, y + 1, x, y + PLOT_BAR - 1, "whisker", NULL);
 }
 
-/* Phases with times that are no layer's part of another. */
-static GPtrArray *whole_phases(const struct report_case *c)
+/* Phases that have a metric and are no layer's part of another: layers are lines of their own. */
+static GPtrArray *whole_phases(const struct report_case *c, const char *metric)
 {
-    g_autoptr(GPtrArray) all = report_case_phases(c, "time_us", 10 * PLOT_PHASES_MAX);
+    g_autoptr(GPtrArray) all = report_case_phases(c, metric, 10 * PLOT_PHASES_MAX);
     GPtrArray *phases = g_ptr_array_new();
     for (guint i = 0; i < all->len && phases->len < PLOT_PHASES_MAX; i++)
         if (!compare_phase_of_layer(g_ptr_array_index(all, i))) g_ptr_array_add(phases, g_ptr_array_index(all, i));
@@ -129,35 +127,42 @@ static double times_most(const struct report_case *c, const GPtrArray *phases)
     double most = 0;
     for (guint p = 0; p < phases->len; p++)
         for (int s = 0; s < c->series_count; s++)
-            most = fmax(most, fmax(report_value(c->series[s].record, g_ptr_array_index(phases, p), "time_us"),
-                                   report_slowest_us(c->series[s].record, g_ptr_array_index(phases, p))));
+            most = fmax(most, report_slowest_us(c->series[s].record, g_ptr_array_index(phases, p)));
     return most;
 }
 
+/* The slowest rank's time, which decides, and the mean in it; or the mean, where the record tells no more. */
 static void times_bar(const struct report_series *series, const char *phase, const char *name,
                       const struct svg_scale *scale, double y, GString *out)
 {
-    const double value = report_value(series->record, phase, "time_us");
-    const double slowest = report_slowest_us(series->record, phase);
+    const double mean = report_value(series->record, phase, "time_us");
+    const double value = report_slowest_us(series->record, phase);
+    const bool slowest = isfinite(compare_slowest_us(series->record, phase));
     if (!isfinite(value)) return;
-    g_autofree char *text = compare_value_text(value, "us"), *last = compare_value_text(slowest, "us");
-    g_autofree char *tip = slowest > value
-                               ? g_strdup_printf("%s, %s: %s, slowest rank %s", phase, series->name, text, last)
-                               : g_strdup_printf("%s, %s: %s", phase, series->name, text);
+    g_autofree char *text = compare_value_text(mean, "us"), *last = compare_value_text(value, "us");
+    g_autofree char *tip =
+        slowest ? g_strdup_printf("%s, %s: slowest rank %s, mean over ranks %s", phase, series->name, last, text)
+                : g_strdup_printf("%s, %s: mean over ranks %s", phase, series->name, text);
     report_bar(out, scale, y, name, value, "us", report_series_class(series), tip);
-    bar_whisker(out, scale, y, value, slowest);
+    if (slowest && isfinite(mean) && mean < value) bar_mean(out, scale, y, mean);
 }
 
 void report_plot_times(const struct report_case *c, GString *out)
 {
-    g_autoptr(GPtrArray) phases = whole_phases(c);
+    g_autoptr(GPtrArray) phases = whole_phases(c, "time_us");
     const char *kind = record_get(c->series[0].record, "kind");
+    bool slowest = false;
+    for (guint p = 0; p < phases->len; p++)
+        for (int s = 0; s < c->series_count; s++)
+            slowest |= isfinite(compare_slowest_us(c->series[s].record, g_ptr_array_index(phases, p)));
     if (phases->len > 0 && g_strcmp0(kind, "measure") != 0) { /* a step and a slice have no axis in common */
         const double group = c->series_count * (PLOT_BAR + 2) + 8, bottom = phases->len * group;
         struct svg_scale scale;
         svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, times_most(c, phases), PLOT_TICKS);
         report_figures_begin(out, "Time of each phase",
-                             "Bars: the mean over ranks. The thin line reaches to the slowest rank.");
+                             slowest ? "Bars: the slowest rank, which all wait for. The line in a bar is the mean over "
+                                       "ranks; a bar without one is the mean."
+                                     : "Bars: the mean over ranks.");
         report_figure_begin(out, NULL, bottom + PLOT_AXIS, "Bars: time of each phase");
         svg_axis_below(out, &scale, 0, bottom, "us");
         for (guint p = 0; p < phases->len; p++) {
@@ -173,36 +178,46 @@ void report_plot_times(const struct report_case *c, GString *out)
 
 /* ---- bounds, busy shares ---- */
 
-/* The record that explains: the prediction where there is one. */
-static const struct record *report_explaining(const struct report_case *c) { return c->series[0].record; }
-
-/* Rows of a phase (for all ranks) whose metric is prefix..suffix; not those of 0, which have no part in it. */
-static GPtrArray *report_rows_like(const struct record *record, const char *phase, const char *prefix,
-                                   const char *suffix)
+/* Metrics of a phase (for all ranks) of those that explain that are prefix..suffix and more than 0 in one of them: what is
+ * 0 has no part in it. */
+static GPtrArray *explaining_metrics(const struct report_case *c, const char *phase, const char *prefix,
+                                     const char *suffix)
 {
-    GPtrArray *rows = g_ptr_array_new();
-    for (uint32_t i = 0; i < record_row_count(record); i++) {
-        const struct record_row *row = record_row(record, i);
-        if (row->rank == RECORD_ALL && strcmp(row->phase, phase) == 0 && row->value > 0 &&
-            strlen(row->metric) > strlen(prefix) + strlen(suffix) && g_str_has_prefix(row->metric, prefix) &&
-            g_str_has_suffix(row->metric, suffix))
-            g_ptr_array_add(rows, (gpointer)row);
-    }
-    return rows;
+    GPtrArray *metrics = g_ptr_array_new();
+    for (int s = 0; s < report_explaining(c); s++)
+        for (uint32_t i = 0; i < record_row_count(c->series[s].record); i++) {
+            const struct record_row *row = record_row(c->series[s].record, i);
+            if (row->rank == RECORD_ALL && strcmp(row->phase, phase) == 0 && row->value > 0 &&
+                strlen(row->metric) > strlen(prefix) + strlen(suffix) && g_str_has_prefix(row->metric, prefix) &&
+                g_str_has_suffix(row->metric, suffix) &&
+                !g_ptr_array_find_with_equal_func(metrics, row->metric, g_str_equal, NULL))
+                g_ptr_array_add(metrics, row->metric);
+        }
+    return metrics;
 }
 
-/* A bar a row, named by what its metric has between prefix and suffix. */
-static void named_bars(const GPtrArray *rows, const char *prefix, const char *suffix, const struct svg_scale *scale,
-                       const char *class, GString *out)
+/* How high the bars of one metric are together. */
+static double explaining_height(const struct report_case *c) { return report_explaining(c) * (PLOT_BAR + 2) + 3; }
+
+/* A bar a metric and prediction, named by what the metric has between prefix and suffix. */
+static void named_bars(const struct report_case *c, const char *phase, const GPtrArray *metrics, const char *prefix,
+                       const char *suffix, const struct svg_scale *scale, GString *out)
 {
-    for (guint i = 0; i < rows->len; i++) {
-        const struct record_row *row = g_ptr_array_index(rows, i);
-        const size_t length = strlen(row->metric) - strlen(prefix) - strlen(suffix);
-        g_autofree char *name = g_strdelimit(g_strndup(row->metric + strlen(prefix), length), "_", ' ');
-        const bool share = strcmp(suffix, "_pct") == 0;
-        report_bar(out, scale, 4 + i * (PLOT_BAR + 5), name, share ? fmin(row->value, 100) : row->value, row->unit,
-                   class, NULL);
-    }
+    const bool share = strcmp(suffix, "_pct") == 0, two = report_explaining(c) == 2;
+    for (guint i = 0; i < metrics->len; i++)
+        for (int s = 0; s < report_explaining(c); s++) {
+            const char *metric = g_ptr_array_index(metrics, i);
+            const struct record_row *row = record_find(c->series[s].record, phase, RECORD_ALL, metric);
+            const size_t length = strlen(metric) - strlen(prefix) - strlen(suffix);
+            g_autofree char *name = g_strdelimit(g_strndup(metric + strlen(prefix), length), "_", ' ');
+            const double value = row && row->value > 0 ? row->value : 0;
+            report_bar(out, scale, 4 + i * explaining_height(c) + s * (PLOT_BAR + 2), s ? "" : name,
+                       share ? fmin(value, 100) : value, share ? "%" : "us",
+                       two     ? report_series_class(&c->series[s])
+                       : share ? "busy"
+                               : "bound",
+                       NULL);
+        }
 }
 
 /* Upright lines where the phase's times lie. */
@@ -215,52 +230,55 @@ static void report_time_lines(const struct report_case *c, const char *phase, co
         g_autofree char *text = compare_value_text(value, "us");
         g_autofree char *tip = g_strdup_printf("%s, slowest rank: %s", c->series[s].name, text);
         const double x = svg_scale_pixel(scale, value);
-        svg_line(out, x, 0, x, bottom, c->series[s].predicted ? "at predicted" : "at measured", tip);
+        svg_line(out, x, 0, x, bottom, c->series[s].second ? "at measured" : "at predicted", tip);
     }
 }
 
 void report_plot_bounds(const struct report_case *c, GString *out)
 {
-    g_autoptr(GPtrArray) phases = report_case_phases(c, "bound_", PLOT_PHASES_MAX);
+    g_autoptr(GPtrArray) phases = whole_phases(c, "bound_");
     if (phases->len > 0)
         report_figures_begin(out, "Time against its bounds",
                              "No phase can be faster than its longest bound. The upright lines are the times of the "
                              "slowest rank.");
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
-        g_autoptr(GPtrArray) rows = report_rows_like(report_explaining(c), phase, "bound_", "_us");
+        g_autoptr(GPtrArray) metrics = explaining_metrics(c, phase, "bound_", "_us");
         double most = 0;
-        for (guint i = 0; i < rows->len; i++)
-            most = fmax(most, ((const struct record_row *)g_ptr_array_index(rows, i))->value);
+        for (int s = 0; s < report_explaining(c); s++)
+            for (guint i = 0; i < metrics->len; i++)
+                most = fmax(most, report_value(c->series[s].record, phase, g_ptr_array_index(metrics, i)));
         for (int s = 0; s < c->series_count; s++) most = fmax(most, report_slowest_us(c->series[s].record, phase));
         struct svg_scale scale;
         svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, most, PLOT_TICKS);
-        const double bottom = rows->len * (PLOT_BAR + 5) + 4;
+        const double bottom = metrics->len * explaining_height(c) + 4;
         report_figure_begin(out, phase, bottom + PLOT_AXIS, "Bars: bounds of a phase, lines: its times");
         svg_axis_below(out, &scale, 0, bottom, "us");
-        named_bars(rows, "bound_", "_us", &scale, "bound", out);
+        named_bars(c, phase, metrics, "bound_", "_us", &scale, out);
         report_time_lines(c, phase, &scale, bottom, out);
         report_figure_end(out);
     }
     if (phases->len > 0) report_figures_end(out);
+    if (phases->len > 0 && report_explaining(c) == 2) report_legend(c, out);
 }
 
 void report_plot_busy(const struct report_case *c, GString *out)
 {
-    g_autoptr(GPtrArray) phases = report_case_phases(c, "busy_", PLOT_PHASES_MAX);
+    g_autoptr(GPtrArray) phases = whole_phases(c, "busy_");
     if (phases->len > 0)
         report_figures_begin(out, "How busy each resource was",
                              "Share of the phase's time. More of the busiest would help first.");
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
-        g_autoptr(GPtrArray) rows = report_rows_like(report_explaining(c), phase, "busy_", "_pct");
+        g_autoptr(GPtrArray) metrics = explaining_metrics(c, phase, "busy_", "_pct");
         struct svg_scale scale;
         svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, 100, PLOT_TICKS);
-        const double bottom = rows->len * (PLOT_BAR + 5) + 4;
+        const double bottom = metrics->len * explaining_height(c) + 4;
         report_figure_begin(out, phase, bottom + PLOT_AXIS, "Bars: busy share of each resource");
         svg_axis_below(out, &scale, 0, bottom, "% of the time");
-        named_bars(rows, "busy_", "_pct", &scale, "busy", out);
+        named_bars(c, phase, metrics, "busy_", "_pct", &scale, out);
         report_figure_end(out);
     }
     if (phases->len > 0) report_figures_end(out);
+    if (phases->len > 0 && report_explaining(c) == 2) report_legend(c, out);
 }

@@ -24,8 +24,7 @@ static void ranks_dots(const struct report_series *series, const char *phase, co
 {
     if (samples->len == 0) return;
     const double median = svg_scale_pixel(y, report_samples_median(samples));
-    svg_line(out, PLOT_EDGE, median, PLOT_END, median, series->predicted ? "mid predicted" : "mid measured",
-             series->name);
+    svg_line(out, PLOT_EDGE, median, PLOT_END, median, series->second ? "mid measured" : "mid predicted", series->name);
     const guint step = samples->len / PLOT_DOTS_MAX + 1;
     for (guint i = 0; i < samples->len; i += step) {
         /* Where some are left out, the slowest, which come last, stay. */
@@ -71,12 +70,13 @@ void report_plot_ranks(const struct report_case *c, GString *out)
         if (has_ranks(c->series[s].record)) with = &c->series[s];
         else without = &c->series[s];
     if (!with) return;
+    g_autofree char *only = without && c->series_count == 2
+                                ? g_strdup_printf(" Of the %s alone: the %s has no ranks%s.", with->name, without->name,
+                                                  without->predicted ? ", which --per-rank gives" : "")
+                                : g_strdup("");
     g_autofree char *note = g_strdup_printf(
-        "One dot a rank; the line is the median rank. Where ranks lie close together, the axis does not "
-        "begin at 0.%s",
-        !without             ? ""
-        : without->predicted ? " Measured only: predictions have ranks with --per-rank."
-                             : " Predicted only: the measurement has no ranks.");
+        "One dot a rank; the line is the median rank. Where ranks lie close together, the axis does not begin at 0.%s",
+        only);
     report_figures_begin(out, "Time of each rank", note);
     g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", PLOT_PHASES_MAX);
     for (guint p = 0; p < phases->len; p++) ranks_phase(c, g_ptr_array_index(phases, p), out);
@@ -138,9 +138,8 @@ static void layer_lines(const struct report_series *series, const char *whole, c
             svg_path_add(out, svg_scale_pixel(x, point->layer),
                          svg_scale_pixel(y, slowest ? point->slowest : point->mean));
         }
-        svg_path_end(out, slowest             ? series->predicted ? "path predicted" : "path measured"
-                          : series->predicted ? "path thin predicted"
-                                              : "path thin measured");
+        g_autofree char *class = g_strconcat(slowest ? "path " : "path thin ", report_series_class(series), NULL);
+        svg_path_end(out, class);
     }
     for (guint i = 0; i < points->len && points->len <= PLOT_DOTS_MAX; i++) {
         const struct layer_point *point = &g_array_index(points, struct layer_point, i);

@@ -509,12 +509,61 @@ static void best_row(const struct sweep_measure *m, const struct sweep_point *po
     g_string_append(out, "</tr>\n");
 }
 
+/* The points to show: the best of each work, or all with the best first; where no setting was swept, as they come. */
+static GArray *best_choose(const struct sweep_measure *m)
+{
+    g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
+    GArray *best = best_find(m);
+    if (*work && !*settings) g_array_sort(best, number_order);
+    if (!*work || !*settings) return best;
+    GArray *each = best_of_each(m->table, best);
+    g_array_unref(best);
+    return each;
+}
+
+/* "519.9 us", or "497.4 us to 519.9 us". */
+static char *range_text(double least, double most, char *(*text)(double))
+{
+    g_autofree char *from = text(least), *to = text(most);
+    return strcmp(from, to) == 0 ? g_strdup(from) : g_strdup_printf("%s to %s", from, to);
+}
+
+static char *us_text(double us) { return compare_value_text(us, "us"); }
+
+/* What the best settings take, and gain over the baseline. */
+static void verdict(const struct sweep_measure *m, GString *out)
+{
+    g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
+    g_autoptr(GArray) best = best_choose(m);
+    double least = INFINITY, most = 0, gain_least = INFINITY, gain_most = 0;
+    const guint count = *work ? best->len : MIN(best->len, 1);
+    for (guint i = 0; i < count; i++) {
+        const struct best_point *b = &g_array_index(best, struct best_point, i);
+        const double gain = point_speedup(m, b->point);
+        least = fmin(least, b->time_us);
+        most = fmax(most, b->time_us);
+        gain_least = fmin(gain_least, isnan(gain) ? 0 : gain);
+        gain_most = fmax(gain_most, gain);
+    }
+    if (!count) return;
+    g_autofree char *times = range_text(least, most, us_text);
+    g_string_append(out, "<p class=\"verdict\">");
+    svg_escape_append(out, m->name);
+    g_string_append_printf(out, "%s: %s", *settings ? " at best" : "", times);
+    if (*m->table->baseline && gain_least > 0) {
+        g_autofree char *gains = gain_least >= 1.005 && gain_most / gain_least >= 1.005
+                                     ? g_strdup_printf("%.2f to %.2f times faster", gain_least, gain_most)
+                                     : range_text(gain_least, gain_most, compare_speedup_text);
+        g_string_append_printf(out, ", against the baseline %s", gains);
+    }
+    g_string_append(out, ".</p>\n");
+}
+
 static void best_table(const struct sweep_measure *m, GString *out)
 {
     g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
     const bool each = *work && *settings;
-    g_autoptr(GArray) found = best_find(m), best = each ? best_of_each(m->table, found) : g_array_ref(found);
-    if (!each && *work) g_array_sort(best, number_order); /* nothing that was swept is a choice */
+    g_autoptr(GArray) best = best_choose(m);
     g_autoptr(GPtrArray) titles = g_ptr_array_new();
     g_autoptr(GString) format = g_string_new(NULL);
     for (guint n = 0; n < m->table->names->len; n++) {
@@ -561,12 +610,42 @@ static void options_list(const struct sweep_table *table, GString *out)
     g_string_append(out, "</details>\n");
 }
 
+/* What all points have of an option, NULL for none. */
+static const char *option_of(const struct sweep_table *table, const char *key)
+{
+    for (guint i = 0; i < table->options->len; i++) {
+        const char *line = g_ptr_array_index(table->options, i);
+        const size_t length = strlen(key);
+        if (g_str_has_prefix(line, key) && g_str_has_prefix(line + length, ": ")) return line + length + 2;
+    }
+    return NULL;
+}
+
+/* "; normal kernels, 16 ranks, routing.ept, on h800-cx7": what all points ran, where the file says it. */
+static void title_options_append(const struct sweep_table *table, GString *title)
+{
+    static const struct {
+        const char *key, *before, *behind;
+    } said[] = {
+        { "kernel", "", " kernels" }, { "num-ranks", "", " ranks" }, { "trace", "", "" }, { "cluster", "on ", "" }
+    };
+    const char *before = ": ";
+    for (size_t i = 0; i < G_N_ELEMENTS(said); i++) {
+        const char *value = option_of(table, said[i].key);
+        if (!value || strcmp(value, "0") == 0) continue;
+        g_autofree char *plain = compare_value_plain(said[i].key, value);
+        g_string_append_printf(title, "%s%s%s%s", before, said[i].before, plain, said[i].behind);
+        before = ", ";
+    }
+}
+
 char *report_sweep_title(const struct sweep_table *table)
 {
     GString *title = g_string_new("Sweep of ");
     for (guint n = 0; n < table->names->len; n++)
         g_string_append_printf(title, "%s%s", n ? ", " : "", (const char *)g_ptr_array_index(table->names, n));
     if (!table->names->len) g_string_append(title, "one point");
+    title_options_append(table, title);
     return g_string_free(title, FALSE);
 }
 
@@ -576,6 +655,7 @@ void report_sweep(const struct sweep_table *table, GString *out)
     struct sweep_layout layout;
     measure_goal(&goal, table);
     layout_set(&layout, table);
+    verdict(&goal, out);
     g_string_append_printf(out, "<p>%u points; times are the slowest rank's", table->points->len);
     if (*table->baseline) {
         g_string_append(out, ", gains against the baseline ");

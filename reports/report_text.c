@@ -32,11 +32,11 @@ static void text_times(const struct report_case *c, int width, GString *out)
     double value_max = 0;
     for (guint p = 0; p < phases->len; p++)
         for (int s = 0; s < c->series_count; s++)
-            value_max = fmax(value_max, report_value(c->series[s].record, g_ptr_array_index(phases, p), "time_us"));
+            value_max = fmax(value_max, report_slowest_us(c->series[s].record, g_ptr_array_index(phases, p)));
     const int bar = MAX(width - 16 - 10 - 14, 10);
     for (guint p = 0; p < phases->len; p++)
         for (int s = 0; s < c->series_count; s++) {
-            const double value = report_value(c->series[s].record, g_ptr_array_index(phases, p), "time_us");
+            const double value = report_slowest_us(c->series[s].record, g_ptr_array_index(phases, p));
             if (!isfinite(value) || value_max <= 0) continue;
             g_autofree char *text = compare_value_text(value, "us");
             text_name_append(out, s ? "" : g_ptr_array_index(phases, p), 15);
@@ -76,6 +76,11 @@ static void text_case(const struct report_case *c, int width, GString *out)
     for (int s = 0; s < c->series_count; s++)
         g_string_append_printf(out, "%s: %s\n", c->series[s].name, c->series[s].path);
     g_string_append_c(out, '\n');
+    const gsize before = out->len;
+    if (c->compare) compare_verdict_append(c->compare, out);
+    else compare_verdict_alone_append(c->series[0].record, out);
+    if (c->compare && !c->title_differs) compare_difference_append(c->compare, out);
+    if (out->len > before) g_string_append_c(out, '\n');
     text_times(c, width, out);
     text_ranks(c, out);
     if (c->compare) {
@@ -84,11 +89,7 @@ static void text_case(const struct report_case *c, int width, GString *out)
         compare_words_append(c->compare, out);
         return;
     }
-    g_autoptr(GPtrArray) phases = compare_phases(c->series[0].record);
-    for (guint i = 0; i < MIN(phases->len, (guint)TEXT_PHASES_MAX); i++) {
-        g_autofree char *before = g_strdup_printf("%s: ", (const char *)g_ptr_array_index(phases, i));
-        compare_limit_append(c->series[0].record, g_ptr_array_index(phases, i), out, before, "\n");
-    }
+    compare_alone_append(c->series[0].record, TEXT_PHASES_MAX, out);
 }
 
 GString *report_text(const GPtrArray *cases, int width)

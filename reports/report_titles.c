@@ -22,10 +22,10 @@ static const struct {
     { "step", "step $", true },
     { "layers", "layers $", true },
     { "layer", "layer $", true },
-    { "placement", "placement $", false },
+    { "placement", "placement $", true },
     { "routing", "routing $", false },
-    { "cluster", "$", false },
-    { "backend", "$", false },
+    { "cluster", "$", true },
+    { "backend", "$", true },
     { "fabric", "fabric $", false },
     { "hidden", "hidden $", true },
     { "num-topk", "top-$", true },
@@ -79,9 +79,12 @@ static const char *case_value(const struct report_case *c, const char *key)
 }
 
 /* What a record of several steps or layers has of "step" and "layer" is where they begin, and without a trace they say
- * nothing. */
+ * nothing.  What two predictions differ in is no name for both. */
 static const char *case_value_said(const struct report_case *c, const char *key)
 {
+    if (report_explaining(c) == 2 &&
+        g_strcmp0(record_get(c->series[0].record, key), record_get(c->series[1].record, key)) != 0)
+        return "";
     const bool traced = *case_value(c, "trace") != '\0';
     if (strcmp(key, "step") == 0 && (!traced || *case_value(c, "steps"))) return "";
     if (strcmp(key, "layer") == 0 && (!traced || *case_value(c, "layers"))) return "";
@@ -175,6 +178,18 @@ static void title_settle(struct report_case *c, GHashTable *taken)
     g_hash_table_add(taken, c->title);
 }
 
+/* Of several results that of two predictions is named by what these differ in. */
+static void title_difference(struct report_case *c)
+{
+    g_autofree char *difference = c->compare && compare_what_if(c->compare)
+                                      ? compare_settings_difference(c->compare->predicted, c->compare->measured)
+                                      : NULL;
+    if (!difference) return;
+    g_autofree char *old = c->title;
+    c->title = g_strconcat(old, ", ", difference, NULL);
+    c->title_differs = true;
+}
+
 void report_titles_set(GPtrArray *cases)
 {
     g_autoptr(GPtrArray) keys = keys_gather(cases), differing = g_ptr_array_new();
@@ -194,6 +209,7 @@ void report_titles_set(GPtrArray *cases)
             g_string_free(title, TRUE);
             c->title = title_alone(c);
         }
+        if (cases->len > 1) title_difference(c);
         title_settle(c, taken);
     }
 }

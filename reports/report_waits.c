@@ -120,7 +120,7 @@ static void map_draw(const struct wait_matrix *m, const char *caption, double mo
 {
     const double bottom = PLOT_TOP + HEAT_SIZE + PLOT_AXIS;
     report_figure_begin(out, caption, bottom + SCALE_HEIGHT - 14,
-                        ratio ? "Map: measured over predicted waits" : "Map: who waits for whom");
+                        ratio ? "Map: waits of the one over those of the other" : "Map: who waits for whom");
     cells_draw(m, most, ratio, out);
     ranks_draw(m, out);
     shades_draw(most, ratio, bottom + 2, out);
@@ -190,7 +190,7 @@ static void waits_phase(const struct report_case *c, const char *phase, GString 
         if (m[s].ranks) map_draw(&m[s], caption, most, false, out);
     }
     if (most > 0 && m[0].ranks && m[0].ranks == m[1].ranks) {
-        g_autofree char *caption = g_strdup_printf("%s, measured / predicted", phase);
+        g_autofree char *caption = g_strdup_printf("%s, %s / %s", phase, c->series[1].name, c->series[0].name);
         struct wait_matrix ratio = matrix_ratio(&m[0], &m[1]);
         map_draw(&ratio, caption, 0, true, out);
         wait_matrix_clear(&ratio);

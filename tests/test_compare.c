@@ -204,6 +204,7 @@ static void test_what_if(void)
     GString *words = g_string_new(NULL);
     CU_ASSERT_TRUE(compare_what_if(compare));
     compare_verdict_append(compare, words);
+    compare_difference_append(compare, words);
     CU_ASSERT_STRING_EQUAL(words->str,
                            "The second is 1.67 times faster: dispatch and combine take 500.0 us in the first and "
                            "300.0 us in the second (slowest rank).\n"

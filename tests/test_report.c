@@ -312,6 +312,44 @@ static void test_titles(void)
     for (int i = 0; i < 5; i++) record_free(records[i]);
 }
 
+/* Two predictions of the same work stand together: bars of both, what bounds each; a third stands with the first. */
+static void test_two_predictions(void)
+{
+    static const char *const placements[] = { "identity", "greedy", "eplb:8" };
+    const char *const paths[] = { "a.csv", "b.csv", "c.csv" };
+    struct record *records[3];
+    for (int i = 0; i < 3; i++) {
+        records[i] = record_of("simulate", 0, 300 - 100 * i);
+        record_set(records[i], "placement", "%s", placements[i]);
+        record_set(records[i], "cluster", "8x400G / rail");
+        record_set(records[i], RECORD_CASE_KEYS, "kernel num-tokens placement");
+        record_set(records[i], RECORD_WORK_KEYS, "num-tokens");
+        record_add(records[i], "dispatch", RECORD_ALL, "time_us_max", 600 - 250 * i, "us");
+    }
+    GString *html = page_of(records, paths, 2);
+    parsed(html->str);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str,
+                                  "<p class=\"verdict\">The second is 1.50 times faster: dispatch and combine "
+                                  "take"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "8x400G / rail")); /* a name, not a file */
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<b>They differ in placement</b>: identity against greedy."));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch, second: slowest rank 350.0 us, mean over ranks 200.0 us"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h3>First and second</h3>"));
+    CU_ASSERT_PTR_NULL(strstr(html->str, "error"));
+    CU_ASSERT_PTR_NULL(strstr(html->str, "<h2>"));
+    g_string_free(html, TRUE);
+    html = page_of(records, paths, 3);
+    parsed(html->str);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "placement: identity against greedy</a>"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "placement: identity against eplb:8</a>"));
+    CU_ASSERT_PTR_NULL(strstr(html->str, "They differ")); /* the titles say it */
+    g_string_free(html, TRUE);
+    record_set(records[1], "num-tokens", "77"); /* something else to do */
+    g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)records, paths, 2);
+    CU_ASSERT_EQUAL(cases->len, 2);
+    for (int i = 0; i < 3; i++) record_free(records[i]);
+}
+
 /* Layers are lines, not bars; the slowest rank comes from the rows of the layer. */
 static void test_layers(void)
 {
@@ -687,6 +725,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "scales that do not begin at 0", test_other_scales);
     CU_add_test(suite, "titles tell results apart", test_titles);
     CU_add_test(suite, "layers", test_layers);
+    CU_add_test(suite, "two predictions", test_two_predictions);
     CU_add_test(suite, "busy shares", test_busy);
     CU_add_test(suite, "maps of waits", test_waits);
     CU_add_test(suite, "a map of many ranks", test_large_map);

@@ -114,6 +114,7 @@ static void compare_pair_append(const struct compare_pair *pair, GString *out)
                            compare->swapped ? pair->a_path : pair->b_path);
     const gsize before = out->len;
     compare_verdict_append(compare, out);
+    compare_difference_append(compare, out);
     if (out->len > before) g_string_append_c(out, '\n');
     compare_table_append(compare, out);
     g_string_append_c(out, '\n');

@@ -22,3 +22,9 @@ echo "exit $?"
 ls
 sed 's/kind: .*/kind: bogus/' p.csv >bogus.csv
 $EPTWIN report page.html bogus.csv; echo "exit $?"
+
+echo '# two predictions of the same work; names keep their "/"'
+sed -e 's/,160,/,200,/' -e 's/^# kernel.*/&\n# cluster: 8x400G \/ rail\n# case-keys: kernel num-ranks\n# work-keys: num-ranks/' p.csv >a.csv
+sed -e 's/,200,/,100,/' -e 's/nic_tx/sm/' -e 's/rail/fat tree/' a.csv >b.csv
+"$EPTWIN" report --text a.csv b.csv
+"$EPTWIN" report page.html a.csv b.csv && grep -oE '<h1>.*</h1>|class="verdict">[^<]*|<b>They.*' page.html
