@@ -55,7 +55,9 @@ struct field {
     }
 /* clang-format on */
 
-#define COLL "alltoallv|allgather|allreduce|p2p"
+#define COLL    "alltoallv|allgather|allreduce|p2p"
+/* Names of models/moe/moe_deepep.h that have a version before them. */
+#define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, heads, forwarders, logfmt, v2"
 
 /* What DeepEP's tests call it.  Says ranks-per-node, and how many ranks there are where nobody says so. */
 static const struct field processes_alias = {
@@ -159,6 +161,8 @@ static const struct field field_table[] = {
     TEXT("backend", backend, 0, "NAME",
          "Who posts to NICs, if not as the cluster file says: ibrc, ibgda, gdaki, ... (eptwin cluster backends lists "
          "them)"),
+    TEXT("deepep", deepep, MAKES, "WHICH",
+         "Which DeepEP, if not the newest: a commit (a84a248), its date (2025-04-16), or before- and one of " DEEPEPS),
     TEXT("fault", fault, 0, "WHAT:WHERE EDIT|...",
          "Break the machine: nic:n1.g3 rate=0.5, link:leaf0-spine1 down, rank:5 slow=2, qp: one, nics: all-on=0"),
     CHOICE("launch", launch, 0, "barrier|stream|loop",
@@ -374,6 +378,12 @@ static bool field_set(struct case_options *c, const struct field *f, const char 
         return true;
     case FIELD_TEXT:
         if (*text == '\0') return value_refuse(f, f->argument, text, error);
+        if (f->offset == AT(deepep) && !case_deepep_version(text))
+            return value_refuse(
+                f,
+                "a commit of DeepEP's main branch up to dd758ca, a date from 2025-02-25 on, or [before-] "
+                "and one of " DEEPEPS,
+                text, error);
         g_free(*field_text(c, f));
         *field_text(c, f) = g_strdup(text);
         return true;
@@ -413,7 +423,7 @@ static const struct {
     { "What runs", "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
                    "num-experts dtype round-scale "
                    "ue8m0 num-sms disable-nvlink data seed" },
-    { "On what machine", "cluster backend fault launch arrival slow" },
+    { "On what machine", "cluster backend deepep fault launch arrival slow" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },
     { "Low-latency kernels", "hook logfmt zero-copy mask-timeout fail" },

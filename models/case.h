@@ -53,6 +53,7 @@ struct case_options {
     uint32_t step, layer;
     char *traffic;     /* tokens from each source (;) to each rank or expert (|), or NULL */
     char *placement;   /* expert placement, or NULL */
+    char *deepep;      /* which DeepEP: "a84a248", "2025-04-16", "before-ibgda"; NULL: the one of PROTOCOLS.md */
     uint64_t given[2]; /* of options that case_set() has set: case_option_given() */
 };
 
@@ -100,6 +101,11 @@ void case_resolve(struct case_options *c);
 /* Says how many ranks a node has where the user did not: gpus, or all ranks where gpus is 0.
  * Where nobody knows those either, it is left to case_resolve(), which takes 8. */
 void case_node_settle(struct case_options *c, uint32_t gpus);
+/* The same of a cluster that is simulated, and where c says which DeepEP: what that one did, where the user did not say
+ * otherwise (low latency by the NIC alone, normal kernels posted by a thread of the host). */
+void case_cluster_settle(struct case_options *c, const struct cluster *cluster);
+/* The version (models/moe/moe_deepep.h) that a commit, a date or a name means; 0: none. */
+uint32_t case_deepep_version(const char *text);
 
 /* The case's routing: from the trace, the traffic matrix or the generator.  Free with routing_free(). */
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error);

@@ -81,6 +81,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .num_bias = c->num_bias,
         .num_sms = c->num_sms ? c->num_sms : sms_default,
         .device_sms = device_sms,
+        .deepep = c->deepep ? case_deepep_version(c->deepep) : 0,
     };
     case_chunks_settle(c, o);
 }

@@ -55,7 +55,9 @@ void case_record(const struct case_options *c, struct record *record)
     record_set(record, RECORD_CASE_KEYS, "%s", keys->str);
     record_set(record, RECORD_WORK_KEYS, "%s", work->str);
     if (strcmp(resolved.kernel, "normal") == 0 && resolved.num_ranks) {
-        struct moe_options o = { .ranks = resolved.num_ranks, .ranks_per_node = resolved.ranks_per_node };
+        struct moe_options o = { .ranks = resolved.num_ranks,
+                                 .ranks_per_node = resolved.ranks_per_node,
+                                 .deepep = resolved.deepep ? case_deepep_version(resolved.deepep) : 0 };
         case_chunks_settle(&resolved, &o);
         case_chunks_record(&o, record);
     }

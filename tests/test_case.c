@@ -31,8 +31,8 @@ static void set_all(struct case_options *c, const char *const *pairs)
 /* Every option takes a value of its kind and gives it back as text. */
 static void test_every_option_reads_back(void)
 {
-    static const char *const values[] = { "3",    "true", "0",    "ll",        "bf16", "random", "stream",
-                                          "ring", "host", "copy", "some text", "7",    "1",      "hybrid-ep" };
+    static const char *const values[] = { "3",    "true", "0",         "ll", "bf16", "random",    "stream", "ring",
+                                          "host", "copy", "some text", "7",  "1",    "hybrid-ep", "ibgda" };
     struct case_options c, copy;
     case_init(&c);
     uint32_t count = 0;
@@ -68,8 +68,9 @@ static bool makes_no_case(const char *name)
 /* A valid value of an option that differs from the one in c. */
 static void set_other(struct case_options *c, uint32_t option)
 {
-    static const char *const values[] = { "3",    "true", "5",    "normal",    "ll", "bf16", "random",   "stream",
-                                          "ring", "host", "copy", "some text", "7",  "1",    "hybrid-ep" };
+    static const char *const values[] = { "3",      "true",   "5",         "normal", "ll",   "bf16",
+                                          "random", "stream", "ring",      "host",   "copy", "some text",
+                                          "7",      "1",      "hybrid-ep", "ibgda",  "v2" };
     g_autofree char *before = case_option_text(c, option);
     for (uint32_t v = 0; v < G_N_ELEMENTS(values); v++) {
         if (g_strcmp0(before, values[v]) != 0 && case_set(c, case_option_name(option), values[v], NULL)) return;
@@ -626,6 +627,49 @@ static void test_host_sms(void)
     case_clear(&c);
 }
 
+/* A commit, its date and the name of what came with it are one version; what was before a change is older. */
+static void test_deepep(void)
+{
+    static const struct {
+        const char *text;
+        uint32_t version;
+    } known[] = { { "first", 20250225 },
+                  { "ebfe47e", 20250225 },
+                  { "a84a248c3a1b2d", 20250416 },
+                  { "A84A248", 20250416 },
+                  { "2025-04-22", 20250422 },
+                  { "3e54b78", 20250422 },
+                  { "ibgda", 20250422 },
+                  { "before-ibgda", 20250421 },
+                  { "2031-12-31", 20311231 },
+                  { "before-first", 0 },
+                  { "2025-02-24", 0 },
+                  { "2025-13-01", 0 },
+                  { "2025-4-22", 0 },
+                  { "2025-04-22-1", 0 },
+                  { "a84a24", 0 },
+                  { "1234567", 0 },
+                  { "20250422", 0 },
+                  { "", 0 } };
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
+        if (case_deepep_version(known[i].text) != known[i].version) fprintf(stderr, "%s\n", known[i].text);
+        CU_ASSERT_EQUAL(case_deepep_version(known[i].text), known[i].version);
+    }
+    struct moe_options o = { .ranks = 64, .ranks_per_node = 8 };
+    moe_options_recommend(&o);
+    CU_ASSERT_EQUAL(o.dispatch.nvl_send, 32);
+    o.deepep = 20250921;
+    moe_options_recommend(&o);
+    CU_ASSERT_EQUAL(o.dispatch.nvl_send, 20);
+    CU_ASSERT_EQUAL(o.combine.rdma_send, 20);
+    o = (struct moe_options){ .ranks = 48, .ranks_per_node = 8, .deepep = 20250922 }; /* as 64 */
+    moe_options_recommend(&o);
+    CU_ASSERT_EQUAL(o.dispatch.nvl_send, 32);
+    o = (struct moe_options){ .ranks = 400, .ranks_per_node = 8 };
+    moe_options_recommend(&o);
+    CU_ASSERT_EQUAL(o.dispatch.nvl_send, 28);
+}
+
 const char unit_suite[] = "case";
 
 void unit_tests(CU_pSuite suite)
@@ -648,5 +692,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "routing of a trace", test_routing_trace);
     CU_add_test(suite, "placed experts", test_routing_placed);
     CU_add_test(suite, "options of the protocol", test_protocol_options);
+    CU_add_test(suite, "versions of DeepEP", test_deepep);
     CU_add_test(suite, "record headers", test_record);
 }

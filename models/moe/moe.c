@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "models/moe/formats.h"
+#include "models/moe/moe_deepep.h"
 #include "models/moe/moe_internal.h"
 
 static const struct moe_family *family_of(const struct moe_options *o)
@@ -38,29 +39,63 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     if (o->family != MOE_LOW_LATENCY && (o->mask_timeout_ps || o->failure_count))
         KERNEL_REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
     if (o->family != MOE_LOW_LATENCY && o->logfmt) KERNEL_REFUSE("logfmt: only the low-latency kernels have it");
+    const enum moe_deepep_change since = o->family == MOE_V2 ? MOE_DEEPEP_V2
+                                         : o->logfmt         ? MOE_DEEPEP_LOGFMT
+                                         : o->zero_copy      ? MOE_DEEPEP_ZERO_COPY
+                                                             : MOE_DEEPEP_FIRST;
+    if (moe_deepep_before(o->deepep, since))
+        KERNEL_REFUSE("deepep: expected %s (%u) or later: since then %s; found a version of %u",
+                      moe_deepep_at(since)->commit, moe_deepep_at(since)->date, moe_deepep_at(since)->what, o->deepep);
     if (o->logfmt && o->zero_copy) KERNEL_REFUSE("logfmt: rows that are turned on their way cannot be zero-copy");
     return family_of(o)->refuse(o, text, text_size);
 }
 
-/* Recommended ring and chunk sizes, PROTOCOLS.md 2: the row of the smallest table entry >= ranks.  The rows for several
- * nodes are of nodes of eight; what their limits depend on is the number of nodes. */
+/* Recommended ring and chunk sizes, PROTOCOLS.md 2, and from which version on (moe_deepep.h): the newest row of the
+ * smallest number of ranks that has one.  The rows for several nodes are of nodes of eight; what their limits depend on
+ * is the number of nodes.  Commits that changed them: 1553fc4, c8dceba, e6d61fc, 06f417d, bdd119f, c939644, e02e4d2. */
+static const struct {
+    uint32_t ranks, since;
+    struct moe_chunks dispatch, combine;
+} recommended[] = {
+    { 2, 0, { 6, 256, 6, 128 }, { 6, 256, 6, 128 } },
+    { 2, 20250304, { 16, 256, 6, 128 }, { 6, 256, 6, 128 } },
+    { 2, 20250606, { 24, 256, 6, 128 }, { 10, 256, 6, 128 } },
+    { 4, 0, { 6, 256, 6, 128 }, { 6, 256, 6, 128 } },
+    { 4, 20250304, { 16, 256, 6, 128 }, { 6, 256, 6, 128 } },
+    { 4, 20250606, { 6, 256, 6, 128 }, { 9, 256, 6, 128 } },
+    { 8, 0, { 6, 256, 6, 128 }, { 6, 256, 6, 128 } },
+    { 8, 20250606, { 6, 256, 6, 128 }, { 4, 256, 6, 128 } },
+    { 16, 0, { 16, 288, 20, 128 }, { 2, 288, 28, 128 } },
+    { 16, 20250704, { 36, 288, 20, 128 }, { 2, 288, 28, 128 } },
+    { 16, 20250710, { 36, 288, 20, 128 }, { 4, 288, 16, 128 } },
+    { 16, 20250722, { 36, 288, 20, 128 }, { 4, 288, 12, 128 } },
+    { 24, 0, { 8, 288, 32, 128 }, { 1, 288, 20, 128 } },
+    { 24, 20250710, { 8, 288, 32, 128 }, { 1, 288, 8, 128 } },
+    { 24, 20250926, { 32, 288, 8, 128 }, { 1, 288, 8, 128 } },
+    { 32, 0, { 8, 288, 32, 128 }, { 1, 288, 20, 128 } },
+    { 32, 20250704, { 32, 288, 32, 128 }, { 1, 288, 20, 128 } },
+    { 32, 20250710, { 32, 288, 32, 128 }, { 1, 288, 8, 128 } },
+    { 32, 20250922, { 32, 288, 8, 128 }, { 1, 288, 8, 128 } },
+    { 64, 0, { 20, 288, 28, 128 }, { 1, 288, 20, 128 } },
+    { 64, 20250922, { 32, 288, 8, 128 }, { 1, 288, 8, 128 } },
+    { 96, 20250922, { 20, 480, 12, 128 }, { 1, 480, 8, 128 } },
+    { 128, 0, { 20, 560, 32, 128 }, { 1, 560, 12, 128 } },
+    { 128, 20250922, { 20, 560, 12, 128 }, { 1, 560, 8, 128 } },
+    { 144, 0, { 32, 720, 12, 128 }, { 2, 720, 8, 128 } },
+    { 160, 0, { 28, 720, 12, 128 }, { 2, 720, 8, 128 } },
+};
+
 void moe_options_recommend(struct moe_options *o)
 {
-    static const struct {
-        uint32_t ranks;
-        struct moe_chunks dispatch, combine;
-    } table[] = {
-        { 2, { 24, 256, 6, 128 }, { 10, 256, 6, 128 } },   { 4, { 6, 256, 6, 128 }, { 9, 256, 6, 128 } },
-        { 8, { 6, 256, 6, 128 }, { 4, 256, 6, 128 } },     { 16, { 36, 288, 20, 128 }, { 4, 288, 12, 128 } },
-        { 64, { 32, 288, 8, 128 }, { 1, 288, 8, 128 } },   { 96, { 20, 480, 12, 128 }, { 1, 480, 8, 128 } },
-        { 128, { 20, 560, 12, 128 }, { 1, 560, 8, 128 } }, { 144, { 32, 720, 12, 128 }, { 2, 720, 8, 128 } },
-        { 160, { 28, 720, 12, 128 }, { 2, 720, 8, 128 } },
-    };
+    enum { ROWS = sizeof recommended / sizeof recommended[0] };
     const uint32_t ranks = o->ranks > o->ranks_per_node ? o->ranks / o->ranks_per_node * 8 : o->ranks;
-    uint32_t i = 0;
-    while (i + 1 < sizeof table / sizeof table[0] && table[i].ranks < ranks) i++;
-    o->dispatch = table[i].dispatch;
-    o->combine = table[i].combine;
+    uint32_t found = ROWS - 1; /* of more ranks than any row has */
+    for (uint32_t i = ROWS; i-- > 0;) {
+        if (recommended[i].ranks < ranks || (o->deepep && recommended[i].since > o->deepep)) continue;
+        if (recommended[i].ranks < recommended[found].ranks) found = i;
+    }
+    o->dispatch = recommended[found].dispatch;
+    o->combine = recommended[found].combine;
     o->dispatch.rdma_recv = (uint32_t)moe_align(o->dispatch.rdma_recv, o->dispatch.rdma_send);
     o->combine.rdma_recv = (uint32_t)moe_align(o->combine.rdma_recv, o->combine.rdma_send);
 }

@@ -68,6 +68,7 @@ struct moe_options {
     uint32_t num_sms;          /* SMs that the kernels use */
     uint32_t device_sms;       /* of the GPU, which some kernels use all of; 0: as num_sms */
     struct moe_chunks dispatch, combine;
+    uint32_t deepep; /* the version (moe_deepep.h) whose kernels they are; 0: as PROTOCOLS.md */
 };
 
 /* Checks the options against the kernels' limits.  NULL if they are fine, else text (filled with the reason:

@@ -121,7 +121,7 @@ static void inter_needs(const struct moe_options *o, bool payload, struct fabric
         .word_count = local + nodes +
                       channels * (INTER_RAIL_WORDS * nodes + INTER_NVL_WORDS * local * nodes + 1 + nodes * local +
                                   INTER_WARPS + nodes + INTER_GROUPS),
-        .queue_count = (uint16_t)(2 * channels),
+        .queue_count = (uint16_t)inter_queues(o),
         .queue_depth = (uint32_t)moe_align(2 * (chunks_d > chunks_c ? chunks_d : chunks_c) + 16, 64),
     };
 }
@@ -353,7 +353,7 @@ static bool notify_stage(struct inter_notify *n)
 {
     struct inter_rank *r = n->rank;
     switch (*n->program) {
-    case NOTIFY_QUIET: return notify_quiet(n, 2 * r->ht.g.channels);
+    case NOTIFY_QUIET: return notify_quiet(n, inter_queues(r->ht.base.options));
     case NOTIFY_QUIET_FIRST: return notify_quiet(n, 1);
     case NOTIFY_BARRIER: return notify_barriers(n);
     case NOTIFY_RDMA_BARRIER: return ht_sync_step(&n->worker, &n->rdma, r->ht.epoch);
@@ -382,7 +382,7 @@ static enum worker_step notify_step(struct fabric_worker *w)
 static void notify_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct inter_notify *n = fabric_container_of(w, struct inter_notify, worker);
-    const uint32_t epoch = n->rank->ht.epoch, queues = 2 * n->rank->ht.g.channels;
+    const uint32_t epoch = n->rank->ht.epoch, queues = inter_queues(n->rank->ht.base.options);
     const int rdma = ht_sync_missing(&n->rdma), nvl = ht_barrier_missing(w->fabric, &n->nvl, epoch);
     switch (*n->program) {
     case NOTIFY_BARRIER:

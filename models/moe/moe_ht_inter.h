@@ -17,13 +17,14 @@
 #ifndef MODELS_MOE_MOE_HT_INTER_H
 #define MODELS_MOE_MOE_HT_INTER_H
 
+#include "models/moe/moe_deepep.h"
 #include "models/moe/moe_ht.h"
 
 enum {
     INTER_SENDER_WARPS = 7,
-    INTER_WARPS = 24,      /* that combine's forwarders share, at least one a node: no more nodes than that */
-    INTER_WARPS_UCCL = 16, /* the same of UCCL's port */
-    INTER_GROUPS = 24,     /* workers that the RDMA reducers of a channel are stepped as, at most */
+    INTER_WARPS = 24,       /* that combine's forwarders share, at least one a node: no more nodes than that */
+    INTER_WARPS_FEWER = 16, /* the same of UCCL's port, and of older versions */
+    INTER_GROUPS = 24,      /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
     INTER_TOPK_NODES = 8, /* that the kernels are compiled to send a token to, at most */
     INTER_UNROLLED = 2,   /* rows up to which combine's receivers are compiled to load a stretch of all at once */
@@ -244,10 +245,21 @@ static inline uint64_t inter_meta_offset(const struct inter_rank *r, uint64_t me
 /* The ranges that came from node, NULL before. */
 const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node);
 
+/* QPs of a peer: heads go on QPs of their own, or in older versions on those of the rows. */
+static inline uint32_t inter_queues(const struct moe_options *o)
+{
+    return moe_deepep_before(o->deepep, MOE_DEEPEP_HEADS) ? o->num_sms / 2 : o->num_sms / 2 * 2;
+}
+static inline uint32_t inter_head_queue(const struct moe_options *o, uint32_t channel)
+{
+    return (o->num_sms / 2 + channel) % inter_queues(o);
+}
+
 /* Warps that one node's merger has. */
 static inline uint32_t inter_merge_warps(const struct moe_options *o)
 {
-    const uint32_t nodes = o->ranks / o->ranks_per_node, warps = o->uccl ? INTER_WARPS_UCCL : INTER_WARPS;
+    const bool fewer = o->uccl || moe_deepep_before(o->deepep, MOE_DEEPEP_FORWARDERS);
+    const uint32_t nodes = o->ranks / o->ranks_per_node, warps = fewer ? INTER_WARPS_FEWER : INTER_WARPS;
     return nodes < warps ? warps / nodes : 1;
 }
 /* How words are looked at.  UCCL's lie in the host's memory: all heads, then all tails, by channel and node. */

@@ -513,7 +513,7 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
         .channel = channel,
         .group_count = groups,
         .least = h->base.options->combine.rdma_send,
-        .queue = g->channels + channel,
+        .queue = inter_head_queue(h->base.options, channel),
         .head_word = inter_word_rail(r, INTER_RDMA_HEAD, channel, g->node),
         .peer_first = g->self,
         .peer_stride = g->local,

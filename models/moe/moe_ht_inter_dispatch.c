@@ -248,12 +248,13 @@ static enum worker_step coordinator_step(struct fabric_worker *w)
     const struct ht_rank *h = &k->rank->ht;
     const struct inter_sender *s = &k->rank->sender[k->channel];
     const uint32_t least = h->base.options->dispatch.rdma_send;
+    const uint32_t start = moe_deepep_before(h->base.options->deepep, MOE_DEEPEP_STARTS) ? 0 : h->g.node;
     const uint64_t sent = fabric_load(w->fabric, inter_word_sent(k->rank, k->channel));
     const uint32_t tokens = (uint32_t)(sent - k->rank->sent_base[k->channel]);
     bool moved = false, all = true;
     assert(tokens <= s->end - s->first);
     for (uint32_t i = 0; i < h->g.nodes; i++) {
-        const uint32_t node = (i + k->channel + h->g.node) % h->g.nodes;
+        const uint32_t node = (i + k->channel + start) % h->g.nodes;
         if (!chunk_tell(k, node)) return WORKER_WAIT;
         const uint32_t total = ring_tail(k, node, s->end - s->first);
         const uint32_t ready = ring_tail(k, node, tokens) - k->issued[node];

@@ -237,7 +237,7 @@ static bool head_tell(struct inter_head_keeper *k, uint32_t node)
     const uint32_t count = meta ? meta[2 * g->local + 1] - meta[2 * g->local] : UINT32_MAX;
     const uint32_t least = k->published[node] + chunk, head = forwarded_min(k, node, moe_min(least, count));
     if (head >= least) {
-        if (!ht_word_send(&k->worker, &r->ht, inter_rail(r, node), g->channels + k->channel,
+        if (!ht_word_send(&k->worker, &r->ht, inter_rail(r, node), inter_head_queue(r->ht.base.options, k->channel),
                           inter_word_rail(r, INTER_RDMA_HEAD, k->channel, g->node), head))
             return false;
         assert(k->published[node] < head);

@@ -71,7 +71,7 @@ static char *tokens_list(const char *how, const struct validate_row *row, const 
 {
     struct case_options whole;
     case_copy(&whole, &row->options);
-    case_node_settle(&whole, cluster->nvlink.gpus);
+    case_cluster_settle(&whole, cluster);
     case_resolve(&whole);
     const uint32_t times = (uint32_t)g_ascii_strtoull(strchr(how, ':') + 1, NULL, 10);
     const uint32_t many = g_str_has_prefix(how, "node") ? ranks_a_node(row, cluster) : 1;

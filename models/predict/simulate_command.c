@@ -183,7 +183,7 @@ int command_simulate(int argc, char **argv)
     bool good = parse(&c, &a, argc, argv, &error) &&
                 (cluster = cluster_load_set(c.cluster, (const char *const *)a.set, &error)) != NULL;
     if (good) {
-        case_node_settle(&c, cluster->nvlink.gpus);
+        case_cluster_settle(&c, cluster);
         record_set(record, "kind", "simulate");
         record_set(record, "version", "%s", eptwin_version());
         case_record(&c, record);

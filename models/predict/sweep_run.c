@@ -146,7 +146,7 @@ static gpointer thread_main(gpointer data)
         struct case_options c;
         GError *problem = NULL;
         sweep_plan_case(t->plan, point, &c);
-        case_node_settle(&c, cluster->nvlink.gpus);
+        case_cluster_settle(&c, cluster);
         load_recall(&memory, &c, &problem);
         assert(memory.filled == !problem);
         g_autofree char *text =

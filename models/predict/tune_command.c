@@ -485,7 +485,7 @@ static bool tune_run(struct tune *t, GError **error)
 {
     t->cluster = cluster_load(t->base.cluster, error);
     if (!t->cluster) return false;
-    case_node_settle(&t->base, t->cluster->nvlink.gpus);
+    case_cluster_settle(&t->base, t->cluster);
     if (t->cluster->gpu.sms) t->max_sms = MIN(t->max_sms, t->cluster->gpu.sms / 2 * 2);
     if (!case_load(&t->base, &t->load, error)) return false;
     bool good = standard_find(t, error);

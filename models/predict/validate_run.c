@@ -192,7 +192,7 @@ static void clusters_load(struct run *run)
             if (cluster) g_hash_table_insert(run->cluster, g_steal_pointer(&key), cluster);
         }
         if (cluster) {
-            case_node_settle(&row->options, cluster->nvlink.gpus);
+            case_cluster_settle(&row->options, cluster);
         } else {
             row->problem = g_strdup(error ? error->message : "cluster: expected a cluster file, found nothing");
             g_clear_error(&error);
