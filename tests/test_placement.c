@@ -255,14 +255,14 @@ static char *file_of(const char *text)
     return path;
 }
 
-/* What is written for all layers is read back layer by layer, in both formats. */
+/* What is written for all layers is read back layer by layer, in every format. */
 static void test_json_round_trip(void)
 {
     enum { LAYERS = 3 };
     struct placement layer[LAYERS];
     layers_make(layer, LAYERS);
-    for (int devices = 0; devices < 2; devices++) {
-        g_autofree char *text = placement_json_text(layer, LAYERS, devices);
+    for (enum placement_json form = PLACEMENT_JSON_SGLANG; form <= PLACEMENT_JSON_VLLM_ASCEND; form++) {
+        g_autofree char *text = placement_json_text(layer, LAYERS, form);
         g_autofree char *path = file_of(text), *spec = g_strconcat("file:", path, NULL);
         for (uint32_t l = 0; l < LAYERS; l++) {
             const struct placement_input input = { 8, 4, 8, NULL, l };
@@ -295,7 +295,10 @@ static void json_refused(const char *text, uint32_t layer, const char *expected)
 static void test_json_bad(void)
 {
     json_refused("{", 0, "expected JSON");
-    json_refused("{\"logical_count\": [[1]]}", 0, "expected physical_to_logical_map or layer_list, found neither");
+    json_refused("{\"logical_count\": [[1]]}", 0, "expected physical_to_logical_map, layer_list or a list, found none");
+    json_refused("[[0,1,2,3],[0,1,2,4]]", 1, "map[1][3]: expected an expert 0 to 3, found 4");
+    json_refused("[0,1,2,3,0]", 1, "map: expected slots that divide over 2 ranks, found 5");
+    json_refused("[]", 0, "expected an array of one or more than 0 layers");
     json_refused("{\"physical_to_logical_map\": 7}", 0, "expected an array of one or more than 0 layers, found none");
     json_refused("{\"physical_to_logical_map\": [[0,1,2,3],[0,1,2,3]]}", 2, "more than 2 layers, found 2");
     json_refused("{\"physical_to_logical_map\": [[0,1,2,4]]}", 0,

@@ -215,7 +215,8 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
         return NULL;
     }
     if (bytes > FILE_BYTES_MAX) text[0] = 0;
-    if (text[strspn(text, " \t\r\n")] == '{') return placement_json_read(path, text, bytes, in, error);
+    const char first = text[strspn(text, " \t\r\n")];
+    if (first == '{' || first == '[') return placement_json_read(path, text, bytes, in, error);
     return lines_read(path, text, in, error);
 }
 

@@ -21,7 +21,7 @@ enum placement_error { PLACEMENT_ERROR_SPEC, PLACEMENT_ERROR_FILE };
  *   eplb:N:G        the same in a hierarchy: the G groups of experts are packed to nodes first, replicas and
  *                   ranks are chosen within each node; where groups do not divide over nodes, as eplb:N
  *   file:PATH       a line a rank: the logical experts of its slots, separated by blanks; '#': a comment; or the JSON
- *                   that SGLang and vLLM Ascend read, with all layers (placement_json.h) */
+ *                   that SGLang, vLLM and vLLM Ascend read, with all layers (placement_json.h) */
 struct placement {
     uint32_t experts, ranks, slots;
     uint32_t *expert_of;      /* [slots] the logical expert in a slot; rank = slot / (slots / ranks) */

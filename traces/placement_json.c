@@ -4,8 +4,9 @@
  *   vLLM Ascend, expert_map_path:               {"moe_layer_count": L, "layer_list": [{"layer_id": 0,
  *       "device_count": R, "device_list": [{"device_id": 0, "device_expert": [...]}, ...]}, ...]}
  *
- * vLLM itself keeps the first one's map in its balancer and reads no file.  Slots are numbered rank after rank in both,
- * as here; a file of one layer holds for all. */
+ *   vLLM, a static expert map:                  [[slot 0's expert, ...], ...], a row a layer, or one row for all
+ *
+ * Slots are numbered rank after rank in all of them, as here; a file of one layer holds for all. */
 #include "traces/placement_json.h"
 
 #include <jansson.h>
@@ -61,13 +62,16 @@ static bool layers_refuse(const char *path, const char *where, const json_t *lis
     return refuse(error, path, where, expected, json_is_array(list) ? found : "none");
 }
 
-static bool map_read(const char *path, const json_t *map, const struct placement_input *in, GArray *slots,
-                     GError **error)
+/* name: of the map in messages. */
+static bool map_read(const char *path, const char *name, const json_t *map, const struct placement_input *in,
+                     GArray *slots, GError **error)
 {
     char where[64], expected[64], found[24];
-    const json_t *row = layer_of(map, in->layer);
-    if (!row) return layers_refuse(path, "physical_to_logical_map", map, in->layer, error);
-    g_snprintf(where, sizeof where, "physical_to_logical_map[%u]", json_array_size(map) == 1 ? 0 : in->layer);
+    const bool flat = json_is_integer(json_array_get(map, 0));
+    const json_t *row = flat ? map : layer_of(map, in->layer);
+    if (!row) return layers_refuse(path, name, map, in->layer, error);
+    if (flat) g_snprintf(where, sizeof where, "%s", name);
+    else g_snprintf(where, sizeof where, "%s[%u]", name, json_array_size(map) == 1 ? 0 : in->layer);
     if (!experts_take(path, where, row, in->experts, slots, error)) return false;
     if (slots->len && slots->len % in->ranks == 0) return true;
     g_snprintf(expected, sizeof expected, "slots that divide over %u ranks", in->ranks);
@@ -112,9 +116,10 @@ GArray *placement_json_read(const char *path, const char *text, size_t bytes, co
     }
     GArray *slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     const json_t *map = json_object_get(root, "physical_to_logical_map"), *list = json_object_get(root, "layer_list");
-    const bool good = map    ? map_read(path, map, in, slots, error)
-                      : list ? devices_read(path, list, in, slots, error)
-                             : refuse(error, path, "document", "physical_to_logical_map or layer_list", "neither");
+    const bool good = json_is_array(root) ? map_read(path, "map", root, in, slots, error)
+                      : map               ? map_read(path, "physical_to_logical_map", map, in, slots, error)
+                      : list              ? devices_read(path, list, in, slots, error)
+                             : refuse(error, path, "document", "physical_to_logical_map, layer_list or a list", "none");
     json_decref(root);
     if (good) return slots;
     g_array_unref(slots);
@@ -140,16 +145,16 @@ static void devices_append(const struct placement *p, uint32_t layer, GString *o
     g_string_append(out, "]}");
 }
 
-char *placement_json_text(const struct placement *layer, uint32_t layers, bool devices)
+char *placement_json_text(const struct placement *layer, uint32_t layers, enum placement_json form)
 {
     GString *out = g_string_new(NULL);
-    if (devices) g_string_printf(out, "{\"moe_layer_count\": %u, \"layer_list\": [", layers);
-    else g_string_append(out, "{\"physical_to_logical_map\": [");
+    if (form == PLACEMENT_JSON_VLLM_ASCEND) g_string_printf(out, "{\"moe_layer_count\": %u, \"layer_list\": [", layers);
+    else g_string_append(out, form == PLACEMENT_JSON_VLLM ? "[" : "{\"physical_to_logical_map\": [");
     for (uint32_t l = 0; l < layers; l++) {
         g_string_append(out, l ? ",\n" : "\n");
-        if (devices) devices_append(&layer[l], l, out);
+        if (form == PLACEMENT_JSON_VLLM_ASCEND) devices_append(&layer[l], l, out);
         else experts_append(&layer[l], 0, layer[l].slots, out);
     }
-    g_string_append(out, "\n]}\n");
+    g_string_append(out, form == PLACEMENT_JSON_VLLM ? "\n]\n" : "\n]}\n");
     return g_string_free(out, FALSE);
 }

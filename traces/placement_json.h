@@ -14,7 +14,9 @@
 GArray *placement_json_read(const char *path, const char *text, size_t bytes, const struct placement_input *in,
                             GError **error);
 
-/* layer[layers] as one document; devices: as vLLM Ascend has it, else as SGLang.  Free with g_free(). */
-char *placement_json_text(const struct placement *layer, uint32_t layers, bool devices);
+enum placement_json { PLACEMENT_JSON_SGLANG, PLACEMENT_JSON_VLLM, PLACEMENT_JSON_VLLM_ASCEND };
+
+/* layer[layers] as one document.  Free with g_free(). */
+char *placement_json_text(const struct placement *layer, uint32_t layers, enum placement_json form);
 
 #endif

@@ -27,8 +27,8 @@ static bool system_error(GError **error, const char *path, const char *doing)
     return false;
 }
 
-/* Copies a pipe into an unnamed file, so that it can be read twice and out of order. */
-static int spool(int source, const char *path, GError **error)
+/* An unnamed file, or -1. */
+static int file_unnamed(const char *path, GError **error)
 {
     FILE *const target = tmpfile();
     if (!target) {
@@ -37,29 +37,33 @@ static int spool(int source, const char *path, GError **error)
     }
     const int file = dup(fileno(target));
     (void)fclose(target);
-    if (file < 0) {
-        system_error(error, path, "keep a temporary file");
-        return -1;
+    if (file < 0) system_error(error, path, "keep a temporary file");
+    return file;
+}
+
+static bool file_append(int file, const char *path, const char *bytes, size_t size, GError **error)
+{
+    while (size) {
+        const ssize_t put = write(file, bytes, size);
+        if (put < 0 && errno != EINTR) return system_error(error, path, "write a temporary copy");
+        bytes += put > 0 ? put : 0;
+        size -= put > 0 ? (size_t)put : 0;
     }
+    return true;
+}
+
+/* Copies a pipe into an unnamed file, so that it can be read twice and out of order. */
+static int spool(int source, const char *path, GError **error)
+{
+    const int file = file_unnamed(path, error);
+    if (file < 0) return -1;
     g_autofree char *chunk = g_malloc(SPOOL_CHUNK);
     bool good = true;
     for (;;) {
         const ssize_t got = read(source, chunk, SPOOL_CHUNK);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) {
-            good = got == 0 || system_error(error, path, "read");
-            break;
-        }
-        ssize_t put = 0;
-        while (put < got) {
-            const ssize_t n = write(file, chunk + put, (size_t)(got - put));
-            if (n < 0 && errno != EINTR) break;
-            put += n > 0 ? n : 0;
-        }
-        if (put < got) {
-            good = system_error(error, path, "write a temporary copy");
-            break;
-        }
+        if (got < 0) good = system_error(error, path, "read");
+        if (got <= 0 || !(good = file_append(file, path, chunk, (size_t)got, error))) break;
     }
     if (good) return file;
     close(file);
@@ -145,6 +149,19 @@ struct stream *stream_open(const char *path, GError **error)
         return NULL;
     }
     return s;
+}
+
+struct stream *stream_of_bytes(const char *path, const void *bytes, size_t size, GError **error)
+{
+    const int file = file_unnamed(path, error);
+    if (file < 0) return NULL;
+    struct stream *const s = g_new0(struct stream, 1);
+    s->path = g_strdup(path);
+    s->file = file;
+    s->file_bytes = size;
+    if (file_append(file, path, bytes, size, error)) return s;
+    stream_close(s);
+    return NULL;
 }
 
 void stream_close(struct stream *s)

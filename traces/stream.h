@@ -19,6 +19,8 @@ struct stream;
 /* Opens path: a file, "-" for standard input, or the name of a shipped sample (sim/share.h) where no such file exists.
  * NULL and *error on failure. */
 struct stream *stream_open(const char *path, GError **error);
+/* The same of bytes in memory, which are copied; path names them in messages. */
+struct stream *stream_of_bytes(const char *path, const void *bytes, size_t size, GError **error);
 void stream_close(struct stream *stream);
 
 const char *stream_path(const struct stream *stream);

@@ -9,9 +9,10 @@
 #include "traces/generate.h"
 #include "traces/formats/npy.h"
 #include "traces/formats/npy_trace.h"
+#include "traces/formats/zip.h"
 #include "traces/trace_source.h"
 
-enum path_format { PATH_ANY, PATH_NPY, PATH_COUNTS, PATH_VLLM, PATH_LLAMA, PATH_SPLITS };
+enum path_format { PATH_ANY, PATH_NPY, PATH_COUNTS, PATH_VLLM, PATH_LLAMA, PATH_ROUTED, PATH_SPLITS };
 
 static bool format_error(GError **error, const char *path, const char *expected, const char *found)
 {
@@ -28,7 +29,7 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
         bool number;
     } names[] = {
         { "npy", PATH_NPY, false },    { "counts", PATH_COUNTS, false }, { "vllm", PATH_VLLM, false },
-        { "llama", PATH_LLAMA, true }, { "splits", PATH_SPLITS, true },
+        { "llama", PATH_LLAMA, true }, { "routed", PATH_ROUTED, true },  { "splits", PATH_SPLITS, true },
     };
     *file = path;
     *number = 0;
@@ -92,25 +93,6 @@ uint32_t trace_experts_guess(uint32_t ranks, int64_t highest)
 /* No model has a token choose more experts than the first, or has more experts than the second. */
 enum { TOPK_OF_MODELS_MAX = 64, EXPERTS_OF_MODELS_MAX = 2048 };
 
-/* What numpy.savez and torch.save write is a ZIP whose first file says which; older torch.save wrote a pickle alone. */
-static bool foreign_refuse(const char *path, const uint8_t *head, size_t got, GError **error)
-{
-    const bool zip = got > 30 && memcmp(head, "PK\3\4", 4) == 0,
-               pickle = head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
-    const char *const name = zip ? (const char *)head + 30 : ""; /* of the first file */
-    if (zip && strstr(name, ".npy"))
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: expected one array, found numpy's archive: python3 -c \"import numpy; a = numpy.load('%s'); "
-                    "numpy.save('%s.npy', a[a.files[0]])\" writes its first",
-                    path, path, path);
-    else if (zip || pickle)
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: expected an array, found what torch.save wrote: python3 -c \"import numpy, torch; "
-                    "numpy.save('%s.npy', torch.load('%s').cpu().numpy())\" writes it where it is a tensor",
-                    path, path, path);
-    return zip || pickle;
-}
-
 /* Tells the format by the first bytes. */
 static bool trace_detect(struct trace *trace, struct stream *stream, const struct trace_options *options,
                          GError **error)
@@ -137,13 +119,17 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
                             npy.shape[2] <= EXPERTS_OF_MODELS_MAX;
         return (counts ? counts_trace_open : npy_trace_open)(trace, stream, options, error);
     }
-    if (foreign_refuse(trace->path, head, got, error)) goto refuse;
+    if (zip_magic(head, got)) return zip_trace_open(trace, stream, false, options, error);
     if (ept_magic(head, got)) return ept_trace_open(trace, stream, options, error);
-    if (*word == '{') return megatron_trace_open(trace, stream, options, error);
+    if (*word == '{') return jsonl_trace_open(trace, stream, 0, options, error);
     if (*word == '#' || g_str_has_prefix(word, "step")) return csv_trace_open(trace, stream, options, error);
     if (g_str_has_prefix(word, "layer"))
         format_error(error, trace->path, "llama@K:FILE, K experts a token", "a layer,expert file without K");
-    else format_error(error, trace->path, "a trace (.npy, .csv, .ept or JSON lines, plain or zstd)", "other bytes");
+    else if (head[0] == 0x80 && got > 1 && head[1] >= 2 && head[1] <= 5)
+        format_error(error, trace->path, "the ZIP form of torch.save (PyTorch 1.6 and later)", "a pickle alone");
+    else
+        format_error(error, trace->path, "a trace (.npy, .csv, .ept or JSON lines, plain or zstd; .npz or .pt)",
+                     "other bytes");
 refuse:
     stream_close(stream);
     return false;
@@ -158,6 +144,20 @@ static void error_clean(GError **error)
         if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
     g_free((*error)->message);
     (*error)->message = message;
+}
+
+/* vLLM's order of dimensions, in an .npy or in an .npz. */
+static bool vllm_path_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
+                           GError **error)
+{
+    uint8_t head[4];
+    size_t got = 0;
+    if (!stream_read(stream, head, sizeof head, &got, error) || !stream_seek(stream, 0, error)) {
+        stream_close(stream);
+        return false;
+    }
+    if (zip_magic(head, got)) return zip_trace_open(trace, stream, true, options, error);
+    return vllm_trace_open(trace, stream, options, error);
 }
 
 static bool trace_open_format(struct trace *trace, const char *path, const struct trace_options *options,
@@ -177,8 +177,9 @@ static bool trace_open_format(struct trace *trace, const char *path, const struc
     switch (format) {
     case PATH_NPY: return npy_trace_open(trace, stream, options, error);
     case PATH_COUNTS: return counts_trace_open(trace, stream, options, error);
-    case PATH_VLLM: return vllm_trace_open(trace, stream, options, error);
+    case PATH_VLLM: return vllm_path_open(trace, stream, options, error);
     case PATH_LLAMA: return llama_trace_open(trace, stream, number, options, error);
+    case PATH_ROUTED: return jsonl_trace_open(trace, stream, number, options, error);
     case PATH_SPLITS: return splits_trace_open(trace, stream, number, options, error);
     case PATH_ANY: break;
     }

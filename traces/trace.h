@@ -34,10 +34,12 @@ struct trace_info {
  *   llama@K:FILE    "layer,expert" lines, K a token
  *   counts:FILE     [steps, layers, experts] or [layers, experts]: how often each expert was chosen; of three
  *                   dimensions told by their shape where there are 65 to 2048 experts
+ *   routed@K:FILE   JSON lines of SGLang's routed experts, K a token
  *   splits@B:FILE   a matrix of all-to-all split sizes in units of B bytes a token (B 1: tokens)
- * Everything else (.npy, .csv, JSON lines of Megatron-Core, each plain or compressed by zstd, and .ept) is
- * told by its bytes.  Weights may cover fewer layers than the trace: "FILE@0,4,-" says that the file's first
- * layer belongs to the trace's layer 0, its second to layer 4, and that its third is not in the trace. */
+ * Everything else (.npy, .csv, JSON lines of Megatron-Core and of routed experts, each plain or compressed by
+ * zstd, .ept, .npz, and .pt of torch.save) is told by its bytes. Weights may cover fewer layers than the trace:
+ * "FILE@0,4,-" says that the file's first layer belongs to the trace's layer 0, its second to layer 4, and that
+ * its third is not in the trace. */
 
 struct trace_options {
     uint32_t experts;         /* 0: from the file */

@@ -33,8 +33,15 @@ bool counts_trace_open(struct trace *trace, struct stream *stream, const struct 
 bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
                       GError **error);
-bool megatron_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                         GError **error);
+/* JSON lines; topk: of SGLang's, which do not say it (0: not given). */
+bool jsonl_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
+                      GError **error);
+/* ZIP files; token_major: an array of three dimensions is [tokens, layers, topk] whatever its name is. */
+bool zip_trace_open(struct trace *trace, struct stream *stream, bool token_major, const struct trace_options *options,
+                    GError **error);
+/* entries (zip.h) are the opener's as the stream is. */
+bool pt_trace_open(struct trace *trace, struct stream *stream, GPtrArray *entries, const struct trace_options *options,
+                   GError **error);
 bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t token_bytes,
                        const struct trace_options *options, GError **error);
 bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);

@@ -7,6 +7,9 @@ $EPTWIN trace remap t.ept again.ept --placement file:locations.json && cmp place
 $EPTWIN trace remap t.ept again.ept --placement eplb:4 --placement-output map.json --placement-format vllm-ascend
 head -4 map.json
 $EPTWIN trace remap t.ept again.ept --placement file:map.json && cmp placed.ept again.ept && echo same
+$EPTWIN trace remap t.ept again.ept --placement eplb:4 --placement-output vllm.json --placement-format vllm
+cat vllm.json
+$EPTWIN trace remap t.ept again.ept --placement file:vllm.json && cmp placed.ept again.ept && echo same
 $EPTWIN simulate --cluster h100-cx7 --trace t.ept --num-ranks 4 --hidden 1024 --layer 2 --placement file:map.json --format csv |
     grep -E '^# (num-experts|layer):'
 $EPTWIN trace remap t.ept again.ept --placement eplb:4 --placement-output all.txt

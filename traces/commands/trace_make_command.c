@@ -41,7 +41,7 @@ static const struct command_help remap_help = {
     "  identity, greedy          one slot an expert, in order or heaviest first to the least loaded rank\n"
     "  eplb:N                    N redundant slots for the heaviest experts, then slots to ranks\n"
     "  eplb:N:G                  the same with the G expert groups packed to nodes first\n"
-    "  file:PATH                 a line a rank: the experts of its slots; or the JSON of SGLang or vLLM Ascend\n"
+    "  file:PATH                 a line a rank: the experts of its slots; or the JSON of SGLang, vLLM or vLLM Ascend\n"
     "--placement-output FILE.json writes what SGLang reads as --init-expert-location, for all layers; with it, OUTPUT\n"
     "may be left out, and INPUT may hold counts of experts.\n"
     "The output's experts are slots: as many as the experts and their replicas together.",
@@ -302,15 +302,18 @@ struct remap_options {
     char *placement, *placement_steps, *placement_output, *placement_format;
 };
 
-/* "text", "sglang" or "vllm-ascend"; a name that ends in .json is SGLang's where nobody says so. */
+/* "text", "sglang", "vllm" or "vllm-ascend"; a name that ends in .json is SGLang's where nobody says so. */
 static bool placements_write(const struct remap *m, const struct remap_options *o, uint32_t layers, GError **error)
 {
     const bool json = g_str_has_suffix(o->placement_output, ".json");
     const char *format = o->placement_format ? o->placement_format : json ? "sglang" : "text";
-    const bool text = !strcmp(format, "text"), devices = !strcmp(format, "vllm-ascend");
-    if (!text && !devices && strcmp(format, "sglang") != 0) {
+    static const char *const forms[] = { "sglang", "vllm", "vllm-ascend" };
+    const bool text = !strcmp(format, "text");
+    uint32_t form = 0;
+    while (form < G_N_ELEMENTS(forms) && strcmp(format, forms[form]) != 0) form++;
+    if (!text && form == G_N_ELEMENTS(forms)) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "--placement-format: expected text, sglang or vllm-ascend, found '%s'", format);
+                    "--placement-format: expected text, sglang, vllm or vllm-ascend, found '%s'", format);
         return false;
     }
     if (text && layers > 1) {
@@ -320,8 +323,8 @@ static bool placements_write(const struct remap *m, const struct remap_options *
                     layers);
         return false;
     }
-    g_autofree char *content =
-        text ? placement_text(&m->placements[0]) : placement_json_text(m->placements, layers, devices);
+    g_autofree char *content = text ? placement_text(&m->placements[0])
+                                    : placement_json_text(m->placements, layers, (enum placement_json)form);
     return g_file_set_contents(o->placement_output, content, -1, error);
 }
 
@@ -381,7 +384,7 @@ int trace_command_remap(int argc, char **argv)
           "STEPS" },
         { "placement-output", 0, 0, G_OPTION_ARG_FILENAME, &o.placement_output, "write the placement here", "FILE" },
         { "placement-format", 0, 0, G_OPTION_ARG_STRING, &o.placement_format,
-          "of that: text, sglang (of .json) or vllm-ascend", "NAME" },
+          "of that: text, sglang (of .json), vllm or vllm-ascend", "NAME" },
         { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &o.ranks_per_node, "ranks that share a node (default 8)", "N" },
         COMMAND_INPUT_ENTRIES(input),
         COMMAND_OUTPUT_ENTRIES(output),

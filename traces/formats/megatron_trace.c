@@ -3,47 +3,40 @@
  *     {"step": 10, "layer": 3, "rank": 0, "num_tokens": 2, "topk": 2, "top_indices": [[17, 3], [4, 60]]}
  *
  * top_indices may also be flat; "top_weights" of the same form is optional.  Megatron writes a file a rank:
- * their concatenation is a trace.  JSON is jansson's; the trace is held in memory (table.h). */
-#include <jansson.h>
+ * their concatenation is a trace.  Lines without top_indices are offered to routed_json.c.  JSON is jansson's; the
+ * trace is held in memory (table.h). */
 #include <math.h>
 #include <string.h>
+#include "traces/formats/json_lines.h"
 #include "traces/generate.h"
-#include "traces/table.h"
 
 enum { CHUNK_BYTES = 1 << 18, LINE_BYTES_MAX = 1 << 28 };
 
-struct reader {
-    struct trace *trace;
-    struct stream *stream;
-    struct table *table;
-    uint64_t line;
-};
-
-static bool line_error(const struct reader *r, GError **error, const char *field, const char *expected,
-                       const char *found)
+bool json_lines_error(const struct json_lines *r, GError **error, const char *field, const char *expected,
+                      const char *found)
 {
     g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found %s",
                 r->trace->path, r->line, field, expected, found);
     return false;
 }
 
-static const char *type_name(const json_t *value)
+const char *json_lines_type(const json_t *value)
 {
     static const char *const names[] = { "an object",  "an array", "text",  "a number",
                                          "a fraction", "true",     "false", "null" };
     return value ? names[json_typeof(value)] : "nothing";
 }
 
-static bool number_get(const struct reader *r, const json_t *object, const char *field, uint32_t limit, uint32_t *value,
-                       GError **error)
+static bool number_get(const struct json_lines *r, const json_t *object, const char *field, uint32_t limit,
+                       uint32_t *value, GError **error)
 {
     const json_t *const member = json_object_get(object, field);
     char expected[48], found[32];
     g_snprintf(expected, sizeof expected, "a number below %u", limit);
-    if (!json_is_integer(member)) return line_error(r, error, field, expected, type_name(member));
+    if (!json_is_integer(member)) return json_lines_error(r, error, field, expected, json_lines_type(member));
     const json_int_t number = json_integer_value(member);
     g_snprintf(found, sizeof found, "%" JSON_INTEGER_FORMAT, number);
-    if (number < 0 || number >= limit) return line_error(r, error, field, expected, found);
+    if (number < 0 || number >= limit) return json_lines_error(r, error, field, expected, found);
     *value = (uint32_t)number;
     return true;
 }
@@ -57,29 +50,29 @@ static const json_t *place_get(const json_t *array, uint32_t topk, uint32_t toke
     return json_array_size(row) == topk ? json_array_get(row, place) : NULL;
 }
 
-static bool array_check(const struct reader *r, const json_t *array, const char *field, uint32_t tokens, uint32_t topk,
-                        GError **error)
+static bool array_check(const struct json_lines *r, const json_t *array, const char *field, uint32_t tokens,
+                        uint32_t topk, GError **error)
 {
     char expected[64], found[32];
-    if (!json_is_array(array)) return line_error(r, error, field, "an array", type_name(array));
+    if (!json_is_array(array)) return json_lines_error(r, error, field, "an array", json_lines_type(array));
     const bool nested = json_is_array(json_array_get(array, 0));
     const size_t size = json_array_size(array), wanted = nested ? tokens : (size_t)tokens * topk;
     g_snprintf(expected, sizeof expected, "num_tokens %u rows of topk %u", tokens, topk);
     g_snprintf(found, sizeof found, "%zu values", size);
-    return size == wanted || line_error(r, error, field, expected, found);
+    return size == wanted || json_lines_error(r, error, field, expected, found);
 }
 
-static bool place_error(const struct reader *r, GError **error, const char *field, uint32_t token, uint32_t place,
+static bool place_error(const struct json_lines *r, GError **error, const char *field, uint32_t token, uint32_t place,
                         const char *expected, const json_t *value)
 {
     char name[64], found[48];
     g_snprintf(name, sizeof name, "%s[%u][%u]", field, token, place);
     if (json_is_integer(value)) g_snprintf(found, sizeof found, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    else g_strlcpy(found, type_name(value), sizeof found);
-    return line_error(r, error, name, expected, found);
+    else g_strlcpy(found, json_lines_type(value), sizeof found);
+    return json_lines_error(r, error, name, expected, found);
 }
 
-static bool tokens_add(struct reader *r, struct table_rows *rows, const json_t *indices, const json_t *weights,
+static bool tokens_add(struct json_lines *r, struct table_rows *rows, const json_t *indices, const json_t *weights,
                        uint32_t tokens, GError **error)
 {
     const uint32_t topk = table_topk(r->table);
@@ -102,10 +95,18 @@ static bool tokens_add(struct reader *r, struct table_rows *rows, const json_t *
     return true;
 }
 
-static bool record_add(struct reader *r, const json_t *object, GError **error)
+static bool record_add(struct json_lines *r, const json_t *object, GError **error)
 {
     uint32_t step, layer, rank, tokens, topk;
-    if (!json_is_object(object)) return line_error(r, error, "record", "an object", type_name(object));
+    GError *inner = NULL;
+    if (!json_is_object(object)) return json_lines_error(r, error, "record", "an object", json_lines_type(object));
+    if (!json_object_get(object, "top_indices")) {
+        if (routed_json_add(r, object, &inner)) return true;
+        if (inner) {
+            g_propagate_error(error, inner);
+            return false;
+        }
+    }
     if (!number_get(r, object, "step", UINT32_MAX, &step, error) ||
         !number_get(r, object, "layer", 1 << 16, &layer, error) ||
         !number_get(r, object, "rank", ROUTING_RANKS_MAX, &rank, error) ||
@@ -114,18 +115,19 @@ static bool record_add(struct reader *r, const json_t *object, GError **error)
         return false;
     const json_t *const indices = json_object_get(object, "top_indices");
     const json_t *const weights = json_object_get(object, "top_weights");
-    if (topk == 0) return line_error(r, error, "topk", "1 or more", "0");
+    if (topk == 0) return json_lines_error(r, error, "topk", "1 or more", "0");
     if (!array_check(r, indices, "top_indices", tokens, topk, error) ||
         (weights && !array_check(r, weights, "top_weights", tokens, topk, error)))
         return false;
     if (!r->table) r->table = table_new(topk);
-    if (topk != table_topk(r->table)) return line_error(r, error, "topk", "the topk of the first line", "another");
+    if (topk != table_topk(r->table))
+        return json_lines_error(r, error, "topk", "the topk of the first line", "another");
     struct table_rows *const rows = table_rows(r->table, step, layer, rank);
-    if (!rows) return line_error(r, error, "rank", TABLE_FULL, "one more");
+    if (!rows) return json_lines_error(r, error, "rank", TABLE_FULL, "one more");
     return tokens_add(r, rows, indices, weights, tokens, error);
 }
 
-static bool line_parse(struct reader *r, const char *text, size_t size, GError **error)
+static bool line_parse(struct json_lines *r, const char *text, size_t size, GError **error)
 {
     json_error_t problem;
     r->line++;
@@ -143,7 +145,7 @@ static bool line_parse(struct reader *r, const char *text, size_t size, GError *
 }
 
 /* Feeds whole lines; a line is kept until its end has been read. */
-static bool lines_read(struct reader *r, GError **error)
+static bool lines_read(struct json_lines *r, GError **error)
 {
     g_autoptr(GString) kept = g_string_new(NULL);
     g_autofree char *chunk = g_malloc(CHUNK_BYTES);
@@ -157,17 +159,18 @@ static bool lines_read(struct reader *r, GError **error)
             good = line_parse(r, kept->str, kept->len, error);
             g_string_truncate(kept, 0);
         }
-        if (good && kept->len > LINE_BYTES_MAX) good = line_error(r, error, "line", "at most 268435456 bytes", "more");
+        if (good && kept->len > LINE_BYTES_MAX)
+            good = json_lines_error(r, error, "line", "at most 268435456 bytes", "more");
         if (good) g_string_append_len(kept, at, (gssize)(got - (size_t)(at - chunk)));
     } while (good && got == CHUNK_BYTES);
     if (good && kept->len) good = line_parse(r, kept->str, kept->len, error);
     return good;
 }
 
-bool megatron_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
-                         GError **error)
+bool jsonl_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
+                      GError **error)
 {
-    struct reader reader = { .trace = trace, .stream = stream };
+    struct json_lines reader = { .trace = trace, .stream = stream, .topk = topk };
     trace->info.format = stream_is_compressed(stream) ? "jsonl.zst" : "jsonl";
     const bool good = lines_read(&reader, error);
     stream_close(stream);

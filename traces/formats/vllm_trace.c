@@ -1,16 +1,23 @@
-/* vllm_trace.c - vLLM's array of routed experts, integers [tokens, layers, topk], as one step of one rank. */
+/* vllm_trace.c - vLLM's array of routed experts, integers [tokens, layers, topk], as one step of one rank; verl's has a
+ * batch of sequences of them, [sequences, tokens, layers, topk], which are read one after another. */
 #include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/generate.h"
 #include "traces/table.h"
 
-static bool vllm_check(const struct npy *npy, const char *path, GError **error)
+static bool vllm_check(struct npy *npy, const char *path, GError **error)
 {
-    if (npy->kind == 'f' || npy->dims != 3) {
+    if (npy->kind == 'f' || (npy->dims != 3 && npy->dims != 4)) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: expected integers [tokens, layers, topk], found %s, %u dimensions", path,
-                    npy->kind == 'f' ? "floats" : "integers", npy->dims);
+                    "%s: header: expected integers [tokens, layers, topk] or [sequences, tokens, layers, topk], found "
+                    "%s, %u dimensions",
+                    path, npy->kind == 'f' ? "floats" : "integers", npy->dims);
         return false;
+    }
+    if (npy->dims == 4) {
+        npy->shape[0] *= npy->shape[1];
+        memmove(npy->shape + 1, npy->shape + 2, 2 * sizeof *npy->shape);
+        npy->dims = 3;
     }
     if (npy->shape[1] >= 1 && npy->shape[1] <= 1 << 16 && npy->shape[2] >= 1 && npy->shape[2] <= ROUTING_TOPK_MAX)
         return true;

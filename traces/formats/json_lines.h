@@ -1,0 +1,26 @@
+/* json_lines.h - what the readers of traces in JSON lines share: the line in hand and its errors.  Internal to
+ * traces/formats. */
+#ifndef TRACES_JSON_LINES_H
+#define TRACES_JSON_LINES_H
+
+#include <jansson.h>
+#include "traces/table.h"
+
+struct json_lines {
+    struct trace *trace;
+    struct stream *stream;
+    struct table *table; /* made by the first line */
+    uint64_t line;
+    uint32_t topk; /* of lines that do not say it; 0: not given */
+};
+
+/* "path: line N: field: expected ..., found ..."; returns false. */
+bool json_lines_error(const struct json_lines *r, GError **error, const char *field, const char *expected,
+                      const char *found);
+/* "an object", ...; NULL is "nothing". */
+const char *json_lines_type(const json_t *value);
+
+/* Adds the routed experts of a request, in base64 (routed_json.c).  False without *error where the object has none. */
+bool routed_json_add(struct json_lines *r, const json_t *object, GError **error);
+
+#endif

@@ -1,0 +1,61 @@
+/* pickle.h - the pickle that torch.save writes, as plain values: numbers, texts, lists, dictionaries, tensors.
+ *
+ * A pickle is a program.  This machine runs the few opcodes that build such values and refuses every other one, and
+ * of the names that a pickle may call it knows three: a tensor's, its storage's, and an empty OrderedDict's.  So
+ * nothing that a file holds is ever looked up or run.  Knows no files and no tensors' bytes. */
+#ifndef TRACES_PICKLE_H
+#define TRACES_PICKLE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PICKLE_DIMS_MAX = 8, PICKLE_BYTES_MAX = 64 << 20 };
+
+enum pickle_type {
+    PICKLE_NONE,
+    PICKLE_BOOL,
+    PICKLE_INTEGER,
+    PICKLE_FLOAT,
+    PICKLE_TEXT,
+    PICKLE_LIST, /* or a tuple */
+    PICKLE_DICT,
+    PICKLE_TENSOR,
+    PICKLE_INSIDE, /* only between opcodes: a mark, a name, a storage */
+};
+
+struct pickle_tensor {
+    const char *storage;            /* its bytes are the entry data/STORAGE of the file */
+    char kind;                      /* 'i', 'u', 'f', or 'b' of truth values */
+    uint32_t width;                 /* bytes of an element */
+    uint64_t storage_count, offset; /* elements of the storage, and the tensor's first */
+    uint32_t dims;
+    uint64_t shape[PICKLE_DIMS_MAX], stride[PICKLE_DIMS_MAX]; /* strides in elements */
+};
+
+struct pickle_value {
+    enum pickle_type type;
+    uint32_t inside; /* which PICKLE_INSIDE */
+    union {
+        int64_t integer;  /* INTEGER, BOOL */
+        double number;    /* FLOAT */
+        char *text;       /* TEXT; cut at its first NUL */
+        GPtrArray *items; /* LIST: struct pickle_value; DICT: a key, its value, ...; NULL: none */
+        struct pickle_tensor *tensor;
+    };
+};
+
+struct pickle;
+
+/* Runs bytes[size].  NULL and *error ("source: offset N: opcode ...: expected ..., found ...") where it holds anything
+ * else than such values.  Every tensor lies inside its storage.  Free with pickle_free(). */
+struct pickle *pickle_read(const char *source, const uint8_t *bytes, size_t size, GError **error);
+void pickle_free(struct pickle *pickle);
+const struct pickle_value *pickle_root(const struct pickle *pickle);
+
+uint32_t pickle_count(const struct pickle_value *list);                                     /* 0: no list, or empty */
+const struct pickle_value *pickle_item(const struct pickle_value *list, uint32_t index);    /* NULL: none */
+const struct pickle_value *pickle_member(const struct pickle_value *dict, const char *key); /* NULL: none */
+const char *pickle_type_name(const struct pickle_value *value); /* "a list", ... of messages; NULL: "nothing" */
+
+#endif

@@ -1,0 +1,25 @@
+/* zip.h - the entries of a ZIP file in memory: what torch.save and numpy.savez write.
+ *
+ * Knows ZIP by libarchive (stored and deflated entries, ZIP64), nothing of what the entries hold. */
+#ifndef TRACES_ZIP_H
+#define TRACES_ZIP_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "traces/stream.h"
+
+struct zip_entry {
+    char *name;
+    GByteArray *bytes;
+};
+
+/* Whether these first bytes of a file are those of a ZIP file. */
+bool zip_magic(const uint8_t *bytes, size_t size);
+
+/* The regular entries (struct zip_entry) of a file in the order of its directory; free with g_ptr_array_unref().  All
+ * together they may be as much as a stream may decompress to (stream.h), and each less than 2 GiB.  NULL and *error
+ * where the file is damaged, encrypted, or itself inside zstd. */
+GPtrArray *zip_read(struct stream *stream, GError **error);
+
+#endif
