@@ -20,17 +20,19 @@ have_ofi   := $(shell pkg-config --exists libfabric && echo 1)
 ns3_libs     := -lns3-point-to-point -lns3-network -lns3-core
 simgrid_libs := -lsimgrid
 peers = $(shell for p in simgrid ns3; do [ -d /usr/include/$$p ] && echo $(build)/tests/peers/$$p; done)
+have_sqlite := $(shell pkg-config --exists sqlite3 && echo 1)
 have_pmix  := $(shell pkg-config --exists pmix && echo 1)
 
 # A tarball has no commit to name.
 release  := 0.2.0
 commit   := $(if $(wildcard .git),$(shell git describe --always --dirty --exclude='*' 2>/dev/null))
 version  := $(release)$(if $(commit),+$(commit))
-optional := $(if $(have_verbs),libibverbs) $(if $(have_ofi),libfabric) $(if $(have_pmix),pmix)
+optional := $(if $(have_verbs),libibverbs) $(if $(have_ofi),libfabric) $(if $(have_pmix),pmix) $(if $(have_sqlite),sqlite3)
 CFLAGS   ?= -O2 -g
 cflags   := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
             $(shell pkg-config --cflags $(packages) $(optional)) $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) \
-            $(if $(have_verbs),-DHAVE_VERBS) $(if $(have_ofi),-DHAVE_OFI) $(if $(have_pmix),-DHAVE_PMIX)
+            $(if $(have_verbs),-DHAVE_VERBS) $(if $(have_ofi),-DHAVE_OFI) $(if $(have_pmix),-DHAVE_PMIX) \
+            $(if $(have_sqlite),-DHAVE_SQLITE)
 # libfabric is loaded when it is used: linked, it would cost every start 0.2 s (replay/links/ofi_library.c).
 # No run-time search path: the linker's own finds Debian's libpmix.
 libs     := $(filter-out -Wl$(comma)-rpath% -Wl$(comma)/%,$(shell pkg-config --libs $(packages) \

@@ -17,7 +17,8 @@ static const char import_about[] =
     "Reads what other programs measured and writes it as a table of cases, which validate predicts row by row, or\n"
     "as the record of one case, which compare holds against a prediction.  Known by content are the consoles of\n"
     "DeepEP's tests (V1 intranode, internode, low latency; V2), matrices of DeepXTrace, nccl-tests (console, JSON),\n"
-    "perftest (console and --out_json), NVSHMEM's perftest, OSU, nvbandwidth (console and JSON), MORI's tuning rules.\n"
+    "perftest (console and --out_json), NVSHMEM's perftest, OSU, nvbandwidth (console and JSON), MORI's tuning rules,\n"
+    "and profiles: PyTorch's JSON (also .gz), Nsight Systems' SQLite export.\n"
     "\n"
     "  eptwin import test.log --output measured.csv\n"
     "  eptwin validate measured.csv --cluster h800-cx7\n"
@@ -157,6 +158,25 @@ static bool case_of_row(const struct import_row *row, const struct case_options 
     return true;
 }
 
+/* Rows that have a layer, once more by phase and layer. */
+static void layers_record(struct record *record, const GPtrArray *rows)
+{
+    g_autoptr(GPtrArray) layered = g_ptr_array_new_with_free_func((GDestroyNotify)import_row_free);
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+    for (guint i = 0; i < rows->len; i++) {
+        const struct import_row *row = g_ptr_array_index(rows, i);
+        if (!row->cell[IMPORT_LAYER]) continue;
+        struct import_row *copy = import_row_copy(row);
+        g_autofree char *phase = g_strdup_printf("%s_layer%s", row->cell[IMPORT_PHASE], row->cell[IMPORT_LAYER]);
+        import_row_word(copy, IMPORT_PHASE, phase);
+        g_ptr_array_add(layered, copy);
+    }
+    for (guint i = 0; i < layered->len; i++) {
+        const struct import_row *row = g_ptr_array_index(layered, i);
+        if (g_hash_table_add(seen, row->cell[IMPORT_PHASE])) phase_record(record, layered, row->cell[IMPORT_PHASE]);
+    }
+}
+
 static void case_words(struct record *record, const struct import_row *row)
 {
     record_set(record, "kind", "import");
@@ -183,6 +203,7 @@ static bool record_case_write(const struct import_arguments *a, const GPtrArray 
             phase_record(record, rows, row->cell[IMPORT_PHASE]);
             phase_words(record, row);
         }
+        layers_record(record, rows);
         written = record_write(record, a->record, RECORD_CSV, error);
         record_free(record);
     }

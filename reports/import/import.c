@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include "reports/import/profile.h"
 #include "reports/record.h"
 #include "reports/whole_file.h"
 #include "sim/stats.h"
@@ -64,6 +65,7 @@ static const char *const column_names[IMPORT_COLUMNS] = {
     [IMPORT_ITERATIONS] = "iterations",
     [IMPORT_RUN_OPTIONS] = "run_options",
     [IMPORT_PHASE] = "phase",
+    [IMPORT_LAYER] = "layer",
     [IMPORT_PEER] = "peer",
     [IMPORT_METRIC] = "metric",
     [IMPORT_COUNTED] = "counted",
@@ -259,7 +261,7 @@ static void unknown_add(struct import_log *log, const char *line)
 static void skip_clear(void *skip) { g_free(((struct import_skip *)skip)->why); }
 static void unknown_clear(void *unknown) { g_free(((struct import_unknown *)unknown)->text); }
 
-static struct import_log *log_new(const char *source)
+struct import_log *import_log_new(const char *source)
 {
     struct import_log *log = g_new0(struct import_log, 1);
     log->source = g_utf8_make_valid(source, -1);
@@ -375,7 +377,7 @@ static bool json_read(struct import_log *log, const char *text, size_t size_byte
 
 struct import_log *import_log_parse(const char *source, char *text, size_t size_bytes, GError **error)
 {
-    struct import_log *log = log_new(source);
+    struct import_log *log = import_log_new(source);
     const size_t mark = g_str_has_prefix(text, "\xef\xbb\xbf") ? 3 : 0;
     const bool json = text[mark + strspn(text + mark, " \t\r\n")] == '{' && strlen(text) == size_bytes;
     bool good = true;
@@ -403,6 +405,7 @@ static const char *advice(const struct import_unknown *first)
 struct import_log *import_log_read(const char *path, GError **error)
 {
     size_t size_bytes;
+    if (profile_begins(path)) return profile_log_read(path, error);
     char *text = whole_file_read(path, LOG_BYTES_MAX, &size_bytes, error);
     if (!text) return NULL;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;

@@ -71,6 +71,7 @@ enum import_column {
     IMPORT_ITERATIONS,
     IMPORT_RUN_OPTIONS,
     IMPORT_PHASE,
+    IMPORT_LAYER,
     IMPORT_PEER,
     IMPORT_METRIC,
     IMPORT_COUNTED,
@@ -128,6 +129,7 @@ struct import_log {
     GPtrArray *notes; /* char *: what whoever uses the rows should know */
     GArray *unknown;  /* struct import_unknown: the first ones */
     uint32_t unknown_count, line_count;
+    const char *counted; /* what line_count counts; NULL: lines */
 };
 
 /* Reads path ("-": standard input).  NULL and *error where it cannot be read, is cut JSON, or holds no measurement that
@@ -143,6 +145,9 @@ void import_log_free(struct import_log *log);
 GPtrArray *import_rows_merge(const GPtrArray *rows);
 
 /* ---- for readers ---- */
+
+/* A log without rows; for files that are not read as text. */
+struct import_log *import_log_new(const char *source);
 
 /* A new row of the log at its line. */
 struct import_row *import_row_add(struct import_log *log, const char *tool, const char *test, const char *phase);

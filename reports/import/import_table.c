@@ -282,7 +282,8 @@ static void unstated_append(const struct import_log *log, const GPtrArray *rows,
 
 void import_summary_append(const struct import_log *log, const GPtrArray *rows, GString *out)
 {
-    g_string_append_printf(out, "%s: %u line%s\n", log->source, log->line_count, log->line_count == 1 ? "" : "s");
+    const char *lines = log->line_count == 1 ? "line" : "lines";
+    g_string_append_printf(out, "%s: %u %s\n", log->source, log->line_count, log->counted ? log->counted : lines);
     tools_append(log, rows, out);
     unstated_append(log, rows, out);
     for (guint i = 0; i < log->notes->len; i++)

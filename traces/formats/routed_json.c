@@ -5,7 +5,7 @@
  *     {"meta_info": {"routed_experts": "AQAAAAIAAAA=", "prompt_tokens": 1, "completion_tokens": 1}}
  *
  * vLLM, LightLLM and verifiers say the shape (verifiers no dtype: it follows from the bytes); SGLang says neither:
- * int32, a row for each token but the last, and topk must be told.  Requests follow one another as tokens of one rank. */
+ * int32, a row for each token but the last, and topk must be told.  Requests follow one another as tokens of a rank. */
 #include <string.h>
 #include "traces/formats/json_lines.h"
 #include "traces/generate.h"

@@ -1,0 +1,156 @@
+/* json_stream.c - a JSON document value by value; see json_stream.h. */
+#include "reports/import/json_stream.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <string.h>
+#include "reports/import/import.h"
+
+enum { BLOCK_BYTES = 1 << 16 };
+
+struct json_stream {
+    char *path;
+    struct archive *archive;
+    uint8_t *block;
+    size_t at, end;
+    uint64_t before; /* bytes of the document before the block */
+    GString *kept;
+};
+
+uint64_t json_stream_offset(const struct json_stream *s) { return s->before + s->at; }
+
+bool json_stream_refuse(const struct json_stream *s, const char *expected, const char *found, GError **error)
+{
+    if (error && *error) return false; /* the bytes could not be read */
+    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT, "%s: offset %" G_GUINT64_FORMAT ": expected %s, found %s",
+                s->path, json_stream_offset(s), expected, found);
+    return false;
+}
+
+struct json_stream *json_stream_open(const char *path, GError **error)
+{
+    struct json_stream *s = g_new0(struct json_stream, 1);
+    struct archive_entry *entry;
+    const bool standard = strcmp(path, "-") == 0;
+    s->path = g_strdup(standard ? "standard input" : path);
+    s->kept = g_string_new(NULL);
+    s->block = g_malloc(BLOCK_BYTES);
+    s->archive = archive_read_new();
+    g_assert(s->archive);
+    archive_read_support_filter_gzip(s->archive);
+    archive_read_support_filter_zstd(s->archive);
+    archive_read_support_format_raw(s->archive);
+    archive_read_support_format_empty(s->archive);
+    const int status = archive_read_open_filename(s->archive, standard ? NULL : path, BLOCK_BYTES);
+    if (status == ARCHIVE_OK && archive_read_next_header(s->archive, &entry) <= ARCHIVE_EOF &&
+        archive_errno(s->archive) == 0)
+        return s;
+    const char *cause = archive_error_string(s->archive);
+    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT, "%s: cannot read: %s", s->path, cause ? cause : "damaged");
+    json_stream_close(s);
+    return NULL;
+}
+
+void json_stream_close(struct json_stream *s)
+{
+    if (!s) return;
+    archive_read_free(s->archive);
+    g_string_free(s->kept, TRUE);
+    g_free(s->block);
+    g_free(s->path);
+    g_free(s);
+}
+
+/* The next block; false at the end, or with *error. */
+static bool block_load(struct json_stream *s, GError **error)
+{
+    s->before += s->end;
+    s->at = s->end = 0;
+    const la_ssize_t got = archive_read_data(s->archive, s->block, BLOCK_BYTES);
+    if (got < 0) {
+        const char *cause = archive_error_string(s->archive);
+        return json_stream_refuse(s, "data", cause ? cause : "damage", error);
+    }
+    s->end = (size_t)got;
+    const uint64_t packed = (uint64_t)archive_filter_bytes(s->archive, -1);
+    if (s->before > JSON_STREAM_FREE && s->before / JSON_STREAM_RATIO_MAX > packed)
+        return json_stream_refuse(s, "at most 1000 times the packed bytes", "more", error);
+    return got > 0;
+}
+
+int json_stream_peek(struct json_stream *s, GError **error)
+{
+    for (;; s->at++) {
+        if (s->at == s->end && !block_load(s, error)) return -1;
+        const uint8_t byte = s->block[s->at];
+        if (byte != ' ' && byte != '\n' && byte != '\r' && byte != '\t') return byte;
+    }
+}
+
+bool json_stream_take(struct json_stream *s, char byte, GError **error)
+{
+    const char expected[] = { '\'', byte, '\'', 0 };
+    const int found = json_stream_peek(s, error);
+    const char other[] = { '\'', (char)(found < ' ' || found > '~' ? '?' : found), '\'', 0 };
+    if (found < 0) return json_stream_refuse(s, expected, "the end of the file (truncated?)", error);
+    if (found != byte) return json_stream_refuse(s, expected, other, error);
+    s->at++;
+    return true;
+}
+
+/* Where a scan of a value stands. */
+struct scan {
+    uint32_t depth;
+    bool text, escape, begun, ended;
+};
+
+/* Goes over one byte; a scalar ends before a byte that cannot be its own, which then stays. */
+static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
+{
+    *stays = false;
+    if (scan->text) {
+        if (scan->escape) scan->escape = false;
+        else if (byte == '\\') scan->escape = true;
+        else if (byte == '"') {
+            scan->text = false;
+            scan->ended = scan->depth == 0;
+        }
+        return;
+    }
+    const bool closes = byte == '}' || byte == ']';
+    if (scan->depth == 0 && scan->begun && (closes || byte == ',' || byte == ':' || byte <= ' ')) {
+        *stays = scan->ended = true;
+        return;
+    }
+    scan->begun = true;
+    scan->text = byte == '"';
+    scan->depth += byte == '{' || byte == '[';
+    if (closes && scan->depth) scan->ended = --scan->depth == 0;
+}
+
+bool json_stream_value(struct json_stream *s, bool keep, const char **text, size_t *size, GError **error)
+{
+    struct scan scan = { 0 };
+    if (json_stream_peek(s, error) < 0)
+        return json_stream_refuse(s, "a value", "the end of the file (truncated?)", error);
+    if (strchr("}],:", s->block[s->at])) return json_stream_refuse(s, "a value", "none", error);
+    g_string_truncate(s->kept, 0);
+    while (!scan.ended) {
+        if (s->at == s->end && !block_load(s, error)) {
+            if (scan.depth == 0 && scan.begun && !scan.text && !(error && *error)) break; /* a scalar ends here, too */
+            return json_stream_refuse(s, "the rest of a value", "the end of the file (truncated?)", error);
+        }
+        const size_t from = s->at;
+        bool stays = false;
+        while (s->at < s->end && !scan.ended) {
+            scan_byte(&scan, s->block[s->at], &stays);
+            if (!stays) s->at++;
+        }
+        if (keep) g_string_append_len(s->kept, (const char *)s->block + from, (gssize)(s->at - from));
+        if (s->kept->len > JSON_STREAM_VALUE_MAX)
+            return json_stream_refuse(s, "a value of at most 8 MiB", "more", error);
+    }
+    if (keep) *text = s->kept->str;
+    if (keep) *size = s->kept->len;
+    return true;
+}

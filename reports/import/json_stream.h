@@ -1,0 +1,34 @@
+/* json_stream.h - a JSON document of any length, value by value, in bounded memory.
+ *
+ * Knows brackets and strings, so that it finds where a value ends; what is in a value that is kept is jansson's to
+ * check.  The bytes come through libarchive, which undoes gzip and zstd. */
+#ifndef REPORTS_IMPORT_JSON_STREAM_H
+#define REPORTS_IMPORT_JSON_STREAM_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A value that is kept may have so many bytes.  Of what gzip or zstd has packed, so many times the file's bytes are
+ * read, or so many at least. */
+enum { JSON_STREAM_VALUE_MAX = 8 << 20, JSON_STREAM_RATIO_MAX = 1000, JSON_STREAM_FREE = 64 << 20 };
+
+struct json_stream;
+
+/* Opens path ("-": standard input).  NULL and *error on failure. */
+struct json_stream *json_stream_open(const char *path, GError **error);
+void json_stream_close(struct json_stream *stream);
+
+/* The next byte that is no blank, which stays; -1 at the end, or with *error where it cannot be read. */
+int json_stream_peek(struct json_stream *stream, GError **error);
+/* Takes that byte if it is this one. */
+bool json_stream_take(struct json_stream *stream, char byte, GError **error);
+/* Goes over one value.  keep: *text and *size are its bytes, until the next call. */
+bool json_stream_value(struct json_stream *stream, bool keep, const char **text, size_t *size, GError **error);
+/* Bytes read so far, of the unpacked document. */
+uint64_t json_stream_offset(const struct json_stream *stream);
+/* "path: offset N: expected ..., found ..."; returns false. */
+bool json_stream_refuse(const struct json_stream *stream, const char *expected, const char *found, GError **error);
+
+#endif

@@ -1,0 +1,176 @@
+/* profile.c - kernels by device and in order, with their launches; and which reader a file gets.  Knows no format. */
+#include "reports/import/profile.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "reports/import/json_stream.h"
+
+struct launch {
+    uint32_t correlation;
+    int64_t begin_ns;
+};
+
+struct profile_builder {
+    struct profile facts;
+    GHashTable *by_name; /* name -> number + 1 */
+    GPtrArray *names;
+    GArray *kernels, *launches;
+};
+
+struct profile_builder *profile_builder_new(const char *source, const char *tool)
+{
+    struct profile_builder *b = g_new0(struct profile_builder, 1);
+    b->facts = (struct profile){ .source = g_strdup(source), .tool = tool, .rank = -1 };
+    b->names = g_ptr_array_new_with_free_func(g_free);
+    b->by_name = g_hash_table_new(g_str_hash, g_str_equal);
+    b->kernels = g_array_new(FALSE, FALSE, sizeof(struct profile_kernel));
+    b->launches = g_array_new(FALSE, FALSE, sizeof(struct launch));
+    return b;
+}
+
+struct profile *profile_builder_facts(struct profile_builder *b) { return &b->facts; }
+
+void profile_builder_free(struct profile_builder *b)
+{
+    if (!b) return;
+    g_hash_table_unref(b->by_name);
+    g_ptr_array_unref(b->names);
+    g_array_unref(b->kernels);
+    g_array_unref(b->launches);
+    g_free(b->facts.source);
+    g_free(b->facts.gpu);
+    g_free(b);
+}
+
+uint32_t profile_builder_name(struct profile_builder *b, const char *name)
+{
+    const gpointer known = g_hash_table_lookup(b->by_name, name);
+    if (known) return GPOINTER_TO_UINT(known) - 1;
+    char *copy = g_strdup(name);
+    g_ptr_array_add(b->names, copy);
+    g_hash_table_insert(b->by_name, copy, GUINT_TO_POINTER(b->names->len));
+    return b->names->len - 1;
+}
+
+bool profile_builder_kernel(struct profile_builder *b, const struct profile_kernel *kernel)
+{
+    if (b->kernels->len == PROFILE_KERNELS_MAX) return false;
+    g_array_append_val(b->kernels, *kernel);
+    return true;
+}
+
+bool profile_builder_launch(struct profile_builder *b, uint32_t correlation, int64_t begin_ns)
+{
+    const struct launch launch = { correlation, begin_ns };
+    if (b->launches->len == PROFILE_KERNELS_MAX) return false;
+    g_array_append_val(b->launches, launch);
+    return true;
+}
+
+static gint launch_order(gconstpointer a, gconstpointer b)
+{
+    const struct launch *x = a, *y = b;
+    if (x->correlation != y->correlation) return x->correlation < y->correlation ? -1 : 1;
+    return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
+}
+
+static gint kernel_order(gconstpointer a, gconstpointer b)
+{
+    const struct profile_kernel *x = a, *y = b;
+    if (x->device != y->device) return x->device < y->device ? -1 : 1;
+    if (x->begin_ns != y->begin_ns) return x->begin_ns < y->begin_ns ? -1 : 1;
+    return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
+}
+
+/* Joins each kernel with the last launch of its correlation that was not after its begin. */
+static void launches_join(struct profile_builder *b)
+{
+    const struct launch *launch = (const void *)b->launches->data;
+    g_array_sort(b->launches, launch_order);
+    for (guint i = 0; i < b->kernels->len; i++) {
+        struct profile_kernel *kernel = &g_array_index(b->kernels, struct profile_kernel, i);
+        guint low = 0, high = b->launches->len; /* the first launch behind this kernel's */
+        while (low < high) {
+            const guint middle = low + (high - low) / 2;
+            const bool before =
+                launch[middle].correlation < kernel->correlation ||
+                (launch[middle].correlation == kernel->correlation && launch[middle].begin_ns <= kernel->begin_ns);
+            if (before) low = middle + 1;
+            else high = middle;
+        }
+        if (kernel->correlation && low && launch[low - 1].correlation == kernel->correlation)
+            kernel->launch_ns = launch[low - 1].begin_ns;
+    }
+}
+
+GPtrArray *profile_builder_end(struct profile_builder *b)
+{
+    GPtrArray *profiles = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
+    launches_join(b);
+    g_array_sort(b->kernels, kernel_order);
+    const struct profile_kernel *kernel = (const void *)b->kernels->data;
+    for (guint i = 0, next; i < b->kernels->len; i = next) {
+        for (next = i; next < b->kernels->len && kernel[next].device == kernel[i].device;) next++;
+        struct profile *p = g_new(struct profile, 1);
+        *p = b->facts;
+        p->source = g_strdup(b->facts.source);
+        p->gpu = g_strdup(b->facts.gpu);
+        p->names = g_ptr_array_ref(b->names);
+        const bool all = i == 0 && next == b->kernels->len;
+        p->kernels = all ? g_array_ref(b->kernels) : g_array_new(FALSE, FALSE, sizeof *kernel);
+        if (!all) g_array_append_vals(p->kernels, kernel + i, next - i);
+        g_ptr_array_add(profiles, p);
+    }
+    profile_builder_free(b);
+    return profiles;
+}
+
+void profile_free(struct profile *p)
+{
+    if (!p) return;
+    g_ptr_array_unref(p->names);
+    g_array_unref(p->kernels);
+    g_free(p->source);
+    g_free(p->gpu);
+    g_free(p);
+}
+
+/* ---- files ---- */
+
+static bool database_is(const char *path)
+{
+    uint8_t head[16] = { 0 };
+    FILE *file = strcmp(path, "-") ? fopen(path, "r") : NULL;
+    const size_t got = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file) fclose(file);
+    return nsys_begins(head, got);
+}
+
+bool profile_begins(const char *path)
+{
+    /* Members that a trace has before its events, as PyTorch and others write them. */
+    static const char *const members[] = { "\"traceEvents\"",     "\"schemaVersion\"",   "\"deviceProperties\"",
+                                           "\"distributedInfo\"", "\"displayTimeUnit\"", "\"trace_id\"" };
+    if (strcmp(path, "-") == 0) return false; /* it could not be read twice */
+    if (database_is(path)) return true;
+    struct json_stream *stream = json_stream_open(path, NULL);
+    const char *text;
+    size_t size;
+    bool begins = stream && json_stream_peek(stream, NULL) == '{' && json_stream_take(stream, '{', NULL) &&
+                  json_stream_peek(stream, NULL) == '"' && json_stream_value(stream, true, &text, &size, NULL);
+    bool known = false;
+    for (size_t i = 0; begins && i < G_N_ELEMENTS(members); i++)
+        known = known || (strlen(members[i]) == size && memcmp(text, members[i], size) == 0);
+    json_stream_close(stream);
+    return known;
+}
+
+GPtrArray *profile_read(const char *path, GError **error)
+{
+    GPtrArray *profiles = database_is(path) ? nsys_read(path, error) : kineto_read(path, error);
+    if (!profiles || profiles->len) return profiles;
+    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
+                "%s: expected kernels of a GPU (activities=[..., CUDA]), found none", path);
+    g_ptr_array_unref(profiles);
+    return NULL;
+}

@@ -1,0 +1,109 @@
+/* profile.h - what ran on a GPU and when, as a profiler recorded it: kernels and copies, by stream.
+ *
+ * Read from the JSON of PyTorch's profiler (Kineto; plain, gzip or zstd; in bounded memory but for 48 bytes a kernel)
+ * and, where it is built with libsqlite3, from the SQLite export of Nsight Systems.  Which kernels communicate is told
+ * by their names (profile_phase.c).  Knows no cluster and no prediction.
+ *
+ * Times are nanoseconds of the recording host's clock: those of several ranks are comparable only as far as their
+ * clocks are. */
+#ifndef REPORTS_IMPORT_PROFILE_H
+#define REPORTS_IMPORT_PROFILE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "reports/import/import.h"
+
+enum profile_kind { PROFILE_KERNEL, PROFILE_COPY };
+
+enum { PROFILE_NO_LAUNCH = -1, PROFILE_KERNELS_MAX = 1 << 26 };
+
+struct profile_kernel {
+    int64_t begin_ns, end_ns;
+    int64_t launch_ns; /* when the host began to launch it; PROFILE_NO_LAUNCH: not recorded */
+    uint32_t name;     /* of profile->names */
+    uint32_t stream, blocks, correlation;
+    uint16_t device;
+    uint8_t kind;
+};
+
+struct profile {
+    char *source;        /* the file */
+    const char *tool;    /* "kineto", "nsys" */
+    int32_t rank;        /* as recorded, else -1 */
+    uint32_t world_size; /* 0: not recorded */
+    char *gpu;           /* "NVIDIA H800", or NULL */
+    uint32_t gpu_sms;    /* 0: not recorded */
+    GPtrArray *names;    /* char *: each once */
+    GArray *kernels;     /* struct profile_kernel, by begin; of one device */
+    uint64_t events;     /* that the file has */
+};
+
+/* Whether a file begins as a profile: JSON whose first members are a trace's, or a SQLite database.  Looks at the first
+ * bytes, unpacked; false, too, where the file cannot be read. */
+bool profile_begins(const char *path);
+/* The profiles in a file, one a device that ran kernels; struct profile.  NULL and *error (file, offset, expected,
+ * found) where it is damaged or holds no kernel. */
+GPtrArray *profile_read(const char *path, GError **error);
+void profile_free(struct profile *profile);
+
+/* ---- for readers of files ---- */
+
+struct profile_builder;
+struct profile_builder *profile_builder_new(const char *source, const char *tool);
+uint32_t profile_builder_name(struct profile_builder *builder, const char *name);
+/* False where there are too many. */
+bool profile_builder_kernel(struct profile_builder *builder, const struct profile_kernel *kernel);
+/* The host launched kernels of this correlation; process tells those of several processes apart. */
+bool profile_builder_launch(struct profile_builder *builder, uint32_t correlation, int64_t begin_ns);
+/* Ends the builder: one profile a device, kernels in order, launches joined. */
+GPtrArray *profile_builder_end(struct profile_builder *builder);
+void profile_builder_free(struct profile_builder *builder);
+struct profile *profile_builder_facts(struct profile_builder *builder); /* rank, world, GPU, events: to be filled in */
+
+GPtrArray *kineto_read(const char *path, GError **error);
+bool nsys_begins(const uint8_t *bytes, size_t size);
+GPtrArray *nsys_read(const char *path, GError **error);
+
+/* ---- what communicates ---- */
+
+struct profile_phase {
+    const char *library;           /* "DeepEP", "NCCL", ... ; NULL: it does not communicate */
+    const char *kernel;            /* of eptwin ("ll", "normal", "v2"), or NULL: not predicted */
+    const char *phase;             /* "dispatch", "combine", "notify", ... */
+    uint32_t ranks, nodes, hidden; /* as the name says; 0: it does not */
+    bool cached;
+};
+
+/* What a kernel's name says. */
+struct profile_phase profile_phase_of(const char *name);
+
+/* One call of a communication kernel. */
+struct profile_call {
+    uint32_t index; /* of profile->kernels */
+    const char *phase;
+    uint32_t layer; /* which of this phase in order, from 0 */
+    struct profile_phase is;
+};
+
+/* What the calls of a kernel say together of its case. */
+struct profile_case {
+    const char *kernel;                 /* of eptwin; NULL: none of these calls */
+    uint32_t ranks, nodes, hidden, sms; /* 0: not said */
+    bool hook, cached;                  /* cached: no dispatch was without a handle */
+};
+
+/* The case of the calls of the kernel that has most of them, or of that kernel where it is not NULL. */
+struct profile_case profile_case_of(const struct profile *profile, const GArray *calls, const char *kernel);
+
+/* The calls of a profile in order (struct profile_call).  What only the order tells is settled: which kernel a
+ * cached_notify is for, a dispatch that follows a cached notify, low-latency kernels launched twice for a hook (phases
+ * dispatch_send and dispatch_recv). */
+GArray *profile_calls(const struct profile *profile);
+
+/* Rows of all calls of a profile: phase, layer, rank, what the names say of the case. */
+void profile_rows(const struct profile *profile, int32_t rank, struct import_log *log);
+/* A log of the profiles in a file; NULL and *error, also where nothing communicates. */
+struct import_log *profile_log_read(const char *path, GError **error);
+
+#endif

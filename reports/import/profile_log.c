@@ -1,0 +1,77 @@
+/* profile_log.c - the communication kernels of a profile as rows of an import: phase, layer, rank.
+ *
+ * A layer is the number of a phase's call in order.  What a profile does not say of the case (tokens, hidden, dtype) is
+ * "?" where a default would mislead. */
+#include "reports/import/profile.h"
+
+#include <string.h>
+
+static void count_or_asked(struct import_row *row, enum import_column column, uint32_t count)
+{
+    if (count) import_row_count(row, column, count);
+    else import_row_word(row, column, "?");
+}
+
+/* What validate and simulate would need. */
+static void case_words(const struct profile_case *c, const struct profile_call *call, struct import_row *row)
+{
+    import_row_word(row, IMPORT_KERNEL, c->kernel);
+    count_or_asked(row, IMPORT_NUM_RANKS, c->ranks);
+    if (c->nodes) import_row_count(row, IMPORT_RANKS_PER_NODE, c->ranks / c->nodes);
+    import_row_word(row, IMPORT_NUM_TOKENS, "?");
+    count_or_asked(row, IMPORT_HIDDEN, c->hidden);
+    if (c->hook) import_row_word(row, IMPORT_HOOK, "true");
+    if (call->is.cached || strcmp(call->phase, "cached_notify_dispatch") == 0)
+        import_row_word(row, IMPORT_CACHED, "true");
+    if (c->sms) import_row_count(row, IMPORT_NUM_SMS, c->sms);
+}
+
+void profile_rows(const struct profile *profile, int32_t rank, struct import_log *log)
+{
+    static const char *const kernels[] = { "ll", "normal", "v2" };
+    struct profile_case of_kernel[G_N_ELEMENTS(kernels)];
+    g_autoptr(GArray) calls = profile_calls(profile);
+    for (size_t k = 0; k < G_N_ELEMENTS(kernels); k++) of_kernel[k] = profile_case_of(profile, calls, kernels[k]);
+    for (guint i = 0; i < calls->len; i++) {
+        const struct profile_call *call = &g_array_index(calls, struct profile_call, i);
+        const struct profile_kernel *kernel = &g_array_index(profile->kernels, struct profile_kernel, call->index);
+        log->line = i + 1;
+        struct import_row *row = import_row_add(log, profile->tool, call->is.library, call->phase);
+        row->rank = rank;
+        import_row_count(row, IMPORT_LAYER, call->layer);
+        import_row_number(row, IMPORT_US, (double)(kernel->end_ns - kernel->begin_ns) / 1e3);
+        import_row_word(row, IMPORT_TIMED, "kernel");
+        if (profile->gpu) import_row_word(row, IMPORT_DEVICE, profile->gpu);
+        const struct profile_case *c = NULL;
+        for (size_t k = 0; k < G_N_ELEMENTS(kernels) && call->is.kernel; k++)
+            if (strcmp(kernels[k], call->is.kernel) == 0) c = &of_kernel[k];
+        if (c) case_words(c, call, row);
+        else import_row_word(row, IMPORT_METRIC, "native_us");
+    }
+    if (calls->len)
+        import_log_note(log, "a layer is a phase's call in order; times hold what kernels waited for other ranks: "
+                             "`eptwin explain-trace` takes them apart");
+}
+
+struct import_log *profile_log_read(const char *path, GError **error)
+{
+    g_autoptr(GPtrArray) profiles = profile_read(path, error);
+    if (!profiles) return NULL;
+    struct import_log *log = import_log_new(path);
+    uint64_t kernels = 0;
+    for (guint i = 0; i < profiles->len; i++) {
+        const struct profile *profile = g_ptr_array_index(profiles, i);
+        const int32_t device = g_array_index(profile->kernels, struct profile_kernel, 0).device;
+        profile_rows(profile, profile->rank >= 0 && profiles->len == 1 ? profile->rank : device, log);
+        kernels += profile->kernels->len;
+    }
+    log->line_count = (uint32_t)kernels;
+    log->counted = "kernels and copies";
+    if (log->rows->len) return log;
+    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
+                "%s: expected communication kernels (of DeepEP, NCCL, ...), found none among %" G_GUINT64_FORMAT
+                " kernels and copies",
+                path, kernels);
+    import_log_free(log);
+    return NULL;
+}

@@ -1,0 +1,17 @@
+/* fuzz_profile.c - profiles: PyTorch's JSON, Nsight Systems' SQLite. */
+#include "reports/import/profile.h"
+#include "tests/fuzz/fuzz_trace.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *path = fuzz_path(0, data, size);
+    GError *error = NULL;
+    profile_begins(path);
+    struct import_log *log = profile_log_read(path, &error);
+    if (!log && !error) abort();
+    import_log_free(log);
+    g_clear_error(&error);
+    return 0;
+}
