@@ -2,7 +2,8 @@
  *
  * A program gives every rank the same number of kernels, one after another.  Each rank begins its first kernel at its
  * own time.  It begins each further one as soon as the one before has ended, whatever the other ranks are doing.
- * Nothing here waits for another rank.  Where ranks must wait, their kernels do. */
+ * Nothing here waits for another rank.  Where ranks must wait, their kernels do.  With an agenda (agenda.h) somebody
+ * else says when a rank begins its next kernel. */
 #include "models/hardware/usage.h"
 #include "models/hardware/world_internal.h"
 #include "models/hardware/world_timeline.h"
@@ -149,7 +150,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
         sm->bytes += rank->sm[i].bytes;
     }
     if (w->machine->busy_ps) core->busy_ps = w->machine->busy_ps(rank);
-    busy_rank_result(rank, result);
+    if (!w->agenda) busy_rank_result(rank, result);
 }
 
 /* What is on its way to a worker that has finished still reaches its rank. */
@@ -187,8 +188,10 @@ void launch_rank_done(struct world_rank *rank)
 {
     struct world *w = rank->world;
     assert(w->ranks_running > 0);
-    busy_rank_end(rank);
-    if (rank->kernel + 1 < w->program->kernels) {
+    if (!w->agenda) busy_rank_end(rank);
+    if (w->agenda) {
+        sim_schedule_at(w->sim, &rank->launch_event, rank->end_ps + rank->beside_ps);
+    } else if (rank->kernel + 1 < w->program->kernels) {
         const uint64_t next_ps = rank->end_ps + w->launch_ps;
         sim_schedule_at(w->sim, &rank->launch_event, next_ps);
     } else if (--w->ranks_running == 0) {
@@ -196,18 +199,32 @@ void launch_rank_done(struct world_rank *rank)
     }
 }
 
+static void first_steps_schedule(struct world_rank *rank)
+{
+    struct sim *sim = rank->world->sim;
+    for (uint32_t i = 0; i < rank->worker_count; i++) sim_schedule_at(sim, &rank->worker[i].event, rank->start_ps);
+    if (!rank->worker_count) launch_rank_done(rank);
+}
+
 /* The rank's kernel has ended and the time of a launch has passed: the next kernel begins. */
 void launch_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world_rank *rank = fabric_container_of(event, struct world_rank, launch_event);
+    const struct world_agenda *agenda = rank->world->agenda;
+    struct world_result result;
     for (uint32_t i = 0; i < rank->worker_count; i++) mail_forward(&rank->worker[i]);
     world_watches_clear(rank);
+    if (agenda) {
+        rank_result(rank, &result);
+        rank->worker_count = 0;
+        agenda->ended(agenda->context, rank->fabric.rank, &result);
+        return;
+    }
     rank_result(rank, result_of(rank));
     rank->kernel++;
     rank_prepare(rank, sim_now_ps(sim));
     busy_rank_begin(rank);
-    for (uint32_t i = 0; i < rank->worker_count; i++) sim_schedule_at(sim, &rank->worker[i].event, rank->start_ps);
-    if (!rank->worker_count) launch_rank_done(rank);
+    first_steps_schedule(rank);
 }
 
 /* When nothing happens any more and the last operations of the previous launch are done, too. */
@@ -329,4 +346,49 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
     };
     uint32_t kernel;
     return world_run_program(w, &program, &kernel, text, text_size);
+}
+
+/* ---- agendas ---- */
+
+uint64_t world_clock_ps(const struct world *w) { return sim_now_ps(w->sim); }
+
+void world_timer_set(struct world *w, uint32_t rank, uint64_t time_ps)
+{
+    struct sim_event *event = &w->rank[rank].timer_event;
+    assert(w->agenda && rank < w->options.ranks && time_ps >= sim_now_ps(w->sim));
+    if (!sim_event_pending(event)) sim_schedule_at(w->sim, event, time_ps);
+    else if (sim_event_time_ps(event) != time_ps) sim_reschedule_at(w->sim, event, time_ps);
+}
+
+void launch_timer_run(struct sim *sim, struct sim_event *event)
+{
+    const struct world_rank *rank = fabric_container_of(event, const struct world_rank, timer_event);
+    const struct world *w = sim_owner(sim);
+    w->agenda->timer(w->agenda->context, rank->fabric.rank);
+}
+
+void world_kernel_begin(struct world *w, uint32_t index, struct fabric_worker **worker, uint32_t worker_count)
+{
+    struct world_rank *rank = &w->rank[index];
+    assert(w->agenda && index < w->options.ranks && !rank->running && !sim_event_pending(&rank->launch_event));
+    rank_launch(rank, worker, worker_count, sim_now_ps(w->sim));
+    first_steps_schedule(rank);
+}
+
+bool world_run_agenda(struct world *w, const struct world_agenda *agenda, char *text, size_t text_size)
+{
+    uint32_t running = 0;
+    w->agenda = agenda;
+    w->program = NULL;
+    w->several = true;
+    network_uses_clear(w->network);
+    w->ranks_running = w->options.ranks; /* no wake is idle: another kernel may come */
+    for (uint32_t r = 0; r < w->options.ranks; r++) w->rank[r].kernel = 0;
+    agenda->begin(agenda->context);
+    w->idle = 0;
+    sim_run_down(w->sim, &w->idle);
+    for (uint32_t r = 0; r < w->options.ranks; r++) running += w->rank[r].running;
+    if (running) (void)stuck_describe(w, text, text_size);
+    w->agenda = NULL;
+    return running == 0;
 }

@@ -13,5 +13,6 @@ struct rest *launch_rests_new(struct world_rank *rank);
 void launch_rank_done(struct world_rank *rank);
 sim_handler launch_begin_run; /* EVENT_BEGIN */
 sim_handler launch_event_run; /* EVENT_LAUNCH */
+sim_handler launch_timer_run; /* EVENT_TIMER */
 
 #endif

@@ -315,6 +315,7 @@ static void rank_init(struct world *w, uint32_t index)
     const struct world_options *o = &w->options;
     rank->world = w;
     rank->launch_event.kind = EVENT_LAUNCH;
+    rank->timer_event.kind = EVENT_TIMER;
     rank->watch_first = UINT32_MAX;
     rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
     rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
@@ -353,6 +354,7 @@ static void handlers_set(struct sim *sim)
         [EVENT_SEND] = nic_send_next,     [EVENT_RECEIVED] = nic_request_received, [EVENT_LANDED] = nic_request_landed,
         [EVENT_RESUME] = nic_qp_resume,   [EVENT_STORED] = bulk_engine_run,        [EVENT_CORE] = host_core_run,
         [EVENT_BEGIN] = launch_begin_run, [EVENT_LAUNCH] = launch_event_run,       [EVENT_LOOK] = usage_event_run,
+        [EVENT_TIMER] = launch_timer_run,
     };
     for (uint32_t kind = 0; kind < EVENT_KINDS; kind++) sim_handler_set(sim, kind, handler[kind]);
 }

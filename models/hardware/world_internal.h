@@ -2,6 +2,7 @@
 #ifndef MODELS_HARDWARE_WORLD_INTERNAL_H
 #define MODELS_HARDWARE_WORLD_INTERNAL_H
 
+#include "models/hardware/agenda.h"
 #include "models/hardware/arena.h"
 #include "models/hardware/busy.h"
 #include "models/hardware/dcqcn.h"
@@ -37,6 +38,7 @@ enum {
     EVENT_BEGIN,    /* of a program */
     EVENT_LAUNCH,   /* of a rank's next kernel */
     EVENT_LOOK,     /* at how busy ports are */
+    EVENT_TIMER,    /* of a rank's, on an agenda */
     EVENT_KINDS
 };
 _Static_assert((unsigned)EVENT_KINDS <= (unsigned)SIM_KINDS, "each has a handler");
@@ -180,6 +182,7 @@ struct world_rank {
     uint64_t owed_ps, held_until_ps; /* host, slowed: what its step takes longer; until then it gets no turn */
     uint64_t let_ps, counts_ps;      /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
     struct sim_event launch_event;   /* its next kernel begins */
+    struct sim_event timer_event;    /* on an agenda */
     uint32_t kernel;                 /* of the program */
     uint32_t launch;                 /* number of its last one, in all programs */
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
@@ -224,6 +227,7 @@ struct world {
     const struct world_machine *machine;
     uint64_t launch_ps;                  /* of a kernel, beside its workers' time */
     const struct world_program *program; /* while it runs */
+    const struct world_agenda *agenda;   /* while it runs, and there is no program; else NULL */
     struct sim_event begin_event;        /* its first workers step */
     bool several;                        /* the last program had several kernels */
     struct world_options options;
